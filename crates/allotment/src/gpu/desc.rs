@@ -152,6 +152,21 @@ impl GpuDesc {
     }
 
     /// Returns the same configuration with a step of defragmentation at the end of each frame.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// use core::time::Duration;
+    /// use allotment::memory::{DefragmentationDesc, DefragmentationStrategy, DefragmenterDesc, PassLimits};
+    ///
+    /// let limits = PassLimits::default().with_time(Duration::from_micros(200));
+    /// let fast = DefragmentationDesc::new(DefragmentationStrategy::Fast).with_limits(limits);
+    /// let desc = GpuDesc::default().with_defragmentation(DefragmenterDesc::new(fast));
+    /// let gpu = Gpu::new(device, desc)?;
+    /// assert!(gpu.begin_frame()?.end()?.defragmentation.is_some());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn with_defragmentation(mut self, desc: DefragmenterDesc) -> Self {
         self.defragmentation = Some(desc);
@@ -159,6 +174,20 @@ impl GpuDesc {
     }
 
     /// Returns the same configuration with maintenance on another thread.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// use allotment::gpu::Maintenance;
+    /// use allotment::memory::{BlockGrowth, Watermark};
+    ///
+    /// let mut allocator = AllocatorDesc::default();
+    /// allocator.block_growth = BlockGrowth::Ahead(Watermark::default());
+    /// let desc = GpuDesc::default().with_allocator(allocator).with_maintenance(Maintenance::Thread);
+    /// let gpu = Gpu::new(device, desc)?; // its thread allocates the next block before a frame needs it
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn with_maintenance(mut self, maintenance: Maintenance) -> Self {
         self.maintenance = maintenance;

@@ -127,6 +127,25 @@ impl<D: DescriptorDevice> Frame<D> {
     /// Returns descriptors of buffers and images that live as long as the frame's submissions. Each thread that records
     /// calls this once and allocates from what it returns without a lock.
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use allotment::device::BufferUse;
+    ///
+    /// let constants = gpu.create_buffer(&BufferDesc::new(256), &MemoryUsage::DeviceUpload.with_name("constants"))?;
+    /// let frame = gpu.begin_frame()?;
+    /// let mut transient = frame.transient_descriptors()?;
+    /// let mut table = transient.allocate(1)?;
+    /// let handle = constants.handle();
+    /// // SAFETY: the buffer is alive until the GPU has completed the frame, and the range lies in it.
+    /// let descriptor = unsafe { device.buffer_descriptor(&handle, 0..256, BufferUse::Constants) };
+    /// table.write(0, &descriptor)?;
+    /// println!("the table begins at descriptor {}", table.place().first);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`DescriptorError`] where the heaps cannot be created, or where the heap has no room for another recording.

@@ -150,6 +150,17 @@ impl<D: Device> Frame<D> {
     /// [`GpuDesc::upload_pages`](super::GpuDesc::upload_pages) says otherwise. Takes a lock;
     /// [`upload_arena`](Self::upload_arena) takes none.
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let frame = gpu.begin_frame()?;
+    /// let constants = frame.upload([7; 64])?;
+    /// assert_eq!((constants.offset % 256, constants.size), (0, 64));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`ArenaError::ZeroSize`], or [`ArenaError::Page`] where there is no memory for another page.
@@ -159,6 +170,17 @@ impl<D: Device> Frame<D> {
 
     /// Copies bytes as [`upload`](Self::upload) does, to a multiple of `alignment`: the source of a copy to an image,
     /// say, at [`Limits::image_copy_offset_alignment`](crate::device::Limits::image_copy_offset_alignment).
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let frame = gpu.begin_frame()?;
+    /// let texels = frame.upload_aligned([0; 1024], Alignment::new(512)?)?;
+    /// assert_eq!(texels.offset % 512, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -180,12 +202,56 @@ impl<D: Device> Frame<D> {
 
     /// Returns an arena of transient memory of this frame for one thread, which allocates from it without a lock. It may
     /// be dropped before or after the frame.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let frame = gpu.begin_frame()?;
+    /// std::thread::scope(|scope| {
+    ///     for number in 0..4 {
+    ///         let mut arena = frame.upload_arena();
+    ///         scope.spawn(move || {
+    ///             let mut constants = arena.allocate(256, Alignment::new(256).unwrap()).unwrap();
+    ///             constants.write(0, &[number; 256]).unwrap();
+    ///         });
+    ///     }
+    /// });
+    /// frame.end()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn upload_arena(&self) -> UploadArena<D> {
         self.gpu.upload_pool().arena(self.recording().id())
     }
 
     /// Returns a command allocator for a queue: from the pool, reset, or created where none is free. A frame may have
     /// several, one for each thread that records.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let options = MemoryUsage::GpuOnly.with_name("numbers");
+    /// let from = gpu.create_buffer(&BufferDesc::new(256), &options)?;
+    /// let to = gpu.create_buffer(&BufferDesc::new(256), &options)?;
+    /// gpu.uploads().write_buffer(&from, 0, &[7; 256])?;
+    ///
+    /// let frame = gpu.begin_frame()?;
+    /// let mut commands = frame.command_allocator(QueueIndex(0))?;
+    /// commands.copy_buffer((&from.handle(), 0), (&to.handle(), 0), 256);
+    /// frame.submit(QueueIndex(0), |queue, waits| {
+    ///     // SAFETY: the buffers are alive until the GPU has completed the frame, and the range lies in them.
+    ///     unsafe { device.submit_commands(queue, waits, &[&commands]) }
+    /// })?;
+    /// drop(commands);
+    /// frame.end()?;
+    /// # let mut bytes = [0; 256];
+    /// # gpu.read_buffer(&to, 0, &mut bytes)?;
+    /// # assert_eq!(bytes, [7; 256]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -219,6 +285,23 @@ impl<D: Device> Frame<D> {
     /// Submits commands as [`submit`](Self::submit) does, which wait for `waits` as well: for the frame's submission on
     /// another queue, say.
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let frame = gpu.begin_frame()?;
+    /// let submit = |queue, waits: &[TimelinePoint]| {
+    ///     // SAFETY: the submission is empty. A program submits its commands here, after `waits`.
+    ///     unsafe { device.submit(queue, &Submission { waits, ..Submission::default() }) }
+    /// };
+    /// let computed = frame.submit(QueueIndex(1), submit)?;
+    /// let drawn = frame.submit_after(QueueIndex(0), &[computed], submit)?;
+    /// frame.end()?;
+    /// gpu.wait(drawn)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`SubmitError`], with the consequences that [`submit`](Self::submit) describes.
@@ -246,6 +329,19 @@ impl<D: Device> Frame<D> {
     /// Defragmentation is skipped while another recording is open. No other thread may begin to record writes to
     /// relocatable resources during the call: they may go to the old place and be lost. [Uploads](Gpu::uploads) wait
     /// until the call is over.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let frame = gpu.begin_frame()?;
+    /// let mesh = gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+    /// drop(mesh); // the frame may use it
+    /// let report = frame.end()?;
+    /// assert_eq!((report.number, report.reclaimed.count), (0, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///

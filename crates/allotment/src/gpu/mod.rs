@@ -101,6 +101,22 @@ use crate::upload::{ReadbackRing, UploadPool, Uploader};
 /// on first use, descriptor heaps, command allocators and readback. A clone is the same one. `Send + Sync`.
 ///
 /// The [module](self) has an example and says when to use the layers directly.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// let loader = gpu.clone(); // the same Gpu, for another thread
+/// let mesh = std::thread::spawn(move || {
+///     let mesh = loader.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+///     loader.uploads().write_buffer(&mesh, 0, &[1; 4096])?;
+///     Ok::<_, Box<dyn std::error::Error + Send + Sync>>(mesh)
+/// });
+/// let mesh = mesh.join().unwrap().map_err(|error| error.to_string())?;
+/// assert_eq!(mesh.size(), 4096);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Gpu<D: Device> {
     shared: Arc<Shared<D>>,
 }
@@ -132,6 +148,16 @@ impl<D: Device> Clone for Gpu<D> {
 
 impl<D: Device + Clone> Gpu<D> {
     /// Creates the layers over a device. Allocates no device memory.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// let desc = GpuDesc::default().with_frames_in_flight(2);
+    /// let gpu = Gpu::new(device, desc)?;
+    /// assert_eq!(gpu.allocator().statistics().block_bytes, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -229,6 +255,19 @@ impl<D: Device> Gpu<D> {
     /// The next frame may begin before this one has ended: a program that records one frame while another thread submits
     /// the one before has one more in flight.
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// for number in 0..10 {
+    ///     let frame = gpu.begin_frame()?; // waits while three frames are in flight
+    ///     assert_eq!(frame.number(), number);
+    ///     frame.end()?;
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`FrameError::Wait`] after [`GpuDesc::timeout`], or where the device is lost. Nothing has changed.
@@ -253,6 +292,19 @@ impl<D: Device> Gpu<D> {
     /// Submits pending uploads, waits until every queue has completed all submissions, and reclaims. Before a level is
     /// unloaded, a swapchain is resized or the program ends.
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let level = gpu.create_buffer(&BufferDesc::new(1 << 20), &MemoryUsage::GpuOnly.with_name("level"))?;
+    /// gpu.uploads().write_buffer(&level, 0, &[1; 1024])?;
+    /// drop(level);
+    /// gpu.wait_idle()?;
+    /// assert_eq!(gpu.deletion_queue().statistics().pending, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`FrameError::Uploads`], or [`FrameError::Wait`] after [`GpuDesc::timeout`] or where the device is lost.
@@ -273,6 +325,17 @@ impl<D: Device> Gpu<D> {
 
     /// Reclaims what the GPU has completed, in every layer. [`Frame::end`] does so; a program without frames calls this
     /// now and then.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let mesh = gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+    /// drop(mesh); // no recording is open, and nothing is in flight
+    /// assert_eq!(gpu.reclaim().count, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn reclaim(&self) -> Reclaimed {
         // Resources first: their destructors retire descriptors, which then come back one call earlier.
         let mut reclaimed = self.deletion_queue().reclaim();

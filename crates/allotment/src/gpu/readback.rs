@@ -24,6 +24,34 @@ impl<D: Device> Gpu<D> {
     /// Allocate a range, record a copy to it, submit, and [close](ReadbackRing::close) the ring with the point that the
     /// submission returned; some frames later, read the ticket. The end of each frame reclaims what was read.
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let picture = gpu.create_buffer(&BufferDesc::new(256), &MemoryUsage::GpuOnly.with_name("picture"))?;
+    /// gpu.uploads().write_buffer(&picture, 0, &[7; 256])?;
+    ///
+    /// let frame = gpu.begin_frame()?;
+    /// let mut ring = gpu.readback()?;
+    /// let ticket = ring.allocate(256, Alignment::new(16)?)?;
+    /// let mut commands = frame.command_allocator(QueueIndex(0))?;
+    /// commands.copy_buffer((&picture.handle(), 0), (ring.buffer(), ticket.offset()), 256);
+    /// let copied = frame.submit(QueueIndex(0), |queue, waits| {
+    ///     // SAFETY: the buffers are alive until the GPU has completed the frame, and the ranges lie in them.
+    ///     unsafe { device.submit_commands(queue, waits, &[&commands]) }
+    /// })?;
+    /// ring.close(copied);
+    /// drop((ring, commands));
+    /// frame.end()?;
+    ///
+    /// gpu.wait(copied)?; // a program reads some frames later instead
+    /// let mut bytes = [0; 256];
+    /// gpu.readback()?.read(&ticket, &mut bytes)?;
+    /// assert_eq!(bytes, [7; 256]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`ResourceError`] where the ring's buffer cannot be created. The next call tries again.

@@ -15,6 +15,16 @@ impl<D: Device> Gpu<D> {
     /// With [`AllocationOptions::relocatable`], the end of a frame may move it, where
     /// [`GpuDesc::defragmentation`](super::GpuDesc::defragmentation) asks for that.
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let mesh = gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+    /// println!("offset {} of memory {:?}", mesh.info().offset, mesh.info().memory);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`ResourceError`]; neither a buffer nor memory is left behind.
@@ -31,6 +41,17 @@ impl<D: Device> Gpu<D> {
     }
 
     /// Creates an image and its memory, which are retired as [buffers](Self::create_buffer) are.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// // On the simulated device a format is its bytes a texel.
+    /// let albedo = gpu.create_image(&ImageDesc::new(1024, 1024, 4), &MemoryUsage::GpuOnly.with_name("albedo"))?;
+    /// assert!(albedo.size() >= 4 << 20);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -49,6 +70,19 @@ impl<D: Device> Gpu<D> {
 
     /// Reads bytes of a buffer that can be copied from. Submits pending uploads, waits until all queues are idle and
     /// returns when the bytes are there: for tests and tools. Frames read through [`readback`](Self::readback).
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let mesh = gpu.create_buffer(&BufferDesc::new(256), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+    /// gpu.uploads().write_buffer(&mesh, 0, &[7; 256])?;
+    /// let mut bytes = [0; 256];
+    /// gpu.read_buffer(&mesh, 0, &mut bytes)?;
+    /// assert_eq!(bytes, [7; 256]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///

@@ -18,6 +18,22 @@ impl<D: Device> Gpu<D> {
     ///
     /// No lock is held while `submit` runs.
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let numbers = gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("numbers"))?;
+    /// gpu.uploads().write_buffer(&numbers, 0, &[1; 4096])?;
+    /// let recording = gpu.record("sums");
+    /// let point = gpu.submit(recording, QueueIndex(0), |queue, waits| {
+    ///     // SAFETY: the submission is empty. A program submits its commands here, after `waits`.
+    ///     unsafe { gpu.device().submit(queue, &Submission { waits, ..Submission::default() }) }
+    /// })?;
+    /// gpu.wait(point)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`SubmitError`], and the recording, which is still open.

@@ -18,6 +18,19 @@ use crate::upload::{ImageWrite, UploadError, Uploader, UploaderStatistics};
 /// All threads share one uploader behind a lock. A write that finds the staging memory full waits for the GPU with the
 /// lock held, and a frame that submits waits as long. A thread that streams a whole world has an
 /// [`Uploader`] of its own: `Uploader::new(gpu.memory(), …)`.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// let mesh = gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+/// gpu.uploads().write_buffer(&mesh, 0, &[1; 4096])?; // first contents
+/// gpu.uploads().update_buffer(&mesh, 0, &[2; 16])?; // after everything that was submitted before
+/// let there = gpu.uploads().submit()?;
+/// gpu.wait(there)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Uploads<'a, D: Device> {
     uploader: &'a Mutex<Uploader<D>>,
     tracker: &'a SubmissionTracker,

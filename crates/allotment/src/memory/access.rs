@@ -292,6 +292,20 @@ impl<D: Device> Allocator<D> {
     /// last read them, [`invalidate`](Self::invalidate) the range before: else the flush writes back the CPU's older
     /// bytes beside it.
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let constants = allocator.allocate(&Requirements::new(256), &MemoryUsage::Upload.with_name("constants"))?;
+    /// allocator.write(&constants, 0, &[7; 256])?;
+    /// let mut bytes = [0; 256];
+    /// allocator.read(&constants, 0, &mut bytes)?;
+    /// assert_eq!(bytes, [7; 256]);
+    /// allocator.free(constants)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`AccessError`] when the CPU cannot map the memory, the range exceeds the allocation, or the allocation is being

@@ -16,6 +16,22 @@ use crate::sync::locked;
 impl<D: Device> Allocator<D> {
     /// Creates a custom pool with its minimum of blocks.
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let best = allocator.explain(&Requirements::new(1 << 20), &MemoryUsage::GpuOnly.into())[0].memory_type;
+    /// let mut desc = PoolDesc::new([best]);
+    /// (desc.name, desc.max_blocks) = (Some("streaming".into()), 4);
+    /// let pool = allocator.create_pool(desc)?;
+    /// let tile = allocator.allocate(&Requirements::new(1 << 20), &MemoryUsage::GpuOnly.with_pool(&pool))?;
+    /// assert_eq!(allocator.pool_statistics(&pool)?.allocations, 1);
+    /// # allocator.free(tile)?;
+    /// # allocator.destroy_pool(pool).unwrap();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`CreatePoolError`]; nothing has changed.
@@ -140,6 +156,21 @@ impl<D: Device> Allocator<D> {
     ///
     /// The tokens of the pool's allocations are stale from now on; giving them to [`free`](Self::free) later
     /// is allowed and does nothing.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// # let best = allocator.explain(&Requirements::new(1024), &MemoryUsage::Upload.into())[0].memory_type;
+    /// let pool = allocator.create_pool(PoolDesc::new([best]))?;
+    /// let options = MemoryUsage::Upload.with_pool(&pool);
+    /// let scratch = allocator.allocate_many(&Requirements::new(1024), &options, 100)?;
+    /// allocator.reset_pool(&pool)?;
+    /// assert_eq!(allocator.pool_statistics(&pool)?.allocations, 0);
+    /// assert!(allocator.location(&scratch[0]).is_err(), "stale");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///

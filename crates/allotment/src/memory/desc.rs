@@ -12,6 +12,16 @@ use crate::device::{DedicatedNeed, MemoryProperties, MemoryTypeMask, Priority, R
 /// What memory is for. The allocator chooses a memory type by it; [`Allocator::explain`] says why.
 ///
 /// [`Allocator::explain`]: super::Allocator::explain
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// let info = gpu.create_buffer(&BufferDesc::new(256), &MemoryUsage::Upload.into())?.info();
+/// assert!(info.mapped_ptr.is_some(), "the CPU writes it");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MemoryUsage {
     /// The GPU reads and writes the memory and the CPU never does: textures, render targets, static meshes.
@@ -313,6 +323,17 @@ impl AllocationOptions {
 
     /// Lets defragmentation move the allocation, with its contents: [`Movability::Copied`]. A
     /// [`Gpu`](crate::gpu::Gpu) moves such buffers and images at the end of its frames.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let options = MemoryUsage::GpuOnly.with_name("mesh").relocatable();
+    /// let mesh = gpu.create_buffer(&BufferDesc::new(4096), &options)?;
+    /// assert!(mesh.is_relocatable());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn relocatable(self) -> Self {
         self.with_movability(Movability::Copied)

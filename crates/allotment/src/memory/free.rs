@@ -9,6 +9,18 @@ use crate::sync::locked;
 impl<D: Device> Allocator<D> {
     /// Frees an allocation. The GPU must have finished all use of its memory.
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
+    /// let other = Allocator::new(allocator.device().clone(), AllocatorDesc::default())?;
+    /// let refused = other.free(mesh).unwrap_err();
+    /// allocator.free(refused.0)?; // the error returned it
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`WrongAllocator`] if the token belongs to another allocator; the error contains the token.

@@ -38,6 +38,17 @@ use crate::sync::locked;
 const PASSES_PER_REFRESH: u32 = 30;
 
 /// Usage, budget and limits of a memory heap.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// for heap in gpu.allocator().memory_heap_reports() {
+///     println!("{} of {} bytes", heap.usage, heap.budget);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryHeapReport {

@@ -43,6 +43,18 @@ pub struct CategoryStatistics {
 
 impl<D: Device> Allocator<D> {
     /// Returns the memory in use in all pools. Reads counters and takes no lock.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
+    /// let now = allocator.statistics();
+    /// assert_eq!((now.allocations, now.allocation_bytes, now.blocks), (1, 1000, 1));
+    /// # allocator.free(mesh)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         self.slots().flat_map(|slot| &slot.counters).map(|counters| counters.load()).sum()

@@ -33,6 +33,16 @@ impl<D: Device> Allocator<D> {
     /// Other threads may change the outcome between the preview and the request. A request that is refused frees empty
     /// blocks and tries once more; the preview does not count on the room that this makes.
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// println!("{:?}", allocator.preview(&Requirements::new(1 << 20), &MemoryUsage::GpuOnly.into())?);
+    /// assert_eq!(allocator.statistics().blocks, 0, "nothing was allocated");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// What [`allocate`](Self::allocate) would be refused with by the allocator's own rules; what the

@@ -16,6 +16,21 @@ use crate::memory::{AccessError, AllocationInfo, MemoryLocation};
 /// It is pinned to its place, unless its options say that defragmentation may
 /// [move](crate::memory::AllocationOptions::relocatable) it. The handle of a relocatable resource changes with each move:
 /// get it anew for each recording, and compare [`moves`](Self::moves) where it is stored, in a descriptor say.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// let options = MemoryUsage::GpuOnly.with_name("mesh").relocatable();
+/// let mesh: Buffer<SimulatedGpu> = gpu.create_buffer(&BufferDesc::new(4096), &options)?;
+/// let mut seen = (mesh.moves(), mesh.handle());
+/// // In each frame, where a descriptor has the handle:
+/// if mesh.moves() != seen.0 {
+///     seen = (mesh.moves(), mesh.handle()); // writes the descriptor anew
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Resource<D: Device, C: BufferOrImage<D>> {
     owner: Owner<D, C>,
 }
@@ -64,6 +79,18 @@ impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
 
     /// Returns everything that is known of the resource's memory: memory object, offset, size, mapped pointer, memory
     /// type, name, block. Locks the pool.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let mesh = gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+    /// let info = mesh.info();
+    /// println!("{} bytes at offset {} of {:?}", info.size, info.offset, info.memory);
+    /// assert_eq!(info.name.unwrap().as_str(), "mesh");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn info(&self) -> AllocationInfo<D> {
         self.with_owned(|resource, _| resource.info())
@@ -93,6 +120,19 @@ impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
     /// Calls `work` with the token of the resource, which is not moved meanwhile: for calls of the allocator, and for
     /// [`Transfer`](crate::memory::Transfer). `work` holds the lock of a relocatable resource: a step waits for it, and
     /// another call on this resource inside `work` deadlocks.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use allotment::memory::Transfer;
+    ///
+    /// let mesh = gpu.create_buffer(&BufferDesc::new(256), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+    /// let mut transfer = Transfer::new(gpu.allocator(), QueueIndex(0), 1 << 16)?;
+    /// mesh.with_raw(|raw| transfer.upload_to(raw, 0, &[7; 256]))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn with_raw<T>(&self, work: impl FnOnce(&RawResource<C::Handle>) -> T) -> T {
         self.with_owned(|resource, _| work(resource))
     }
@@ -133,6 +173,19 @@ impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
 impl<D: Device> Buffer<D> {
     /// Copies `bytes` into the buffer from byte `offset` on, and makes them visible to the GPU. Writing bytes that the
     /// GPU reads at the same time gives wrong bytes, never undefined behaviour.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let constants = gpu.create_buffer(&BufferDesc::new(256), &MemoryUsage::Upload.with_name("constants"))?;
+    /// constants.write(16, &[1, 2, 3])?;
+    /// let mut bytes = [0; 3];
+    /// constants.read(16, &mut bytes)?;
+    /// assert_eq!(bytes, [1, 2, 3]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
