@@ -11,8 +11,8 @@ use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{BufferDesc, DeviceError};
 use allotment::gpu::{Gpu, GpuDesc};
 use allotment::memory::{
-    BlockGrowth, BlockSizes, DefragmentationDesc, DefragmentationStrategy, DefragmenterDesc, LeakHandler,
-    Lifetime, NewBlocks, Watermark,
+    BlockGrowth, BlockSizes, DefragmentationDesc, DefragmentationStrategy, LeakHandler, Lifetime, NewBlocks,
+    Watermark,
 };
 use allotment::upload::UploaderDesc;
 use allotment::{AllocatorDesc, MemoryUsage, Requirements};
@@ -161,7 +161,7 @@ fn maintenance_and_moves_are_events() {
         let (_, gpu) = seen.gpu(|desc, mut allocator| {
             allocator.block_growth = BlockGrowth::Ahead(Watermark::default());
             let full = DefragmentationDesc::new(DefragmentationStrategy::Full);
-            desc.with_allocator(allocator).with_defragmentation(DefragmenterDesc::new(full))
+            desc.with_allocator(allocator).with_defragmentation(full)
         });
         let options = MemoryUsage::GpuOnly.with_name("mesh").relocatable();
         let mut meshes: Vec<_> =

@@ -158,18 +158,18 @@ impl GpuDesc {
     /// # use allotment::prelude::*;
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// use core::time::Duration;
-    /// use allotment::memory::{DefragmentationDesc, DefragmentationStrategy, DefragmenterDesc, PassLimits};
+    /// use allotment::memory::{DefragmentationDesc, DefragmentationStrategy, PassLimits};
     ///
     /// let limits = PassLimits::default().with_time(Duration::from_micros(200));
     /// let fast = DefragmentationDesc::new(DefragmentationStrategy::Fast).with_limits(limits);
-    /// let desc = GpuDesc::default().with_defragmentation(DefragmenterDesc::new(fast));
+    /// let desc = GpuDesc::default().with_defragmentation(fast);
     /// let gpu = Gpu::new(device, desc)?;
     /// assert!(gpu.begin_frame()?.end()?.defragmentation.is_some());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn with_defragmentation(mut self, desc: DefragmenterDesc) -> Self {
-        self.defragmentation = Some(desc);
+    pub fn with_defragmentation(mut self, desc: impl Into<DefragmenterDesc>) -> Self {
+        self.defragmentation = Some(desc.into());
         self
     }
 

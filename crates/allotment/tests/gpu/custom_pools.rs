@@ -175,7 +175,7 @@ fn a_pool_is_not_destroyed_while_a_clone_of_it_is_around() {
     let refused = rig.gpu.allocator().destroy_pool(pool).unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "1 other clones of the pool exist: drop them, and the options and rings that hold one"
+        "the pool has other clones (1): drop them, and the options and rings that hold one"
     );
     let DestroyPoolError::Cloned { pool, clones: 1 } = refused else { panic!("{refused:?}") };
     assert!(rig.gpu.create_buffer(&BufferDesc::new(64), &options).is_ok(), "the pool is as it was");
@@ -226,7 +226,7 @@ fn a_reservation_for_requests_that_no_block_of_the_pool_holds_allocates_no_block
 #[test]
 fn the_end_of_a_frame_defragments_a_custom_pool_with_relocatable_buffers() {
     let full = DefragmentationDesc::new(DefragmentationStrategy::Full);
-    let rig = Rig::with(GpuDesc::default().with_defragmentation(DefragmenterDesc::new(full)));
+    let rig = Rig::with(GpuDesc::default().with_defragmentation(full));
     let allocator = Arc::clone(rig.gpu.allocator());
     let best = allocator.explain(&Requirements::new(256), &MemoryUsage::GpuOnly.into())[0].memory_type;
     let mut desc = PoolDesc::new([best]);

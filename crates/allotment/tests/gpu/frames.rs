@@ -9,9 +9,7 @@ use allotment::AllocatorDesc;
 use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{BufferDesc, DeviceError, Submission};
 use allotment::gpu::{FrameError, GpuDesc, Maintenance, SubmitError};
-use allotment::memory::{
-    BlockGrowth, BlockSizes, DefragmentationDesc, DefragmentationStrategy, DefragmenterDesc, Watermark,
-};
+use allotment::memory::{BlockGrowth, BlockSizes, DefragmentationDesc, DefragmentationStrategy, Watermark};
 
 use crate::rig::{QUEUE, Rig, options};
 
@@ -290,9 +288,7 @@ fn a_lost_device_is_an_error_and_nothing_hangs() {
 #[test]
 fn the_end_of_a_frame_defragments_within_its_limits() {
     let strategy = DefragmentationDesc::new(DefragmentationStrategy::Full);
-    let desc = GpuDesc::default()
-        .with_allocator(small_blocks())
-        .with_defragmentation(DefragmenterDesc::new(strategy));
+    let desc = GpuDesc::default().with_allocator(small_blocks()).with_defragmentation(strategy);
     let rig = Rig::with(desc);
     let mut meshes = Vec::new();
     for number in 0..16_u8 {

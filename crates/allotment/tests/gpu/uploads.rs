@@ -3,7 +3,7 @@
 use allotment::AllocatorDesc;
 use allotment::device::{BufferCopy, BufferDesc, Device as _, QueueIndex, Submission};
 use allotment::gpu::{Gpu, GpuDesc, GpuError};
-use allotment::memory::{BlockSizes, DefragmentationDesc, DefragmentationStrategy, DefragmenterDesc};
+use allotment::memory::{BlockSizes, DefragmentationDesc, DefragmentationStrategy};
 use allotment::upload::{UploadError, UploaderDesc};
 
 use crate::rig::{QUEUE, Rig, options};
@@ -63,7 +63,7 @@ fn an_upload_to_a_buffer_that_a_step_moved_arrives_after_the_copy_of_the_move() 
     allocator.block_sizes = BlockSizes::fixed(1 << 20);
     let full = DefragmentationDesc::new(DefragmentationStrategy::Full);
     let desc = GpuDesc::default().with_allocator(allocator);
-    let rig = Rig::with(desc.with_defragmentation(DefragmenterDesc::new(full)));
+    let rig = Rig::with(desc.with_defragmentation(full));
     let uploads = rig.gpu.uploads();
     let mesh = |_| rig.gpu.create_buffer(&BufferDesc::new(256 << 10), &options().relocatable()).unwrap();
     let mut meshes: Vec<_> = (0..16).map(mesh).collect();

@@ -92,11 +92,11 @@ impl fmt::Display for DestroyPoolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::InUse { allocations, .. } => {
-                write!(f, "{allocations} allocations of the pool are live: free them or reset the pool")
+                write!(f, "the pool has live allocations ({allocations}): free them or reset the pool")
             }
             Self::Cloned { clones, .. } => write!(
                 f,
-                "{clones} other clones of the pool exist: drop them, and the options and rings that hold one"
+                "the pool has other clones ({clones}): drop them, and the options and rings that hold one"
             ),
             Self::WrongAllocator(_) => f.write_str("the pool belongs to another allocator"),
         }

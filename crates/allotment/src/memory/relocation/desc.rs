@@ -14,6 +14,12 @@ pub struct DefragmenterDesc {
     pub queue: Option<QueueIndex>,
 }
 
+impl From<DefragmentationDesc> for DefragmenterDesc {
+    fn from(defragmentation: DefragmentationDesc) -> Self {
+        Self::new(defragmentation)
+    }
+}
+
 impl DefragmenterDesc {
     /// Describes a defragmenter by its defragmentation, with the defaults for everything else.
     #[must_use]
