@@ -55,7 +55,7 @@
 //! With the feature `tracing`, each layer emits events with its own target: `allotment::memory`, `allotment::lifetime`,
 //! `allotment::upload`, `allotment::descriptor`, `allotment::gpu`. Leaks, device loss and objects that outlive their
 //! deletion queue are warnings; driver calls, refusals, waits and moves are debug messages. No event is emitted with a
-//! lock of a pool, a tracker or a heap held.
+//! lock of a pool, a tracker or a heap held; a `Gpu`'s uploads and defragmentation are locked during theirs.
 //!
 //! # Rules for all layers
 //!
