@@ -53,9 +53,10 @@
 //! # What happens inside
 //!
 //! With the feature `tracing`, each layer emits events with its own target: `allotment::memory`, `allotment::lifetime`,
-//! `allotment::upload`, `allotment::descriptor`, `allotment::gpu`. Leaks, device loss and objects that outlive their
-//! deletion queue are warnings; driver calls, refusals, waits and moves are debug messages. No event is emitted with a
-//! lock of a pool, a tracker or a heap held; a `Gpu`'s uploads and defragmentation are locked during theirs.
+//! `allotment::upload`, `allotment::descriptor`, `allotment::gpu`. Leaks, device loss, memory that the
+//! driver refuses and objects that outlive their deletion queue are warnings; driver calls, refused requests and moves are
+//! debug messages. No event is emitted with a lock of a pool held, but some with the lock of a queue, a ring or the uploads:
+//! a subscriber does not call the library.
 //!
 //! # Rules for all layers
 //!

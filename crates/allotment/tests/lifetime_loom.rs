@@ -365,7 +365,7 @@ fn a_slot_is_one_threads_at_a_time_and_who_has_it_next_sees_what_was_done_there(
                 thread::spawn(move || {
                     let Some(taken) = set.take() else { return 0 };
                     slot.with_mut(|value| {
-                        // SAFETY: who has the slot is alone, which is what the checker looks at.
+                        // SAFETY: the holder of the slot is alone, which is what the checker looks at.
                         unsafe { *value += 1 };
                     });
                     assert!(set.give_back(taken));

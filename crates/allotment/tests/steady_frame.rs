@@ -44,7 +44,7 @@ fn wanted(size: u64, memory_usage: MemoryUsage) -> Wanted {
     Wanted::new(Requirements::new(size), memory_usage)
 }
 
-/// What a frame wants, with the frame's own name for everything.
+/// The objects of a frame, each with the frame's own name.
 fn wishes() -> Vec<Wanted> {
     let mut wishes = Vec::new();
     for i in 0..40 {
@@ -124,7 +124,7 @@ enum Order {
     Backward,
 }
 
-/// What a thousand frames cost after the first few: calls to the driver, and host allocations.
+/// Returns the cost of a thousand frames after the first few: driver calls and host allocations.
 fn cost(scene: &Scene, frames_in_flight: usize, order: Order) -> (DriverCallStatistics, u64) {
     let mut frames: Vec<_> = (0..frames_in_flight).map(|_| Vec::with_capacity(100)).collect();
     let (mut calls, mut allocations) = (scene.allocator.device_calls(), 0);
@@ -147,7 +147,7 @@ fn cost(scene: &Scene, frames_in_flight: usize, order: Order) -> (DriverCallStat
     (after, allocated)
 }
 
-/// What frames cost in a scene with a level's worth of things that outlive them all.
+/// Returns the cost of frames in a scene with a level's worth of resources that outlive them all.
 fn cost_in_a_level(
     profile: &str,
     algorithm: Algorithm,
@@ -282,8 +282,7 @@ fn a_steady_frame_of_uploads_and_readbacks_makes_no_buffer_and_allocates_no_host
     timelines.complete_all(QUEUE);
 }
 
-/// Uploads to a buffer and to the frame's own memory, a resource that is freed, and a submission: three frames are in
-/// flight.
+/// Each frame uploads to a buffer and to transient memory, frees a resource and submits; three frames are in flight.
 #[test]
 fn a_steady_frame_of_a_gpu_makes_no_memory_call_and_allocates_no_host_memory() {
     const QUEUE: QueueIndex = QueueIndex(0);

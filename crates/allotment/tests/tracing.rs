@@ -229,7 +229,7 @@ fn objects_that_outlive_their_deletion_queue_are_a_warning() {
         gpu.deletion_queue().retire(7_u64);
         *seen.gpu.lock().unwrap() = None;
         drop(gpu);
-        let text = "objects outlive their deletion queue objects=1 recordings_open=true";
+        let text = "objects outlive their deletion queue objects=1 held=true";
         seen.assert_seen(Level::WARN, "allotment::lifetime", text);
         drop(recording);
     });

@@ -99,6 +99,10 @@ impl<D: Device> Gpu<D> {
         let chunk = (bytes.len() as u64).clamp(1, READ_CHUNK);
         let transfer = Transfer::new(self.allocator(), QueueIndex(0), chunk);
         let mut transfer = transfer.map_err(TransferError::Buffer)?;
-        Ok(buffer.with_raw(|raw| transfer.download_from(raw, offset, bytes))?)
+        buffer.with_owned(|raw, moved_at| {
+            // A step of another thread may have moved the buffer since, by a copy on another queue.
+            moved_at.map_or(Ok(()), |point| self.wait(point)).map_err(TransferError::Device)?;
+            Ok(transfer.download_from(raw, offset, bytes)?)
+        })
     }
 }

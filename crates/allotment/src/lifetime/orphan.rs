@@ -106,19 +106,14 @@ fn finish_once(orphan: &Arc<dyn Orphan>, patience: Patience) {
             tracker.disown(orphan);
             return;
         }
-        event!(
-            WARN,
-            "lifetime",
-            objects = left,
-            recordings_open = held,
-            "objects outlive their deletion queue"
-        );
         if !held && patience == Patience::Once {
             // No recording was open, so five seconds of waiting were not enough: a hung GPU must not delay the
             // close of each later recording again.
             ending.hung.store(true, Relaxed);
         }
-        tracker.adopt(orphan);
+        if tracker.adopt(orphan) {
+            event!(WARN, "lifetime", objects = left, held, "objects outlive their deletion queue");
+        }
         // The thread that closes the last recording after this point finds the orphan. If no recording was open
         // before the look either, the objects wait for queues, and no queue notifies the tracker: the next poll
         // looks.

@@ -205,7 +205,9 @@ impl SubmissionTracker {
         struct Rest<'a>(&'a SubmissionTracker, Vec<Arc<dyn Orphan>>);
         impl Drop for Rest<'_> {
             fn drop(&mut self) {
-                self.1.drain(..).for_each(|orphan| self.0.adopt(&orphan));
+                for orphan in self.1.drain(..) {
+                    self.0.adopt(&orphan);
+                }
             }
         }
 
@@ -489,15 +491,17 @@ impl SubmissionTracker {
         registry.open + registry.open_explicit == 0
     }
 
-    /// Adds an orphan to those that the tracker looks at, if it is not there yet.
-    pub(super) fn adopt(&self, orphan: &Arc<dyn Orphan>) {
+    /// Adds an orphan to those that the tracker looks at. Returns whether it was not there yet.
+    pub(super) fn adopt(&self, orphan: &Arc<dyn Orphan>) -> bool {
         let mut orphans = locked(&self.shared.orphans);
-        if !orphans.iter().any(|other| ptr_eq(other, orphan)) {
+        let is_new = !orphans.iter().any(|other| ptr_eq(other, orphan));
+        if is_new {
             orphans.push(Arc::clone(orphan));
         }
         // Stored under the lock; otherwise a thread that removes an orphan could overtake a thread that adds one.
         self.shared.has_orphans.store(true, Release);
         drop(orphans);
+        is_new
     }
 
     /// Removes an orphan. False if another thread has already taken it.

@@ -450,7 +450,6 @@ fn within_budget_unless_last(options: &AllocationOptions) -> Option<AllocationOp
     limited.then(|| options.clone().with_budget(BudgetPolicy::WithinBudget))
 }
 
-/// Checks the size of a request. After this check, no sum of sizes and offsets can overflow.
 /// Names the request in the error by which it is refused.
 fn refused(error: AllocationError, request: &AllocationRequest<'_>) -> AllocationError {
     let error = error.of(request.options);
@@ -458,6 +457,7 @@ fn refused(error: AllocationError, request: &AllocationRequest<'_>) -> Allocatio
     error
 }
 
+/// Checks the size of a request. After this check, no sum of sizes and offsets can overflow.
 fn check_size(request: &AllocationRequest<'_>) -> Result<(), AllocationError> {
     match request.requirements.size {
         0 => Err(AllocationError::ZeroSize),

@@ -15,7 +15,8 @@ use crate::device::Device;
 pub enum CallSites {
     /// Nothing.
     None,
-    /// The line of the program that called the library. About 20 ns an allocation.
+    /// The line of the program that called the library; for buffers that the library creates for itself, such as those
+    /// of rings and heaps, its own line. About 20 ns an allocation.
     Location,
     /// The line, and a backtrace. Some microseconds and some kilobytes of host memory an allocation, and an
     /// allocation of host memory each.

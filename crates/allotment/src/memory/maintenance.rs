@@ -328,7 +328,8 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     ///
     /// [`AllocationError`] when the driver or a limit refused a block; the blocks allocated before remain. Nothing is
-    /// allocated where no block of the pool can hold such a request ([`AllocationError::TooLargeForBlock`]).
+    /// allocated where no block of a pool with a fixed block size can hold such a request
+    /// ([`AllocationError::TooLargeForBlock`]).
     ///
     /// ```
     /// use allotment::device::simulated::{SimulatedGpu, Profile};
@@ -365,8 +366,9 @@ impl<D: Device> Allocator<D> {
             let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
             let (heap, memory_type) = (state.sets[set].heap, state.sets[set].memory_type);
             state.pass_time(self.time.now());
-            let size = request.requirements.size;
-            state.check_fixed_block(set, size, size).map_err(|refused| refused.of(options))?;
+            let (size, _) = state.rounded_size(set, request);
+            let refused = state.check_fixed_block(set, size, request.requirements.size);
+            refused.map_err(|error| error.of(options))?;
             let wanted = state.block_wanted_for(set, bytes, self.heaps.heap_size(heap));
             let Some(size) = wanted else { return Ok(allocated) };
             if state.has_all_blocks() {

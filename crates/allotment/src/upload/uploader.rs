@@ -167,8 +167,8 @@ impl<D: Device> Uploader<D> {
     ///
     /// If the device uses the range nevertheless, it sees the old or the new bytes. If earlier bytes of this
     /// uploader for the same buffer are still pending, these are staged too, and are written after them; likewise
-    /// where the copy of a [relocatable](crate::AllocationOptions::relocatable) buffer to its current place is. Such a
-    /// buffer is not moved during the call.
+    /// where the copy of a [relocatable](crate::AllocationOptions::relocatable) buffer to its current place is. Its
+    /// handle stays valid during the call; a step of another thread meanwhile may still leave the bytes behind.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! What makes no sense is refused with a value that says why, and changes nothing.
+//! Bad input is refused with a value that says why, and changes nothing.
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{

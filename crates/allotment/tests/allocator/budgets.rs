@@ -36,7 +36,7 @@ const PATHS: [Way; 11] = [
         let big_enough_to_share = wanted_in(2 * MIB, DEVICE_TYPE).within_budget();
         is_over_budget(rig.allocate_wanted(&big_enough_to_share))
     }),
-    ("large, in memory of its own", |rig| {
+    ("large, in dedicated memory", |rig| {
         is_over_budget(rig.allocate_wanted(&wanted_in(64 * MIB, DEVICE_TYPE).within_budget()))
     }),
     ("dedicated", |rig| {
@@ -62,7 +62,7 @@ const PATHS: [Way; 11] = [
         let desc = fixed_pool(DEVICE_TYPE, 2 * MIB);
         refused_in(rig, desc, &wanted_in(4 * KIB, DEVICE_TYPE).within_budget())
     }),
-    ("in a pool that minds the budget itself", |rig| {
+    ("in a pool that stays within the budget itself", |rig| {
         let mut desc = fixed_pool(DEVICE_TYPE, 2 * MIB);
         desc.budget = BudgetPolicy::WithinBudget;
         refused_in(rig, desc, &wanted_in(4 * KIB, DEVICE_TYPE))
@@ -175,7 +175,7 @@ fn another_process_share_of_the_heap_counts() {
     other.free(theirs).unwrap();
     other.trim();
     let ours = rig.allocate_wanted(&wanted_in(20 * MIB, DEVICE_TYPE).within_budget());
-    rig.free(ours.expect("nobody is refused by an old figure")).unwrap();
+    rig.free(ours.expect("no request is refused by an old figure")).unwrap();
     rig.trim();
 }
 

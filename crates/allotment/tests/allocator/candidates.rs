@@ -15,7 +15,7 @@ const ORDERS: [(&str, [&[u8]; 5]); 10] = [
     ("discrete-no-bar", [&[0, 1, 2], &[1, 2], &[2, 1], &[0, 1, 2], &[0, 1, 2]]),
     ("integrated", [&[0, 1], &[0, 1], &[1, 0], &[0, 1], &[0, 1]]),
     ("mobile", [&[0, 1], &[0, 1], &[1, 0], &[0, 1], &[2, 0, 1]]),
-    // No resource of the device stands where queues only read or only write; no upload where they only
+    // No resource of the device is where queues only read or only write; no upload where they only
     // write, no readback where they only read.
     ("d3d12-tier-1", [&[0, 1, 2], &[3], &[4], &[0, 1, 2, 3], &[0, 1, 2]]),
     ("d3d12-tier-2", [&[0, 3], &[1, 3], &[2, 3], &[3, 0, 1], &[0, 3]]),

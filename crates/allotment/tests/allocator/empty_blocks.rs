@@ -1,4 +1,4 @@
-//! Which empty memory is kept, for how long, and who gets it.
+//! Which empty memory is kept, for how long, and which requests get it.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -100,7 +100,7 @@ fn spare_memory_of_its_own_goes_to_the_next_of_about_the_same_size() {
     rig.free_all(allocate_all(&rig, &[64 * MIB]));
     let calls = rig.device_calls();
     let smaller = allocate_all(&rig, &[60 * MIB]);
-    assert_eq!(rig.device_calls(), calls, "60 MiB stand in the 64");
+    assert_eq!(rig.device_calls(), calls, "60 MiB fit the 64");
     assert_eq!(rig.block_size_of(&smaller[0]), 64 * MIB);
     assert!(rig.is_dedicated(&smaller[0]));
     rig.free_all(smaller);
@@ -150,7 +150,7 @@ fn a_pool_never_goes_below_the_blocks_that_it_begins_with() {
     rig.destroy_pool(pool).unwrap();
 }
 
-/// The blocks that a pool begins with are shared ones: memory of its own does not stand in for them.
+/// The blocks that a pool begins with are shared ones: dedicated memory does not count as one.
 #[test]
 fn memory_of_its_own_does_not_count_as_a_block_that_the_pool_begins_with() {
     let rig = Rig::new(DISCRETE);
@@ -203,7 +203,7 @@ fn timed(change: impl FnOnce(&mut AllocatorDesc)) -> (Rig, ManualTime) {
     (rig, time)
 }
 
-/// What a compute tool does: it loads much, of all sizes, uploads it, and frees nearly all of it. Returns what it keeps.
+/// Works as a compute tool: loads much, of all sizes, uploads it, and frees nearly all of it. Returns what it keeps.
 fn compute(rig: &Rig) -> Vec<Allocation> {
     let sizes = |count| (0..count).map(|i| 64 * KIB + (i * 7919 * KIB) % (12 * MIB));
     let device = sizes(60).map(|size| rig.allocate_wanted(&wanted(size, MemoryUsage::GpuOnly)).unwrap());

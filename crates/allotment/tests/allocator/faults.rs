@@ -16,7 +16,7 @@ use crate::rig::{
     small_blocks, wanted, wanted_in,
 };
 
-/// What the scenario has made so far. A step that fails leaves it as it was.
+/// The objects of the scenario so far. A step that fails leaves it as it was.
 struct World {
     rig: Rig,
     allocations: Vec<Allocation>,
@@ -130,7 +130,7 @@ impl World {
     }
 }
 
-/// What a driver said, at the end of the chain of causes.
+/// Returns the driver's error, the last of the chain of causes.
 fn cause(error: &(dyn Error + 'static)) -> Option<DeviceError> {
     let chain = core::iter::successors(Some(error), |&error| error.source());
     chain.filter_map(|error| error.downcast_ref().copied()).last()
@@ -374,7 +374,7 @@ fn a_thousand_cycles_of_making_and_destroying_leak_nothing_whichever_call_fails(
     assert!(failed > 300 && made > 4000, "{failed} of 1000 failed, {made} of 8000 were made");
 }
 
-/// Makes and destroys buffers and images in blocks and in memory of their own, for the device and for the
+/// Makes and destroys buffers and images in blocks and in dedicated memory, for the device and for the
 /// CPU. Returns how many were made.
 fn cycle(rig: &Rig) -> u64 {
     let mut buffers = Vec::new();

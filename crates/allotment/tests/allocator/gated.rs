@@ -1,5 +1,5 @@
 //! A device that waits in the middle of a call until the test lets it go on, so that a race is run in the
-//! one order that would go wrong; or that panics there, as a device of somebody else may.
+//! one order that would go wrong; or that panics there, as another implementation of the trait may.
 
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -16,7 +16,7 @@ use allotment::device::{
 /// Where a call can be made to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gate {
-    /// Before memory is got.
+    /// Before memory is allocated.
     BeforeAllocate,
     /// After memory was given back, before the allocator knows of it.
     AfterFree,
@@ -35,7 +35,7 @@ pub(crate) enum Gate {
 #[derive(Debug, Default)]
 struct State {
     closed: Option<Gate>,
-    /// Where so many calls panic.
+    /// Where this number of calls panic.
     panics: Option<(Gate, u32)>,
     waiting: Vec<Gate>,
     frees: u32,
@@ -56,7 +56,7 @@ impl GatedDevice {
         Self { inner, state: Arc::default() }
     }
 
-    /// Holds all calls back that come to the gate from now on. Those that wait at another one go on.
+    /// Stops all calls that reach this point from now on. Those that wait at another point continue.
     pub(crate) fn close(&self, gate: Gate) {
         self.state.0.lock().unwrap().closed = Some(gate);
         self.state.1.notify_all();
@@ -68,19 +68,19 @@ impl GatedDevice {
         self.state.1.notify_all();
     }
 
-    /// Makes the next `calls` that pass the gate panic there; those that wait there first, when they go on.
+    /// Makes the next `calls` that pass this point panic there; calls that wait there first.
     pub(crate) fn panic_at(&self, gate: Gate, calls: u32) {
         self.state.0.lock().unwrap().panics = Some((gate, calls));
     }
 
-    /// Waits until so many calls wait at the closed gate.
+    /// Waits until this number of calls wait at the point.
     pub(crate) fn wait_for(&self, calls: usize) {
         let state = self.state.0.lock().unwrap();
         let few = |state: &mut State| {
             state.waiting.iter().filter(|&&gate| Some(gate) == state.closed).count() < calls
         };
         let waited = self.state.1.wait_timeout_while(state, PATIENCE, few);
-        assert!(!waited.unwrap().1.timed_out(), "no {calls} calls came to the gate");
+        assert!(!waited.unwrap().1.timed_out(), "fewer than {calls} calls reached the point");
     }
 
     /// True when memory is given back within `time`.
@@ -95,7 +95,7 @@ impl GatedDevice {
         if state.closed == Some(gate) {
             state.waiting.push(gate);
             self.state.1.notify_all();
-            // Of a test that failed nobody opens the gate, and its threads are joined all the same.
+            // A test that failed releases no call, and its threads are joined all the same.
             let closed = |state: &mut State| state.closed == Some(gate);
             state = self.state.1.wait_timeout_while(state, PATIENCE, closed).unwrap().0;
             let at = state.waiting.iter().position(|&waits_at| waits_at == gate);
@@ -256,7 +256,7 @@ unsafe impl Device for GatedDevice {
         submission: &Submission<'_, Self>,
     ) -> Result<TimelineValue, DeviceError> {
         let images = submission.image_copies.len() + submission.full_images.len();
-        assert_eq!(images, 0, "no images are copied through the gate");
+        assert_eq!(images, 0, "no images are copied here");
         self.pass(Gate::BeforeSubmit);
         let copies: Vec<BufferCopy<'_, SimulatedGpu>> = submission
             .copies

@@ -1,4 +1,4 @@
-//! Growing ahead of need: who waits for the driver, and who does not.
+//! Growth ahead of demand: which requests wait for the driver.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ fn who_is_kept_up_waits_in_the_first_frame_only() {
     let rig = growing_ahead(|_| {});
     let mut tiles = frame(&rig, 0);
     let waits = rig.stalls();
-    assert!(waits.count > 0, "nobody could foresee the first frame");
+    assert!(waits.count > 0, "the first frame cannot be foreseen");
     for number in 1..300 {
         rig.end_frame();
         rig.maintain();
@@ -84,7 +84,7 @@ fn what_is_got_ahead_is_not_given_back_in_the_same_breath() {
         rig.end_frame();
         done.push(rig.maintain());
     }
-    assert!(done.iter().all(|done| done.blocks == 0), "nothing is got anew");
+    assert!(done.iter().all(|done| done.blocks == 0), "no block is allocated anew");
     assert!(done[200..].iter().all(|done| done.returned == 0), "what a calm scene has, it keeps");
     assert!(rig.statistics().free() >= 2 * MIB, "half a block is there");
     rig.free_all(tiles);

@@ -1,4 +1,4 @@
-//! Code of others that panics, a device's or a handler's: nobody waits for ever, and nothing is left behind.
+//! A device or a handler that panics: no thread waits for ever, and nothing is left behind.
 
 use core::panic::AssertUnwindSafe;
 use core::time::Duration;
@@ -45,7 +45,7 @@ fn finish(device: &GatedDevice, allocator: Arc<Gated>) {
     assert_eq!(device.inner.validation_errors(), Vec::<String>::new());
 }
 
-/// What a second thread gets that waits for memory which the first one asks the device for, when the device panics.
+/// Returns the result of a second thread that waits for memory which the first one allocates when the device panics.
 fn while_another_panics<T: Send + 'static>(
     device: &GatedDevice,
     first: impl FnOnce() + Send + 'static,
@@ -182,7 +182,7 @@ fn a_step_in_which_the_device_panics_leaves_nothing_that_later_steps_find() {
             }
             assert_eq!(panics, calls, "{gate:?}");
             assert_eq!(moved, buffers.iter().map(Buffer::moves).sum::<u32>(), "{gate:?}");
-            assert_eq!(allocator.statistics().blocks, 2, "{gate:?}: 6 of 16 KiB stand in two blocks");
+            assert_eq!(allocator.statistics().blocks, 2, "{gate:?}: 6 of 16 KiB fit two blocks");
             for (i, buffer) in buffers.iter().enumerate() {
                 let mut bytes = [0; 16];
                 buffer.read(0, &mut bytes).unwrap();

@@ -1,4 +1,4 @@
-//! What `preview` says is what `allocate` then does.
+//! `allocate` does as `preview` says.
 
 use allotment::device::simulated::Profile;
 use allotment::device::{DedicatedNeed, Device};
@@ -22,7 +22,7 @@ fn check(rig: &Rig, desc: &Wanted) -> allotment::Allocation {
         }
         other => panic!("{other:?}"),
     };
-    // What was got, whatever empty block was given back in exchange.
+    // The bytes that were allocated, whichever empty block was freed for them.
     let calls = rig.device_calls().allocate - calls;
     let grown = if calls == 0 { 0 } else { rig.block_size_of(&allocation) };
     let happened = (rig.type_of(&allocation), calls, grown);

@@ -175,8 +175,8 @@ fn a_reset_waits_for_who_is_writing_before_it_gives_memory_back() {
     finish(&device, allocator);
 }
 
-/// The token is made after the block was got; a reset in between must leave it stale, not pass it on to
-/// whoever gets the record next.
+/// The token is made after the block was allocated; a reset in between must leave it stale, not pass it on to
+/// the next allocation with the record.
 #[test]
 fn a_token_that_a_reset_overtakes_is_stale_and_nobody_elses() {
     let (device, allocator) = gated(profile(DISCRETE));
@@ -193,7 +193,7 @@ fn a_token_that_a_reset_overtakes_is_stale_and_nobody_elses() {
         let mut ids: Vec<_> = tokens.iter().map(|token| token.id()).collect();
         ids.sort();
         ids.dedup();
-        assert_eq!(ids.len(), tokens.len(), "two tokens stand for the same memory");
+        assert_eq!(ids.len(), tokens.len(), "two tokens have the same memory");
         tokens.into_iter().for_each(|token| allocator.free(token).unwrap());
     });
     allocator.destroy_pool(pool).unwrap();

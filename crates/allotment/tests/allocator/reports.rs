@@ -1,4 +1,4 @@
-//! What an allocator tells of itself: leaks, statistics, heaps, blocks.
+//! Reports of an allocator: leaks, statistics, heaps, blocks.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,4 @@
-//! What a request and a device say of a resource, and what becomes of both.
+//! Resources: what the request and the device demand, and what is created.
 
 use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{
@@ -196,7 +196,7 @@ fn a_resource_in_a_pool_whose_creation_fails_leaves_nothing_behind() {
     }
 }
 
-/// What the device was told last of the memory of an allocation.
+/// Returns the last priority that the device got for the memory of an allocation.
 fn priority_of(rig: &Rig, allocation: &Allocation) -> Priority {
     rig.device.priority_of(rig.location(allocation).unwrap().memory).unwrap()
 }
@@ -246,7 +246,7 @@ fn memory_whose_priority_cannot_change_is_used_again_only_for_the_same() {
     };
     assert_eq!(both(), both());
     assert_eq!(rig.device_calls().allocate, 2);
-    // Nobody needs more than one of them any more: what has another priority goes before more is allocated.
+    // No request needs more than one of them: memory of another priority is freed before more is allocated.
     let normal = rig.allocate_wanted(&of_priority(300 * MIB, Priority::NORMAL)).unwrap();
     assert_eq!(priority_of(&rig, &normal), Priority::NORMAL);
     assert!(rig.objects() <= 3);

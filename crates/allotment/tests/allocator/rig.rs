@@ -1,4 +1,4 @@
-//! What the tests share: an allocator over a simulated device that is checked when it goes, and short
+//! The tests' common parts: an allocator over a simulated device that is checked when it is dropped, and short
 //! ways to say what is asked of it.
 
 #[path = "../common/wanted.rs"]
@@ -113,12 +113,12 @@ impl Drop for Rig {
     }
 }
 
-/// A buffer of `size` bytes that may stand anywhere.
+/// A buffer of `size` bytes that may be in any memory type.
 pub(crate) fn wanted(size: u64, memory_usage: MemoryUsage) -> Wanted {
     Wanted::new(Requirements::new(size), memory_usage)
 }
 
-/// A buffer of `size` bytes that may stand in one memory type only, so that nothing else can be fallen
+/// A buffer of `size` bytes that may be in one memory type only, so that nothing else can be fallen
 /// back to.
 pub(crate) fn wanted_in(size: u64, memory_type: MemoryTypeIndex) -> Wanted {
     let mut desc = wanted(size, MemoryUsage::GpuOnly);
@@ -145,7 +145,7 @@ pub(crate) fn small_blocks(smallest: u64, largest: u64) -> BlockSizes {
     sizes
 }
 
-/// Keeps blocks for so many ticks, and so many bytes of them.
+/// Keeps blocks for this number of ticks, and this number of bytes of them.
 pub(crate) fn empty_blocks(ticks: u32, surplus: u64) -> EmptyBlockPolicy {
     let mut empty_blocks = EmptyBlockPolicy::NONE;
     (empty_blocks.frames, empty_blocks.kept_bytes) = (ticks, surplus);

@@ -36,7 +36,7 @@ pub(crate) enum Op {
     SetBudget { heap: u8, mib: u8 },
 }
 
-/// What is asked for, short of what only the device knows.
+/// The request, without what only the device knows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wish {
     size: u64,
@@ -138,7 +138,7 @@ impl Wish {
 /// Bytes at each end of an allocation that the model keeps.
 const WINDOW: usize = 128;
 
-/// What the model knows of a live allocation.
+/// The model's state of a live allocation.
 struct Live {
     token: Allocation,
     place: MemoryLocation<SimulatedGpu>,
@@ -146,7 +146,7 @@ struct Live {
     /// Index of its custom pool.
     pool: Option<usize>,
     maps: u32,
-    /// What its ends hold, where the CPU can reach them: from offset 0, and up to its end.
+    /// The bytes at its two ends, where the CPU can access them.
     head: Vec<u8>,
     tail: Vec<u8>,
 }
@@ -186,7 +186,7 @@ struct Picture {
     dump: String,
 }
 
-/// A machine with so much memory that nothing is refused, or with so little that much is.
+/// A machine with enough memory for every request, or with little.
 fn machine(which: u8, tight: bool) -> Profile {
     let all = Profile::all();
     let mut profile = all[usize::from(which) % all.len()].clone();
@@ -453,7 +453,7 @@ impl Pair {
         assert_eq!(self.rig.map(&token), Err(AccessError::Stale));
         assert_eq!(self.rig.set_name(&token, Some("stale".into())), Err(AccessError::Stale));
         self.rig.free(token).unwrap();
-        assert_eq!(self.picture(), before, "the token of what was reset stands for nothing");
+        assert_eq!(self.picture(), before, "a token of a pool that was reset is stale");
     }
 
     fn pick(&mut self, which: usize) -> Option<(&mut Live, &Rig)> {
@@ -585,7 +585,7 @@ impl Pair {
         self.rig.device.properties().memory_type(memory_type).unwrap().properties
     }
 
-    /// What must hold after every operation, whichever it was.
+    /// Checks what must hold after every operation.
     fn check(&mut self) {
         self.rig.check_invariants();
         self.check_sums();
@@ -634,7 +634,7 @@ impl Pair {
         }
     }
 
-    /// Nobody stands in anybody's place, nor too near to it.
+    /// No two allocations overlap, or are too near to each other.
     fn check_places(&self) {
         let mut sorted: Vec<&Live> = self.live.iter().collect();
         sorted.sort_by_key(|live| live.range());
@@ -662,7 +662,7 @@ impl Pair {
         }
     }
 
-    /// Two neighbours may not both be in one unit of so many bytes.
+    /// Two neighbours may not both be in one unit of this number of bytes.
     fn distance(&self, a: &Live, b: &Live) -> Alignment {
         let limits = self.rig.device.properties().limits;
         let properties = self.properties_of(a.place.memory_type);

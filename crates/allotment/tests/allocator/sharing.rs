@@ -179,7 +179,7 @@ fn a_dedicated_allocation_is_alone_in_its_memory_and_takes_it_along() {
     let got: Vec<_> = (0..5).map(|_| rig.allocate_wanted(&desc).unwrap()).collect();
     assert_eq!((rig.objects(), rig.statistics().dedicated, rig.statistics().block_bytes), (5, 5, 5 * KIB));
     rig.free_all(got);
-    assert_eq!(rig.objects(), 0, "nobody else may ever have it");
+    assert_eq!(rig.objects(), 0, "no other request may have it");
 }
 
 #[test]

@@ -43,7 +43,7 @@ fn mark(allocator: &Allocator<SimulatedGpu>, allocation: &Allocation, byte: u8, 
         if check {
             let mut bytes = [0; 64];
             allocator.read(allocation, offset, &mut bytes[..len]).unwrap();
-            assert!(bytes[..len].iter().all(|&found| found == byte), "somebody else's bytes");
+            assert!(bytes[..len].iter().all(|&found| found == byte), "bytes of another allocation");
         } else {
             allocator.write(allocation, offset, &[byte; 64][..len]).unwrap();
         }

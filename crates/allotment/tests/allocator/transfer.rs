@@ -32,7 +32,7 @@ fn bytes_go_through_the_buffer_itself_and_arrive_where_its_memory_is() {
                 let by_memory = transfer.download(buffer.allocation(), 999, &mut back);
                 let mapped = rig.location(buffer.allocation()).unwrap().mapped_ptr.is_some();
                 if dedicated == Dedicated::Always && !mapped {
-                    // A second buffer may not stand in memory that was made for the first.
+                    // A second buffer may not be bound to memory that was created for the first.
                     let refused = TransferError::Buffer(ResourceError::Access(AccessError::Exclusive));
                     assert_eq!(by_memory, Err(refused));
                 } else {

@@ -26,14 +26,14 @@ pub(crate) fn of_this_thread() -> u64 {
 }
 
 /// Allocations of all threads so far.
-#[allow(dead_code, reason = "who is alone asks for the thread's own")]
+#[allow(dead_code, reason = "a test that runs alone counts the thread's own")]
 pub(crate) fn of_all_threads() -> u64 {
     ALL.load(Relaxed)
 }
 
 fn count() {
     ALL.fetch_add(1, Relaxed);
-    // A thread that is ending has no counter any more, and nobody who reads it.
+    // A thread that is ending has no counter any more.
     let _ = HERE.try_with(|here| here.set(here.get() + 1));
 }
 

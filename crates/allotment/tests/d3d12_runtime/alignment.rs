@@ -1,4 +1,4 @@
-//! How close resources stand: the smallest alignment that the runtime allows, and no flag that it does not
+//! How close resources are placed: the smallest alignment that the runtime allows, and no flag that it does not
 //! know.
 
 use allotment::MemoryUsage;
@@ -148,7 +148,7 @@ fn what_is_between_adapters_or_in_64_kib_tiles_is_not_tight() {
         of_layout(D3D12_TEXTURE_LAYOUT_64KB_UNDEFINED_SWIZZLE),
     ];
     for desc in [between].into_iter().chain(tiled) {
-        // Not every machine has these layouts; what is wrong is said all the same.
+        // Not every machine has these layouts; the errors are checked all the same.
         if let Ok(requirements) = rig.device().image_requirements(&info(desc)) {
             assert_eq!(requirements.alignment.get(), 64 * KIB);
         }

@@ -1,4 +1,4 @@
-//! Budgets: one figure a segment group, whichever way memory is got.
+//! Budgets: one figure a segment group, by whichever call memory is allocated.
 
 use core::time::Duration;
 
@@ -52,7 +52,7 @@ fn buffer_types(rig: &Rig) -> Vec<(MemoryTypeIndex, MemoryHeapIndex)> {
     types.map(|(index, memory_type)| (index, memory_type.heap)).collect()
 }
 
-/// What refused, in which heap, and what the figures were.
+/// Returns the refusal, its heap and its figures.
 fn figures(error: &AllocationError) -> (MemoryHeapIndex, u64, u64) {
     match *error {
         AllocationError::OverBudget { heap, usage, budget, .. } => (heap, usage, budget),
@@ -99,7 +99,7 @@ fn every_way_to_get_memory_keeps_to_the_same_budget() {
                 desc.budget = BudgetPolicy::AllowOverBudget;
                 refused.push(rig.allocate(&requirements, &desc.clone().with_pool(&pool)).unwrap_err());
                 rig.destroy_pool(pool).unwrap();
-                // And before anybody asks: the pool's first block.
+                // And before the first request: the pool's first block.
                 strict.min_blocks = 1;
                 match rig.create_pool(strict) {
                     Err(CreatePoolError::FirstBlocks(error)) => refused.push(error),
@@ -111,7 +111,7 @@ fn every_way_to_get_memory_keeps_to_the_same_budget() {
             }
             assert_eq!(refused.len(), 8);
 
-            // Who does not ask to stay within gets it all the same, and so does who stays within.
+            // A request that may exceed the budget is served all the same, and so is one within it.
             for desc in both_ways(&wish_in(memory_type)) {
                 rig.destroy([rig.create_resource(&info(buffer(MIB)), &desc).unwrap()]);
             }

@@ -43,7 +43,7 @@ fn a_heap_that_the_runtime_refuses_is_an_error_and_leaves_nothing_behind() {
             }
             let heap = heap(&device, usage, 16).unwrap();
             assert_eq!(runtime.live().descriptor_heaps, 1);
-            // SAFETY: nobody uses it.
+            // SAFETY: nothing uses it.
             unsafe { device.destroy_descriptor_heap(heap) };
             assert_eq!(runtime.live().descriptor_heaps, 0);
         }
@@ -58,7 +58,7 @@ fn heaps_are_as_large_as_the_runtime_says_and_on_old_ones_as_they_always_were() 
     for (config, views, most) in [
         (Config::oldest(), 1_000_000, 2048),
         (samplers(4000), 1 << 20, 4000),
-        // As software devices say, which have no memory of their own.
+        // As software devices report, which have no dedicated video memory.
         (samplers(u32::MAX), 1 << 20, 1 << 16),
     ] {
         let Some(runtime) = rig::runtime(config) else { return };

@@ -13,13 +13,13 @@ use crate::runtime::faults::Kind;
 
 const CODES: [HRESULT; 3] = [E_OUTOFMEMORY, E_INVALIDARG, DXGI_ERROR_DEVICE_REMOVED];
 
-/// What is in use, except what was only counted.
+/// Returns the objects in use, without the counters.
 fn state(rig: &Rig) -> (Statistics, [u64; 2], u32, u32) {
     let live = rig.runtime.live();
     (rig.statistics(), rig.runtime.bytes(), live.placed, live.committed)
 }
 
-/// What the device said, under whatever the allocator says about it.
+/// Returns the device's error, the last of the chain of causes.
 fn cause(error: ResourceError) -> Option<DeviceError> {
     match error {
         ResourceError::Device(error) | ResourceError::Allocation(AllocationError::Device(error)) => {
@@ -55,7 +55,7 @@ fn refuse_each_call(
             Ok(resource) => {
                 rig.destroy([resource]);
                 assert_eq!(state(rig), before, "after all was freed");
-                // A refusal that came too late for this resource, or was of what nobody needs: a budget.
+                // A refusal that came too late for this resource, or of a call that nothing depends on: a budget.
                 if !happened {
                     return k - 1;
                 }

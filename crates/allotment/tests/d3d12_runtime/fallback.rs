@@ -32,7 +32,7 @@ fn each_intent_has_its_heap_type() {
         (Config::oldest(), DEFAULT),
         (Config::usual(), DEFAULT),
         (Config::newest(), GPU_UPLOAD),
-        // Upload heaps are the device's own memory there, and as fast.
+        // Upload heaps are in the device's memory there, and as fast.
         (Config::newest().integrated(), UPLOAD),
     ] {
         let Some(rig) = Rig::new(config) else { return };
@@ -55,7 +55,7 @@ fn what_the_cpu_writes_often_goes_from_gpu_upload_to_default_to_upload() {
         assert_eq!(served_from(&rig, &often), expected, "{full:?} are full");
     }
     rig.runtime.set_full(&[]);
-    // Over budget, device memory is left to those who have no other way, even if nobody asks for that.
+    // Over budget, device memory is left to requests that have no other memory type, even without a wish for that.
     rig.set_budgets([MIB / 2, 1 << 30], [0; 2]);
     assert_eq!(served_from(&rig, &often), Some(UPLOAD));
     assert_eq!(served_from(&rig, &wish(MemoryUsage::GpuOnly)), Some(DEFAULT));
@@ -109,7 +109,7 @@ fn textures_go_to_the_system_s_memory_where_the_adapter_s_is_full_or_over_budget
         assert_eq!(place(&device), DEFAULT);
         rig.set_budgets([MIB / 2, 1 << 30], [0; 2]);
         assert_eq!(place(&device.clone().with_budget(BudgetPolicy::WithinBudget)), CUSTOM);
-        // Who does not mind the budget stays where it is fast.
+        // A request that may exceed the budget stays in fast memory.
         assert_eq!(place(&device), DEFAULT);
     }
 }

@@ -1,4 +1,4 @@
-//! What heaps and committed resources are told beside what they are: not zeroed, shared, and so on.
+//! The flags that heaps and committed resources are created with: not zeroed, shared, and so on.
 
 use allotment::device::d3d12::{DeviceDesc, MemoryOptions, Zeroing};
 use allotment::{MemoryUsage, Requirements};

@@ -67,12 +67,12 @@ fn each_call_of_a_removed_device_says_that_the_device_is_lost() {
     let submission = Submission { copies: &copies, ..Submission::default() };
     // SAFETY: the ranges lie in the buffers, which live on.
     assert_eq!(unsafe { device.submit(QUEUE, &submission) }.unwrap_err(), lost);
-    // What the budget was is of no use to anybody; that it cannot be told is no failure.
+    // The old budget is of no use; that it cannot be queried is no failure.
     assert!(device.heap_budget(MemoryHeapIndex(0)).budget > 0);
 
     assert!(runtime.refuse_nothing());
     drop((first, second));
-    // SAFETY: nothing stands in the memory any more.
+    // SAFETY: no resource is in the memory any more.
     unsafe { device.free_memory(heap) };
     // SAFETY: as above.
     unsafe { device.free_memory(mapped) };
@@ -103,7 +103,7 @@ fn a_submission_that_fails_halfway_submits_nothing_and_the_next_one_works() {
     let point = TimelinePoint { queue: QUEUE, value };
     assert_eq!(device.wait(point, Duration::from_secs(20)), Ok(()));
     drop(made);
-    // SAFETY: nothing stands in the memory any more, and the queue is done.
+    // SAFETY: no resource is in the memory any more, and the queue is done.
     unsafe { device.free_memory(heap) };
     drop(device);
     assert_clean(&runtime);
@@ -172,7 +172,7 @@ fn a_fence_that_says_that_the_device_is_gone_is_believed() {
     let heap = device.allocate_memory(&memory()).unwrap();
     // SAFETY: the memory is live, and no queue uses it.
     assert_eq!(unsafe { device.evict(&[heap], &[point]) }, Err(DeviceError::Lost));
-    // SAFETY: nothing stands in the memory.
+    // SAFETY: no resource is in the memory.
     unsafe { device.free_memory(heap) };
     // It waits for no queue of a device that is gone.
     let began = Instant::now();

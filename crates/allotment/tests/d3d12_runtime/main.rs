@@ -5,7 +5,7 @@
 //! these tests [can have each of them](runtime::Config). It passes calls on to the machine's own in terms
 //! that every runtime knows, so heaps, resources, queues and bytes are real; and it
 //!
-//! - [remembers](runtime::calls) what it was told, for tests to look at;
+//! - [records](runtime::calls) the calls that it gets, for tests to look at;
 //! - [checks](runtime::checks) each call as the debug layer would, and a validation error fails the test;
 //! - [refuses](runtime::faults) a call that a test chose, with the code that the test chose;
 //! - [counts](runtime::live) what is alive, so that leaks fail the test.

@@ -8,12 +8,12 @@ use windows::core::{Interface as _, w};
 
 use crate::rig::{Config, Rig, buffer, info, say_skipped, target, wish};
 
-/// The name that an object was given, where the machine's runtime keeps names for who asks.
+/// Returns the name of an object, where the machine's runtime returns names.
 fn name_of(object: &ID3D12Object) -> Option<String> {
     let mut units = [0_u16; 128];
     let mut bytes = size_of_val(&units) as u32;
     let place = Some(units.as_mut_ptr().cast());
-    // SAFETY: the object is live, and there are as many bytes as is said.
+    // SAFETY: the object is live, and there is room for this many bytes.
     unsafe { object.GetPrivateData(&WKPDID_D3DDebugObjectNameW, &mut bytes, place) }.ok()?;
     let said = &units[..bytes as usize / 2];
     Some(String::from_utf16_lossy(said).trim_end_matches('\0').to_owned())
@@ -28,7 +28,7 @@ fn keeps_names(rig: &Rig) -> bool {
     unsafe { object.SetName(w!("a name")) }.unwrap();
     let keeps = name_of(&object.cast().unwrap()).as_deref() == Some("a name");
     if !keeps {
-        // Fails nobody who requires Direct3D 12: without names it is that all the same.
+        // No failure where Direct3D 12 is required: without names it is that all the same.
         say_skipped("this runtime keeps no names that can be asked for");
     }
     keeps

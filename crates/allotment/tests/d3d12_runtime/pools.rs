@@ -1,4 +1,4 @@
-//! Custom pools: the sizes of their heaps, and what those are told.
+//! Custom pools: the sizes and flags of their heaps.
 
 use allotment::device::Priority;
 use allotment::device::d3d12::MemoryOptions;

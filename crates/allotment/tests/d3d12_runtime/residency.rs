@@ -1,4 +1,4 @@
-//! What leaves the device, what comes back, and what goes last.
+//! Residency: memory that is evicted, made resident again, or evicted last.
 
 use core::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the tests share: an allocator over a runtime of their own, which is checked when it goes, and short
+//! The tests' common parts: an allocator over a runtime of their own, which is checked when it is dropped, and short
 //! ways to say what is asked of it.
 
 use core::ops::Deref;
@@ -187,7 +187,7 @@ pub(crate) fn texture(width: u64, height: u32) -> D3D12_RESOURCE_DESC {
     }
 }
 
-/// The same as a render target.
+/// Describes it as a render target.
 pub(crate) fn target(width: u64, height: u32) -> D3D12_RESOURCE_DESC {
     D3D12_RESOURCE_DESC { Flags: D3D12_RESOURCE_FLAG_ALLOW_RENDER_TARGET, ..texture(width, height) }
 }
@@ -215,7 +215,7 @@ pub(crate) fn wish(memory_usage: MemoryUsage) -> AllocationOptions {
     AllocationOptions::new(memory_usage)
 }
 
-/// The same in one memory type.
+/// Allocates in one memory type only.
 pub(crate) fn wish_in(memory_type: MemoryTypeIndex) -> AllocationOptions {
     let mut desc = wish(MemoryUsage::GpuOnly);
     desc.memory_types = MemoryTypeMask(1 << memory_type.0);
@@ -224,7 +224,7 @@ pub(crate) fn wish_in(memory_type: MemoryTypeIndex) -> AllocationOptions {
     desc
 }
 
-/// The same, placed in a block or committed.
+/// Creates it placed in a block, or committed.
 pub(crate) fn both_ways(desc: &AllocationOptions) -> [AllocationOptions; 2] {
     [Dedicated::Never, Dedicated::Always].map(|dedicated| desc.clone().with_dedicated(dedicated))
 }

@@ -1,4 +1,4 @@
-//! What takes nothing from the heap, in whichever frame it comes to be needed for the first time.
+//! Frames that allocate no host memory, whichever frame needs something for the first time.
 
 use core::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What may stand in one heap: on tier 1 buffers, targets and other textures each in heaps of their own, on
+//! The resources that one heap may contain: on tier 1 buffers, targets and other textures in separate heaps, on
 //! tier 2 all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,7 +34,7 @@ fn class(made: &Made) -> &'static str {
     }
 }
 
-/// Makes and destroys resources of all kinds, and says which classes stood in each heap.
+/// Makes and destroys resources of all kinds, and returns which classes each heap contained.
 fn classes_by_heap(rig: &Rig, steps: u32) -> BTreeMap<usize, BTreeSet<&'static str>> {
     let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
     let mut kept: Vec<RawResource<ID3D12Resource>> = Vec::new();
@@ -75,7 +75,7 @@ fn classes_by_heap(rig: &Rig, steps: u32) -> BTreeMap<usize, BTreeSet<&'static s
 }
 
 fn keep_blocks(desc: &mut allotment::AllocatorDesc) {
-    // Heaps are told apart by their addresses, which must not be given out twice.
+    // Heaps are identified by their addresses, which must not be reused.
     desc.empty_blocks = allotment::memory::EmptyBlockPolicy::default();
     desc.empty_blocks.frames = u32::MAX;
     desc.empty_blocks.kept_bytes = u64::MAX;

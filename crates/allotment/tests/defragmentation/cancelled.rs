@@ -149,7 +149,7 @@ fn dropped_after_its_last_pass_was_freed_it_leaves_nothing_behind() {
     cancel_everywhere(Algorithm::Buddy, DefragmentationStrategy::Full, true, End::Freed);
 }
 
-/// What is left of twenty-four allocations in three blocks.
+/// The rest of twenty-four allocations in three blocks.
 fn holes(rig: &Rig) -> Model<'_> {
     let mut model = Model::new(rig, &[], 5);
     (0..24).for_each(|_| model.allocate(None, &movable(4 * KIB)));
@@ -252,14 +252,14 @@ fn both_places_of_what_is_freed_or_ignored_in_a_pass_wait_for_whoever_copies_lat
     let at = model.position(pass.moves()[0].id()).unwrap();
     model.free(at);
     pass.ignore(1);
-    // As if the copies were still on their way.
+    // As if the copies were still running.
     pass.moves().iter().for_each(copy);
     let mut left = Vec::new();
     pass.end_with(|place| left.push(place));
     let kept: Vec<_> = left.iter().map(|place| rig.location(place).unwrap()).collect();
     for place in [freed[0], freed[1], ignored[1]] {
         let is_kept = kept.iter().any(|kept| (kept.memory, kept.offset) == (place.memory, place.offset));
-        assert!(is_kept, "{place:?} is nobody else's");
+        assert!(is_kept, "{place:?} belongs to no other allocation");
     }
     rig.free_all(left);
     drop(defragmentation);

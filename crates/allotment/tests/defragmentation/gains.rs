@@ -187,7 +187,7 @@ fn what_is_mapped_after_it_was_planned_and_reserved_stays() {
     let first = pass.moves()[0].id();
     pass.moves().iter().for_each(copy);
     pass.end();
-    // Those that were not handed out yet have places already; nobody was told.
+    // Moves that were not handed out yet have places already.
     for held in model.live.iter_mut().filter(|held| held.token.id() != first) {
         rig.map(&held.token).unwrap();
         held.maps = 1;
@@ -258,7 +258,7 @@ fn no_more_bytes_are_copied_than_were_allowed_in_all_passes_and_rounds() {
     }
 }
 
-/// What comes into a block between the plan and its emptying moves with it, as far as the strategy allows that.
+/// Allocations that enter a block between the plan and its emptying move with it, as far as the strategy allows that.
 #[test]
 fn what_came_after_the_plan_counts_too() {
     for strategy in [DefragmentationStrategy::Fast, DefragmentationStrategy::WithinBytes(10 * KIB)] {
@@ -715,7 +715,7 @@ fn another_allocation_than_that_of_the_move_is_not_destroyed_in_its_place() {
     model.finish();
 }
 
-/// A block that is given back is given back by block growth, where that is somebody else's.
+/// An emptied block is freed by maintenance, where another thread does that.
 #[test]
 fn emptied_blocks_are_left_to_upkeep_where_there_is_some() {
     let rig = Rig::with(profile(DISCRETE), |desc| {
@@ -747,8 +747,8 @@ fn emptied_blocks_are_left_to_upkeep_where_there_is_some() {
     let done = defragmentation.statistics();
     assert!(done.blocks_emptied > 0 && done.blocks_emptied == planned.blocks_freed(), "{planned:?} {done:?}");
     drop(defragmentation);
-    assert_eq!(rig.objects(), objects, "nobody waits for the driver");
-    // None is got in place of those, as room for the watermark was left.
+    assert_eq!(rig.objects(), objects, "no request waits for the driver");
+    // None is allocated in their place, as room for the watermark was left.
     assert_eq!(rig.maintain().blocks, 0);
     assert!(rig.objects() <= objects - done.blocks_emptied);
     model.check_alone();

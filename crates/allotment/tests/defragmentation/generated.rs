@@ -43,7 +43,7 @@ impl Model<'_> {
         usize::from(u16::from_le_bytes([a, b])).checked_rem(self.live.len())
     }
 
-    /// What may be done whether or not a pass is open.
+    /// Operations that are allowed whether or not a pass is open.
     fn step(&mut self, [kind, a, b, c, d]: Op) {
         let at = self.pick(a, b);
         match (kind % 16, at) {
@@ -224,7 +224,7 @@ fn run(ops: &[Op], algorithm: Algorithm, kept: EmptyBlockPolicy) {
     pools.into_iter().for_each(|pool| rig.destroy_pool(pool).unwrap());
 }
 
-/// Runs so many cases. One that fails is made as short as leaving out operations makes it, and told.
+/// Runs this number of cases. One that fails is shortened by leaving out operations, and printed.
 fn run_many(cases: u64, algorithm: Algorithm, kept: EmptyBlockPolicy) {
     for case in 0..cases {
         let mut random = Random(case * 0x9e37_79b9 + 1);

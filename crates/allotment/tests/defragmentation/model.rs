@@ -26,7 +26,7 @@ pub(crate) struct Unique {
     pub(crate) serial: u32,
 }
 
-/// What is live.
+/// The live allocations.
 pub(crate) struct Model<'a> {
     pub(crate) rig: &'a Rig,
     pub(crate) pools: &'a [Pool],
@@ -52,7 +52,7 @@ pub(crate) fn movable_aligned(size: u64, alignment: u64) -> Wanted {
 pub(crate) fn copy(one: &Move<SimulatedGpu>) {
     let (from, to) = (one.from(), one.to());
     let (source, target) = (from.mapped_ptr.unwrap(), to.mapped_ptr.unwrap());
-    // SAFETY: both are mapped until the pass ends, nobody writes to the one and nobody knows the other.
+    // SAFETY: both are mapped until the pass ends, nothing writes to the one and nothing else uses the other.
     unsafe { target.copy_from_nonoverlapping(source, one.size() as usize) };
 }
 
@@ -97,7 +97,7 @@ impl<'a> Model<'a> {
         self.rig.free(held.token).unwrap();
     }
 
-    /// Frees so many of a hundred.
+    /// Frees this number of a hundred.
     pub(crate) fn thin_out(&mut self, percent: u64) {
         for at in (0..self.live.len()).rev() {
             if self.random.below(100) < percent {
@@ -110,7 +110,7 @@ impl<'a> Model<'a> {
         self.live.iter().position(|held| held.token.id() == id)
     }
 
-    /// What must hold of the moves of a pass, before anything is done about them.
+    /// Checks the moves of a pass before they are executed.
     pub(crate) fn check_moves(&self, pass: &Pass<'_, SimulatedGpu>) {
         let mut taken = self.ranges();
         for one in pass.moves() {
@@ -161,7 +161,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// What must hold while no pass is open.
+    /// Checks what must hold while no pass is open.
     pub(crate) fn check(&self) -> Statistics {
         self.rig.check_invariants();
         check_apart(self.ranges());
@@ -181,7 +181,7 @@ impl<'a> Model<'a> {
         statistics
     }
 
-    /// The same, where nothing but the model's is allocated either.
+    /// Checks that, where nothing but the model's is allocated either.
     pub(crate) fn check_alone(&self) -> Statistics {
         let statistics = self.check();
         assert_eq!(statistics.allocations as usize, self.live.len(), "no place stays reserved");
@@ -218,7 +218,10 @@ impl<'a> Model<'a> {
                 NextPass::Done => break,
             }
         }
-        assert!(moved.values().all(|&times| times == 1), "nothing is moved twice where nobody interferes");
+        assert!(
+            moved.values().all(|&times| times == 1),
+            "nothing is moved twice where no other thread interferes"
+        );
     }
 
     pub(crate) fn finish(mut self) {
@@ -226,7 +229,7 @@ impl<'a> Model<'a> {
     }
 }
 
-/// Nobody stands in anybody's place.
+/// No two allocations overlap.
 fn check_apart(mut ranges: Vec<(u64, u64, u64)>) {
     ranges.sort_unstable();
     for pair in ranges.windows(2) {

@@ -67,7 +67,7 @@ impl Home<'_> {
     fn check(self, held: &Unique) {
         let mut bytes = vec![0; held.desc.requirements.size as usize];
         self.rig.read(&held.token, 0, &mut bytes).unwrap();
-        assert!(bytes.iter().all(|&found| found == held.byte), "somebody else's bytes");
+        assert!(bytes.iter().all(|&found| found == held.byte), "bytes of another allocation");
     }
 }
 
@@ -87,7 +87,7 @@ fn work(thread: u64, rounds: u64, home: Home<'_>, pinned: bool) {
                 };
                 let token = home.allocate(&desc);
                 let mut held = Unique { token, desc, byte: 0, recreated: false };
-                // What nobody else has written to yet can be on its way already.
+                // An allocation that no other thread has written to yet can be moving already.
                 held.recreated = !home.fill(&mut held, byte);
                 live.push(held);
             }
@@ -233,7 +233,7 @@ fn three_threads_do_what_they_like_while_a_fourth_defragments_a_custom_pool() {
     torment(Algorithm::Buddy, EmptyBlockPolicy::default(), true, true);
 }
 
-/// What is freed by one thread while another copies it stays where it is until the pass ends.
+/// An allocation that one thread frees while another copies it keeps its range until the pass ends.
 #[test]
 fn what_is_freed_while_it_is_copied_keeps_both_places_until_the_pass_ends() {
     let rig = Rig::with(profile(DISCRETE), |desc| {
@@ -257,8 +257,8 @@ fn what_is_freed_while_it_is_copied_keeps_both_places_until_the_pass_ends() {
     let id = tokens[0].as_ref().unwrap().id();
     rig.free(tokens[0].take().unwrap()).unwrap();
     assert_eq!(rig.info_of(id).err(), Some(AccessError::Stale));
-    assert_eq!(rig.statistics().blocks, blocks, "its block is there as long as somebody may copy from it");
-    // Nor does anybody else get the place.
+    assert_eq!(rig.statistics().blocks, blocks, "its block is there as long as a thread may copy from it");
+    // Nor does another allocation get the place.
     let refused = rig.allocate_wanted(&wanted_in(16 * KIB, HOST).without_new_blocks());
     assert!(refused.is_err());
     rig.check_invariants();

@@ -1,5 +1,5 @@
 //! A device whose calls panic when a test says so, as one of the caller's own might, and what is left then: no descriptor
-//! of what is gone, no batch that is submitted twice, nobody who waits for ever.
+//! of what is gone, no batch that is submitted twice, no thread that waits for ever.
 
 use core::ops::Range;
 use core::panic::AssertUnwindSafe;
@@ -38,7 +38,7 @@ enum Call {
     Flush,
 }
 
-/// Which calls panic: the first so many of a kind pass, and so many after these do not.
+/// Which calls panic: the number of calls of a kind that pass, and the number after these that panic.
 #[derive(Debug, Default)]
 struct Plan(Mutex<Vec<(Call, u32, u32)>>);
 
@@ -268,7 +268,7 @@ unsafe impl DescriptorDevice for PanickingDevice {
         desc: &DescriptorHeapDesc,
         _: Option<DescriptorHeapBacking<'_, Self>>,
     ) -> Result<SimulatedDescriptorHeap, DeviceError> {
-        // SAFETY: the caller's promise; these heaps stand in no buffer.
+        // SAFETY: the caller's promise; these heaps are in no buffer.
         unsafe { self.inner.create_descriptor_heap(desc, None) }
     }
 
@@ -553,7 +553,7 @@ fn a_frame_that_is_closed_while_the_device_panics_is_closed() {
         rig.device.panic_at(Call::Completed, 1, u32::MAX);
         panicked[0] += u32::from(panics(|| up.close(point)));
         rig.device.clear_faults();
-        // What is held by tickets is looked at first, so that nobody asks the device.
+        // Tickets are looked at first, so that the device is not queried.
         down.close(point);
         up.discard();
         down.discard();
@@ -585,7 +585,7 @@ fn a_batch_that_was_submitted_before_the_device_panics_is_not_submitted_again() 
     let submitted = rig.device.submitted(queue);
     assert_eq!(uploader.statistics().open_bytes, 0, "it was submitted");
     let [first, second, third] = targets;
-    // What is not known to be in a batch goes with the next look.
+    // Items that are not known to be in a batch are released by the next look.
     drop(second);
     uploader.submit().unwrap();
     assert_eq!(rig.device.submitted(queue), submitted, "nothing is left to submit");

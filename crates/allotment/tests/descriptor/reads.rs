@@ -55,7 +55,7 @@ fn every_recording_reads_what_was_there_when_it_was_recorded() {
                 }
             }
         }
-        // Things come and go without regard for who is open or in flight.
+        // Objects are created and dropped whatever is open or in flight.
         for _ in 0..4 {
             let number = random(&mut state, 4096);
             match random(&mut state, 6) {

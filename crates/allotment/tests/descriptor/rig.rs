@@ -74,7 +74,7 @@ impl Rig {
         ShaderVisibleHeap::new(&self.allocator, &self.tracker, desc).unwrap()
     }
 
-    /// A heap of resources with so many slots, descriptors in tables and in chunks of 16.
+    /// A heap of resources with this number of slots, descriptors in tables and in chunks of 16.
     pub(crate) fn resources(&self, slots: u32, tables: u32, transient: u32) -> Heap {
         let desc = ShaderVisibleHeapDesc::resources().with_regions(slots, tables, transient);
         self.heap(desc.with_chunk(16))

@@ -110,7 +110,7 @@ fn a_large_request_has_a_page_of_its_own_and_others_stay_as_they_are() {
     let another = heap.allocate(64).unwrap();
     assert_eq!(heap.statistics().capacity, 100_128, "and nothing small keeps the large one");
     many_frames(&heap);
-    assert_eq!(heap.statistics().capacity, 128, "so it goes with its request");
+    assert_eq!(heap.statistics().capacity, 128, "so it is freed with its request");
     heap.free(small).unwrap();
     heap.free(another).unwrap();
 }

@@ -58,7 +58,7 @@ fn what_slots_kept_comes_back_at_once_for_the_first_time_without_an_allocation()
     let kept = Arc::new(7);
     let mut slots: Vec<_> =
         (0..CHANGED).map(|i| heap.insert(&rig.number(i % 64), Some(kept.clone())).unwrap()).collect();
-    // Three are open at a time, and what goes with the oldest comes back alone.
+    // Three are open at a time, and what is retired with the oldest is released alone.
     let mut open = VecDeque::with_capacity(8);
     for frame in 0..50 {
         open.push_back(rig.record());

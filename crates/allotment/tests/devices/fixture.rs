@@ -1,4 +1,4 @@
-//! What the suite needs to know of a device beside the trait.
+//! The facts about a device that the suite needs beside the trait.
 
 use allotment::device::{DescriptorDevice, Device, TexelBlock};
 use allotment_readers::DescriptorReader;
@@ -46,7 +46,7 @@ pub(crate) trait Fixture: Send + Sync + Sized + 'static {
 
 /// A device that can have descriptors, for the suite that is about them.
 pub(crate) trait DescriptorFixture: Fixture<Device: DescriptorDevice> {
-    /// What reads through descriptors there.
+    /// The reader of descriptors there.
     type Reader: DescriptorReader<Self::Device>;
 
     /// True where work that reads through a descriptor of nothing reads zeros.

@@ -1,4 +1,4 @@
-//! What the tests say to a device: the trait without `unsafe`, and nothing left behind.
+//! The device for tests: the trait without `unsafe`, and nothing left behind.
 //!
 //! Memory and buffers have owners here that give them back, after waiting for all that was submitted. So
 //! the trait's contract is kept whatever a test does, except that the CPU must not touch mapped bytes
@@ -35,10 +35,10 @@ pub(crate) type TexelCopy<'a, F> = ImageCopy<'a, <F as Fixture>::Device>;
 /// A copy of a whole image of a fixture's device.
 pub(crate) type WholeCopy<'a, F> = FullImageCopy<'a, <F as Fixture>::Device>;
 
-/// What a fixture's device makes images from.
+/// The image descriptions of a fixture's device.
 pub(crate) type ImageInfo<F> = <<F as Fixture>::Device as Device>::ImageInfo<'static>;
 
-/// What a fixture's device has images in.
+/// The image states of a fixture's device.
 pub(crate) type ImageState<F> = <<F as Fixture>::Device as Device>::ImageState;
 
 /// A device and what a test did with it.
@@ -71,8 +71,8 @@ impl<F: Fixture> Gpu<F> {
         self.fixture.finish()
     }
 
-    /// The memory types that anybody may allocate: protected memory is for protected queues, and
-    /// device-coherent memory for who switched that feature on.
+    /// The memory types that every program may allocate: protected memory is for protected queues, and
+    /// device-coherent memory for devices with that feature enabled.
     pub(crate) fn types(&self) -> Vec<MemoryTypeIndex> {
         let special = MemoryProperties::PROTECTED | MemoryProperties::DEVICE_COHERENT;
         let types = self.properties().indexed_types();
@@ -146,7 +146,7 @@ impl<F: Fixture> Gpu<F> {
         if self.can_write_to(memory_type) { memory_type } else { self.two_way_type() }
     }
 
-    /// Where bytes of the CPU stand for queues to read.
+    /// The memory in which the CPU writes bytes for queues to read.
     pub(crate) fn upload_type(&self) -> MemoryTypeIndex {
         let mut types = self.visible_buffer_types();
         types.retain(|&t| self.can_read_from(t));
@@ -294,7 +294,7 @@ impl<F: Fixture> Gpu<F> {
     pub(crate) fn wait(&self, point: TimelinePoint) {
         let began = Instant::now();
         assert_eq!(self.device().wait(point, PATIENCE), Ok(()), "{point:?}");
-        assert!(began.elapsed() < PATIENCE, "{point:?} was reached, and nobody was told");
+        assert!(began.elapsed() < PATIENCE, "{point:?} was reached, and no thread was woken");
     }
 
     /// Submits copies to the first queue and waits for them.
@@ -381,12 +381,12 @@ impl<'g, F: Fixture> Memory<'g, F> {
         Ok(Buffer { raw: Some(raw), memory: Arc::clone(self), offset, size })
     }
 
-    /// A buffer that stands in this memory.
+    /// A buffer in this memory.
     pub(crate) fn buffer(self: &Arc<Self>, offset: u64, size: u64) -> Buffer<'g, F> {
         self.try_buffer(offset, size).unwrap()
     }
 
-    /// An image that stands in this memory.
+    /// An image in this memory.
     pub(crate) fn image(self: &Arc<Self>, offset: u64, desc: ImageDesc) -> Image<'g, F> {
         // SAFETY: live, and kept alive by the image; the caller keeps to the requirements.
         let raw = unsafe { self.gpu.device().create_image(&desc.into(), self.handle, offset) }.unwrap();
@@ -414,7 +414,7 @@ impl<'g, F: Fixture> Memory<'g, F> {
 
 impl<F: Fixture> Drop for Memory<'_, F> {
     fn drop(&mut self) {
-        // After a failure nobody waits for the queues, which may use the memory still: it is leaked.
+        // After a failure no thread waits for the queues, which may use the memory still: it is leaked.
         if *self.ours.get_mut() && !std::thread::panicking() {
             self.gpu.settle();
             // SAFETY: live, and no queue uses it any more.
@@ -451,7 +451,7 @@ impl<F: Fixture> Mapping<'_, F> {
     /// Writes for the CPU to see; the device may see it after a flush.
     pub(crate) fn write(&self, offset: u64, bytes: &[u8]) {
         let to = self.at(offset, bytes.len()).as_ptr();
-        // SAFETY: inside the mapped memory, as was checked; nobody else touches these bytes now.
+        // SAFETY: inside the mapped memory, as was checked; nothing else accesses these bytes now.
         unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
     }
 
@@ -459,7 +459,7 @@ impl<F: Fixture> Mapping<'_, F> {
     pub(crate) fn read(&self, range: Range<u64>) -> Vec<u8> {
         let mut bytes = vec![0; (range.end - range.start) as usize];
         let from = self.at(range.start, bytes.len()).as_ptr();
-        // SAFETY: inside the mapped memory, as was checked; nobody writes to these bytes now.
+        // SAFETY: inside the mapped memory, as was checked; nothing writes to these bytes now.
         unsafe { from.copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len()) };
         bytes
     }

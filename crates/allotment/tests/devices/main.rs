@@ -1,4 +1,4 @@
-//! What is promised of `Device`, written once, and held against every kind of device there is.
+//! The promises of `Device`, written once and checked on every kind of device.
 //!
 //! ```text
 //!   suite/       the promises: generic tests over a `Fixture`, which has a `Device`; those about descriptors

@@ -28,13 +28,13 @@ pub(crate) struct Kind {
     name: &'static str,
     /// Why none of its tests can run, where that is so.
     missing: Option<String>,
-    /// What else there is to say of it at the end.
+    /// More lines for its summary at the end.
     note: Option<&'static str>,
     trials: Vec<Trial>,
     tally: Arc<Tally>,
 }
 
-/// What became of the tests of a kind.
+/// The results of the tests of a kind.
 #[derive(Default)]
 struct Tally {
     ran: AtomicU64,
@@ -117,7 +117,7 @@ impl Kind {
         }
     }
 
-    /// What is said of the kind at the end. `skipped` tests of it were chosen and did not run.
+    /// Returns the summary of the kind. `skipped` tests of it were chosen and did not run.
     fn summary(&self, skipped: usize) -> String {
         let ran = self.tally.ran.load(Relaxed);
         let plural = if ran == 1 { "" } else { "s" };
@@ -203,7 +203,7 @@ fn failing_skip(kind: &str, why: &str) -> Trial {
     Trial::test(format!("{kind}::is_required_and_must_not_be_skipped"), move || Err(failure.into()))
 }
 
-/// What the runner promises, as tests.
+/// Tests of the runner.
 fn own_trials() -> Vec<Trial> {
     let known = ["simulated", "vulkan"];
     let same = |said: &'static str, kinds: &'static [&'static str]| {

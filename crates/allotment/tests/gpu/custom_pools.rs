@@ -1,4 +1,4 @@
-//! What a `Gpu` makes in the default pools, it makes in a custom pool.
+//! A `Gpu` creates in a custom pool everything that it creates in the default pools.
 
 use std::sync::Arc;
 
@@ -7,9 +7,12 @@ use allotment::device::{BufferDesc, ImageDesc, MemoryProperties};
 use allotment::memory::{
     AccessError, AllocationPreview, BlockSize, DefragmentationDesc, DefragmentationStrategy, Defragmenter,
     DefragmenterDesc, DestroyPoolError, EmptyBlockPolicy, MappedBuffer, PassLimits, ResourceError,
+    StepOutcome,
 };
 use allotment::upload::{ReadbackRing, RingDesc, UploadPool, UploadPoolDesc};
-use allotment::{AllocationError, AllocationOptions, GpuDesc, MemoryUsage, Pool, PoolDesc, Requirements};
+use allotment::{
+    Algorithm, AllocationError, AllocationOptions, GpuDesc, MemoryUsage, Pool, PoolDesc, Requirements,
+};
 
 use crate::rig::{QUEUE, Rig};
 
@@ -260,6 +263,26 @@ fn the_end_of_a_frame_defragments_a_custom_pool_with_relocatable_buffers() {
     rig.gpu.defragmenter().stop();
     allocator.destroy_pool(pool).unwrap();
     drop(allocator);
+    rig.finish();
+}
+
+#[test]
+fn a_pool_that_cannot_be_defragmented_keeps_no_step_from_being_idle() {
+    let rig = Rig::new();
+    let full = DefragmentationDesc::new(DefragmentationStrategy::Full);
+    let defragmenter = Defragmenter::new(rig.gpu.memory(), DefragmenterDesc::new(full)).unwrap();
+    let best =
+        rig.gpu.allocator().explain(&Requirements::new(256), &MemoryUsage::GpuOnly.into())[0].memory_type;
+    let mut desc = PoolDesc::new([best]);
+    desc.algorithm = Algorithm::Linear;
+    let pool = rig.gpu.allocator().create_pool(desc).unwrap();
+    let options = MemoryUsage::GpuOnly.with_pool(&pool);
+    let mesh = defragmenter.create_buffer(&BufferDesc::new(256), &options).unwrap();
+    let outcomes: Vec<_> = (0..6).map(|_| defragmenter.step(PassLimits::NONE).unwrap().outcome).collect();
+    assert_eq!(outcomes[2..], [StepOutcome::Idle; 4], "{outcomes:?}");
+    drop((mesh, options, defragmenter));
+    rig.gpu.wait_idle().unwrap();
+    rig.gpu.allocator().destroy_pool(pool).unwrap();
     rig.finish();
 }
 

@@ -119,7 +119,7 @@ impl Shared {
         let fd = import.fd.try_clone().map_err(|_| DeviceError::OutOfHostMemory)?.into_raw_fd();
         let mut from = vk::ImportMemoryFdInfoKHR::default().handle_type(import.handle_type).fd(fd);
         let info = info.push_next(&mut from);
-        // SAFETY: as above; that the descriptor is valid was promised to `imported_from`.
+        // SAFETY: as above; that the descriptor is valid was promised to `with_imported_fd`.
         let memory = unsafe { self.raw.allocate_memory(&info, None) };
         memory.map_err(|error| {
             // SAFETY: duplicated above, and a failed import leaves it to the caller.

@@ -77,7 +77,7 @@ pub enum DestroyPoolError {
         allocations: u32,
     },
     /// Other clones of the pool exist. Drop them first, and the options, rings and upload pages that hold one;
-    /// [stop](super::super::Defragmenter::stop) a defragmenter that is moving resources of the pool.
+    /// [stop](super::super::Defragmenter::stop) a defragmenter with relocatable resources in the pool.
     Cloned {
         /// The pool.
         pool: Pool,

@@ -73,7 +73,7 @@ impl Label {
 pub(in crate::memory) struct Marks {
     /// The memory was allocated for one resource, and the API knows it.
     pub(in crate::memory) dedicated_to_resource: bool,
-    /// Only the movable set that owns the resource moves it.
+    /// Only the defragmenter of the resource moves it.
     pub(in crate::memory) of_a_defragmenter: bool,
     /// A pass moved the allocation, while its resource is still bound to the old place.
     pub(in crate::memory) moved: bool,

@@ -63,7 +63,11 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Returns the size and the alignment of the range that a request gets.
-    pub(super) fn rounded_size(&self, set: usize, request: &AllocationRequest<'_>) -> (u64, Alignment) {
+    pub(in crate::memory) fn rounded_size(
+        &self,
+        set: usize,
+        request: &AllocationRequest<'_>,
+    ) -> (u64, Alignment) {
         let needs = &request.requirements;
         let multiple = self.size_multiple(set, request.requirements.kind);
         // `check_size` limited the size to `MAX_SIZE`, so that rounding it up stays far below 2^64. Size and offset are

@@ -65,7 +65,7 @@ impl<D: Device, C: BufferOrImage<D>> Cell<D, C> {
         cell
     }
 
-    /// Calls `work` with the resource, which is not moved meanwhile.
+    /// Calls `work` with the resource, whose handle stays valid meanwhile.
     pub(in crate::memory) fn with<T>(&self, work: impl FnOnce(&mut CurrentResource<D, C>) -> T) -> T {
         let mut current = locked(&self.current);
         current.finish_copy();

@@ -218,8 +218,9 @@ impl<D: Device> Defragmenter<D> {
     /// Between the steps of one run, places are reserved, and no other defragmentation of the same pools can begin, nor
     /// can the pool be destroyed; [`stop`](Self::stop) ends the run.
     ///
-    /// The CPU cannot access the bytes of a moved resource until its copy completes: it gets
-    /// [`AccessError::Moving`](crate::memory::AccessError::Moving).
+    /// The CPU cannot access the mapped bytes of a moved resource until its copy completes: it gets
+    /// [`AccessError::Moving`](crate::memory::AccessError::Moving). Uploads wait for the copy by themselves; a
+    /// [`Transfer`](crate::memory::Transfer) on another queue needs [`copied_at`](DefragmentationStep::copied_at) reached.
     ///
     /// Call it while no unsubmitted recording writes to its resources: such a write would go to the old place and
     /// be lost. Recordings that read them by their old handles may be open or in flight, on any queue. Uploads to them
@@ -262,7 +263,9 @@ impl<D: Device> Defragmenter<D> {
             state.run = self.begin_next_run(&mut state.waiting)?;
         }
         let Some((run, _)) = &mut state.run else {
-            return Ok(DefragmentationStep::without_moves(StepOutcome::LimitReached));
+            // None of the pools that were left can be defragmented at present.
+            (state.idle_steps, state.seen) = (IDLE_STEPS_UNCHANGED, allocator.statistics());
+            return Ok(DefragmentationStep::without_moves(StepOutcome::Idle));
         };
         // The run may have begun with the limits of an earlier step.
         run.limit(limits);
@@ -319,7 +322,11 @@ impl<D: Device> Defragmenter<D> {
             let scope = pool.as_ref().map_or(Scope::DefaultPools, |pool| Scope::Pool(pool.index()));
             match self.memory.allocator().begin_run(self.desc, scope, true) {
                 Ok(run) => return Ok(Some((run, pool))),
-                Err(error) if pool.is_none() => return Err(MoveError::Defragmentation(error)),
+                Err(error) if pool.is_none() => {
+                    // The next step begins with the default pools again.
+                    waiting.clear();
+                    return Err(MoveError::Defragmentation(error));
+                }
                 // A linear pool, or one that the program defragments itself, must not hold up the others.
                 Err(_) => {}
             }
@@ -327,7 +334,7 @@ impl<D: Device> Defragmenter<D> {
         Ok(None)
     }
 
-    /// Ends the current run: frees all reserved places, and lets other defragmentations of the default pools begin. The
+    /// Ends the current run: frees all reserved places, and lets other defragmentations of the same pools begin. The
     /// next step begins a new run. Call it before a time without steps. Does nothing while another thread executes a step.
     pub fn stop(&self) {
         // A statement of its own releases the lock here, before `end_run` takes pools' locks.

@@ -117,9 +117,10 @@ impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
         }
     }
 
-    /// Calls `work` with the token of the resource, which is not moved meanwhile: for calls of the allocator, and for
+    /// Calls `work` with the token of the resource, whose handle stays valid meanwhile: for calls of the allocator, and for
     /// [`Transfer`](crate::memory::Transfer). `work` holds the lock of a relocatable resource, and a step waits for it:
-    /// another call on this resource inside `work`, or a call of a [`Gpu`](crate::gpu::Gpu)'s uploads, can deadlock.
+    /// a call on a relocatable resource inside `work`, or a call of a [`Gpu`](crate::gpu::Gpu) or a
+    /// [`Frame`](crate::gpu::Frame) that submits or uploads, can deadlock.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};

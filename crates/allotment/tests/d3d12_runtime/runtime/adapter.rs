@@ -109,7 +109,7 @@ impl IDXGIAdapter3_Impl for Adapter_Impl {
         if node != 0 {
             self.runtime.report(format!("QueryVideoMemoryInfo of node {node}"));
         }
-        // SAFETY: who asks has the structure there.
+        // SAFETY: the caller has the structure there.
         unsafe { info.write(self.runtime.memory_info(group)) };
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What the runtime was told, call by call.
+//! The calls that the runtime got.
 
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT;
@@ -34,7 +34,7 @@ pub(crate) enum Begins {
 }
 
 impl Call {
-    /// What a heap or a committed resource was made of: properties and flags.
+    /// The properties and flags of a heap or a committed resource.
     pub(crate) fn memory(&self) -> Option<(D3D12_HEAP_PROPERTIES, D3D12_HEAP_FLAGS)> {
         match self {
             Self::Heap(desc) => Some((desc.Properties, desc.Flags)),
@@ -57,7 +57,7 @@ impl Runtime {
         self.state().calls.push(call);
     }
 
-    /// What was told since this was asked last.
+    /// Takes the calls since the last time.
     pub(crate) fn calls(&self) -> Vec<Call> {
         core::mem::take(&mut self.state().calls)
     }

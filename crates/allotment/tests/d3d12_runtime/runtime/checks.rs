@@ -1,4 +1,4 @@
-//! What Direct3D 12 allows, and its debug layer complains about: of heaps, placed and committed resources.
+//! The rules of Direct3D 12 that its debug layer checks: of heaps, placed and committed resources.
 //!
 //! The machine's own runtime may let much of it pass, as the hardware that it runs on can do more.
 
@@ -9,7 +9,7 @@ use super::calls::{Begins, Made};
 use super::sizes::{TARGETS, is_buffer};
 use super::{KIB, MIB, Runtime};
 
-/// What says which resources a heap takes.
+/// The flags that say which resources a heap takes.
 pub(crate) const CLASS: i32 = D3D12_HEAP_FLAG_DENY_BUFFERS.0
     | D3D12_HEAP_FLAG_DENY_RT_DS_TEXTURES.0
     | D3D12_HEAP_FLAG_DENY_NON_RT_DS_TEXTURES.0;
@@ -75,7 +75,7 @@ impl Runtime {
         })
     }
 
-    /// What holds for placed and committed resources alike.
+    /// Checks the rules of placed and committed resources alike.
     fn check_resource(&self, heap: &D3D12_HEAP_PROPERTIES, made: &Made) -> Check {
         let desc = &made.desc;
         if let Some(mistake) = self.alignment_mistake(desc) {

@@ -37,26 +37,26 @@ pub(super) fn device(runtime: &Arc<Runtime>) -> ID3D12Device {
     }
 }
 
-/// What stands at an address, where there is one.
+/// Returns the value at an address, if there is one.
 macro_rules! read {
     ($at:expr) => {
-        // SAFETY: who calls has a structure there, or passes no address, as COM has it.
+        // SAFETY: the caller has a structure there, or passes no address, as COM has it.
         unsafe { $at.as_ref() }
     };
 }
 
-/// As many as are said at an address.
+/// Returns the slice of this length at an address.
 macro_rules! list {
     ($at:expr, $count:expr) => {
         match $count as usize {
             0 => &[],
-            // SAFETY: who calls has as many there.
+            // SAFETY: the caller has as many there.
             count => unsafe { slice::from_raw_parts($at, count) },
         }
     };
 }
 
-/// What every device has.
+/// The interfaces that every device has.
 macro_rules! first_interface {
     ($device:ty) => {
         impl ID3D12Object_Impl for $device {
@@ -220,7 +220,7 @@ macro_rules! first_interface {
                 row_bytes: *mut u64,
                 bytes: *mut u64,
             ) {
-                // SAFETY: as who calls promises.
+                // SAFETY: as the caller promises.
                 let asked = unsafe { &*desc };
                 if asked.MipLevels == 0 || asked.SampleDesc.Count != 1 {
                     self.runtime.report("GetCopyableFootprints of all levels or of several samples");
@@ -228,7 +228,7 @@ macro_rules! first_interface {
                 let below = self.runtime.below();
                 let (layouts, rows) = (Some(layouts), Some(rows));
                 let (row_bytes, bytes) = (Some(row_bytes), Some(bytes));
-                // SAFETY: as who calls promises.
+                // SAFETY: as the caller promises.
                 unsafe {
                     below.GetCopyableFootprints(desc, first, count, offset, layouts, rows, row_bytes, bytes);
                 }

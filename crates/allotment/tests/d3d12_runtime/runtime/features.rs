@@ -1,4 +1,4 @@
-//! What the runtime says that it can do.
+//! The features that the runtime reports.
 
 use core::ffi::c_void;
 
@@ -8,12 +8,12 @@ use windows::core::Result;
 
 use super::{FEATURE_TIGHT_ALIGNMENT, Runtime};
 
-/// Writes an answer where one is wanted. A structure of another size is a mistake of who asks.
+/// Writes an answer where one is wanted. A structure of another size is the caller's mistake.
 fn answer<T>(data: *mut c_void, size: u32, answer: T) -> Result<()> {
     if size as usize != size_of::<T>() || data.is_null() {
         return Err(E_INVALIDARG.into());
     }
-    // SAFETY: who asks has a structure of this size there, as said.
+    // SAFETY: the caller has a structure of this size there.
     unsafe { data.cast::<T>().write(answer) };
     Ok(())
 }
@@ -88,11 +88,11 @@ impl Runtime {
     }
 
     fn ask_below(&self, feature: D3D12_FEATURE, data: *mut c_void, size: u32) -> Result<()> {
-        // SAFETY: as who asks promises.
+        // SAFETY: as the caller promises.
         unsafe { self.below.CheckFeatureSupport(feature, data, size) }
     }
 
-    /// What heaps of a type are, as on hardware of this kind.
+    /// Returns the properties of heaps of a type, as on hardware of this kind.
     pub(super) fn custom_heap_properties(&self, heap_type: D3D12_HEAP_TYPE) -> D3D12_HEAP_PROPERTIES {
         let own = if self.config.uma { D3D12_MEMORY_POOL_L0 } else { D3D12_MEMORY_POOL_L1 };
         let (page, pool) = match heap_type {

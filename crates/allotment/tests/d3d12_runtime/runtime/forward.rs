@@ -23,7 +23,7 @@ macro_rules! unused {
 }
 pub(super) use unused;
 
-/// What a method that is not there answers with.
+/// The result of a method that is not implemented.
 pub(super) trait Answer {
     fn none() -> Self;
 }
@@ -138,14 +138,14 @@ impl Runtime {
         name: PCWSTR,
     ) -> Result<HANDLE> {
         self.enter(Kind::CreateSharedHandle)?;
-        // SAFETY: both are live, and the name is as who calls promises.
+        // SAFETY: both are live, and the name is as the caller promises.
         unsafe { self.below.CreateSharedHandle(object, None, access, name) }
     }
 
     pub(super) fn open_shared_heap(&self, handle: HANDLE) -> Result<ID3D12Heap> {
         self.enter(Kind::OpenSharedHandle)?;
         let mut heap: Option<ID3D12Heap> = None;
-        // SAFETY: the handle is open, as who calls promises.
+        // SAFETY: the handle is open, as the caller promises.
         unsafe { self.below.OpenSharedHandle(handle, &mut heap) }?;
         let heap = heap.ok_or(E_NOTIMPL)?;
         // SAFETY: the heap is live.
@@ -166,7 +166,7 @@ impl Runtime {
 
     pub(super) fn evict(&self, objects: &[Option<ID3D12Pageable>]) -> Result<()> {
         self.enter(Kind::Evict)?;
-        // SAFETY: all are live, as who calls promises.
+        // SAFETY: all are live, as the caller promises.
         unsafe { self.below.Evict(objects) }?;
         self.record(Call::Evict(ids(objects)));
         Ok(())
@@ -174,7 +174,7 @@ impl Runtime {
 
     pub(super) fn make_resident(&self, objects: &[Option<ID3D12Pageable>]) -> Result<()> {
         self.enter(Kind::MakeResident)?;
-        // SAFETY: all are live, as who calls promises.
+        // SAFETY: all are live, as the caller promises.
         unsafe { self.below.MakeResident(objects) }?;
         self.record(Call::MakeResident(ids(objects)));
         Ok(())
@@ -187,7 +187,7 @@ impl Runtime {
         value: u64,
     ) -> Result<()> {
         self.enter(Kind::EnqueueMakeResident)?;
-        // SAFETY: all are live, as who calls promises.
+        // SAFETY: all are live, as the caller promises.
         unsafe { self.below.MakeResident(objects) }?;
         self.record(Call::EnqueueMakeResident(ids(objects)));
         if let Some(held) = &mut self.state().held_up {

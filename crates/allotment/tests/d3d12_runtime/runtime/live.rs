@@ -1,4 +1,4 @@
-//! What is alive: heaps, of descriptors too, and resources that somebody beside this runtime still has.
+//! The live objects: heaps, of descriptors too, and resources that code beside this runtime still holds.
 //!
 //! The runtime keeps a reference to each. Where that is the only one, the object is dead, and is let go.
 
@@ -34,7 +34,7 @@ pub(crate) struct Counts {
     pub(crate) descriptor_heaps: u32,
 }
 
-/// What COM calls the identity of an object: one address, whichever interface one has.
+/// Returns the COM identity of an object: one address, by whichever interface.
 pub(crate) fn id(object: &impl Interface) -> usize {
     object.cast::<IUnknown>().unwrap().as_raw().addr()
 }
@@ -104,7 +104,7 @@ impl Runtime {
         bytes
     }
 
-    /// 0 for the adapter's own memory, 1 for the system's.
+    /// 0 for the adapter's memory, 1 for the system's.
     pub(super) fn segment_group(&self, properties: &D3D12_HEAP_PROPERTIES) -> usize {
         let local = self.config.uma
             || match properties.Type {

@@ -32,7 +32,7 @@ pub(crate) const TIGHT: D3D12_RESOURCE_FLAGS = D3D12_RESOURCE_FLAGS(0x400);
 /// The feature of tight alignment.
 pub(crate) const FEATURE_TIGHT_ALIGNMENT: D3D12_FEATURE = D3D12_FEATURE(54);
 
-/// What a runtime can do.
+/// The features of a runtime.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) tier: D3D12_RESOURCE_HEAP_TIER,
@@ -40,17 +40,17 @@ pub(crate) struct Config {
     pub(crate) uma: bool,
     /// GPU upload heaps.
     pub(crate) gpu_upload: bool,
-    /// The alignment that buffers have where they ask for a tight one; `None` where nobody may ask.
+    /// The alignment that buffers have where they ask for a tight one; `None` where it is not supported.
     pub(crate) tight: Option<u64>,
     /// The seventh options are known, and with them heaps that are not zeroed.
     pub(crate) not_zeroed: bool,
     /// Initial layouts.
     pub(crate) enhanced_barriers: bool,
-    /// Views and samplers that a heap can have, those along with static ones; `None` where nobody may ask.
+    /// Views and samplers that a heap can have, those along with static ones; `None` where it is not supported.
     pub(crate) descriptors: Option<[u32; 2]>,
     /// Interfaces up to `ID3D12Device12`, rather than `ID3D12Device` alone.
     pub(crate) interfaces: Interfaces,
-    /// Bytes of the adapter's own memory, and of the system's.
+    /// Bytes of the adapter's memory, and of the system's.
     pub(crate) sizes: [u64; 2],
 }
 
@@ -61,7 +61,7 @@ pub(crate) enum Interfaces {
 }
 
 impl Config {
-    /// As Direct3D 12 was at first, on a card with memory of its own and the least that hardware had.
+    /// The first Direct3D 12, on a discrete card with the least features that hardware had.
     pub(crate) fn oldest() -> Self {
         Self {
             tier: D3D12_RESOURCE_HEAP_TIER_1,
@@ -76,7 +76,7 @@ impl Config {
         }
     }
 
-    /// Everything that there is, on a card with memory of its own.
+    /// All features, on a discrete card.
     pub(crate) fn newest() -> Self {
         Self {
             tier: D3D12_RESOURCE_HEAP_TIER_2,
@@ -90,18 +90,18 @@ impl Config {
         }
     }
 
-    /// What most machines have: heaps of tier 2, new interfaces, no GPU upload heaps, no tight alignment.
+    /// A common machine: heaps of tier 2, new interfaces, no GPU upload heaps, no tight alignment.
     pub(crate) fn usual() -> Self {
         Self { gpu_upload: false, tight: None, ..Self::newest() }
     }
 
-    /// The same where all memory is one.
+    /// A common machine with unified memory.
     pub(crate) fn integrated(self) -> Self {
         Self { uma: true, sizes: [128 * MIB, 16 << 30], ..self }
     }
 }
 
-/// What stands between the backend and the machine's runtime.
+/// The runtime between the backend and the machine's runtime.
 #[derive(Debug)]
 pub(crate) struct Runtime {
     pub(crate) config: Config,
@@ -118,10 +118,10 @@ struct State {
     validation_errors: Vec<String>,
     faults: Faults,
     live: Vec<Live>,
-    /// What others in the process use of both segment groups, and what all of it should.
+    /// The usage of both segment groups by other code of the process, and their budgets.
     elsewhere: [u64; 2],
     budgets: Option<[u64; 2]>,
-    /// Fences of memory that is on its way back, while a test holds it up.
+    /// Fences of memory that is being made resident, while a test delays that.
     held_up: Option<Vec<(ID3D12Fence, u64)>>,
     /// The device is gone, as fences say that are made from now on.
     removed: bool,
@@ -160,12 +160,12 @@ impl Runtime {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the debug layer would have said.
+    /// Reports a message, as the debug layer does.
     fn report(&self, validation_error: impl Into<String>) {
         self.state().validation_errors.push(validation_error.into());
     }
 
-    /// What was complained about since this was asked last.
+    /// Takes the messages since the last time.
     pub(crate) fn validation_errors(&self) -> Vec<String> {
         core::mem::take(&mut self.state().validation_errors)
     }
@@ -181,7 +181,7 @@ impl Runtime {
         self.state().removed = true;
     }
 
-    /// Holds memory up that is on its way back, until [`let_back`](Self::let_back).
+    /// Delays memory that is being made resident until [`let_back`](Self::let_back).
     pub(crate) fn hold_up(&self) {
         self.state().held_up = Some(Vec::new());
     }

@@ -12,7 +12,7 @@ use super::sizes::below;
 use super::{KIB, Runtime, TIGHT};
 use crate::runtime::checks::CLASS;
 
-/// What the machine's runtime has made.
+/// An object of the machine's runtime.
 fn made<T>(call: impl FnOnce(&mut Option<T>) -> Result<()>) -> Result<T> {
     let mut made = None;
     call(&mut made)?;
@@ -50,7 +50,7 @@ pub(super) fn older(desc: &D3D12_RESOURCE_DESC1) -> D3D12_RESOURCE_DESC {
 }
 
 impl Runtime {
-    /// What a call that the checks found wrong is answered with.
+    /// The result of a call that breaks a rule.
     fn allowed(&self, call: &str, check: core::result::Result<(), String>) -> Result<()> {
         check.map_err(|mistake| {
             self.report(format!("{call}: {mistake}"));

@@ -1,4 +1,4 @@
-//! How large resources are, and at which multiple they stand.
+//! The sizes and alignments of resources.
 //!
 //! Sizes are the machine's, rounded as this runtime's alignments want it.
 
@@ -7,7 +7,7 @@ use windows::Win32::Graphics::Dxgi::Common::*;
 
 use super::{KIB, MIB, Runtime, TIGHT};
 
-/// What is said of a resource that there cannot be.
+/// The answer for a resource that cannot exist.
 const IMPOSSIBLE: D3D12_RESOURCE_ALLOCATION_INFO =
     D3D12_RESOURCE_ALLOCATION_INFO { SizeInBytes: u64::MAX, Alignment: 64 * KIB };
 
@@ -33,7 +33,7 @@ fn tile(format: DXGI_FORMAT) -> Option<[u64; 2]> {
     })
 }
 
-/// True for textures that may stand at the smaller alignment.
+/// Returns true for textures that may have the smaller alignment.
 fn is_small(desc: &D3D12_RESOURCE_DESC) -> bool {
     let Some([mut width, mut height]) = tile(desc.Format) else { return false };
     let limit = match desc.SampleDesc.Count {
@@ -58,7 +58,7 @@ fn is_small(desc: &D3D12_RESOURCE_DESC) -> bool {
 }
 
 impl Runtime {
-    /// What is wrong with the alignment that a description asks for.
+    /// Returns the rule that the alignment of a description breaks.
     pub(super) fn alignment_mistake(&self, desc: &D3D12_RESOURCE_DESC) -> Option<String> {
         if desc.Flags.contains(TIGHT) {
             if self.config.tight.is_none() {
@@ -115,7 +115,7 @@ impl Runtime {
     }
 }
 
-/// The same without what the machine's runtime may not know.
+/// Returns the description without what the machine's runtime may not know.
 pub(super) fn below(desc: &D3D12_RESOURCE_DESC) -> D3D12_RESOURCE_DESC {
     D3D12_RESOURCE_DESC { Flags: D3D12_RESOURCE_FLAGS(desc.Flags.0 & !TIGHT.0), ..*desc }
 }

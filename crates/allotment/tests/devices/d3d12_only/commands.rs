@@ -35,7 +35,7 @@ fn record(
     size: u64,
 ) -> Option<ID3D12CommandList> {
     let list = memory.next().unwrap();
-    // SAFETY: the list is open, and the buffers have so many bytes.
+    // SAFETY: the list is open, and the buffers have that many bytes.
     unsafe { list.CopyBufferRegion(to.raw(), 0, from.raw(), 0, size) };
     // SAFETY: the list is open.
     unsafe { list.Close() }.unwrap();

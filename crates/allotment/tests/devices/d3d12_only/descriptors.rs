@@ -73,7 +73,7 @@ fn nulls(gpu: &D3d12, heap: &DescriptorHeap, at: core::ops::Range<u32>) {
     unsafe { gpu.device().write_null_descriptors(heap, at) };
 }
 
-/// What the tests read: buffers with known numbers in them.
+/// The buffers that the tests read, with known numbers in them.
 struct Scene<'g> {
     gpu: &'g D3d12,
     allocator: Allocator<Device>,
@@ -111,7 +111,7 @@ impl<'g> Scene<'g> {
         }
     }
 
-    /// What shaders read through these descriptors.
+    /// Returns the values that shaders read through these descriptors.
     fn read(&self, queue: QueueIndex, heap: &DescriptorHeap, indices: &[u32]) -> Vec<u32> {
         let list = self.buffer(indices);
         let to = self.buffer(&vec![0xdead_beef; indices.len()]);
@@ -412,7 +412,7 @@ fn a_buffer_is_cleared_through_a_copied_descriptor(gpu: &D3d12) {
     copy(gpu, &cpu, 7, &heap, 1, 3);
     let mut memory = gpu.device().create_command_allocator(FIRST).unwrap();
     let list = memory.next().unwrap();
-    // SAFETY: the list is open, here and below, and all that it is told of outlives its work.
+    // SAFETY: the list is open, here and below, and all that it names outlives its work.
     unsafe { list.SetDescriptorHeaps(&[Some(heap.raw().clone())]) };
     for (i, buffer) in (0..).zip(&buffers) {
         let value = [1000 + i; 4];

@@ -42,7 +42,7 @@ fn try_whole(
     gpu.try_submit_all(queue, &work).map(|point| gpu.wait(point))
 }
 
-/// Makes images with memory of their own and images that are placed, and destroys them again.
+/// Creates images with dedicated memory and placed images, and destroys them again.
 fn with_images(
     gpu: &D3d12,
     info: &ResourceInfo<'static>,

@@ -1,4 +1,4 @@
-//! What the Direct3D 12 device promises beyond the trait: resources as one word, heap types, residency, sharing,
+//! The promises of the Direct3D 12 device beyond the trait: resources as one word, heap types, residency, sharing,
 //! and descriptors.
 
 mod commands;
@@ -150,7 +150,7 @@ fn resources_alias_where_they_fit_and_nowhere_else(gpu: &D3d12) {
 }
 
 fn a_clear_value_that_cannot_be_is_refused_placed_and_committed(gpu: &D3d12) {
-    // Only a runtime that is told of the value can refuse it: a buffer has none.
+    // Only a runtime that gets the value can refuse it: a buffer has none.
     let black = D3D12_CLEAR_VALUE { Format: DXGI_FORMAT_R8G8B8A8_UNORM, ..Default::default() };
     let allocator = allocator(gpu);
     for dedicated in [Dedicated::Never, Dedicated::Always] {

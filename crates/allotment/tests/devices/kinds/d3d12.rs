@@ -49,7 +49,7 @@ mod real {
         kind.note(if watched {
             "the debug layer watched"
         } else {
-            "nobody watched: this runtime has no debug layer"
+            "not watched: this runtime has no debug layer"
         });
         kind.conformance("", || D3d12Fixture::new(|desc| desc));
         if reads {
@@ -88,7 +88,7 @@ mod real {
         !unsafe { GetProcAddress(library, c"wine_get_version".as_ptr()) }.is_null()
     }
 
-    /// What the environment asks for.
+    /// Reads the choice from the environment.
     fn desc() -> HeadlessDesc {
         let choice = std::env::var("ALLOTMENT_D3D12").map_or(DeviceChoice::Best, DeviceChoice::Named);
         HeadlessDesc::default().with_device(choice).with_validation()
@@ -131,7 +131,7 @@ mod real {
     }
 
     impl D3d12Fixture {
-        /// How many descriptors at the end of a heap of a million nobody may write.
+        /// The number of descriptors at the end of a heap of a million that are not written.
         ///
         /// Wine's Direct3D 12 makes a Vulkan set with 32 descriptors fewer than the driver can have at most, and a heap
         /// with more all the same. Lavapipe can have a million; what is written at the end of such a heap goes beyond

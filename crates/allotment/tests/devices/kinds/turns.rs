@@ -2,7 +2,7 @@
 
 use std::sync::{Condvar, Mutex};
 
-/// Who waits for a turn.
+/// A thread that waits for a turn.
 pub(super) struct Turns {
     taken: Mutex<bool>,
     given_up: Condvar,

@@ -1,7 +1,7 @@
-//! Vulkan, with the validation layer watching: any message fails the test that it was said in.
+//! Vulkan, with the validation layer watching: any message fails the test in which it came.
 //!
 //! On lavapipe where there is no GPU. `ALLOTMENT_VULKAN` names another device by a part of its name, and
-//! `ALLOTMENT_VALIDATION=off` does without the layer, for machines that have none.
+//! `ALLOTMENT_VALIDATION=off` leaves the layer out, on machines without it.
 
 use allotment::Device as _;
 use allotment::device::vulkan::{DescriptorModel, Device, EnabledFeatures};
@@ -18,7 +18,7 @@ use crate::runner::Kind;
 use crate::suite;
 use crate::vulkan_only;
 
-/// What the layer may say: which rule (old layers put `UNASSIGNED-` before it), about what, and why.
+/// The allowed messages: the rule (old layers put `UNASSIGNED-` before it), the subject, and why.
 const ALLOWED: [(&str, &str, &str); 18] = [
     (
         "BestPractices-vkCreateInstance-specialuse-extension-debugging",
@@ -41,7 +41,7 @@ const ALLOWED: [(&str, &str, &str); 18] = [
     (
         "BestPractices-vkAllocateMemory-small-allocation",
         "",
-        "tests of the device get memory of a few bytes on purpose; the allocator exists so that none is got",
+        "tests of the device get memory of a few bytes on purpose; the allocator exists so that a program does not",
     ),
     ("BestPractices-vkBindMemory-small-dedicated-allocation", "", "as above, for resources"),
     ("BestPractices-vkBindBufferMemory-small-dedicated-allocation", "", "as above, in newer layers"),
@@ -120,7 +120,7 @@ pub(super) fn kind() -> Kind {
 const SETS: Descriptors = Descriptors::Model(DescriptorModel::Sets);
 const BUFFER: Descriptors = Descriptors::Model(DescriptorModel::Buffer);
 
-/// The same without descriptors, where the device has none of the model.
+/// Opens it without descriptors, where the device has none of the model.
 fn or_without(desc: HeadlessDesc) -> HeadlessDesc {
     match Headless::open(&desc) {
         Err(OpenError::Device(DeviceError::Unsupported)) => desc.with_descriptors(Descriptors::Off),
@@ -128,7 +128,7 @@ fn or_without(desc: HeadlessDesc) -> HeadlessDesc {
     }
 }
 
-/// What the environment asks for.
+/// Reads the choice from the environment.
 fn desc() -> HeadlessDesc {
     let choice = std::env::var("ALLOTMENT_VULKAN").map_or(DeviceChoice::Best, DeviceChoice::Named);
     let desc = HeadlessDesc::default().with_device(choice);
@@ -174,7 +174,7 @@ impl Fixture for VulkanFixture {
     }
 
     fn budgets_are_exact(&self) -> bool {
-        // Without the extension, what is said is what was got through the device.
+        // Without the extension, the usage is what was allocated through the device.
         !self.device().enabled().contains(EnabledFeatures::MEMORY_BUDGET)
     }
 
@@ -209,7 +209,7 @@ impl Fixture for VulkanFixture {
                 return Err(format!("{left} bytes of heap {heap} were left behind"));
             }
         }
-        // The end of the device is watched too: what was left behind is said there.
+        // The end of the device is watched too: the layer reports what was left behind.
         drop(self);
         let wrong: Vec<_> = messages.take().into_iter().filter(is_wrong).map(|m| m.to_string()).collect();
         if wrong.is_empty() { Ok(()) } else { Err(format!("the validation layer said: {wrong:#?}")) }

@@ -121,7 +121,7 @@ fn poison_and_what_was_never_written_are_complaints_when_they_are_read(rig: &Rig
         heap.write(at, &cells.descriptor(0));
     }
     heap.poison(2..3);
-    assert_eq!(fixture.complaints_about("read: "), 0, "nobody has read them");
+    assert_eq!(fixture.complaints_about("read: "), 0, "no work has read them");
     assert_eq!(rig.read(&heap, &[0, 2, 3]), [10, MISSING, MISSING]);
     assert_eq!(fixture.complaints_about("read: "), 2);
     // Poison is copied as anything else is.
@@ -174,7 +174,7 @@ fn sampler(rig: &Rig<'_>, desc: &SamplerDesc) -> SimulatedSampler {
 }
 
 fn destroy(rig: &Rig<'_>, sampler: SimulatedSampler) {
-    // SAFETY: no work on its way reads through it.
+    // SAFETY: no work in flight reads through it.
     unsafe { rig.device().destroy_sampler(sampler) };
 }
 
@@ -461,6 +461,6 @@ fn descriptors_of_the_driver_are_not_touched(rig: &Rig<'_>) {
     assert_eq!(rig.gpu.fixture().complaints_about("write_null_descriptors: "), 1);
     assert_eq!(rig.read(&heap, &[3, 4, 35, 36]), [10, MISSING, MISSING, MISSING]);
     assert_eq!(rig.gpu.fixture().complaints_about("read: "), 3);
-    // Nobody keeps anything in staging heaps.
+    // Staging heaps keep nothing alive.
     rig.heap(STAGING, 4).write(3, &cells.descriptor(0));
 }

@@ -39,7 +39,7 @@ const FIRST: QueueIndex = QueueIndex(0);
 const VISIBLE: MemoryTypeIndex = MemoryTypeIndex(1);
 const REFUSED: DeviceError = DeviceError::Other { code: -7 };
 
-/// What a script has to give back. Giving back cannot fail.
+/// The objects that a script has to destroy. Destruction cannot fail.
 struct Taken<'a> {
     device: &'a SimulatedGpu,
     memory: Vec<<SimulatedGpu as Device>::Memory>,
@@ -50,7 +50,7 @@ struct Taken<'a> {
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
         let last = TimelinePoint { queue: FIRST, value: self.submitted };
-        // The call that is to fail may be this one. Where all calls fail, nobody can learn when the queue is
+        // The call that is to fail may be this one. Where all calls fail, the test cannot learn when the queue is
         // done, and so they have to end here.
         for attempt in 0.. {
             match self.device.wait(last, PATIENCE) {
@@ -92,7 +92,7 @@ fn script(device: &SimulatedGpu) -> Result<Vec<u8>, DeviceError> {
     let (written, read) = (taken.memory[0], taken.memory[2]);
     // SAFETY: live, visible, and not mapped.
     let first = unsafe { device.map_memory(written) }?;
-    // SAFETY: all of it is mapped, and nobody else touches it now.
+    // SAFETY: all of it is mapped, and nothing else accesses it now.
     unsafe { first.write_bytes(42, SIZE as usize) };
     // SAFETY: live, mapped, and all of the memory.
     unsafe { device.flush_memory(written, 0..2 * needs.size) }?;
@@ -288,7 +288,7 @@ fn lose_with(gpu: &Simulated, test: impl FnOnce(&SimulatedGpu, &Buffer<'_, Simul
     test(gpu.device(), &buffer);
 }
 
-/// What each call that can fail answers.
+/// Returns the result of each call that can fail.
 fn answers(
     gpu: &Simulated,
     device: &SimulatedGpu,
@@ -392,7 +392,7 @@ fn who_waits_hears_of_the_loss(gpu: &Simulated) {
 }
 
 fn memory_in_use_may_be_freed_after_the_loss(gpu: &Simulated) {
-    // Nobody can wait for a lost device, so it must be right not to.
+    // No thread can wait for a lost device, so it must be right not to.
     let buffers = [(); 4].map(|()| gpu.buffer(VISIBLE, 4096));
     gpu.device().set_latency(Duration::from_millis(100));
     for pair in buffers.chunks(2) {

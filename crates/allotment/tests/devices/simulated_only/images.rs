@@ -1,4 +1,4 @@
-//! Copies of images that the simulated device complains of, and that run later than they were told to.
+//! Copies of images that the simulated device reports, and that run later than they were submitted.
 
 use allotment::device::{
     CopyDirection, Device as _, DeviceError, ImageDesc, QueueIndex, Submission, TexelBlock,

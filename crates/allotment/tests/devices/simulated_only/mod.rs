@@ -1,4 +1,4 @@
-//! What the simulated device promises beyond the trait: that its queues work later than they are told to,
+//! The promises of the simulated device beyond the trait: that its queues work later than they are submitted to,
 //! that it says what its user does wrong, and that it fails where a test wants it to.
 //!
 //! Some of these tests break the trait's contract on purpose. On this device that is a validation error, and

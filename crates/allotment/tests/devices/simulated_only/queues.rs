@@ -86,7 +86,7 @@ fn a_target_that_is_read_too_early_shows_as_old_bytes(gpu: &Simulated) {
     gpu.wait(gpu.submit(QueueIndex(1), &[], &[copy(&buffers[1], 0, &buffers[2], 0, 64)]));
     assert_eq!(gpu.submit(QueueIndex(2), &[], &[]), gate);
     gpu.wait(write);
-    assert_same(&gpu.get(&buffers[1]), &pattern(0, 64), "written at last");
+    assert_same(&gpu.get(&buffers[1]), &pattern(0, 64), "written in the end");
     assert_same(&gpu.get(&buffers[2]), &pattern(1, 64), "read before");
 }
 
@@ -215,7 +215,7 @@ fn a_clone_is_the_same_device(gpu: &Simulated) {
     let memory = clone.allocate_memory(&MemoryDesc::new(MemoryTypeIndex(0), 4096)).unwrap();
     assert_eq!(gpu.device().usage(), clone.usage());
     assert_eq!(gpu.device().usage().memory_objects, 1);
-    // SAFETY: live, and used by nobody.
+    // SAFETY: live, and used by nothing.
     unsafe { gpu.device().free_memory(memory) };
     assert_eq!(clone.usage().memory_objects, 0);
 
@@ -271,7 +271,7 @@ fn a_device_that_is_dropped_with_work_pending_does_not_hang(gpu: &Simulated) {
         let (sender, receiver) = mpsc::channel();
         std::thread::spawn(move || {
             drop(device);
-            // Nobody listens any more where this comes too late.
+            // The receiver is gone where this comes too late.
             let _ = sender.send(());
         });
         assert!(receiver.recv_timeout(PATIENCE).is_ok(), "a device with work that is {what} hangs");

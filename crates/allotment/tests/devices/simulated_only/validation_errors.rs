@@ -1,4 +1,4 @@
-//! What the simulated device says of mistakes that a driver has no word for.
+//! Validation errors of the simulated device about mistakes that a driver does not report.
 
 use core::ops::Range;
 

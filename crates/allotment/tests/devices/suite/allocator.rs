@@ -1,4 +1,4 @@
-//! What the suites of the allocator share: an allocator over the device of the test, which must be
+//! The common part of the allocator's suites: an allocator over the device of the test, which must be
 //! consistent and empty in the end.
 
 #[path = "../../common/wanted.rs"]

@@ -1,4 +1,4 @@
-//! An allocator over the device: bytes arrive, whatever they are for and wherever they stand.
+//! An allocator over the device: bytes arrive, for every usage and in every memory type.
 
 use core::ptr::NonNull;
 
@@ -112,7 +112,7 @@ fn what_the_cpu_writes_to_a_mapped_allocation_the_device_sees<F: Fixture>(gpu: &
     for round in 0..3 {
         let bytes = pattern(round, 5003);
         let at: NonNull<u8> = rig.map(from.allocation()).unwrap();
-        // SAFETY: the allocation has that many bytes, is mapped, and nobody else uses it now.
+        // SAFETY: the allocation has that many bytes, is mapped, and nothing else uses it now.
         unsafe { at.as_ptr().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         rig.unmap(from.allocation()).unwrap();
         rig.flush(from.allocation(), 0..1001).unwrap();
@@ -238,7 +238,7 @@ fn a_refused_resource_leaves_nothing<F: Fixture>(gpu: &Gpu<F>) -> Outcome {
     }
     let refused = rig.create_image(&ImageDesc::new(0, 1, gpu.fixture().image_format()).into(), &wish);
     assert!(matches!(refused, Err(ResourceError::Device(DeviceError::InvalidDescription(_)))), "{refused:?}");
-    // The device makes the buffer; what is asked of its memory is nowhere to be had.
+    // The device creates the buffer; no memory type has the properties that the request demands.
     let mut nowhere = wish.clone();
     nowhere.required = MemoryProperties::PROTECTED | MemoryProperties::HOST_VISIBLE;
     for dedicated in [Dedicated::Automatic, Dedicated::Always] {

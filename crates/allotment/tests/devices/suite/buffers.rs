@@ -1,4 +1,4 @@
-//! Buffers: what memory they need, and where they stand.
+//! Buffers: the memory that they need, and their places.
 
 use allotment::device::{
     BufferDesc, DescriptionError, Device, DeviceError, MemoryHeapIndex, MemoryProperties, MemoryTypeIndex,
@@ -51,7 +51,7 @@ fn a_larger_buffer_never_needs_less<F: Fixture>(gpu: &Gpu<F>) {
     let needs: Vec<_> = SIZES.iter().map(|&size| gpu.requirements(size)).collect();
     for pair in needs.windows(2) {
         assert!(pair[0].size <= pair[1].size, "{pair:?}");
-        // Whoever looks for a memory type asks with a small buffer, and makes large ones then.
+        // Programs query the memory type with a small buffer, and create large ones then.
         assert_eq!(pair[0].memory_types, pair[1].memory_types);
     }
 }

@@ -1,4 +1,4 @@
-//! What queues do: the right bytes to the right place, and no others.
+//! Copies by queues: the right bytes to the right place, and no others.
 
 use allotment::device::QueueIndex;
 

@@ -73,7 +73,7 @@ impl<D: Device> Made<D> {
     }
 }
 
-/// What was decided for a request.
+/// The decision for a request.
 #[derive(Debug, PartialEq, Eq)]
 struct Decision {
     memory_type: MemoryTypeIndex,
@@ -107,8 +107,8 @@ fn allocator<D: Device>(device: D) -> Allocator<D> {
     Allocator::new(device, desc).unwrap()
 }
 
-/// What a recorded buffer was for, by Vulkan's usage flags: one that is only copied from uploads, one that is
-/// only copied to reads back, and the CPU has no other way into one that is not copied to.
+/// Returns the memory usage of a recorded buffer by Vulkan's usage flags: a buffer that is only copied from uploads, a
+/// buffer that is only copied to reads back, and the CPU has no other way into one that is not copied to.
 fn memory_usage(resource: &Resource) -> MemoryUsage {
     const COPIED_FROM: u32 = 1;
     const COPIED_TO: u32 = 2;
@@ -141,7 +141,7 @@ fn decided_alike<F: Fixture>(gpu: &Gpu<F>, name: &str) -> Outcome {
     };
     if trace.resources().iter().any(|resource| needs(resource).dedicated != DedicatedNeed::None) {
         // The simulated device has no such wishes.
-        return Outcome::DoesNotApply("the driver prefers memory of their own for some of the resources");
+        return Outcome::DoesNotApply("the driver prefers dedicated memory for some of the resources");
     }
     let simulated = SimulatedGpu::new(Profile::of(gpu.properties()));
     for heap in (0..).map(MemoryHeapIndex).take(gpu.properties().heaps.len()) {

@@ -120,7 +120,7 @@ pub(crate) fn a_heap_is_replaced_when_what_its_slots_pointed_at_is_gone<F: Descr
         drop(table);
         heap.reclaim();
     }
-    // What stood there pointed at buffers that were destroyed.
+    // The descriptors there named buffers that were destroyed.
     let mut fresh = heap.allocate(4).unwrap();
     let run = staging.allocate(3).unwrap();
     fresh.copy_from(0, &staging, &run).unwrap();

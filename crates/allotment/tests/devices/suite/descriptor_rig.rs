@@ -1,4 +1,4 @@
-//! What the tests of descriptors share: heaps that go when they are dropped, buffers to name, and work that says
+//! The common part of the tests of descriptors: heaps that free themselves, buffers to name, and work that tells
 //! what it finds.
 
 use std::sync::Arc;
@@ -27,7 +27,7 @@ const CELL: u64 = 256;
 /// The largest heap that work reads in these tests.
 const MOST: u32 = 1 << 17;
 
-/// What the fixture's device names so.
+/// The descriptor heap of the fixture's device.
 pub(crate) type RawHeap<F> = <<F as Fixture>::Device as DescriptorDevice>::DescriptorHeap;
 pub(crate) type Descriptor<'a, F> = <<F as Fixture>::Device as DescriptorDevice>::Descriptor<'a>;
 pub(crate) type Sampler<F> = <<F as Fixture>::Device as DescriptorDevice>::Sampler;
@@ -67,7 +67,7 @@ impl<'g, F: DescriptorFixture> Rig<'g, F> {
         limits.max_capacity.saturating_sub(limits.reserved)
     }
 
-    /// Of a heap with so many descriptors, beside those that the driver keeps for itself.
+    /// The capacity of a heap with this number of descriptors, beside those that the driver reserves.
     fn capacity(&self, usage: DescriptorHeapVisibility, usable: u32) -> u32 {
         match usage {
             DescriptorHeapVisibility::CpuOnly(_) => usable,
@@ -77,7 +77,7 @@ impl<'g, F: DescriptorFixture> Rig<'g, F> {
         }
     }
 
-    /// A heap exactly as described, with what it stands in.
+    /// A heap exactly as described, with its memory.
     pub(crate) fn try_heap(&self, desc: DescriptorHeapDesc) -> Result<Heap<'_, 'g, F>, DeviceError> {
         let memory = match self.device().descriptor_heap_buffer(&desc) {
             None => None,
@@ -98,13 +98,13 @@ impl<'g, F: DescriptorFixture> Rig<'g, F> {
         Ok(Heap { rig: self, raw: Some(raw), desc, memory })
     }
 
-    /// A heap with so many descriptors, beside those that the driver keeps for itself.
+    /// A heap with this number of descriptors, beside those that the driver reserves.
     pub(crate) fn heap(&self, usage: DescriptorHeapVisibility, usable: u32) -> Heap<'_, 'g, F> {
         let desc = DescriptorHeapDesc { usage, capacity: self.capacity(usage, usable) };
         self.try_heap(desc).unwrap_or_else(|error| panic!("{desc:?}: {error}"))
     }
 
-    /// A buffer of so many cells, which hold `first`, `first + 1` and so on.
+    /// A buffer of this number of cells, which hold `first`, `first + 1` and so on.
     pub(crate) fn cells(&self, first: u32, count: u32) -> Cells<'_, 'g, F> {
         let mut bytes = vec![0xEE; (u64::from(count) * CELL) as usize];
         for (cell, number) in bytes.chunks_exact_mut(CELL as usize).zip(first..) {
@@ -132,7 +132,7 @@ impl<'g, F: DescriptorFixture> Rig<'g, F> {
         self.submit_raw(waits, &reads)
     }
 
-    /// The same through heaps of the API's own, which live until the work is done.
+    /// Reads through raw heaps of the API, which live until the work is done.
     pub(crate) fn submit_raw<'r>(
         &'r self,
         waits: &[TimelinePoint],
@@ -167,7 +167,7 @@ impl<'g, F: DescriptorFixture> Rig<'g, F> {
         Reading { rig: self, results: Some(results), size, _indices: indices, parts, point }
     }
 
-    /// What work reads through these descriptors.
+    /// Returns the values that work reads through these descriptors.
     pub(crate) fn read(&self, heap: &Heap<'_, 'g, F>, indices: &[u32]) -> Vec<u32> {
         self.submit(&[], &[(heap, indices)]).results().remove(0)
     }
@@ -229,7 +229,7 @@ impl<F: DescriptorFixture> Drop for Heap<'_, '_, F> {
     fn drop(&mut self) {
         let Some(raw) = self.raw.take() else { return };
         self.rig.gpu.settle();
-        // SAFETY: all work is done, and nobody else has it.
+        // SAFETY: all work is done, and no other code has it.
         unsafe { self.rig.device().destroy_descriptor_heap(raw) };
     }
 }
@@ -253,7 +253,7 @@ impl<F: DescriptorFixture> Cells<'_, '_, F> {
         }
     }
 
-    /// What work reads through such a descriptor.
+    /// Returns the value that work reads through such a descriptor.
     pub(crate) fn number(&self, cell: u32) -> u32 {
         self.first + cell
     }
@@ -265,7 +265,7 @@ impl<F: DescriptorFixture> Drop for Cells<'_, '_, F> {
     }
 }
 
-/// Work on its way, and what it reads.
+/// Work in flight, and the values that it reads.
 pub(crate) struct Reading<'r, 'g, F: DescriptorFixture> {
     rig: &'r Rig<'g, F>,
     results: Option<RawBuffer<F::Device>>,

@@ -199,7 +199,7 @@ fn any_order_of_writes_and_copies_leaves_what_a_model_says<F: DescriptorFixture>
                     heaps[to].write(to_at, &cells.descriptor(cell));
                     models[to][to_at as usize] = cell;
                 }
-                // What is poison is written again before anybody reads it.
+                // Poisoned descriptors are written again before work reads them.
                 1 => {
                     heaps[to].poison(to_at..to_at + count);
                     for at in to_at..to_at + count {
@@ -254,7 +254,7 @@ fn what_is_overwritten_after_work_is_done_is_seen_by_the_next<F: DescriptorFixtu
         heap.write(3, &cells.descriptor(round));
         assert_eq!(rig.read(&heap, &[0, 3]), [cells.number(39), cells.number(round)]);
     }
-    // Slots that the work on its way does not read may be written at any time.
+    // Slots that the work in flight does not read may be written at any time.
     let reading = rig.submit(&[], &[(&heap, &[0, 3])]);
     heap.write(1, &cells.descriptor(30));
     heap.write(2, &cells.descriptor(31));
@@ -431,7 +431,7 @@ fn what_a_heap_stands_in_is_always_the_same<F: DescriptorFixture>(rig: &Rig<'_, 
         assert_eq!(heap.memory.as_ref().map(|memory| memory.size()), size(heap.desc.capacity), "{usage:?}");
         if let Some(memory) = &heap.memory {
             let address = rig.device().descriptor_heap_address(heap.raw());
-            assert_eq!(address.cpu, memory.address().addr().get() as u64, "it stands in its memory");
+            assert_eq!(address.cpu, memory.address().addr().get() as u64, "it is in its memory");
         }
     }
 }

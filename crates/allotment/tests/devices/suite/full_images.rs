@@ -1,4 +1,4 @@
-//! What queues do with whole images: all texels of one arrive in another one of the same description.
+//! Copies of whole images by queues: all texels of one arrive in another one of the same description.
 
 use allotment::device::{
     BufferDesc, CopyDirection, Device, DeviceError, ImageDesc, QueueIndex, QueueKind, Submission,

@@ -1,4 +1,4 @@
-//! What queues do with images: the right texels to the right place, and no others.
+//! Copies of images by queues: the right texels to the right place, and no others.
 
 use std::collections::BTreeMap;
 
@@ -153,7 +153,7 @@ pub(super) fn desc<F: Fixture>(gpu: &Gpu<F>, extent: [u32; 3]) -> ImageDesc {
     desc
 }
 
-/// The same with so many mip levels and array layers.
+/// Sets the number of mip levels and array layers.
 pub(super) fn split(mut desc: ImageDesc, mip_levels: u32, array_layers: u32) -> ImageDesc {
     (desc.mip_levels, desc.array_layers) = (mip_levels, array_layers);
     desc

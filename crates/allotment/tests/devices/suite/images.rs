@@ -1,4 +1,4 @@
-//! Images: what memory they need, and where they stand.
+//! Images: the memory that they need, and their places.
 
 use allotment::ResourceKind;
 use allotment::device::{
@@ -31,7 +31,7 @@ fn requirements<F: Fixture>(gpu: &Gpu<F>, desc: ImageDesc) -> Requirements {
     gpu.device().image_requirements(&desc.into()).unwrap()
 }
 
-/// The memory types that anybody may allocate and that the requirements name.
+/// The memory types that every program may allocate and that the requirements name.
 fn types<F: Fixture>(gpu: &Gpu<F>, requirements: &Requirements) -> Vec<MemoryTypeIndex> {
     let mut types = gpu.types();
     types.retain(|&t| requirements.memory_types.contains(t));
@@ -154,7 +154,7 @@ fn an_image_and_a_buffer_stand_in_the_same_memory_by_turns<F: Fixture>(gpu: &Gpu
     if gpu.fixture().has_linear_images() {
         image.tiling = Tiling::Linear;
     } else if gpu.properties().limits.buffer_image_granularity.get() > 1 {
-        return Outcome::DoesNotApply("no image may stand on a page with a buffer");
+        return Outcome::DoesNotApply("no image may share a page with a buffer");
     }
     let either = requirements(gpu, image).or(gpu.requirements(4096));
     let Some(&memory_type) = types(gpu, &either).first() else {

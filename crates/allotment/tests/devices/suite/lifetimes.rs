@@ -1,4 +1,4 @@
-//! What is dropped is there until the device is done with it, and then it goes.
+//! A dropped resource lives until the device has completed its use, and is destroyed then.
 
 use allotment::MemoryUsage;
 use allotment::device::{QueueIndex, TimelinePoint, TimelineValue};
@@ -125,7 +125,7 @@ fn a_recording_of_frame_1_that_is_submitted_in_frame_5_finds_its_data<F: Fixture
     let names = [source.handle().clone(), target.handle().clone()];
     drop(source);
     for frame in 2..5 {
-        // What these frames bring would stand in its place.
+        // The resources of these frames would get its memory.
         let other = stage.source(&pattern(frame, SIZE));
         let elsewhere = stage.buffer(SIZE, MemoryUsage::Readback);
         let recording = stage.tracker.record("a frame");

@@ -1,4 +1,4 @@
-//! What the CPU sees of memory.
+//! Mapped memory, as the CPU sees it.
 
 use crate::fixture::{Fixture, Outcome, Test, tests};
 use crate::gpu::{Gpu, assert_same, copy, pattern};
@@ -148,7 +148,7 @@ fn what_the_device_wrote_is_seen_after_an_invalidate<F: Fixture>(gpu: &Gpu<F>) {
 }
 
 fn flush_and_invalidate_reach_the_last_byte<F: Fixture>(gpu: &Gpu<F>) {
-    // The end of memory stands for the end of an atom, wherever it lies.
+    // The end of memory counts as the end of an atom, wherever it lies.
     for memory_type in gpu.visible_buffer_types() {
         for size in SIZES.into_iter().filter(|&size| size < 1 << 20) {
             let needed = gpu.requirements(size).size;

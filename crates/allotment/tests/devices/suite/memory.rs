@@ -26,7 +26,7 @@ pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
 
 const MIB: u64 = 1 << 20;
 
-/// What refused calls must leave as it was, where the device counts bytes.
+/// The counters that refused calls must not change, where the device counts bytes.
 fn usage<F: Fixture>(gpu: &Gpu<F>) -> Vec<u64> {
     let heaps = (0..gpu.properties().heaps.len()).map(|index| MemoryHeapIndex(index as u8));
     let usage = heaps.map(|heap| gpu.device().heap_budget(heap).usage);
@@ -39,7 +39,7 @@ fn assert_refused<F: Fixture>(gpu: &Gpu<F>, memory_type: MemoryTypeIndex, size: 
     gpu.fixture().expect_complaints("allocate: ");
     let before = usage(gpu);
     let Err(error) = gpu.try_allocate(memory_type, size) else {
-        panic!("{size} bytes of memory type {memory_type} were to be had");
+        panic!("{size} bytes of memory type {memory_type} were allocated");
     };
     assert_ne!(error, DeviceError::Lost);
     assert_eq!(usage(gpu), before, "{error}");
@@ -53,7 +53,7 @@ fn heap_size<F: Fixture>(gpu: &Gpu<F>, memory_type: MemoryTypeIndex) -> u64 {
 
 fn memory_of_any_type_and_size_can_be_had<F: Fixture>(gpu: &Gpu<F>) {
     for memory_type in gpu.types() {
-        // A quarter of a heap is there for who asks first, on any machine that tests run on.
+        // A quarter of a heap is free on any machine that tests run on.
         let most = gpu.properties().limits.max_allocation_size.min(heap_size(gpu, memory_type) / 4);
         for size in [1, 2, 63, 255, 4096, 65_537, MIB, 16 * MIB + 1, 256 * MIB] {
             drop(gpu.allocate(memory_type, size.min(most)));

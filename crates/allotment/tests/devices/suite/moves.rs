@@ -53,7 +53,7 @@ fn defragmenter<F: Fixture>(stage: &Stage<'_, F>) -> Defragmenter<F::Device> {
     Defragmenter::new(&stage.memory, DefragmenterDesc::new(desc).with_queue(FIRST)).unwrap()
 }
 
-/// Every fourth of so many buffers that were made one after the other, with its bytes.
+/// Every fourth of `count` buffers that were created one after the other, with its bytes.
 fn scattered<F: Fixture>(
     stage: &Stage<'_, F>,
     defragmenter: &Defragmenter<F::Device>,
@@ -229,7 +229,7 @@ fn what_is_dropped_while_it_is_copied_goes_when_that_is_done<F: Fixture>(gpu: &G
     let mut buffers = scattered(&stage, &defragmenter, &wanted(), 64);
     for _ in 0..100 {
         if defragmenter.step(PassLimits::NONE.with_moves(2)).unwrap().outcome == StepOutcome::Moved {
-            // Perhaps one that is on its way.
+            // Perhaps one that is being copied.
             buffers.pop();
             stage.deletion_queue.reclaim();
         }
@@ -273,7 +273,7 @@ fn the_cpu_is_kept_from_bytes_that_are_on_their_way<F: Fixture>(gpu: &Gpu<F>) {
         }
     }
     stage.wait_idle();
-    // Whoever comes now finds the bytes there; one of those above may have come between.
+    // All bytes are there by now; a copy may have completed between two of the reads above.
     if early == 0 {
         assert_hold(&stage, &buffers);
     }
@@ -340,7 +340,7 @@ fn threads_make_read_and_drop_buffers_while_they_are_moved<F: Fixture>(gpu: &Gpu
                     let bytes = pattern(thread << 32 | i, SIZE / 2 + i);
                     let desc = BufferDesc::new(SIZE / 2 + i).into();
                     let buffer = defragmenter.create_buffer(&desc, &wanted()).unwrap();
-                    // It may be on its way already: then its bytes come after those that are copied.
+                    // It may be moving already: then its bytes are written after those that are copied.
                     while let Err(UploadError::Access(AccessError::Moving)) =
                         uploader.initialize(&buffer, 0, &bytes)
                     {
@@ -402,14 +402,14 @@ fn a_defragmenter_that_is_dropped_half_way_leaves_everything_where_it_is<F: Fixt
         }
         defragmenter.stop();
         let by_hand = stage.memory.allocator().defragmentation(DefragmentationDesc::default());
-        assert!(by_hand.is_ok(), "a defragmenter that was stopped is in nobody's way");
+        assert!(by_hand.is_ok(), "a defragmenter that was stopped keeps no other from beginning");
         drop((by_hand, defragmenter));
         stage.wait_idle();
         stage.deletion_queue.reclaim();
         assert_hold(&stage, &buffers);
         stage.memory.allocator().check_invariants();
         let other = Defragmenter::new(&stage.memory, DefragmenterDesc::default()).unwrap();
-        other.step(PassLimits::NONE).expect("nobody defragments any more");
+        other.step(PassLimits::NONE).expect("no other defragmentation runs any more");
         drop((buffers, other));
         stage.wait_idle();
         stage.deletion_queue.reclaim();

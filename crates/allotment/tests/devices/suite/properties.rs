@@ -1,4 +1,4 @@
-//! What a device says of itself.
+//! The properties that a device reports.
 
 use allotment::device::{Device, MemoryHeapIndex, MemoryProperties, MemoryTypeIndex};
 

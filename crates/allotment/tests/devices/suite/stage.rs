@@ -1,4 +1,4 @@
-//! What the suites of lifetimes and uploads share: a tracker, an allocator whose resources retire by being
+//! The common part of the suites of lifetimes and uploads: a tracker, an allocator whose resources retire by being
 //! dropped, and a look at the end whether all of them are gone.
 
 use std::sync::Arc;

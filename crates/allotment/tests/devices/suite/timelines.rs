@@ -94,7 +94,7 @@ fn a_wait_without_time_returns_at_once<F: Fixture>(gpu: &Gpu<F>) {
 fn a_wait_times_out<F: Fixture>(gpu: &Gpu<F>) {
     for queue in gpu.queues() {
         gpu.wait(gpu.submit(queue, &[], &[]));
-        // Nobody has submitted this one.
+        // This point was not submitted.
         let began = Instant::now();
         let timeout = Duration::from_millis(20);
         assert!(gpu.device().wait(point(queue, 2), timeout).is_err_and(DeviceError::is_timeout));

@@ -212,7 +212,7 @@ fn a_batch_waits_for_what_it_was_told<F: Fixture>(gpu: &Gpu<F>) -> Outcome {
 
 const TEXEL: TexelBlock = TexelBlock::new(4);
 
-/// Writes an image of so many texels in two boxes, one above the other, and compares what comes back.
+/// Writes an image of this extent in two boxes, one above the other, and compares what comes back.
 fn write_an_image<F: Fixture>(gpu: &Gpu<F>, [width, height]: [u32; 2], staging: u64) {
     let stage = Stage::new(gpu);
     let mut uploader = waiting(&stage, staging);
@@ -240,7 +240,7 @@ fn write_an_image<F: Fixture>(gpu: &Gpu<F>, [width, height]: [u32; 2], staging: 
         // SAFETY: refused.
         let refused = unsafe { uploader.write_image(&image, &write, &part[1..]) };
         assert_eq!(refused, Err(UploadError::Size { wanted: part.len() as u128, found: wrong }));
-        // SAFETY: both boxes lie in the image, whose texels have four bytes, and whose state is as it is said; it
+        // SAFETY: both boxes lie in the image, whose texels have four bytes, and whose state is the given one; it
         // is not used on another queue.
         unsafe { uploader.write_image(&image, &write, part) }.unwrap();
     }
@@ -370,7 +370,7 @@ fn a_wait_for_what_cannot_be_is_refused_and_changes_nothing<F: Fixture>(gpu: &Gp
     assert_eq!(uploader.wait_for(point), Err(UploadError::WaitsForItself { point }));
     uploader.update(&buffer, 0, &pattern(1, 1000)).unwrap();
     submit(&stage, &mut uploader);
-    stage.assert_holds(&buffer, &pattern(1, 1000), "as if nobody had asked");
+    stage.assert_holds(&buffer, &pattern(1, 1000), "as if it had not been requested");
 }
 
 fn what_is_discarded_does_not_arrive_and_keeps_nothing_alive<F: Fixture>(gpu: &Gpu<F>) {
@@ -463,7 +463,7 @@ fn arenas_of_recordings_give_their_pages_to_the_next<F: Fixture>(gpu: &Gpu<F>) {
         let copies =
             [BufferCopy { from: &from, from_offset, to: &target.handle(), to_offset: 0, size: 50_000 }];
         let work = Submission { copies: &copies, ..Submission::default() };
-        // SAFETY: the page goes with the recording; the target is kept by the test.
+        // SAFETY: the page is released with the recording; the target is kept by the test.
         let point = recording.submit(FIRST, |queue| unsafe { gpu.device().submit(queue, &work) }).unwrap();
         if frame % 3 == 2 {
             stage.wait(point);

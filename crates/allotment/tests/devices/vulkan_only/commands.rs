@@ -109,7 +109,7 @@ fn commands_wait_for_points_of_other_queues(gpu: &Vulkan) -> Outcome {
     );
     assert_eq!(gpu.submit(other, &[], &[]), awaited);
     gpu.wait(filled);
-    assert_same(&gpu.get(&to), &words(7, 256), "filled at last");
+    assert_same(&gpu.get(&to), &words(7, 256), "filled in the end");
     Outcome::Ran
 }
 

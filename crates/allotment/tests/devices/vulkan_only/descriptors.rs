@@ -54,7 +54,7 @@ fn again(gpu: &Vulkan, change: impl FnOnce(DeviceDesc) -> DeviceDesc) -> Result<
     let desc = DeviceDesc::new(instance, physical, raw)
         .with_api_version(headless.api_version())
         .with_enabled(gpu.device().enabled());
-    // SAFETY: the handles are those of a device that outlives this one, and nothing more is said to be enabled.
+    // SAFETY: the handles are those of a device that outlives this one, and nothing more is named as enabled.
     unsafe { Device::new(change(desc)) }
 }
 
@@ -136,7 +136,7 @@ fn every_type_is_written_and_copied_and_its_neighbours_stay_what_they_are(gpu: &
         staging.copy_to(1, &heap, 50, 1);
         assert_eq!(rig.read(&heap, &[51, 57]), [cells.number(0), cells.number(1)]);
     }
-    // SAFETY: nobody names it any more.
+    // SAFETY: no descriptor names it any more.
     unsafe { gpu.device().raw().destroy_buffer_view(texels, None) };
     // SAFETY: as above.
     unsafe { gpu.device().raw().destroy_image_view(shown, None) };
@@ -319,7 +319,7 @@ fn views_that_are_drawn_to_are_read_back(gpu: &Vulkan) {
     for kind in [DescriptorHeapType::RenderTarget, DescriptorHeapType::DepthStencil] {
         let desc = DescriptorHeapDesc { usage: DescriptorHeapVisibility::CpuOnly(kind), capacity: 8 };
         assert!(gpu.device().descriptor_heap_buffer(&desc).is_none());
-        // SAFETY: it stands in no buffer.
+        // SAFETY: it is in no buffer.
         let heap = unsafe { gpu.device().create_descriptor_heap(&desc, None) }.unwrap();
         for at in 0..8 {
             // The device only remembers it.
@@ -341,7 +341,7 @@ fn views_that_are_drawn_to_are_read_back(gpu: &Vulkan) {
         // SAFETY: as above.
         let found: Vec<_> = (0..8).map(|at| unsafe { heap.image_view(at) }.as_raw()).collect();
         assert_eq!(found, [1, 2, 0, 4, 5, 6, 1, 2]);
-        // SAFETY: nobody uses it.
+        // SAFETY: nothing uses it.
         unsafe { gpu.device().destroy_descriptor_heap(heap) };
     }
 }
@@ -364,7 +364,7 @@ fn without_anything_enabled_only_staging_heaps_are_made(gpu: &Vulkan) {
         assert!(bare.descriptor_set_layout(kind, 1).is_err());
         let desc = DescriptorHeapDesc { usage: DescriptorHeapVisibility::ShaderVisible(kind), capacity: 1 };
         assert!(bare.descriptor_heap_buffer(&desc).is_none());
-        // SAFETY: it stands in no buffer.
+        // SAFETY: it is in no buffer.
         let refused = unsafe { bare.create_descriptor_heap(&desc, None) }.err();
         assert_eq!(refused, Some(DeviceError::Unsupported));
         let desc = DescriptorHeapDesc { usage: DescriptorHeapVisibility::CpuOnly(kind.into()), capacity: 5 };
@@ -374,7 +374,7 @@ fn without_anything_enabled_only_staging_heaps_are_made(gpu: &Vulkan) {
         unsafe { bare.write_null_descriptors(&heap, 0..5) };
         // SAFETY: as above.
         unsafe { bare.copy_descriptors(&heap, 0, &heap, 3, 2) };
-        // SAFETY: nobody uses it.
+        // SAFETY: nothing uses it.
         unsafe { bare.destroy_descriptor_heap(heap) };
     }
 }

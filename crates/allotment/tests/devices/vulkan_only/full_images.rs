@@ -26,7 +26,7 @@ pub(super) fn all() -> Vec<Test<VulkanFixture>> {
 
 const FIRST: QueueIndex = QueueIndex(0);
 
-/// What an image of 24 × 20 texels, 2 layers and some mip levels is made from.
+/// Describes an image of 24 × 20 texels, 2 layers and some mip levels.
 fn desc(of: vk::Format, mip_levels: u32, samples: u32, usage: vk::ImageUsageFlags) -> ImageDesc {
     let mut desc = ImageDesc::new(24, 20, format(of));
     (desc.mip_levels, desc.array_layers, desc.samples) = (mip_levels, 2, samples);
@@ -331,7 +331,7 @@ fn a_buffer_says_which_copies_it_was_made_for(gpu: &Vulkan) {
     assert_eq!(copies(info(plain.usage(dst))), TransferUsage::DST);
     assert_eq!(copies(info(plain.usage(src | dst))), TransferUsage::all());
     assert_eq!(copies(BufferDesc::new(64).into()), TransferUsage::all());
-    // Flags that are chained stand in place of the others, wherever in the chain they are.
+    // Chained flags replace the others, wherever in the chain they are.
     let mut flags =
         vk::BufferUsageFlags2CreateInfoKHR::default().usage(vk::BufferUsageFlags2KHR::TRANSFER_DST);
     let mut external = vk::ExternalMemoryBufferCreateInfo {

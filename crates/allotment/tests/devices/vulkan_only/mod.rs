@@ -1,4 +1,4 @@
-//! What the Vulkan device promises beyond the trait: sharing, addresses, names, and memory for what the
+//! The promises of the Vulkan device beyond the trait: sharing, addresses, names, and memory for what the
 //! application made itself.
 
 mod commands;
@@ -114,7 +114,7 @@ fn memory_has_the_priority_that_was_asked_for(gpu: &Vulkan) -> Outcome {
     for priority in [Priority::new(0.0), Priority::NORMAL, Priority::HIGH] {
         let desc = MemoryDesc::new(gpu.types()[0], 1 << 20).with_priority(priority);
         let memory = gpu.device().allocate_memory(&desc).unwrap();
-        // SAFETY: live, and nobody else's.
+        // SAFETY: live, and used by no other code.
         let again = unsafe { gpu.device().set_priority(memory, Priority::new(0.3)) };
         let pageable = gpu.device().enabled().contains(EnabledFeatures::PAGEABLE_DEVICE_LOCAL_MEMORY);
         assert_eq!(again.is_ok(), pageable, "{again:?}");
@@ -132,7 +132,7 @@ fn bare_buffer(gpu: &Vulkan, size: u64) -> vk::Buffer {
 
 fn names_reach_the_validation_layer(gpu: &Vulkan) -> Outcome {
     if !gpu.device().enabled().contains(EnabledFeatures::DEBUG_UTILS) {
-        return Outcome::DoesNotApply("nobody listens to names");
+        return Outcome::DoesNotApply("no layer listens to names");
     }
     let allocator = allocator(gpu);
     let buffer = bare_buffer(gpu, 64);
@@ -434,7 +434,7 @@ fn queues_without_timeline_semaphores_are_refused(gpu: &Vulkan) {
     let queue = unsafe { raw.get_device_queue(family, 0) };
     let (instance, physical) = (headless.instance().clone(), headless.physical_device());
     let desc = DeviceDesc::new(instance, physical, raw.clone()).with_queue(queue, family);
-    // SAFETY: the handles belong together; nothing more is said to be enabled than is.
+    // SAFETY: the handles belong together; nothing more is named as enabled than is.
     let refused = unsafe { Device::new(desc.clone()) };
     let missing = DeviceError::NotEnabled(MissingFeature::TimelineSemaphore);
     assert_eq!(refused.err(), Some(missing));

@@ -1,4 +1,4 @@
-//! What rings and pools hand out is bound as their documentation says, with nothing for the validation layer to say.
+//! Ranges of rings and pools are bound as their documentation says, without a message of the validation layer.
 
 use core::time::Duration;
 use std::sync::Arc;

@@ -33,7 +33,7 @@ fn desc(gpu: &Vulkan) -> DeviceDesc {
 fn the_version_need_not_be_told(gpu: &Vulkan) {
     let asked_for = gpu.fixture().headless().api_version();
     let enabled = gpu.device().enabled();
-    // SAFETY: the handles are those of a device that outlives this one, and nothing more is said to be enabled.
+    // SAFETY: the handles are those of a device that outlives this one, and nothing more is named as enabled.
     let device = unsafe { Device::new(desc(gpu).with_enabled(enabled)) }.unwrap();
     assert_eq!(vk::api_version_minor(device.api_version()), vk::api_version_minor(asked_for));
     // SAFETY: as above.
@@ -75,7 +75,7 @@ fn memory_is_shared_from_vulkan_1_1_on(gpu: &Vulkan) -> Outcome {
     if gpu.device().api_version() >= vk::API_VERSION_1_1 {
         return Outcome::DoesNotApply("the device is of a later version than Vulkan 1.0");
     }
-    // Even where the extension is said to be enabled: nothing tells what may be shared.
+    // Even where the extension is named as enabled: nothing tells what may be shared.
     let desc = desc(gpu).with_enabled(EnabledFeatures::EXTERNAL_MEMORY_FD);
     // SAFETY: the handles are those of a device that outlives this one; the extension is never used.
     let device = unsafe { Device::new(desc) }.unwrap();
