@@ -176,7 +176,7 @@ impl fmt::Display for DescriptionError {
             ),
             Self::NotShared { memory, resource } => write!(
                 f,
-                "the memory is shared as handle types {memory:#x} and the resource as {resource:#x}; describe the resource with shared_as"
+                "the memory is shared as handle types {memory:#x} and the resource as {resource:#x}; describe the resource with these types"
             ),
         }
     }
