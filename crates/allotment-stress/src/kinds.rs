@@ -67,7 +67,7 @@ pub use of_vulkan::{Watched, watched};
 
 #[cfg(feature = "vulkan")]
 mod of_vulkan {
-    use allotment::Device as _;
+    use allotment::device::MemoryDevice as _;
     use allotment::device::vulkan::{BufferInfo, Device, MemoryOptions};
     use allotment::device::{MemoryHeapIndex, TransferUsage};
     use allotment_headless::vulkan::{Headless, HeadlessDesc, OpenError};

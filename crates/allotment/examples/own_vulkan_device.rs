@@ -18,9 +18,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use allotment::device::vulkan::{Device, DeviceDesc, EnabledFeatures};
-use allotment::device::{ImageDesc, QueueIndex, TexelBlock};
+use allotment::device::{ImageDesc, MemoryDevice as _, QueueIndex, TexelBlock};
 use allotment::upload::{ImageWrite, ReadbackTicket};
-use allotment::{Alignment, Device as _, Gpu, GpuDesc, MemoryUsage};
+use allotment::{Alignment, Gpu, GpuDesc, MemoryUsage};
 use ash::vk;
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;

@@ -8,8 +8,10 @@
 use core::error::Error;
 use core::time::Duration;
 
-use allotment::Device as _;
-use allotment::device::{BufferCopy, BufferDesc, QueueIndex, Submission, TimelinePoint, vulkan};
+use allotment::device::{
+    BufferCopy, BufferDesc, BufferDevice as _, QueueDevice as _, QueueIndex, Submission, TimelinePoint,
+    vulkan,
+};
 use allotment::memory::{RawBuffer, Transfer};
 use allotment::{Allocator, AllocatorDesc, MemoryUsage};
 use allotment_headless::DeviceChoice;

@@ -10,8 +10,8 @@
 //!
 //! ```
 //! use allotment::device::simulated::{SimulatedGpu, Profile};
-//! use allotment::device::{BufferDesc, QueueIndex, Submission};
-//! use allotment::{Device, Gpu, GpuDesc, MemoryUsage};
+//! use allotment::device::{BufferDesc, QueueDevice as _, QueueIndex, Submission};
+//! use allotment::{Gpu, GpuDesc, MemoryUsage};
 //!
 //! let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 //! let gpu = Gpu::new(device, GpuDesc::default())?;

@@ -23,6 +23,8 @@ pub use crate::device::{
     BufferCopy, BufferDesc, CommandDevice, DescriptorDevice, Device, ImageDesc, QueueIndex, Requirements,
     SamplerDesc, Submission, TexelBlock, TimelinePoint,
 };
+// The methods of a device, without names of their own.
+pub use crate::device::{BufferDevice as _, ImageDevice as _, MemoryDevice as _, QueueDevice as _};
 pub use crate::gpu::{Frame, Gpu, GpuDesc};
 pub use crate::memory::{
     AllocationOptions, Allocator, AllocatorDesc, Buffer, Image, Lifetime, MemoryUsage, Pool, PoolDesc,

@@ -15,8 +15,8 @@ use std::sync::Arc;
 use allotment::device::simulated::{Profile, SimulatedGpu, SimulatedRead};
 use allotment::device::{
     BufferDesc, BufferUse, DescriptorDevice as _, DescriptorHeapDesc, DescriptorHeapType,
-    DescriptorHeapVisibility, Device as _, MemoryTypeIndex, QueueIndex, ShaderVisibleHeapType, Submission,
-    TimelinePoint, TimelineValue,
+    DescriptorHeapVisibility, MemoryTypeIndex, QueueDevice as _, QueueIndex, ShaderVisibleHeapType,
+    Submission, TimelinePoint, TimelineValue,
 };
 use allotment::lifetime::{DeletionQueue, ManualTimelines, SubmissionTracker};
 use allotment::memory::{

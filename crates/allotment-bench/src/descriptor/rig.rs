@@ -11,7 +11,8 @@ use allotment::descriptor::{
 };
 use allotment::device::simulated::{Profile, SimulatedDescriptor, SimulatedGpu};
 use allotment::device::{
-    BufferDesc, BufferUse, DescriptorDevice, DescriptorHeapType, Device, QueueIndex, ShaderVisibleHeapType,
+    BufferDesc, BufferUse, DescriptorDevice, DescriptorHeapType, QueueDevice as _, QueueIndex,
+    ShaderVisibleHeapType,
 };
 use allotment::lifetime::SubmissionTracker;
 use allotment::memory::MappedBuffer;

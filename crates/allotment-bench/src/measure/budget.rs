@@ -1,6 +1,6 @@
 //! Budgets before, with and after many allocations: from the driver, and from the library.
 
-use allotment::device::{Device as _, MemoryHeapIndex};
+use allotment::device::{MemoryDevice as _, MemoryHeapIndex};
 use allotment::{Alignment, Allocator, AllocatorDesc, MemoryUsage, Requirements};
 
 use crate::failure::Failure;

@@ -1,6 +1,6 @@
 //! The device's properties, as the library sees them.
 
-use allotment::device::{BufferDesc, Device as _, ImageDesc};
+use allotment::device::{BufferDesc, BufferDevice as _, ImageDesc, ImageDevice as _, MemoryDevice as _};
 use allotment::memory::{MemoryTypeCandidate, Suitability};
 use allotment::{Allocator, AllocatorDesc, MemoryUsage, ResourceKind};
 use ash::vk;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use allotment::device::Device as _;
+use allotment::device::MemoryDevice as _;
 use allotment::device::vulkan::Device;
 use allotment::memory::{BlockGrowth, MaintenanceThread, Watermark};
 use allotment::{Allocator, AllocatorDesc};

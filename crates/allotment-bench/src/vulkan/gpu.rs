@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use allotment::device::vulkan::{self, DeviceDesc, EnabledFeatures};
-use allotment::device::{Device as _, QueueIndex, QueueKind};
+use allotment::device::{MemoryDevice as _, QueueIndex, QueueKind};
 use allotment_headless::DeviceChoice;
 use allotment_headless::vulkan::{Headless, HeadlessDesc};
 use ash::vk;

@@ -5,8 +5,8 @@ use core::time::Duration;
 use allotment::Allocator;
 use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{
-    BufferCopy, BufferDesc, Device, DeviceError, MemoryProperties, MemoryTypeIndex, QueueIndex, Submission,
-    TimelinePoint,
+    BufferCopy, BufferDesc, BufferDevice, DeviceError, MemoryDevice as _, MemoryProperties, MemoryTypeIndex,
+    QueueDevice as _, QueueIndex, Submission, TimelinePoint,
 };
 use allotment::memory::{MemoryLocation, Move, Pass};
 
@@ -20,8 +20,8 @@ pub(super) struct Carrier<'a> {
 
 /// Buffers over both locations of a move.
 struct Pair {
-    from: <SimulatedGpu as Device>::Buffer,
-    to: <SimulatedGpu as Device>::Buffer,
+    from: <SimulatedGpu as BufferDevice>::Buffer,
+    to: <SimulatedGpu as BufferDevice>::Buffer,
     size: u64,
 }
 
@@ -88,7 +88,7 @@ impl<'a> Carrier<'a> {
     fn buffer_over(
         &self,
         place: &MemoryLocation<SimulatedGpu>,
-    ) -> Result<<SimulatedGpu as Device>::Buffer, DeviceError> {
+    ) -> Result<<SimulatedGpu as BufferDevice>::Buffer, DeviceError> {
         let desc = BufferDesc::new(place.size).with_usage(SimulatedGpu::ANYWHERE);
         // SAFETY: the location belongs to an allocation, or is reserved for one until the pass ends, which is after the
         // buffer is destroyed; and such a buffer may be placed anywhere.

@@ -3,7 +3,8 @@
 mod text;
 
 use allotment::device::{
-    BufferDesc, DedicatedNeed, Device, DeviceError, MemoryProperties, QueueKind, Requirements,
+    BufferDesc, BufferDevice as _, DedicatedNeed, Device, DeviceError, ImageDevice as _, MemoryProperties,
+    QueueKind, Requirements,
 };
 use allotment::memory::{MemoryTypeCandidate, Suitability};
 use allotment::{Allocator, AllocatorDesc, MemoryUsage, ResourceKind};

@@ -27,7 +27,7 @@ pub use error::OpenError;
 
 use std::sync::Arc;
 
-use allotment::Device as _;
+use allotment::device::MemoryDevice as _;
 use allotment::device::vulkan;
 use ash::vk;
 

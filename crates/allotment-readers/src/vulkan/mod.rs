@@ -8,8 +8,8 @@ use allotment::device::vulkan::{
     BufferInfo, CommandAllocator, DescriptorModel, DescriptorSetLayout, Device, EnabledFeatures,
 };
 use allotment::device::{
-    BufferDesc, CommandAllocator as _, Device as _, DeviceError, QueueIndex, ShaderVisibleHeapType,
-    TimelinePoint, TimelineValue,
+    BufferDesc, CommandAllocator as _, CommandDevice as _, DeviceError, QueueDevice as _, QueueIndex,
+    ShaderVisibleHeapType, TimelinePoint, TimelineValue,
 };
 use ash::vk;
 

@@ -4,10 +4,9 @@ use core::error::Error;
 use core::fmt::Debug;
 use core::time::Duration;
 
-use allotment::Device as _;
-use allotment::device::DescriptorDevice;
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::vulkan::DescriptorModel;
+use allotment::device::{DescriptorDevice, MemoryDevice as _};
 use allotment_headless::DeviceChoice;
 use allotment_headless::vulkan::{Descriptors, Headless, HeadlessDesc};
 use allotment_readers::{DescriptorReader, SimulatedReader, VulkanReader};

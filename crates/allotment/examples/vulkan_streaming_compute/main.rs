@@ -19,7 +19,7 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use allotment::device::{BufferDesc, QueueIndex, TimelinePoint, vulkan};
+use allotment::device::{BufferDesc, CommandDevice as _, QueueIndex, TimelinePoint, vulkan};
 use allotment::lifetime::{
     CommandAllocatorPool, DeletionQueue, FramesInFlight, Owned, Recycler, SubmissionTracker,
 };
@@ -123,7 +123,7 @@ impl Stream {
             sets.release_with(load.id(), Sets::new(&shader)?);
         }
         drop((made, load));
-        let numbers = allotment::Device::buffer_requirements(device, &storage(1))?;
+        let numbers = allotment::device::BufferDevice::buffer_requirements(device, &storage(1))?;
         allocator.reserve(&numbers, &wanted("numbers"), 64 << 20)?;
         // So no list has to grow later.
         let crowd = (0..CROWD).map(|id| memory.create_buffer(&storage(count_of(id)), &wanted("crowd")));

@@ -7,7 +7,7 @@ use super::DeviceError;
 pub trait CommandAllocator: Send + Sized + 'static {
     /// Resets the allocator. All commands recorded into it are discarded.
     ///
-    /// An application that [submits](super::Device::submit) the recorded commands, with any call of the API,
+    /// An application that [submits](super::QueueDevice::submit) the recorded commands, with any call of the API,
     /// promises that the allocator is neither reset nor dropped before the queue has executed them.
     ///
     /// # Errors

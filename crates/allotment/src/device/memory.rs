@@ -57,7 +57,7 @@ pub enum PrioritySupport {
     AnyTime,
 }
 
-/// A memory object to allocate from a driver. `O` is the API's [`MemoryOptions`](super::Device::MemoryOptions).
+/// A memory object to allocate from a driver. `O` is the API's [`MemoryOptions`](super::MemoryDevice::MemoryOptions).
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct MemoryDesc<'a, O> {

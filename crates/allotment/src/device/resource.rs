@@ -1,7 +1,7 @@
 //! API-independent descriptions of buffers and images.
 //!
 //! For tests, tools and code that runs on every device. An API's own descriptions
-//! ([`Device::BufferInfo`](super::Device::BufferInfo), [`Device::ImageInfo`](super::Device::ImageInfo)) can
+//! ([`Device::BufferInfo`](super::BufferDevice::BufferInfo), [`Device::ImageInfo`](super::ImageDevice::ImageInfo)) can
 //! express more, and can be created from these.
 
 /// The kind of resource that is bound to memory.

@@ -2,7 +2,7 @@
 //!
 //! ```
 //! use allotment::device::simulated::{Profile, SimulatedGpu};
-//! use allotment::device::{BufferDesc, Device as _, QueueIndex, Submission};
+//! use allotment::device::{BufferDesc, QueueDevice as _, QueueIndex, Submission};
 //! use allotment::gpu::{Gpu, GpuDesc};
 //! use allotment::{AllocationOptions, MemoryUsage, Requirements};
 //!

@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering::{Acquire, Release};
 use core::time::Duration;
 
 use super::timeline_points::MAX_QUEUES;
-use crate::device::{Device, DeviceError, QueueIndex, TimelinePoint, TimelineValue};
+use crate::device::{Device, DeviceError, QueueDevice, QueueIndex, TimelinePoint, TimelineValue};
 use crate::sync::checked::{AtomicBool, AtomicU64};
 
 /// The progress of a queue.
@@ -45,7 +45,7 @@ pub trait Timelines: Send + Sync + 'static {
     /// submit call returns. Takes no lock and calls no driver.
     fn submitted(&self, queue: QueueIndex) -> TimelineValue;
 
-    /// Returns the [id](Device::id) of the device with these timelines. Only implemented for devices of this
+    /// Returns the [id](MemoryDevice::id) of the device with these timelines. Only implemented for devices of this
     /// crate's trait: other implementations have no such id.
     #[doc(hidden)]
     fn device_id(&self, _: Sealed) -> Option<u64> {
@@ -74,11 +74,11 @@ impl<D: Device> Timelines for D {
     }
 
     fn submitted(&self, queue: QueueIndex) -> TimelineValue {
-        Device::submitted(self, queue)
+        QueueDevice::submitted(self, queue)
     }
 
     fn completed(&self, queue: QueueIndex) -> Progress {
-        match Device::completed(self, queue) {
+        match QueueDevice::completed(self, queue) {
             Ok(value) => Progress::Reached(value),
             Err(DeviceError::Lost) => Progress::Lost,
             // The progress is unknown, so nothing counts as completed.
@@ -87,7 +87,7 @@ impl<D: Device> Timelines for D {
     }
 
     fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<(), DeviceError> {
-        Device::wait(self, point, timeout)
+        QueueDevice::wait(self, point, timeout)
     }
 }
 

@@ -65,7 +65,7 @@ pub struct TrackerStatistics {
 ///
 /// ```
 /// use allotment::device::simulated::{SimulatedGpu, Profile};
-/// use allotment::device::{Device, QueueIndex, Submission};
+/// use allotment::device::{QueueDevice as _, QueueIndex, Submission};
 /// use allotment::lifetime::SubmissionTracker;
 ///
 /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());

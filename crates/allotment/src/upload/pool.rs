@@ -135,7 +135,7 @@ pub struct UploadPoolStatistics {
 /// use std::sync::Arc;
 ///
 /// use allotment::device::simulated::{SimulatedGpu, Profile};
-/// use allotment::device::{Device, QueueIndex, Submission};
+/// use allotment::device::{QueueDevice as _, QueueIndex, Submission};
 /// use allotment::lifetime::SubmissionTracker;
 /// use allotment::upload::{UploadPool, UploadPoolDesc};
 /// use allotment::{Alignment, Allocator, AllocatorDesc};

@@ -27,7 +27,7 @@ use crate::memory::{AccessError, Allocator, MappedBuffer, ResourceError};
 /// use std::sync::Arc;
 ///
 /// use allotment::device::simulated::{SimulatedGpu, Profile};
-/// use allotment::device::{Device, QueueIndex, Submission};
+/// use allotment::device::{QueueDevice as _, QueueIndex, Submission};
 /// use allotment::lifetime::SubmissionTracker;
 /// use allotment::upload::{ReadbackError, ReadbackRing, RingDesc, WaitFor};
 /// use allotment::{Alignment, Allocator, AllocatorDesc};

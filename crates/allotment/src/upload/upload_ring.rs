@@ -23,7 +23,7 @@ use crate::memory::{Allocator, MappedBuffer, ResourceError};
 /// use std::sync::Arc;
 ///
 /// use allotment::device::simulated::{SimulatedGpu, Profile};
-/// use allotment::device::{BufferCopy, Device, QueueIndex, Submission};
+/// use allotment::device::{BufferCopy, QueueDevice as _, QueueIndex, Submission};
 /// use allotment::lifetime::SubmissionTracker;
 /// use allotment::upload::{RingDesc, UploadRing};
 /// use allotment::{Alignment, Allocator, AllocatorDesc};

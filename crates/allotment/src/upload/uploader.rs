@@ -293,7 +293,7 @@ impl<D: Device> Uploader<D> {
     ///
     /// # Safety
     ///
-    /// As for an [`ImageCopy`](crate::device::ImageCopy) of [`Device::submit`]: the box lies in a subresource of the
+    /// As for an [`ImageCopy`](crate::device::ImageCopy) of [`submit`](crate::device::QueueDevice::submit): the box lies in a subresource of the
     /// image, `texel` is its format's, the subresource is in the state `before` when the copy begins, the image can
     /// be copied to, and on Vulkan it belongs to the family of the uploader's
     /// [image queue](UploaderDesc::image_queue).

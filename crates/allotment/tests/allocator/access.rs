@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use allotment::device::{
-    BufferCopy, BufferDesc, Device, MemoryTypeIndex, QueueIndex, Submission, TimelinePoint,
+    BufferCopy, BufferDesc, MemoryTypeIndex, QueueDevice as _, QueueIndex, Submission, TimelinePoint,
 };
 use allotment::memory::{AccessError, Dedicated, MemoryLocation, Name, RawBuffer};
 use allotment::{Algorithm, MemoryUsage, ResourceKind};

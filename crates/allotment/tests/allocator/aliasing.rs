@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use allotment::device::simulated::{SimulatedBuffer, SimulatedGpu};
 use allotment::device::{
-    BufferCopy, BufferDesc, Device, ImageDesc, MemoryTypeIndex, MemoryTypeMask, QueueIndex, Requirements,
-    Submission, TimelinePoint,
+    BufferCopy, BufferDesc, BufferDevice as _, ImageDesc, ImageDevice as _, MemoryDevice as _,
+    MemoryTypeIndex, MemoryTypeMask, QueueDevice as _, QueueIndex, Requirements, Submission, TimelinePoint,
 };
 use allotment::memory::{AccessError, RawBuffer, ResourceError};
 use allotment::{Alignment, MemoryUsage, ResourceKind};

@@ -3,7 +3,9 @@
 use core::error::Error;
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
-use allotment::device::{BufferDesc, Device, DeviceError, ImageDesc, MemoryHeapIndex, MemoryTypeIndex};
+use allotment::device::{
+    BufferDesc, BufferDevice as _, DeviceError, ImageDesc, MemoryHeapIndex, MemoryTypeIndex,
+};
 use allotment::memory::{
     AccessError, BlockSize, CreatePoolError, Dedicated, EmptyBlockPolicy, Lifetime, RawBuffer, ResourceError,
 };

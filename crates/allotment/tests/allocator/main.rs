@@ -15,6 +15,8 @@ mod dump;
 mod empty_blocks;
 mod faults;
 mod gated;
+#[path = "../common/hooked_device.rs"]
+mod hooked_device;
 mod maintenance;
 mod panics;
 mod pools;

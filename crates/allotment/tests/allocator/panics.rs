@@ -18,7 +18,8 @@ use allotment::memory::{
 };
 use allotment::{Allocation, Allocator, AllocatorDesc, MemoryUsage};
 
-use crate::gated::{Gate, GatedDevice};
+use crate::gated::GatedDevice;
+use crate::hooked_device::Point;
 use crate::rig::{
     AllocateWanted as _, DEVICE_TYPE, DISCRETE, KIB, MIB, fixed_pool, profile, wanted, wanted_in,
 };
@@ -51,8 +52,8 @@ fn while_another_panics<T: Send + 'static>(
     first: impl FnOnce() + Send + 'static,
     second: impl FnOnce() -> T + Send + 'static,
 ) -> T {
-    device.close(Gate::BeforeAllocate);
-    device.panic_at(Gate::BeforeAllocate, 1);
+    device.close(Point::BeforeAllocate);
+    device.panic_at(Point::BeforeAllocate, 1);
     let first = thread::spawn(first);
     device.wait_for(1);
     let (send, receive) = channel();
@@ -97,7 +98,7 @@ fn a_full_pool_does_not_count_the_block_that_the_device_panicked_over() {
     let mut desc = fixed_pool(DEVICE_TYPE, 64 * KIB);
     desc.max_blocks = 1;
     let pool = allocator.create_pool(desc).unwrap();
-    device.panic_at(Gate::BeforeAllocate, 1);
+    device.panic_at(Point::BeforeAllocate, 1);
     let allocate = || allocator.allocate_wanted_in(&pool, &wanted_in(KIB, DEVICE_TYPE)).unwrap();
     assert!(catch_unwind(AssertUnwindSafe(allocate)).is_err());
     let got = thread::scope(|scope| scope.spawn(allocate).join()).unwrap();
@@ -111,7 +112,7 @@ fn a_keeper_goes_on_after_a_panic_and_counts_it() {
     let (device, allocator) = gated(|desc| desc.block_growth = BlockGrowth::Ahead(Watermark::default()));
     let tile = wanted(3 * MIB, MemoryUsage::GpuOnly);
     let first = allocator.allocate_wanted(&tile).unwrap();
-    device.panic_at(Gate::BeforeAllocate, 1);
+    device.panic_at(Point::BeforeAllocate, 1);
     let calls = allocator.device_calls().allocate;
     let keeper = MaintenanceThread::spawn(Arc::clone(&allocator)).unwrap();
     let began = Instant::now();
@@ -151,7 +152,7 @@ fn scattered(set: &Defragmenter<GatedDevice>) -> Vec<Buffer<GatedDevice>> {
 
 #[test]
 fn a_step_in_which_the_device_panics_leaves_nothing_that_later_steps_find() {
-    for gate in [Gate::BeforeBind, Gate::BeforeName, Gate::BeforeSubmit, Gate::AfterSubmit] {
+    for gate in [Point::BeforeBind, Point::BeforeName, Point::BeforeSubmit, Point::AfterSubmit] {
         for calls in [1, 2] {
             let (device, allocator) = gated(|desc| {
                 (desc.block_sizes, desc.empty_blocks) = (BlockSizes::fixed(64 * KIB), EmptyBlockPolicy::NONE);

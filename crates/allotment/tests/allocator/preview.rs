@@ -1,7 +1,7 @@
 //! `allocate` does as `preview` says.
 
 use allotment::device::simulated::Profile;
-use allotment::device::{DedicatedNeed, Device};
+use allotment::device::{DedicatedNeed, MemoryDevice as _};
 use allotment::memory::{AllocationPreview, Dedicated, Lifetime, ShortName};
 use allotment::{AllocationError, MemoryUsage, ResourceKind};
 

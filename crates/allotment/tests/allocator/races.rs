@@ -16,7 +16,8 @@ use allotment::memory::{
 };
 use allotment::{Allocation, AllocationError, Allocator, AllocatorDesc, PoolDesc};
 
-use crate::gated::{Gate, GatedDevice};
+use crate::gated::GatedDevice;
+use crate::hooked_device::Point;
 use crate::rig::{
     AllocateWanted as _, DEVICE_TYPE, DISCRETE, HEAP, KIB, MIB, MOBILE, Wanted, fixed_pool, profile,
     small_blocks, wanted_in,
@@ -49,7 +50,7 @@ fn bytes_that_the_driver_is_still_being_asked_for_count_against_the_budget() {
     let (device, allocator) = gated(profile(DISCRETE));
     let desc = dedicated(10 * MIB).within_budget();
     scope(|scope| {
-        device.close(Gate::BeforeAllocate);
+        device.close(Point::BeforeAllocate);
         let first = scope.spawn(|| allocator.allocate_wanted(&desc).unwrap());
         device.wait_for(1);
         // The refusal makes the allocator ask for the driver's figures, which know nothing of the first.
@@ -69,7 +70,7 @@ fn bytes_that_are_being_given_back_are_not_subtracted_twice() {
     let (first, second) =
         (allocator.allocate_wanted(&dedicated(6 * MIB)), allocator.allocate_wanted(&dedicated(6 * MIB)));
     scope(|scope| {
-        device.close(Gate::AfterFree);
+        device.close(Point::AfterFree);
         let free = scope.spawn(|| allocator.free(first.unwrap()).unwrap());
         device.wait_for(1);
         allocator.refresh_budgets();
@@ -87,7 +88,7 @@ fn bytes_that_are_being_given_back_are_not_subtracted_twice() {
 fn threads_that_want_the_same_block_wait_for_one_rather_than_get_one_each() {
     let (device, allocator) = gated(profile(DISCRETE));
     scope(|scope| {
-        device.close(Gate::BeforeAllocate);
+        device.close(Point::BeforeAllocate);
         let wanting = || allocator.allocate_wanted(&wanted_in(64 * KIB, DEVICE_TYPE)).unwrap();
         let threads: Vec<_> = (0..8).map(|_| scope.spawn(wanting)).collect();
         device.wait_for(1);
@@ -109,7 +110,7 @@ fn a_pool_never_has_more_memory_objects_than_it_may() {
     let pool = allocator.create_pool(desc).unwrap();
     let wishes = [dedicated(MIB), dedicated(MIB), wanted_in(KIB, DEVICE_TYPE)];
     scope(|scope| {
-        device.close(Gate::BeforeAllocate);
+        device.close(Point::BeforeAllocate);
         let (allocator, pool) = (&allocator, &pool);
         let ask = |wish| scope.spawn(move || allocator.allocate_wanted_in(pool, wish));
         let threads = wishes.each_ref().map(ask);
@@ -136,7 +137,7 @@ fn who_finds_a_pool_full_of_what_another_thread_fails_to_get_asks_himself() {
     let desc = wanted_in(KIB, DEVICE_TYPE);
     device.inner.fail_call(1, allotment::device::DeviceError::OutOfDeviceMemory);
     scope(|scope| {
-        device.close(Gate::BeforeAllocate);
+        device.close(Point::BeforeAllocate);
         let threads: Vec<_> =
             (0..2).map(|_| scope.spawn(|| allocator.allocate_wanted_in(&pool, &desc))).collect();
         device.wait_for(1);
@@ -159,7 +160,7 @@ fn a_reset_waits_for_who_is_writing_before_it_gives_memory_back() {
     let pool = allocator.create_pool(desc).unwrap();
     let token = allocator.allocate_wanted_in(&pool, &wanted_in(KIB, not_coherent)).unwrap();
     scope(|scope| {
-        device.close(Gate::BeforeFlush);
+        device.close(Point::BeforeFlush);
         let writer = scope.spawn(|| allocator.write(&token, 0, &[7; 1000]));
         device.wait_for(1);
         let reset = scope.spawn(|| allocator.reset_pool(&pool).unwrap());
@@ -203,7 +204,7 @@ fn a_token_that_a_reset_overtakes_is_stale_and_nobody_elses() {
 /// Defragments by hand while another thread creates a buffer and waits at `gate`. The buffer's block is nearly empty and
 /// there is room for it elsewhere, so that it would be moved if a pass could.
 fn defragmented_while_created<T: Send>(
-    gate: Gate,
+    gate: Point,
     allocator: &Allocator<GatedDevice>,
     device: &GatedDevice,
     create: impl FnOnce() -> T + Send,
@@ -258,7 +259,7 @@ fn in_small_blocks_of(profile: Profile) -> (GatedDevice, Allocator<GatedDevice>)
 
 #[test]
 fn a_pass_does_not_take_a_buffer_that_is_being_bound() {
-    for gate in [Gate::BeforeBind, Gate::BeforeName] {
+    for gate in [Point::BeforeBind, Point::BeforeName] {
         let (device, allocator) = in_small_blocks();
         let desc = wanted_in(1, DEVICE_TYPE).with_movability(Movability::Copied).with_name("a mesh");
         let create = || allocator.create_buffer(&BufferDesc::new(20 * KIB), &desc).unwrap();
@@ -272,7 +273,7 @@ fn a_pass_does_not_take_a_buffer_that_is_being_bound() {
 
 #[test]
 fn a_pass_does_not_take_a_buffer_that_its_set_is_creating() {
-    for gate in [Gate::BeforeBind, Gate::BeforeName] {
+    for gate in [Point::BeforeBind, Point::BeforeName] {
         let (device, allocator) = in_small_blocks();
         let allocator = Arc::new(allocator);
         let tracker = SubmissionTracker::new(device.clone()).unwrap();
@@ -307,10 +308,10 @@ fn a_transfer_that_a_move_overtakes_has_written_the_chunks_before() {
     let mut transfer = Transfer::new(&allocator, QueueIndex(0), 8 * KIB).unwrap().through_the_queue();
     transfer.upload_to(&buffer, 0, &[1; 20 << 10]).unwrap();
     scope(|scope| {
-        device.close(Gate::BeforeSubmit);
+        device.close(Point::BeforeSubmit);
         let written = scope.spawn(|| transfer.upload_to(&buffer, 0, &[2; 20 << 10]));
         device.wait_for(1);
-        device.close(Gate::BeforeFlush);
+        device.close(Point::BeforeFlush);
         device.wait_for(1);
         allocator.free(first).unwrap();
         let third = raw(30 * KIB);
@@ -358,7 +359,7 @@ fn a_pool_is_destroyed_only_after_the_block_that_maintenance_is_allocating_for_i
     let used = allocator.allocate_wanted_in(&pool, &wanted_in(MIB, DEVICE_TYPE)).unwrap();
     let destroyed = AtomicBool::new(false);
     scope(|scope| {
-        device.close(Gate::BeforeAllocate);
+        device.close(Point::BeforeAllocate);
         let maintenance = scope.spawn(|| allocator.maintain());
         device.wait_for(1);
         allocator.free(used).unwrap();

@@ -2,7 +2,7 @@
 
 use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{
-    BufferDesc, DedicatedNeed, Device as _, DeviceError, ImageDesc, MemoryTypeIndex, Priority,
+    BufferDesc, BufferDevice as _, DedicatedNeed, DeviceError, ImageDesc, MemoryTypeIndex, Priority,
     PrioritySupport, Requirements,
 };
 use allotment::memory::{AccessError, Dedicated, RawBuffer, ResourceError};

@@ -7,7 +7,7 @@ mod requests;
 use core::ops::Deref;
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
-use allotment::device::{Device, MemoryHandle, MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask};
+use allotment::device::{MemoryDevice as _, MemoryHandle, MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask};
 use allotment::memory::{BlockSize, BlockSizes, EmptyBlockPolicy, LeakHandler, ManualTime, TimeSource};
 use allotment::{Alignment, Allocation, Allocator, AllocatorDesc, MemoryUsage, PoolDesc, Requirements};
 

@@ -5,7 +5,7 @@
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{
-    Device, DeviceError, MemoryHandle, MemoryHeapIndex, MemoryProperties, MemoryTypeIndex,
+    DeviceError, MemoryDevice as _, MemoryHandle, MemoryHeapIndex, MemoryProperties, MemoryTypeIndex,
 };
 use allotment::memory::{
     AccessError, AllocationPreview, BlockSize, BudgetPolicy, CreatePoolError, Dedicated, DestroyPoolError,

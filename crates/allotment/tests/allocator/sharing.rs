@@ -1,6 +1,6 @@
 //! Who shares a block with whom, how large blocks are, and what is too large for one.
 
-use allotment::device::Device;
+use allotment::device::MemoryDevice as _;
 use allotment::memory::{BlockSizes, Dedicated, Lifetime, ShortName};
 use allotment::{Allocation, MemoryUsage, ResourceKind, Strategy};
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use allotment::device::simulated::SimulatedGpu;
-use allotment::device::{BufferDesc, Device, ImageDesc, QueueIndex, TransferUsage};
+use allotment::device::{BufferDesc, BufferDevice as _, ImageDesc, QueueIndex, TransferUsage};
 use allotment::lifetime::{DeletionQueue, SubmissionTracker};
 use allotment::memory::{AccessError, Dedicated, OwningAllocator, ResourceError, Transfer, TransferError};
 use allotment::upload::{UploadError, Uploader, UploaderDesc};

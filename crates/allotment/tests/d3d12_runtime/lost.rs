@@ -60,7 +60,7 @@ fn each_call_of_a_removed_device_says_that_the_device_is_lost() {
     // SAFETY: as above.
     assert_eq!(unsafe { device.make_resident_for(QUEUE, &[away]) }.unwrap_err(), lost);
     // SAFETY: as above.
-    assert_eq!(unsafe { device.set_priority(heap, Priority::HIGH) }.unwrap_err(), lost);
+    assert_eq!(unsafe { device.set_memory_priority(heap, Priority::HIGH) }.unwrap_err(), lost);
     // SAFETY: as above; a removed device gives no handle of what is not shared either.
     assert_eq!(unsafe { device.export_memory(heap) }.unwrap_err(), lost);
     let copies = [BufferCopy { from: &first, from_offset: 0, to: &second, to_offset: 0, size: 100 }];

@@ -95,7 +95,7 @@ fn an_old_runtime_takes_resources_without_their_priority() {
     let made = rig.create_resource(&info(buffer(MIB)), &desc).unwrap();
     let memory = rig.location(made.allocation()).unwrap().memory;
     // SAFETY: the memory lives as long as the resource, and is this device's.
-    let said = unsafe { rig.device().set_priority(memory, Priority::HIGH) };
+    let said = unsafe { rig.device().set_memory_priority(memory, Priority::HIGH) };
     assert_eq!(said, Err(DeviceError::Unsupported));
     rig.destroy([made]);
 }

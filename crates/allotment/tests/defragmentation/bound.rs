@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use allotment::device::simulated::SimulatedGpu;
-use allotment::device::{BufferCopy, BufferDesc, Device, QueueIndex, Submission};
+use allotment::device::{BufferCopy, BufferDesc, QueueDevice as _, QueueIndex, Submission};
 use allotment::lifetime::{DeletionQueue, SubmissionTracker};
 use allotment::memory::{
     AccessError, BlockSizes, DefragmentationDesc, DefragmentationStrategy, EmptyBlockPolicy, MappedBuffer,

@@ -8,6 +8,8 @@ mod bindings;
 mod counting;
 mod extremes;
 mod failures;
+#[path = "../common/hooked_device.rs"]
+mod hooked_device;
 mod model;
 mod panicking;
 mod ranges;

@@ -1,71 +1,48 @@
 //! A device whose calls panic when a test says so, as one of the caller's own might, and what is left then: no descriptor
 //! of what is gone, no batch that is submitted twice, no thread that waits for ever.
 
-use core::ops::Range;
 use core::panic::AssertUnwindSafe;
-use core::ptr::NonNull;
 use core::time::Duration;
 use std::panic::catch_unwind;
 use std::sync::{Arc, Mutex};
 
+use crate::hooked_device::{Hook, HookedDevice, Point};
 use allotment::descriptor::{
     CpuDescriptorHeap, CpuDescriptorHeapDesc, DescriptorError, KeepAlive, SamplerCache, ShaderVisibleHeap,
     ShaderVisibleHeapDesc,
 };
-use allotment::device::simulated::{
-    Profile, SimulatedBuffer, SimulatedDescriptor, SimulatedDescriptorHeap, SimulatedGpu, SimulatedImage,
-    SimulatedMemory, SimulatedRead, SimulatedSampler,
-};
+use allotment::device::simulated::{Profile, SimulatedDescriptor, SimulatedGpu, SimulatedRead};
 use allotment::device::{
-    BufferCopy, BufferDesc, BufferUse, DescriptorDevice, DescriptorHeapAddress, DescriptorHeapBacking,
-    DescriptorHeapDesc, DescriptorHeapType, DescriptorLimits, Device, DeviceError, DeviceProperties,
-    ImageDesc, MemoryDesc, MemoryHeapBudget, MemoryHeapIndex, MemoryProperties, QueueIndex, Requirements,
-    ResourceKind, SamplerDesc, Submission, TimelinePoint, TimelineValue, TransferUsage,
+    BufferDesc, BufferUse, DescriptorDevice, DescriptorHeapType, MemoryProperties, QueueDevice as _,
+    QueueIndex, SamplerDesc, Submission,
 };
 use allotment::lifetime::{DeletionQueue, SubmissionTracker};
 use allotment::memory::{Buffer, LeakHandler, MappedBuffer, OwningAllocator};
 use allotment::upload::{ReadbackRing, RingDesc, UploadRing, Uploader, UploaderDesc, WhenFull};
 use allotment::{Alignment, AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
 
-/// Calls that can panic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Call {
-    Write,
-    WriteNull,
-    Copy,
-    Completed,
-    Submitted,
-    Flush,
-}
-
 /// Which calls panic: the number of calls of a kind that pass, and the number after these that panic.
 #[derive(Debug, Default)]
-struct Plan(Mutex<Vec<(Call, u32, u32)>>);
+struct Plan(Mutex<Vec<(Point, u32, u32)>>);
 
 /// A simulated device with a plan. A clone is the same device.
-#[derive(Clone, Debug)]
-struct PanickingDevice {
-    inner: SimulatedGpu,
-    plan: Arc<Plan>,
-}
+type PanickingDevice = HookedDevice<Plan>;
 
 impl PanickingDevice {
-    fn new(profile: Profile) -> Self {
-        Self { inner: SimulatedGpu::new(profile), plan: Arc::default() }
-    }
-
     /// Lets the `k`-th call of a kind from now on panic, and `count` altogether.
-    fn panic_at(&self, call: Call, k: u32, count: u32) {
-        self.plan.0.lock().unwrap().push((call, k - 1, count));
+    fn panic_at(&self, point: Point, k: u32, count: u32) {
+        self.hook.0.lock().unwrap().push((point, k - 1, count));
     }
 
     fn clear_faults(&self) {
-        self.plan.0.lock().unwrap().clear();
+        self.hook.0.lock().unwrap().clear();
     }
+}
 
-    fn pass(&self, call: Call) {
-        let mut plan = self.plan.0.lock().unwrap();
-        for (planned, pass, left) in plan.iter_mut().filter(|(planned, ..)| *planned == call) {
+impl Hook for Plan {
+    fn reached(&self, point: Point) {
+        let mut plan = self.0.lock().unwrap();
+        for (planned, pass, left) in plan.iter_mut().filter(|(planned, ..)| *planned == point) {
             if *pass > 0 {
                 *pass -= 1;
             } else if *left > 0 {
@@ -75,269 +52,6 @@ impl PanickingDevice {
                 panic!("{planned:?}, as the test wants");
             }
         }
-    }
-}
-
-// SAFETY: all promises are the inner device's, to which every call is passed on.
-unsafe impl Device for PanickingDevice {
-    type Memory = SimulatedMemory;
-    type Buffer = SimulatedBuffer;
-    type Image = SimulatedImage;
-    type BufferInfo<'a> = BufferDesc;
-    type ImageInfo<'a> = ImageDesc;
-    type MemoryOptions = ();
-    type ImageState = ();
-
-    fn properties(&self) -> &DeviceProperties {
-        self.inner.properties()
-    }
-
-    fn id(&self) -> u64 {
-        self.inner.id()
-    }
-
-    fn heap_budget(&self, heap: MemoryHeapIndex) -> MemoryHeapBudget {
-        self.inner.heap_budget(heap)
-    }
-
-    fn allocate_memory(&self, desc: &MemoryDesc<'_, ()>) -> Result<SimulatedMemory, DeviceError> {
-        self.inner.allocate_memory(desc)
-    }
-
-    unsafe fn free_memory(&self, memory: SimulatedMemory) {
-        // SAFETY: the caller's promise.
-        unsafe { self.inner.free_memory(memory) };
-    }
-
-    unsafe fn map_memory(&self, memory: SimulatedMemory) -> Result<NonNull<u8>, DeviceError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.inner.map_memory(memory) }
-    }
-
-    unsafe fn unmap_memory(&self, memory: SimulatedMemory) {
-        // SAFETY: the caller's promise.
-        unsafe { self.inner.unmap_memory(memory) };
-    }
-
-    unsafe fn flush_memory(&self, memory: SimulatedMemory, range: Range<u64>) -> Result<(), DeviceError> {
-        self.pass(Call::Flush);
-        // SAFETY: the caller's promise.
-        unsafe { self.inner.flush_memory(memory, range) }
-    }
-
-    unsafe fn invalidate_memory(
-        &self,
-        memory: SimulatedMemory,
-        range: Range<u64>,
-    ) -> Result<(), DeviceError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.inner.invalidate_memory(memory, range) }
-    }
-
-    fn buffer_size(&self, desc: &BufferDesc) -> u64 {
-        self.inner.buffer_size(desc)
-    }
-
-    fn buffer_transfer_usage(&self, desc: &BufferDesc) -> TransferUsage {
-        self.inner.buffer_transfer_usage(desc)
-    }
-
-    fn relocatable_buffer_info(&self, desc: &BufferDesc) -> Option<BufferDesc> {
-        self.inner.relocatable_buffer_info(desc)
-    }
-
-    fn buffer_requirements(&self, desc: &BufferDesc) -> Result<Requirements, DeviceError> {
-        self.inner.buffer_requirements(desc)
-    }
-
-    unsafe fn create_buffer(
-        &self,
-        desc: &BufferDesc,
-        memory: SimulatedMemory,
-        offset: u64,
-    ) -> Result<SimulatedBuffer, DeviceError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.inner.create_buffer(desc, memory, offset) }
-    }
-
-    fn create_dedicated_buffer(
-        &self,
-        desc: &BufferDesc,
-        memory: &MemoryDesc<'_, ()>,
-    ) -> Result<(SimulatedMemory, SimulatedBuffer), DeviceError> {
-        self.inner.create_dedicated_buffer(desc, memory)
-    }
-
-    unsafe fn destroy_buffer(&self, buffer: SimulatedBuffer) {
-        // SAFETY: the caller's promise.
-        unsafe { self.inner.destroy_buffer(buffer) };
-    }
-
-    fn image_requirements(&self, desc: &ImageDesc) -> Result<Requirements, DeviceError> {
-        self.inner.image_requirements(desc)
-    }
-
-    unsafe fn create_image(
-        &self,
-        desc: &ImageDesc,
-        memory: SimulatedMemory,
-        offset: u64,
-    ) -> Result<SimulatedImage, DeviceError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.inner.create_image(desc, memory, offset) }
-    }
-
-    fn create_dedicated_image(
-        &self,
-        desc: &ImageDesc,
-        memory: &MemoryDesc<'_, ()>,
-    ) -> Result<(SimulatedMemory, SimulatedImage), DeviceError> {
-        self.inner.create_dedicated_image(desc, memory)
-    }
-
-    unsafe fn destroy_image(&self, image: SimulatedImage) {
-        // SAFETY: the caller's promise.
-        unsafe { self.inner.destroy_image(image) };
-    }
-
-    fn image_kind(&self, desc: &ImageDesc) -> ResourceKind {
-        self.inner.image_kind(desc)
-    }
-
-    fn relocatable_image_info(&self, desc: &ImageDesc) -> Option<ImageDesc> {
-        self.inner.relocatable_image_info(desc)
-    }
-
-    unsafe fn submit(
-        &self,
-        queue: QueueIndex,
-        submission: &Submission<'_, Self>,
-    ) -> Result<TimelineValue, DeviceError> {
-        assert!(submission.image_copies.is_empty(), "no test has any");
-        let copies: Vec<_> = submission
-            .copies
-            .iter()
-            .map(|&BufferCopy { from, from_offset, to, to_offset, size }| BufferCopy {
-                from,
-                from_offset,
-                to,
-                to_offset,
-                size,
-            })
-            .collect();
-        let work = Submission { waits: submission.waits, copies: &copies, ..Submission::default() };
-        // SAFETY: the caller's promise.
-        unsafe { self.inner.submit(queue, &work) }
-    }
-
-    fn submitted(&self, queue: QueueIndex) -> TimelineValue {
-        self.pass(Call::Submitted);
-        self.inner.submitted(queue)
-    }
-
-    fn completed(&self, queue: QueueIndex) -> Result<TimelineValue, DeviceError> {
-        self.pass(Call::Completed);
-        self.inner.completed(queue)
-    }
-
-    fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<(), DeviceError> {
-        self.inner.wait(point, timeout)
-    }
-}
-
-// SAFETY: as above.
-unsafe impl DescriptorDevice for PanickingDevice {
-    type DescriptorHeap = SimulatedDescriptorHeap;
-    type Descriptor<'a> = SimulatedDescriptor<'a>;
-    type Sampler = SimulatedSampler;
-
-    fn descriptor_limits(&self) -> DescriptorLimits {
-        self.inner.descriptor_limits()
-    }
-
-    fn descriptor_kind(descriptor: &SimulatedDescriptor<'_>) -> DescriptorHeapType {
-        SimulatedGpu::descriptor_kind(descriptor)
-    }
-
-    fn descriptor_heap_buffer(&self, desc: &DescriptorHeapDesc) -> Option<BufferDesc> {
-        self.inner.descriptor_heap_buffer(desc)
-    }
-
-    unsafe fn create_descriptor_heap(
-        &self,
-        desc: &DescriptorHeapDesc,
-        _: Option<DescriptorHeapBacking<'_, Self>>,
-    ) -> Result<SimulatedDescriptorHeap, DeviceError> {
-        // SAFETY: the caller's promise; these heaps are in no buffer.
-        unsafe { self.inner.create_descriptor_heap(desc, None) }
-    }
-
-    unsafe fn destroy_descriptor_heap(&self, heap: SimulatedDescriptorHeap) {
-        // SAFETY: the caller's promise.
-        unsafe { self.inner.destroy_descriptor_heap(heap) };
-    }
-
-    fn descriptor_heap_address(&self, heap: &SimulatedDescriptorHeap) -> DescriptorHeapAddress {
-        self.inner.descriptor_heap_address(heap)
-    }
-
-    unsafe fn write_descriptor(
-        &self,
-        heap: &SimulatedDescriptorHeap,
-        at: u32,
-        descriptor: &SimulatedDescriptor<'_>,
-    ) {
-        // SAFETY: the caller's promise.
-        unsafe { self.inner.write_descriptor(heap, at, descriptor) };
-        self.pass(Call::Write);
-    }
-
-    unsafe fn write_null_descriptors(&self, heap: &SimulatedDescriptorHeap, at: Range<u32>) {
-        self.pass(Call::WriteNull);
-        // SAFETY: the caller's promise.
-        unsafe { self.inner.write_null_descriptors(heap, at) };
-    }
-
-    unsafe fn poison_descriptors(&self, heap: &SimulatedDescriptorHeap, at: Range<u32>) {
-        // SAFETY: the caller's promise.
-        unsafe { self.inner.poison_descriptors(heap, at) };
-    }
-
-    unsafe fn copy_descriptors(
-        &self,
-        from: &SimulatedDescriptorHeap,
-        from_at: u32,
-        to: &SimulatedDescriptorHeap,
-        to_at: u32,
-        count: u32,
-    ) {
-        // SAFETY: the caller's promise.
-        unsafe { self.inner.copy_descriptors(from, from_at, to, to_at, count) };
-        self.pass(Call::Copy);
-    }
-
-    fn create_sampler(&self, desc: &SamplerDesc) -> Result<SimulatedSampler, DeviceError> {
-        self.inner.create_sampler(desc)
-    }
-
-    unsafe fn destroy_sampler(&self, sampler: SimulatedSampler) {
-        // SAFETY: the caller's promise.
-        unsafe { self.inner.destroy_sampler(sampler) };
-    }
-
-    unsafe fn sampler_descriptor<'a>(&self, sampler: &'a SimulatedSampler) -> SimulatedDescriptor<'a> {
-        // SAFETY: the caller's promise.
-        unsafe { self.inner.sampler_descriptor(sampler) }
-    }
-
-    unsafe fn buffer_descriptor<'a>(
-        &self,
-        buffer: &'a SimulatedBuffer,
-        range: Range<u64>,
-        usage: BufferUse,
-    ) -> SimulatedDescriptor<'a> {
-        // SAFETY: the caller's promise.
-        unsafe { self.inner.buffer_descriptor(buffer, range, usage) }
     }
 }
 
@@ -359,7 +73,7 @@ impl Rig {
     }
 
     fn on(profile: Profile) -> Self {
-        let device = PanickingDevice::new(profile);
+        let device = PanickingDevice::new(SimulatedGpu::new(profile));
         let tracker = SubmissionTracker::new(device.clone()).unwrap();
         let mut desc = AllocatorDesc::default();
         desc.on_leak = LeakHandler::Ignore;
@@ -437,7 +151,7 @@ fn panics<T>(what: impl FnOnce() -> T) -> bool {
 
 #[test]
 fn a_slot_whose_writing_panics_is_free_and_holds_nothing() {
-    for (call, k) in [(Call::Write, 1), (Call::Copy, 1)] {
+    for (call, k) in [(Point::AfterWrite, 1), (Point::AfterCopy, 1)] {
         let rig = Rig::new("discrete-large-bar");
         let heap = rig.heap();
         rig.device.panic_at(call, k, 1);
@@ -459,12 +173,12 @@ fn a_table_whose_writing_panics_holds_nothing_there() {
     let mut table = heap.allocate(4).unwrap();
     let mut view = staging.allocate(2).unwrap();
     (0..2).for_each(|at| staging.write(&mut view, at, &rig.seven()).unwrap());
-    for call in [Call::Write, Call::Copy] {
+    for call in [Point::AfterWrite, Point::AfterCopy] {
         rig.device.panic_at(call, 1, 1);
         assert!(panics(|| table.write(0, &rig.seven())), "{call:?}");
     }
     for k in [1, 2] {
-        rig.device.panic_at(Call::Copy, k, 1);
+        rig.device.panic_at(Point::AfterCopy, k, 1);
         assert!(panics(|| table.copy_from(2, &staging, &view)), "copy {k}");
     }
     heap.compact().unwrap();
@@ -481,7 +195,7 @@ fn a_heap_that_could_not_be_cleared_is_not_copied_and_what_it_may_name_stays() {
     let keep: Arc<u32> = Arc::new(0);
     let slot = heap.insert(&rig.seven(), Some(keep.clone() as KeepAlive)).unwrap();
     heap.remove(slot).unwrap();
-    rig.device.panic_at(Call::WriteNull, 1, 1);
+    rig.device.panic_at(Point::BeforeWriteNull, 1, 1);
     assert!(panics(|| heap.reclaim()));
     assert_eq!(Arc::strong_count(&keep), 2, "the mirror may name what it keeps");
     assert_eq!(heap.compact(), Err(DescriptorError::Poisoned));
@@ -493,8 +207,8 @@ fn a_heap_that_could_not_be_cleared_is_not_copied_and_what_it_may_name_stays() {
 fn a_device_that_panics_again_while_a_slot_is_cleared_does_not_end_the_process() {
     let rig = Rig::new("discrete-large-bar");
     let heap = rig.heap();
-    rig.device.panic_at(Call::Write, 2, 1);
-    rig.device.panic_at(Call::WriteNull, 1, u32::MAX);
+    rig.device.panic_at(Point::AfterWrite, 2, 1);
+    rig.device.panic_at(Point::BeforeWriteNull, 1, u32::MAX);
     assert!(panics(|| heap.insert_all((0..3).map(|_| (rig.seven(), None)))));
     rig.device.clear_faults();
     assert_eq!(heap.compact(), Err(DescriptorError::Poisoned));
@@ -506,13 +220,13 @@ fn a_staging_range_whose_writing_panics_is_not_copied() {
     let rig = Rig::new("discrete-large-bar");
     let (heap, staging) = (rig.heap(), rig.staging());
     let mut table = heap.allocate(4).unwrap();
-    rig.device.panic_at(Call::WriteNull, 1, 1);
+    rig.device.panic_at(Point::BeforeWriteNull, 1, 1);
     assert!(panics(|| staging.allocate(2)), "a run is filled");
     assert_eq!(staging.statistics().used, 0, "and goes back where it cannot be");
     for count in [1, 2] {
         let mut view = staging.allocate(count).unwrap();
         staging.write(&mut view, 0, &rig.seven()).unwrap();
-        rig.device.panic_at(Call::Write, 1, 1);
+        rig.device.panic_at(Point::AfterWrite, 1, 1);
         assert!(panics(|| staging.write(&mut view, 0, &rig.seven())));
         assert_eq!(table.copy_from(0, &staging, &view), Err(DescriptorError::Unwritten));
         staging.fill(&mut view, allotment::descriptor::DescriptorFill::Null).unwrap();
@@ -528,7 +242,7 @@ fn a_sampler_whose_slot_is_not_written_is_destroyed() {
     let desc = ShaderVisibleHeapDesc::samplers().with_regions(4, 0, 0);
     let heap = ShaderVisibleHeap::new(&rig.allocator, &rig.tracker, desc).unwrap();
     let samplers = SamplerCache::new(heap).unwrap();
-    rig.device.panic_at(Call::Write, 1, 1);
+    rig.device.panic_at(Point::AfterWrite, 1, 1);
     assert!(panics(|| samplers.get(&SamplerDesc::default())));
     assert_eq!((samplers.len(), rig.device.inner.usage().samplers), (0, 0));
     assert!(samplers.get(&SamplerDesc::default()).is_ok());
@@ -550,7 +264,7 @@ fn a_frame_that_is_closed_while_the_device_panics_is_closed() {
         let submitted =
             recording.submit(QUEUE, |queue| unsafe { rig.device.submit(queue, &Submission::default()) });
         let point = submitted.unwrap();
-        rig.device.panic_at(Call::Completed, 1, u32::MAX);
+        rig.device.panic_at(Point::BeforeCompleted, 1, u32::MAX);
         panicked[0] += u32::from(panics(|| up.close(point)));
         rig.device.clear_faults();
         // Tickets are looked at first, so that the device is not queried.
@@ -579,7 +293,7 @@ fn a_batch_that_was_submitted_before_the_device_panics_is_not_submitted_again() 
     uploader.submit().unwrap();
     uploader.update(&targets[1], 0, &[2; 100]).unwrap();
     let queue = uploader.queues()[0];
-    rig.device.panic_at(Call::Completed, 1, u32::MAX);
+    rig.device.panic_at(Point::BeforeCompleted, 1, u32::MAX);
     assert!(panics(|| uploader.submit()));
     rig.device.clear_faults();
     let submitted = rig.device.submitted(queue);
@@ -613,7 +327,7 @@ fn bytes_whose_staging_panics_leave_the_room_to_the_next() {
         let mut uploader = Uploader::new(&rig.memory, desc).unwrap();
         let target = rig.target(64);
         for at in 1..5 {
-            rig.device.panic_at(Call::Flush, 1, 1);
+            rig.device.panic_at(Point::BeforeFlush, 1, 1);
             let bytes = if when_full == WhenFull::Refuse { 64 } else { 16 };
             assert!(panics(|| uploader.update(&target, 0, &[at; 64][..bytes])), "{when_full:?}");
         }

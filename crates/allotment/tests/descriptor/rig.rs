@@ -11,7 +11,7 @@ use allotment::device::simulated::{
     Profile, SimulatedDescriptor, SimulatedDescriptorHeap, SimulatedGpu, SimulatedRead,
 };
 use allotment::device::{
-    BufferDesc, BufferUse, DescriptorDevice, DescriptorHeapType, QueueIndex, TimelinePoint,
+    BufferDesc, BufferUse, DescriptorDevice, DescriptorHeapType, QueueDevice as _, QueueIndex, TimelinePoint,
 };
 use allotment::lifetime::{DeletionQueue, Recording, SubmissionTracker};
 use allotment::memory::{MappedBuffer, OwningAllocator};
@@ -91,7 +91,7 @@ impl Rig {
 
     /// Submits work that reads nothing.
     pub(crate) fn submit(&self, recording: Recording) -> TimelinePoint {
-        use allotment::device::{Device as _, Submission};
+        use allotment::device::Submission;
         // SAFETY: it copies nothing.
         recording.submit(QUEUE, |queue| unsafe { self.device.submit(queue, &Submission::default()) }).unwrap()
     }
@@ -161,7 +161,6 @@ pub(crate) struct Reading {
 impl Reading {
     /// Returns what the work has read.
     pub(crate) fn wait(self) -> Vec<u32> {
-        use allotment::device::Device as _;
         assert_eq!(self.device.wait(self.point, PATIENCE), Ok(()));
         let mut bytes = vec![0; self.count * 4];
         self.to.read(0, &mut bytes).unwrap();

@@ -1,6 +1,6 @@
 //! The facts about a device that the suite needs beside the trait.
 
-use allotment::device::{DescriptorDevice, Device, TexelBlock};
+use allotment::device::{DescriptorDevice, Device, ImageDevice, TexelBlock};
 use allotment_readers::DescriptorReader;
 
 use crate::gpu::Gpu;
@@ -13,7 +13,7 @@ pub(crate) trait Fixture: Send + Sync + Sized + 'static {
     /// The device.
     fn device(&self) -> &Self::Device;
 
-    /// True where [`Device::heap_budget`] knows of each byte at once. A driver's is an estimate, and other
+    /// True where [`heap_budget`](crate::device::MemoryDevice::heap_budget) knows of each byte at once. A driver's is an estimate, and other
     /// programs move it.
     fn budgets_are_exact(&self) -> bool;
 
@@ -28,7 +28,7 @@ pub(crate) trait Fixture: Send + Sync + Sized + 'static {
 
     /// States that the first queue can leave images in, and the first of them any queue. Images in each of
     /// them can be copied again.
-    fn image_states(&self) -> &'static [<Self::Device as Device>::ImageState];
+    fn image_states(&self) -> &'static [<Self::Device as ImageDevice>::ImageState];
 
     /// The API's number of a compressed format of colours, and its blocks. Not every device has images of it.
     fn compressed_format(&self) -> Option<(u32, TexelBlock)> {

@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Instant;
 
 use allotment::device::{
-    BufferCopy, BufferDesc, Device, DeviceError, DeviceProperties, FullImageCopy, ImageCopy, ImageDesc,
-    MemoryDesc, MemoryProperties, MemoryTypeIndex, QueueIndex, Requirements, Submission, TimelinePoint,
-    TimelineValue,
+    BufferCopy, BufferDesc, BufferDevice, DeviceError, DeviceProperties, FullImageCopy, ImageCopy, ImageDesc,
+    ImageDevice, MemoryDesc, MemoryDevice, MemoryProperties, MemoryTypeIndex, QueueDevice as _, QueueIndex,
+    Requirements, Submission, TimelinePoint, TimelineValue,
 };
 
 use crate::fixture::Fixture;
@@ -24,7 +24,7 @@ use crate::fixture::Fixture;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Memory of a device, which the fixture's device names so.
-pub(crate) type RawMemory<F> = <<F as Fixture>::Device as Device>::Memory;
+pub(crate) type RawMemory<F> = <<F as Fixture>::Device as MemoryDevice>::Memory;
 
 /// A copy between two buffers of a fixture's device.
 pub(crate) type Copy<'a, F> = BufferCopy<'a, <F as Fixture>::Device>;
@@ -36,10 +36,10 @@ pub(crate) type TexelCopy<'a, F> = ImageCopy<'a, <F as Fixture>::Device>;
 pub(crate) type WholeCopy<'a, F> = FullImageCopy<'a, <F as Fixture>::Device>;
 
 /// The image descriptions of a fixture's device.
-pub(crate) type ImageInfo<F> = <<F as Fixture>::Device as Device>::ImageInfo<'static>;
+pub(crate) type ImageInfo<F> = <<F as Fixture>::Device as ImageDevice>::ImageInfo<'static>;
 
 /// The image states of a fixture's device.
-pub(crate) type ImageState<F> = <<F as Fixture>::Device as Device>::ImageState;
+pub(crate) type ImageState<F> = <<F as Fixture>::Device as ImageDevice>::ImageState;
 
 /// A device and what a test did with it.
 pub(crate) struct Gpu<F: Fixture> {
@@ -496,7 +496,7 @@ impl<F: Fixture> Drop for Mapped<'_, F> {
 
 /// A buffer, which keeps its memory; destroyed when it goes.
 pub(crate) struct Buffer<'g, F: Fixture> {
-    raw: Option<<F::Device as Device>::Buffer>,
+    raw: Option<<F::Device as BufferDevice>::Buffer>,
     memory: Arc<Memory<'g, F>>,
     /// In the memory.
     offset: u64,
@@ -508,12 +508,12 @@ impl<'g, F: Fixture> Buffer<'g, F> {
         &self.memory
     }
 
-    pub(crate) fn raw(&self) -> &<F::Device as Device>::Buffer {
+    pub(crate) fn raw(&self) -> &<F::Device as BufferDevice>::Buffer {
         self.raw.as_ref().unwrap()
     }
 
     /// Leaves it to the test to destroy the buffer. Its memory stays owned.
-    pub(crate) fn disown(mut self) -> <F::Device as Device>::Buffer {
+    pub(crate) fn disown(mut self) -> <F::Device as BufferDevice>::Buffer {
         self.raw.take().unwrap()
     }
 }
@@ -533,7 +533,7 @@ impl<F: Fixture> Drop for Buffer<'_, F> {
 
 /// An image, which keeps its memory; destroyed when it goes.
 pub(crate) struct Image<'g, F: Fixture> {
-    raw: Option<<F::Device as Device>::Image>,
+    raw: Option<<F::Device as ImageDevice>::Image>,
     memory: Arc<Memory<'g, F>>,
 }
 
@@ -542,12 +542,12 @@ impl<'g, F: Fixture> Image<'g, F> {
         &self.memory
     }
 
-    pub(crate) fn raw(&self) -> &<F::Device as Device>::Image {
+    pub(crate) fn raw(&self) -> &<F::Device as ImageDevice>::Image {
         self.raw.as_ref().unwrap()
     }
 
     /// Leaves it to the test to destroy the image. Its memory stays owned.
-    pub(crate) fn disown(mut self) -> <F::Device as Device>::Image {
+    pub(crate) fn disown(mut self) -> <F::Device as ImageDevice>::Image {
         self.raw.take().unwrap()
     }
 }

@@ -190,7 +190,7 @@ fn a_recording_outlives_its_frame() {
     let submitted = rig.gpu.submit(late, QUEUE, |queue, waits| {
         let work = Submission { waits, copies: &copies, ..Submission::default() };
         // SAFETY: `from` was dropped while the recording was open, and `to` is alive.
-        unsafe { allotment::Device::submit(&rig.device, queue, &work) }
+        unsafe { allotment::device::QueueDevice::submit(&rig.device, queue, &work) }
     });
     rig.gpu.wait(submitted.unwrap()).unwrap();
     let mut found = [0; 256];

@@ -1,7 +1,7 @@
 //! Uploads without and with a frame.
 
 use allotment::AllocatorDesc;
-use allotment::device::{BufferCopy, BufferDesc, Device as _, QueueIndex, Submission};
+use allotment::device::{BufferCopy, BufferDesc, QueueDevice as _, QueueIndex, Submission};
 use allotment::gpu::{Gpu, GpuDesc, GpuError};
 use allotment::memory::{BlockSizes, DefragmentationDesc, DefragmentationStrategy};
 use allotment::upload::{UploadError, UploaderDesc};

@@ -6,7 +6,9 @@ use core::time::Duration;
 use std::thread::scope;
 
 use allotment::device::simulated::{Profile, SimulatedBuffer, SimulatedGpu};
-use allotment::device::{BufferCopy, BufferDesc, Device, QueueIndex, Submission, TimelinePoint};
+use allotment::device::{
+    BufferCopy, BufferDesc, BufferDevice as _, QueueDevice as _, QueueIndex, Submission, TimelinePoint,
+};
 use allotment::lifetime::{Recording, ReleaseQueue, SubmissionTracker};
 use allotment::{Allocation, Allocator, AllocatorDesc, MemoryUsage};
 

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
-use allotment::device::{Device, DeviceError, Submission};
+use allotment::device::{DeviceError, QueueDevice as _, Submission};
 use allotment::lifetime::{DeletionQueue, ReleaseQueue, SubmissionTracker, TimelinePoints};
 
 use crate::rig::{OTHER, QUEUE, Rig, point};

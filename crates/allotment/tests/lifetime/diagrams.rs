@@ -5,7 +5,7 @@
 use std::thread::scope;
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
-use allotment::device::{BufferCopy, BufferDesc, Device, Submission, TimelineValue};
+use allotment::device::{BufferCopy, BufferDesc, QueueDevice as _, Submission, TimelineValue};
 use allotment::lifetime::{ReleaseQueue, SubmissionTracker};
 use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
 use core::time::Duration;

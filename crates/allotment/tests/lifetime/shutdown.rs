@@ -5,7 +5,9 @@ use core::time::Duration;
 use std::sync::{Arc, Barrier, Mutex};
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
-use allotment::device::{Device, DeviceError, QueueIndex, Submission, TimelinePoint, TimelineValue};
+use allotment::device::{
+    DeviceError, QueueDevice as _, QueueIndex, Submission, TimelinePoint, TimelineValue,
+};
 use allotment::lifetime::{
     DeletionQueue, ManualTimelines, Owned, Progress, Recording, ReleaseQueue, SubmissionTracker, Timelines,
 };

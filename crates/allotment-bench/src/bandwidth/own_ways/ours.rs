@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use allotment::device::vulkan::Device;
 use allotment::device::{
-    BufferCopy, BufferDesc, Device as _, MemoryProperties, Submission, TimelinePoint, TimelineValue,
+    BufferCopy, BufferDesc, MemoryDevice as _, MemoryProperties, QueueDevice as _, Submission, TimelinePoint,
+    TimelineValue,
 };
 use allotment::memory::{MemoryLocation, RawBuffer};
 use allotment::{Allocation, AllocationOptions, Allocator, MemoryUsage};

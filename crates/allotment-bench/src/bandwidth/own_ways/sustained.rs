@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::time::Instant;
 
 use allotment::device::vulkan::Device;
-use allotment::device::{BufferCopy, BufferDesc, Device as _, Submission};
+use allotment::device::{BufferCopy, BufferDesc, QueueDevice as _, Submission};
 use allotment::lifetime::{DeletionQueue, SubmissionTracker};
 use allotment::memory::{Buffer, OwningAllocator, Transfer};
 use allotment::upload::{RingDesc, RingError, UploadRing, Uploader, UploaderDesc, WaitFor};

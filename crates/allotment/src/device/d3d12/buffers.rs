@@ -3,8 +3,10 @@
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::{DXGI_FORMAT_UNKNOWN, DXGI_SAMPLE_DESC};
 
-use super::{ResourceInfo, Shared};
-use crate::device::{BufferDesc, DescriptionLimit, DeviceError};
+use super::{Device, Memory, MemoryOptions, ResourceInfo, Shared, full_images, names};
+use crate::device::{
+    BufferDesc, BufferDevice, DescriptionLimit, DeviceError, MemoryDesc, Requirements, TransferUsage,
+};
 
 /// The description of a buffer, without its width.
 pub(super) const BUFFER: D3D12_RESOURCE_DESC = D3D12_RESOURCE_DESC {
@@ -35,5 +37,54 @@ impl Shared {
     pub(super) fn check_buffer(&self, desc: &D3D12_RESOURCE_DESC) -> Result<(), DeviceError> {
         let largest = self.properties.limits.max_allocation_size;
         Ok(DescriptionLimit::check_buffer(desc.Width, u64::MAX, Some(largest))?)
+    }
+}
+
+// SAFETY: the width is that of the description that the runtime gets, and requirements are the runtime's own.
+unsafe impl BufferDevice for Device {
+    type Buffer = ID3D12Resource;
+    type BufferInfo<'a> = ResourceInfo<'a>;
+
+    fn buffer_size(&self, info: &ResourceInfo<'_>) -> u64 {
+        info.desc.Width
+    }
+
+    /// All buffers except acceleration structures can be copied both ways: there are no flags for it.
+    fn buffer_transfer_usage(&self, info: &ResourceInfo<'_>) -> TransferUsage {
+        if full_images::is_copyable_buffer(info) { TransferUsage::all() } else { TransferUsage::empty() }
+    }
+
+    fn relocatable_buffer_info(&self, info: &ResourceInfo<'_>) -> Option<ResourceInfo<'static>> {
+        info.borrowing_nothing().filter(full_images::is_copyable_buffer)
+    }
+
+    fn buffer_requirements(&self, info: &ResourceInfo<'_>) -> Result<Requirements, DeviceError> {
+        self.shared.describe_placed(info).map(|(_, requirements)| requirements)
+    }
+
+    unsafe fn create_buffer(
+        &self,
+        info: &ResourceInfo<'_>,
+        memory: Memory,
+        offset: u64,
+    ) -> Result<ID3D12Resource, DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.shared.create_in(info, memory, offset) }
+    }
+
+    fn create_dedicated_buffer(
+        &self,
+        info: &ResourceInfo<'_>,
+        memory: &MemoryDesc<'_, MemoryOptions>,
+    ) -> Result<(Memory, ID3D12Resource), DeviceError> {
+        self.shared.create_dedicated(info, memory)
+    }
+
+    unsafe fn destroy_buffer(&self, buffer: ID3D12Resource) {
+        drop(buffer);
+    }
+
+    unsafe fn name_buffer(&self, buffer: &ID3D12Resource, name: &str) {
+        names::name(buffer, name);
     }
 }

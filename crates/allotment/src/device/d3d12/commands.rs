@@ -3,10 +3,10 @@
 use windows::Win32::Graphics::Direct3D12::*;
 
 use super::{Device, refused};
-use crate::device::{CommandAllocator as CommandAllocatorApi, DeviceError, QueueIndex};
+use crate::device::{CommandAllocator as CommandAllocatorApi, CommandDevice, DeviceError, QueueIndex};
 
 /// A command allocator and its command lists, for the application's own commands; see
-/// [`Device::create_command_allocator`].
+/// [`create_command_allocator`](CommandDevice::create_command_allocator).
 #[derive(Debug)]
 pub struct CommandAllocator {
     commands: Commands,
@@ -34,13 +34,10 @@ impl CommandAllocatorApi for CommandAllocator {
     }
 }
 
-impl Device {
-    /// Creates a command allocator for a queue.
-    ///
-    /// # Errors
-    ///
-    /// [`DeviceError::Unsupported`] if the queue does not exist, otherwise the runtime's error.
-    pub fn create_command_allocator(&self, queue: QueueIndex) -> Result<CommandAllocator, DeviceError> {
+impl CommandDevice for Device {
+    type CommandAllocator = CommandAllocator;
+
+    fn create_command_allocator(&self, queue: QueueIndex) -> Result<CommandAllocator, DeviceError> {
         let kind = self.shared.queues.kind(queue)?;
         Ok(CommandAllocator { commands: Commands::new(self.raw(), kind)?, device: self.clone() })
     }

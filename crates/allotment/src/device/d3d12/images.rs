@@ -4,8 +4,10 @@ use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::{DXGI_FORMAT, DXGI_FORMAT_UNKNOWN, DXGI_SAMPLE_DESC};
 
 use super::properties::query;
-use super::{ResourceInfo, Shared};
-use crate::device::{DescriptionError, DeviceError, ImageDesc, ResourceKind, Tiling};
+use super::{Device, Memory, MemoryOptions, ResourceInfo, Shared, full_images, names};
+use crate::device::{
+    DescriptionError, DeviceError, ImageDesc, ImageDevice, MemoryDesc, Requirements, ResourceKind, Tiling,
+};
 
 /// A texture that can be sampled and copied from and to, with the description's additional flags
 /// (`D3D12_RESOURCE_FLAGS`): those for render targets, depth-stencil, unordered access and simultaneous access
@@ -157,5 +159,51 @@ impl Shared {
         };
         let levels = query(&self.raw, wanted);
         levels.is_some_and(|levels| levels.NumQualityLevels > 0)
+    }
+}
+
+// SAFETY: requirements are the runtime's own, and the kind is that of the layout that the runtime gets.
+unsafe impl ImageDevice for Device {
+    type Image = ID3D12Resource;
+    type ImageInfo<'a> = ResourceInfo<'a>;
+    /// On a copy queue it is `COMMON` before and after a submission: images have no other state there.
+    type ImageState = D3D12_RESOURCE_STATES;
+
+    fn image_kind(&self, info: &ResourceInfo<'_>) -> ResourceKind {
+        kind(info)
+    }
+
+    fn relocatable_image_info(&self, info: &ResourceInfo<'_>) -> Option<ResourceInfo<'static>> {
+        info.borrowing_nothing().filter(full_images::is_copyable_image)
+    }
+
+    fn image_requirements(&self, info: &ResourceInfo<'_>) -> Result<Requirements, DeviceError> {
+        self.shared.describe_placed(info).map(|(_, requirements)| requirements)
+    }
+
+    unsafe fn create_image(
+        &self,
+        info: &ResourceInfo<'_>,
+        memory: Memory,
+        offset: u64,
+    ) -> Result<ID3D12Resource, DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.shared.create_in(info, memory, offset) }
+    }
+
+    fn create_dedicated_image(
+        &self,
+        info: &ResourceInfo<'_>,
+        memory: &MemoryDesc<'_, MemoryOptions>,
+    ) -> Result<(Memory, ID3D12Resource), DeviceError> {
+        self.shared.create_dedicated(info, memory)
+    }
+
+    unsafe fn destroy_image(&self, image: ID3D12Resource) {
+        drop(image);
+    }
+
+    unsafe fn name_image(&self, image: &ID3D12Resource, name: &str) {
+        names::name(image, name);
     }
 }

@@ -2,16 +2,19 @@
 
 use core::ffi::c_void;
 use core::fmt;
+use core::ops::Range;
 use core::ptr::{self, NonNull};
+use std::sync::Arc;
 
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::core::Interface as _;
 
 use super::buffers::BUFFER;
 use super::properties::{PLACEMENT, ResourceClasses};
-use super::{MemoryOptions, Shared, create, refused};
+use super::{Device, MemoryOptions, Shared, create, names, refused};
 use crate::device::{
-    DeviceError, MemoryDesc, MemoryHandle, MemoryProperties, MemoryTypeIndex, MemoryTypeMask,
+    DeviceError, DeviceProperties, MemoryDesc, MemoryDevice, MemoryHandle, MemoryHeapBudget, MemoryHeapIndex,
+    MemoryProperties, MemoryTypeIndex, MemoryTypeMask, Priority, PrioritySupport,
 };
 
 /// A heap, or a committed resource, which includes its memory: the address of an `ID3D12Pageable`.
@@ -134,35 +137,83 @@ impl Shared {
     pub(super) fn free(&self, memory: Memory) {
         self.ledger.free(memory, drop);
     }
+}
 
-    /// # Safety
-    ///
-    /// The conditions of [`map_memory`](crate::Device::map_memory) apply.
-    pub(super) unsafe fn map(&self, memory: Memory) -> Result<NonNull<u8>, DeviceError> {
+// SAFETY: the ledger keeps memory until it is freed, so its address is unique meanwhile; all of the memory is
+// mapped, and the properties are never written.
+unsafe impl MemoryDevice for Device {
+    type Memory = Memory;
+    type MemoryOptions = MemoryOptions;
+
+    fn properties(&self) -> &DeviceProperties {
+        &self.shared.properties
+    }
+
+    fn id(&self) -> u64 {
+        Arc::as_ptr(&self.shared).addr() as u64
+    }
+
+    fn heap_budget(&self, heap: MemoryHeapIndex) -> MemoryHeapBudget {
+        self.shared.heap_budget(heap)
+    }
+
+    fn allocate_memory(&self, desc: &MemoryDesc<'_, MemoryOptions>) -> Result<Memory, DeviceError> {
+        self.shared.allocate(desc)
+    }
+
+    unsafe fn free_memory(&self, memory: Memory) {
+        self.shared.free(memory);
+    }
+
+    fn priority_support(&self) -> PrioritySupport {
+        self.shared.priority_support()
+    }
+
+    unsafe fn set_memory_priority(&self, memory: Memory, priority: Priority) -> Result<(), DeviceError> {
+        // SAFETY: the caller's promise.
+        let object = unsafe { memory.pageable() };
+        self.shared.set_priority(&object, priority)
+    }
+
+    unsafe fn map_memory(&self, memory: Memory) -> Result<NonNull<u8>, DeviceError> {
+        let device = &*self.shared;
         // SAFETY: the caller's promise.
         let object = unsafe { memory.pageable() };
         // Committed resources are never in memory that the CPU can map.
         let heap: ID3D12Heap = object.cast().map_err(|_| DeviceError::MapFailed)?;
-        let size = self.ledger.with(memory, |object| object.size).ok_or(DeviceError::MapFailed)?;
+        let size = device.ledger.with(memory, |object| object.size).ok_or(DeviceError::MapFailed)?;
         // Heaps cannot be mapped, but a buffer that covers the whole heap can.
         let desc = D3D12_RESOURCE_DESC { Width: size.next_multiple_of(PLACEMENT), ..BUFFER };
-        let buffer = self.create_placed(&desc.into(), &desc, &heap, 0)?;
+        let buffer = device.create_placed(&desc.into(), &desc, &heap, 0)?;
         let mut first = ptr::null_mut();
         // SAFETY: a buffer that the CPU can map, by the caller's promise; the runtime writes the pointer to
         // `first`.
         unsafe { buffer.Map(0, None, Some(&mut first)) }.map_err(|error| refused(&error))?;
         let first = NonNull::new(first.cast()).ok_or(DeviceError::MapFailed)?;
-        self.ledger.with(memory, |object| object.mapping = Some(buffer));
+        device.ledger.with(memory, |object| object.mapping = Some(buffer));
         Ok(first)
     }
 
-    /// # Safety
-    ///
-    /// The conditions of [`unmap_memory`](crate::Device::unmap_memory) apply.
-    pub(super) unsafe fn unmap(&self, memory: Memory) {
-        if let Some(buffer) = self.ledger.with(memory, |object| object.mapping.take()).flatten() {
+    unsafe fn unmap_memory(&self, memory: Memory) {
+        if let Some(buffer) = self.shared.ledger.with(memory, |object| object.mapping.take()).flatten() {
             // SAFETY: it was mapped, and the pointer is not used any more.
             unsafe { buffer.Unmap(0, None) };
         }
+    }
+
+    /// Mappable memory is always coherent in Direct3D 12.
+    unsafe fn flush_memory(&self, _: Memory, _: Range<u64>) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    /// Mappable memory is always coherent in Direct3D 12.
+    unsafe fn invalidate_memory(&self, _: Memory, _: Range<u64>) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    unsafe fn name_memory(&self, memory: Memory, name: &str) {
+        // SAFETY: the caller's promise.
+        let object = unsafe { memory.pageable() };
+        names::name(&object, name);
     }
 }

@@ -28,7 +28,7 @@
 //! is mapped as a whole, through a buffer that covers it. Textures are only placed in memory that the CPU cannot
 //! map.
 //!
-//! A [dedicated](crate::Device::create_dedicated_image) resource is a committed resource. If the CPU maps the
+//! A [dedicated](crate::device::ImageDevice::create_dedicated_image) resource is a committed resource. If the CPU maps the
 //! memory, it is a heap with one placed buffer instead, since a committed buffer can only be mapped up to its
 //! own width.
 //!
@@ -69,9 +69,6 @@ mod residency;
 mod resources;
 
 use core::fmt;
-use core::ops::Range;
-use core::ptr::NonNull;
-use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
 use windows::Win32::Foundation::{E_NOINTERFACE, E_NOTIMPL, E_OUTOFMEMORY, E_POINTER};
@@ -81,9 +78,8 @@ use windows::Win32::Graphics::Dxgi::*;
 use super::budget::Budgets;
 use super::ledger::Ledger;
 use super::{
-    DescriptorLimits, Device as DeviceApi, DeviceError, DeviceProperties, MemoryDesc, MemoryHeapBudget,
-    MemoryHeapIndex, Priority, PrioritySupport, QueueIndex, Requirements, ResourceKind, Submission,
-    TimelinePoint, TimelineValue, TransferUsage,
+    DescriptorLimits, DeviceError, DeviceProperties, MemoryHeapIndex, QueueIndex, TimelinePoint,
+    TimelineValue,
 };
 
 use crate::sync::locked;
@@ -266,7 +262,7 @@ impl Device {
     }
 
     /// Submits the application's own command lists. They execute once the waits are satisfied, and the queue's
-    /// timeline reaches the returned value when all of them are complete, as with [`submit`](DeviceApi::submit).
+    /// timeline reaches the returned value when all of them are complete, as with [`submit`](crate::device::QueueDevice::submit).
     /// Without lists, only the value is signalled.
     ///
     /// ```no_run
@@ -365,174 +361,4 @@ fn create<T>(call: impl FnOnce(&mut Option<T>) -> windows::core::Result<()>) -> 
     let mut created = None;
     call(&mut created).map_err(|error| refused(&error))?;
     created.ok_or(DeviceError::Other { code: E_POINTER.0 })
-}
-
-// SAFETY: the ledger keeps memory until it is freed, so its address is unique meanwhile; all of the memory is
-// mapped, and the properties are never written.
-unsafe impl DeviceApi for Device {
-    type Memory = Memory;
-    type Buffer = ID3D12Resource;
-    type Image = ID3D12Resource;
-    type BufferInfo<'a> = ResourceInfo<'a>;
-    type ImageInfo<'a> = ResourceInfo<'a>;
-    type MemoryOptions = MemoryOptions;
-    /// On a copy queue it is `COMMON` before and after a submission: images have no other state there.
-    type ImageState = D3D12_RESOURCE_STATES;
-
-    fn properties(&self) -> &DeviceProperties {
-        &self.shared.properties
-    }
-
-    fn id(&self) -> u64 {
-        Arc::as_ptr(&self.shared).addr() as u64
-    }
-
-    fn heap_budget(&self, heap: MemoryHeapIndex) -> MemoryHeapBudget {
-        self.shared.heap_budget(heap)
-    }
-
-    fn allocate_memory(&self, desc: &MemoryDesc<'_, MemoryOptions>) -> Result<Memory, DeviceError> {
-        self.shared.allocate(desc)
-    }
-
-    unsafe fn free_memory(&self, memory: Memory) {
-        self.shared.free(memory);
-    }
-
-    unsafe fn map_memory(&self, memory: Memory) -> Result<NonNull<u8>, DeviceError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.shared.map(memory) }
-    }
-
-    unsafe fn unmap_memory(&self, memory: Memory) {
-        // SAFETY: the caller's promise.
-        unsafe { self.shared.unmap(memory) };
-    }
-
-    /// Mappable memory is always coherent in Direct3D 12.
-    unsafe fn flush_memory(&self, _: Memory, _: Range<u64>) -> Result<(), DeviceError> {
-        Ok(())
-    }
-
-    /// Mappable memory is always coherent in Direct3D 12.
-    unsafe fn invalidate_memory(&self, _: Memory, _: Range<u64>) -> Result<(), DeviceError> {
-        Ok(())
-    }
-
-    fn buffer_size(&self, info: &ResourceInfo<'_>) -> u64 {
-        info.desc.Width
-    }
-
-    /// All buffers except acceleration structures can be copied both ways: there are no flags for it.
-    fn buffer_transfer_usage(&self, info: &ResourceInfo<'_>) -> TransferUsage {
-        if full_images::is_copyable_buffer(info) { TransferUsage::all() } else { TransferUsage::empty() }
-    }
-
-    fn relocatable_buffer_info(&self, info: &ResourceInfo<'_>) -> Option<ResourceInfo<'static>> {
-        info.borrowing_nothing().filter(full_images::is_copyable_buffer)
-    }
-
-    fn buffer_requirements(&self, info: &ResourceInfo<'_>) -> Result<Requirements, DeviceError> {
-        self.shared.describe_placed(info).map(|(_, requirements)| requirements)
-    }
-
-    unsafe fn create_buffer(
-        &self,
-        info: &ResourceInfo<'_>,
-        memory: Memory,
-        offset: u64,
-    ) -> Result<ID3D12Resource, DeviceError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.shared.create_in(info, memory, offset) }
-    }
-
-    fn create_dedicated_buffer(
-        &self,
-        info: &ResourceInfo<'_>,
-        memory: &MemoryDesc<'_, MemoryOptions>,
-    ) -> Result<(Memory, ID3D12Resource), DeviceError> {
-        self.shared.create_dedicated(info, memory)
-    }
-
-    unsafe fn destroy_buffer(&self, buffer: ID3D12Resource) {
-        drop(buffer);
-    }
-
-    fn image_requirements(&self, info: &ResourceInfo<'_>) -> Result<Requirements, DeviceError> {
-        self.shared.describe_placed(info).map(|(_, requirements)| requirements)
-    }
-
-    unsafe fn create_image(
-        &self,
-        info: &ResourceInfo<'_>,
-        memory: Memory,
-        offset: u64,
-    ) -> Result<ID3D12Resource, DeviceError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.shared.create_in(info, memory, offset) }
-    }
-
-    fn create_dedicated_image(
-        &self,
-        info: &ResourceInfo<'_>,
-        memory: &MemoryDesc<'_, MemoryOptions>,
-    ) -> Result<(Memory, ID3D12Resource), DeviceError> {
-        self.shared.create_dedicated(info, memory)
-    }
-
-    unsafe fn destroy_image(&self, image: ID3D12Resource) {
-        drop(image);
-    }
-
-    fn image_kind(&self, info: &ResourceInfo<'_>) -> ResourceKind {
-        images::kind(info)
-    }
-
-    fn relocatable_image_info(&self, info: &ResourceInfo<'_>) -> Option<ResourceInfo<'static>> {
-        info.borrowing_nothing().filter(full_images::is_copyable_image)
-    }
-
-    fn priority_support(&self) -> PrioritySupport {
-        self.shared.priority_support()
-    }
-
-    unsafe fn set_memory_priority(&self, memory: Memory, priority: Priority) -> Result<(), DeviceError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.set_priority(memory, priority) }
-    }
-
-    unsafe fn name_memory(&self, memory: Memory, name: &str) {
-        // SAFETY: the caller's promise.
-        let object = unsafe { memory.pageable() };
-        names::name(&object, name);
-    }
-
-    unsafe fn name_buffer(&self, buffer: &ID3D12Resource, name: &str) {
-        names::name(buffer, name);
-    }
-
-    unsafe fn name_image(&self, image: &ID3D12Resource, name: &str) {
-        names::name(image, name);
-    }
-
-    unsafe fn submit(
-        &self,
-        queue: QueueIndex,
-        submission: &Submission<'_, Self>,
-    ) -> Result<TimelineValue, DeviceError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.shared.queues.submit(&self.shared.raw, queue, submission) }
-    }
-
-    fn submitted(&self, queue: QueueIndex) -> TimelineValue {
-        self.shared.queues.submitted(queue)
-    }
-
-    fn completed(&self, queue: QueueIndex) -> Result<TimelineValue, DeviceError> {
-        self.shared.queues.completed(queue)
-    }
-
-    fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<(), DeviceError> {
-        self.shared.queues.wait(point, timeout)
-    }
 }

@@ -18,7 +18,7 @@ use super::commands::Commands;
 use super::{Device, copies, full_images, refused};
 use crate::device::command_pools::{CommandPools, PoolMaker};
 use crate::device::queue::check_waits;
-use crate::device::{DeviceError, QueueIndex, Submission, TimelinePoint, TimelineValue};
+use crate::device::{DeviceError, QueueDevice, QueueIndex, Submission, TimelinePoint, TimelineValue};
 use crate::sync::locked;
 
 /// How long a device that is dropped waits for its queues. Applications have normally waited for their
@@ -155,7 +155,7 @@ impl Queues {
 
     /// # Safety
     ///
-    /// The conditions of [`submit`](crate::Device::submit) apply.
+    /// The conditions of [`submit`](crate::device::QueueDevice::submit) apply.
     pub(super) unsafe fn submit(
         &self,
         device: &ID3D12Device,
@@ -293,4 +293,28 @@ impl PoolMaker<Commands> for Maker<'_> {
     }
 
     fn destroy(&self, _: Commands) {}
+}
+
+// SAFETY: the last value is stored before a submission returns, and the completed one is the fence's.
+unsafe impl QueueDevice for Device {
+    unsafe fn submit(
+        &self,
+        queue: QueueIndex,
+        submission: &Submission<'_, Self>,
+    ) -> Result<TimelineValue, DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.shared.queues.submit(&self.shared.raw, queue, submission) }
+    }
+
+    fn submitted(&self, queue: QueueIndex) -> TimelineValue {
+        self.shared.queues.submitted(queue)
+    }
+
+    fn completed(&self, queue: QueueIndex) -> Result<TimelineValue, DeviceError> {
+        self.shared.queues.completed(queue)
+    }
+
+    fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<(), DeviceError> {
+        self.shared.queues.wait(point, timeout)
+    }
 }

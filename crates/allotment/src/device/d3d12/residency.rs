@@ -9,7 +9,7 @@ use windows::core::Interface as _;
 use super::memory::Memory;
 use super::queues::LAST_WAIT;
 use super::{Device, Shared, refused};
-use crate::device::{Device as _, DeviceError, Priority, PrioritySupport, QueueIndex, TimelinePoint};
+use crate::device::{DeviceError, Priority, PrioritySupport, QueueDevice as _, QueueIndex, TimelinePoint};
 use crate::sync::locked;
 
 impl Device {
@@ -102,21 +102,6 @@ impl Device {
         self.shared.set_residency(memory, Residency::Resident);
         // SAFETY: both are live, and the fence lives until the queue has waited.
         unsafe { raw.Wait(&paging.fence, value) }.map_err(|error| refused(&error))
-    }
-
-    /// Sets the residency priority of memory. The runtime treats it as a hint.
-    ///
-    /// # Errors
-    ///
-    /// [`DeviceError::Unsupported`] if the runtime has no residency priorities (`ID3D12Device1`).
-    ///
-    /// # Safety
-    ///
-    /// `memory` is live and from this device.
-    pub unsafe fn set_priority(&self, memory: Memory, priority: Priority) -> Result<(), DeviceError> {
-        // SAFETY: the caller's promise.
-        let object = unsafe { memory.pageable() };
-        self.shared.set_priority(&object, priority)
     }
 }
 

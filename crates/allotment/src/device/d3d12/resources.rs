@@ -184,7 +184,7 @@ impl Shared {
 
     /// # Safety
     ///
-    /// The conditions of [`create_buffer`](crate::Device::create_buffer) apply.
+    /// The conditions of [`create_buffer`](crate::device::BufferDevice::create_buffer) apply.
     pub(super) unsafe fn create_in(
         &self,
         info: &ResourceInfo<'_>,

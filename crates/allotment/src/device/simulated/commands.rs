@@ -4,8 +4,8 @@ use std::sync::{Mutex, PoisonError};
 
 use super::{SimulatedBuffer, SimulatedGpu};
 use crate::device::{
-    BufferCopy, CommandAllocator as CommandAllocatorApi, Device, DeviceError, QueueIndex, Submission,
-    TimelinePoint, TimelineValue,
+    BufferCopy, CommandAllocator as CommandAllocatorApi, CommandDevice, DeviceError, QueueDevice, QueueIndex,
+    Submission, TimelinePoint, TimelineValue,
 };
 
 /// Recorded copies between buffers, which [`SimulatedGpu::submit_commands`] submits.
@@ -77,30 +77,29 @@ impl Drop for CommandAllocator {
     }
 }
 
-impl SimulatedGpu {
-    /// Creates what commands for a queue are recorded into.
-    ///
-    /// # Errors
-    ///
-    /// [`DeviceError::Unsupported`] where there is no such queue.
-    pub fn command_allocator(&self, queue: QueueIndex) -> Result<CommandAllocator, DeviceError> {
+impl CommandDevice for SimulatedGpu {
+    type CommandAllocator = CommandAllocator;
+
+    fn create_command_allocator(&self, queue: QueueIndex) -> Result<CommandAllocator, DeviceError> {
         self.shared.faults.check()?;
         if usize::from(queue.0) >= self.shared.properties.queues.len() {
             return Err(DeviceError::Unsupported);
         }
         Ok(CommandAllocator { device: self.clone(), copies: Vec::new(), submitted: Mutex::new(None) })
     }
+}
 
+impl SimulatedGpu {
     /// Submits recorded copies, as one submission.
     ///
     /// # Errors
     ///
-    /// The errors of [`submit`](Device::submit); nothing was submitted then.
+    /// The errors of [`submit`](QueueDevice::submit); nothing was submitted then.
     ///
     /// # Safety
     ///
-    /// The conditions of [`submit`](Device::submit) hold for the recorded copies; and the commands are neither reset nor dropped before the returned value is
-    /// reached.
+    /// The conditions of [`submit`](QueueDevice::submit) hold for the recorded copies, and the commands are neither reset nor
+    /// dropped before the returned value is reached.
     pub unsafe fn submit_commands(
         &self,
         queue: QueueIndex,

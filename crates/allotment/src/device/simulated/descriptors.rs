@@ -20,7 +20,9 @@ use std::hash::DefaultHasher;
 use std::sync::Arc;
 
 use super::memory::Bytes;
-use super::{Name, Named, ResourceRange, SimulatedBuffer, SimulatedGpu, SimulatedImage};
+use super::names::{Name, Named};
+use super::resources::ResourceRange;
+use super::{SimulatedBuffer, SimulatedGpu, SimulatedImage};
 use crate::device::{
     BufferUse, DescriptorDevice, DescriptorHeapAddress, DescriptorHeapBacking, DescriptorHeapDesc,
     DescriptorHeapType, DescriptorHeapVisibility, DescriptorLimits, DeviceError, SamplerDesc, copy_bytes,

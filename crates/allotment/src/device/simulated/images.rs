@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
-use crate::device::{
-    CopyDirection, FullImageCopy, ImageCopy, ImageDesc, QueueKind, Submission, TexelBlock, TransferUsage,
-};
-
 use super::queues::{SimulatedCopy, Steps};
-use super::{InUse, SimulatedGpu, SimulatedImage};
+use super::resources::{InUse, ResourceRange, dedicated_need};
+use super::{SimulatedGpu, SimulatedMemory};
+use crate::device::{
+    CopyDirection, DescriptionError, DeviceError, FullImageCopy, ImageCopy, ImageDesc, ImageDevice,
+    MemoryDesc, QueueKind, Requirements, ResourceKind, Submission, TexelBlock, Tiling, TransferUsage,
+};
 
 /// The dimensions of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,4 +172,91 @@ fn ptr_eq(one: &SimulatedImage, other: &SimulatedImage) -> bool {
 pub(super) fn all_bytes(copy: &FullImageCopy<'_, SimulatedGpu>) -> SimulatedCopy {
     let (from, to) = (&copy.from.range, &copy.to.range);
     SimulatedCopy::of_bytes(from, from.offset, to, to.offset, from.size)
+}
+
+/// An image of the simulated GPU.
+#[derive(Clone, Debug)]
+pub struct SimulatedImage {
+    pub(super) range: ResourceRange,
+    pub(super) shape: Shape,
+}
+
+impl SimulatedGpu {
+    /// Returns the memory requirements of an image; `None` if the description is not valid for this device.
+    fn image_memory_requirements(&self, desc: &ImageDesc) -> Option<Requirements> {
+        let size = Shape::of(desc)?.size()?;
+        if size > self.shared.properties.limits.max_allocation_size {
+            return None;
+        }
+        let own = Requirements::new(size).with_dedicated(dedicated_need(desc.usage));
+        Some(self.requirements(kind_of(desc), own))
+    }
+
+    fn image_at(
+        &self,
+        desc: &ImageDesc,
+        memory: SimulatedMemory,
+        offset: u64,
+    ) -> Result<SimulatedImage, DeviceError> {
+        let requirements = self.image_memory_requirements(desc).ok_or(DeviceError::Unsupported)?;
+        let shape = Shape::of(desc).ok_or(DeviceError::Unsupported)?;
+        let range = self.bind("create_image", desc, requirements.size, &requirements, memory, offset)?;
+        self.shared.memories.count_image(1);
+        Ok(SimulatedImage { range, shape })
+    }
+}
+
+fn kind_of(desc: &ImageDesc) -> ResourceKind {
+    match desc.tiling {
+        Tiling::Optimal => ResourceKind::OptimalImage,
+        Tiling::Linear => ResourceKind::LinearImage,
+    }
+}
+
+// SAFETY: an image is bound to as many bytes of live memory as its requirements name, and its kind is its tiling.
+unsafe impl ImageDevice for SimulatedGpu {
+    type Image = SimulatedImage;
+    type ImageInfo<'a> = ImageDesc;
+    /// Images have no state on this device.
+    type ImageState = ();
+
+    fn image_kind(&self, desc: &ImageDesc) -> ResourceKind {
+        kind_of(desc)
+    }
+
+    /// All images can be copied: here an image is bytes and nothing else.
+    fn relocatable_image_info(&self, desc: &ImageDesc) -> Option<ImageDesc> {
+        Some(*desc)
+    }
+
+    fn image_requirements(&self, desc: &ImageDesc) -> Result<Requirements, DeviceError> {
+        self.shared.faults.check()?;
+        DescriptionError::check_image(desc)?;
+        self.image_memory_requirements(desc).ok_or(DeviceError::Unsupported)
+    }
+
+    unsafe fn create_image(
+        &self,
+        desc: &ImageDesc,
+        memory: SimulatedMemory,
+        offset: u64,
+    ) -> Result<SimulatedImage, DeviceError> {
+        let requirements = self.image_memory_requirements(desc).ok_or(DeviceError::Unsupported)?;
+        self.check_not_dedicated("create_image", desc, &requirements)?;
+        self.image_at(desc, memory, offset)
+    }
+
+    fn create_dedicated_image(
+        &self,
+        desc: &ImageDesc,
+        memory: &MemoryDesc<'_, ()>,
+    ) -> Result<(SimulatedMemory, SimulatedImage), DeviceError> {
+        let requirements = self.image_requirements(desc)?;
+        self.create_dedicated(&requirements, memory, |memory| self.image_at(desc, memory, 0))
+    }
+
+    unsafe fn destroy_image(&self, image: SimulatedImage) {
+        self.unbind("destroy_image", image.range);
+        self.shared.memories.count_image(-1);
+    }
 }

@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex};
 
 use memmap2::MmapMut;
 
-use super::{DeviceProperties, MemoryHeapIndex, MemoryProperties, SimulatedUsage, ValidationErrors};
+use super::{SimulatedGpu, SimulatedUsage, ValidationErrors};
 use crate::device::{
-    DeviceError, MemoryHandle, MemoryType, MemoryTypeIndex, Priority, copy_bytes, read_bytes, write_bytes,
+    DeviceError, DeviceProperties, MemoryDesc, MemoryDevice, MemoryHandle, MemoryHeapBudget, MemoryHeapIndex,
+    MemoryProperties, MemoryType, MemoryTypeIndex, Priority, PrioritySupport, copy_bytes, read_bytes,
+    write_bytes,
 };
 use crate::sync::locked;
 
@@ -358,5 +360,133 @@ impl Memories {
             map_calls: self.map_calls.load(Relaxed),
             descriptor_copies: self.descriptor_copies.load(Relaxed),
         }
+    }
+}
+
+impl SimulatedGpu {
+    pub(super) fn object(
+        &self,
+        memory: SimulatedMemory,
+        call: &str,
+    ) -> Result<Arc<MemoryObject>, DeviceError> {
+        self.shared.memories.get(memory).ok_or_else(|| {
+            self.report(format!("{call}: {memory:?} is not live"));
+            DeviceError::Unsupported
+        })
+    }
+
+    fn check_atoms(&self, object: &MemoryObject, range: &Range<u64>, call: &str) {
+        let atom = self.shared.properties.limits.non_coherent_atom_size;
+        let whole = |end: u64| atom.is_aligned(end) || end == object.size();
+        let inside = range.start <= range.end && range.end <= object.size();
+        if !whole(range.start) || !whole(range.end) || !inside {
+            self.report(format!(
+                "{call}: {range:?} of {} bytes is not aligned to atoms of {atom} bytes",
+                object.size()
+            ));
+        }
+        if !object.is_mapped() {
+            self.report(format!("{call}: the memory is not mapped"));
+        }
+    }
+}
+
+// SAFETY: memory is a live heap allocation until it is freed, its handle is unique by its generation, mapped
+// addresses point to all of it, and the properties are never written.
+unsafe impl MemoryDevice for SimulatedGpu {
+    type Memory = SimulatedMemory;
+    type MemoryOptions = ();
+
+    fn properties(&self) -> &DeviceProperties {
+        &self.shared.properties
+    }
+
+    fn id(&self) -> u64 {
+        Arc::as_ptr(&self.shared).addr() as u64
+    }
+
+    fn heap_budget(&self, heap: MemoryHeapIndex) -> MemoryHeapBudget {
+        let budget = locked(&self.shared.budgets).get(heap.get()).copied().unwrap_or(0);
+        MemoryHeapBudget { usage: self.shared.memories.heap_usage(heap), budget }
+    }
+
+    fn allocate_memory(&self, desc: &MemoryDesc<'_, ()>) -> Result<SimulatedMemory, DeviceError> {
+        self.shared.memories.count_allocate_call();
+        self.shared.faults.check()?;
+        let memory = self.shared.memories.allocate(&self.shared.properties, desc.memory_type, desc.size)?;
+        if desc.priority != Priority::NORMAL && self.priority_support() != PrioritySupport::Ignored {
+            self.object(memory, "allocate")?.set_priority(desc.priority);
+        }
+        Ok(memory)
+    }
+
+    unsafe fn free_memory(&self, memory: SimulatedMemory) {
+        if let Some(object) = self.shared.memories.free(memory) {
+            // The queue keeps the bytes alive, so a use after free is reported and cannot read freed memory.
+            if self.shared.queues.uses(&object) {
+                self.report(format!("free: {memory:?} is still in use by a queue"));
+            }
+        } else {
+            self.report(format!("free: {memory:?} is not live"));
+        }
+    }
+
+    fn priority_support(&self) -> PrioritySupport {
+        self.shared.profile.priorities
+    }
+
+    unsafe fn set_memory_priority(
+        &self,
+        memory: SimulatedMemory,
+        priority: Priority,
+    ) -> Result<(), DeviceError> {
+        let object = self.object(memory, "set_memory_priority")?;
+        if self.priority_support() != PrioritySupport::AnyTime {
+            return Err(DeviceError::Unsupported);
+        }
+        object.set_priority(priority);
+        Ok(())
+    }
+
+    unsafe fn map_memory(&self, memory: SimulatedMemory) -> Result<NonNull<u8>, DeviceError> {
+        self.shared.memories.count_map_call();
+        self.shared.faults.check()?;
+        let object = self.object(memory, "map")?;
+        if !object.properties().contains(MemoryProperties::HOST_VISIBLE) {
+            self.report(format!("map: {memory:?} is not host-visible"));
+            return Err(DeviceError::MapFailed);
+        }
+        if object.set_mapped(true) {
+            self.report(format!("map: {memory:?} is already mapped"));
+        }
+        Ok(object.host_view())
+    }
+
+    unsafe fn unmap_memory(&self, memory: SimulatedMemory) {
+        if let Ok(object) = self.object(memory, "unmap") {
+            if !object.set_mapped(false) {
+                self.report(format!("unmap: {memory:?} is not mapped"));
+            }
+        }
+    }
+
+    unsafe fn flush_memory(&self, memory: SimulatedMemory, range: Range<u64>) -> Result<(), DeviceError> {
+        self.shared.faults.check()?;
+        let object = self.object(memory, "flush")?;
+        self.check_atoms(&object, &range, "flush");
+        object.flush(range);
+        Ok(())
+    }
+
+    unsafe fn invalidate_memory(
+        &self,
+        memory: SimulatedMemory,
+        range: Range<u64>,
+    ) -> Result<(), DeviceError> {
+        self.shared.faults.check()?;
+        let object = self.object(memory, "invalidate")?;
+        self.check_atoms(&object, &range, "invalidate");
+        object.invalidate(range);
+        Ok(())
     }
 }

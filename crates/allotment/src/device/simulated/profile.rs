@@ -149,7 +149,7 @@ impl Profile {
     /// makes the same decisions on both. Which types support buffers and images is not known, so all do.
     ///
     /// ```
-    /// use allotment::Device as _;
+    /// use allotment::device::MemoryDevice as _;
     /// use allotment::device::simulated::{SimulatedGpu, Profile};
     ///
     /// let device = SimulatedGpu::new(Profile::named("mobile").unwrap());

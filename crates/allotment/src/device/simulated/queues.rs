@@ -1,8 +1,9 @@
 //! Queues of the simulated GPU: one thread each, which executes submissions in order and asynchronously.
 
+use core::fmt::Debug;
 use core::sync::atomic::{
     AtomicU64,
-    Ordering::{Acquire, Release},
+    Ordering::{Acquire, Relaxed, Release},
 };
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -13,7 +14,12 @@ use std::time::Instant;
 use super::memory::MemoryObject;
 use super::names::Names;
 use super::reads::DescriptorRead;
-use super::{DeviceError, InUse, QueueIndex, ResourceRange, TimelinePoint, TimelineValue, ValidationErrors};
+use super::resources::{InUse, ResourceRange};
+use super::{SimulatedGpu, ValidationErrors, images};
+use crate::device::{
+    DeviceError, MemoryProperties, QueueDevice, QueueIndex, Submission, TimelinePoint, TimelineValue,
+    TransferUsage,
+};
 use crate::sync::locked;
 
 /// A copy of rows of bytes, which keeps both ends alive until it is done. Offsets are relative to the memory. A
@@ -393,5 +399,97 @@ impl Timeline {
         self.waits.reserve(JOBS);
         self.tasks.reserve(TASKS);
         self.running.reserve(2 * TASKS);
+    }
+}
+
+impl SimulatedGpu {
+    /// Checks a copy. Reports `wrong` as a validation error if it is `Some`, and errors of the memory that it
+    /// copies between.
+    fn check_copy(
+        &self,
+        copy: &impl Debug,
+        wrong: Option<&str>,
+        host_copy: impl FnOnce() -> SimulatedCopy,
+    ) -> Result<Task, DeviceError> {
+        if let Some(wrong) = wrong {
+            self.report(format!("submit: {copy:?} {wrong}"));
+            return Err(DeviceError::Unsupported);
+        }
+        let host_copy = host_copy();
+        let (from, to) = (&host_copy.from.memory, &host_copy.to.memory);
+        let wrong = if from.is_freed() || to.is_freed() {
+            "uses freed memory"
+        } else if from.properties().contains(MemoryProperties::DEVICE_WRITE_ONLY) {
+            "reads from memory that queues can only write"
+        } else if to.properties().contains(MemoryProperties::DEVICE_READ_ONLY) {
+            "writes to memory that queues can only read"
+        } else if host_copy.overlaps() {
+            "copies bytes onto themselves"
+        } else {
+            return Ok(Task::Copy(host_copy));
+        };
+        self.report(format!("submit: {copy:?} {wrong}"));
+        Err(DeviceError::Unsupported)
+    }
+}
+
+// SAFETY: a submission is counted before its call returns, and completed once its queue has executed it.
+unsafe impl QueueDevice for SimulatedGpu {
+    unsafe fn submit(
+        &self,
+        queue: QueueIndex,
+        submission: &Submission<'_, Self>,
+    ) -> Result<TimelineValue, DeviceError> {
+        self.shared.faults.check()?;
+        let inside = |range: &ResourceRange, offset: u64, size: u64| {
+            offset.checked_add(size).is_some_and(|end| end <= range.size)
+        };
+        let use_of_destroyed = |ends: [&ResourceRange; 2]| {
+            ends.iter()
+                .any(|range| range.users.destroyed.load(Relaxed))
+                .then_some("uses a destroyed resource")
+        };
+        // Image copies run first. A program that copies bytes to a buffer and from there to an image must
+        // separate the two with a wait; without it, the image gets the old bytes here, and undefined ones on a
+        // real GPU.
+        let image_copies = submission.image_copies.iter().map(|copy| {
+            let gone = use_of_destroyed([&copy.buffer.range, &copy.image.range]);
+            let wrong = self.image_copy_error(copy).or(gone);
+            self.check_copy(copy, wrong, || images::rows(copy))
+        });
+        let kind = self.shared.properties.queues.get(usize::from(queue.0)).map(|queue| queue.kind);
+        let full_images = submission.full_images.iter().enumerate().map(|(at, copy)| {
+            let gone = use_of_destroyed([&copy.from.range, &copy.to.range]);
+            let wrong = images::full_image_error(kind, submission, at).or(gone);
+            self.check_copy(copy, wrong, || images::all_bytes(copy))
+        });
+        let copies = submission.copies.iter().map(|copy| {
+            let (from, to) = (&copy.from.range, &copy.to.range);
+            let inside = inside(from, copy.from_offset, copy.size) && inside(to, copy.to_offset, copy.size);
+            let wrong = (!inside).then_some("exceeds the size of a buffer").or(use_of_destroyed([from, to]));
+            let wrong = wrong.or(copy.from.copy_error(TransferUsage::SRC));
+            let wrong = wrong.or(copy.to.copy_error(TransferUsage::DST));
+            let host_copy = || {
+                let (read, written) = (from.offset + copy.from_offset, to.offset + copy.to_offset);
+                SimulatedCopy::of_bytes(from, read, to, written, copy.size)
+            };
+            self.check_copy(copy, wrong, host_copy)
+        });
+        let tasks = image_copies.chain(full_images).chain(copies);
+        self.shared.queues.submit(queue, submission.waits, tasks)
+    }
+
+    fn submitted(&self, queue: QueueIndex) -> TimelineValue {
+        self.shared.queues.submitted(queue)
+    }
+
+    fn completed(&self, queue: QueueIndex) -> Result<TimelineValue, DeviceError> {
+        self.shared.faults.check()?;
+        self.shared.queues.completed(queue)
+    }
+
+    fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<(), DeviceError> {
+        self.shared.faults.check()?;
+        self.shared.queues.wait(point, timeout)
     }
 }

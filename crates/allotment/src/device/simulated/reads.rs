@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use super::descriptors::{Found, HeapInUse};
 use super::memory::MemoryObject;
-use super::names::Names;
+use super::names::{Named, Names};
 use super::queues::Task;
-use super::{
-    InUse, Named, ResourceRange, SimulatedBuffer, SimulatedDescriptorHeap, SimulatedGpu, ValidationErrors,
-};
+use super::resources::{InUse, ResourceRange};
+use super::{SimulatedBuffer, SimulatedDescriptorHeap, SimulatedGpu, ValidationErrors};
 use crate::device::{
     DescriptorHeapVisibility, DeviceError, MemoryProperties, QueueIndex, TimelinePoint, TimelineValue,
 };
@@ -98,7 +97,7 @@ impl SimulatedGpu {
     pub const NOT_READ: u32 = 0xDEAD_DEAD;
 
     /// Submits work that reads through descriptors, as a shader does: the counterpart of
-    /// [`submit`](crate::Device::submit), on the same timeline. For each index it writes the first 4 bytes of
+    /// [`submit`](crate::device::QueueDevice::submit), on the same timeline. For each index it writes the first 4 bytes of
     /// what the descriptor names; zeros for a null descriptor, and a sampler's [mark](Self::sampler_mark).
     ///
     /// Indices and descriptors are read when the work runs. An invalid descriptor is a validation error, which
@@ -106,7 +105,7 @@ impl SimulatedGpu {
     ///
     /// # Errors
     ///
-    /// The errors of [`submit`](crate::Device::submit).
+    /// The errors of [`submit`](crate::device::QueueDevice::submit).
     ///
     /// # Safety
     ///
@@ -171,8 +170,8 @@ mod tests {
     use super::*;
     use crate::device::simulated::{Profile, SimulatedMemory};
     use crate::device::{
-        BufferDesc, BufferUse, DescriptorDevice, DescriptorHeapDesc, Device, MemoryDesc, MemoryTypeIndex,
-        SamplerDesc, ShaderVisibleHeapType,
+        BufferDesc, BufferDevice as _, BufferUse, DescriptorDevice, DescriptorHeapDesc, MemoryDesc,
+        MemoryDevice as _, MemoryTypeIndex, QueueDevice as _, SamplerDesc, ShaderVisibleHeapType,
     };
 
     struct Rig {

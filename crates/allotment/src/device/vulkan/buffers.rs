@@ -4,14 +4,15 @@ use ash::vk;
 
 use super::families::Families;
 use super::resources::shared_by_chain;
-use super::{EnabledFeatures, MemoryOptions, Shared, refused};
+use super::{Device, EnabledFeatures, MemoryOptions, Shared, refused};
 use crate::device::{
-    BufferDesc, DescriptionLimit, DeviceError, MemoryDesc, Requirements, ResourceKind, TransferUsage,
+    BufferDesc, BufferDevice, DescriptionLimit, DeviceError, MemoryDesc, Requirements, ResourceKind,
+    TransferUsage,
 };
 
 /// A buffer to create.
 ///
-/// Sparse buffers (`VK_BUFFER_CREATE_SPARSE_BINDING_BIT`) support [queries](crate::Device::buffer_requirements)
+/// Sparse buffers (`VK_BUFFER_CREATE_SPARSE_BINDING_BIT`) support [queries](crate::device::BufferDevice::buffer_requirements)
 /// only, since they are not bound at a single offset. Create them with Vulkan, and bind allocations as their
 /// pages.
 #[derive(Clone, Copy, Debug)]
@@ -41,14 +42,9 @@ impl<'a> BufferInfo<'a> {
         Self { raw: info, shared_as, every_queue: false, families: Families::NONE, unchecked: false }
     }
 
-    /// Returns the size in bytes.
-    pub(super) fn size(&self) -> u64 {
-        self.raw.size
-    }
-
     /// Returns the copies that the usage flags allow. A chained `VkBufferUsageFlags2CreateInfo` replaces the
     /// flags, as in Vulkan.
-    pub(super) fn transfer_usage(&self) -> TransferUsage {
+    fn transfer_usage(&self) -> TransferUsage {
         let mut usage = self.raw.usage;
         let mut next = self.raw.p_next.cast::<vk::BaseInStructure<'_>>();
         // SAFETY: each structure of the chain is live and starts as a base structure, as promised to `from_raw`.
@@ -78,7 +74,7 @@ impl<'a> BufferInfo<'a> {
     /// Returns a description that borrows nothing, if a copy of the buffer's bytes in another buffer of the same
     /// description is equivalent. Not so with a chain, whose meaning is not known here, and with shared memory, which
     /// other processes access in place.
-    pub(super) fn relocatable(&self) -> Option<BufferInfo<'static>> {
+    fn relocatable(&self) -> Option<BufferInfo<'static>> {
         let Self { raw, shared_as, every_queue, unchecked, .. } = *self;
         let copyable = raw.usage.contains(COPIED)
             && !raw.usage.intersects(NON_RELOCATABLE_USAGE)
@@ -273,20 +269,6 @@ impl Shared {
         Ok(())
     }
 
-    pub(super) fn buffer_requirements(&self, info: &BufferInfo<'_>) -> Result<Requirements, DeviceError> {
-        self.with_buffer_info(info, |raw| {
-            if let Some(functions) = &self.maintenance4 {
-                let wanted = vk::DeviceBufferMemoryRequirements::default().create_info(raw);
-                // SAFETY: the description is valid, as as promised to `from_raw`.
-                return Ok(self.query_requirements(ResourceKind::Buffer, |answer| unsafe {
-                    functions.buffer(&self.raw, &wanted, answer);
-                }));
-            }
-            // Without maintenance4, only an existing object has requirements to query.
-            Ok(self.temporary_requirements(self.create_unbound_buffer(raw)?))
-        })?
-    }
-
     fn create_unbound_buffer(&self, raw: &vk::BufferCreateInfo<'_>) -> Result<vk::Buffer, DeviceError> {
         // SAFETY: the description is valid, as promised to `from_raw`.
         unsafe { self.raw.create_buffer(raw, None) }.map_err(refused)
@@ -300,27 +282,69 @@ impl Shared {
         }
         self.with_buffer_info(info, |raw| self.create_unbound_buffer(raw))?
     }
+}
 
-    /// # Safety
-    ///
-    /// The conditions of [`create_buffer`](crate::Device::create_buffer) apply.
-    pub(super) unsafe fn create_buffer(
+// SAFETY: sizes and usages are those of the description that the driver gets, and requirements are the driver's own.
+unsafe impl BufferDevice for Device {
+    type Buffer = vk::Buffer;
+    type BufferInfo<'a> = BufferInfo<'a>;
+
+    fn buffer_size(&self, info: &BufferInfo<'_>) -> u64 {
+        info.raw.size
+    }
+
+    fn buffer_transfer_usage(&self, info: &BufferInfo<'_>) -> TransferUsage {
+        info.transfer_usage()
+    }
+
+    fn relocatable_buffer_info(&self, info: &BufferInfo<'_>) -> Option<BufferInfo<'static>> {
+        info.relocatable()
+    }
+
+    fn buffer_requirements(&self, info: &BufferInfo<'_>) -> Result<Requirements, DeviceError> {
+        let device = &*self.shared;
+        device.with_buffer_info(info, |raw| {
+            if let Some(functions) = &device.maintenance4 {
+                let wanted = vk::DeviceBufferMemoryRequirements::default().create_info(raw);
+                // SAFETY: the description is valid, as as promised to `from_raw`.
+                return Ok(device.query_requirements(ResourceKind::Buffer, |answer| unsafe {
+                    functions.buffer(&device.raw, &wanted, answer);
+                }));
+            }
+            // Without maintenance4, only an existing object has requirements to query.
+            Ok(device.temporary_requirements(device.create_unbound_buffer(raw)?))
+        })?
+    }
+
+    unsafe fn create_buffer(
         &self,
         info: &BufferInfo<'_>,
         memory: vk::DeviceMemory,
         offset: u64,
     ) -> Result<vk::Buffer, DeviceError> {
-        self.check_memory_sharing(memory, info.sharing())?;
+        let device = &*self.shared;
+        device.check_memory_sharing(memory, info.sharing())?;
         // SAFETY: the buffer is new, and the memory satisfies its requirements by the caller's promise.
-        unsafe { self.bind(self.bindable_buffer(info)?, memory, offset) }
+        unsafe { device.bind(device.bindable_buffer(info)?, memory, offset) }
     }
 
-    pub(super) fn create_dedicated_buffer(
+    fn create_dedicated_buffer(
         &self,
         info: &BufferInfo<'_>,
         memory: &MemoryDesc<'_, MemoryOptions>,
     ) -> Result<(vk::DeviceMemory, vk::Buffer), DeviceError> {
-        self.check_sharing(memory.options.map(MemoryOptions::sharing).unwrap_or_default(), info.sharing())?;
-        self.bind_dedicated(self.bindable_buffer(info)?, memory)
+        let device = &*self.shared;
+        device
+            .check_sharing(memory.options.map(MemoryOptions::sharing).unwrap_or_default(), info.sharing())?;
+        device.bind_dedicated(device.bindable_buffer(info)?, memory)
+    }
+
+    unsafe fn destroy_buffer(&self, buffer: vk::Buffer) {
+        // SAFETY: the caller's promise.
+        unsafe { self.shared.raw.destroy_buffer(buffer, None) };
+    }
+
+    unsafe fn name_buffer(&self, buffer: &vk::Buffer, name: &str) {
+        self.shared.name(*buffer, name);
     }
 }

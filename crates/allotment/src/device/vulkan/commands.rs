@@ -5,10 +5,10 @@ use core::fmt;
 use ash::vk;
 
 use super::{Device, refused};
-use crate::device::{CommandAllocator as CommandAllocatorApi, DeviceError, QueueIndex};
+use crate::device::{CommandAllocator as CommandAllocatorApi, CommandDevice, DeviceError, QueueIndex};
 
 /// A command pool and its primary command buffers, for the application's own commands; see
-/// [`Device::create_command_allocator`]. Destroyed when dropped.
+/// [`create_command_allocator`](CommandDevice::create_command_allocator). Destroyed when dropped.
 pub struct CommandAllocator {
     pool: Pool,
     /// Outlives the pool.
@@ -47,13 +47,10 @@ impl fmt::Debug for CommandAllocator {
     }
 }
 
-impl Device {
-    /// Creates a command allocator for a queue.
-    ///
-    /// # Errors
-    ///
-    /// [`DeviceError::Unsupported`] if the queue does not exist, otherwise the driver's error.
-    pub fn create_command_allocator(&self, queue: QueueIndex) -> Result<CommandAllocator, DeviceError> {
+impl CommandDevice for Device {
+    type CommandAllocator = CommandAllocator;
+
+    fn create_command_allocator(&self, queue: QueueIndex) -> Result<CommandAllocator, DeviceError> {
         let family = self.shared.queues.family(queue)?;
         Ok(CommandAllocator { pool: Pool::new(self.raw(), family)?, device: self.clone() })
     }

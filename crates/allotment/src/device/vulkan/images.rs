@@ -4,10 +4,10 @@ use ash::vk;
 
 use super::families::Families;
 use super::resources::shared_by_chain;
-use super::{MemoryOptions, Shared, refused};
+use super::{Device, MemoryOptions, Shared, refused};
 use crate::device::{
-    DescriptionError, DescriptionLimit, DeviceError, ImageDesc, MemoryDesc, Requirements, ResourceKind,
-    Tiling,
+    DescriptionError, DescriptionLimit, DeviceError, ImageDesc, ImageDevice, MemoryDesc, Requirements,
+    ResourceKind, Tiling,
 };
 
 /// An image to create.
@@ -58,7 +58,7 @@ impl<'a> ImageInfo<'a> {
     }
 
     /// Returns a description that borrows nothing, if the image [can be copied](Self::is_copyable).
-    pub(super) fn relocatable(&self) -> Option<ImageInfo<'static>> {
+    fn relocatable(&self) -> Option<ImageInfo<'static>> {
         if !self.is_copyable() {
             return None;
         }
@@ -95,7 +95,7 @@ impl<'a> ImageInfo<'a> {
             && !is_planar_or_subsampled(raw.format)
     }
 
-    pub(super) fn kind(&self) -> ResourceKind {
+    fn kind(&self) -> ResourceKind {
         if self.raw.tiling == vk::ImageTiling::LINEAR {
             ResourceKind::LinearImage
         } else {
@@ -373,47 +373,74 @@ impl Shared {
         Ok(f(&raw.push_next(&mut external)))
     }
 
-    pub(super) fn image_requirements(&self, info: &ImageInfo<'_>) -> Result<Requirements, DeviceError> {
-        self.with_image_info(info, |raw| {
-            // The driver chooses one of the modifiers at creation, so only an image has definite requirements.
-            let described = raw.tiling != vk::ImageTiling::DRM_FORMAT_MODIFIER_EXT;
-            if let Some(functions) = self.maintenance4.as_ref().filter(|_| described) {
-                let wanted = vk::DeviceImageMemoryRequirements::default().create_info(raw);
-                // SAFETY: the description is valid: as promised to `from_raw` it, or the device was asked.
-                return Ok(self.query_requirements(info.kind(), |answer| unsafe {
-                    functions.image(&self.raw, &wanted, answer);
-                }));
-            }
-            Ok(self.temporary_requirements(self.create_unbound_image(raw)?).with_kind(info.kind()))
-        })?
-    }
-
     fn create_unbound_image(&self, raw: &vk::ImageCreateInfo<'_>) -> Result<vk::Image, DeviceError> {
         // SAFETY: the description is valid: promised to `from_raw`, or checked with queries.
         unsafe { self.raw.create_image(raw, None) }.map_err(refused)
     }
+}
 
-    /// # Safety
-    ///
-    /// The conditions of [`create_image`](crate::Device::create_image) apply.
-    pub(super) unsafe fn create_image(
+// SAFETY: requirements are the driver's own, and the kind is that of the tiling that the driver gets.
+unsafe impl ImageDevice for Device {
+    type Image = vk::Image;
+    type ImageInfo<'a> = ImageInfo<'a>;
+    /// The default is `UNDEFINED`, the initial layout of images, from which a transition may discard the
+    /// contents.
+    type ImageState = vk::ImageLayout;
+
+    fn image_kind(&self, info: &ImageInfo<'_>) -> ResourceKind {
+        info.kind()
+    }
+
+    fn relocatable_image_info(&self, info: &ImageInfo<'_>) -> Option<ImageInfo<'static>> {
+        info.relocatable()
+    }
+
+    fn image_requirements(&self, info: &ImageInfo<'_>) -> Result<Requirements, DeviceError> {
+        let device = &*self.shared;
+        device.with_image_info(info, |raw| {
+            // The driver chooses one of the modifiers at creation, so only an image has definite requirements.
+            let described = raw.tiling != vk::ImageTiling::DRM_FORMAT_MODIFIER_EXT;
+            if let Some(functions) = device.maintenance4.as_ref().filter(|_| described) {
+                let wanted = vk::DeviceImageMemoryRequirements::default().create_info(raw);
+                // SAFETY: the description is valid: as promised to `from_raw` it, or the device was asked.
+                return Ok(device.query_requirements(info.kind(), |answer| unsafe {
+                    functions.image(&device.raw, &wanted, answer);
+                }));
+            }
+            Ok(device.temporary_requirements(device.create_unbound_image(raw)?).with_kind(info.kind()))
+        })?
+    }
+
+    unsafe fn create_image(
         &self,
         info: &ImageInfo<'_>,
         memory: vk::DeviceMemory,
         offset: u64,
     ) -> Result<vk::Image, DeviceError> {
-        self.check_memory_sharing(memory, info.sharing())?;
-        let image = self.with_image_info(info, |raw| self.create_unbound_image(raw))??;
+        let device = &*self.shared;
+        device.check_memory_sharing(memory, info.sharing())?;
+        let image = device.with_image_info(info, |raw| device.create_unbound_image(raw))??;
         // SAFETY: the image is new, and the memory satisfies its requirements by the caller's promise.
-        unsafe { self.bind(image, memory, offset) }
+        unsafe { device.bind(image, memory, offset) }
     }
 
-    pub(super) fn create_dedicated_image(
+    fn create_dedicated_image(
         &self,
         info: &ImageInfo<'_>,
         memory: &MemoryDesc<'_, MemoryOptions>,
     ) -> Result<(vk::DeviceMemory, vk::Image), DeviceError> {
-        self.check_sharing(memory.options.map(MemoryOptions::sharing).unwrap_or_default(), info.sharing())?;
-        self.bind_dedicated(self.with_image_info(info, |raw| self.create_unbound_image(raw))??, memory)
+        let device = &*self.shared;
+        device
+            .check_sharing(memory.options.map(MemoryOptions::sharing).unwrap_or_default(), info.sharing())?;
+        device.bind_dedicated(device.with_image_info(info, |raw| device.create_unbound_image(raw))??, memory)
+    }
+
+    unsafe fn destroy_image(&self, image: vk::Image) {
+        // SAFETY: the caller's promise.
+        unsafe { self.shared.raw.destroy_image(image, None) };
+    }
+
+    unsafe fn name_image(&self, image: &vk::Image, name: &str) {
+        self.shared.name(*image, name);
     }
 }

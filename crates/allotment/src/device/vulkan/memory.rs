@@ -5,14 +5,16 @@ use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
 #[cfg(unix)]
 use std::os::fd::{FromRawFd as _, IntoRawFd as _, OwnedFd};
+use std::sync::Arc;
 
 use ash::vk::{self, Handle as _};
 
 use super::buffers::{self, Dedication};
 use super::options::Sharing;
-use super::{DedicatedTo, EnabledFeatures, MemoryOptions, Shared, refused};
+use super::{DedicatedTo, Device, EnabledFeatures, MemoryOptions, Shared, refused};
 use crate::device::{
-    DescriptionError, DeviceError, MemoryDesc, MemoryHandle, MemoryTypeMask, MissingFeature,
+    DescriptionError, DeviceError, DeviceProperties, MemoryDesc, MemoryDevice, MemoryHandle,
+    MemoryHeapBudget, MemoryHeapIndex, MemoryTypeMask, MissingFeature, Priority, PrioritySupport,
 };
 
 impl MemoryHandle for vk::DeviceMemory {
@@ -206,25 +208,102 @@ impl Shared {
 
     /// # Safety
     ///
-    /// The conditions of [`free_memory`](crate::Device::free_memory) apply.
+    /// The conditions of [`free_memory`](crate::device::MemoryDevice::free_memory) apply.
     pub(super) unsafe fn free(&self, memory: vk::DeviceMemory) {
         // SAFETY: the caller's promise.
         self.ledger.free(memory, |_| unsafe { self.raw.free_memory(memory, None) });
     }
-
-    /// # Safety
-    ///
-    /// The conditions of [`map_memory`](crate::Device::map_memory) apply.
-    pub(super) unsafe fn map(&self, memory: vk::DeviceMemory) -> Result<NonNull<u8>, DeviceError> {
-        let flags = vk::MemoryMapFlags::empty();
-        // SAFETY: the caller's promise.
-        let mapped = unsafe { self.raw.map_memory(memory, 0, vk::WHOLE_SIZE, flags) };
-        NonNull::new(mapped.map_err(refused)?.cast()).ok_or(DeviceError::MapFailed)
-    }
 }
 
 /// Returns a range of mapped memory, for a flush or an invalidate.
-pub(super) fn mapped_range(memory: vk::DeviceMemory, range: &Range<u64>) -> vk::MappedMemoryRange<'static> {
+fn mapped_range(memory: vk::DeviceMemory, range: &Range<u64>) -> vk::MappedMemoryRange<'static> {
     let size = range.end.saturating_sub(range.start);
     vk::MappedMemoryRange::default().memory(memory).offset(range.start).size(size)
+}
+
+// SAFETY: the driver keeps memory valid until it is freed and handles unique meanwhile, all of the memory is
+// mapped, and the properties are never written.
+unsafe impl MemoryDevice for Device {
+    type Memory = vk::DeviceMemory;
+    type MemoryOptions = MemoryOptions;
+
+    fn properties(&self) -> &DeviceProperties {
+        &self.shared.properties
+    }
+
+    fn id(&self) -> u64 {
+        Arc::as_ptr(&self.shared).addr() as u64
+    }
+
+    fn heap_budget(&self, heap: MemoryHeapIndex) -> MemoryHeapBudget {
+        self.shared.heap_budget(heap)
+    }
+
+    fn allocate_memory(&self, desc: &MemoryDesc<'_, MemoryOptions>) -> Result<vk::DeviceMemory, DeviceError> {
+        self.shared.allocate(desc, DedicatedTo::Nothing)
+    }
+
+    unsafe fn free_memory(&self, memory: vk::DeviceMemory) {
+        // SAFETY: the caller's promise.
+        unsafe { self.shared.free(memory) };
+    }
+
+    fn priority_support(&self) -> PrioritySupport {
+        if self.shared.pageable.is_some() {
+            PrioritySupport::AnyTime
+        } else if self.shared.enabled.contains(EnabledFeatures::MEMORY_PRIORITY) {
+            PrioritySupport::WhenAllocated
+        } else {
+            PrioritySupport::Ignored
+        }
+    }
+
+    unsafe fn set_memory_priority(
+        &self,
+        memory: vk::DeviceMemory,
+        priority: Priority,
+    ) -> Result<(), DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.shared.set_priority(memory, priority) }
+    }
+
+    unsafe fn map_memory(&self, memory: vk::DeviceMemory) -> Result<NonNull<u8>, DeviceError> {
+        let flags = vk::MemoryMapFlags::empty();
+        // SAFETY: the caller's promise.
+        let mapped = unsafe { self.shared.raw.map_memory(memory, 0, vk::WHOLE_SIZE, flags) };
+        NonNull::new(mapped.map_err(refused)?.cast()).ok_or(DeviceError::MapFailed)
+    }
+
+    unsafe fn unmap_memory(&self, memory: vk::DeviceMemory) {
+        // SAFETY: the caller's promise.
+        unsafe { self.shared.raw.unmap_memory(memory) };
+    }
+
+    unsafe fn flush_memory(&self, memory: vk::DeviceMemory, range: Range<u64>) -> Result<(), DeviceError> {
+        // Vulkan forbids a range of size 0.
+        if range.is_empty() {
+            return Ok(());
+        }
+        let ranges = [mapped_range(memory, &range)];
+        // SAFETY: the caller's promise: live, mapped, whole atoms.
+        unsafe { self.shared.raw.flush_mapped_memory_ranges(&ranges) }.map_err(refused)
+    }
+
+    unsafe fn invalidate_memory(
+        &self,
+        memory: vk::DeviceMemory,
+        range: Range<u64>,
+    ) -> Result<(), DeviceError> {
+        // Vulkan forbids a range of size 0.
+        if range.is_empty() {
+            return Ok(());
+        }
+        let ranges = [mapped_range(memory, &range)];
+        // SAFETY: the caller's promise: live, mapped, whole atoms.
+        unsafe { self.shared.raw.invalidate_mapped_memory_ranges(&ranges) }.map_err(refused)
+    }
+
+    unsafe fn name_memory(&self, memory: vk::DeviceMemory, name: &str) {
+        self.shared.name(memory, name);
+    }
 }

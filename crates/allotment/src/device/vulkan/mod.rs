@@ -40,6 +40,7 @@ mod budget;
 mod buffers;
 mod commands;
 mod copies;
+mod desc;
 mod descriptors;
 #[cfg(unix)]
 mod external;
@@ -59,23 +60,19 @@ mod version;
 
 use core::any::Any;
 use core::fmt;
-use core::ops::Range;
-use core::ptr::NonNull;
 use core::sync::atomic::AtomicBool;
-use core::time::Duration;
 use std::sync::Arc;
 
 use ash::vk;
-use bitflags::bitflags;
 
 use super::{
-    Device as DeviceApi, DeviceError, DeviceProperties, MemoryDesc, MemoryHeapBudget, MemoryHeapIndex,
-    MissingFeature, Priority, PrioritySupport, QueueIndex, Requirements, ResourceKind, Submission,
-    TimelinePoint, TimelineValue, TransferUsage,
+    DeviceError, DeviceProperties, MemoryHeapIndex, MissingFeature, QueueIndex, Requirements, TimelinePoint,
+    TimelineValue,
 };
 
 pub use buffers::BufferInfo;
 pub use commands::CommandAllocator;
+pub use desc::{DeviceDesc, EnabledFeatures};
 pub use descriptors::{
     Descriptor, DescriptorHeap, DescriptorModel, DescriptorSetLayout, Sampler, TexelBuffer,
 };
@@ -87,192 +84,12 @@ pub use supported::Supported;
 use super::budget::Budgets;
 use super::ledger::Ledger;
 use buffers::Addresses;
+use desc::NEEDS_VULKAN_1_1;
 use descriptors::Descriptors;
 use options::Sharing;
 use queues::Queues;
 use requirements::{Maintenance4, RequirementsOf};
 use resources::Bindable as _;
-
-bitflags! {
-    /// The features and extensions that the application enabled when it created its device, besides those that
-    /// are core in its version.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-    pub struct EnabledFeatures: u32 {
-        /// `VK_EXT_memory_budget`. Not used below Vulkan 1.1.
-        const MEMORY_BUDGET = 1;
-        /// `VK_EXT_memory_priority` and its feature.
-        const MEMORY_PRIORITY = 1 << 1;
-        /// The feature `bufferDeviceAddress`, core (1.2) or of `VK_KHR_buffer_device_address`. All memory is
-        /// then allocated so that buffers with device addresses can be bound to it.
-        const BUFFER_DEVICE_ADDRESS = 1 << 2;
-        /// The feature `deviceCoherentMemory` of `VK_AMD_device_coherent_memory`.
-        const DEVICE_COHERENT_MEMORY = 1 << 3;
-        /// The feature `timelineSemaphore`, core (1.2) or of `VK_KHR_timeline_semaphore`. Required for queues.
-        const TIMELINE_SEMAPHORE = 1 << 4;
-        /// `VK_KHR_maintenance4` and its feature. Not needed from Vulkan 1.3 on.
-        const MAINTENANCE4 = 1 << 5;
-        /// `VK_KHR_external_memory_fd`.
-        const EXTERNAL_MEMORY_FD = 1 << 6;
-        /// `VK_EXT_external_memory_dma_buf`, and `VK_KHR_external_memory_fd` with it.
-        const EXTERNAL_MEMORY_DMA_BUF = 1 << 7;
-        /// The feature `protectedMemory`.
-        const PROTECTED_MEMORY = 1 << 8;
-        /// `VK_EXT_debug_utils` of the instance: debug names are passed to it.
-        const DEBUG_UTILS = 1 << 9;
-        /// `VK_EXT_pageable_device_local_memory` and its feature.
-        const PAGEABLE_DEVICE_LOCAL_MEMORY = 1 << 10;
-        /// `VK_EXT_descriptor_buffer` and its feature `descriptorBuffer`. Used along with
-        /// [`BUFFER_DEVICE_ADDRESS`](Self::BUFFER_DEVICE_ADDRESS) and
-        /// [`MUTABLE_DESCRIPTOR_TYPE`](Self::MUTABLE_DESCRIPTOR_TYPE).
-        const DESCRIPTOR_BUFFER = 1 << 11;
-        /// `VK_EXT_mutable_descriptor_type` and its feature. Needed for heaps in descriptor buffers of more than
-        /// [one type](DeviceDesc::with_descriptor_types).
-        const MUTABLE_DESCRIPTOR_TYPE = 1 << 12;
-        /// Descriptor indexing, core (1.2) or of `VK_EXT_descriptor_indexing`, and these of its features:
-        /// `descriptorBindingPartiallyBound`, `descriptorBindingUpdateUnusedWhilePending`, `runtimeDescriptorArray`,
-        /// and those by which samplers (with sampled images) and each of the device's
-        /// [types](DeviceDesc::with_descriptor_types) may be updated after they are bound.
-        const DESCRIPTOR_INDEXING = 1 << 13;
-        /// The feature `nullDescriptor` of `VK_EXT_robustness2`.
-        const NULL_DESCRIPTOR = 1 << 14;
-        /// The feature `samplerAnisotropy`.
-        const SAMPLER_ANISOTROPY = 1 << 15;
-        /// The feature `robustBufferAccess`, which makes descriptors in descriptor buffers larger. Must be
-        /// listed if and only if it is enabled.
-        const ROBUST_BUFFER_ACCESS = 1 << 16;
-        /// `VK_KHR_dedicated_allocation`, and `VK_KHR_get_memory_requirements2` with it. Not needed from Vulkan 1.1 on.
-        const DEDICATED_ALLOCATION = 1 << 17;
-    }
-}
-
-/// Features that need the query functions of Vulkan 1.1.
-const NEEDS_VULKAN_1_1: EnabledFeatures = EnabledFeatures::MEMORY_BUDGET
-    .union(EnabledFeatures::MAINTENANCE4)
-    .union(EnabledFeatures::DESCRIPTOR_BUFFER)
-    .union(EnabledFeatures::MUTABLE_DESCRIPTOR_TYPE)
-    .union(EnabledFeatures::DESCRIPTOR_INDEXING);
-
-/// The handles and settings that a [`Device`] is created from.
-#[derive(Clone)]
-#[non_exhaustive]
-pub struct DeviceDesc {
-    /// The functions of the application's instance.
-    pub instance: ash::Instance,
-    /// The physical device.
-    pub physical_device: vk::PhysicalDevice,
-    /// The functions of the application's device.
-    pub device: ash::Device,
-    /// The highest version of Vulkan to use; see [`with_api_version`](Self::with_api_version).
-    pub api_version: u32,
-    /// The features and extensions that were enabled.
-    pub enabled: EnabledFeatures,
-    /// Queues to submit to, each with its family.
-    pub queues: Vec<(vk::Queue, u32)>,
-    /// The kind of shader-visible descriptor heaps. By default, descriptor buffers if they are enabled,
-    /// otherwise descriptor sets.
-    pub descriptor_model: Option<DescriptorModel>,
-    /// The types of resource descriptors; see [`with_descriptor_types`](Self::with_descriptor_types).
-    pub descriptor_types: Vec<vk::DescriptorType>,
-    /// The stages that access shader-visible heaps; see
-    /// [`with_descriptor_stages`](Self::with_descriptor_stages).
-    pub descriptor_stages: vk::ShaderStageFlags,
-    /// Dropped after the last clone of the device: an object that destroys the application's device, for
-    /// example.
-    pub owner: Option<Arc<dyn Any + Send + Sync>>,
-}
-
-impl DeviceDesc {
-    /// Describes a device with nothing enabled besides the core of the version that the application requested,
-    /// and without queues.
-    #[must_use]
-    pub fn new(instance: ash::Instance, physical_device: vk::PhysicalDevice, device: ash::Device) -> Self {
-        Self {
-            instance,
-            physical_device,
-            device,
-            api_version: u32::MAX,
-            enabled: EnabledFeatures::empty(),
-            queues: Vec::new(),
-            descriptor_model: None,
-            descriptor_types: descriptors::ALL_TYPES.into(),
-            descriptor_stages: vk::ShaderStageFlags::ALL_GRAPHICS | vk::ShaderStageFlags::COMPUTE,
-            owner: None,
-        }
-    }
-
-    /// Sets the highest version of Vulkan to use. Rarely needed: by default, the device uses what the physical
-    /// device supports and `ash` found functions of, up to 1.3. If the application requested a lower version
-    /// (`VkApplicationInfo::apiVersion`), loaders and drivers that follow the specification return no further
-    /// functions; this is for those that do.
-    #[must_use]
-    pub fn with_api_version(mut self, api_version: u32) -> Self {
-        self.api_version = api_version;
-        self
-    }
-
-    /// Adds features and extensions that were enabled.
-    #[must_use]
-    pub fn with_enabled(mut self, enabled: EnabledFeatures) -> Self {
-        self.enabled |= enabled;
-        self
-    }
-
-    /// Adds a queue of a family, which gets the next [`QueueIndex`]. Requires
-    /// [`EnabledFeatures::TIMELINE_SEMAPHORE`]; without it, [`Device::new`] returns an error.
-    #[must_use]
-    pub fn with_queue(mut self, queue: vk::Queue, family: u32) -> Self {
-        self.queues.push((queue, family));
-        self
-    }
-
-    /// Sets the kind of shader-visible descriptor heaps, which must be enabled.
-    #[must_use]
-    pub fn with_descriptor_model(mut self, model: DescriptorModel) -> Self {
-        self.descriptor_model = Some(model);
-        self
-    }
-
-    /// Sets the types of resource descriptors, in place of all types of Vulkan 1.0: storage and uniform buffers,
-    /// sampled and storage images, uniform and storage texel buffers. Each type makes slots larger: with
-    /// descriptor sets by one descriptor, with descriptor buffers only if it is larger than the others. Null
-    /// descriptors are of the first type.
-    #[must_use]
-    pub fn with_descriptor_types(mut self, types: impl Into<Vec<vk::DescriptorType>>) -> Self {
-        self.descriptor_types = types.into();
-        self
-    }
-
-    /// Sets the stages that access shader-visible heaps: by default the graphics stages of Vulkan 1.0, and
-    /// compute. Applications with mesh shaders or ray tracing add those stages.
-    ///
-    /// (Not `VK_SHADER_STAGE_ALL`: with descriptor buffers, lavapipe 25.0 crashes with it.)
-    #[must_use]
-    pub fn with_descriptor_stages(mut self, stages: vk::ShaderStageFlags) -> Self {
-        self.descriptor_stages = stages;
-        self
-    }
-
-    /// Keeps `owner` alive until the last clone of the device is dropped.
-    #[must_use]
-    pub fn with_keep_alive(mut self, owner: Arc<dyn Any + Send + Sync>) -> Self {
-        self.owner = Some(owner);
-        self
-    }
-}
-
-impl fmt::Debug for DeviceDesc {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DeviceDesc")
-            .field("physical_device", &self.physical_device)
-            .field("device", &self.device.handle())
-            .field("api_version", &self.api_version)
-            .field("enabled", &self.enabled)
-            .field("queues", &self.queues)
-            .field("descriptor_model", &self.descriptor_model)
-            .field("descriptor_types", &self.descriptor_types)
-            .finish_non_exhaustive()
-    }
-}
 
 /// A Vulkan device. A clone refers to the same device.
 #[derive(Clone)]
@@ -446,7 +263,7 @@ impl Device {
     }
 
     /// Submits the application's own command buffers. They execute once the waits are satisfied, and the queue's
-    /// timeline reaches the returned value when all of them are complete, as with [`submit`](DeviceApi::submit).
+    /// timeline reaches the returned value when all of them are complete, as with [`submit`](crate::device::QueueDevice::submit).
     /// The waits apply to all stages of all commands. Without commands, only the value is signalled.
     ///
     /// Submissions that need more (swapchain semaphores, for example) are made under
@@ -569,200 +386,5 @@ pub(crate) fn refused(result: vk::Result) -> DeviceError {
 impl From<vk::Result> for DeviceError {
     fn from(result: vk::Result) -> Self {
         refused(result)
-    }
-}
-
-// SAFETY: the driver keeps memory valid until it is freed and handles unique meanwhile, all of the memory is
-// mapped, and the properties are never written.
-unsafe impl DeviceApi for Device {
-    type Memory = vk::DeviceMemory;
-    type Buffer = vk::Buffer;
-    type Image = vk::Image;
-    type BufferInfo<'a> = BufferInfo<'a>;
-    type ImageInfo<'a> = ImageInfo<'a>;
-    type MemoryOptions = MemoryOptions;
-    /// The default is `UNDEFINED`, the initial layout of images, from which a transition may discard the
-    /// contents.
-    type ImageState = vk::ImageLayout;
-
-    fn properties(&self) -> &DeviceProperties {
-        &self.shared.properties
-    }
-
-    fn id(&self) -> u64 {
-        Arc::as_ptr(&self.shared).addr() as u64
-    }
-
-    fn heap_budget(&self, heap: MemoryHeapIndex) -> MemoryHeapBudget {
-        self.shared.heap_budget(heap)
-    }
-
-    fn allocate_memory(&self, desc: &MemoryDesc<'_, MemoryOptions>) -> Result<vk::DeviceMemory, DeviceError> {
-        self.shared.allocate(desc, DedicatedTo::Nothing)
-    }
-
-    unsafe fn free_memory(&self, memory: vk::DeviceMemory) {
-        // SAFETY: the caller's promise.
-        unsafe { self.shared.free(memory) };
-    }
-
-    unsafe fn map_memory(&self, memory: vk::DeviceMemory) -> Result<NonNull<u8>, DeviceError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.shared.map(memory) }
-    }
-
-    unsafe fn unmap_memory(&self, memory: vk::DeviceMemory) {
-        // SAFETY: the caller's promise.
-        unsafe { self.shared.raw.unmap_memory(memory) };
-    }
-
-    unsafe fn flush_memory(&self, memory: vk::DeviceMemory, range: Range<u64>) -> Result<(), DeviceError> {
-        let ranges = [memory::mapped_range(memory, &range)];
-        if range.is_empty() {
-            return Ok(());
-            // Vulkan forbids a range of size 0.
-        }
-        // SAFETY: the caller's promise: live, mapped, whole atoms.
-        unsafe { self.shared.raw.flush_mapped_memory_ranges(&ranges) }.map_err(refused)
-    }
-
-    unsafe fn invalidate_memory(
-        &self,
-        memory: vk::DeviceMemory,
-        range: Range<u64>,
-    ) -> Result<(), DeviceError> {
-        let ranges = [memory::mapped_range(memory, &range)];
-        if range.is_empty() {
-            return Ok(());
-            // Vulkan forbids a range of size 0.
-        }
-        // SAFETY: the caller's promise: live, mapped, whole atoms.
-        unsafe { self.shared.raw.invalidate_mapped_memory_ranges(&ranges) }.map_err(refused)
-    }
-
-    fn buffer_size(&self, info: &BufferInfo<'_>) -> u64 {
-        info.size()
-    }
-
-    fn buffer_transfer_usage(&self, info: &BufferInfo<'_>) -> TransferUsage {
-        info.transfer_usage()
-    }
-
-    fn relocatable_buffer_info(&self, info: &BufferInfo<'_>) -> Option<BufferInfo<'static>> {
-        info.relocatable()
-    }
-
-    fn buffer_requirements(&self, info: &BufferInfo<'_>) -> Result<Requirements, DeviceError> {
-        self.shared.buffer_requirements(info)
-    }
-
-    unsafe fn create_buffer(
-        &self,
-        info: &BufferInfo<'_>,
-        memory: vk::DeviceMemory,
-        offset: u64,
-    ) -> Result<vk::Buffer, DeviceError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.shared.create_buffer(info, memory, offset) }
-    }
-
-    fn create_dedicated_buffer(
-        &self,
-        info: &BufferInfo<'_>,
-        memory: &MemoryDesc<'_, MemoryOptions>,
-    ) -> Result<(vk::DeviceMemory, vk::Buffer), DeviceError> {
-        self.shared.create_dedicated_buffer(info, memory)
-    }
-
-    unsafe fn destroy_buffer(&self, buffer: vk::Buffer) {
-        // SAFETY: the caller's promise.
-        unsafe { self.shared.raw.destroy_buffer(buffer, None) };
-    }
-
-    fn image_requirements(&self, info: &ImageInfo<'_>) -> Result<Requirements, DeviceError> {
-        self.shared.image_requirements(info)
-    }
-
-    unsafe fn create_image(
-        &self,
-        info: &ImageInfo<'_>,
-        memory: vk::DeviceMemory,
-        offset: u64,
-    ) -> Result<vk::Image, DeviceError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.shared.create_image(info, memory, offset) }
-    }
-
-    fn create_dedicated_image(
-        &self,
-        info: &ImageInfo<'_>,
-        memory: &MemoryDesc<'_, MemoryOptions>,
-    ) -> Result<(vk::DeviceMemory, vk::Image), DeviceError> {
-        self.shared.create_dedicated_image(info, memory)
-    }
-
-    unsafe fn destroy_image(&self, image: vk::Image) {
-        // SAFETY: the caller's promise.
-        unsafe { self.shared.raw.destroy_image(image, None) };
-    }
-
-    fn image_kind(&self, info: &ImageInfo<'_>) -> ResourceKind {
-        info.kind()
-    }
-
-    fn relocatable_image_info(&self, info: &ImageInfo<'_>) -> Option<ImageInfo<'static>> {
-        info.relocatable()
-    }
-
-    fn priority_support(&self) -> PrioritySupport {
-        if self.shared.pageable.is_some() {
-            PrioritySupport::AnyTime
-        } else if self.shared.enabled.contains(EnabledFeatures::MEMORY_PRIORITY) {
-            PrioritySupport::WhenAllocated
-        } else {
-            PrioritySupport::Ignored
-        }
-    }
-
-    unsafe fn set_memory_priority(
-        &self,
-        memory: vk::DeviceMemory,
-        priority: Priority,
-    ) -> Result<(), DeviceError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.set_priority(memory, priority) }
-    }
-
-    unsafe fn name_memory(&self, memory: vk::DeviceMemory, name: &str) {
-        self.shared.name(memory, name);
-    }
-
-    unsafe fn name_buffer(&self, buffer: &vk::Buffer, name: &str) {
-        self.shared.name(*buffer, name);
-    }
-
-    unsafe fn name_image(&self, image: &vk::Image, name: &str) {
-        self.shared.name(*image, name);
-    }
-
-    unsafe fn submit(
-        &self,
-        queue: QueueIndex,
-        submission: &Submission<'_, Self>,
-    ) -> Result<TimelineValue, DeviceError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.shared.queues.submit(&self.shared.raw, queue, submission) }
-    }
-
-    fn submitted(&self, queue: QueueIndex) -> TimelineValue {
-        self.shared.queues.submitted(queue)
-    }
-
-    fn completed(&self, queue: QueueIndex) -> Result<TimelineValue, DeviceError> {
-        self.shared.queues.completed(&self.shared.raw, queue)
-    }
-
-    fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<(), DeviceError> {
-        self.shared.queues.wait(&self.shared.raw, point, timeout)
     }
 }

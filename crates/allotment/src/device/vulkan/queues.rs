@@ -15,7 +15,7 @@ use super::{Device, copies, full_images, refused};
 use crate::device::command_pools::{CommandPools, PoolMaker};
 use crate::device::queue::check_waits;
 use crate::device::{
-    DeviceError, QueueIndex, QueueInfo, QueueKind, Submission, TimelinePoint, TimelineValue,
+    DeviceError, QueueDevice, QueueIndex, QueueInfo, QueueKind, Submission, TimelinePoint, TimelineValue,
 };
 use crate::sync::locked;
 
@@ -234,7 +234,7 @@ impl Queues {
 
     /// # Safety
     ///
-    /// The conditions of [`submit`](crate::Device::submit) apply.
+    /// The conditions of [`submit`](crate::device::QueueDevice::submit) apply.
     pub(super) unsafe fn submit(
         &self,
         device: &ash::Device,
@@ -384,5 +384,29 @@ impl PoolMaker<Pool> for Maker<'_> {
 
     fn destroy(&self, mut pool: Pool) {
         pool.destroy(self.device);
+    }
+}
+
+// SAFETY: the last value is stored before a submission returns, and the completed one is the semaphore's.
+unsafe impl QueueDevice for Device {
+    unsafe fn submit(
+        &self,
+        queue: QueueIndex,
+        submission: &Submission<'_, Self>,
+    ) -> Result<TimelineValue, DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.shared.queues.submit(&self.shared.raw, queue, submission) }
+    }
+
+    fn submitted(&self, queue: QueueIndex) -> TimelineValue {
+        self.shared.queues.submitted(queue)
+    }
+
+    fn completed(&self, queue: QueueIndex) -> Result<TimelineValue, DeviceError> {
+        self.shared.queues.completed(&self.shared.raw, queue)
+    }
+
+    fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<(), DeviceError> {
+        self.shared.queues.wait(&self.shared.raw, point, timeout)
     }
 }

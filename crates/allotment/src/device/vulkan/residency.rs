@@ -2,30 +2,22 @@
 
 use ash::vk;
 
-use super::{Device, EnabledFeatures};
+use super::{EnabledFeatures, Shared};
 use crate::device::{DeviceError, Priority};
 
-impl Device {
-    /// Sets the residency priority of memory, in place of the one from its allocation. The driver treats it as a
-    /// hint.
-    ///
-    /// # Errors
-    ///
-    /// [`DeviceError::Unsupported`] if `VK_EXT_pageable_device_local_memory` is not enabled.
-    ///
+impl Shared {
     /// # Safety
     ///
-    /// `memory` is live and from this device, and no other thread sets its priority or frees it during this
-    /// call.
-    pub unsafe fn set_priority(
+    /// The conditions of [`set_memory_priority`](crate::device::MemoryDevice::set_memory_priority) apply.
+    pub(super) unsafe fn set_priority(
         &self,
         memory: vk::DeviceMemory,
         priority: Priority,
     ) -> Result<(), DeviceError> {
-        let functions = self.shared.pageable.as_ref().ok_or(DeviceError::Unsupported)?;
+        let functions = self.pageable.as_ref().ok_or(DeviceError::Unsupported)?;
         let set = functions.fp().set_device_memory_priority_ext;
         // SAFETY: the memory is live, and the extension is enabled.
-        unsafe { set(self.shared.raw.handle(), memory, priority.get()) };
+        unsafe { set(self.raw.handle(), memory, priority.get()) };
         Ok(())
     }
 }

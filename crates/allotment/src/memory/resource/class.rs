@@ -25,7 +25,7 @@ pub trait Class<D: Device> {
     ///
     /// # Safety
     ///
-    /// The promises of [`Device::create_buffer`].
+    /// The promises of [`create_buffer`](crate::device::BufferDevice::create_buffer).
     unsafe fn create(
         device: &D,
         info: &Self::Info<'_>,
@@ -42,7 +42,7 @@ pub trait Class<D: Device> {
     ///
     /// # Safety
     ///
-    /// The promises of [`Device::destroy_buffer`].
+    /// The promises of [`destroy_buffer`](crate::device::BufferDevice::destroy_buffer).
     unsafe fn destroy(device: &D, handle: Self::Handle);
     /// Sets the debug name for the API's tools.
     ///

@@ -25,7 +25,7 @@ mod unique;
 
 use super::AccessError;
 use super::allocator::Allocation;
-use crate::device::{Device, TransferUsage};
+use crate::device::{BufferDevice, ImageDevice, TransferUsage};
 
 pub(super) use class::Class;
 pub use class::{BufferOrImage, Buffers, Images};
@@ -90,7 +90,7 @@ pub(in crate::memory) fn check_usage(usage: TransferUsage, copy: TransferUsage) 
 
 /// A buffer and its memory, as a token: dropping it leaks both. [`Buffer`](super::Buffer) is destroyed by being
 /// dropped.
-pub type RawBuffer<D> = RawResource<<D as Device>::Buffer>;
+pub type RawBuffer<D> = RawResource<<D as BufferDevice>::Buffer>;
 
 /// An image and its memory, as a token: dropping it leaks both. [`Image`](super::Image) is destroyed by being dropped.
-pub type RawImage<D> = RawResource<<D as Device>::Image>;
+pub type RawImage<D> = RawResource<<D as ImageDevice>::Image>;

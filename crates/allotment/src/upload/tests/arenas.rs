@@ -1,5 +1,6 @@
 //! Upload pages, and the arenas that use them.
 
+use crate::device::QueueDevice as _;
 use proptest::prelude::*;
 
 use super::*;

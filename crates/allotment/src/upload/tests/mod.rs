@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::*;
 use crate::device::simulated::{Profile, SimulatedBuffer, SimulatedGpu};
 use crate::device::{
-    BufferCopy, BufferDesc, Device as _, QueueIndex, Submission, TimelinePoint, TimelineValue,
+    BufferCopy, BufferDesc, QueueDevice as _, QueueIndex, Submission, TimelinePoint, TimelineValue,
 };
 use crate::lifetime::{Recording, SubmissionTracker};
 use crate::memory::{Allocator, AllocatorDesc, LeakHandler, MappedBuffer};

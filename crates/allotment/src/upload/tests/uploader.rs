@@ -4,7 +4,7 @@ use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 
 use super::*;
-use crate::device::DeviceError;
+use crate::device::{DeviceError, QueueDevice as _};
 use crate::lifetime::DeletionQueue;
 use crate::memory::{Buffer, OwningAllocator};
 use crate::upload::lane::Lane;

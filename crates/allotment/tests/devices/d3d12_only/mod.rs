@@ -297,7 +297,7 @@ fn priorities_are_taken_where_the_runtime_has_them(gpu: &D3d12) -> Outcome {
         let desc = MemoryDesc::new(gpu.types()[0], 1 << 20).with_priority(priority);
         let memory = gpu.device().allocate_memory(&desc).unwrap();
         // SAFETY: live.
-        unsafe { gpu.device().set_priority(memory, Priority::new(0.3)) }.unwrap();
+        unsafe { gpu.device().set_memory_priority(memory, Priority::new(0.3)) }.unwrap();
         // SAFETY: live, and never used.
         unsafe { gpu.device().free_memory(memory) };
     }

@@ -3,9 +3,8 @@
 //! On lavapipe where there is no GPU. `ALLOTMENT_VULKAN` names another device by a part of its name, and
 //! `ALLOTMENT_VALIDATION=off` leaves the layer out, on machines without it.
 
-use allotment::Device as _;
 use allotment::device::vulkan::{DescriptorModel, Device, EnabledFeatures};
-use allotment::device::{DeviceError, MemoryHeapIndex, TexelBlock};
+use allotment::device::{DeviceError, MemoryDevice as _, MemoryHeapIndex, TexelBlock};
 use allotment_headless::vulkan::{Descriptors, Headless, HeadlessDesc, OpenError};
 use allotment_headless::{DeviceChoice, Message};
 use allotment_readers::VulkanReader;

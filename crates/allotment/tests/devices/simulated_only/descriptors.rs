@@ -5,9 +5,9 @@ use allotment::device::simulated::{
     SimulatedSampler,
 };
 use allotment::device::{
-    BufferDesc, BufferUse, DescriptorDevice, DescriptorHeapDesc, DescriptorHeapType,
-    DescriptorHeapVisibility, Device, DeviceError, ImageDesc, MemoryDesc, MemoryTypeIndex, SamplerDesc,
-    ShaderVisibleHeapType, TimelinePoint, TimelineValue,
+    BufferDesc, BufferDevice as _, BufferUse, DescriptorDevice, DescriptorHeapDesc, DescriptorHeapType,
+    DescriptorHeapVisibility, DeviceError, ImageDesc, ImageDevice as _, MemoryDesc, MemoryDevice as _,
+    MemoryTypeIndex, QueueDevice as _, SamplerDesc, ShaderVisibleHeapType, TimelinePoint, TimelineValue,
 };
 
 use crate::fixture::{Outcome, Test};

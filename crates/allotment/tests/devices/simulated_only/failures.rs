@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{
-    BufferCopy, BufferDesc, Device, DeviceError, MemoryDesc, MemoryHeapIndex, MemoryTypeIndex, QueueIndex,
-    Submission, TimelinePoint, TimelineValue,
+    BufferCopy, BufferDesc, BufferDevice, DeviceError, MemoryDesc, MemoryDevice, MemoryHeapIndex,
+    MemoryTypeIndex, QueueDevice as _, QueueIndex, Submission, TimelinePoint, TimelineValue,
 };
 
 use crate::fixture::{Outcome, Test, tests};
@@ -42,8 +42,8 @@ const REFUSED: DeviceError = DeviceError::Other { code: -7 };
 /// The objects that a script has to destroy. Destruction cannot fail.
 struct Taken<'a> {
     device: &'a SimulatedGpu,
-    memory: Vec<<SimulatedGpu as Device>::Memory>,
-    buffers: Vec<<SimulatedGpu as Device>::Buffer>,
+    memory: Vec<<SimulatedGpu as MemoryDevice>::Memory>,
+    buffers: Vec<<SimulatedGpu as BufferDevice>::Buffer>,
     submitted: TimelineValue,
 }
 

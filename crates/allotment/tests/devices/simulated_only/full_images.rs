@@ -2,7 +2,8 @@
 //! be seen there.
 
 use allotment::device::{
-    CopyDirection, Device as _, DeviceError, ImageDesc, QueueIndex, Submission, TexelBlock,
+    CopyDirection, DeviceError, ImageDesc, ImageDevice as _, MemoryDevice as _, QueueDevice as _, QueueIndex,
+    Submission, TexelBlock,
 };
 
 use crate::fixture::{Outcome, Test, tests};

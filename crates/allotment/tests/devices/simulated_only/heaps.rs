@@ -1,7 +1,7 @@
 //! Heaps that fill up, budgets, and profiles.
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
-use allotment::device::{Device, DeviceError, MemoryHeapIndex, MemoryTypeIndex};
+use allotment::device::{DeviceError, MemoryDevice as _, MemoryHeapIndex, MemoryTypeIndex};
 
 use crate::fixture::{Outcome, Test, tests};
 use crate::gpu::Gpu;

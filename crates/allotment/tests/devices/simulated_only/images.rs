@@ -1,7 +1,8 @@
 //! Copies of images that the simulated device reports, and that run later than they were submitted.
 
 use allotment::device::{
-    CopyDirection, Device as _, DeviceError, ImageDesc, QueueIndex, Submission, TexelBlock,
+    CopyDirection, DeviceError, ImageDesc, ImageDevice as _, MemoryDevice as _, QueueDevice as _, QueueIndex,
+    Submission, TexelBlock,
 };
 
 use crate::fixture::{Outcome, Test, tests};

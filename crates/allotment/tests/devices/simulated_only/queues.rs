@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{
-    BufferCopy, BufferDesc, Device, DeviceError, MemoryDesc, MemoryTypeIndex, QueueIndex, Submission,
-    TimelinePoint, TimelineValue,
+    BufferCopy, BufferDesc, BufferDevice as _, DeviceError, MemoryDesc, MemoryDevice as _, MemoryTypeIndex,
+    QueueDevice as _, QueueIndex, Submission, TimelinePoint, TimelineValue,
 };
 
 use crate::fixture::{Outcome, Test, tests};

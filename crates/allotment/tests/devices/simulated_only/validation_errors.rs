@@ -4,8 +4,9 @@ use core::ops::Range;
 
 use allotment::device::simulated::{SimulatedGpu, SimulatedMemory};
 use allotment::device::{
-    BufferCopy, BufferDesc, DedicatedNeed, Device, DeviceError, ImageDesc, MemoryDesc, MemoryHandle,
-    MemoryTypeIndex, QueueIndex, TimelinePoint, TimelineValue, TransferUsage,
+    BufferCopy, BufferDesc, BufferDevice as _, DedicatedNeed, DeviceError, ImageDesc, ImageDevice as _,
+    MemoryDesc, MemoryDevice as _, MemoryHandle, MemoryTypeIndex, QueueIndex, TimelinePoint, TimelineValue,
+    TransferUsage,
 };
 
 use crate::fixture::{Outcome, Test, tests};

@@ -6,7 +6,7 @@ mod requests;
 
 use core::ops::Deref;
 
-use allotment::device::{Device as _, MemoryTypeIndex, QueueIndex};
+use allotment::device::{MemoryDevice as _, MemoryTypeIndex, QueueIndex};
 use allotment::memory::{BlockSize, LeakHandler, Transfer};
 use allotment::{Algorithm, Allocation, Allocator, AllocatorDesc, MemoryUsage, PoolDesc};
 

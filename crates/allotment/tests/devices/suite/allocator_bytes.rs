@@ -3,8 +3,8 @@
 use core::ptr::NonNull;
 
 use allotment::device::{
-    BufferCopy, BufferDesc, Device, DeviceError, ImageDesc, MemoryProperties, QueueIndex, Submission, Tiling,
-    TimelinePoint,
+    BufferCopy, BufferDesc, BufferDevice, DeviceError, ImageDesc, ImageDevice as _, MemoryProperties,
+    QueueDevice as _, QueueIndex, Submission, Tiling, TimelinePoint,
 };
 use allotment::memory::{Dedicated, ResourceError};
 use allotment::{AllocationOptions, MemoryUsage};
@@ -89,8 +89,8 @@ fn an_upload_in_parts_arrives_whole<F: Fixture>(gpu: &Gpu<F>) {
 /// Copies one buffer's bytes to another on the first queue and waits for it.
 fn copy<F: Fixture>(
     gpu: &Gpu<F>,
-    from: &<F::Device as Device>::Buffer,
-    to: &<F::Device as Device>::Buffer,
+    from: &<F::Device as BufferDevice>::Buffer,
+    to: &<F::Device as BufferDevice>::Buffer,
     size: u64,
 ) {
     let queue = QueueIndex(0);

@@ -1,6 +1,6 @@
 //! An allocator over the device: limits and budgets hold, and frames that repeat call no driver.
 
-use allotment::device::{BufferDesc, Device as _, MemoryHeapIndex};
+use allotment::device::{BufferDesc, MemoryDevice as _, MemoryHeapIndex};
 use allotment::memory::{Dedicated, Lifetime};
 use allotment::{Algorithm, AllocationError, MemoryUsage, PoolDesc};
 

@@ -1,7 +1,8 @@
 //! Buffers: the memory that they need, and their places.
 
 use allotment::device::{
-    BufferDesc, DescriptionError, Device, DeviceError, MemoryHeapIndex, MemoryProperties, MemoryTypeIndex,
+    BufferDesc, BufferDevice as _, DescriptionError, DeviceError, MemoryDevice as _, MemoryHeapIndex,
+    MemoryProperties, MemoryTypeIndex,
 };
 
 use crate::fixture::{Fixture, Outcome, Test, tests};

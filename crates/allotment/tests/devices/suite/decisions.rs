@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{
-    BufferDesc, DedicatedNeed, Device, ImageDesc, MemoryHeapIndex, MemoryTypeIndex, Requirements,
+    BufferDesc, DedicatedNeed, Device, ImageDesc, ImageDevice as _, MemoryDevice as _, MemoryHeapIndex,
+    MemoryTypeIndex, Requirements,
 };
 use allotment::memory::{LeakHandler, ManualTime, RawBuffer, RawImage, TimeSource};
 use allotment::{Allocation, Allocator, AllocatorDesc, MemoryUsage};

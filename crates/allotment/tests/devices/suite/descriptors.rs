@@ -1,8 +1,8 @@
 //! The promises of `DescriptorDevice`: what is written into heaps is what work reads through them.
 
 use allotment::device::{
-    AddressMode, DescriptorDevice, DescriptorHeapDesc, DescriptorHeapType, DescriptorHeapVisibility,
-    Device as _, DeviceError, Filter, SamplerDesc, ShaderVisibleHeapType,
+    AddressMode, BufferDevice as _, DescriptorDevice, DescriptorHeapDesc, DescriptorHeapType,
+    DescriptorHeapVisibility, DeviceError, Filter, SamplerDesc, ShaderVisibleHeapType,
 };
 
 use super::descriptor_heaps::{

@@ -1,6 +1,6 @@
 //! `allotment::gpu::Gpu` and its frames, over any device.
 
-use allotment::device::{BufferCopy, BufferDesc, Device as _, Submission};
+use allotment::device::{BufferCopy, BufferDesc, QueueDevice as _, Submission};
 use allotment::gpu::GpuDesc;
 use allotment::memory::Buffer;
 use allotment::{AllocationOptions, MemoryUsage};

@@ -1,8 +1,8 @@
 //! Copies of whole images by queues: all texels of one arrive in another one of the same description.
 
 use allotment::device::{
-    BufferDesc, CopyDirection, Device, DeviceError, ImageDesc, QueueIndex, QueueKind, Submission,
-    TimelinePoint, TimelineValue,
+    BufferDesc, BufferDevice as _, CopyDirection, DeviceError, ImageDesc, ImageDevice as _, QueueDevice as _,
+    QueueIndex, QueueKind, Submission, TimelinePoint, TimelineValue,
 };
 use core::time::Duration;
 

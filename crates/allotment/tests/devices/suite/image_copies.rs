@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use allotment::device::{CopyDirection, Device, ImageDesc, QueueIndex, Submission, TexelBlock};
+use allotment::device::{CopyDirection, ImageDesc, ImageDevice as _, QueueIndex, Submission, TexelBlock};
 
 use crate::fixture::{Fixture, Outcome, Test, tests};
 use crate::gpu::{Buffer, Gpu, Image, ImageState, Random, TexelCopy, assert_same, copy, pattern};

@@ -2,7 +2,8 @@
 
 use allotment::ResourceKind;
 use allotment::device::{
-    DescriptionError, Device, DeviceError, ImageDesc, MemoryDesc, MemoryTypeIndex, Requirements, Tiling,
+    DescriptionError, DeviceError, ImageDesc, ImageDevice as _, MemoryDesc, MemoryTypeIndex, Requirements,
+    Tiling,
 };
 
 use crate::fixture::{Fixture, Outcome, Test, tests};

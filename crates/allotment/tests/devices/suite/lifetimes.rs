@@ -213,7 +213,7 @@ fn recordings_that_are_submitted_together_are_done_together<F: Fixture>(gpu: &Gp
     let nothing = allotment::device::Submission::default();
     let point = Recording::submit_together(&mut recordings, FIRST, |_| {
         // SAFETY: there is nothing in it.
-        unsafe { allotment::Device::submit(gpu.device(), FIRST, &nothing) }
+        unsafe { allotment::device::QueueDevice::submit(gpu.device(), FIRST, &nothing) }
     })
     .unwrap();
     assert!(recordings.is_empty());
@@ -240,7 +240,7 @@ fn a_recording_that_is_kept_open_holds_what_it_uses_over_all_its_submissions<F: 
         let work = allotment::device::Submission { copies: &copies, ..Default::default() };
         let submitted = reused.submit_and_keep(FIRST, |_| {
             // SAFETY: the open recording holds the source, and the test the target.
-            unsafe { allotment::Device::submit(gpu.device(), FIRST, &work) }
+            unsafe { allotment::device::QueueDevice::submit(gpu.device(), FIRST, &work) }
         });
         stage.wait(submitted.unwrap());
         assert_eq!(stage.deletion_queue.reclaim().count, 0, "it is submitted once more");

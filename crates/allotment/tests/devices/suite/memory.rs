@@ -1,7 +1,8 @@
 //! Getting memory from the driver, and giving it back.
 
 use allotment::device::{
-    BufferDesc, Device, DeviceError, MemoryDesc, MemoryHandle, MemoryHeapIndex, MemoryTypeIndex,
+    BufferDesc, BufferDevice as _, DeviceError, MemoryDesc, MemoryDevice as _, MemoryHandle, MemoryHeapIndex,
+    MemoryTypeIndex,
 };
 
 use crate::fixture::{Fixture, Outcome, Test, tests};

@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use allotment::AllocationOptions;
 use allotment::MemoryUsage;
-use allotment::device::{BufferCopy, BufferDesc, CopyDirection, Device as _, ImageCopy, Submission};
+use allotment::device::{BufferCopy, BufferDesc, CopyDirection, ImageCopy, QueueDevice as _, Submission};
 use allotment::memory::{
     AccessError, BlockSizes, Buffer, DefragmentationDesc, DefragmentationError, DefragmentationStrategy,
     Defragmenter, DefragmenterDesc, EmptyBlockPolicy, Image, Movability, MoveError, NextPass, PassLimits,

@@ -1,6 +1,6 @@
 //! The properties that a device reports.
 
-use allotment::device::{Device, MemoryHeapIndex, MemoryProperties, MemoryTypeIndex};
+use allotment::device::{MemoryDevice as _, MemoryHeapIndex, MemoryProperties, MemoryTypeIndex};
 
 use crate::fixture::{Fixture, Outcome, Test, tests};
 use crate::gpu::{Gpu, copy};

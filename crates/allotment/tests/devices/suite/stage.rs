@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use allotment::device::{BufferCopy, BufferDesc, Device as _, QueueIndex, Submission, TimelinePoint};
+use allotment::device::{BufferCopy, BufferDesc, QueueDevice as _, QueueIndex, Submission, TimelinePoint};
 use allotment::lifetime::{DeletionQueue, Recording, SubmissionTracker};
 use allotment::memory::{Buffer, LeakHandler, OwningAllocator, Transfer};
 use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
@@ -15,7 +15,7 @@ use crate::gpu::{Gpu, PATIENCE, assert_same};
 pub(super) const FIRST: QueueIndex = QueueIndex(0);
 
 /// A device's buffer as a command knows it: a name that keeps nothing alive.
-pub(super) type Name<F> = <<F as Fixture>::Device as allotment::Device>::Buffer;
+pub(super) type Name<F> = <<F as Fixture>::Device as allotment::device::BufferDevice>::Buffer;
 
 pub(super) struct Stage<'g, F: Fixture> {
     pub(super) gpu: &'g Gpu<F>,

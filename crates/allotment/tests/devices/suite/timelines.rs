@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::time::Instant;
 
-use allotment::device::{Device, DeviceError, QueueIndex, TimelinePoint, TimelineValue};
+use allotment::device::{DeviceError, QueueDevice as _, QueueIndex, TimelinePoint, TimelineValue};
 
 use crate::fixture::{Fixture, Outcome, Test, tests};
 use crate::gpu::{Gpu, PATIENCE, assert_same, copy, pattern};

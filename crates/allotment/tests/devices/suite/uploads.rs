@@ -1,8 +1,8 @@
 //! Bytes that are uploaded arrive, whichever way they take.
 
 use allotment::device::{
-    BufferCopy, CopyDirection, Device as _, ImageCopy, ImageDesc, MemoryProperties, QueueIndex, Submission,
-    TexelBlock, TimelinePoint, TimelineValue,
+    BufferCopy, CopyDirection, ImageCopy, ImageDesc, MemoryProperties, QueueDevice as _, QueueIndex,
+    Submission, TexelBlock, TimelinePoint, TimelineValue,
 };
 use allotment::lifetime::{DeletionQueue, ManualTimelines, SubmissionTracker};
 use allotment::memory::{AccessError, Buffer, OwningAllocator};

@@ -4,7 +4,8 @@ use core::time::Duration;
 
 use allotment::device::vulkan::CommandAllocator;
 use allotment::device::{
-    CommandAllocator as _, Device as _, DeviceError, QueueIndex, TimelinePoint, TimelineValue,
+    CommandAllocator as _, CommandDevice as _, DeviceError, QueueDevice as _, QueueIndex, TimelinePoint,
+    TimelineValue,
 };
 use ash::vk;
 

@@ -2,8 +2,8 @@
 
 use allotment::device::vulkan::{BufferInfo, CommandAllocator, ImageInfo};
 use allotment::device::{
-    BufferDesc, CopyDirection, Device as _, DeviceError, ImageDesc, QueueIndex, Submission, TexelBlock,
-    TransferUsage,
+    BufferDesc, BufferDevice as _, CommandDevice as _, CopyDirection, DeviceError, ImageDesc,
+    ImageDevice as _, QueueIndex, Submission, TexelBlock, TransferUsage,
 };
 use ash::vk;
 

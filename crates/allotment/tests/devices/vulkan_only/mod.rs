@@ -12,8 +12,9 @@ mod versions;
 
 use allotment::device::vulkan::{Device, DeviceDesc, EnabledFeatures, ImageInfo};
 use allotment::device::{
-    BufferDesc, DescriptionError, DescriptionLimit, Device as _, DeviceError, ImageDesc, MemoryDesc,
-    MemoryTypeMask, MissingFeature, Priority, QueueIndex, Tiling, TimelineValue,
+    BufferDesc, BufferDevice as _, DescriptionError, DescriptionLimit, DeviceError, ImageDesc,
+    ImageDevice as _, MemoryDesc, MemoryDevice as _, MemoryTypeMask, MissingFeature, Priority, QueueIndex,
+    Tiling, TimelineValue,
 };
 use allotment::memory::{Dedicated, LeakHandler, ResourceError, ShortName};
 use allotment::{
@@ -115,7 +116,7 @@ fn memory_has_the_priority_that_was_asked_for(gpu: &Vulkan) -> Outcome {
         let desc = MemoryDesc::new(gpu.types()[0], 1 << 20).with_priority(priority);
         let memory = gpu.device().allocate_memory(&desc).unwrap();
         // SAFETY: live, and used by no other code.
-        let again = unsafe { gpu.device().set_priority(memory, Priority::new(0.3)) };
+        let again = unsafe { gpu.device().set_memory_priority(memory, Priority::new(0.3)) };
         let pageable = gpu.device().enabled().contains(EnabledFeatures::PAGEABLE_DEVICE_LOCAL_MEMORY);
         assert_eq!(again.is_ok(), pageable, "{again:?}");
         // SAFETY: live, and never used.

@@ -3,6 +3,7 @@
 use core::time::Duration;
 use std::sync::Arc;
 
+use allotment::device::CommandDevice as _;
 use allotment::device::QueueIndex;
 use allotment::device::vulkan::Device;
 use allotment::lifetime::SubmissionTracker;

@@ -4,7 +4,8 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 use allotment::device::vulkan::{BufferInfo, EnabledFeatures, ImageInfo, MemoryOptions};
 use allotment::device::{
-    BufferCopy, BufferDesc, DescriptionError, Device as _, DeviceError, ImageDesc, MemoryDesc, QueueIndex,
+    BufferCopy, BufferDesc, BufferDevice as _, DescriptionError, DeviceError, ImageDesc, ImageDevice as _,
+    MemoryDesc, MemoryDevice as _, QueueIndex,
 };
 use allotment::memory::{ResourceError, Transfer};
 use allotment::{Alignment, AllocationError, MemoryUsage, PoolDesc, Requirements};

@@ -1,7 +1,7 @@
 //! Buffers whose pages are allocations, which the application binds itself.
 
 use allotment::device::vulkan::BufferInfo;
-use allotment::device::{BufferCopy, Device as _, DeviceError, MemoryDesc, QueueIndex};
+use allotment::device::{BufferCopy, BufferDevice as _, DeviceError, MemoryDesc, QueueIndex};
 use allotment::memory::Dedicated;
 use allotment::{MemoryUsage, Requirements};
 use ash::vk;

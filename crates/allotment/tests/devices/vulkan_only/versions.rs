@@ -2,7 +2,8 @@
 
 use allotment::device::vulkan::{BufferInfo, Device, DeviceDesc, EnabledFeatures, ImageInfo, MemoryOptions};
 use allotment::device::{
-    BufferDesc, Device as _, DeviceError, ImageDesc, MemoryDesc, MissingFeature, Tiling,
+    BufferDesc, BufferDevice as _, DeviceError, ImageDesc, ImageDevice as _, MemoryDesc, MemoryDevice as _,
+    MissingFeature, Tiling,
 };
 use allotment::memory::Dedicated;
 use allotment::{MemoryUsage, Requirements};

@@ -1,0 +1,103 @@
+//! Buffers: requirements, creation and destruction.
+
+use super::resources::{ResourceRange, dedicated_need};
+use super::{SimulatedGpu, SimulatedMemory};
+use crate::device::{
+    BufferDesc, BufferDevice, DescriptionLimit, DeviceError, MemoryDesc, Requirements, ResourceKind,
+    TransferUsage,
+};
+
+/// A buffer of the simulated GPU.
+#[derive(Clone, Debug)]
+pub struct SimulatedBuffer {
+    pub(super) range: ResourceRange,
+    /// The copies that it was created for.
+    copies: TransferUsage,
+}
+
+impl SimulatedBuffer {
+    /// Returns the validation error of a copy that uses the buffer, if any.
+    pub(super) fn copy_error(&self, copy: TransferUsage) -> Option<&'static str> {
+        (!self.copies.contains(copy)).then_some("uses a buffer without the transfer usage for it")
+    }
+}
+
+impl SimulatedGpu {
+    /// Returns the memory requirements of a buffer.
+    fn buffer_memory_requirements(&self, desc: &BufferDesc) -> Requirements {
+        let own = Requirements::new(desc.size).with_dedicated(dedicated_need(desc.usage));
+        if desc.usage & Self::ANYWHERE != 0 { own } else { self.requirements(ResourceKind::Buffer, own) }
+    }
+
+    fn buffer_at(
+        &self,
+        desc: &BufferDesc,
+        memory: SimulatedMemory,
+        offset: u64,
+    ) -> Result<SimulatedBuffer, DeviceError> {
+        let range = self.bind(
+            "create_buffer",
+            desc,
+            desc.size,
+            &self.buffer_memory_requirements(desc),
+            memory,
+            offset,
+        )?;
+        self.shared.memories.count_buffer(1);
+        Ok(SimulatedBuffer { range, copies: self.buffer_transfer_usage(desc) })
+    }
+}
+
+// SAFETY: a buffer has the size and the usage of its description, and is bound to that many bytes of live memory.
+unsafe impl BufferDevice for SimulatedGpu {
+    type Buffer = SimulatedBuffer;
+    type BufferInfo<'a> = BufferDesc;
+
+    fn buffer_size(&self, desc: &BufferDesc) -> u64 {
+        desc.size
+    }
+
+    fn buffer_transfer_usage(&self, desc: &BufferDesc) -> TransferUsage {
+        let mut copies = TransferUsage::all();
+        copies.set(TransferUsage::SRC, desc.usage & Self::NO_TRANSFER_SRC == 0);
+        copies.set(TransferUsage::DST, desc.usage & Self::NO_TRANSFER_DST == 0);
+        copies
+    }
+
+    /// All buffers with both transfer usages can be copied, as in Direct3D 12; whether a queue may read or write
+    /// their memory is separate.
+    fn relocatable_buffer_info(&self, desc: &BufferDesc) -> Option<BufferDesc> {
+        self.buffer_transfer_usage(desc).is_all().then_some(*desc)
+    }
+
+    fn buffer_requirements(&self, desc: &BufferDesc) -> Result<Requirements, DeviceError> {
+        self.shared.faults.check()?;
+        let largest = self.shared.properties.limits.max_allocation_size;
+        DescriptionLimit::check_buffer(desc.size, u64::MAX, Some(largest))?;
+        Ok(self.buffer_memory_requirements(desc))
+    }
+
+    unsafe fn create_buffer(
+        &self,
+        desc: &BufferDesc,
+        memory: SimulatedMemory,
+        offset: u64,
+    ) -> Result<SimulatedBuffer, DeviceError> {
+        self.check_not_dedicated("create_buffer", desc, &self.buffer_memory_requirements(desc))?;
+        self.buffer_at(desc, memory, offset)
+    }
+
+    fn create_dedicated_buffer(
+        &self,
+        desc: &BufferDesc,
+        memory: &MemoryDesc<'_, ()>,
+    ) -> Result<(SimulatedMemory, SimulatedBuffer), DeviceError> {
+        let requirements = self.buffer_requirements(desc)?;
+        self.create_dedicated(&requirements, memory, |memory| self.buffer_at(desc, memory, 0))
+    }
+
+    unsafe fn destroy_buffer(&self, buffer: SimulatedBuffer) {
+        self.unbind("destroy_buffer", buffer.range);
+        self.shared.memories.count_buffer(-1);
+    }
+}

@@ -1,0 +1,142 @@
+//! The common parts of buffers and images: the memory range that each is bound to, and who uses it.
+
+use core::fmt::Debug;
+use core::ops::Deref;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::Arc;
+
+use super::SimulatedGpu;
+use super::memory::{MemoryObject, SimulatedMemory};
+use super::names::{Name, Named};
+use crate::device::{DedicatedNeed, DeviceError, MemoryDesc, MemoryDevice as _, Requirements};
+use crate::sync::locked;
+
+/// The memory range that a resource is bound to.
+#[derive(Clone, Debug)]
+pub(super) struct ResourceRange {
+    pub(super) memory: Arc<MemoryObject>,
+    pub(super) offset: u64,
+    pub(super) size: u64,
+    /// The name in descriptors.
+    pub(super) name: Name,
+    /// Shared by all clones of the resource, so that an early destruction is detected, and a use after it.
+    pub(super) users: Arc<Users>,
+}
+
+/// The users of a resource.
+#[derive(Debug, Default)]
+pub(super) struct Users {
+    /// Copies on queues; each end of a copy counts.
+    copies: AtomicU32,
+    /// Whether the resource was destroyed, although clones of it may exist.
+    pub(super) destroyed: AtomicBool,
+}
+
+/// A resource that a copy on a queue uses.
+#[derive(Debug)]
+pub(super) struct InUse(ResourceRange);
+
+impl InUse {
+    pub(super) fn new(range: &ResourceRange) -> Self {
+        range.users.copies.fetch_add(1, Relaxed);
+        Self(range.clone())
+    }
+}
+
+impl Deref for InUse {
+    type Target = ResourceRange;
+
+    fn deref(&self) -> &ResourceRange {
+        &self.0
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        self.0.users.copies.fetch_sub(1, Relaxed);
+    }
+}
+
+impl SimulatedGpu {
+    /// Returns an error if the resource requires dedicated memory, for calls that bind it to existing memory.
+    pub(super) fn check_not_dedicated(
+        &self,
+        call: &str,
+        what: &impl Debug,
+        requirements: &Requirements,
+    ) -> Result<(), DeviceError> {
+        if requirements.dedicated == DedicatedNeed::Required {
+            self.report(format!("{call}: {what:?} requires dedicated memory"));
+            return Err(DeviceError::Unsupported);
+        }
+        Ok(())
+    }
+
+    /// Checks that a resource of `size` bytes can be bound at an offset, and binds it.
+    pub(super) fn bind(
+        &self,
+        call: &str,
+        what: &impl Debug,
+        size: u64,
+        requirements: &Requirements,
+        memory: SimulatedMemory,
+        offset: u64,
+    ) -> Result<ResourceRange, DeviceError> {
+        self.shared.faults.check()?;
+        let object = self.object(memory, call)?;
+        let end = offset.checked_add(requirements.size);
+        if size == 0 || end.is_none_or(|end| end > object.size()) {
+            self.report(format!("{call}: {what:?} at {offset} exceeds {memory:?}"));
+            return Err(DeviceError::Unsupported);
+        }
+        if !requirements.alignment.is_aligned(offset)
+            || !requirements.memory_types.contains(object.memory_type())
+        {
+            let memory_type = object.memory_type();
+            self.report(format!(
+                "{call}: memory of type {memory_type} at {offset} does not satisfy {requirements:?}"
+            ));
+            return Err(DeviceError::Unsupported);
+        }
+        let users = locked(&self.shared.spare_users).pop().unwrap_or_default();
+        let name = self.shared.names.add(Named::Bytes { memory: Arc::clone(&object), offset, size });
+        Ok(ResourceRange { memory: object, offset, size, name, users })
+    }
+
+    /// Ends the binding of a resource that is destroyed.
+    pub(super) fn unbind(&self, call: &str, range: ResourceRange) {
+        if range.users.copies.load(Relaxed) > 0 && !self.shared.queues.is_lost() {
+            self.report(format!("{call}: {range:?} is still in use by a queue"));
+        }
+        range.users.destroyed.store(true, Relaxed);
+        self.shared.names.remove(range.name);
+        // No clone of the resource is left, so the count can be reused.
+        if Arc::strong_count(&range.users) == 1 {
+            range.users.destroyed.store(false, Relaxed);
+            locked(&self.shared.spare_users).push(range.users);
+        }
+    }
+
+    /// Allocates memory and creates a resource bound to it; frees the memory if that fails.
+    pub(super) fn create_dedicated<R>(
+        &self,
+        requirements: &Requirements,
+        memory: &MemoryDesc<'_, ()>,
+        create: impl FnOnce(SimulatedMemory) -> Result<R, DeviceError>,
+    ) -> Result<(SimulatedMemory, R), DeviceError> {
+        let memory = self.allocate_memory(&MemoryDesc { size: requirements.size, ..*memory })?;
+        match create(memory) {
+            Ok(resource) => Ok((memory, resource)),
+            Err(error) => {
+                // SAFETY: live, and no other code has its handle.
+                unsafe { self.free_memory(memory) };
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Returns whether a resource with this usage requires dedicated memory.
+pub(super) fn dedicated_need(usage: u64) -> DedicatedNeed {
+    if usage & SimulatedGpu::REQUIRES_DEDICATED == 0 { DedicatedNeed::None } else { DedicatedNeed::Required }
+}

@@ -1,0 +1,93 @@
+//! Buffers of a device.
+
+use core::fmt::Debug;
+
+use super::MemoryDevice;
+use crate::device::{BufferDesc, DeviceError, MemoryDesc, Requirements, TransferUsage};
+
+/// A device with buffers that are bound to its memory.
+///
+/// Every method may be called from any thread at any time.
+///
+/// # Safety
+///
+/// Safe code relies on these promises of an implementation: [`buffer_size`](Self::buffer_size) and
+/// [`buffer_transfer_usage`](Self::buffer_transfer_usage) report no more than the API guarantees, and a buffer uses
+/// no memory but that which its [requirements](Self::buffer_requirements) name.
+pub unsafe trait BufferDevice: MemoryDevice {
+    /// The API's buffer handle. A clone refers to the same buffer.
+    type Buffer: Clone + Debug + Send + Sync;
+    /// The API's description of a buffer (`VkBufferCreateInfo`). A stored description can create the same buffer
+    /// again.
+    type BufferInfo<'a>: From<BufferDesc> + Clone + Debug + Send + Sync;
+
+    /// Returns the size in bytes of a buffer with this description. Its [memory
+    /// requirements](Self::buffer_requirements) may be larger.
+    fn buffer_size(&self, info: &Self::BufferInfo<'_>) -> u64;
+
+    /// Returns which buffer copies a buffer with this description supports: as the source, as the destination.
+    /// Safe code copies bytes only as this allows, so an implementation must not report more than the API
+    /// guarantees for the description. The memory that the buffer is bound to is not considered.
+    fn buffer_transfer_usage(&self, info: &Self::BufferInfo<'_>) -> TransferUsage;
+
+    /// Returns a description that borrows nothing, by which defragmentation can create such a buffer again elsewhere
+    /// and copy its contents there. `None` where that is not possible: the buffer cannot be copied, or the
+    /// description cannot be used twice. The memory that the buffer is bound to is not considered (queues may not
+    /// read some memory, for example).
+    fn relocatable_buffer_info(&self, info: &Self::BufferInfo<'_>) -> Option<Self::BufferInfo<'static>>;
+
+    /// Returns the memory requirements of a buffer.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError`] if the API cannot create such a buffer; [`DeviceError::InvalidDescription`] if the
+    /// description is rejected before the driver is called.
+    fn buffer_requirements(&self, info: &Self::BufferInfo<'_>) -> Result<Requirements, DeviceError>;
+
+    /// Creates a buffer and binds it to existing memory.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError`]; no buffer exists in that case.
+    ///
+    /// # Safety
+    ///
+    /// `memory` is live, from this device, and outlives every use of the buffer; the buffer's
+    /// [requirements](Self::buffer_requirements) hold at `offset`. Where they require dedicated memory, the buffer is
+    /// [created together with it](Self::create_dedicated_buffer) instead.
+    unsafe fn create_buffer(
+        &self,
+        info: &Self::BufferInfo<'_>,
+        memory: Self::Memory,
+        offset: u64,
+    ) -> Result<Self::Buffer, DeviceError>;
+
+    /// Creates a buffer together with dedicated memory, the way the API does it
+    /// (`VkMemoryDedicatedAllocateInfo`, a committed resource). The memory's size is that of the buffer's
+    /// requirements; the size in `memory` is ignored.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError`]; neither the buffer nor its memory exists in that case.
+    fn create_dedicated_buffer(
+        &self,
+        info: &Self::BufferInfo<'_>,
+        memory: &MemoryDesc<'_, Self::MemoryOptions>,
+    ) -> Result<(Self::Memory, Self::Buffer), DeviceError>;
+
+    /// Destroys a buffer. Its memory is not freed.
+    ///
+    /// # Safety
+    ///
+    /// `buffer` is from this device, and no queue uses it after this call.
+    unsafe fn destroy_buffer(&self, buffer: Self::Buffer);
+
+    /// Sets the debug name of a buffer, for the API's own tools. Does nothing if the API has no debug names.
+    ///
+    /// # Safety
+    ///
+    /// `buffer` is live and from this device.
+    unsafe fn name_buffer(&self, buffer: &Self::Buffer, name: &str) {
+        let _ = (buffer, name);
+    }
+}

@@ -1,0 +1,89 @@
+//! Images of a device.
+
+use core::fmt::Debug;
+
+use super::MemoryDevice;
+use crate::device::{DeviceError, ImageDesc, MemoryDesc, Requirements, ResourceKind};
+
+/// A device with images that are bound to its memory.
+///
+/// Every method may be called from any thread at any time.
+///
+/// # Safety
+///
+/// Safe code relies on these promises of an implementation: an image uses no memory but that which its
+/// [requirements](Self::image_requirements) name, and [`image_kind`](Self::image_kind) says what it is.
+pub unsafe trait ImageDevice: MemoryDevice {
+    /// The API's image handle. A clone refers to the same image.
+    type Image: Clone + Debug + Send + Sync;
+    /// The API's description of an image (`VkImageCreateInfo`). A stored description can create the same image
+    /// again.
+    type ImageInfo<'a>: From<ImageDesc> + Clone + Debug + Send + Sync;
+    /// The API's state of an image between uses: `VkImageLayout`, `D3D12_RESOURCE_STATES`. The default is the
+    /// state of a newly created image; a transition from it may discard the image's contents.
+    type ImageState: Copy + Debug + Default + PartialEq + Send + Sync + 'static;
+
+    /// Returns the resource kind of an image with this description, which decides whether
+    /// `bufferImageGranularity` separates it from buffers.
+    fn image_kind(&self, info: &Self::ImageInfo<'_>) -> ResourceKind;
+
+    /// Returns a description that borrows nothing, by which defragmentation can create such an image again elsewhere
+    /// and copy it there [as a whole](crate::device::FullImageCopy), at least by a graphics queue. `None` where that is not
+    /// possible.
+    fn relocatable_image_info(&self, info: &Self::ImageInfo<'_>) -> Option<Self::ImageInfo<'static>>;
+
+    /// Returns the memory requirements of an image.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError`] if the API cannot create such an image; [`DeviceError::InvalidDescription`] if the
+    /// description is rejected before the driver is called.
+    fn image_requirements(&self, info: &Self::ImageInfo<'_>) -> Result<Requirements, DeviceError>;
+
+    /// Creates an image and binds it to existing memory.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError`]; no image exists in that case.
+    ///
+    /// # Safety
+    ///
+    /// `memory` is live, from this device, and outlives every use of the image; the image's
+    /// [requirements](Self::image_requirements) hold at `offset`. Where they require dedicated memory, the image is
+    /// [created together with it](Self::create_dedicated_image) instead.
+    unsafe fn create_image(
+        &self,
+        info: &Self::ImageInfo<'_>,
+        memory: Self::Memory,
+        offset: u64,
+    ) -> Result<Self::Image, DeviceError>;
+
+    /// Creates an image together with dedicated memory, the way the API does it
+    /// (`VkMemoryDedicatedAllocateInfo`, a committed resource). The memory's size is that of the image's
+    /// requirements; the size in `memory` is ignored.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError`]; neither the image nor its memory exists in that case.
+    fn create_dedicated_image(
+        &self,
+        info: &Self::ImageInfo<'_>,
+        memory: &MemoryDesc<'_, Self::MemoryOptions>,
+    ) -> Result<(Self::Memory, Self::Image), DeviceError>;
+
+    /// Destroys an image. Its memory is not freed.
+    ///
+    /// # Safety
+    ///
+    /// `image` is from this device, and no queue uses it after this call.
+    unsafe fn destroy_image(&self, image: Self::Image);
+
+    /// Sets the debug name of an image, for the API's own tools. Does nothing if the API has no debug names.
+    ///
+    /// # Safety
+    ///
+    /// `image` is live and from this device.
+    unsafe fn name_image(&self, image: &Self::Image, name: &str) {
+        let _ = (image, name);
+    }
+}

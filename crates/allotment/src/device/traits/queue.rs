@@ -1,0 +1,78 @@
+//! Queues of a device.
+
+use core::time::Duration;
+
+use super::{BufferDevice, ImageDevice};
+use crate::device::{DeviceError, QueueIndex, Submission, TimelinePoint, TimelineValue};
+
+/// A device with queues, each with a timeline. They copy between its buffers and images.
+///
+/// Every method may be called from any thread at any time. Where the API requires that the calls of a queue are
+/// synchronised, the implementation does that.
+///
+/// # Safety
+///
+/// Safe code relies on these promises of an implementation: [`submitted`](Self::submitted) never reports less than
+/// what was submitted, and [`completed`](Self::completed) never more than what the queue has executed.
+pub unsafe trait QueueDevice: BufferDevice + ImageDevice {
+    /// Submits copies to a queue, which executes them once all waits are satisfied. Copies run in any order,
+    /// except that those of one image subresource run in the order given. Returns the value that the queue's
+    /// timeline reaches when all of them are complete. Values count up from 1 and are reached in this order. A
+    /// wait may name a point of another queue that is submitted later.
+    ///
+    /// The contents of a copied image are visible to everything that is submitted to the queue later, and to
+    /// work that waits for the value.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError`]; nothing was submitted in that case. [`DeviceError::Unsupported`] if the API cannot
+    /// express an [image copy's](crate::device::ImageCopy) row pitch or leave an image in the state `after`; or if an image
+    /// [cannot be copied as a whole](ImageDevice::relocatable_image_info), has undefined contents in the state `before`, or
+    /// has depth, stencil or several samples and the queue is not a graphics queue.
+    ///
+    /// # Safety
+    ///
+    /// The copied ranges lie in their buffers, and two ranges of the same buffer do not overlap unless both are
+    /// read. Each buffer was created with the [transfer usage](BufferDevice::buffer_transfer_usage) that its copies
+    /// need. No copy writes to memory that is [`DEVICE_READ_ONLY`](crate::device::MemoryProperties::DEVICE_READ_ONLY) or reads
+    /// from memory that is [`DEVICE_WRITE_ONLY`](crate::device::MemoryProperties::DEVICE_WRITE_ONLY). The buffers, the images
+    /// and their memory stay alive until the returned value is reached.
+    ///
+    /// Each [image copy](crate::device::ImageCopy) satisfies the rules of its fields: the box lies in an existing subresource,
+    /// the buffer layout satisfies the device's limits, the texel block is the format's, and the subresource is
+    /// in the state `before` when the copy begins. The image was created with the usage that the copy needs, and
+    /// no other work uses the subresource until the value is reached. Where queue families own images (in
+    /// Vulkan, unless the image is shared by them), the queue belongs to the owning family: ownership is not
+    /// transferred.
+    ///
+    /// Each [copy of a whole image](crate::device::FullImageCopy) does too: both images were created from its description, all
+    /// of `from` is in the state `before`, and `to` is in its initial state. No image is in two of them, nor in
+    /// one of them and in an image copy of the same submission, and the memory of the two does not overlap. No
+    /// other work uses either image until the value is reached, and the ownership rule above holds for both.
+    unsafe fn submit(
+        &self,
+        queue: QueueIndex,
+        submission: &Submission<'_, Self>,
+    ) -> Result<TimelineValue, DeviceError>
+    where
+        Self: Sized;
+
+    /// Returns the value of the last submission to the queue; 0 before the first submission, and if the queue
+    /// does not exist. Takes no lock and never fails, not even on a lost device. Once a submission has returned,
+    /// every thread that knows of the return sees at least its value.
+    fn submitted(&self, queue: QueueIndex) -> TimelineValue;
+
+    /// Returns the last value that the queue's timeline has reached; 0 before the first submission.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::Lost`].
+    fn completed(&self, queue: QueueIndex) -> Result<TimelineValue, DeviceError>;
+
+    /// Waits until the queue's timeline has reached `value`, at most for `timeout`.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::TimedOut`] if the timeout expires first, [`DeviceError::Lost`].
+    fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<(), DeviceError>;
+}
