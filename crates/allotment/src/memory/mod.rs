@@ -41,8 +41,6 @@ mod block_set;
 mod call_site;
 mod candidates;
 mod custom_pools;
-#[cfg(all(feature = "d3d12", windows))]
-mod d3d12;
 mod dedicated;
 mod defragmentation;
 mod desc;
@@ -68,8 +66,6 @@ mod shards;
 mod stalls;
 mod statistics;
 mod time;
-#[cfg(feature = "vulkan")]
-mod vulkan;
 
 pub use access::{AllocationInfo, MemoryLocation};
 pub use allocator::{Allocation, AllocationId, Allocator, AllocatorDesc};

@@ -51,6 +51,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod allocator;
 mod budget;
 mod buffers;
 mod commands;
@@ -267,7 +268,7 @@ impl Device {
     ///
     /// ```no_run
     /// use allotment::device::d3d12::Device;
-    /// use allotment::device::{CommandAllocator as _, QueueIndex};
+    /// use allotment::device::{CommandAllocator as _, CommandDevice as _, QueueIndex};
     /// use windows::Win32::Graphics::Direct3D12::ID3D12GraphicsCommandList;
     /// use windows::core::Interface as _;
     /// # fn record(list: &ID3D12GraphicsCommandList) {}

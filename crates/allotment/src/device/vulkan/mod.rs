@@ -36,6 +36,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod allocator;
 mod budget;
 mod buffers;
 mod commands;
@@ -271,7 +272,7 @@ impl Device {
     ///
     /// ```no_run
     /// use allotment::device::vulkan::Device;
-    /// use allotment::device::{CommandAllocator as _, QueueIndex};
+    /// use allotment::device::{CommandAllocator as _, CommandDevice as _, QueueIndex};
     /// # fn record(device: &ash::Device, commands: ash::vk::CommandBuffer) {}
     /// # fn example(device: &Device) -> Result<(), allotment::device::DeviceError> {
     /// let queue = QueueIndex(0);

@@ -65,18 +65,6 @@ impl<D: Device> Allocator<D> {
         Ok(allocation)
     }
 
-    /// Allocates dedicated memory as [`allocate_with`](Self::allocate_with), for one resource that is bound later.
-    #[cfg(feature = "vulkan")]
-    pub(in crate::memory) fn allocate_for_one_resource(
-        &self,
-        request: &AllocationRequest<'_>,
-        memory_options: &D::MemoryOptions,
-    ) -> Result<Allocation, AllocationError> {
-        let make = |memory: &MemoryDesc<'_, _>| self.device().allocate_memory(memory).map(|m| (m, ()));
-        self.allocate_dedicated(request, Some(memory_options), true, make, |()| {})
-            .map(|(allocation, ())| allocation)
-    }
-
     pub(super) fn create_with_dedicated<C: Class<D>>(
         &self,
         info: &C::Info<'_>,
@@ -102,7 +90,7 @@ impl<D: Device> Allocator<D> {
 
     /// Allocates dedicated memory that is never shared or reused, together with its resource, from the memory types that
     /// suit in turn. `dedicated_to_resource` says that no other resource can be bound to it.
-    fn allocate_dedicated<H>(
+    pub(super) fn allocate_dedicated<H>(
         &self,
         request: &AllocationRequest<'_>,
         memory_options: Option<&D::MemoryOptions>,

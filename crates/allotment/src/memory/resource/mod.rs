@@ -18,6 +18,8 @@ mod create;
 mod dedicated;
 mod deferred;
 mod error;
+#[cfg(feature = "vulkan")]
+mod existing;
 mod mapped;
 mod owning_allocator;
 mod transfer;

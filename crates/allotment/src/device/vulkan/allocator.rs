@@ -2,13 +2,9 @@
 
 use ash::vk;
 
-use super::allocator::{Allocation, Allocator};
-use super::dedicated::DedicatedForResource;
-use super::desc::AllocationRequest;
-use super::resource::ResourceError;
-use super::{AccessError, AllocationError, AllocationOptions, Movability};
-use crate::device::vulkan::{DedicatedTo, Device, MemoryOptions};
-use crate::device::{DedicatedNeed, Requirements, ResourceKind};
+use super::{DedicatedTo, Device, MemoryOptions, refused};
+use crate::device::{Requirements, ResourceKind};
+use crate::memory::{Allocation, AllocationError, AllocationOptions, Allocator, ResourceError};
 
 impl Allocator<Device> {
     /// Allocates memory for a buffer that is not bound yet: dedicated memory where the driver wants that for the
@@ -64,7 +60,7 @@ impl Allocator<Device> {
 
     /// # Safety
     ///
-    /// The resource is live, of the device, not bound, and needs what `requirements` say.
+    /// The resource is live, of the device, not bound, and has these requirements.
     #[track_caller]
     unsafe fn allocate_for(
         &self,
@@ -72,22 +68,9 @@ impl Allocator<Device> {
         requirements: &Requirements,
         options: &AllocationOptions,
     ) -> Result<Allocation, AllocationError> {
-        let request = &AllocationRequest::new(requirements, options);
-        let dedicated = || {
-            // SAFETY: the caller's promise; the memory is exactly as large as the requirements say.
-            let memory_options = unsafe { MemoryOptions::new().with_dedicated_resource(resource) };
-            // Only the caller can create the resource again, so a pass must not move its memory.
-            let options = options.clone().with_movability(Movability::Pinned);
-            self.allocate_for_one_resource(&request.with_options(&options), &memory_options)
-        };
-        let allocation = match self.dedicated_for_resource(request, false) {
-            DedicatedForResource::Required => dedicated(),
-            // The driver prefers dedicated memory and does not require it, so a block serves as well.
-            DedicatedForResource::Preferred => dedicated().or_else(|_| self.allocate_for_request(request)),
-            DedicatedForResource::No => self.allocate_for_request(request),
-        }?;
-        self.note_call_site(&allocation);
-        Ok(allocation)
+        // SAFETY: the caller's promise; the memory is exactly as large as the requirements say.
+        let memory_options = unsafe { MemoryOptions::new().with_dedicated_resource(resource) };
+        self.allocate_for_existing(requirements, options, &memory_options)
     }
 
     /// Binds a buffer `offset` bytes into an allocation. Any number of resources may be bound to the same bytes of
@@ -96,14 +79,14 @@ impl Allocator<Device> {
     /// # Errors
     ///
     /// [`ResourceError`] unless the buffer allows the memory type and fits at `offset`, or the error of the driver;
-    /// [`AccessError::DedicatedRequired`] where the buffer requires dedicated memory and the allocation shares a
+    /// [`AccessError::DedicatedRequired`](crate::memory::AccessError::DedicatedRequired) where the buffer requires dedicated memory and the allocation shares a
     /// block. The buffer is not bound then.
     ///
     /// # Safety
     ///
     /// `buffer` is live, of the allocator's device, not sparse and not bound. It is destroyed before the
     /// allocation is freed, moved by a defragmentation pass, or its pool reset: while the buffer lives, the
-    /// allocation is [pinned](Movability::Pinned), or its owner leaves it out of every pass. Memory that is
+    /// allocation is [pinned](crate::memory::Movability::Pinned), or its owner leaves it out of every pass. Memory that is
     /// dedicated to a resource is bound to that resource alone, at offset 0; a buffer that requires dedicated memory is
     /// bound to no other memory than that which was [allocated for it](Self::allocate_for_buffer). Of memory that is
     /// [exported or imported](MemoryOptions::with_export_handle_types) the buffer was created for the handle types.
@@ -115,9 +98,9 @@ impl Allocator<Device> {
     ) -> Result<(), ResourceError> {
         // SAFETY: the caller's promise.
         let requirements = unsafe { self.device().requirements_of_buffer(buffer) };
-        self.bind_in(allocation, offset, &requirements, |memory, offset| {
+        self.bind_existing(allocation, offset, &requirements, |memory, offset| {
             // SAFETY: the caller's promise, and the requirements hold there.
-            unsafe { self.device().raw().bind_buffer_memory(buffer, memory, offset) }
+            unsafe { self.device().raw().bind_buffer_memory(buffer, memory, offset) }.map_err(refused)
         })
     }
 
@@ -140,30 +123,9 @@ impl Allocator<Device> {
     ) -> Result<(), ResourceError> {
         // SAFETY: the caller's promise.
         let requirements = unsafe { self.device().requirements_of_image(image) };
-        self.bind_in(allocation, offset, &requirements, |memory, offset| {
+        self.bind_existing(allocation, offset, &requirements, |memory, offset| {
             // SAFETY: the caller's promise, and the requirements hold there.
-            unsafe { self.device().raw().bind_image_memory(image, memory, offset) }
+            unsafe { self.device().raw().bind_image_memory(image, memory, offset) }.map_err(refused)
         })
-    }
-
-    fn bind_in(
-        &self,
-        allocation: &Allocation,
-        offset: u64,
-        requirements: &Requirements,
-        bind: impl FnOnce(vk::DeviceMemory, u64) -> Result<(), vk::Result>,
-    ) -> Result<(), ResourceError> {
-        let _held = self.hold(allocation).map_err(ResourceError::Access)?;
-        let mut requirements = *requirements;
-        if requirements.dedicated == DedicatedNeed::Required
-            && self.info(allocation).map_err(ResourceError::Access)?.dedicated
-        {
-            // The caller promises that the memory was allocated for this resource, which a driver cannot tell either.
-            requirements.dedicated = DedicatedNeed::None;
-        }
-        let place: Result<_, AccessError> = self.place_inside(allocation, offset, &requirements);
-        let place = place.map_err(ResourceError::Access)?;
-        bind(place.memory, place.offset)
-            .map_err(|error| ResourceError::Device(crate::device::vulkan::refused(error)))
     }
 }

@@ -2,15 +2,15 @@
 
 use windows::Win32::Graphics::Direct3D12::ID3D12Resource;
 
-use super::allocator::{Allocation, Allocator};
-use super::resource::{RawResource, ResourceError};
-use super::{AccessError, AllocationOptions, WrongAllocator};
-use crate::device::d3d12::{Device, Memory, MemoryOptions, ResourceInfo};
+use super::{Device, Memory, MemoryOptions, ResourceInfo};
 use crate::device::{QueueIndex, TimelinePoint};
+use crate::memory::{
+    AccessError, Allocation, AllocationOptions, Allocator, RawResource, ResourceError, WrongAllocator,
+};
 
 impl Allocator<Device> {
     /// Creates a buffer or a texture with memory for it: placed in a block, placed in a dedicated heap where it is
-    /// large for a block, or committed where `options` ask for [dedicated memory](super::Dedicated::Always).
+    /// large for a block, or committed where `options` ask for [dedicated memory](crate::memory::Dedicated::Always).
     ///
     /// Before it is used, a render target or a depth buffer must be cleared, discarded or copied to as a
     /// whole: a placed one has the bytes of earlier allocations, and the allocator decides which are placed.
@@ -88,7 +88,7 @@ impl Allocator<Device> {
     ///
     /// [`AccessError::Device`] of [`DeviceError::TimedOut`](crate::device::DeviceError::TimedOut) while one of these
     /// points is not reached: try again later. [`AccessError::NotDedicated`] where other allocations are in the same
-    /// heap, which would be evicted as well: allocate it with [`Dedicated::Always`](super::Dedicated::Always).
+    /// heap, which would be evicted as well: allocate it with [`Dedicated::Always`](crate::memory::Dedicated::Always).
     /// Nothing was evicted.
     ///
     /// # Safety
