@@ -97,6 +97,8 @@ impl QuickLists {
         }
         let class = class_of(size);
         let count = &mut self.counts[class];
+        // A full list refuses the range, which is then joined with its neighbours: longer lists would keep more free
+        // memory apart.
         let Some(place) = self.waiting[class].get_mut(usize::from(*count)) else { return false };
         *place = Waiting::new(record, offset, size);
         *count += 1;
@@ -118,6 +120,8 @@ impl QuickLists {
             return None;
         }
         let class = class_of(size);
+        // An alignment is a power of two, so comparing trailing zeros tells whether an offset is aligned; no record is
+        // read.
         let zeros = alignment.get().trailing_zeros();
         for class in [class, class + 1] {
             let count = usize::from(*self.counts.get(class)?);

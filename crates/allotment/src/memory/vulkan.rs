@@ -153,6 +153,7 @@ impl Allocator<Device> {
         requirements: &Requirements,
         bind: impl FnOnce(vk::DeviceMemory, u64) -> Result<(), vk::Result>,
     ) -> Result<(), ResourceError> {
+        // Held over the driver call: a reset of the pool must not free the memory before the resource is bound.
         let _held = self.hold(allocation).map_err(ResourceError::Access)?;
         let mut requirements = *requirements;
         if requirements.dedicated == DedicatedNeed::Required
@@ -161,6 +162,7 @@ impl Allocator<Device> {
             // The caller promises that the memory was allocated for this resource, which a driver cannot tell either.
             requirements.dedicated = DedicatedNeed::None;
         }
+        // Not `place_within`, which refuses memory dedicated to a resource: this may be that very resource.
         let place: Result<_, AccessError> = self.place_inside(allocation, offset, &requirements);
         let place = place.map_err(ResourceError::Access)?;
         bind(place.memory, place.offset)
