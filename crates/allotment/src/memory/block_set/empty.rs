@@ -41,6 +41,7 @@ impl<D: Device> BlockSet<D> {
             let room = self.block(index)?.memory.size();
             (room >= size && room - size <= waste).then_some((room, index))
         });
+        // The smallest that fits, so that the larger ones are left for larger requests.
         fitting.min().map(|(_, index)| index)
     }
 
@@ -124,6 +125,7 @@ impl<D: Device> BlockSet<D> {
         if self.empty_blocks == 0 {
             return None;
         }
+        // The first one, not the oldest: the caller takes all that are unwanted, one by one.
         let found = self.blocks().find(|(_, block)| {
             let kept = keep_shared && block.role == Role::Shared;
             !kept

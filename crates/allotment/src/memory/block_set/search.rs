@@ -142,6 +142,7 @@ impl<D: Device> BlockSet<D> {
 
     /// Returns the free bytes of the shared blocks, and the bytes of the largest free range among them.
     pub(in crate::memory) fn room(&self) -> (u64, u64) {
+        // Open shared blocks only, for this goes into errors: a request that was refused could not use the others.
         let blocks = self.order.iter().filter_map(|summary| self.block(summary.block));
         blocks.fold((0, 0), |(free, largest), block| {
             (free + block.ranges.statistics().free, largest.max(block.ranges.largest_free()))
@@ -151,6 +152,7 @@ impl<D: Device> BlockSet<D> {
     /// Returns the bytes of a memory object, from an allocation's first byte on, that no other allocation can get.
     pub(in crate::memory) fn bytes_taken(&self, spot: &Spot, sizes: Sizes) -> u64 {
         match self.block(spot.block) {
+            // Nothing else can be placed in dedicated memory, so the allocation takes all of it.
             Some(block) if block.role != Role::Shared => block.memory.size(),
             // A buddy block allocates a whole cell, a power of two.
             _ => self.least_block(sizes.occupied),
