@@ -75,6 +75,8 @@ impl FreeSlots {
     /// Takes one of the first free slots.
     #[inline]
     pub(super) fn take(&self) -> Option<u32> {
+        // The usual case without a loop: the first group that was seen to have free slots has one. `find` does the
+        // rest.
         let group = self.first.load(Relaxed);
         let named = self.groups.get(group).map_or(0, |Word(named)| named.load(Relaxed));
         if named != 0 {
@@ -156,6 +158,7 @@ impl FreeSlots {
     pub(super) fn give_back_some(&self, first: u32, bits: u64) -> bool {
         let at = first / WORD;
         let Some(Word(word)) = self.words.get(at) else { return false };
+        // Releases what this thread did with the slots to the thread that takes them next.
         let before = word.fetch_or(bits, AcqRel);
         if before == 0 {
             self.announce(at);

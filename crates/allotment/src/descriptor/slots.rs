@@ -86,6 +86,8 @@ impl Slots {
     /// Marks a slot as live after its descriptor was written, and creates its handle.
     pub(super) fn publish(&self, index: u32, keep: Option<KeepAlive>) -> DescriptorSlot {
         let mut inner = locked(&self.inner);
+        // Grown with use: slots are taken from the front, so the list is about as long as the most slots in use at
+        // once.
         if inner.slots.len() <= index as usize {
             inner.slots.resize_with(index as usize + 1, Slot::default);
         }
@@ -145,6 +147,7 @@ impl Slots {
     pub(super) fn grow(&self, capacity: u32) {
         let mut inner = locked(&self.inner);
         if capacity > inner.capacity {
+            // Under the lock, so that no second call adds the same slots.
             self.free.add(inner.capacity..capacity);
             inner.capacity = capacity;
         }
