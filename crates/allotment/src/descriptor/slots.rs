@@ -80,7 +80,8 @@ impl Slots {
 
     /// Returns a slot that was taken and not published.
     pub(super) fn put_back(&self, index: u32) {
-        self.free.give_back(index);
+        let was_taken = self.free.give_back(index);
+        debug_assert!(was_taken, "a slot is given back once");
     }
 
     /// Marks a slot as live after its descriptor was written, and creates its handle.
@@ -94,6 +95,7 @@ impl Slots {
         // Counted here and not when it was taken: a slot whose write failed was never in use.
         inner.usage.take(1);
         let slot = &mut inner.slots[index as usize];
+        debug_assert!(!slot.live, "a slot is taken by one caller at a time");
         slot.live = true;
         slot.keep = keep;
         DescriptorSlot { heap: self.heap, index, generation: slot.generation }
@@ -140,7 +142,8 @@ impl Slots {
         inner.usage.give_back(1);
         // Last: from here on another thread can take it.
         drop(inner);
-        self.free.give_back(index);
+        let was_taken = self.free.give_back(index);
+        debug_assert!(was_taken, "a slot is given back once");
     }
 
     /// Adds slots up to `capacity`.

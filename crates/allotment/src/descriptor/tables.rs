@@ -114,6 +114,7 @@ impl Tables {
         if inner.vacant.pop().is_none() {
             inner.entries.push(None);
         }
+        debug_assert!(inner.entries[entry as usize].is_none(), "a vacant entry has no table");
         inner.entries[entry as usize] = Some((taken.handle, count));
         inner.usage.take(count);
         place.set(generation, inner.region.start + taken.offset as u32, NOWHERE);

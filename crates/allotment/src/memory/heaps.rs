@@ -277,6 +277,7 @@ impl Heaps {
         policy: BudgetPolicy,
     ) -> Result<(), AllocationError> {
         let heap = &self.heaps[index.get()];
+        // Relaxed, as all accesses to these counters: they bound sums, and guard no other data.
         let mut reserved = heap.reserved.load(Relaxed);
         loop {
             if let Some(refusal) = self.refusal(index, reserved, size, policy) {

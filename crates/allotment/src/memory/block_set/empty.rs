@@ -82,6 +82,10 @@ impl<D: Device> BlockSet<D> {
         };
         // A dedicated block has linear ranges; a shared one has those of the pool's algorithm.
         block.ranges = new_ranges(block.memory.size(), algorithm);
+        debug_assert!(
+            block.role == Role::Dedicated && block.live == 0,
+            "a spare block is dedicated and empty"
+        );
         block.role = Role::Shared;
         self.spare.retain(|&spare| spare != index);
         self.order.push(BlockSummary::of(index, &block.ranges));

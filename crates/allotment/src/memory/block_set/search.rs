@@ -112,6 +112,7 @@ impl<D: Device> BlockSet<D> {
         block_size: u64,
         priority: Option<Priority>,
     ) -> bool {
+        // In the order of `place_in_existing`, with which a preview has to agree.
         if spare.is_some_and(|spare| self.best_spare(request.size, spare).is_some()) {
             return true;
         }
@@ -133,6 +134,7 @@ impl<D: Device> BlockSet<D> {
         let Some(ranges) = self.block(block).map(|block| &block.ranges) else { return };
         let summary = BlockSummary::of(block, ranges);
         self.order[at] = summary;
+        // One position is enough: the order only says where to look first, and each operation mends it a little.
         if at > 0 && self.order[at - 1].free > summary.free {
             self.order.swap(at - 1, at);
         } else if self.order.get(at + 1).is_some_and(|next| next.free < summary.free) {

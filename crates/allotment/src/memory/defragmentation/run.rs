@@ -307,6 +307,7 @@ impl Run {
             Step::KeepBlock => {
                 self.cancelling = Some(now.evacuation);
                 evacuation.state = EvacuationState::Cancelled;
+                // From now on the block may take allocations of the others.
                 self.planned.remove(&(evacuation.arena, evacuation.block));
                 // The plan no longer holds for this block, so another survey follows the last block.
                 self.changed = true;

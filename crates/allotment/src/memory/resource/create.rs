@@ -80,6 +80,7 @@ impl<D: Device> Allocator<D> {
         memory_options: Option<&D::MemoryOptions>,
     ) -> Result<RawResource<C::Handle>, ResourceError> {
         let (resource, movability) = self.create_pinned::<C>(info, options, memory_options)?;
+        // Only now that the resource is bound may a pass find it.
         self.allow_moves(resource.allocation(), movability, false);
         Ok(resource)
     }

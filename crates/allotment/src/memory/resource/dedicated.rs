@@ -147,7 +147,7 @@ impl<D: Device> Allocator<D> {
         unmake: impl Fn(H),
     ) -> Result<(Allocation, H), AllocationError> {
         let (pool, set) = from;
-        // Checked first: such memory is a memory object of its own, which no existing block can stand in for.
+        // Checked first: dedicated memory is always a new memory object, so no existing one can serve the request.
         if request.options.new_blocks == NewBlocks::NeverAllocate {
             let requested = request.requirements.size;
             return Err(AllocationError::WouldGrow {
