@@ -127,6 +127,7 @@ impl<D: DescriptorDevice> BindingLayout<D> {
         if expected != found {
             return Err(DescriptorError::WrongKind { expected, found });
         }
+        // Sets copy from the CPU heap to the shader-visible one, and the APIs copy within one device only.
         if heap.allocator().device().id() != cpu_heap.device_id() {
             return Err(DescriptorError::WrongDevice);
         }
@@ -154,6 +155,7 @@ impl<D: DescriptorDevice> BindingLayout<D> {
             }
         }
         let [static_count, mutable, dynamic] = sums;
+        // In a CPU heap, from which each set copies them: shaders read the sets' tables only.
         let range = if static_count == 0 { None } else { Some(cpu_heap.allocate(static_count)?) };
         let bound = (0..static_count).map(|_| None).collect();
         let inner = Inner {
@@ -217,6 +219,7 @@ impl<D: DescriptorDevice> BindingLayout<D> {
         let mut statics = locked(&self.inner.statics);
         let Statics { range, bound } = &mut *statics;
         let bound = &mut bound[at as usize];
+        // Sets may have copied the first one already, and would then differ from those created later.
         if bound.is_some() {
             return Err(DescriptorError::AlreadySet { binding });
         }
@@ -268,6 +271,7 @@ impl<D: DescriptorDevice> Drop for Inner<D> {
             let freed = self.cpu_heap.free(range);
             debug_assert!(freed.is_ok(), "the range belongs to this heap");
         }
+        // Retired and not dropped: draws of sets that are gone may still be in flight.
         self.heap.shared.retire_keeps(bound.into_iter().flatten().flatten().collect());
     }
 }

@@ -93,6 +93,7 @@ impl<D: DescriptorDevice> BindingSet<D> {
     /// [`DescriptorError::Missing`] if a static binding is not bound, or the error of an allocation.
     pub fn new(layout: &BindingLayout<D>) -> Result<Self, DescriptorError> {
         let inner = &layout.inner;
+        // All must be bound by now: the set copies them once, and would never see one that is bound later.
         inner.check_statics()?;
         let mut table = if inner.table == 0 { None } else { Some(inner.heap.allocate(inner.table)?) };
         // Static bindings come first in the table, so one copy covers all of them.
@@ -103,10 +104,12 @@ impl<D: DescriptorDevice> BindingSet<D> {
             0 => None,
             count => {
                 let mut range = inner.cpu_heap.allocate(count)?;
+                // Each commit copies the whole range, and a range with unwritten descriptors cannot be copied.
                 inner.cpu_heap.fill(&mut range, DescriptorFill::Null)?;
                 Some(range)
             }
         };
+        // Without the static ones, whose resources the layout keeps alive.
         let kept = inner.table - inner.static_count + inner.dynamic;
         Ok(Self { layout: layout.clone(), table, dynamic, keeps: (0..kept).map(|_| None).collect() })
     }
@@ -191,11 +194,14 @@ impl<D: DescriptorDevice> BindingSet<D> {
         if of_device != allocator.device().id() {
             return Err(DescriptorError::WrongDevice);
         }
+        // A move gives the buffer another handle, and nothing here would write the descriptor again.
         if buffer.is_relocatable() {
             return Err(DescriptorError::Relocatable);
         }
         let limits = allocator.device().descriptor_limits();
         let lies = range.start < range.end && range.end <= buffer.size();
+        // Rules of Direct3D 12, applied on each API: a constant buffer view has a multiple of 256 bytes, a raw view
+        // whole words.
         let unit = if usage == BufferUse::Constants { 256 } else { 4 };
         let fits = range.end % unit == 0 && limits.buffer_alignment(usage).is_aligned(range.start);
         if !lies || !fits || range.end - range.start > limits.max_buffer_range(usage) {
@@ -220,6 +226,7 @@ impl<D: DescriptorDevice> BindingSet<D> {
     /// Those of [`TransientDescriptors::allocate`] and [`TransientDescriptors::place`].
     #[inline]
     pub fn commit(&self, transient: &mut TransientDescriptors<D>) -> Result<BoundSet, DescriptorError> {
+        // Marks the table as in use: the next `bind` writes to another one.
         let table = self.table.as_ref().map(|table| transient.place(table)).transpose()?;
         let dynamic = match &self.dynamic {
             Some(range) => {

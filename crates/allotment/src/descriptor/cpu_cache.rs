@@ -109,7 +109,7 @@ impl<D: DescriptorDevice> CpuDescriptorCache<D> {
         if let Some(at) = self.words.iter().position(|(first, _)| *first == word) {
             return at;
         }
-        // An empty entry, else the next in turn.
+        // An empty entry, else the next in turn: the one used last is the likeliest to be used again.
         let at = self.words.iter().position(|(_, bits)| *bits == 0).unwrap_or((self.last + 1) % WORDS);
         self.let_go(at);
         self.words[at] = (word, 0);

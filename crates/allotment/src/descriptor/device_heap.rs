@@ -153,6 +153,7 @@ impl<D: DescriptorDevice> DeviceHeap<D> {
             matches!(from.usage, DescriptorHeapVisibility::CpuOnly(_)),
             "shader-visible heaps are not read"
         );
+        // Heaps of one allocator have one device in memory, so the ids are read only for those of two allocators.
         if !core::ptr::eq(from.device(), self.device()) && from.device().id() != self.device().id() {
             return Err(DescriptorError::WrongHeap);
         }

@@ -53,6 +53,7 @@ impl FreeChunks {
 
     /// Returns `count` chunks that were taken.
     pub(super) fn give_back(&mut self, first: u32, count: u32) {
+        debug_assert!(first + count <= self.count, "chunks lie in the region");
         debug_assert_eq!(
             self.next(first, true).min(first + count),
             first + count,

@@ -75,6 +75,8 @@ impl FreeSlots {
     /// Takes one of the first free slots.
     #[inline]
     pub(super) fn take(&self) -> Option<u32> {
+        // The usual case without a loop: the first group that was seen to have free slots has one. `find` does the
+        // rest.
         let group = self.first.load(Relaxed);
         let named = self.groups.get(group).map_or(0, |Word(named)| named.load(Relaxed));
         if named != 0 {
@@ -110,6 +112,8 @@ impl FreeSlots {
                 let Some(word) = self.words.get(at) else { break };
                 if let Some(taken) = take(word) {
                     if group > start {
+                        // Only from `start`: another thread may have lowered `first` meanwhile, for slots that it gave
+                        // back.
                         let _ = self.first.compare_exchange(start, group, Relaxed, Relaxed);
                     }
                     return Some((at, taken));
@@ -154,8 +158,10 @@ impl FreeSlots {
     /// Returns slots of the word whose first slot is `first`.
     #[inline]
     pub(super) fn give_back_some(&self, first: u32, bits: u64) -> bool {
+        debug_assert!(first % WORD == 0 && bits != 0, "some slots of one word");
         let at = first / WORD;
         let Some(Word(word)) = self.words.get(at) else { return false };
+        // Releases what this thread did with the slots to the thread that takes them next.
         let before = word.fetch_or(bits, AcqRel);
         if before == 0 {
             self.announce(at);
@@ -165,6 +171,7 @@ impl FreeSlots {
 
     /// Takes out `count` slots from index `first` on, both multiples of [`WORD`], if all of them are free.
     pub(super) fn take_out(&self, first: u32, count: u32) -> bool {
+        debug_assert!(first % WORD == 0 && count % WORD == 0, "whole words");
         let words = first / WORD..(first + count) / WORD;
         for at in words.clone() {
             let Some(Word(word)) = self.words.get(at) else { return false };
@@ -192,6 +199,8 @@ impl Word {
     fn take(&self) -> Option<u32> {
         let mut bits = self.0.load(Relaxed);
         while bits != 0 {
+            // The lowest slot, which keeps the used ones together. Acquires what the thread that gave it back had done
+            // with it.
             match self.0.compare_exchange_weak(bits, bits & (bits - 1), Acquire, Relaxed) {
                 Ok(_) => return Some(bits.trailing_zeros()),
                 Err(now) => bits = now,

@@ -113,6 +113,7 @@ impl<D: DescriptorDevice> Generation<D> {
 
     /// Continues the counters of the previous generation.
     pub(super) fn inherit(&self, before: &Self) {
+        // Only these count over the life of a heap; how many chunks are in use is a matter of each generation.
         let Usage { peak, failures, .. } = locked(&before.chunks).usage;
         let mut chunks = locked(&self.chunks);
         (chunks.usage.peak, chunks.usage.failures) = (peak, failures);

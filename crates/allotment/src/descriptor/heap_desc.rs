@@ -83,6 +83,7 @@ impl ShaderVisibleHeapDesc {
     /// ```
     #[must_use]
     pub fn within(mut self, limits: &ShaderVisibleHeapLimits) -> Self {
+        // A description that fits stays as it is: shrinking rounds, and would take descriptors away for nothing.
         if Regions::new(&self, limits).is_ok() {
             return self;
         }

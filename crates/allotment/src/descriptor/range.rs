@@ -95,6 +95,7 @@ impl<D: DescriptorDevice> DescriptorRange<D> {
 
     fn check_writable(&self, at: u32, count: u32) -> Result<(), DescriptorError> {
         check_range(at, count, self.count)?;
+        // A recording has its location, so the GPU may read the descriptors at any time until the range is retired.
         if self.is_in_use() { Err(DescriptorError::InUse) } else { Ok(()) }
     }
 
@@ -104,8 +105,10 @@ impl<D: DescriptorDevice> DescriptorRange<D> {
     ///
     /// [`DescriptorError::Exhausted`]; then the range is unchanged.
     pub fn renew(&mut self) -> Result<(), DescriptorError> {
+        // Before anything changes, so that the range stays as it is where there is no room for another.
         let entry = self.shared.take_table(self.count)?;
         let new = Self::new(Arc::clone(&self.shared), entry, self.count);
+        // Owned by `new` already, so a failure retires the new table.
         self.shared.copy_table(self.entry, entry, self.count)?;
         // Dropping the old range retires it.
         *self = new;
@@ -119,6 +122,7 @@ impl<D: DescriptorDevice> DescriptorRange<D> {
     /// Returns the first descriptor in a live generation, for a recording that may use the range from now on.
     pub(super) fn expose(&self, generation: u32) -> Option<u32> {
         let first = self.shared.tables.place(self.entry, generation)?;
+        // Relaxed, since a write needs the range mutably: no thread can write while this one exposes it.
         self.exposed.store(true, Relaxed);
         Some(first)
     }

@@ -80,18 +80,22 @@ impl Slots {
 
     /// Returns a slot that was taken and not published.
     pub(super) fn put_back(&self, index: u32) {
-        self.free.give_back(index);
+        let was_taken = self.free.give_back(index);
+        debug_assert!(was_taken, "a slot is given back once");
     }
 
     /// Marks a slot as live after its descriptor was written, and creates its handle.
     pub(super) fn publish(&self, index: u32, keep: Option<KeepAlive>) -> DescriptorSlot {
         let mut inner = locked(&self.inner);
+        // Grown with use: slots are taken from the front, so the list is about as long as the most slots in use at
+        // once.
         if inner.slots.len() <= index as usize {
             inner.slots.resize_with(index as usize + 1, Slot::default);
         }
         // Counted here and not when it was taken: a slot whose write failed was never in use.
         inner.usage.take(1);
         let slot = &mut inner.slots[index as usize];
+        debug_assert!(!slot.live, "a slot is taken by one caller at a time");
         slot.live = true;
         slot.keep = keep;
         DescriptorSlot { heap: self.heap, index, generation: slot.generation }
@@ -138,13 +142,15 @@ impl Slots {
         inner.usage.give_back(1);
         // Last: from here on another thread can take it.
         drop(inner);
-        self.free.give_back(index);
+        let was_taken = self.free.give_back(index);
+        debug_assert!(was_taken, "a slot is given back once");
     }
 
     /// Adds slots up to `capacity`.
     pub(super) fn grow(&self, capacity: u32) {
         let mut inner = locked(&self.inner);
         if capacity > inner.capacity {
+            // Under the lock, so that no second call adds the same slots.
             self.free.add(inner.capacity..capacity);
             inner.capacity = capacity;
         }

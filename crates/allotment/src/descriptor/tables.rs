@@ -31,6 +31,7 @@ struct Place {
 
 impl Place {
     fn set(&self, generation: u32, first: u32, before: u32) {
+        // First: a thread that sees the new generation in `now` then also sees where the table was before.
         self.before.store(before, Relaxed);
         self.now.store(u64::from(generation) << 32 | u64::from(first), Release);
     }
@@ -113,6 +114,7 @@ impl Tables {
         if inner.vacant.pop().is_none() {
             inner.entries.push(None);
         }
+        debug_assert!(inner.entries[entry as usize].is_none(), "a vacant entry has no table");
         inner.entries[entry as usize] = Some((taken.handle, count));
         inner.usage.take(count);
         place.set(generation, inner.region.start + taken.offset as u32, NOWHERE);
@@ -205,6 +207,7 @@ impl Inner {
 
 /// Returns the allocator of a region; `None` if the region is empty.
 fn block_of(region: &Range<u32>) -> Option<VirtualBlock<u32>> {
+    // Tables have many sizes and are freed in any order. `None` for a heap without tables.
     VirtualBlock::new(region.len() as u64, Algorithm::Tlsf).ok()
 }
 

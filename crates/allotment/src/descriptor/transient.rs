@@ -82,6 +82,7 @@ impl<D: DescriptorDevice> TransientDescriptors<D> {
     ) -> Self {
         let base = generation.heap.address().gpu;
         let limits = generation.heap.device().descriptor_limits();
+        // On an API without such addresses every product is 0, so `place_of` needs no branch.
         let stride = if base == 0 { 0 } else { limits.stride(generation.heap.heap_type()) };
         let mask = generation.regions.alignment - 1;
         let one_thread = PhantomData;
@@ -119,6 +120,7 @@ impl<D: DescriptorDevice> TransientDescriptors<D> {
     /// [`DescriptorError::Replaced`] if the heap was replaced since the recording began and the table is newer;
     /// [`DescriptorError::WrongTracker`] if the table belongs to another heap.
     pub fn place(&self, range: &DescriptorRange<D>) -> Result<TableLocation, DescriptorError> {
+        // The entry of another heap's range would name some other table here.
         if !Arc::ptr_eq(range.shared(), &self.shared) {
             return Err(DescriptorError::WrongHeap);
         }
@@ -162,6 +164,7 @@ impl<D: DescriptorDevice> TransientDescriptors<D> {
             self.generation.count_failure();
             return Err(DescriptorError::NeverFits { requested: count, capacity });
         }
+        // What the recording has decides how many chunks it gets at once; see `take_chunk`.
         let taken = self.taken;
         let chunk = match self.generation.take_chunk(count, taken) {
             Some(chunk) => chunk,

@@ -31,10 +31,13 @@ impl<D: CommandDevice> Gpu<D> {
     ) -> Result<FrameCommandAllocator<D>, DeviceError> {
         let device = self.device();
         let Ok(pools) = self.shared.command_allocators.get_or_try_init(|| {
+            // One pool for each queue: a Vulkan command pool serves one queue family, a Direct3D 12 command allocator
+            // one type of command list, so an allocator of another queue could not be reused.
             let pool = || CommandAllocatorPool::new(self.tracker(), self.desc().free_command_allocators);
             let queues = device.properties().queues.iter().map(|_| pool()).collect();
             Ok::<_, core::convert::Infallible>(CommandAllocators::<D> { queues })
         });
+        // Checked here: the device is never asked for an allocator of a queue that it does not have.
         let Some(pool) = pools.queues.get(usize::from(queue.0)) else { return Err(DeviceError::Unsupported) };
         let allocator = pool.acquire(|| device.create_command_allocator(queue))?;
         let pools = Arc::clone(&pools.queues);
@@ -87,6 +90,7 @@ impl<D: CommandDevice> Drop for FrameCommandAllocator<D> {
     fn drop(&mut self) {
         let pool = self.pools.get(usize::from(self.queue.0));
         if let (Some(pool), Some(allocator)) = (pool, self.allocator.take()) {
+            // Tied to the frame's recording, which is all that uses it: other open recordings do not delay its reuse.
             pool.release_with(self.recording, allocator);
         }
     }

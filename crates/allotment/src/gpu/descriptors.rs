@@ -35,6 +35,8 @@ impl<D: DescriptorDevice> Descriptors<D> {
         let shader_visible = |desc| ShaderVisibleHeap::new(allocator, tracker, desc);
         let cpu =
             |kind| CpuDescriptorHeap::new(allocator, tracker, CpuDescriptorHeapDesc::new(kind)).map(Arc::new);
+        // All four at once, since a CPU descriptor heap creates its first page on first use: an unused type costs no
+        // memory.
         let [resource, sampler, render_target, depth_stencil] = DescriptorHeapType::ALL;
         Ok(Self {
             resources: Arc::new(shader_visible(resources)?),

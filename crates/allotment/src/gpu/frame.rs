@@ -111,6 +111,8 @@ impl Drop for Uncertain<'_> {
 
 impl<D: Device> Frame<D> {
     pub(super) fn new(gpu: Gpu<D>, number: u64) -> Self {
+        // Open from the beginning, not from the first command: the program may record the use of any object in between,
+        // so what it releases from now on has to wait for this frame.
         let recording = Some(gpu.tracker().record("frame"));
         Self { gpu, number, recording, arena: Mutex::default(), submissions: Mutex::default() }
     }
@@ -193,6 +195,7 @@ impl<D: Device> Frame<D> {
         let bytes = bytes.as_ref();
         let size = bytes.len() as u64;
         let mut arena = locked(&self.arena);
+        // Kept for the whole frame, so that the small uploads of a frame share pages. It takes its first page only now.
         let arena = arena.get_or_insert_with(|| self.upload_arena());
         // A slice has at most `isize::MAX` bytes, so this does not overflow.
         let mut slice = arena.allocate(size.next_multiple_of(UPLOAD_ALIGNMENT.get()), alignment)?;
@@ -312,12 +315,15 @@ impl<D: Device> Frame<D> {
         submit: impl FnOnce(QueueIndex, &[TimelinePoint]) -> Result<TimelineValue, E>,
     ) -> Result<TimelinePoint, SubmitError<E>> {
         let submitted = self.gpu.submit_after(queue, waits, |queue, waits| {
+            // In the closure, not around the call: where the pending uploads are refused, no queue was given any of
+            // these commands.
             let mut uncertain = Uncertain { submissions: &self.submissions, has_returned: false };
             let submitted = submit(queue, waits);
             uncertain.has_returned = true;
             submitted
         });
         let point = TimelinePoint { queue, value: submitted? };
+        // One point per queue is enough, since a queue completes its submissions in order.
         locked(&self.submissions).last.insert(point);
         Ok(point)
     }
@@ -348,10 +354,13 @@ impl<D: Device> Frame<D> {
     /// [`FrameError::Uploads`] and [`FrameError::Defragmentation`], both from the last of these steps: the frame has
     /// ended in any case.
     pub fn end(mut self) -> Result<FrameReport, FrameError> {
+        // First, since the frame's own recording holds back both what is reclaimed and a step of defragmentation.
         self.close();
         let reclaimed = self.gpu.reclaim();
+        // After reclaiming, which may have emptied blocks: their empty-block policy counts this frame already.
         self.gpu.allocator().end_frame();
         self.gpu.maintain();
+        // Last, since only this can fail: after an error nothing else of the frame's end is left to do.
         let defragmentation = self.gpu.defragment_step()?;
         Ok(FrameReport { number: self.number, reclaimed, defragmentation })
     }
@@ -359,6 +368,7 @@ impl<D: Device> Frame<D> {
     /// Closes the recording, so that what the frame lent comes back, and counts the frame as in flight.
     fn close(&mut self) {
         let Some(mut recording) = self.recording.take() else { return };
+        // Its pages are tied to the recording, so its end below decides when another frame may have them.
         *locked(&self.arena) = None;
         let Submissions { last, is_uncertain } = core::mem::take(&mut *locked(&self.submissions));
         let mut points = last.points();
@@ -378,6 +388,7 @@ impl<D: Device> Frame<D> {
                 drop(recording);
             }
         }
+        // After the last submission of the frame: what the queues have by now is what a later frame waits for.
         self.gpu.note_end_of_frame();
     }
 }

@@ -169,6 +169,8 @@ impl<D: Device + Clone> Gpu<D> {
         let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
         let uploader = Uploader::new(&memory, desc.uploader).map_err(GpuError::Uploader)?;
         let pages = desc.pages_for(allocator.device().properties().api);
+        // Always created, since it allocates no device memory: `relocatable` resources can then be created whether or
+        // not the frames move them.
         let defragmenter = Defragmenter::new(&memory, desc.defragmentation.unwrap_or_default());
         let maintenance = match desc.maintenance {
             Maintenance::EndOfFrame => None,
@@ -273,6 +275,8 @@ impl<D: Device> Gpu<D> {
     /// [`FrameError::Wait`] after [`GpuDesc::timeout`], or where the device is lost. Nothing has changed.
     pub fn begin_frame(&self) -> Result<Frame<D>, FrameError> {
         let timeout = self.desc().timeout;
+        // One deadline for all waits: other threads may end frames meanwhile, and each of them would begin the wait
+        // anew.
         let began = Instant::now();
         loop {
             let oldest = locked(&self.shared.frames).oldest_to_wait_for();
@@ -285,6 +289,8 @@ impl<D: Device> Gpu<D> {
                 .map_err(|error| FrameError::Wait(whole(error, timeout)))?;
             locked(&self.shared.frames).forget_completed();
         }
+        // After the wait, so that a refused call leaves no gap: `Frame::slot` counts on consecutive numbers. Relaxed,
+        // since nothing but the number is passed on.
         let number = self.shared.next_frame.fetch_add(1, Relaxed);
         Ok(Frame::new(self.clone(), number))
     }
@@ -309,6 +315,7 @@ impl<D: Device> Gpu<D> {
     ///
     /// [`FrameError::Uploads`], or [`FrameError::Wait`] after [`GpuDesc::timeout`] or where the device is lost.
     pub fn wait_idle(&self) -> Result<Reclaimed, FrameError> {
+        // A copy that is only staged is on no queue, so the wait alone would not cover it.
         self.uploads().submit().map_err(FrameError::Uploads)?;
         self.tracker().wait_idle(self.desc().timeout).map_err(FrameError::Wait)?;
         Ok(self.reclaim())
@@ -350,6 +357,8 @@ impl<D: Device> Gpu<D> {
     fn maintain(&self) {
         let is_ahead = matches!(self.desc().allocator.block_growth, BlockGrowth::Ahead(_));
         if is_ahead && self.shared.maintenance.is_none() {
+            // Only then: on demand, each request allocates its own block, and `Allocator::end_frame` frees one at most.
+            // `maintain` would free all unwanted blocks in this one frame.
             self.allocator().maintain();
         }
     }
@@ -374,6 +383,7 @@ impl<D: Device> Gpu<D> {
         let step = self.shared.defragmenter.step(desc.defragmentation.limits);
         let step = step.map_err(FrameError::Defragmentation)?;
         if let Some(point) = step.copied_at {
+            // Kept for every later submission: which of them is the first to read a moved resource is not known here.
             locked(&self.shared.moved_at).insert(point);
         }
         Ok(Some(step))

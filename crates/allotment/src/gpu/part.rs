@@ -31,10 +31,13 @@ pub(super) struct Part {
 impl Part {
     /// Returns the layer, which `make` creates where this is the first call. Each part has one type of layer.
     pub(super) fn get_or_try_init<L: Layer, E>(&self, make: impl FnOnce() -> Result<L, E>) -> Result<&L, E> {
+        // The standard library's `OnceLock` has no stable initializer that can fail, so a lock and a second look do it.
+        // Every call but the first finds the layer without the lock.
         if self.made.get().is_none() {
             let _making = locked(&self.making);
             if self.made.get().is_none() {
                 let layer = Box::new(make()?);
+                // The type of the layer is known here only, so the call that needs the type is stored beside the layer.
                 let reclaim = |layer: &(dyn Any + Send + Sync)| {
                     layer.downcast_ref::<L>().map_or_else(Reclaimed::default, L::reclaim)
                 };

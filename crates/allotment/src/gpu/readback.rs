@@ -69,6 +69,8 @@ impl<D: Device> Gpu<D> {
         let mut ring = match self.shared.readback.try_lock() {
             Ok(ring) => ring,
             Err(TryLockError::Poisoned(error)) => error.into_inner(),
+            // Nothing is lost: an allocation that finds the ring full reclaims as well, and so does the end of the next
+            // frame.
             Err(TryLockError::WouldBlock) => return,
         };
         if let Some(ring) = &mut *ring {

@@ -35,6 +35,8 @@ impl<D: Device> Gpu<D> {
         options: &AllocationOptions,
     ) -> Result<Buffer<D>, ResourceError> {
         match options.movability {
+            // Pinned resources bypass the defragmenter: its list, and the lock that guards each handle, are needed only
+            // for what moves.
             Movability::Pinned => self.memory().create_buffer(info, options),
             Movability::Copied | Movability::Recreated => self.defragmenter().create_buffer(info, options),
         }
@@ -96,6 +98,7 @@ impl<D: Device> Gpu<D> {
         self.uploads().submit().map_err(ReadBufferError::Uploads)?;
         // The copy runs on one queue, and the writers may be on others.
         self.tracker().wait_idle(self.desc().timeout).map_err(TransferError::Device)?;
+        // The staging buffers have the size of a chunk. At least 1, since no API creates a buffer of 0 bytes.
         let chunk = (bytes.len() as u64).clamp(1, READ_CHUNK);
         let transfer = Transfer::new(self.allocator(), QueueIndex(0), chunk);
         let mut transfer = transfer.map_err(TransferError::Buffer)?;

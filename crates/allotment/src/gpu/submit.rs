@@ -55,6 +55,7 @@ impl<D: Device> Gpu<D> {
         submit: impl FnOnce(QueueIndex, &[TimelinePoint]) -> Result<TimelineValue, E>,
     ) -> Result<TimelineValue, SubmitError<E>> {
         let mut points = self.uploads().submit().map_err(SubmitError::Uploads)?;
+        // All of these points, since this layer does not know which resources the commands read.
         self.moved_at().points().for_each(|point| points.insert(point));
         waits.iter().for_each(|point| points.insert(*point));
         // Also points of the same queue: that a submission comes later does not make its reads see earlier writes.

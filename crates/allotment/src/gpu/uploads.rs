@@ -64,6 +64,8 @@ impl<'a, D: Device> Uploads<'a, D> {
     /// The errors of [`write_buffer`](Self::write_buffer), and [`UploadError::ReadOnly`] where queues cannot write to the
     /// buffer's memory.
     pub fn update_buffer(&self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
+        // Locked over both calls: a submission by another thread in between would use up the waits, and the batch of
+        // this write would not have them.
         let mut uploader = locked(self.uploader);
         // The queue that copies may be another one than those that read, and queues run side by side.
         for point in self.tracker.submitted().points() {

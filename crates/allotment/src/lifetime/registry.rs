@@ -198,6 +198,11 @@ impl Registry {
 
     fn link(&mut self, index: u32) {
         // New recordings have the highest number, so appending keeps the list sorted.
+        let last = self.slots.get(self.tail as usize);
+        debug_assert!(
+            last.is_none_or(|last| last.number < self.slots[index as usize].number),
+            "numbers grow from the head to the tail"
+        );
         self.slots[index as usize].previous = self.tail;
         match self.slots.get_mut(self.tail as usize) {
             Some(tail) => tail.next = index,
@@ -208,14 +213,15 @@ impl Registry {
 
     fn unlink(&mut self, index: u32) {
         let Slot { previous, next, .. } = self.slots[index as usize];
-        match self.slots.get_mut(previous as usize) {
-            Some(slot) => slot.next = next,
-            None => self.head = next,
-        }
-        match self.slots.get_mut(next as usize) {
-            Some(slot) => slot.previous = previous,
-            None => self.tail = previous,
-        }
+        let before = match self.slots.get_mut(previous as usize) {
+            Some(slot) => core::mem::replace(&mut slot.next, next),
+            None => core::mem::replace(&mut self.head, next),
+        };
+        let after = match self.slots.get_mut(next as usize) {
+            Some(slot) => core::mem::replace(&mut slot.previous, previous),
+            None => core::mem::replace(&mut self.tail, previous),
+        };
+        debug_assert_eq!((before, after), (index, index), "a linked recording is its neighbours' neighbour");
     }
 
     #[cfg(test)]

@@ -101,6 +101,11 @@ impl<T> Shard<T> {
         let mark = Mark { stamp, order: self.order };
         // An empty run is left behind by `take_sealed`; it is overwritten.
         if self.last.count > 0 {
+            let before = self.last.mark;
+            debug_assert!(
+                before.stamp <= mark.stamp && before.order <= mark.order && before != mark,
+                "stamps and orders grow from run to run"
+            );
             self.runs.push_back(self.last);
         }
         self.last = Run { mark, count: 0, bytes: 0, since: now };
@@ -117,6 +122,10 @@ impl<T> Shard<T> {
         // Items that follow have higher orders.
         self.order = above(order);
         self.grows = false;
+        debug_assert!(
+            self.tied.last().is_none_or(|last| last.order < order),
+            "tied items are sorted by order"
+        );
         self.tied.push(Tied { tie, order, bytes, since, item });
     }
 
@@ -153,6 +162,7 @@ impl<T> Shard<T> {
             self.grows = false;
         }
         if let Some(sealed) = &sealed {
+            debug_assert!(sealed.count <= self.items.len(), "the runs count the items");
             move_front(&mut self.items, sealed.count, to);
         }
         sealed

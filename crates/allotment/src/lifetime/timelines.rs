@@ -137,6 +137,8 @@ impl ManualTimelines {
     /// Records that a queue has completed everything up to a value.
     pub fn complete(&self, queue: QueueIndex, value: TimelineValue) {
         if let Some([_, completed]) = self.queue(queue) {
+            // Never backwards: a queue completes its submissions in order. Released to the thread that destroys what
+            // they used.
             completed.fetch_max(value.0, Release);
         }
     }
@@ -162,6 +164,7 @@ impl Timelines for ManualTimelines {
     }
 
     fn completed(&self, queue: QueueIndex) -> Progress {
+        // First: nothing that is pending on a lost device will ever be completed.
         if self.shared.lost.load(Acquire) {
             return Progress::Lost;
         }

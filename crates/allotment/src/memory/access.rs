@@ -116,6 +116,7 @@ impl<D: Device> Allocator<D> {
     }
 
     fn slot_and_record(&self, id: AllocationId) -> Result<(&PoolSlot<D>, &Record), AccessError> {
+        // The indices of another allocator's token may exist here as well.
         let slot = self.pools.get(id.pool).filter(|_| id.allocator == self.id());
         let slot = slot.ok_or(AccessError::WrongAllocator)?;
         let record = slot.records.get(id.record).ok_or(AccessError::WrongAllocator)?;
@@ -133,6 +134,7 @@ impl<D: Device> Allocator<D> {
         let (slot, record) = self.slot_and_record(id)?;
         let changes = id.pool >= self.default_pool_count() || record.read().movable;
         let guard = changes.then(|| slot.changes.read().unwrap_or_else(PoisonError::into_inner));
+        // Read after the guard is taken: a location from before could have been moved away from, or freed, until then.
         Ok((self.raw_place(allocation)?, guard))
     }
 
@@ -315,6 +317,7 @@ impl<D: Device> Allocator<D> {
         let (at, range) = within(&place, offset, bytes.len())?;
         // SAFETY: the range lies in mapped memory that the token and the guard keep alive.
         unsafe { write_bytes(at, bytes) };
+        // Still under the guard: Vulkan allows a flush only of memory that is live and mapped.
         self.make_visible(&place, range, Visibility::Flush)
     }
 
@@ -327,6 +330,7 @@ impl<D: Device> Allocator<D> {
     pub fn read(&self, allocation: &Allocation, offset: u64, bytes: &mut [u8]) -> Result<(), AccessError> {
         let (place, _held) = self.hold_for_reading(allocation)?;
         let (at, range) = within(&place, offset, bytes.len())?;
+        // Before the bytes are read: the CPU's caches may hold what was there before the GPU wrote.
         self.make_visible(&place, range, Visibility::Invalidate)?;
         // SAFETY: the range lies in mapped memory that the token and the guard keep alive.
         unsafe { read_bytes(at, bytes) };
@@ -343,6 +347,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// [`AccessError::NotHostVisible`], [`AccessError::Moving`] and as for [`location`](Self::location).
     pub fn map(&self, allocation: &Allocation) -> Result<NonNull<u8>, AccessError> {
+        // As for a write: during a move the pointer would lead to the old location.
         let (place, _held) = self.hold_for_writing(allocation)?;
         let (_, record) = self.slot_and_record(allocation.id())?;
         let address = place.address.ok_or(AccessError::NotHostVisible { memory_type: place.memory_type })?;
@@ -429,6 +434,8 @@ impl<D: Device> Allocator<D> {
         offset: u64,
         requirements: &Requirements,
     ) -> Result<MemoryLocation<D>, AccessError> {
+        // In Vulkan dedicated memory may only be bound to its own resource (`VkMemoryDedicatedAllocateInfo`); a
+        // committed resource of Direct3D 12 has no heap in which another could be placed.
         if self.raw_place(allocation)?.dedicated_to_resource {
             return Err(AccessError::Exclusive);
         }

@@ -131,6 +131,8 @@ impl<D: Device> Allocator<D> {
         }
         // An ordinary request requires and prefers no properties, so the ranking of its memory usage is made already.
         let ranking = &self.rankings[request.options.usage as usize];
+        // The best type only: whether the next one may be used depends on why this one refuses, which the slow path
+        // finds out.
         let memory_type = ranking.types(request.requirements.memory_types).next()?;
         let pool = self.own_shard(self.default_pool_for(memory_type, request));
         let slot = self.pools.get(pool)?;
@@ -165,6 +167,8 @@ impl<D: Device> Allocator<D> {
             let options =
                 within_budget.as_ref().filter(|_| types.peek().is_some()).unwrap_or(request.options);
             match attempt(memory_type, &request.with_options(options)) {
+                // The best type's refusal says what would help the request; the types after it are only tried in its
+                // place.
                 Err(error) if error.falls_through() => first = first.or(Some(error)),
                 result => return result.map_err(|error| refused(error, request)),
             }
@@ -206,6 +210,7 @@ impl<D: Device> Allocator<D> {
             if !allowed.contains(memory_type) {
                 continue;
             }
+            // Tells a pool of the wrong types from one whose types lack the required properties: the remedies differ.
             any_allowed = true;
             let found = self.device.properties().memory_type(memory_type);
             if !found.is_some_and(|found| found.properties.contains(required)) {
@@ -246,6 +251,7 @@ impl<D: Device> Allocator<D> {
     ) -> Result<Cow<'_, Ranking>, AllocationError> {
         check_size(request)?;
         let wishes = request.options.required | request.options.preferred | request.options.avoided;
+        // Nearly all requests: no ranking is computed, and none is copied.
         if wishes.is_empty() {
             return Ok(Cow::Borrowed(&self.rankings[request.options.usage as usize]));
         }
@@ -304,9 +310,12 @@ impl<D: Device> Allocator<D> {
         let request = &AllocationRequest::new(requirements, options);
         let mut choices: Vec<_> = judge(self.device.properties(), request, self.desc.memory_types).collect();
         if let Some(pool) = options.pool.as_ref().filter(|pool| pool.allocator() == self.id) {
+            // Only for a pool of this allocator: the index of another allocator's pool would name a wrong pool here.
+            // The request itself is refused then.
             let types = self.pool_types(pool.index());
             choices.iter_mut().for_each(|choice| choice.judge_in_pool(&types, request));
         }
+        // A stable sort, since types of equal cost are tried in the device's order.
         choices.sort_by_key(|choice| match choice.suitability {
             super::Suitability::Suitable { cost, .. } => cost,
             _ => u32::MAX,
@@ -338,6 +347,8 @@ impl<D: Device> Allocator<D> {
         request: &AllocationRequest<'_>,
     ) -> Result<Allocation, AllocationError> {
         let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
+        // Once, before the loop: a request that comes back from a wait finds freed ranges in the blocks, into which
+        // `place_in_existing` flushes the lists.
         if request.is_ordinary() {
             if let Some((record, generation)) = state.place_quickly(slot, set, request) {
                 return Ok(Allocation { allocator: self.id, pool, record, generation });
@@ -348,6 +359,8 @@ impl<D: Device> Allocator<D> {
             let rounded = self.round_request(state, set, request)?;
             if let Some(record) = state.place_in_existing(slot, set, &rounded, request)? {
                 self.wake_maintenance_if_low(state);
+                // Under the lock, before a reset of the pool can change the generation. The priority is set after it,
+                // by a driver call.
                 let (token, changed_priority) =
                     (self.token(pool, record, slot), state.changed_priority.take());
                 drop(guard);
@@ -380,8 +393,11 @@ impl<D: Device> Allocator<D> {
                 guard = self.waiting(|| slot.grown.wait(guard).unwrap_or_else(PoisonError::into_inner));
                 continue;
             }
+            // Copied while the pool is locked, since the driver call below is made without the lock.
             let source = state.source(set, request);
             let now = self.time.now();
+            // Before the driver call, which replaces blocks that have been empty for some frames: their age must be
+            // current.
             state.pass_time(now);
             let pending = PendingBlock::begin(slot, state, set, shared);
             // A driver call takes up to milliseconds; meanwhile other threads allocate from the blocks that there are.

@@ -156,6 +156,7 @@ pub(super) fn default_pool(memory_type: MemoryTypeIndex, lifetime: Lifetime, opt
 /// Returns a number that no allocator of this process had before; `None` when there are none left.
 fn next_id(next: &AtomicU32) -> Option<u32> {
     // Never reused: a handle of a dropped allocator must not match a new one.
+    // Relaxed, since the number only has to be unique.
     next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |id| id.checked_add(1)).ok()
 }
 
@@ -177,6 +178,7 @@ impl<D: Device> Allocator<D> {
         {
             return Err(CreateAllocatorError::DeviceProperties);
         }
+        // Checked once, so that the block sizes computed from them later neither overflow nor divide by zero.
         if !desc.block_sizes.is_valid() {
             let BlockSizes { smallest, largest, .. } = desc.block_sizes;
             return Err(CreateAllocatorError::BlockSizes { smallest, largest });
@@ -219,6 +221,7 @@ impl<D: Device> Allocator<D> {
         let rules = Rules {
             algorithm: self.desc.algorithm,
             sizing: BlockSize::Growing(self.desc.block_sizes),
+            // No block before the first request: a device has more memory types than a program uses.
             min_blocks: 0,
             max_blocks: u32::MAX,
             alignment: Alignment::ONE,
@@ -257,6 +260,7 @@ impl<D: Device> Allocator<D> {
 
     /// Returns all pool slots that exist, with their indices.
     pub(super) fn indexed_slots(&self) -> impl Iterator<Item = (u32, &PoolSlot<D>)> {
+        // A slot is counted before it is created, so an index without a slot is skipped.
         let count = self.slot_count.load(Ordering::Acquire);
         (0..count).filter_map(|index| Some((index, self.pools.get(index)?)))
     }
@@ -319,6 +323,7 @@ struct GivesBack<'a, D: Device>(&'a Allocator<D>);
 impl<D: Device> Drop for GivesBack<'_, D> {
     fn drop(&mut self) {
         let Self(allocator) = self;
+        // Memory that waits for maintenance has left its pool, so the pools below no longer have it.
         allocator.return_memory();
         // Taken out of all locks first: freeing calls the driver.
         let slots: Vec<_> = allocator.slots().map(|slot| locked(&slot.state).take()).collect();

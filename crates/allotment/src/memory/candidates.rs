@@ -89,6 +89,7 @@ impl fmt::Display for Suitability {
     }
 }
 
+// Powers of two, so that each property outweighs all those below it together.
 const WEIGHTS: [(P, u32); 5] = [
     (P::LAZILY_ALLOCATED, 16),
     (P::DEVICE_LOCAL, 8),
@@ -117,6 +118,8 @@ impl WantedProperties {
         let (required, preferred, avoided) = match options.usage {
             // Mappable device memory is scarce on many machines, so it is left to those who map it.
             MemoryUsage::GpuOnly => (none, P::DEVICE_LOCAL, P::HOST_VISIBLE | P::HOST_CACHED),
+            // The CPU only writes upload memory, for which a cache is no help; it reads readback memory, for which it
+            // is the point. Both leave device memory to what the GPU uses more than once.
             MemoryUsage::Upload => (P::HOST_VISIBLE, P::HOST_COHERENT, P::DEVICE_LOCAL | P::HOST_CACHED),
             MemoryUsage::Readback => (P::HOST_VISIBLE, P::HOST_CACHED | P::HOST_COHERENT, P::DEVICE_LOCAL),
             // Writing device memory directly, if need be through a cache, is cheaper than staging and a copy.
@@ -136,6 +139,7 @@ impl WantedProperties {
         Self {
             required: required | options.required,
             preferred: named - ONE_WAY,
+            // What the request itself asks for wins over what its memory usage avoids.
             avoided: (avoided | options.avoided) - options.required - options.preferred,
             tolerated: named | (one_way - options.avoided) | options.required,
         }
@@ -207,6 +211,7 @@ impl Ranking {
         request: &AllocationRequest<'_>,
         usable: MemoryTypeMask,
     ) -> Self {
+        // An array, so that a request with properties of its own allocates no host memory either.
         let mut ranked = [(0, MemoryTypeIndex(0)); 32];
         let mut count = 0;
         for choice in judge(properties, request, usable) {
@@ -225,6 +230,7 @@ impl Ranking {
         properties: &DeviceProperties,
         usable: MemoryTypeMask,
     ) -> [Self; MemoryUsage::ALL.len()] {
+        // Any requirements: a ranking does not depend on the size, and `types` applies each request's memory type bits.
         let anywhere = Requirements::new(1);
         MemoryUsage::ALL
             .map(|usage| Self::new(properties, &AllocationRequest::new(&anywhere, &usage.into()), usable))

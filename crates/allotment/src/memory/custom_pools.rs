@@ -71,6 +71,7 @@ impl<D: Device> Allocator<D> {
             BlockSize::Fixed(size) => size,
             BlockSize::Growing(sizes) => sizes.next(0, self.heaps.heap_size(state.sets[0].heap)),
         };
+        // Before the slot is taken: if a block is refused, the blocks are all that has to be given back.
         let mut blocks = Vec::new();
         for _ in 0..desc.min_blocks {
             let memory = MemoryDesc::new(first_type, block_size)
@@ -84,6 +85,7 @@ impl<D: Device> Allocator<D> {
                 }
             }
         }
+        // The slot of a destroyed pool first. Its records keep their generations, so tokens of that pool stay stale.
         let vacant = locked(&self.vacant_slots).pop();
         let index = vacant.unwrap_or_else(|| self.slot_count.fetch_add(1, Ordering::AcqRel));
         let Some(slot) = self.pools.get_or_make(index) else {
@@ -92,6 +94,7 @@ impl<D: Device> Allocator<D> {
             return Err(CreatePoolError::FirstBlocks(limit));
         };
         blocks.into_iter().for_each(|memory| state.add_empty(slot, memory, Role::Shared));
+        // Last: from here on walks over all pools find the pool, with all its blocks.
         *locked(&slot.state) = Some(state);
         Ok(Pool::new(self.id, index))
     }
@@ -115,6 +118,7 @@ impl<D: Device> Allocator<D> {
         let limit = properties.limits.max_allocation_size.min(MAX_SIZE);
         let sizing = desc.sizing.unwrap_or(BlockSize::Growing(self.desc.block_sizes));
         match sizing {
+            // A pool that could never allocate a block is refused here rather than at its first request.
             BlockSize::Fixed(size) if size == 0 || size > limit => {
                 return Err(CreatePoolError::BlockSize { size });
             }
@@ -179,6 +183,8 @@ impl<D: Device> Allocator<D> {
     /// then.
     pub fn reset_pool(&self, pool: &Pool) -> Result<(), AllocationError> {
         let slot = self.slot_of(pool)?;
+        // No thread is accessing bytes of the pool while their memory is freed. Before the pool's lock, as everywhere:
+        // threads that hold `changes` for reading take that lock.
         let alone = slot.changes.write().unwrap_or_else(PoisonError::into_inner);
         let mut guard = locked(&slot.state);
         let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
@@ -187,6 +193,7 @@ impl<D: Device> Allocator<D> {
             // Copies that safe code submitted may use their memory, and reset does not wait for the GPU.
             return Err(AllocationError::ResourcesInPool { count });
         }
+        // Before the blocks become empty: they would count as empty since the clock was last read.
         state.pass_time(self.time.now());
         let memory = state.reset(slot);
         drop(guard);
@@ -221,9 +228,11 @@ impl<D: Device> Allocator<D> {
             guard = self.waiting(|| slot.grown.wait(guard).unwrap_or_else(PoisonError::into_inner));
         }
         let state = guard.take();
+        // Statistics read the counters without the lock, and the slot has no pool from here on.
         slot.counters.iter().for_each(|counters| counters.store(&Statistics::default()));
         drop(guard);
         state.into_iter().for_each(|state| self.give_back(state));
+        // Last: another pool may use the slot at once.
         locked(&self.vacant_slots).push(pool.index());
         Ok(())
     }

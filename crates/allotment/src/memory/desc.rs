@@ -447,6 +447,9 @@ impl<'a> AllocationRequest<'a> {
     /// True when the request is small, and nothing but its requirements and usage decides where it is placed.
     pub(super) fn is_ordinary(&self) -> bool {
         let options = self.options;
+        // Each exclusion asks for a choice that the quick path does not make: another ranking, dedicated memory, the
+        // best of all places. Larger ranges never wait in a quick list, and only linear blocks, which have none, have
+        // an upper side.
         (options.required | options.preferred | options.avoided).is_empty()
             && (1..=LARGEST_WAITING).contains(&self.requirements.size)
             && self.requirements.dedicated == DedicatedNeed::None

@@ -108,6 +108,7 @@ impl Clock {
         if passed == 0 || now.in_frames {
             return 0;
         }
+        // No frame has ended for ten seconds, so frees and real time measure again.
         self.has_frames = false;
         self.advance(passed, empty_blocks, used);
         passed

@@ -245,6 +245,8 @@ impl AllocationError {
 
     /// True when another memory type may still serve the request.
     pub(super) const fn falls_through(self) -> bool {
+        // What is left out holds for every memory type: a mistake in the request, a lost device, and the limit of
+        // memory objects, which Vulkan counts over all heaps.
         matches!(
             self,
             Self::OverBudget { .. }

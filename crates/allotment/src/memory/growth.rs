@@ -45,6 +45,7 @@ impl BlockSizes {
     /// Creates sizes for blocks that do not grow. Only resources larger than a block get dedicated memory.
     #[must_use]
     pub fn fixed(size: u64) -> Self {
+        // The growth divisor has no effect: between these bounds there is one size.
         Self { smallest: size, largest: size, growth_divisor: 1, dedicated_threshold_divisor: 1 }
     }
 

@@ -121,6 +121,8 @@ impl Charge<'_> {
     /// The driver allocated the memory: keeps the charge until [`Heaps::free`].
     pub(super) fn keep(self) {
         let heap = &self.heaps.heaps[self.heap.get()];
+        // After the driver's call: bytes that are counted here are in every figure that the driver reports from now on.
+        // This keeps the lower bound at the top of this file.
         heap.allocated.fetch_add(self.size, AcqRel);
         heap.peak_reserved.fetch_max(heap.reserved.load(Relaxed), Relaxed);
         // Skips the refund of `drop`.
@@ -164,6 +166,7 @@ impl Heaps {
     /// Returns true when more than three quarters of the memory objects that the device allows exist.
     pub(super) fn objects_are_scarce<D: Device>(&self, device: &D) -> bool {
         let limit = device.properties().limits.max_allocation_count;
+        // Divided first: a device without a limit reports the largest number.
         self.count.load(Relaxed) > limit / 4 * 3
     }
 
@@ -274,6 +277,7 @@ impl Heaps {
         policy: BudgetPolicy,
     ) -> Result<(), AllocationError> {
         let heap = &self.heaps[index.get()];
+        // Relaxed, as all accesses to these counters: they bound sums, and guard no other data.
         let mut reserved = heap.reserved.load(Relaxed);
         loop {
             if let Some(refusal) = self.refusal(index, reserved, size, policy) {
@@ -345,6 +349,7 @@ impl Heaps {
         self.free_calls.fetch_add(1, Relaxed);
         event!(DEBUG, "memory", memory_type = %memory.memory_type(), bytes = size, "frees a memory object");
         if let Ok(heap) = heap {
+            // Before the driver's call, for the same bound: the driver's next figure may lack these bytes already.
             self.heaps[heap.get()].freed.fetch_add(size, AcqRel);
         }
         memory.free(device);
@@ -367,6 +372,7 @@ impl Heaps {
 
     /// Returns the largest block that the heap's budget and limits allow now.
     pub(super) fn room_for_block<D: Device>(&self, device: &D, heap: MemoryHeapIndex) -> u64 {
+        // By the last figures, without a query: a block that is too large for the budget now is refused by `charge`.
         let report = self.report(heap);
         let room =
             report.budget.saturating_sub(report.usage).min(report.limit.saturating_sub(report.reserved));
@@ -375,6 +381,8 @@ impl Heaps {
 
     pub(super) fn heap_size(&self, heap: MemoryHeapIndex) -> u64 {
         let heap = &self.heaps[heap.get()];
+        // Of a heap that the application limits, only that part counts: blocks are sized for what the allocator may
+        // have.
         heap.size.min(heap.limit)
     }
 

@@ -150,6 +150,7 @@ pub(super) fn report_leaks<D: Device>(allocator: &Allocator<D>) {
         return;
     }
     let report = LeakReport { leaks: allocator.leaks() };
+    // An application that ignores leaks on purpose should not find them in its log either.
     if !matches!(allocator.desc().on_leak, LeakHandler::Ignore) {
         event!(WARN, "memory", %report, "an allocator was dropped with live allocations");
     }

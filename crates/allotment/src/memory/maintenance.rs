@@ -149,6 +149,7 @@ impl<D: Device> Default for ToDo<D> {
 impl<D: Device> ToDo<D> {
     /// Requests maintenance. One load when it was requested already.
     pub(super) fn ring(&self) {
+        // Relaxed, since the flag passes no data: the work itself is found under other locks.
         if !self.due.load(Relaxed) && !self.due.swap(true, Relaxed) {
             // Locked so that a waiting thread cannot miss the notification between its check and its sleep.
             drop(locked(&self.sleep));
@@ -158,6 +159,7 @@ impl<D: Device> ToDo<D> {
 
     /// Queues memory to be freed to the driver by the next maintenance.
     pub(super) fn give_back(&self, memory: OwnedMemory<D>) {
+        // Before the request, so that the maintenance that answers it finds the memory.
         locked(&self.returned).push(memory);
         self.ring();
     }
@@ -202,6 +204,7 @@ impl<D: Device> Allocator<D> {
         for slot in self.slots().filter(|slot| slot.has_memory()) {
             locked(&slot.state).iter_mut().for_each(|state| state.pass_time(now));
             // Growth first: requests may be waiting for the block, while freeing can wait.
+            // This ends: each block adds room, and after a refusal the pool is not asked again in this frame.
             while let Some(bytes) = self.grow_ahead(slot) {
                 done.blocks += 1;
                 done.bytes += bytes;
@@ -239,6 +242,7 @@ impl<D: Device> Allocator<D> {
 
     /// Frees the memory that waits for it. Returns the number of memory objects.
     pub(super) fn return_memory(&self) -> u32 {
+        // Taken out, so that no lock is held during the driver calls, and each object is freed by one thread.
         let memory = core::mem::take(&mut *locked(&self.to_do.returned));
         let count = memory.len() as u32;
         self.free_all(memory);
@@ -279,6 +283,7 @@ impl<D: Device> Allocator<D> {
         let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
         let source = state.source_ahead(set, budget);
         // Threads that find no room meanwhile wait for this block.
+        // Where another thread's block is pending already, the mark is that thread's, and this one must not clear it.
         let first = !state.sets[set].growing;
         let getting = PendingBlock::begin(slot, state, set, first);
         drop(guard);
@@ -312,6 +317,7 @@ impl<D: Device> Allocator<D> {
         let heap = self.device.properties().memory_type(memory_type).map(|found| found.heap);
         // Memory that waits for maintenance is the cheapest to free: it is in no pool any more.
         let mut any = self.return_memory() != 0;
+        // Not those of the pool itself: its empty blocks are part of the room that the caller reserves.
         for slot in self.slots().filter(|slot| !core::ptr::eq(*slot, but)) {
             any |= self.release_from(slot, |state| state.take_empty(heap, |_| true));
         }
@@ -362,6 +368,7 @@ impl<D: Device> Allocator<D> {
         };
         let mut allocated = 0;
         loop {
+            // Decided anew for each block, since other threads allocate and free between two of them.
             let mut guard = locked(&slot.state);
             let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
             let (heap, memory_type) = (state.sets[set].heap, state.sets[set].memory_type);
@@ -430,6 +437,7 @@ impl<D: Device> PoolState<D> {
             if room >= enough {
                 break;
             }
+            // Not all free bytes: what lies in small holes serves few of the requests that the room is kept for.
             room += block.ranges.largest_free();
         }
         room
@@ -507,6 +515,7 @@ impl<D: Device> MaintenanceThread<D> {
 impl<D: Device> Drop for MaintenanceThread<D> {
     /// Stops the thread and waits for the maintenance in progress.
     fn drop(&mut self) {
+        // Before the thread is woken. Should it miss the flag, it looks again after `LONGEST_SLEEP`.
         self.shared.stop.store(true, Relaxed);
         self.allocator.to_do.ring();
         if let Some(thread) = self.thread.take() {

@@ -72,6 +72,7 @@ impl<D: Device> Allocator<D> {
         let slot = self.pools.get(pool).ok_or(AllocationError::WrongPool)?;
         let mut guard = locked(&slot.state);
         let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
+        // The request itself would flush them before it gave up, and ranges joined with their neighbours may hold it.
         state.flush_quick_lists();
         let fitted = self.round_request(state, set, request)?;
         let BlockSet { memory_type, heap, .. } = state.sets[set];
@@ -85,8 +86,10 @@ impl<D: Device> Allocator<D> {
         }
         let plan = state.plan_block(set, &fitted, request, self.heaps.heap_size(heap))?;
         let wish = state.source(set, request).budget_policy;
+        // A check against the budget may query the driver, which can take milliseconds.
         drop(guard);
 
+        // Never returned: a plan has at least one size.
         let mut refused = AllocationError::ZeroSize;
         for (bytes, _) in plan.attempts(self.heaps.room_for_block(&self.device, heap), &fitted) {
             match self.heaps.check(&self.device, memory_type, bytes, wish) {

@@ -97,7 +97,14 @@ impl QuickLists {
         }
         let class = class_of(size);
         let count = &mut self.counts[class];
-        let Some(place) = self.waiting[class].get_mut(usize::from(*count)) else { return false };
+        let list = &mut self.waiting[class];
+        debug_assert!(
+            list[..usize::from(*count)].iter().all(|range| range.record() != record),
+            "a range waits once"
+        );
+        // A full list refuses the range, which is then joined with its neighbours: longer lists would keep more free
+        // memory apart.
+        let Some(place) = list.get_mut(usize::from(*count)) else { return false };
         *place = Waiting::new(record, offset, size);
         *count += 1;
         self.len += 1;
@@ -118,6 +125,8 @@ impl QuickLists {
             return None;
         }
         let class = class_of(size);
+        // An alignment is a power of two, so comparing trailing zeros tells whether an offset is aligned; no record is
+        // read.
         let zeros = alignment.get().trailing_zeros();
         for class in [class, class + 1] {
             let count = usize::from(*self.counts.get(class)?);
@@ -126,6 +135,7 @@ impl QuickLists {
             // The newest first: its memory and its record are the likeliest to be in a cache.
             if let Some(at) = list[..count].iter().rposition(fits) {
                 let found = list[at];
+                debug_assert_eq!(class_of(found.size()), class, "a range waits in the list of its class");
                 // The newest fills the gap, so that none has to be shifted.
                 list[at] = list[count - 1];
                 self.counts[class] -= 1;
@@ -142,7 +152,9 @@ impl QuickLists {
             return None;
         }
         // The largest class first: its ranges are the likeliest to make room for a request that found none.
-        let class = self.counts.iter().rposition(|&count| count != 0)?;
+        let class = self.counts.iter().rposition(|&count| count != 0);
+        debug_assert!(class.is_some(), "`len` is the sum of the counts");
+        let class = class?;
         self.counts[class] -= 1;
         self.len -= 1;
         Some(self.waiting[class][usize::from(self.counts[class])].record())

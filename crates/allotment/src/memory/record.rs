@@ -124,6 +124,7 @@ impl Record {
 
     #[inline]
     pub(super) fn generation(&self) -> u32 {
+        // Relaxed: whatever brought the token to this thread has ordered the writes of its record before this load.
         self.generation.load(Ordering::Relaxed)
     }
 

@@ -16,6 +16,7 @@ impl<D: Device> Allocator<D> {
     pub fn end_frame(&self) {
         let mut unwanted = None;
         let grows_ahead = self.grows_ahead();
+        // First: from here on a thread that reads the clock counts no real time beside this frame.
         self.time.note_frame();
         for slot in self.slots().filter(|slot| slot.has_memory()) {
             let mut guard = locked(&slot.state);
@@ -48,6 +49,7 @@ impl<D: Device> Allocator<D> {
             let of_heap = |state: &PoolState<D>| {
                 state.sets.iter().any(|set| set.empty_blocks != 0 && heap.is_none_or(|heap| set.heap == heap))
             };
+            // Most pools have no empty block; for these a look is enough, and no counters are stored.
             if locked(&slot.state).as_ref().is_some_and(of_heap) {
                 any |= self.release_from(slot, |state| state.take_empty(heap, |_| true));
             }

@@ -127,6 +127,7 @@ impl Time {
 
     /// Returns true for one caller in each tick that counts.
     fn is_due(&self, Moment { tick, in_frames }: Moment) -> bool {
+        // Relaxed, here and below: these numbers are compared with each other only, and guard no data.
         let due = self.due.load(Relaxed);
         // The next visit is due in the next tick, however many ticks have passed since the last one.
         let next = tick.saturating_add(1);

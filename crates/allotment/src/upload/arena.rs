@@ -132,6 +132,7 @@ impl<D: Device> UploadArena<D> {
         if size == 0 {
             return Err(ArenaError::ZeroSize);
         }
+        // Before the arena changes, so that a refused page leaves it as it was.
         let taken = self.pool.take(size)?;
         // A list of a dropped arena has the capacity of a typical recording already.
         if self.pages.capacity() == 0 {

@@ -318,6 +318,8 @@ impl<D: Device> Lane<D> {
                         ring.discard();
                     }
                     written?;
+                    // After the bytes are written: an open recording holds back what other code releases, and a refused
+                    // write would leave one without bytes.
                     self.open(memory);
                     return Ok(offset);
                 }
@@ -445,6 +447,7 @@ impl<D: Device> Lane<D> {
             image_copies: &image_copies,
             ..Submission::default()
         };
+        // Inside the recording's submission, which gives the recording back where the queue refuses the batch.
         let submitted = recording.submit(self.queue, |queue| submit(queue, &work));
         self.copy_scratch = reuse_capacity(copies);
         self.image_scratch = reuse_capacity(image_copies);

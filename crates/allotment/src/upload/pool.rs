@@ -229,6 +229,7 @@ impl<D: Device> UploadPool<D> {
 
     /// Destroys all free pages.
     pub fn trim(&self) {
+        // First, so that pages which the GPU has completed are destroyed as well.
         self.reclaim();
         let mut state = locked(&self.shared.state);
         let pages = core::mem::take(&mut state.free);
@@ -275,6 +276,8 @@ impl<D: Device> UploadPool<D> {
     fn may_reclaim(&self) -> bool {
         let state = locked(&self.shared.state);
         let UploadPoolStatistics { bytes, free_bytes, .. } = state.statistics;
+        // Also where more is in flight than is ever kept: completed pages are then destroyed soon, even while one is
+        // free.
         state.free.is_empty() || bytes - free_bytes > self.shared.desc.kept_bytes
     }
 
@@ -331,6 +334,7 @@ impl<D: Device> UploadPool<D> {
             self.shared.retired.retire_with_sized(recording, page, size);
         }
         if pages.capacity() > 0 {
+            // Empty, but with its capacity: the next arena begins with it and allocates no host memory.
             locked(&self.shared.state).lists.push(pages);
         }
     }

@@ -216,6 +216,7 @@ impl<D: Device> ReadbackRing<D> {
     ///
     /// [`ReadbackError::Stale`].
     pub fn point(&self, ticket: &ReadbackTicket) -> Result<Option<TimelinePoint>, ReadbackError> {
+        // A frame before the first one was freed, and its bytes may be another ticket's by now.
         let index = ticket.frame.checked_sub(self.first).and_then(|index| usize::try_from(index).ok());
         let index = index.ok_or(ReadbackError::Stale)?;
         // One past the last closed frame is the open one, whose point is unknown.

@@ -180,6 +180,7 @@ impl Ring {
     #[inline]
     fn allocate_at_head(&mut self, size: u64, alignment: Alignment) -> Option<u64> {
         let offset = place(self.head, self.limit, size, alignment)?;
+        // The gap belongs to the open frame, so that each frame begins where the one before it ends.
         self.open.padding += offset - self.head;
         self.head = offset + size;
         Some(offset)
@@ -283,6 +284,7 @@ impl Ring {
     pub fn discard(&mut self) {
         self.peak = self.peak.max(self.used());
         self.head = self.open.start;
+        // At most one frame passes the end. If it is the open one, the ring does not wrap without it.
         self.wrapped &= !self.open.wrapped;
         self.begin_frame();
         self.update_limit();

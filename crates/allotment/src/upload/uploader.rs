@@ -157,6 +157,7 @@ impl<D: Device> Uploader<D> {
             }
         }
         let lane = |queue| Lane::new(queue, desc.staging, desc.when_full);
+        // Each lane has a ring of its own; one queue needs no second one.
         let images = (image_queue != queue).then(|| lane(image_queue));
         Ok(Self { memory: memory.clone(), buffers: lane(queue), images, direct_bytes: 0, lost: false })
     }
@@ -214,6 +215,8 @@ impl<D: Device> Uploader<D> {
     ) -> Result<T, UploadError> {
         const LOST: UploadError = UploadError::Device(DeviceError::Lost);
         const LOST_AT_A_WRITE: UploadError = UploadError::Access(AccessError::Device(DeviceError::Lost));
+        // Asked before the work as well: on a lost device a direct write would seem to succeed, though no queue reads
+        // it any more.
         let done = if self.lost || self.memory.deletion_queue().tracker().is_lost() {
             Err(LOST)
         } else {
@@ -320,6 +323,8 @@ impl<D: Device> Uploader<D> {
     ) -> Result<(), UploadError> {
         self.check_owner(to.tracker(), to.allocation())?;
         let ImageWrite { texel, extent: [width, height, depth], origin, .. } = *write;
+        // Counted in rows of blocks: the APIs copy whole blocks, so a write of a compressed image is split only between
+        // these.
         let rows = texel.rows(height);
         let row = texel.row_bytes(width);
         let wanted = u128::from(row) * u128::from(rows) * u128::from(depth);
@@ -416,6 +421,7 @@ impl<D: Device> Uploader<D> {
             let mut points = TimelinePoints::EMPTY;
             for lane in [Some(&mut this.buffers), this.images.as_mut()].into_iter().flatten() {
                 lane.flush(&this.memory)?;
+                // Also where this call submitted nothing: a batch that grew large has submitted itself before.
                 lane.last().into_iter().for_each(|point| points.insert(point));
             }
             Ok(points)

@@ -155,7 +155,8 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
             }
             let run = block.allocate(Request::new(size), ()).ok()?;
             let (page, first) = (page as u32, run.offset as u32);
-            handles.insert(first, run.handle);
+            let before = handles.insert(first, run.handle);
+            debug_assert!(before.is_none(), "no two runs begin at one slot");
             found.idle = false;
             Some(CpuDescriptorRange { heap: self.id, page, first, count, written: false })
         })

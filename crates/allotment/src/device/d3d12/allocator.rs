@@ -129,6 +129,7 @@ impl Allocator<Device> {
     /// Returns the memory object of a dedicated allocation.
     fn dedicated_memory(&self, allocation: &Allocation) -> Result<Memory, AccessError> {
         let info = self.info(allocation)?;
+        // The API evicts whole heaps: with a shared block it would evict the block's other allocations as well.
         if !info.dedicated {
             return Err(AccessError::NotDedicated);
         }

@@ -41,6 +41,7 @@ impl<D: Device> BlockSet<D> {
             let room = self.block(index)?.memory.size();
             (room >= size && room - size <= waste).then_some((room, index))
         });
+        // The smallest that fits, so that the larger ones are left for larger requests.
         fitting.min().map(|(_, index)| index)
     }
 
@@ -81,6 +82,10 @@ impl<D: Device> BlockSet<D> {
         };
         // A dedicated block has linear ranges; a shared one has those of the pool's algorithm.
         block.ranges = new_ranges(block.memory.size(), algorithm);
+        debug_assert!(
+            block.role == Role::Dedicated && block.live == 0,
+            "a spare block is dedicated and empty"
+        );
         block.role = Role::Shared;
         self.spare.retain(|&spare| spare != index);
         self.order.push(BlockSummary::of(index, &block.ranges));
@@ -124,6 +129,7 @@ impl<D: Device> BlockSet<D> {
         if self.empty_blocks == 0 {
             return None;
         }
+        // The first one, not the oldest: the caller takes all that are unwanted, one by one.
         let found = self.blocks().find(|(_, block)| {
             let kept = keep_shared && block.role == Role::Shared;
             !kept

@@ -38,6 +38,7 @@ impl<D: Device> BlockSet<D> {
             self.empty_bytes += block.memory.size();
             // Not one of `Role::DedicatedToAllocation`, which the pool frees at once.
             if block.role == Role::Dedicated {
+                debug_assert!(!self.spare.contains(&index), "a block becomes spare once");
                 self.spare.push(index);
             }
         }

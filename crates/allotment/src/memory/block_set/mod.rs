@@ -185,6 +185,7 @@ impl<D: Device> BlockSet<D> {
             // The device has at most u32::MAX memory objects.
             self.blocks.len() as u32 - 1
         });
+        debug_assert!(self.blocks[index as usize].is_none(), "a vacant index has no block");
         self.blocks[index as usize] = Some(block);
         summary.block = index;
         self.empty_blocks += 1;
@@ -211,6 +212,7 @@ impl<D: Device> BlockSet<D> {
     pub(super) fn remove(&mut self, index: u32) -> Option<OwnedMemory<D>> {
         // Not `live == 0`: a range that waits in a quick list is still allocated in the block.
         let block = self.blocks.get_mut(index as usize)?.take_if(|block| block.ranges.is_empty())?;
+        debug_assert_eq!(block.live, 0, "a live allocation has a range");
         self.vacant.push(index);
         self.order.retain(|other| other.block != index);
         self.closed.retain(|&other| other != index);

@@ -25,6 +25,7 @@ impl<D: Device> BlockSet<D> {
         // Out of `order`, so that the search for room does not have to skip it.
         block.closed = Some(release);
         self.order.retain(|other| other.block != index);
+        debug_assert!(!self.closed.contains(&index), "an open block is in no list of closed ones");
         self.closed.push(index);
         true
     }
@@ -36,6 +37,10 @@ impl<D: Device> BlockSet<D> {
             self.closed.retain(|&other| other != index);
             // Dedicated blocks are never searched. At the end of the list, the position moves with the next operations.
             if block.role == Role::Shared {
+                debug_assert!(
+                    self.order.iter().all(|summary| summary.block != index),
+                    "a closed block is in no list that is searched"
+                );
                 self.order.push(BlockSummary::of(index, &block.ranges));
             }
         }
@@ -85,6 +90,7 @@ impl<D: Device> BlockSet<D> {
         let mut tried = 0;
         for at in 0..self.order.len() {
             let BlockSummary { block, largest_free_at_most, .. } = self.order[at];
+            // Not counted as a try: this reads only the summary, or the block's count.
             if request.size > largest_free_at_most || !self.may_take(block, &allowed) {
                 continue;
             }

@@ -112,6 +112,7 @@ impl<D: Device> BlockSet<D> {
         block_size: u64,
         priority: Option<Priority>,
     ) -> bool {
+        // In the order of `place_in_existing`, with which a preview has to agree.
         if spare.is_some_and(|spare| self.best_spare(request.size, spare).is_some()) {
             return true;
         }
@@ -133,6 +134,7 @@ impl<D: Device> BlockSet<D> {
         let Some(ranges) = self.block(block).map(|block| &block.ranges) else { return };
         let summary = BlockSummary::of(block, ranges);
         self.order[at] = summary;
+        // One position is enough: the order only says where to look first, and each operation mends it a little.
         if at > 0 && self.order[at - 1].free > summary.free {
             self.order.swap(at - 1, at);
         } else if self.order.get(at + 1).is_some_and(|next| next.free < summary.free) {
@@ -142,6 +144,7 @@ impl<D: Device> BlockSet<D> {
 
     /// Returns the free bytes of the shared blocks, and the bytes of the largest free range among them.
     pub(in crate::memory) fn room(&self) -> (u64, u64) {
+        // Open shared blocks only, for this goes into errors: a request that was refused could not use the others.
         let blocks = self.order.iter().filter_map(|summary| self.block(summary.block));
         blocks.fold((0, 0), |(free, largest), block| {
             (free + block.ranges.statistics().free, largest.max(block.ranges.largest_free()))
@@ -151,6 +154,7 @@ impl<D: Device> BlockSet<D> {
     /// Returns the bytes of a memory object, from an allocation's first byte on, that no other allocation can get.
     pub(in crate::memory) fn bytes_taken(&self, spot: &Spot, sizes: Sizes) -> u64 {
         match self.block(spot.block) {
+            // Nothing else can be placed in dedicated memory, so the allocation takes all of it.
             Some(block) if block.role != Role::Shared => block.memory.size(),
             // A buddy block allocates a whole cell, a power of two.
             _ => self.least_block(sizes.occupied),

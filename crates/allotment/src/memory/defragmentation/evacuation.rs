@@ -346,6 +346,8 @@ impl Evacuation {
             self.uncopied = 0;
         }
         let some = self.reserved.len().min(AT_ONCE);
+        // Allocated before the lock is taken, and filled under it; the places are freed after it, since a free locks
+        // the pool.
         let mut given = Vec::with_capacity(some);
         let mut guard = locked(&slot.state);
         let Some(state) = guard.as_mut() else { return true };

@@ -233,6 +233,8 @@ impl<D: Device> Allocator<D> {
     ) -> Result<Run, DefragmentationError> {
         match scope {
             Scope::DefaultPools => {
+                // A linear block takes new ranges at its ends only, so the holes that a plan counts on could not be
+                // filled.
                 if self.desc.algorithm == Algorithm::Linear {
                     return Err(DefragmentationError::LinearPool);
                 }
@@ -260,6 +262,7 @@ impl<D: Device> Allocator<D> {
         // Before the flag is cleared: the next run must find no reserved places of this one.
         run.cancel(self);
         match run.scope() {
+            // Pairs with the exchange in `begin_run`: the next run sees all that this one has freed.
             Scope::DefaultPools => self.defragmented.store(false, Ordering::Release),
             Scope::Pool(index) => {
                 if let Some(state) = self.pools.get(index).map(|slot| locked(&slot.state)).as_deref_mut() {

@@ -273,6 +273,7 @@ fn finish<D: Device>(
     mut leave: impl FnMut(Released, Allocation),
 ) {
     let mut first = 0;
+    // Allocated before the locks are taken, and used for all batches.
     let mut ended = Vec::with_capacity(moves.len().min(AT_ONCE));
     while !moves.is_empty() {
         let pool = moves[0].id.pool;
@@ -308,6 +309,8 @@ impl<D: Device> Move<D> {
     /// Returns a handle of the old place of an allocation that was freed while it was being moved.
     fn source_left(&self) -> Allocation {
         let AllocationId { allocator, pool, record, generation } = self.id;
+        // The free raised the generation by one and left the range to the record, so this is the only token of the
+        // range.
         Allocation { allocator, pool, record, generation: generation.wrapping_add(1) }
     }
 

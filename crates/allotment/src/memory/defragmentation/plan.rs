@@ -189,6 +189,8 @@ impl Planner {
         time: &mut Stopwatch,
     ) -> Option<(DefragmentationPlan, Vec<PlannedEvacuation>)> {
         loop {
+            // Taken out, so that an arm can move its parts into the next stage. An arm that runs out of time puts them
+            // back.
             match core::mem::replace(&mut self.stage, Stage::Done) {
                 Stage::Selecting(survey) => {
                     let found = candidates(&survey.arenas);
@@ -251,6 +253,8 @@ impl Planner {
                     let placed = core::mem::take(packing).placed;
                     let planned = |(item, cut): (u32, Cut)| {
                         let SurveyedAllocation { record, generation, .. } = arena.allocations[item as usize];
+                        // Of the place only the block is kept. The pool changes until the place is reserved, so its
+                        // range is found anew then.
                         PlannedMove { record, generation, to: cut.block }
                     };
                     let moves: Vec<_> = placed.into_iter().map(planned).collect();
@@ -368,6 +372,7 @@ fn measure_all(
 /// Adds the free ranges of a block, from `end` on. Returns true once all were added.
 fn measure(found: &mut SurveyedBlock, holes: &mut Holes, end: &mut u64, time: &mut Stopwatch) -> bool {
     while let Some(Reverse((offset, size))) = found.ranges.pop() {
+        // Saturating, since the survey read the records at different times and may have seen one range twice.
         holes.add(found.index, *end, offset.saturating_sub(*end));
         *end = (*end).max(offset + size);
         if time.is_over() {

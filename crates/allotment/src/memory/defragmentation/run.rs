@@ -307,6 +307,7 @@ impl Run {
             Step::KeepBlock => {
                 self.cancelling = Some(now.evacuation);
                 evacuation.state = EvacuationState::Cancelled;
+                // From now on the block may take allocations of the others.
                 self.planned.remove(&(evacuation.arena, evacuation.block));
                 // The plan no longer holds for this block, so another survey follows the last block.
                 self.changed = true;
@@ -323,6 +324,7 @@ impl Run {
         if moves_in_flight || self.evacuations.iter().any(|evacuation| evacuation.in_flight > 0) {
             return false;
         }
+        // Without a change another survey would find the same blocks not worth emptying.
         if self.changed && self.rounds < MAX_ROUNDS {
             self.changed = false;
             self.rounds += 1;
@@ -406,6 +408,7 @@ impl Run {
     pub(super) fn cancel<D: Device>(&mut self, allocator: &Allocator<D>) {
         let cancelling = self.cancelling.take();
         for (index, evacuation) in self.evacuations.iter_mut().enumerate() {
+            // The others have no reserved places left: all of them were handed out or freed.
             if evacuation.state == EvacuationState::InProgress || cancelling == Some(index) {
                 if let Some(slot) = allocator.pools.get(evacuation.arena.pool) {
                     evacuation.cancel(allocator, slot);

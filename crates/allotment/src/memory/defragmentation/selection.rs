@@ -69,6 +69,7 @@ pub(super) fn candidates(arenas: &[SurveyedArena]) -> Vec<Candidate> {
                 needed: block.needed,
                 cost: block.cost,
                 shared: block.shared,
+                // What is free in dedicated memory holds no other allocation, so the other blocks lose nothing with it.
                 free: if block.shared { block.size.saturating_sub(block.occupied) } else { 0 },
             })
         })
@@ -82,6 +83,7 @@ fn sort_by_price(candidates: &mut [Candidate]) {
     candidates.sort_by(|one, other| {
         // The products of two sizes can exceed 64 bits.
         let price = |a: &Candidate, b: &Candidate| u128::from(a.cost) * u128::from(b.size);
+        // At one price larger blocks first: fewer of them free the same bytes.
         price(one, other).cmp(&price(other, one)).then(other.size.cmp(&one.size))
     });
 }
@@ -109,6 +111,7 @@ fn greedily(
     mut affordable: impl FnMut(&Candidate) -> bool,
 ) -> Vec<bool> {
     let take = |candidate: &Candidate| match rooms[candidate.arena].without(candidate) {
+        // Asked last, since a yes spends the bytes.
         Some(left) if affordable(candidate) => {
             rooms[candidate.arena] = left;
             true
@@ -181,6 +184,7 @@ impl<'a> Knapsack<'a> {
     /// Returns an upper bound of the bytes that the candidates from `at` on can free.
     fn bound(&mut self, at: usize, mut left: u64) -> u64 {
         let mut size = 0;
+        // Whether the allocations fit is left out. That can only raise the bound, so no better selection is missed.
         for candidate in &self.candidates[at..] {
             self.work = self.work.saturating_sub(1);
             match left.checked_sub(candidate.cost) {

@@ -48,6 +48,7 @@ impl Scope {
                 let pools = allocator
                     .indexed_slots()
                     .take_while(|(index, _)| *index < allocator.default_pool_count());
+                // A default pool without memory has nothing to move, and its state may not have been created yet.
                 pools.filter(|(_, slot)| slot.has_memory()).flat_map(sets).collect()
             }
             Self::Pool(index) => {
@@ -142,6 +143,7 @@ impl Survey {
                     self.at = if more { (self.at.0, Some(first + AT_ONCE)) } else { (self.at.0 + 1, None) };
                 }
             }
+            // The clock is read after each batch: the counter of `is_over` is for much smaller pieces of work.
             if time.is_over_now() {
                 break;
             }

@@ -25,6 +25,7 @@ impl<D: Device> PoolState<D> {
         let (record, occupied) = blocks.quick.take(size, alignment)?;
         let requested = request.requirements.size;
         let detail = self.details.get_mut(record as usize)?.as_mut()?;
+        debug_assert!(detail.waiting, "only ranges that wait are in a quick list");
         let entry = slot.records.get(record)?;
         // The range keeps its record, which names its memory, offset and address already. The free made the ids of the
         // last allocation stale.
@@ -86,6 +87,7 @@ impl<D: Device> PoolState<D> {
         for _ in 0..count {
             let Some(record) = self.sets[set].quick.pop() else { break };
             if let Some(detail) = self.details[record as usize].take() {
+                debug_assert!(detail.waiting, "only ranges that wait are in a quick list");
                 self.sets[set].release(&detail.spot);
                 // Not spent: `free_quickly` lets no record wait that is in its last use.
                 self.vacant.push(record);

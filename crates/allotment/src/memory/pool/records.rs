@@ -126,12 +126,18 @@ impl<D: Device> PoolState<D> {
             movability: if stays { Movability::Pinned } else { request.options.movability },
             move_state: MoveState::Settled,
         };
-        if self.vacant.pop().is_none() {
+        let vacant = self.vacant.pop();
+        debug_assert!(
+            vacant.is_none_or(|vacant| vacant == record),
+            "`next_record` named the last vacant one"
+        );
+        if vacant.is_none() {
             self.details.push(None);
             self.labels.push(Label::default());
             // Reserved with the allocation, so that a free never needs host memory.
             self.vacant.reserve(self.details.len());
         }
+        debug_assert!(self.details[record as usize].is_none(), "a vacant record has no allocation");
         self.details[record as usize] = Some(detail);
         // Also where the request has no label: the record may hold the label of its last allocation.
         self.labels[record as usize] = Label::of(request.options);

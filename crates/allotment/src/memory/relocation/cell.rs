@@ -68,6 +68,7 @@ impl<D: Device, C: BufferOrImage<D>> Cell<D, C> {
     /// Calls `work` with the resource, whose handle stays valid meanwhile.
     pub(in crate::memory) fn with<T>(&self, work: impl FnOnce(&mut CurrentResource<D, C>) -> T) -> T {
         let mut current = locked(&self.current);
+        // With each use, so that the owner gets its access back without waiting for the next step.
         current.finish_copy();
         work(&mut current)
     }
@@ -99,6 +100,8 @@ impl<D: Device, C: BufferOrImage<D>> Cell<D, C> {
         }
         current.copied_at = copied_at;
         let left = current.resource.value_mut().replace_handle(handle, old);
+        // After the handle: a thread that reads the new count, and then the handle for its descriptor, gets the new
+        // handle.
         self.moves.fetch_add(1, Ordering::Release);
         drop(current);
         memory.retire::<C>(left);

@@ -121,6 +121,8 @@ impl<D: Device> Defragmenter<D> {
     /// [`MoveError::NoSuchQueue`]; [`MoveError::WrongDevice`] when the tracker by which `memory` retires its resources belongs
     /// to another device than its allocator.
     pub fn new(memory: &OwningAllocator<D>, desc: DefragmenterDesc) -> Result<Self, MoveError> {
+        // Copies go to the allocator's device. Another device's tracker would know none of them, and would free the old
+        // resources while a queue still reads them.
         if !memory.deletion_queue().tracker().tracks(memory.allocator().device()) {
             return Err(MoveError::WrongDevice);
         }
@@ -269,6 +271,7 @@ impl<D: Device> Defragmenter<D> {
         };
         // The run may have begun with the limits of an earlier step.
         run.limit(limits);
+        // A run counts from its beginning, so only the difference belongs to this step.
         let before = run.statistics;
         let found = run.find(allocator, &mut state.moves);
         let done = match found {

@@ -40,6 +40,7 @@ impl<D: Device, C: BufferOrImage<D>> NewObject<D, C> {
     ) -> Option<Self> {
         let now = locked(&cell.current);
         let (from, size, state) = (now.resource().handle().clone(), now.resource().size(), now.state);
+        // Released before the driver call. `cell` keeps the resource alive, and only steps replace it, one at a time.
         drop(now);
         // SAFETY: the place is reserved for this resource, with the size and alignment that its description needs, in
         // memory that lives as long as the reservation.
@@ -77,9 +78,12 @@ impl<D: Device> NewResource<D> {
         old: crate::Allocation,
         copied_at: Option<TimelinePoint>,
     ) -> Option<PendingCopy<D>> {
+        // Only these have to be looked at again by a step: the allocator refuses access to them until the copy is known
+        // to be complete.
         let blocks = self.blocks_cpu_access();
         let pending = match self {
             Self::Buffer(NewObject { cell, to, copied, .. }) => {
+                // A resource that was not copied has its (undefined) bytes at once, so nothing waits for the point.
                 cell.replace(memory, to, old, copied_at.filter(|_| copied), blocks);
                 PendingCopy::Buffer(Arc::downgrade(&cell))
             }

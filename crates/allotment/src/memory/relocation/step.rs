@@ -92,6 +92,7 @@ impl<D: Device> Defragmenter<D> {
         let copied = moved.contents() == Movability::Copied;
         let host_visible = moved.to().mapped_ptr.is_some();
         let members = locked(&self.members);
+        // Dropped since the plan, or of another defragmenter: then it stays, and its block with it.
         let (member, _) = members.get(&moved.id())?;
         match member {
             Member::Buffer(cell) => {

@@ -47,6 +47,8 @@ impl<D: Device> Allocator<D> {
     ) -> Result<C::Handle, ResourceError> {
         let requirements = C::requirements(self.device(), info).map_err(ResourceError::Device)?;
         self.check_kind(allocation, requirements.kind).map_err(ResourceError::Access)?;
+        // Held until the resource is bound: no reset of the pool may free the memory, and no pass may move it, in
+        // between.
         let _held = self.hold(allocation).map_err(ResourceError::Access)?;
         self.bind::<C>(allocation, offset, info, &requirements)
     }
@@ -63,6 +65,8 @@ impl<D: Device> Allocator<D> {
             return Ok(());
         }
         let info = self.info(allocation)?;
+        // Memory for an unknown kind has whole granularity pages to itself, as for an optimal image, so both kinds may
+        // alias it.
         let alike = info.kind == ResourceKind::Unknown || info.kind.is_optimal() == kind.is_optimal();
         // A dedicated allocation has no neighbours to keep a distance from.
         if alike || info.dedicated {

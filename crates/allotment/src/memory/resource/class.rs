@@ -90,6 +90,7 @@ impl<D: Device> Class<D> for Buffers {
     type Info<'a> = D::BufferInfo<'a>;
     type Handle = D::Buffer;
 
+    // The size that the application asked for: a copy beyond it is invalid, even where the memory is larger.
     fn size(device: &D, info: &D::BufferInfo<'_>, _: &Requirements) -> u64 {
         device.buffer_size(info)
     }
@@ -139,10 +140,12 @@ impl<D: Device> Class<D> for Images {
     type Info<'a> = D::ImageInfo<'a>;
     type Handle = D::Image;
 
+    // An image has no size of its own: how many bytes its texels take is the driver's choice.
     fn size(_: &D, _: &D::ImageInfo<'_>, requirements: &Requirements) -> u64 {
         requirements.size
     }
 
+    // Only safe copies check it, and those copy buffers: that an image can be copied is its caller's promise.
     fn transfer_usage(_: &D, _: &D::ImageInfo<'_>) -> TransferUsage {
         TransferUsage::empty()
     }

@@ -80,6 +80,7 @@ impl<D: Device> Allocator<D> {
         memory_options: Option<&D::MemoryOptions>,
     ) -> Result<RawResource<C::Handle>, ResourceError> {
         let (resource, movability) = self.create_pinned::<C>(info, options, memory_options)?;
+        // Only now that the resource is bound may a pass find it.
         self.allow_moves(resource.allocation(), movability, false);
         Ok(resource)
     }
@@ -96,6 +97,7 @@ impl<D: Device> Allocator<D> {
         let device = self.device();
         let requirements = C::requirements(device, info).map_err(ResourceError::Device)?;
         let mut movability = options.movability;
+        // Pinned while it is created: a pass of another thread could move memory to which nothing is bound yet.
         let pinned = options.clone().with_movability(Movability::Pinned);
         let request = &AllocationRequest::new(&requirements, &pinned);
         let (handle, allocation) = match self.dedicated_for_resource(request, memory_options.is_some()) {
@@ -103,6 +105,8 @@ impl<D: Device> Allocator<D> {
             DedicatedForResource::Preferred => {
                 match self.create_with_dedicated::<C>(info, request, memory_options) {
                     // The driver prefers dedicated memory and does not require it, so a block serves as well.
+                    // Only for want of memory: what the driver has against the resource itself, it has in a block as
+                    // well.
                     Err(ResourceError::Allocation(_)) => self.create_placed::<C>(info, request)?,
                     made => made?,
                 }
@@ -151,6 +155,7 @@ impl<D: Device> Allocator<D> {
     ) -> Result<(C::Handle, Allocation), ResourceError> {
         let allocation = self.allocate_for_request(request).map_err(ResourceError::Allocation)?;
         let bind = || {
+            // Default pools are never reset, so nothing has to be held or noted there.
             if request.options.pool.is_none() {
                 return self.bind::<C>(&allocation, 0, info, &request.requirements);
             }
@@ -195,6 +200,7 @@ impl<D: Device> Allocator<D> {
         if !self.owns(&resource.allocation) {
             return Err(WrongAllocator(resource));
         }
+        // The resource goes first: once its memory is free, another resource may be bound there.
         let RawResource { handle, allocation, .. } = resource;
         // SAFETY: from this device, as its token is from this allocator; the caller is done with it.
         unsafe { C::destroy(self.device(), handle) };

@@ -58,6 +58,7 @@ impl<D: Device> Allocator<D> {
         memory_options: &D::MemoryOptions,
     ) -> Result<Allocation, AllocationError> {
         let request = &AllocationRequest::new(requirements, options);
+        // Options such as export make the memory dedicated, but to no resource: the caller may bind several to it.
         let make = |memory: &MemoryDesc<'_, _>| self.device().allocate_memory(memory).map(|m| (m, ()));
         let (allocation, ()) =
             self.allocate_dedicated(request, Some(memory_options), false, make, |()| {})?;
@@ -81,6 +82,7 @@ impl<D: Device> Allocator<D> {
             // Another thread may have reset the pool since, and freed the memory.
             let noted = self.hold(&allocation).map(|_held| self.note_resource(&allocation));
             if let Err(error) = noted {
+                // The reset has freed the memory already, so only the resource is left to destroy.
                 unmake(handle);
                 return Err(ResourceError::Access(error));
             }
@@ -114,6 +116,8 @@ impl<D: Device> Allocator<D> {
             });
         }
         self.by_ranking(request, |memory_type, request| {
+            // Any shard would do, since no other request uses the memory. The thread's own is the one whose lock it
+            // usually finds free.
             let pool = self.own_shard(self.default_pool_for(memory_type, request));
             self.make_dedicated((pool, 0), request, memory_options, dedicated_to_resource, &make, &unmake)
         })
@@ -131,6 +135,7 @@ impl<D: Device> Allocator<D> {
         unmake: impl Fn(H),
     ) -> Result<(Allocation, H), AllocationError> {
         let (pool, set) = from;
+        // Checked first: dedicated memory is always a new memory object, so no existing one can serve the request.
         if request.options.new_blocks == NewBlocks::NeverAllocate {
             let requested = request.requirements.size;
             return Err(AllocationError::WouldGrow {
@@ -141,10 +146,12 @@ impl<D: Device> Allocator<D> {
             });
         }
         let (getting, fitted, source) = self.begin_dedicated_block(pool, set, request)?;
+        // The options of a custom pool hold for its dedicated memory as well, unless the caller passes others.
         let memory_options = memory_options.or(source.options.as_ref());
         let attempt = || self.allocate_with_resource(request, &source, memory_options, &make, &unmake);
         let got = self.waiting(|| {
             attempt().or_else(|refused| {
+                // As for a shared block: empty blocks are freed before a request fails.
                 if self.make_room(source.memory_type, refused) { attempt() } else { Err(refused) }
             })
         });
@@ -152,6 +159,7 @@ impl<D: Device> Allocator<D> {
             Ok((memory, handle)) => (Ok((memory, Role::DedicatedToAllocation)), Some(handle)),
             Err(error) => (Err(error), None),
         };
+        // Also after a refusal: the pool counts the object as pending until then, and threads may wait for that.
         let settled = self.insert_block(
             getting,
             pool,
@@ -162,6 +170,8 @@ impl<D: Device> Allocator<D> {
         match (settled, handle) {
             (Ok(allocation), Some(handle)) => Ok((allocation, handle)),
             (Err(error), handle) => {
+                // After `insert_block`, which freed the memory: no queue uses the resource, so the APIs allow either
+                // order.
                 handle.into_iter().for_each(unmake);
                 Err(error)
             }
@@ -183,6 +193,8 @@ impl<D: Device> Allocator<D> {
         let memory = MemoryDesc::new(memory_type, size)
             .with_priority(request.options.priority)
             .with_options(memory_options);
+        // Charged first, as for a block, so that two threads cannot exceed a limit together. Any error below refunds
+        // it.
         let charge = self.heaps.charge(device, memory_type, size, source.budget_policy)?;
         self.heaps.allocate_calls.fetch_add(1, Relaxed);
         let (raw, handle) = make(&memory).map_err(refused)?;
@@ -198,6 +210,8 @@ impl<D: Device> Allocator<D> {
                 Ok((memory, handle))
             }
             Err(error) => {
+                // The memory could not be mapped, and `adopt` has freed it: the resource must not outlive this call
+                // either.
                 unmake(handle);
                 Err(refused(error))
             }

@@ -59,6 +59,7 @@ impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
     /// open now, and for others until the next [step](crate::memory::Defragmenter::step).
     #[must_use]
     pub fn handle(&self) -> C::Handle {
+        // A clone, since a move may replace the handle as soon as the lock is released.
         self.with_raw(|raw| raw.handle().clone())
     }
 
@@ -73,6 +74,7 @@ impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
     pub fn id(&self) -> AllocationId {
         match &self.owner {
             Owner::Pinned(resource) => resource.allocation().id(),
+            // Without the lock, since a move exchanges what the id names, and never the id.
             Owner::Relocatable(cell) => cell.id(),
         }
     }
@@ -194,6 +196,7 @@ impl<D: Device> Buffer<D> {
     /// [`MemoryUsage::Upload`](crate::MemoryUsage::Upload) rules out; [`AccessError::Moving`] while a relocatable buffer
     /// is moved; or the driver refuses to flush. Unless the driver refused, nothing was written.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
+        // Under the lock of a relocatable buffer, so that no step replaces it during the write.
         self.with_owned(|buffer, _| buffer.write(offset, bytes))
     }
 
@@ -214,6 +217,7 @@ impl<D: Device> Image<D> {
     #[must_use]
     pub fn state(&self) -> Option<D::ImageState> {
         match &self.owner {
+            // A state is needed for copies by a move, which a pinned image never makes.
             Owner::Pinned(_) => None,
             Owner::Relocatable(cell) => cell.with(|current| current.state),
         }

@@ -49,6 +49,7 @@ impl<D: Device> Allocator<D> {
         requirements: &Requirements,
         bind: impl FnOnce(D::Memory, u64) -> Result<(), DeviceError>,
     ) -> Result<(), ResourceError> {
+        // Held over the driver call: a reset of the pool must not free the memory before the resource is bound.
         let _held = self.hold(allocation).map_err(ResourceError::Access)?;
         let mut requirements = *requirements;
         if requirements.dedicated == DedicatedNeed::Required
@@ -57,6 +58,7 @@ impl<D: Device> Allocator<D> {
             // The caller promises that the memory was allocated for this resource, which a driver cannot tell either.
             requirements.dedicated = DedicatedNeed::None;
         }
+        // Not `place_within`, which refuses memory dedicated to a resource: this may be that very resource.
         let place = self.place_inside(allocation, offset, &requirements).map_err(ResourceError::Access)?;
         bind(place.memory, place.offset).map_err(ResourceError::Device)
     }

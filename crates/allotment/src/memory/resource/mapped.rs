@@ -67,6 +67,7 @@ impl<D: Device> MappedBuffer<D> {
         options: &AllocationOptions,
     ) -> Result<Self, ResourceError> {
         let mut options = options.clone();
+        // Required, not preferred: without an address there is nothing that this type could offer.
         options.required |= MemoryProperties::HOST_VISIBLE;
         // `first` is kept for as long as the buffer lives, so no pass may move it.
         options.movability = Movability::Pinned;
@@ -79,6 +80,7 @@ impl<D: Device> MappedBuffer<D> {
         });
         match found {
             Ok((first, memory_type)) => {
+                // Looked up once: rings and arenas write a few bytes at a time, and ask this at each write.
                 let coherent = allocator.atom_of(memory_type).get() == 1;
                 let (allocator, buffer) = (Arc::clone(allocator), ManuallyDrop::new(buffer));
                 Ok(Self { allocator, buffer, first, memory_type, coherent })
@@ -138,6 +140,7 @@ impl<D: Device> MappedBuffer<D> {
         let (at, range) = self.within(offset, bytes.len())?;
         // SAFETY: the range lies in the buffer, whose memory is mapped as long as `self` lives.
         unsafe { write_bytes(at, bytes) };
+        // Coherent memory needs no flush, so the usual write reads no record and takes no lock.
         if self.coherent { Ok(()) } else { self.allocator.flush(self.allocation(), range) }
     }
 

@@ -80,6 +80,8 @@ impl<H> RawResource<H> {
 
     /// Replaces the handle. Returns the old handle with the old memory.
     pub(in crate::memory) fn replace_handle(&mut self, handle: H, old: Allocation) -> Self {
+        // This token keeps its allocation, whose id the application knows: the move has exchanged the ranges, not the
+        // tokens.
         Self::of_parts(core::mem::replace(&mut self.handle, handle), self.size, old)
     }
 }

@@ -82,6 +82,8 @@ impl<D: Device> OwningAllocator<D> {
         info: &D::BufferInfo<'_>,
         options: &AllocationOptions,
     ) -> Result<Buffer<D>, ResourceError> {
+        // The movability that was asked for is dropped: only a `Defragmenter` could create the buffer again in another
+        // place.
         self.create_pinned::<Buffers>(info, options).map(|(buffer, _)| Resource::pinned(buffer))
     }
 
@@ -126,6 +128,7 @@ impl<D: Device> OwningAllocator<D> {
         options: &AllocationOptions,
     ) -> Result<OwnedAllocation<D>, AllocationError> {
         let allocation = self.allocator.allocate(requirements, options)?;
+        // A pass that moved it could free the old place while a queue still reads there.
         self.allocator.pin(&allocation);
         Ok(self.own_new::<Memory>(allocation))
     }
@@ -162,6 +165,7 @@ impl<D: Device> OwningAllocator<D> {
 
     /// Retires a token of this allocator.
     pub(in crate::memory) fn retire<K: Kind<D> + 'static>(&self, token: K::Token) {
+        // Through an owner, so that it waits in the queue of its type, in order with all others.
         drop(self.own_new::<K>(token));
     }
 

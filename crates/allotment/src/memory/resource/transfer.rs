@@ -270,6 +270,7 @@ impl<'a, D: Device> Transfer<'a, D> {
     /// Where the bytes are.
     fn place(&self, place: Place<'_, D>) -> Result<crate::memory::MemoryLocation<D>, AccessError> {
         match place.buffer {
+            // A queue copies through the buffer, which stays bound to its old memory where a pass moved the allocation.
             Some(_) => self.allocator.place_of_bound(place.allocation),
             None => self.allocator.location(place.allocation),
         }
@@ -282,6 +283,7 @@ impl<'a, D: Device> Transfer<'a, D> {
             return Ok(self.allocator.write(to.allocation, offset, bytes)?);
         }
         let mut done = offset;
+        // One staging buffer serves all chunks, so each copy is waited for before the next chunk overwrites the bytes.
         for chunk in bytes.chunks(self.chunk_len()) {
             let [up, _] = self.staging.as_ref().ok_or(DeviceError::Unsupported)?;
             self.allocator.write(up.allocation(), 0, chunk)?;
@@ -333,6 +335,8 @@ impl<'a, D: Device> Transfer<'a, D> {
             // A pass may have moved the allocation away from under the buffer.
             held.check_bound()?;
             buffer.check_usage(usage)?;
+            // The application's own buffer is used where there is one: memory that is dedicated to it takes no second
+            // one.
             return self.copy_buffer(direction, buffer.handle(), offset, size);
         }
         let (around, before) = self.buffer_around(&held, usage)?;

@@ -93,6 +93,8 @@ impl<D: Device, K: Kind<D>> Unique<D, K> {
     /// [`WrongAllocator`] when it is from another allocator; the error returns it.
     pub fn new(allocator: &Arc<Allocator<D>>, token: K::Token) -> Result<Self, WrongAllocator<K::Token>> {
         if allocator.owns(K::allocation(&token)) {
+            // A pass that moved it could free the old place before this owner is dropped, while a queue still reads
+            // there.
             allocator.pin(K::allocation(&token));
             Ok(Self { allocator: Arc::clone(allocator), token: Some(token) })
         } else {
@@ -170,6 +172,7 @@ impl<D: Device> Unique<D, Buffers> {
     /// [`MemoryUsage::Upload`](crate::MemoryUsage::Upload) rules out; or the driver refuses to flush. In the first two
     /// cases nothing was written.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
+        // By the buffer's own size, which that of its memory may exceed.
         check_range(offset, bytes.len() as u64, self.size())?;
         self.allocator.write(self.allocation(), offset, bytes)
     }
