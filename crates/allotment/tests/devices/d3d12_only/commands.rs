@@ -9,8 +9,9 @@ use windows::Win32::Graphics::Direct3D12::*;
 use windows::core::Interface as _;
 
 use super::D3d12;
+use crate::bytes::{assert_same, pattern};
 use crate::fixture::{Outcome, Test, tests};
-use crate::gpu::{Buffer, assert_same, copy, pattern};
+use crate::gpu::{Buffer, copy};
 use crate::kinds::d3d12::D3d12Fixture;
 
 pub(super) fn all() -> Vec<Test<D3d12Fixture>> {

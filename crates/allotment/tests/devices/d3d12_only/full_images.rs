@@ -11,8 +11,9 @@ use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::*;
 
 use super::{D3d12, allocator, texture, wanted};
+use crate::bytes::{assert_same, pattern};
 use crate::fixture::{Fixture as _, Outcome, Test, tests};
-use crate::gpu::{TexelCopy, assert_same, pattern};
+use crate::gpu::TexelCopy;
 use crate::kinds::d3d12::D3d12Fixture;
 
 pub(super) fn all() -> Vec<Test<D3d12Fixture>> {

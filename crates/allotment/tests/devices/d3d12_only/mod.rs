@@ -16,8 +16,9 @@ use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::*;
 use windows::core::Interface as _;
 
+use crate::bytes::pattern;
 use crate::fixture::{Outcome, Test, tests};
-use crate::gpu::{Gpu, pattern};
+use crate::gpu::Gpu;
 use crate::kinds::d3d12::D3d12Fixture;
 
 type D3d12 = Gpu<D3d12Fixture>;

@@ -2,8 +2,9 @@
 
 use allotment::device::{MemoryProperties, MemoryTypeIndex};
 
+use crate::bytes::{assert_same, pattern};
 use crate::fixture::{Outcome, Test, tests};
-use crate::gpu::{Gpu, assert_same, copy, pattern};
+use crate::gpu::{Gpu, copy};
 use crate::kinds::simulated::SimulatedFixture;
 
 type Simulated = Gpu<SimulatedFixture>;

@@ -10,8 +10,9 @@ use allotment::device::{
     MemoryTypeIndex, QueueDevice as _, QueueIndex, Submission, TimelinePoint, TimelineValue,
 };
 
+use crate::bytes::{assert_same, pattern};
 use crate::fixture::{Outcome, Test, tests};
-use crate::gpu::{Buffer, Gpu, PATIENCE, assert_same, copy, pattern};
+use crate::gpu::{Buffer, Gpu, PATIENCE, copy};
 use crate::kinds::simulated::SimulatedFixture;
 
 type Simulated = Gpu<SimulatedFixture>;

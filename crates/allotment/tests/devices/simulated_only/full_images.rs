@@ -6,8 +6,9 @@ use allotment::device::{
     Submission, TexelBlock,
 };
 
+use crate::bytes::{assert_same, pattern};
 use crate::fixture::{Outcome, Test, tests};
-use crate::gpu::{Gpu, Image, TexelCopy, WholeCopy, assert_same, pattern};
+use crate::gpu::{Gpu, Image, TexelCopy, WholeCopy};
 use crate::kinds::simulated::SimulatedFixture;
 
 type Simulated = Gpu<SimulatedFixture>;

@@ -5,8 +5,9 @@ use allotment::device::{
     Submission, TexelBlock,
 };
 
+use crate::bytes::{assert_same, pattern};
 use crate::fixture::{Outcome, Test, tests};
-use crate::gpu::{Buffer, Gpu, Image, TexelCopy, assert_same, copy, pattern};
+use crate::gpu::{Buffer, Gpu, Image, TexelCopy, copy};
 use crate::kinds::simulated::SimulatedFixture;
 
 type Simulated = Gpu<SimulatedFixture>;

@@ -10,8 +10,9 @@ use allotment::device::{
     QueueDevice as _, QueueIndex, Submission, TimelinePoint, TimelineValue,
 };
 
+use crate::bytes::{assert_same, pattern};
 use crate::fixture::{Outcome, Test, tests};
-use crate::gpu::{Gpu, PATIENCE, assert_same, copy, pattern};
+use crate::gpu::{Gpu, PATIENCE, copy};
 use crate::kinds::simulated::SimulatedFixture;
 
 type Simulated = Gpu<SimulatedFixture>;

@@ -10,8 +10,9 @@ use allotment::device::{MemoryDevice as _, MemoryTypeIndex, QueueIndex};
 use allotment::memory::{BlockSize, LeakHandler, Transfer};
 use allotment::{Algorithm, Allocation, Allocator, AllocatorDesc, MemoryUsage, PoolDesc};
 
+use crate::bytes::assert_same;
 use crate::fixture::Fixture;
-use crate::gpu::{Gpu, assert_same};
+use crate::gpu::Gpu;
 
 pub(super) use requests::{AllocateWanted, Wanted};
 

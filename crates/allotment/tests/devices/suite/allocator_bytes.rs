@@ -10,8 +10,9 @@ use allotment::memory::{Dedicated, ResourceError};
 use allotment::{AllocationOptions, MemoryUsage};
 
 use super::allocator::{AllocateWanted as _, KIB, MIB, Rig};
+use crate::bytes::{assert_same, pattern};
 use crate::fixture::{Fixture, Outcome, Test, tests};
-use crate::gpu::{Gpu, PATIENCE, assert_same, pattern};
+use crate::gpu::{Gpu, PATIENCE};
 
 pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
     tests![F:

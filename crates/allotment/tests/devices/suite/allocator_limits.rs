@@ -5,8 +5,9 @@ use allotment::memory::{Dedicated, Lifetime};
 use allotment::{Algorithm, AllocationError, MemoryUsage, PoolDesc};
 
 use super::allocator::{AllocateWanted as _, KIB, MIB, Rig};
+use crate::bytes::{Random, assert_same, pattern};
 use crate::fixture::{Fixture, Outcome, Test, tests};
-use crate::gpu::{Gpu, Random, assert_same, pattern};
+use crate::gpu::Gpu;
 
 pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
     tests![F:

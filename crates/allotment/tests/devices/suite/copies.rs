@@ -2,8 +2,9 @@
 
 use allotment::device::QueueIndex;
 
+use crate::bytes::{Random, assert_same, pattern};
 use crate::fixture::{Fixture, Outcome, Test, tests};
-use crate::gpu::{Gpu, Random, assert_same, copy, pattern};
+use crate::gpu::{Gpu, copy};
 
 pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
     tests![F:

@@ -11,8 +11,8 @@ use super::descriptor_heaps::{
     slots_tables_and_chunks_are_read_before_and_after_the_heap_is_replaced,
 };
 use super::descriptor_rig::{Descriptor, RESOURCES, Rig, STAGING, Sampler};
+use crate::bytes::Random;
 use crate::fixture::{DescriptorFixture, Outcome, Test};
-use crate::gpu::Random;
 
 /// As `tests!`, over a rig.
 macro_rules! tests {

@@ -6,8 +6,9 @@ use allotment::memory::Buffer;
 use allotment::{AllocationOptions, MemoryUsage};
 
 use super::stage::FIRST;
+use crate::bytes::{assert_same, pattern};
 use crate::fixture::{Fixture, Outcome, Test, tests};
-use crate::gpu::{Gpu, assert_same, pattern};
+use crate::gpu::Gpu;
 
 const SIZE: u64 = 1000;
 

@@ -7,8 +7,9 @@ use allotment::device::{
 use core::time::Duration;
 
 use super::image_copies::{FIRST, Model, Part, TEXEL, desc, split, state, subresources};
+use crate::bytes::{assert_same, pattern};
 use crate::fixture::{Fixture, Outcome, Test, tests};
-use crate::gpu::{Gpu, Image, ImageInfo, ImageState, WholeCopy, assert_same, copy, pattern};
+use crate::gpu::{Gpu, Image, ImageInfo, ImageState, WholeCopy, copy};
 
 pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
     tests![F:

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use allotment::device::{CopyDirection, ImageDesc, ImageDevice as _, QueueIndex, Submission, TexelBlock};
 
+use crate::bytes::{Random, assert_same, pattern};
 use crate::fixture::{Fixture, Outcome, Test, tests};
-use crate::gpu::{Buffer, Gpu, Image, ImageState, Random, TexelCopy, assert_same, copy, pattern};
+use crate::gpu::{Buffer, Gpu, Image, ImageState, TexelCopy, copy};
 
 pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
     tests![F:

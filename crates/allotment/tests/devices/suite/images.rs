@@ -6,8 +6,9 @@ use allotment::device::{
     Tiling,
 };
 
+use crate::bytes::{assert_same, pattern};
 use crate::fixture::{Fixture, Outcome, Test, tests};
-use crate::gpu::{Gpu, assert_same, pattern};
+use crate::gpu::Gpu;
 
 pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
     tests![F:

@@ -6,8 +6,9 @@ use allotment::lifetime::{Recording, Timeline};
 
 use super::allocator::KIB;
 use super::stage::{FIRST, Stage};
+use crate::bytes::pattern;
 use crate::fixture::{Fixture, Outcome, Test, tests};
-use crate::gpu::{Gpu, pattern};
+use crate::gpu::Gpu;
 
 pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
     tests![F:

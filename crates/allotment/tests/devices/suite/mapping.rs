@@ -1,7 +1,8 @@
 //! Mapped memory, as the CPU sees it.
 
+use crate::bytes::{assert_same, pattern};
 use crate::fixture::{Fixture, Outcome, Test, tests};
-use crate::gpu::{Gpu, assert_same, copy, pattern};
+use crate::gpu::{Gpu, copy};
 
 pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
     tests![F:

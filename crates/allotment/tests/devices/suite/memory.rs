@@ -5,8 +5,9 @@ use allotment::device::{
     MemoryTypeIndex,
 };
 
+use crate::bytes::{assert_same, pattern};
 use crate::fixture::{Fixture, Outcome, Test, tests};
-use crate::gpu::{Gpu, RawMemory, assert_same, pattern};
+use crate::gpu::{Gpu, RawMemory};
 
 pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
     tests![F:

@@ -15,8 +15,9 @@ use allotment::upload::{ImageWrite, UploadError, Uploader, UploaderDesc};
 use super::allocator::{KIB, MIB};
 use super::image_copies::{TEXEL, desc, state};
 use super::stage::{FIRST, Stage};
+use crate::bytes::{assert_same, pattern};
 use crate::fixture::{Fixture, Outcome, Test, tests};
-use crate::gpu::{Gpu, assert_same, pattern};
+use crate::gpu::Gpu;
 
 pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
     tests![F:

@@ -9,8 +9,9 @@ use allotment::memory::{Buffer, LeakHandler, OwningAllocator, Transfer};
 use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
 
 use super::allocator::KIB;
+use crate::bytes::assert_same;
 use crate::fixture::Fixture;
-use crate::gpu::{Gpu, PATIENCE, assert_same};
+use crate::gpu::{Gpu, PATIENCE};
 
 pub(super) const FIRST: QueueIndex = QueueIndex(0);
 

@@ -5,8 +5,9 @@ use std::time::Instant;
 
 use allotment::device::{DeviceError, QueueDevice as _, QueueIndex, TimelinePoint, TimelineValue};
 
+use crate::bytes::{assert_same, pattern};
 use crate::fixture::{Fixture, Outcome, Test, tests};
-use crate::gpu::{Gpu, PATIENCE, assert_same, copy, pattern};
+use crate::gpu::{Gpu, PATIENCE, copy};
 
 pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
     tests![F:

@@ -14,8 +14,9 @@ use allotment::{Alignment, MemoryUsage};
 
 use super::allocator::KIB;
 use super::stage::{FIRST, Stage};
+use crate::bytes::{assert_same, pattern};
 use crate::fixture::{Fixture, Outcome, Test, tests};
-use crate::gpu::{Gpu, PATIENCE, assert_same, pattern};
+use crate::gpu::{Gpu, PATIENCE};
 
 pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
     tests![F:

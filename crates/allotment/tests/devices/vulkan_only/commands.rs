@@ -10,8 +10,9 @@ use allotment::device::{
 use ash::vk;
 
 use super::Vulkan;
+use crate::bytes::{assert_same, pattern};
 use crate::fixture::{Outcome, Test, tests};
-use crate::gpu::{Buffer, assert_same, copy, pattern};
+use crate::gpu::{Buffer, copy};
 use crate::kinds::vulkan::VulkanFixture;
 
 pub(super) fn all() -> Vec<Test<VulkanFixture>> {

@@ -8,8 +8,9 @@ use allotment::device::{
 use ash::vk;
 
 use super::{Vulkan, format};
+use crate::bytes::assert_same;
 use crate::fixture::{Outcome, Test, tests};
-use crate::gpu::{Image, TexelCopy, WholeCopy, assert_same};
+use crate::gpu::{Image, TexelCopy, WholeCopy};
 use crate::kinds::vulkan::VulkanFixture;
 
 pub(super) fn all() -> Vec<Test<VulkanFixture>> {

@@ -23,8 +23,9 @@ use allotment::{
 };
 use ash::vk;
 
+use crate::bytes::Random;
 use crate::fixture::{Fixture as _, Outcome, Test, tests};
-use crate::gpu::{Gpu, Random};
+use crate::gpu::Gpu;
 use crate::kinds::vulkan::VulkanFixture;
 
 type Vulkan = Gpu<VulkanFixture>;

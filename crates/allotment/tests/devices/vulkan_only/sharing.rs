@@ -12,8 +12,8 @@ use allotment::{Alignment, AllocationError, MemoryUsage, PoolDesc, Requirements}
 use ash::vk;
 
 use super::{Vulkan, allocator, wanted};
+use crate::bytes::{assert_same, pattern};
 use crate::fixture::{Fixture as _, Outcome, Test, tests};
-use crate::gpu::{assert_same, pattern};
 use crate::kinds::vulkan::VulkanFixture;
 
 pub(super) fn all() -> Vec<Test<VulkanFixture>> {

@@ -7,8 +7,8 @@ use allotment::{MemoryUsage, Requirements};
 use ash::vk;
 
 use super::{Vulkan, allocator};
+use crate::bytes::{assert_same, pattern};
 use crate::fixture::{Outcome, Test, tests};
-use crate::gpu::{assert_same, pattern};
 use crate::kinds::vulkan::VulkanFixture;
 
 pub(super) fn all() -> Vec<Test<VulkanFixture>> {

@@ -10,8 +10,8 @@ use allotment::{MemoryUsage, Requirements};
 use ash::vk;
 
 use super::{Vulkan, allocator, wanted};
+use crate::bytes::pattern;
 use crate::fixture::{Fixture as _, Outcome, Test, tests};
-use crate::gpu::pattern;
 use crate::kinds::vulkan::VulkanFixture;
 
 pub(super) fn all() -> Vec<Test<VulkanFixture>> {
