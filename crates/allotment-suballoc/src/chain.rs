@@ -150,7 +150,8 @@ pub(crate) struct Chain {
     nodes: Vec<Node>,
     first: u32,
     last: u32,
-    /// The first vacant node. Vacant nodes are linked by `link[0]`.
+    /// The first vacant node. Vacant nodes are linked by `link[0]`. Not a slab of a common type: a vacant node keeps its
+    /// serial number, which makes old handles stale.
     vacant: u32,
     size: u64,
     /// The serial number of the latest allocation.

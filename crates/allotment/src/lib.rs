@@ -72,6 +72,7 @@ pub mod lifetime;
 mod log;
 pub mod memory;
 pub mod prelude;
+mod slab;
 mod sync;
 mod table;
 pub mod upload;

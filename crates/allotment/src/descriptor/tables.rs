@@ -14,6 +14,7 @@ use allotment_suballoc::{Algorithm, Alignment, Handle, Request, Strategy, Virtua
 use super::error::DescriptorError;
 use super::heap_regions::Regions;
 use super::statistics::{DescriptorHeapStatistics, Usage};
+use crate::slab::Slab;
 use crate::sync::locked;
 use crate::table::AppendTable;
 
@@ -63,9 +64,8 @@ pub(super) struct Inner {
     block: Option<VirtualBlock<u32>>,
     region: Range<u32>,
     alignment: Alignment,
-    /// By entry; `None` if it is vacant.
-    entries: Vec<Option<(Handle, u32)>>,
-    vacant: Vec<u32>,
+    /// The handles and sizes.
+    entries: Slab<(Handle, u32)>,
     usage: Usage,
 }
 
@@ -93,8 +93,7 @@ impl Tables {
             region: regions.tables.clone(),
             // A power of two, as checked when the device's limits were read.
             alignment: Alignment::new(regions.alignment.into()).unwrap_or(Alignment::ONE),
-            entries: Vec::new(),
-            vacant: Vec::new(),
+            entries: Slab::new(),
             usage: Usage::default(),
         };
         Self { places: AppendTable::new(), inner: Mutex::new(inner) }
@@ -104,18 +103,14 @@ impl Tables {
     pub(super) fn take(&self, count: u32, generation: u32) -> Option<u32> {
         let mut guard = locked(&self.inner);
         let inner = &mut *guard;
-        let entry = inner.vacant.last().copied().unwrap_or(inner.entries.len() as u32);
+        let entry = inner.entries.next_index();
         let request = Request::new(count.into()).aligned(inner.alignment);
         // The entry is stored with the range before it exists, so that a refused range leaves no entry behind.
         let taken = inner.block.as_mut().and_then(|block| block.allocate(request, entry).ok())?;
         let Some(place) = self.places.get_or_make(entry) else {
             unreachable!("there are fewer tables than descriptors")
         };
-        if inner.vacant.pop().is_none() {
-            inner.entries.push(None);
-        }
-        debug_assert!(inner.entries[entry as usize].is_none(), "a vacant entry has no table");
-        inner.entries[entry as usize] = Some((taken.handle, count));
+        inner.entries.insert((taken.handle, count));
         inner.usage.take(count);
         place.set(generation, inner.region.start + taken.offset as u32, NOWHERE);
         Some(entry)
@@ -134,10 +129,9 @@ impl Tables {
     pub(super) fn make_reusable(&self, entry: u32) {
         let mut guard = locked(&self.inner);
         let inner = &mut *guard;
-        let Some((handle, count)) = inner.entries[entry as usize].take() else { return };
+        let Some((handle, count)) = inner.entries.remove(entry) else { return };
         let freed = inner.block.as_mut().map(|block| block.free(handle));
         debug_assert!(matches!(freed, Some(Ok(_))), "a range is retired once");
-        inner.vacant.push(entry);
         inner.usage.retiring -= count;
         inner.usage.give_back(count);
     }
@@ -162,7 +156,7 @@ impl Tables {
         let Packed { block, region, handles, moves } = packed;
         (inner.block, inner.region) = (block, region);
         for (entry, handle) in handles {
-            if let Some((old, _)) = &mut inner.entries[entry as usize] {
+            if let Some((old, _)) = inner.entries.get_mut(entry) {
                 *old = handle;
             }
         }
@@ -180,13 +174,8 @@ impl Inner {
     /// Packs all tables side by side into another region, in their present order.
     pub(super) fn pack(&self, tables: &Tables, regions: &Regions) -> Result<Packed, DescriptorError> {
         let region = regions.tables.clone();
-        let mut live: Vec<_> = (0_u32..)
-            .zip(&self.entries)
-            .filter_map(|(entry, table)| {
-                let (_, count) = (*table)?;
-                Some((tables.places.get(entry)?.first(), entry, count))
-            })
-            .collect();
+        let place = |(entry, &(_, count))| Some((tables.places.get(entry)?.first(), entry, count));
+        let mut live: Vec<_> = self.entries.iter().filter_map(place).collect();
         // In the present order, no table moves up: the tables fit any region that is at least as large.
         live.sort_unstable();
         let mut block = block_of(&region);

@@ -8,7 +8,8 @@
 //!
 //! Opening, closing and finding the oldest cost O(1), and nothing is allocated once the highest number of
 //! simultaneously open recordings was reached. A slot keeps the status of its recording until another recording
-//! reuses the slot, and at least [`REMEMBERED`] closed recordings are kept at any time.
+//! reuses the slot, and at least [`REMEMBERED`] closed recordings are kept at any time. So this is no
+//! [`Slab`](crate::slab::Slab), which forgets a removed value and reuses its index first.
 
 use std::collections::VecDeque;
 use std::time::Instant;

@@ -130,7 +130,8 @@ pub struct Allocator<D: Device> {
     pub(super) slot_count: AtomicU32,
     /// Copies of the default pools, created when they are needed.
     pub(super) shards: u32,
-    /// Slots of custom pools that were destroyed, to be reused.
+    /// Slots of custom pools that were destroyed, to be reused. Not the list of a [`Slab`](crate::slab::Slab), since
+    /// threads read slots without a lock.
     pub(super) vacant_slots: Mutex<Vec<u32>>,
     pub(super) desc: AllocatorDesc,
     /// The ranked memory types of each memory usage, for requests without extra properties. Precomputed, since nearly

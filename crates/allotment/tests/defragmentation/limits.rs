@@ -1,6 +1,6 @@
 //! What the limits of a pass and of a run allow.
 
-use allotment::memory::{DefragmentationStrategy, NextPass, PassLimits};
+use allotment::memory::{DefragmentationDesc, DefragmentationStrategy, NextPass, PassLimits};
 
 use crate::gains::{FULL, one_a_block, run_with_copies, small_rig, unlimited};
 use crate::model::{Model, copy, movable};

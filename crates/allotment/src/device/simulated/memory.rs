@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use memmap2::MmapMut;
 
+use super::names::{ByName, Name};
 use super::{SimulatedGpu, SimulatedUsage, ValidationErrors};
 use crate::device::{
     DeviceError, DeviceProperties, MemoryDesc, MemoryDevice, MemoryHandle, MemoryHeapBudget, MemoryHeapIndex,
@@ -173,7 +174,7 @@ fn copy(from: &Bytes, from_offset: u64, to: &Bytes, to_offset: u64, size: u64) {
 /// All memory objects of a device, and counters.
 #[derive(Debug)]
 pub(super) struct Memories {
-    slots: Mutex<Slots>,
+    objects: ByName<Arc<MemoryObject>>,
     heap_usage: Vec<AtomicU64>,
     count: AtomicU32,
     buffers: AtomicI64,
@@ -187,16 +188,10 @@ pub(super) struct Memories {
     validation_errors: ValidationErrors,
 }
 
-#[derive(Debug, Default)]
-struct Slots {
-    slots: Vec<(u32, Option<Arc<MemoryObject>>)>,
-    vacant: Vec<u32>,
-}
-
 impl Memories {
     pub(super) fn new(properties: &DeviceProperties, validation_errors: ValidationErrors) -> Self {
         Self {
-            slots: Mutex::default(),
+            objects: ByName::default(),
             heap_usage: properties.heaps.iter().map(|_| AtomicU64::new(0)).collect(),
             count: AtomicU32::new(0),
             buffers: AtomicI64::new(0),
@@ -248,15 +243,8 @@ impl Memories {
             self.heap_usage[heap].fetch_sub(size, Relaxed);
             return Err(DeviceError::OutOfHostMemory);
         };
-        let mut slots = locked(&self.slots);
-        let slot = slots.vacant.pop().unwrap_or_else(|| {
-            slots.slots.push((0, None));
-            // The cast cannot truncate: there are at most as many slots as the limit of memory objects, a `u32`.
-            slots.slots.len() as u32 - 1
-        });
-        let (generation, entry) = &mut slots.slots[slot as usize];
-        *entry = Some(Arc::new(object));
-        Ok(SimulatedMemory { slot, generation: *generation })
+        let Name(raw) = self.objects.add(Arc::new(object));
+        Ok(SimulatedMemory::from_raw(raw))
     }
 
     fn new_object(
@@ -286,24 +274,13 @@ impl Memories {
     }
 
     pub(super) fn get(&self, memory: SimulatedMemory) -> Option<Arc<MemoryObject>> {
-        let slots = locked(&self.slots);
-        let (generation, object) = slots.slots.get(memory.slot as usize)?;
-        if *generation == memory.generation { object.clone() } else { None }
+        self.objects.get(Name(memory.to_raw()))
     }
 
     /// Removes a live object. A queue that still uses it keeps the bytes alive.
     pub(super) fn free(&self, memory: SimulatedMemory) -> Option<Arc<MemoryObject>> {
         self.free_calls.fetch_add(1, Relaxed);
-        let mut slots = locked(&self.slots);
-        let (generation, entry) = slots.slots.get_mut(memory.slot as usize)?;
-        if *generation != memory.generation {
-            return None;
-        }
-        let object = entry.take()?;
-        *generation = generation.wrapping_add(1);
-        // The next object in the slot gets another generation, so a stale handle is recognised.
-        slots.vacant.push(memory.slot);
-        drop(slots);
+        let object = self.objects.remove(Name(memory.to_raw()))?;
         object.freed.store(true, Relaxed);
         self.count.fetch_sub(1, Relaxed);
         self.heap_usage[object.heap.get()].fetch_sub(object.size, Relaxed);

@@ -1,16 +1,17 @@
-//! Object names that fit into a descriptor. A name is looked up when queue work reads through the descriptor, so
-//! destroyed objects are detected then.
+//! Objects by names that fit into a memory handle or a descriptor. The name in a descriptor is looked up when queue work
+//! reads through it, so destroyed objects are detected then.
 
 use std::sync::{Arc, Mutex};
 
 use super::memory::MemoryObject;
+use crate::slab::Slab;
 use crate::sync::locked;
 
-/// The name of a buffer, an image or a sampler: its slot and the slot's generation. Names are never reused.
+/// The name of an object: its index and the index's generation. Names are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Name(pub(super) u64);
 
-/// The object with a name.
+/// A buffer, an image or a sampler.
 #[derive(Clone, Debug)]
 pub(super) enum Named {
     /// A buffer or an image.
@@ -22,58 +23,53 @@ pub(super) enum Named {
     Sampler,
 }
 
-/// All names of a device.
+/// The objects that descriptors name.
+pub(super) type Names = ByName<Named>;
+
+/// Objects of a device by name.
 #[derive(Debug)]
-pub(super) struct Names(Mutex<Slots>);
+pub(super) struct ByName<T>(Mutex<Objects<T>>);
 
 #[derive(Debug)]
-struct Slots {
-    slots: Vec<(u32, Option<Named>)>,
-    vacant: Vec<u32>,
+struct Objects<T> {
+    /// With the generation of each.
+    slab: Slab<(u32, T)>,
+    /// The generation of the next object, counted for all indices together.
+    generation: u32,
 }
 
-impl Default for Names {
+impl<T> Default for ByName<T> {
     fn default() -> Self {
         // Enough for most programs; more names grow it.
-        let (slots, vacant) = (Vec::with_capacity(1024), Vec::with_capacity(1024));
-        Self(Mutex::new(Slots { slots, vacant }))
+        Self(Mutex::new(Objects { slab: Slab::with_capacity(1024), generation: 0 }))
     }
 }
 
-impl Names {
-    pub(super) fn add(&self, named: Named) -> Name {
-        let mut slots = locked(&self.0);
-        let slot = slots.vacant.pop().unwrap_or_else(|| {
-            slots.slots.push((0, None));
-            // 2^32 entries would not fit into memory.
-            slots.slots.len() as u32 - 1
-        });
-        let (generation, entry) = &mut slots.slots[slot as usize];
-        *entry = Some(named);
-        Name(u64::from(slot) << 32 | u64::from(*generation))
+impl<T: Clone> ByName<T> {
+    pub(super) fn add(&self, object: T) -> Name {
+        let mut objects = locked(&self.0);
+        let generation = objects.generation;
+        objects.generation = generation.wrapping_add(1);
+        let index = objects.slab.insert((generation, object));
+        Name(u64::from(index) << 32 | u64::from(generation))
     }
 
-    /// Returns the object with a name; `None` if it was destroyed.
-    pub(super) fn get(&self, name: Name) -> Option<Named> {
-        let slots = locked(&self.0);
-        let (generation, named) = slots.slots.get((name.0 >> 32) as usize)?;
-        if *generation == name.0 as u32 { named.clone() } else { None }
+    /// Returns the object with a name; `None` if it was removed.
+    pub(super) fn get(&self, name: Name) -> Option<T> {
+        let objects = locked(&self.0);
+        let (generation, object) = objects.slab.get((name.0 >> 32) as u32)?;
+        if *generation == name.0 as u32 { Some(object.clone()) } else { None }
     }
 
     /// Removes a name; does nothing if it was removed before.
-    pub(super) fn remove(&self, name: Name) {
-        let slot = (name.0 >> 32) as u32;
-        let mut slots = locked(&self.0);
-        let Some((generation, named)) = slots.slots.get_mut(slot as usize) else { return };
-        if *generation != name.0 as u32 {
-            return;
-        }
-        let removed = named.take();
-        *generation = generation.wrapping_add(1);
-        slots.vacant.push(slot);
-        drop(slots);
-        // Dropped without the lock: this may be the last reference to memory, whose pages are unmapped then.
-        drop(removed);
+    ///
+    /// Returns the object, to be dropped without the lock: it may be the last reference to memory, whose pages are
+    /// unmapped then.
+    pub(super) fn remove(&self, name: Name) -> Option<T> {
+        let mut objects = locked(&self.0);
+        let index = (name.0 >> 32) as u32;
+        objects.slab.get(index).filter(|(generation, _)| *generation == name.0 as u32)?;
+        objects.slab.remove(index).map(|(_, object)| object)
     }
 }
 

@@ -77,9 +77,7 @@ impl<D: Device> BlockSet<D> {
     ) -> bool {
         let Some(index) = self.shareable_spare(request, block_size, priority) else { return false };
         let algorithm = self.algorithm;
-        let Some(block) = self.blocks.get_mut(index as usize).and_then(Option::as_mut) else {
-            return false;
-        };
+        let Some(block) = self.blocks.get_mut(index) else { return false };
         // A dedicated block has linear ranges; a shared one has those of the pool's algorithm.
         block.ranges = new_ranges(block.memory.size(), algorithm);
         debug_assert!(

@@ -11,6 +11,7 @@ impl<D: Device> BlockSet<D> {
     ///
     /// Panics if an invariant does not hold.
     pub(in crate::memory) fn check_invariants(&self) {
+        self.blocks.check_invariants();
         let mut counted = Statistics::default();
         let mut ranges = 0;
         let (mut empty, mut empty_bytes) = (0, 0);

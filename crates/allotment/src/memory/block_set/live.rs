@@ -12,7 +12,7 @@ impl<D: Device> BlockSet<D> {
         self.statistics.allocations += 1;
         self.statistics.allocation_bytes += sizes.requested;
         self.statistics.rounding += sizes.occupied - sizes.requested;
-        let Some(block) = self.blocks.get_mut(index as usize).and_then(Option::as_mut) else { return false };
+        let Some(block) = self.blocks.get_mut(index) else { return false };
         block.live += 1;
         let was_empty = block.empty_since.take().is_some();
         if was_empty {
@@ -29,7 +29,7 @@ impl<D: Device> BlockSet<D> {
         self.statistics.allocations -= 1;
         self.statistics.allocation_bytes -= sizes.requested;
         self.statistics.rounding -= sizes.occupied - sizes.requested;
-        let Some(block) = self.blocks.get_mut(index as usize).and_then(Option::as_mut) else { return false };
+        let Some(block) = self.blocks.get_mut(index) else { return false };
         block.live -= 1;
         let emptied = block.live == 0;
         if emptied {
@@ -53,7 +53,7 @@ impl<D: Device> BlockSet<D> {
 
     /// Frees a range in its block, which joins it with its free neighbours.
     pub(in crate::memory) fn release(&mut self, spot: &Spot) {
-        let Some(block) = self.blocks.get_mut(spot.block as usize).and_then(Option::as_mut) else { return };
+        let Some(block) = self.blocks.get_mut(spot.block) else { return };
         let padding = block.ranges.statistics().padding;
         // The handle names an allocated range: each spot is freed once.
         let freed = block.ranges.free(spot.handle);
@@ -75,9 +75,7 @@ impl<D: Device> BlockSet<D> {
     /// Puts the range of a freed allocation into the quick lists instead of freeing it. Returns false, with nothing
     /// changed, if the list is full, the block is closed, or it would be empty.
     pub(in crate::memory) fn keep_in_quick_list(&mut self, record: u32, spot: &Spot, sizes: Sizes) -> bool {
-        let Some(block) = self.blocks.get_mut(spot.block as usize).and_then(Option::as_mut) else {
-            return false;
-        };
+        let Some(block) = self.blocks.get_mut(spot.block) else { return false };
         // The free of a block's last allocation takes the full path, which notes that the block is empty; and no range of
         // a closed block may wait. The push is last, since it changes the lists.
         if block.live == 1 || block.is_closed() || !self.quick.push(record, spot.offset, sizes.occupied) {

@@ -31,6 +31,7 @@ use super::EmptiedBlocks;
 use super::quick_lists::QuickLists;
 use super::statistics::{DetailedStatistics, Statistics};
 use crate::device::{Device, MemoryHeapIndex, MemoryTypeIndex, OwnedMemory, Priority};
+use crate::slab::Slab;
 
 pub(super) use empty::{EmptyBlock, SpareCriteria};
 use search::BlockSummary;
@@ -103,8 +104,7 @@ pub(super) struct BlockSet<D: Device> {
     pub(super) atom: Alignment,
     algorithm: Algorithm,
     /// By index. An index is not reused while a [`Spot`] names it.
-    blocks: Vec<Option<Block<D>>>,
-    vacant: Vec<u32>,
+    blocks: Slab<Block<D>>,
     /// Shared blocks that are not closed, the fullest first or nearly so: each operation moves the block that it
     /// changed by at most one position, so no operation has to sort.
     order: Vec<BlockSummary>,
@@ -143,8 +143,7 @@ impl<D: Device> BlockSet<D> {
             heap,
             atom,
             algorithm,
-            blocks: Vec::new(),
-            vacant: Vec::new(),
+            blocks: Slab::new(),
             order: Vec::new(),
             closed: Vec::new(),
             spare: Vec::new(),
@@ -158,12 +157,12 @@ impl<D: Device> BlockSet<D> {
 
     /// Returns a block.
     pub(super) fn block(&self, index: u32) -> Option<&Block<D>> {
-        self.blocks.get(index as usize)?.as_ref()
+        self.blocks.get(index)
     }
 
     /// Iterates over all blocks with their indices.
     pub(super) fn blocks(&self) -> impl Iterator<Item = (u32, &Block<D>)> {
-        self.blocks.iter().enumerate().filter_map(|(i, block)| Some((i as u32, block.as_ref()?)))
+        self.blocks.iter()
     }
 
     /// Returns the number of blocks.
@@ -177,17 +176,9 @@ impl<D: Device> BlockSet<D> {
         // A dedicated block holds one range, for which the simplest algorithm is enough.
         let algorithm = if role == Role::Shared { self.algorithm } else { Algorithm::Linear };
         let ranges = new_ranges(size, algorithm);
-        // The index is known only below.
-        let mut summary = BlockSummary::of(0, &ranges);
+        let summary = BlockSummary::of(self.blocks.next_index(), &ranges);
         let block = Block { memory, ranges, role, live: 0, empty_since: Some(now), closed: None };
-        let index = self.vacant.pop().unwrap_or_else(|| {
-            self.blocks.push(None);
-            // The device has at most u32::MAX memory objects.
-            self.blocks.len() as u32 - 1
-        });
-        debug_assert!(self.blocks[index as usize].is_none(), "a vacant index has no block");
-        self.blocks[index as usize] = Some(block);
-        summary.block = index;
+        let index = self.blocks.insert(block);
         self.empty_blocks += 1;
         self.empty_bytes += size;
         self.statistics.block_bytes += size;
@@ -211,9 +202,9 @@ impl<D: Device> BlockSet<D> {
     /// Removes an empty block and returns its memory. None of its ranges may wait in the quick lists.
     pub(super) fn remove(&mut self, index: u32) -> Option<OwnedMemory<D>> {
         // Not `live == 0`: a range that waits in a quick list is still allocated in the block.
-        let block = self.blocks.get_mut(index as usize)?.take_if(|block| block.ranges.is_empty())?;
+        self.block(index).filter(|block| block.ranges.is_empty())?;
+        let block = self.blocks.remove(index)?;
         debug_assert_eq!(block.live, 0, "a live allocation has a range");
-        self.vacant.push(index);
         self.order.retain(|other| other.block != index);
         self.closed.retain(|&other| other != index);
         self.spare.retain(|&other| other != index);
@@ -229,7 +220,7 @@ impl<D: Device> BlockSet<D> {
 
     /// Returns all memory objects, whatever is allocated in them, to be freed.
     pub(super) fn into_memory(self) -> impl Iterator<Item = OwnedMemory<D>> {
-        self.blocks.into_iter().flatten().map(|block| block.memory)
+        self.blocks.into_values().map(|block| block.memory)
     }
 
     /// Notes the priority of a block. Returns its memory and the priority if that has changed; the caller then passes
@@ -239,7 +230,7 @@ impl<D: Device> BlockSet<D> {
         index: u32,
         of: impl FnOnce(Role) -> Priority,
     ) -> Option<(D::Memory, Priority)> {
-        let block = self.blocks.get_mut(index as usize)?.as_mut()?;
+        let block = self.blocks.get_mut(index)?;
         let priority = of(block.role);
         if block.memory.priority() == priority {
             return None;

@@ -18,7 +18,7 @@ impl<D: Device> BlockSet<D> {
     /// Closes a block: nothing new is placed in it. None of its ranges may wait in the quick lists. Returns false if
     /// there is no such block, or it is closed already.
     pub(in crate::memory) fn close(&mut self, index: u32, release: EmptiedBlocks) -> bool {
-        let Some(block) = self.blocks.get_mut(index as usize).and_then(Option::as_mut) else { return false };
+        let Some(block) = self.blocks.get_mut(index) else { return false };
         if block.is_closed() {
             return false;
         }
@@ -32,7 +32,7 @@ impl<D: Device> BlockSet<D> {
 
     /// Opens a closed block again.
     pub(in crate::memory) fn reopen(&mut self, index: u32) {
-        let Some(block) = self.blocks.get_mut(index as usize).and_then(Option::as_mut) else { return };
+        let Some(block) = self.blocks.get_mut(index) else { return };
         if block.closed.take().is_some() {
             self.closed.retain(|&other| other != index);
             // Dedicated blocks are never searched. At the end of the list, the position moves with the next operations.
@@ -115,7 +115,7 @@ impl<D: Device> BlockSet<D> {
     /// Exchanges the ranges of two live allocations of this set: each range names the other record.
     pub(in crate::memory) fn exchange(&mut self, one: (&Spot, u32), other: (&Spot, u32)) {
         for (spot, record) in [(one.0, other.1), (other.0, one.1)] {
-            let block = self.blocks.get_mut(spot.block as usize).and_then(Option::as_mut);
+            let block = self.blocks.get_mut(spot.block);
             let data = block.and_then(|block| block.ranges.data_mut(spot.handle).ok());
             debug_assert!(data.is_some(), "both are live");
             data.into_iter().for_each(|data| *data = record);

@@ -83,9 +83,7 @@ impl<D: Device> BlockSet<D> {
         sizes: Sizes,
         record: u32,
     ) -> Result<Option<Spot>, AllocateError> {
-        let Some(block) = self.blocks.get_mut(index as usize).and_then(Option::as_mut) else {
-            return Ok(None);
-        };
+        let Some(block) = self.blocks.get_mut(index) else { return Ok(None) };
         let padding = block.ranges.statistics().padding;
         let range = match block.ranges.allocate(*request, record) {
             Ok(range) => range,

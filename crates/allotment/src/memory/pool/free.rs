@@ -22,20 +22,19 @@ impl<D: Device> PoolState<D> {
     /// Frees an allocation. The caller drops the result, or returns it to the driver, after it has released the lock.
     pub(in crate::memory) fn free(&mut self, slot: &PoolSlot<D>, record: u32) -> Freed<D> {
         let nothing = Freed { memory: None, more: false, name: None };
-        let Some(entry) = self.details.get_mut(record as usize) else { return nothing };
-        let Some(detail) = entry.as_mut().filter(|detail| !detail.waiting) else { return nothing };
+        let Some(detail) = self.detail(record) else { return nothing };
+        let (set, spot, sizes) = (usize::from(detail.set), detail.spot, detail.sizes);
         // Before the range is freed, so that no token of this allocation is valid once another one has the range.
         if let Some(entry) = slot.records.get(record) {
             entry.retire();
         }
-        let (set, spot, now) = (usize::from(detail.set), detail.spot, self.clock.now);
-        let sizes = detail.sizes;
         let name = core::mem::take(&mut self.labels[record as usize]).name;
-        *entry = None;
         if slot.records.get(record).is_some_and(|entry| !entry.is_spent()) {
-            self.vacant.push(record);
+            self.details.remove(record);
+        } else {
+            self.details.remove_for_good(record);
         }
-        let emptied = self.sets[set].free(&spot, sizes, now);
+        let emptied = self.sets[set].free(&spot, sizes, self.clock.now);
         let ticked = self.clock.freed(&self.rules.empty_blocks, || {
             self.sets.iter().map(|set| set.statistics.block_bytes - set.empty_bytes).sum()
         });
@@ -65,7 +64,7 @@ impl<D: Device> PoolState<D> {
     /// Frees all allocations. The caller returns the result to the driver after it has released the lock.
     pub(in crate::memory) fn reset(&mut self, slot: &PoolSlot<D>) -> Vec<OwnedMemory<D>> {
         let mut memory = Vec::new();
-        for record in 0..self.details.len() as u32 {
+        for record in 0..self.records() {
             memory.extend(self.free(slot, record).memory);
         }
         self.flush_quick_lists();

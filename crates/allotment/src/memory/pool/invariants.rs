@@ -20,14 +20,14 @@ impl<D: Device> PoolState<D> {
             assert_eq!(slot.counters[i].load(), set.statistics, "the counters are up to date");
             let mut waiting = 0;
             for record in set.quick.records() {
-                let detail = self.details[record as usize].as_ref().expect("a waiting range has a detail");
+                let detail = self.details.get(record).expect("a waiting range has a detail");
                 assert!(detail.waiting && usize::from(detail.set) == i);
                 waiting += detail.sizes.occupied;
             }
             let free: u64 = set.blocks().map(|(_, block)| block.ranges.statistics().free).sum();
             assert_eq!(free + waiting, set.statistics.free());
             for (block, record) in set.records() {
-                let detail = self.details[record as usize].as_ref().expect("a range has a detail");
+                let detail = self.details.get(record).expect("a range has a detail");
                 assert_eq!(detail.spot.block, block);
                 let place = slot.records.get(record).expect("a live record exists").read();
                 assert_eq!(place.offset, detail.spot.offset);
@@ -35,8 +35,9 @@ impl<D: Device> PoolState<D> {
             }
         }
         let spent = |record| slot.records.get(record).is_none_or(Record::is_spent);
-        let unused = (0..).zip(&self.details).filter(|(_, detail)| detail.is_none());
-        assert_eq!(unused.filter(|&(record, _)| !spent(record)).count(), self.vacant.len());
-        assert!(!self.vacant.iter().any(|&record| spent(record)), "a spent record is not used again");
+        let unused = (0..self.records()).filter(|&record| self.details.get(record).is_none());
+        let vacant = self.details.check_invariants();
+        assert_eq!(unused.filter(|&record| !spent(record)).count(), vacant.len());
+        assert!(!vacant.into_iter().any(spent), "a spent record is not used again");
     }
 }

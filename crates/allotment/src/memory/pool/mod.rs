@@ -41,6 +41,7 @@ use super::record::Record;
 use super::statistics::Counters;
 use super::{BudgetPolicy, Name};
 use crate::device::{Device, Priority, PrioritySupport};
+use crate::slab::Slab;
 use crate::table::AppendTable;
 
 pub use desc::{BlockSize, MAX_POOL_TYPES, Pool, PoolDesc};
@@ -116,12 +117,10 @@ impl<D: Device> PoolSlot<D> {
 pub(super) struct PoolState<D: Device> {
     pub(super) rules: Rules<D>,
     pub(super) sets: Vec<BlockSet<D>>,
-    /// By the index of the record; `None` where the record is unused.
-    details: Vec<Option<Detail>>,
+    /// By the index of the record. Invariant: no vacant record is spent; spent ones are out of use for good.
+    details: Slab<Detail>,
     /// By the same index. Invariant: empty where the detail is not `labelled`.
     labels: Vec<Label>,
-    /// Unused records. Invariant: none is spent.
-    vacant: Vec<u32>,
     pub(super) clock: Clock,
     /// The tick at which the quick lists were flushed last.
     flushed_at: u64,
@@ -145,9 +144,8 @@ impl<D: Device> PoolState<D> {
         Self {
             rules,
             sets,
-            details: Vec::new(),
+            details: Slab::new(),
             labels: Vec::new(),
-            vacant: Vec::new(),
             clock: Clock::default(),
             flushed_at: 0,
             pending: 0,

@@ -24,7 +24,7 @@ impl<D: Device> PoolState<D> {
         let blocks = self.sets.get_mut(set)?;
         let (record, occupied) = blocks.quick.take(size, alignment)?;
         let requested = request.requirements.size;
-        let detail = self.details.get_mut(record as usize)?.as_mut()?;
+        let detail = self.details.get_mut(record)?;
         debug_assert!(detail.waiting, "only ranges that wait are in a quick list");
         let entry = slot.records.get(record)?;
         // The range keeps its record, which names its memory, offset and address already. The free made the ids of the
@@ -57,7 +57,7 @@ impl<D: Device> PoolState<D> {
         entry: &Record,
         record: u32,
     ) -> Option<Option<Name>> {
-        let detail = self.details.get_mut(record as usize)?.as_mut().filter(|detail| detail.may_wait)?;
+        let detail = self.details.get_mut(record).filter(|detail| detail.may_wait)?;
         let set = usize::from(detail.set);
         let blocks = self.sets.get_mut(set)?;
         // A range that is being moved belongs to its move until that ends, and a record in its last use must not serve
@@ -86,11 +86,10 @@ impl<D: Device> PoolState<D> {
     pub(in crate::memory) fn flush_quick_list_up_to(&mut self, set: usize, count: usize) {
         for _ in 0..count {
             let Some(record) = self.sets[set].quick.pop() else { break };
-            if let Some(detail) = self.details[record as usize].take() {
+            // Not spent: `free_quickly` lets no record wait that is in its last use.
+            if let Some(detail) = self.details.remove(record) {
                 debug_assert!(detail.waiting, "only ranges that wait are in a quick list");
                 self.sets[set].release(&detail.spot);
-                // Not spent: `free_quickly` lets no record wait that is in its last use.
-                self.vacant.push(record);
             }
         }
     }

@@ -9,6 +9,7 @@ use crate::memory::block_set::{Role, Sizes, Spot};
 use crate::memory::desc::AllocationRequest;
 use crate::memory::record::RawPlace;
 use crate::memory::{AllocationError, AllocationOptions, CallSite, Movability, Name};
+use crate::slab::Slab;
 
 /// The part of an allocation that is read under the pool's lock only.
 #[derive(Clone, Debug)]
@@ -34,7 +35,7 @@ pub(in crate::memory) struct Detail {
 
 // One cache line: with 10,000 live allocations, a free is limited by two cache misses, for the record and for this
 // (docs/measurements/2026-11-21-vulkan.md).
-const _: () = assert!(size_of::<Option<Detail>>() == 64, "a detail fills one cache line");
+const _: () = assert!(Slab::<Detail>::ENTRY_SIZE == 64, "a detail fills one cache line");
 
 /// Whether defragmentation is moving an allocation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,19 +84,19 @@ impl<D: Device> PoolState<D> {
     /// Returns the index of the record that the next allocation gets. It stays free until [`publish`](Self::publish)
     /// takes it, so that a refused request has nothing to undo.
     pub(in crate::memory) fn next_record(&mut self, slot: &PoolSlot<D>) -> Result<u32, AllocationError> {
-        if let Some(&index) = self.vacant.last() {
-            return Ok(index);
-        }
         loop {
-            let index = self.details.len() as u32;
+            let index = self.details.next_index();
+            if index < self.details.bound() {
+                // Vacant, and no vacant record is spent.
+                return Ok(index);
+            }
             let entry = slot.records.get_or_make(index);
             if !entry.ok_or(AllocationError::TooManyAllocations { limit: index })?.is_spent() {
                 return Ok(index);
             }
             // Spent by an earlier pool in this slot: records outlive pools, as tokens do. It stays unused, so that no
             // old token becomes valid again.
-            self.details.push(None);
-            self.labels.push(Label::default());
+            self.details.skip();
         }
     }
 
@@ -126,19 +127,9 @@ impl<D: Device> PoolState<D> {
             movability: if stays { Movability::Pinned } else { request.options.movability },
             move_state: MoveState::Settled,
         };
-        let vacant = self.vacant.pop();
-        debug_assert!(
-            vacant.is_none_or(|vacant| vacant == record),
-            "`next_record` named the last vacant one"
-        );
-        if vacant.is_none() {
-            self.details.push(None);
-            self.labels.push(Label::default());
-            // Reserved with the allocation, so that a free never needs host memory.
-            self.vacant.reserve(self.details.len());
-        }
-        debug_assert!(self.details[record as usize].is_none(), "a vacant record has no allocation");
-        self.details[record as usize] = Some(detail);
+        let entered = self.details.insert(detail);
+        debug_assert_eq!(entered, record, "nothing was entered since `next_record`");
+        self.labels.resize_with(self.details.bound() as usize, Label::default);
         // Also where the request has no label: the record may hold the label of its last allocation.
         self.labels[record as usize] = Label::of(request.options);
         self.write_place(slot, record, Marks { dedicated_to_resource, ..Marks::default() });
@@ -180,12 +171,12 @@ impl<D: Device> PoolState<D> {
 
     /// Returns the details of a live allocation.
     pub(in crate::memory) fn detail(&self, record: u32) -> Option<&Detail> {
-        self.details.get(record as usize)?.as_ref().filter(|detail| !detail.waiting)
+        self.details.get(record).filter(|detail| !detail.waiting)
     }
 
     /// Returns the details of a live allocation, mutably.
     pub(in crate::memory) fn detail_mut(&mut self, record: u32) -> Option<&mut Detail> {
-        self.details.get_mut(record as usize)?.as_mut().filter(|detail| !detail.waiting)
+        self.details.get_mut(record).filter(|detail| !detail.waiting)
     }
 
     /// Returns the label of an allocation.
@@ -195,7 +186,7 @@ impl<D: Device> PoolState<D> {
 
     /// Returns the label of a live allocation, mutably.
     pub(in crate::memory) fn label_mut(&mut self, record: u32) -> Option<&mut Label> {
-        let detail = self.details.get_mut(record as usize)?.as_mut().filter(|detail| !detail.waiting)?;
+        let detail = self.details.get_mut(record).filter(|detail| !detail.waiting)?;
         // Set before the caller changes the label: a quick free clears only the labels that it knows of.
         detail.labelled = true;
         self.labels.get_mut(record as usize)
@@ -203,12 +194,11 @@ impl<D: Device> PoolState<D> {
 
     /// Returns the number of records that the pool has used at once.
     pub(in crate::memory) fn records(&self) -> u32 {
-        self.details.len() as u32
+        self.details.bound()
     }
 
     /// Iterates over the records and details of all live allocations.
     pub(in crate::memory) fn live(&self) -> impl Iterator<Item = (u32, &Detail)> {
-        let details = self.details.iter().enumerate();
-        details.filter_map(|(i, detail)| Some((i as u32, detail.as_ref().filter(|detail| !detail.waiting)?)))
+        self.details.iter().filter(|(_, detail)| !detail.waiting)
     }
 }
