@@ -106,7 +106,7 @@ pub struct AllocationInfo<D: Device> {
     pub block: u32,
     /// Size of the memory object in bytes.
     pub block_size: u64,
-    /// How many calls of [`map`](super::Allocator::map) have no [`unmap`](Allocator::unmap) yet.
+    /// How many calls of [`map`](super::Allocator::map) have no [`unmap`](super::Allocator::unmap) yet.
     pub maps: u32,
     /// Whether defragmentation may move the allocation.
     pub movability: Movability,

@@ -39,6 +39,18 @@ pub use unique::{OwnedAllocation, Unique, UniqueAllocation, UniqueBuffer, Unique
 
 /// A resource and the memory that it is bound to, as a token: dropping it leaks both. Destroy both together, by
 /// [`destroy_buffer`](crate::Allocator::destroy_buffer) or [`destroy_image`](crate::Allocator::destroy_image).
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// let mesh = allocator.create_buffer(&BufferDesc::new(1000), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+/// println!("{:?} of {} bytes", mesh.handle(), mesh.size());
+/// println!("at byte {} of its block", allocator.location(mesh.allocation())?.offset);
+/// allocator.destroy_buffer(mesh)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "a resource and its memory are freed by giving it back to its allocator"]
 pub struct RawResource<H> {

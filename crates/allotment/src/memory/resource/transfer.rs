@@ -18,6 +18,21 @@ use crate::memory::record::RawPlace;
 use crate::memory::{AccessError, Dedicated, MemoryUsage};
 
 /// Why a transfer failed. The chunks before the failed one were copied.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// use allotment::memory::{AccessError, Transfer, TransferError};
+///
+/// let mesh = allocator.allocate(&Requirements::new(256), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+/// let mut transfer = Transfer::new(&allocator, QueueIndex(0), 1 << 16)?;
+/// let refused = transfer.upload(&mesh, 200, &[7; 100]);
+/// assert!(matches!(refused, Err(TransferError::Access(AccessError::OutOfRange { available: 256, .. }))));
+/// # allocator.free(mesh)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TransferError {
@@ -179,6 +194,23 @@ impl<'a, D: Device> Transfer<'a, D> {
     ///
     /// A test can then compare the bytes that the CPU finds in the memory with those that the queue wrote, and so check
     /// the buffer's offset.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("integrated").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// use allotment::memory::Transfer;
+    ///
+    /// let mesh = allocator.create_buffer(&BufferDesc::new(256), &MemoryUsage::Upload.with_name("mesh"))?;
+    /// let mut transfer = Transfer::new(&allocator, QueueIndex(0), 1 << 16)?.through_the_queue();
+    /// transfer.upload_to(&mesh, 0, &[7; 256])?;
+    /// let mut found = [0; 256];
+    /// allocator.read(mesh.allocation(), 0, &mut found)?; // the CPU finds the bytes that the queue wrote
+    /// assert_eq!(found, [7; 256]);
+    /// # allocator.destroy_buffer(mesh)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn through_the_queue(mut self) -> Self {
         self.way = Way::Queue;
@@ -206,6 +238,20 @@ impl<'a, D: Device> Transfer<'a, D> {
 
     /// Writes `bytes` into a buffer at byte `offset`. The buffer must be a copy destination. Returns once the bytes are
     /// written.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-no-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// use allotment::memory::Transfer;
+    ///
+    /// let mesh = allocator.create_buffer(&BufferDesc::new(3000), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+    /// let mut transfer = Transfer::new(&allocator, QueueIndex(0), 1024)?; // three copies, each waited for
+    /// transfer.upload_to(&mesh, 0, &[7; 3000])?;
+    /// # allocator.destroy_buffer(mesh)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -238,6 +284,23 @@ impl<'a, D: Device> Transfer<'a, D> {
 
     /// Reads from a buffer at byte `offset` into `bytes`. The buffer must be a copy source. Returns once the bytes are
     /// read.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-no-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// use allotment::memory::Transfer;
+    ///
+    /// let mesh = allocator.create_buffer(&BufferDesc::new(256), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+    /// let mut transfer = Transfer::new(&allocator, QueueIndex(0), 1024)?;
+    /// transfer.upload_to(&mesh, 100, b"vertices")?;
+    /// let mut bytes = [0; 8];
+    /// transfer.download_from(&mesh, 100, &mut bytes)?;
+    /// assert_eq!(&bytes, b"vertices");
+    /// # allocator.destroy_buffer(mesh)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
