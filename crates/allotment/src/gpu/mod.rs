@@ -449,7 +449,7 @@ impl<D: Device> Gpu<D> {
     }
 
     /// Reclaims what the GPU has completed, in every layer. [`Frame::end`] does so; a program without frames calls this
-    /// now and then.
+    /// now and then. Waits for nothing; asks the driver how far the queues with work in flight are.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};

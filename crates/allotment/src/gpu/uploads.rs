@@ -186,7 +186,7 @@ impl<'a, D: Device> Uploads<'a, D> {
         locked(self.uploader).discard();
     }
 
-    /// Returns what was uploaded so far, and what is in flight.
+    /// Returns what was uploaded so far, and what is in flight. Queries the progress of the queues.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};

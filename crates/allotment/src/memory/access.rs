@@ -191,7 +191,7 @@ impl<D: Device> Allocator<D> {
         })
     }
 
-    /// Sets the debug name of an allocation.
+    /// Sets the debug name of an allocation; `None` removes it. Locks its pool.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -213,7 +213,7 @@ impl<D: Device> Allocator<D> {
         self.change_label(allocation, |label| core::mem::replace(&mut label.name, name)).map(drop)
     }
 
-    /// Sets the user data of an allocation.
+    /// Sets the user data of an allocation. Locks its pool.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};

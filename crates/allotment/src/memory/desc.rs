@@ -470,6 +470,18 @@ impl AllocationOptions {
     }
 
     /// Sets the least alignment. The larger of this and the resource's own holds.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let options = AllocationOptions::new(MemoryUsage::GpuOnly).with_min_alignment(Alignment::new(4096)?);
+    /// let table = allocator.allocate(&Requirements::new(1000), &options)?; // binding tables of a driver, say
+    /// assert_eq!(allocator.location(&table)?.offset % 4096, 0);
+    /// # allocator.free(table)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn with_min_alignment(mut self, min_alignment: Alignment) -> Self {
         self.min_alignment = min_alignment;

@@ -102,6 +102,22 @@ pub(in crate::memory) fn check_usage(usage: TransferUsage, copy: TransferUsage) 
 
 /// A buffer and its memory, as a token: dropping it leaks both. [`Buffer`](super::Buffer) is destroyed by being
 /// dropped.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// use allotment::memory::RawBuffer;
+///
+/// struct Mesh<D: Device> {
+///     vertices: RawBuffer<D>, // the engine knows when the GPU is done with it
+/// }
+/// let vertices = allocator.create_buffer(&BufferDesc::new(256), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+/// let mesh = Mesh::<SimulatedGpu> { vertices };
+/// allocator.destroy_buffer(mesh.vertices)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub type RawBuffer<D> = RawResource<<D as Device>::Buffer>;
 
 /// An image and its memory, as a token: dropping it leaks both. [`Image`](super::Image) is destroyed by being dropped.

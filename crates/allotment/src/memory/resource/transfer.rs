@@ -82,7 +82,7 @@ impl From<DeviceError> for TransferError {
     }
 }
 
-/// Copies bytes between the CPU and allocations, and waits for each copy.
+/// Copies bytes between the CPU and allocations, and waits for each copy, however long it takes.
 ///
 /// ```
 /// use allotment::device::QueueIndex;
@@ -157,7 +157,7 @@ impl<D: Device> Clone for Place<'_, D> {
 impl<D: Device> Copy for Place<'_, D> {}
 
 impl<'a, D: Device> Transfer<'a, D> {
-    /// Creates a transfer for a queue, with two dedicated staging buffers of `chunk` bytes.
+    /// Creates a transfer for a queue, with two dedicated staging buffers of `chunk` bytes each, at least 1.
     ///
     /// # Errors
     ///
