@@ -25,6 +25,14 @@ const READBACK_BYTES: u64 = 4 << 20;
 const VULKAN_PAGE_USAGE: u64 = 0x10 | 0x20 | 0x40 | 0x80 | 0x100;
 
 /// Which thread allocates blocks ahead of demand, where [`AllocatorDesc::block_growth`] asks for it.
+///
+/// ```
+/// use allotment::gpu::{GpuDesc, Maintenance};
+///
+/// assert_eq!(GpuDesc::default().maintenance, Maintenance::EndOfFrame);
+/// let desc = GpuDesc::default().with_maintenance(Maintenance::Thread); // no frame waits for the driver
+/// assert_eq!(desc.maintenance, Maintenance::Thread);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Maintenance {
@@ -177,6 +185,19 @@ impl GpuDesc {
     }
 
     /// Returns the same configuration with another shader-visible heap of samplers.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// use allotment::descriptor::ShaderVisibleHeapDesc;
+    ///
+    /// // A program with few samplers: 64 distinct ones, 32 descriptors in tables, and 32 for recordings.
+    /// let heap = ShaderVisibleHeapDesc::samplers().with_regions(64, 32, 32);
+    /// let gpu = Gpu::new(device, GpuDesc::default().with_sampler_descriptors(heap))?;
+    /// assert_eq!(gpu.descriptors()?.samplers().heap().statistics().slots.capacity, 64);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn with_sampler_descriptors(mut self, heap: ShaderVisibleHeapDesc) -> Self {
         self.sampler_descriptors = Some(heap);

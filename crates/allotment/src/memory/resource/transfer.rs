@@ -223,6 +223,20 @@ impl<'a, D: Device> Transfer<'a, D> {
     /// possible for memory that was created together with its resource (see [`upload_to`](Self::upload_to)), nor for
     /// memory in which buffers are not allowed, as that of textures on Direct3D 12's resource heap tier 1.
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-no-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// use allotment::memory::Transfer;
+    ///
+    /// let table = allocator.allocate(&Requirements::new(4096), &MemoryUsage::GpuOnly.with_name("table"))?;
+    /// let mut transfer = Transfer::new(&allocator, QueueIndex(0), 1 << 16)?;
+    /// transfer.upload(&table, 1024, &[7; 256])?; // memory that the CPU cannot map: by the queue
+    /// # allocator.free(table)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`TransferError`]. The chunks before the error are written: a queue may refuse a later chunk, and a
@@ -269,6 +283,23 @@ impl<'a, D: Device> Transfer<'a, D> {
     ///
     /// Like [`upload`](Self::upload), it cannot read memory that was created together with its resource: use
     /// [`download_from`](Self::download_from).
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-no-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// use allotment::memory::Transfer;
+    ///
+    /// let table = allocator.allocate(&Requirements::new(4096), &MemoryUsage::GpuOnly.with_name("table"))?;
+    /// let mut transfer = Transfer::new(&allocator, QueueIndex(0), 1 << 16)?;
+    /// transfer.upload(&table, 1024, b"bytes")?;
+    /// let mut back = [0; 5];
+    /// transfer.download(&table, 1024, &mut back)?;
+    /// assert_eq!(&back, b"bytes");
+    /// # allocator.free(table)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///

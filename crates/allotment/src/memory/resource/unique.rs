@@ -113,6 +113,24 @@ pub type UniqueImage<D> = Unique<D, Images>;
 pub type UniqueAllocation<D> = Unique<D, Memory>;
 
 /// Memory that is freed once it is dropped and the GPU is done with it.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// use allotment::memory::OwnedAllocation;
+///
+/// struct Heap<D: Device> {
+///     memory: OwnedAllocation<D>, // no `Drop` of its own: it waits for the GPU by itself
+/// }
+/// let options = MemoryUsage::GpuOnly.with_name("heap of a tool");
+/// let heap = Heap::<SimulatedGpu> { memory: gpu.memory().allocate(&Requirements::new(4096), &options)? };
+/// assert_eq!(gpu.allocator().location(&heap.memory)?.size, 4096);
+/// drop(heap);
+/// assert_eq!(gpu.reclaim().count, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub type OwnedAllocation<D> = Owned<UniqueAllocation<D>>;
 
 impl<D: Device, K: Kind<D>> Unique<D, K> {
@@ -185,6 +203,20 @@ impl<D: Device, K: Kind<D>> Unique<D, K> {
 impl<D: Device, K: BufferOrImage<D>> Unique<D, K> {
     /// Returns everything that is known of the resource's memory: memory object, offset, size, mapped pointer, memory
     /// type, name, block. Locks the pool.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = std::sync::Arc::new(Allocator::new(device, AllocatorDesc::default())?);
+    /// use allotment::memory::UniqueBuffer;
+    ///
+    /// let raw = allocator.create_buffer(&BufferDesc::new(256), &MemoryUsage::Upload.with_name("staging"))?;
+    /// let info = UniqueBuffer::new(&allocator, raw)?.info();
+    /// println!("{} bytes in block {} of memory type {}", info.size, info.block, info.memory_type);
+    /// assert_eq!(info.name.ok_or("named")?.as_str(), "staging");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn info(&self) -> AllocationInfo<D> {
         match self.allocator.info(self.allocation()) {
