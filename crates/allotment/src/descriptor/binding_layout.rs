@@ -19,6 +19,14 @@ use crate::device::{DescriptorDevice, DescriptorHeapType, ShaderVisibleHeapType}
 use crate::sync::locked;
 
 /// How often a binding changes.
+///
+/// ```
+/// use allotment::descriptor::{BindFrequency, Binding};
+///
+/// assert_eq!(Binding::static_("shadow map").frequency, BindFrequency::Static); // the same in all sets
+/// assert_eq!(Binding::mutable("albedo").frequency, BindFrequency::Mutable); // each material's own
+/// assert_eq!(Binding::dynamic("instance").frequency, BindFrequency::Dynamic); // each draw's own
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BindFrequency {
     /// Never: bound once, for all sets of the layout.
@@ -30,6 +38,13 @@ pub enum BindFrequency {
 }
 
 /// A binding: `count` adjacent descriptors.
+///
+/// ```
+/// use allotment::descriptor::Binding;
+///
+/// let bindings = [Binding::mutable("albedo"), Binding::mutable("layers").array(8)];
+/// assert_eq!(bindings[1].count, 8);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Binding {
     /// The name of the binding.
@@ -68,6 +83,18 @@ impl Binding {
 }
 
 /// The location of a binding.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// let bindings = [Binding::mutable("albedo"), Binding::mutable("layers").array(8), Binding::dynamic("instance")];
+/// let layout = gpu.descriptors()?.binding_layout(&bindings)?;
+/// let layers = layout.place(1).ok_or("the second binding")?;
+/// assert_eq!((layers.first, layers.count), (1, 8)); // in the table of the set
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BindingLocation {
     /// How often it changes. Dynamic bindings are in the table of a draw, the others in the table of the set.
@@ -82,6 +109,19 @@ pub struct BindingLocation {
 ///
 /// A pipeline has one layout for its resources and one for its samplers. Samplers of a
 /// [`SamplerCache`](super::SamplerCache) need none: shaders receive their index.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// let bindings = [Binding::mutable("albedo"), Binding::dynamic("instance")];
+/// let layout = gpu.descriptors()?.binding_layout(&bindings)?;
+/// assert_eq!(layout.binding("instance"), Some(1));
+/// assert_eq!((layout.table_size(), layout.dynamic_size()), (1, 1));
+/// let materials = [BindingSet::new(&layout)?, BindingSet::new(&layout)?];
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct BindingLayout<D: DescriptorDevice> {
     pub(super) inner: Arc<Inner<D>>,
 }

@@ -25,6 +25,20 @@ use crate::memory::Buffer;
 use crate::sync::locked;
 
 /// The tables of a set for one draw.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// let layout = gpu.descriptors()?.binding_layout(&[Binding::mutable("albedo")])?;
+/// let material = BindingSet::new(&layout)?;
+/// let frame = gpu.begin_frame()?;
+/// let draw = material.commit(&mut frame.transient_descriptors()?)?;
+/// println!("shaders find the material at descriptor {}", draw.table.ok_or("one binding")?.first);
+/// assert!(draw.dynamic.is_none());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BoundSet {
     /// The set's long-lived table: static and mutable bindings. `None` if there are none.

@@ -8,6 +8,22 @@ use crate::lifetime::WaitFor;
 use crate::memory::ResourceError;
 
 /// A region of a shader-visible heap. Each sort of request is served by one of them.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// use allotment::descriptor::{DescriptorError, Region, ShaderVisibleHeapDesc};
+///
+/// let small = ShaderVisibleHeapDesc::resources().with_regions(64, 8, 256);
+/// let gpu = Gpu::new(device, GpuDesc::default().with_resource_descriptors(small))?;
+/// let tables = gpu.descriptors()?.resources();
+/// let first = tables.allocate(8)?;
+/// let refused = tables.allocate(1).err();
+/// assert!(matches!(refused, Some(DescriptorError::Exhausted { region: Region::Tables, free: 0, .. })));
+/// # drop(first);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Region {
@@ -30,6 +46,21 @@ impl fmt::Display for Region {
 }
 
 /// The reason why a descriptor operation was refused. Nothing has changed except a counter of failures.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// use allotment::descriptor::DescriptorError;
+///
+/// match gpu.descriptors()?.resources().allocate(1 << 24) {
+///     Err(DescriptorError::NeverFits { capacity, .. }) => println!("the region has {capacity}: grow the heap"),
+///     Err(DescriptorError::Exhausted { wait, .. }) => println!("once this has happened: {wait:?}"),
+///     other => println!("{other:?}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DescriptorError {

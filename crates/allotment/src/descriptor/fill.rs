@@ -1,6 +1,14 @@
 //! The contents of descriptors between their allocation and their first write.
 
 /// The contents of descriptors that were allocated and not yet written.
+///
+/// ```
+/// use allotment::descriptor::{DescriptorFill, ShaderVisibleHeapDesc};
+///
+/// // While the program is developed: a shader that reads too far finds no valid descriptor.
+/// let desc = ShaderVisibleHeapDesc::resources().with_fill(DescriptorFill::Poison);
+/// assert_eq!(desc.fill, DescriptorFill::Poison);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum DescriptorFill {
     /// The previous contents. For callers that write all of the descriptors.

@@ -5,6 +5,15 @@ use super::heap_regions::{MOST, MOST_SLOTS, Regions};
 use crate::device::{DescriptorHeapType, ShaderVisibleHeapLimits, ShaderVisibleHeapType};
 
 /// The description of a shader-visible heap: its type, and the size of each region.
+///
+/// ```
+/// use allotment::descriptor::ShaderVisibleHeapDesc;
+///
+/// let desc = ShaderVisibleHeapDesc::resources()
+///     .with_regions(4096, 1024, 8192) // bindless slots, long-lived tables, tables of one recording
+///     .with_chunk(512); // descriptors that a recording takes at once
+/// assert_eq!((desc.slots, desc.tables, desc.transient), (4096, 1024, 8192));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShaderVisibleHeapDesc {
@@ -109,6 +118,14 @@ impl ShaderVisibleHeapDesc {
 }
 
 /// The description of a CPU descriptor heap.
+///
+/// ```
+/// use allotment::descriptor::CpuDescriptorHeapDesc;
+/// use allotment::device::DescriptorHeapType;
+///
+/// let desc = CpuDescriptorHeapDesc::new(DescriptorHeapType::RenderTarget).with_page_size(256).with_reserve(1);
+/// assert_eq!(desc.page_size, 256);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CpuDescriptorHeapDesc {

@@ -64,6 +64,19 @@ struct Entry<D: DescriptorDevice> {
 
 /// A sampler in use. When the last user of its description is dropped, and the GPU has finished with it, its
 /// slot is freed. A clone is another user.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// let samplers = gpu.descriptors()?.samplers();
+/// let linear = samplers.get(&SamplerDesc::default())?;
+/// println!("shaders sample with {}", linear.index());
+/// let again = linear.clone(); // another user of the same descriptor
+/// assert_eq!(again.desc(), linear.desc());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct CachedSampler<D: DescriptorDevice> {
     inner: Arc<Inner<D>>,
     desc: SamplerDesc,

@@ -23,6 +23,24 @@ pub type KeepAlive = Arc<dyn Any + Send + Sync>;
 
 /// A handle of a slot of a shader-visible heap. All copies refer to the same slot and become stale when it is
 /// removed.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// use allotment::device::BufferUse;
+///
+/// let lights = std::sync::Arc::new(gpu.create_buffer(&BufferDesc::new(256), &MemoryUsage::GpuOnly.into())?);
+/// let handle = lights.handle();
+/// // SAFETY: the buffer is alive as long as the slot, which keeps it, and the range lies in it.
+/// let descriptor = unsafe { device.buffer_descriptor(&handle, 0..256, BufferUse::ReadOnly) };
+/// let heap = gpu.descriptors()?.resources();
+/// let slot = heap.insert(&descriptor, Some(lights.clone()))?;
+/// heap.remove(slot)?;
+/// assert!(heap.remove(slot).is_err(), "a copy of the handle is stale");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DescriptorSlot {
     /// The number of its heap. 64 bits, so that no two heaps have the same number.

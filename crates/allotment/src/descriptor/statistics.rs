@@ -1,6 +1,20 @@
 //! Statistics of descriptor heaps.
 
 /// Statistics of a descriptor heap, or of one of its regions. Counts of descriptors unless stated otherwise.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// let heap = gpu.descriptors()?.resources();
+/// let table = heap.allocate(16)?;
+/// let tables = heap.statistics().tables;
+/// assert_eq!((tables.used, tables.free), (16, tables.capacity - 16));
+/// println!("{:.0} % fragmented", tables.fragmentation() * 100.0);
+/// # drop(table);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DescriptorHeapStatistics {

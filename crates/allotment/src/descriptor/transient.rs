@@ -30,6 +30,19 @@ use crate::device::DescriptorDevice;
 use crate::lifetime::RecordingId;
 
 /// The location of shader-visible descriptors, for one recording.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// let frame = gpu.begin_frame()?;
+/// let mut transient = frame.transient_descriptors()?;
+/// let place = transient.allocate(4)?.place();
+/// // `SetGraphicsRootDescriptorTable(0, place.gpu)` on Direct3D 12; a push constant for bindless shaders.
+/// println!("{} descriptors from {} on", place.count, place.first);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TableLocation {
     /// The index of the first descriptor in the heap.
@@ -225,6 +238,21 @@ impl<D: DescriptorDevice> fmt::Debug for TransientDescriptors<D> {
 
 /// Descriptors that were just allocated, to be written now. It borrows the view, so they cannot be written
 /// later.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// use allotment::descriptor::DescriptorFill;
+///
+/// let frame = gpu.begin_frame()?;
+/// let mut transient = frame.transient_descriptors()?;
+/// let mut table = transient.allocate(4)?;
+/// table.fill(DescriptorFill::Null)?; // before some of them are written
+/// let place = table.place();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct TransientTable<'a, D: DescriptorDevice> {
     transient: &'a TransientDescriptors<D>,
     first: u32,

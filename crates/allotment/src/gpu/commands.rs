@@ -50,6 +50,28 @@ impl<D: CommandDevice> Gpu<D> {
 ///
 /// Submit what was recorded with [`Frame::submit`](super::Frame::submit) of the same frame. What a program submits by
 /// itself after the frame has ended may be reset while the GPU still reads it.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// let buffer = |name| gpu.create_buffer(&BufferDesc::new(256), &MemoryUsage::GpuOnly.with_name(name));
+/// let (from, to) = (buffer("from")?, buffer("to")?);
+/// let frame = gpu.begin_frame()?;
+/// let (mut first, mut second) = (frame.command_allocator(QueueIndex(0))?, frame.command_allocator(QueueIndex(0))?);
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| first.copy_buffer((&from.handle(), 0), (&to.handle(), 0), 128));
+///     scope.spawn(|| second.copy_buffer((&from.handle(), 128), (&to.handle(), 128), 128));
+/// });
+/// frame.submit(first.queue(), |queue, waits| {
+///     // SAFETY: the buffers are alive until the GPU has completed the frame, and the ranges lie in them.
+///     unsafe { device.submit_commands(queue, waits, &[&first, &second]) }
+/// })?;
+/// drop((first, second)); // they return to their pool
+/// frame.end()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct FrameCommandAllocator<D: CommandDevice> {
     pools: Arc<[CommandAllocatorPool<D::CommandAllocator>]>,
     queue: QueueIndex,

@@ -25,6 +25,14 @@ const READBACK_BYTES: u64 = 4 << 20;
 const VULKAN_PAGE_USAGE: u64 = 0x10 | 0x20 | 0x40 | 0x80 | 0x100;
 
 /// Which thread allocates blocks ahead of demand, where [`AllocatorDesc::block_growth`] asks for it.
+///
+/// ```
+/// use allotment::gpu::{GpuDesc, Maintenance};
+///
+/// assert_eq!(GpuDesc::default().maintenance, Maintenance::EndOfFrame);
+/// let desc = GpuDesc::default().with_maintenance(Maintenance::Thread); // no frame waits for the driver
+/// assert_eq!(desc.maintenance, Maintenance::Thread);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Maintenance {
@@ -39,9 +47,15 @@ pub enum Maintenance {
 /// How a [`Gpu`](super::Gpu) is configured. The default suits a program that draws three frames ahead.
 ///
 /// ```
+/// use core::time::Duration;
 /// use allotment::gpu::GpuDesc;
+/// use allotment::upload::{RingDesc, UploadPoolDesc};
 ///
-/// let desc = GpuDesc::default().with_frames_in_flight(2);
+/// let desc = GpuDesc::default()
+///     .with_frames_in_flight(2)
+///     .with_timeout(Duration::from_secs(1))
+///     .with_upload_pages(UploadPoolDesc::default().with_page_size(1 << 20))
+///     .with_readback(RingDesc::readback(64 << 20)); // bytes of screenshots and query results in flight
 /// assert_eq!(desc.frames_in_flight.get(), 2);
 /// ```
 #[derive(Clone, Debug)]
@@ -117,6 +131,19 @@ impl GpuDesc {
     }
 
     /// Returns the same configuration with another uploader.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// use allotment::upload::{UploaderDesc, WhenFull};
+    ///
+    /// let mut uploader = UploaderDesc::default();
+    /// uploader.staging = 128 << 20; // bytes: a batch of 32 MiB, while the next ones are staged
+    /// uploader.when_full = WhenFull::Refuse; // a write never waits for the GPU
+    /// let gpu = Gpu::new(device, GpuDesc::default().with_uploader(uploader))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn with_uploader(mut self, uploader: UploaderDesc) -> Self {
         self.uploader = uploader;
@@ -138,6 +165,19 @@ impl GpuDesc {
     }
 
     /// Returns the same configuration with another shader-visible heap of buffers and images.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// use allotment::descriptor::ShaderVisibleHeapDesc;
+    ///
+    /// // 4,096 bindless slots, 1,024 descriptors in tables, and 8,192 for tables of one recording.
+    /// let heap = ShaderVisibleHeapDesc::resources().with_regions(4096, 1024, 8192);
+    /// let gpu = Gpu::new(device, GpuDesc::default().with_resource_descriptors(heap))?;
+    /// assert!(gpu.descriptors()?.resources().statistics().capacity >= 4096 + 1024 + 8192);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn with_resource_descriptors(mut self, heap: ShaderVisibleHeapDesc) -> Self {
         self.resource_descriptors = Some(heap);
@@ -145,6 +185,19 @@ impl GpuDesc {
     }
 
     /// Returns the same configuration with another shader-visible heap of samplers.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// use allotment::descriptor::ShaderVisibleHeapDesc;
+    ///
+    /// // A program with few samplers: 64 distinct ones, 32 descriptors in tables, and 32 for recordings.
+    /// let heap = ShaderVisibleHeapDesc::samplers().with_regions(64, 32, 32);
+    /// let gpu = Gpu::new(device, GpuDesc::default().with_sampler_descriptors(heap))?;
+    /// assert_eq!(gpu.descriptors()?.samplers().heap().statistics().slots.capacity, 64);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn with_sampler_descriptors(mut self, heap: ShaderVisibleHeapDesc) -> Self {
         self.sampler_descriptors = Some(heap);

@@ -14,6 +14,22 @@ use crate::lifetime::Reclaimed;
 
 /// The descriptor heaps of a device: one shader-visible heap for buffers and images, one for samplers, and a CPU
 /// descriptor heap per type. Returned by [`Gpu::descriptors`].
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// use allotment::device::DescriptorHeapType;
+///
+/// let descriptors = gpu.descriptors()?;
+/// let linear = descriptors.samplers().get(&SamplerDesc::default())?;
+/// println!("shaders sample with {}", linear.index());
+/// let target = descriptors.cpu_heap(DescriptorHeapType::RenderTarget).allocate(1)?;
+/// println!("{} slots for shaders", descriptors.resources().statistics().capacity);
+/// descriptors.cpu_heap(DescriptorHeapType::RenderTarget).free(target)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Descriptors<D: DescriptorDevice> {
     /// Shared with binding layouts, as those of [`cpu`](Self::cpu) are.
     resources: Arc<ShaderVisibleHeap<D>>,
@@ -46,18 +62,60 @@ impl<D: DescriptorDevice> Descriptors<D> {
     }
 
     /// Returns the shader-visible heap of buffers and images.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use allotment::device::BufferUse;
+    ///
+    /// let lights = gpu.create_buffer(&BufferDesc::new(256), &MemoryUsage::GpuOnly.with_name("lights"))?;
+    /// let lights = std::sync::Arc::new(lights);
+    /// let handle = lights.handle();
+    /// // SAFETY: the buffer is alive as long as the slot, which keeps it, and the range lies in it.
+    /// let descriptor = unsafe { device.buffer_descriptor(&handle, 0..256, BufferUse::ReadOnly) };
+    /// let slot = gpu.descriptors()?.resources().insert(&descriptor, Some(lights.clone()))?;
+    /// println!("shaders read the lights at index {}", slot.index());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn resources(&self) -> &Arc<ShaderVisibleHeap<D>> {
         &self.resources
     }
 
     /// Returns the samplers: one descriptor for each description that differs.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let samplers = gpu.descriptors()?.samplers();
+    /// let (first, second) = (samplers.get(&SamplerDesc::default())?, samplers.get(&SamplerDesc::default())?);
+    /// assert_eq!(first.index(), second.index(), "one description, one descriptor");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn samplers(&self) -> &SamplerCache<D> {
         &self.samplers
     }
 
     /// Returns the CPU descriptor heap of a type. Descriptors are copied from there to where shaders see them.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use allotment::device::DescriptorHeapType;
+    ///
+    /// let depth = gpu.descriptors()?.cpu_heap(DescriptorHeapType::DepthStencil);
+    /// let views = depth.allocate(4)?; // the cascades of a shadow map
+    /// assert_eq!((views.count(), depth.statistics().used), (4, 4));
+    /// depth.retire(views)?; // free once the GPU has completed what uses them
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn cpu_heap(&self, kind: DescriptorHeapType) -> &Arc<CpuDescriptorHeap<D>> {
         let [resource, sampler, render_target, depth_stencil] = &self.cpu;
@@ -115,6 +173,17 @@ impl<D: DescriptorDevice> fmt::Debug for Descriptors<D> {
 
 impl<D: DescriptorDevice> Gpu<D> {
     /// Returns the descriptor heaps, which the first call creates as [`GpuDesc`](super::GpuDesc) says.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// assert_eq!(gpu.allocator().statistics().allocations, 0);
+    /// let heap = gpu.descriptors()?.resources(); // the first call allocates the heaps
+    /// assert!(heap.statistics().capacity > 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///

@@ -9,6 +9,21 @@ use crate::memory::{CreateAllocatorError, MoveError, TransferError};
 use crate::upload::UploadError;
 
 /// Why a [`Gpu`](super::Gpu) was not created.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// use allotment::gpu::GpuError;
+/// use allotment::memory::BlockSizes;
+///
+/// let mut desc = GpuDesc::default();
+/// desc.allocator.block_sizes = BlockSizes::fixed(1000);
+/// match Gpu::new(device, desc) {
+///     Err(GpuError::Allocator(error)) => println!("{error}"), // 1000 is no power of two
+///     other => panic!("{other:?}"),
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GpuError {
@@ -53,6 +68,26 @@ impl Error for GpuError {
 }
 
 /// Why a frame did not begin, or why the end of a frame did not do all of its work.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// use core::time::Duration;
+/// use allotment::gpu::FrameError;
+///
+/// let desc = GpuDesc::default().with_frames_in_flight(1).with_timeout(Duration::from_millis(10));
+/// let gpu = Gpu::new(device.clone(), desc)?;
+/// device.pause_queues(); // the GPU executes nothing
+/// let frame = gpu.begin_frame()?;
+/// // SAFETY: the submission is empty.
+/// frame.submit(QueueIndex(0), |queue, _| unsafe { device.submit(queue, &Submission::default()) })?;
+/// frame.end()?;
+/// assert!(matches!(gpu.begin_frame(), Err(FrameError::Wait(_))));
+/// device.resume_queues();
+/// gpu.begin_frame()?.end()?; // nothing had changed: begin again
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FrameError {
@@ -86,6 +121,20 @@ impl Error for FrameError {
 }
 
 /// Why nothing was submitted. The frame or the recording is as before, and the submission can be repeated.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// use allotment::gpu::SubmitError;
+///
+/// let frame = gpu.begin_frame()?;
+/// let refused = frame.submit(QueueIndex(0), |_, _| Err("the pipeline is not compiled yet"));
+/// assert_eq!(refused, Err(SubmitError::Commands("the pipeline is not compiled yet")));
+/// frame.end()?; // nothing was submitted, and what the frame lent comes back at once
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SubmitError<E> {
@@ -114,6 +163,24 @@ impl<E: Error + 'static> Error for SubmitError<E> {
 }
 
 /// Why the bytes of a buffer were not read.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// use allotment::gpu::ReadBufferError;
+/// use allotment::memory::{AccessError, TransferError};
+///
+/// let mesh = gpu.create_buffer(&BufferDesc::new(256), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+/// match gpu.read_buffer(&mesh, 250, &mut [0; 10]) {
+///     Err(ReadBufferError::Transfer(TransferError::Access(AccessError::OutOfRange { available, .. }))) => {
+///         assert_eq!(available, 256);
+///     }
+///     other => panic!("{other:?}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadBufferError {

@@ -48,6 +48,26 @@ const UPLOAD_ALIGNMENT: Alignment = match Alignment::new(256) {
 /// stays submitted, what was lent comes back, and pending uploads stay pending. A frame that is leaked
 /// ([`core::mem::forget`]) keeps its recording open, so nothing that is retired afterwards is ever reclaimed;
 /// `gpu.tracker().statistics().longest_open` names it.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// let frame = gpu.begin_frame()?;
+/// std::thread::scope(|scope| {
+///     for number in 0..4_u8 {
+///         let frame = &frame;
+///         scope.spawn(move || frame.upload([number; 64])); // from any thread
+///     }
+/// });
+/// frame.submit(QueueIndex(0), |queue, waits| {
+///     // SAFETY: the submission is empty. A program submits its commands here, after `waits`.
+///     unsafe { device.submit(queue, &Submission { waits, ..Submission::default() }) }
+/// })?;
+/// println!("{} objects reclaimed", frame.end()?.reclaimed.count);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "a frame that is dropped reclaims nothing; call `end`"]
 pub struct Frame<D: Device> {
     gpu: Gpu<D>,
@@ -71,6 +91,20 @@ struct Submissions {
 /// Bytes in transient memory of a frame, for its commands to read. Returned by [`Frame::upload`].
 ///
 /// They stay until the frame's submissions have completed. Commands of another frame must not read them.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// let vertices: Vec<u8> = [0.0_f32, 1.0, 0.5].iter().flat_map(|x| x.to_ne_bytes()).collect();
+/// let frame = gpu.begin_frame()?;
+/// let upload = frame.upload(&vertices)?;
+/// // What a draw binds: `vkCmdBindVertexBuffers(…, &upload.buffer, &upload.offset)`.
+/// println!("{} bytes of {:?} from {} on", upload.size, upload.buffer, upload.offset);
+/// assert_eq!(upload.size, 12);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FrameUpload<D: Device> {
@@ -83,6 +117,19 @@ pub struct FrameUpload<D: Device> {
 }
 
 /// The work that the end of a frame did.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// for _ in 0..3 {
+///     let report = gpu.begin_frame()?.end()?;
+///     println!("frame {}: {} bytes reclaimed", report.number, report.reclaimed.bytes);
+///     assert!(report.defragmentation.is_none(), "the description asks for none");
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct FrameReport {
@@ -118,12 +165,37 @@ impl<D: Device> Frame<D> {
     }
 
     /// Returns the `Gpu` that the frame belongs to.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let shadows = |frame: &Frame<SimulatedGpu>| {
+    ///     let options = MemoryUsage::GpuOnly.with_name("shadow map");
+    ///     frame.gpu().create_image(&ImageDesc::new(512, 512, 4), &options) // a pass needs the frame alone
+    /// };
+    /// let frame = gpu.begin_frame()?;
+    /// drop(shadows(&frame)?);
+    /// frame.end()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn gpu(&self) -> &Gpu<D> {
         &self.gpu
     }
 
     /// Returns the number of the frame, counted from 0.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// assert_eq!(gpu.begin_frame()?.number(), 0);
+    /// assert_eq!(gpu.begin_frame()?.number(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn number(&self) -> u64 {
         self.number
@@ -131,12 +203,44 @@ impl<D: Device> Frame<D> {
 
     /// Returns the frame's number modulo the frames in flight: the index of what a program has once per frame in
     /// flight. As long as frames do not overlap, the GPU has completed the last frame with the same index.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// // Written by the CPU, and read by the GPU while the CPU records the frames after it.
+    /// let options = MemoryUsage::Upload.with_name("camera");
+    /// let mut cameras = Vec::new();
+    /// for _ in 0..gpu.desc().frames_in_flight.get() {
+    ///     cameras.push(gpu.create_buffer(&BufferDesc::new(64), &options)?);
+    /// }
+    /// for _ in 0..10 {
+    ///     let frame = gpu.begin_frame()?;
+    ///     cameras[frame.slot()].write(0, &[7; 64])?;
+    ///     frame.end()?;
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn slot(&self) -> usize {
         (self.number % self.gpu.desc().frames_in_flight.get() as u64) as usize
     }
 
     /// Returns the recording that everything in this frame belongs to, for layers that ask for one.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let frame = gpu.begin_frame()?;
+    /// let mut arena = gpu.upload_pool().arena(frame.recording().id()); // its pages come back with the frame's
+    /// let particles = arena.allocate(1 << 16, Alignment::new(256)?)?;
+    /// assert_eq!(particles.size(), 1 << 16);
+    /// frame.end()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn recording(&self) -> &Recording {
         match &self.recording {
             Some(recording) => recording,
@@ -272,6 +376,22 @@ impl<D: Device> Frame<D> {
     ///
     /// A frame may submit several times and on several queues, from several threads. No lock is held while `submit`
     /// runs.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let frame = gpu.begin_frame()?;
+    /// let drawn = frame.submit(QueueIndex(0), |queue, waits| {
+    ///     // SAFETY: the submission is empty. A program submits its commands here, after `waits`.
+    ///     unsafe { device.submit(queue, &Submission { waits, ..Submission::default() }) }
+    /// })?;
+    /// frame.end()?;
+    /// gpu.wait(drawn)?; // a program that draws does not wait: `begin_frame` does
+    /// assert!(gpu.tracker().is_reached(drawn));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///

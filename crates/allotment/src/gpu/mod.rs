@@ -197,42 +197,132 @@ impl<D: Device + Clone> Gpu<D> {
 
 impl<D: Device> Gpu<D> {
     /// Returns the configuration.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// println!("{} frames in flight, {:?}", gpu.desc().frames_in_flight, gpu.desc().timeout);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn desc(&self) -> &GpuDesc {
         &self.shared.desc
     }
 
     /// Returns the device.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// for queue in &gpu.device().properties().queues {
+    ///     println!("a {:?} queue", queue.kind);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn device(&self) -> &D {
         self.allocator().device()
     }
 
     /// Returns the allocator: pools, statistics, budgets, tokens.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let mesh = gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+    /// let used = gpu.allocator().statistics();
+    /// println!("{} allocations in {} bytes of blocks", used.allocations, used.block_bytes);
+    /// assert_eq!(used.allocation_bytes, 4096);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn allocator(&self) -> &Arc<Allocator<D>> {
         self.shared.memory.allocator()
     }
 
     /// Returns the allocator together with the deletion queue, for layers that create resources.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use allotment::upload::{Uploader, UploaderDesc};
+    ///
+    /// // A thread that streams a whole world has staging memory of its own.
+    /// let mut streaming = Uploader::new(gpu.memory(), UploaderDesc::default())?;
+    /// let mesh = gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+    /// streaming.initialize(&mesh, 0, &[7; 4096])?;
+    /// gpu.wait(streaming.submit()?)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn memory(&self) -> &OwningAllocator<D> {
         &self.shared.memory
     }
 
     /// Returns the queue in which resources wait for the GPU before they are destroyed. It takes objects of any type.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let pipeline = String::from("a pipeline, or anything else that the GPU uses");
+    /// let recording = gpu.record("a frame");
+    /// drop(gpu.deletion_queue().own(pipeline)); // dropped once that recording is over
+    /// assert_eq!(gpu.deletion_queue().statistics().pending, 1);
+    /// drop(recording);
+    /// assert_eq!(gpu.reclaim().count, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn deletion_queue(&self) -> &DeletionQueue {
         self.shared.memory.deletion_queue()
     }
 
     /// Returns the tracker of recordings and submissions.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let frame = gpu.begin_frame()?;
+    /// assert_eq!(gpu.tracker().statistics().open, 1);
+    /// frame.end()?;
+    /// assert_eq!(gpu.tracker().statistics().open, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn tracker(&self) -> &SubmissionTracker {
         self.deletion_queue().tracker()
     }
 
     /// Returns the pages of [`Frame::upload`], for arenas of recordings that belong to no frame.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let recording = gpu.record("a lightmap");
+    /// let mut arena = gpu.upload_pool().arena(recording.id());
+    /// let mut lights = arena.allocate(1024, Alignment::new(256)?)?;
+    /// lights.write(0, &[7; 1024])?;
+    /// drop(arena);
+    /// drop(recording); // discarded: the page is free at once
+    /// gpu.reclaim();
+    /// let pages = gpu.upload_pool().statistics();
+    /// assert_eq!(pages.free_bytes, pages.bytes);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn upload_pool(&self) -> &UploadPool<D> {
         &self.shared.upload_pool
@@ -240,12 +330,36 @@ impl<D: Device> Gpu<D> {
 
     /// Returns the defragmenter, which moves the relocatable buffers and images. [`Frame::end`] does its steps where
     /// [`GpuDesc::defragmentation`] asks for them.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use allotment::memory::{PassLimits, StepOutcome};
+    ///
+    /// // In a loading screen, without the limits of a frame.
+    /// while gpu.defragmenter().step(PassLimits::NONE)?.outcome != StepOutcome::Idle {
+    ///     gpu.wait_idle()?;
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn defragmenter(&self) -> &Defragmenter<D> {
         &self.shared.defragmenter
     }
 
     /// Returns the uploads: writes to buffers and images from any thread.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let mesh = gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+    /// gpu.uploads().write_buffer(&mesh, 0, &[7; 4096])?; // the next submission waits for it
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn uploads(&self) -> Uploads<'_, D> {
         Uploads::new(&self.shared.uploader, self.tracker())
@@ -323,6 +437,17 @@ impl<D: Device> Gpu<D> {
 
     /// Waits for points, such as those that [`Uploads::submit`] returns, for at most [`GpuDesc::timeout`].
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let mesh = gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+    /// gpu.uploads().write_buffer(&mesh, 0, &[7; 4096])?;
+    /// gpu.wait(gpu.uploads().submit()?)?; // now any queue may read it
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`DeviceError::TimedOut`] and [`DeviceError::Lost`].
@@ -331,7 +456,7 @@ impl<D: Device> Gpu<D> {
     }
 
     /// Reclaims what the GPU has completed, in every layer. [`Frame::end`] does so; a program without frames calls this
-    /// now and then.
+    /// now and then. Waits for nothing; asks the driver how far the queues with work in flight are.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};

@@ -12,6 +12,18 @@ use crate::upload::ReadbackRing;
 
 /// The readback ring, for as long as this is alive: other threads wait for it meanwhile. Returned by
 /// [`Gpu::readback`].
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// let mut ring = gpu.readback()?;
+/// let ticket = ring.allocate(64, Alignment::new(16)?)?; // for a copy that a frame records
+/// println!("the copy goes to byte {} of {:?}", ticket.offset(), ring.buffer());
+/// drop(ring); // other threads wait until here
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Readback<'a, D: Device> {
     /// Never `None`.
     ring: MutexGuard<'a, Option<ReadbackRing<D>>>,

@@ -8,6 +8,22 @@ use crate::sync::locked;
 impl<D: Device> Gpu<D> {
     /// Opens a recording that belongs to no frame: commands that are recorded over several frames, on a loader thread
     /// or by a program that only computes. [`submit`](Self::submit) submits it.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let recording = gpu.record("bake lightmaps");
+    /// for _ in 0..5 {
+    ///     gpu.begin_frame()?.end()?; // some commands are recorded in each
+    /// }
+    /// gpu.submit(recording, QueueIndex(0), |queue, waits| {
+    ///     // SAFETY: the submission is empty. A program submits its commands here, after `waits`.
+    ///     unsafe { device.submit(queue, &Submission { waits, ..Submission::default() }) }
+    /// })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn record(&self, label: &'static str) -> Recording {
         self.tracker().record(label)
     }

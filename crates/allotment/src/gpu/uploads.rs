@@ -46,6 +46,20 @@ impl<'a, D: Device> Uploads<'a, D> {
     /// The CPU writes them directly where it can reach the memory, and stages them elsewhere. Where submitted work
     /// uses the bytes nevertheless, that work reads old or new bytes: call [`update_buffer`](Self::update_buffer) then.
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let indices = gpu.create_buffer(&BufferDesc::new(12), &MemoryUsage::GpuOnly.with_name("indices"))?;
+    /// let bytes: Vec<u8> = [0_u32, 1, 2].iter().flat_map(|index| index.to_ne_bytes()).collect();
+    /// gpu.uploads().write_buffer(&indices, 0, &bytes)?;
+    /// # let mut back = [0; 12];
+    /// # gpu.read_buffer(&indices, 0, &mut back)?;
+    /// # assert_eq!(bytes, back);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`UploadError`]: the buffer belongs to another `Gpu`, the range exceeds it, staging memory stays full for longer than
@@ -58,6 +72,21 @@ impl<'a, D: Device> Uploads<'a, D> {
     /// given before this call.
     ///
     /// A separate [`Uploader`] can wait for less: [`Uploader::wait_for`].
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let lights = gpu.create_buffer(&BufferDesc::new(256), &MemoryUsage::GpuOnly.with_name("lights"))?;
+    /// gpu.uploads().write_buffer(&lights, 0, &[1; 256])?;
+    /// gpu.begin_frame()?.end()?; // frames that read the lights
+    /// gpu.uploads().update_buffer(&lights, 64, &[2; 16])?; // one light changed
+    /// let mut bytes = [0; 256];
+    /// gpu.read_buffer(&lights, 0, &mut bytes)?;
+    /// assert_eq!((bytes[63], bytes[64], bytes[80]), (1, 2, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -75,6 +104,27 @@ impl<'a, D: Device> Uploads<'a, D> {
     }
 
     /// Writes texels of an image.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let albedo = gpu.create_image(&ImageDesc::new(4, 4, 4), &MemoryUsage::GpuOnly.with_name("albedo"))?;
+    /// let write = ImageWrite {
+    ///     mip_level: 0,
+    ///     array_layer: 0,
+    ///     origin: [0, 0, 0],
+    ///     extent: [4, 4, 1],
+    ///     texel: TexelBlock::new(4), // bytes a texel
+    ///     before: (),                // `VK_IMAGE_LAYOUT_UNDEFINED`, say; the simulated GPU has no states
+    ///     after: (),
+    /// };
+    /// // SAFETY: the box is the whole image, which nothing uses yet.
+    /// unsafe { gpu.uploads().write_image(&albedo, &write, &[255; 64]) }?;
+    /// gpu.wait(gpu.uploads().submit()?)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -98,6 +148,21 @@ impl<'a, D: Device> Uploads<'a, D> {
     /// Submits what was written and returns the points at which all of it has arrived. Commands that read it wait for
     /// these. Submits nothing where nothing is staged.
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-no-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let mesh = gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+    /// gpu.uploads().write_buffer(&mesh, 0, &[7; 4096])?;
+    /// let arrived = gpu.uploads().submit()?;
+    /// for point in arrived.points() {
+    ///     println!("submissions of other queues wait until {:?} has reached {:?}", point.queue, point.value);
+    /// }
+    /// assert!(gpu.uploads().submit()?.is_within(&arrived), "nothing new");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`UploadError::Device`]. Staged bytes stay staged, and a later submission takes them; after
@@ -107,11 +172,34 @@ impl<'a, D: Device> Uploads<'a, D> {
     }
 
     /// Discards what was staged and not submitted.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-no-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let mesh = gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+    /// gpu.uploads().write_buffer(&mesh, 0, &[7; 4096])?;
+    /// gpu.uploads().discard(); // the level was left before it was loaded
+    /// assert_eq!(gpu.uploads().statistics().open_bytes, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn discard(&self) {
         locked(self.uploader).discard();
     }
 
-    /// Returns what was uploaded so far, and what is in flight.
+    /// Returns what was uploaded so far, and what is in flight. Queries the progress of the queues.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-no-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let mesh = gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+    /// gpu.uploads().write_buffer(&mesh, 0, &[7; 4096])?;
+    /// assert_eq!(gpu.uploads().statistics().open_bytes, 4096); // staged, and not submitted yet
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn statistics(&self) -> UploaderStatistics {
         locked(self.uploader).statistics()

@@ -48,6 +48,24 @@ pub struct CommandAllocatorPool<M: CommandAllocator> {
 
 /// A command allocator that one recording uses. Drop it when all its commands are recorded; it returns to its pool
 /// when the recording is submitted and completed, or discarded.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// use allotment::lifetime::CommandAllocatorPool;
+///
+/// let pool = CommandAllocatorPool::new(gpu.tracker(), 4); // of one queue
+/// let recording = gpu.record("a loader thread");
+/// let commands = pool.begin(&recording, || device.create_command_allocator(QueueIndex(0)))?;
+/// gpu.submit(recording, QueueIndex(0), |queue, waits| {
+///     // SAFETY: nothing is recorded.
+///     unsafe { device.submit_commands(queue, waits, &[&commands]) }
+/// })?;
+/// drop(commands); // back to the pool, which resets it once the GPU has completed it
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct PooledCommandAllocator<'a, M: CommandAllocator> {
     pool: &'a CommandAllocatorPool<M>,

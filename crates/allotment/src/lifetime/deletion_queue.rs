@@ -174,6 +174,17 @@ impl DeletionQueue {
     }
 
     /// Wraps a value in an owner that retires it when dropped.
+    ///
+    /// ```
+    /// # use allotment::{device::{DeviceError, QueueIndex, TimelinePoint, TimelineValue}, lifetime::*};
+    /// # let timelines = ManualTimelines::new(2);
+    /// # let tracker = SubmissionTracker::new(timelines.clone())?;
+    /// # let deferred = DeletionQueue::new(&tracker);
+    /// let mesh = deferred.own(String::from("a mesh"));
+    /// drop(mesh); // on any thread, at any time
+    /// assert_eq!(deferred.reclaim().count, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn own<T: Send + 'static>(&self, value: T) -> Owned<T> {
         self.own_sized(value, 0)
     }
@@ -185,6 +196,19 @@ impl DeletionQueue {
 
     /// Drops `item` once every recording that is open now is submitted or discarded, and each queue has completed
     /// everything that was submitted to it by then.
+    ///
+    /// ```
+    /// # use allotment::{device::{DeviceError, QueueIndex, TimelinePoint, TimelineValue}, lifetime::*};
+    /// # let timelines = ManualTimelines::new(2);
+    /// # let tracker = SubmissionTracker::new(timelines.clone())?;
+    /// # let deferred = DeletionQueue::new(&tracker);
+    /// let recording = tracker.record("a frame");
+    /// deferred.retire(String::from("a swapchain's images")); // when the window was resized
+    /// assert_eq!(deferred.reclaim().count, 0);
+    /// drop(recording);
+    /// assert_eq!(deferred.reclaim().count, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn retire<T: Send + 'static>(&self, item: T) {
         self.home().queue::<T>().retire(item);
     }
@@ -202,12 +226,40 @@ impl DeletionQueue {
 
     /// Drops `item`, which the GPU does not use after this point on a queue's timeline, once the point is reached.
     /// The point may belong to a later submission.
+    ///
+    /// ```
+    /// # use allotment::{device::{DeviceError, QueueIndex, TimelinePoint, TimelineValue}, lifetime::*};
+    /// # let timelines = ManualTimelines::new(2);
+    /// # let tracker = SubmissionTracker::new(timelines.clone())?;
+    /// # let deferred = DeletionQueue::new(&tracker);
+    /// let recording = tracker.record("a copy");
+    /// let copied = recording.submit(QueueIndex(0), |queue| Ok::<_, DeviceError>(timelines.submit(queue)))?;
+    /// deferred.retire_after(copied, vec![0; 1024]); // its source, which nothing else uses
+    /// timelines.complete(QueueIndex(0), copied.value);
+    /// assert_eq!(deferred.reclaim().count, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn retire_after<T: Send + 'static>(&self, point: TimelinePoint, item: T) {
         self.home().queue::<T>().retire_after(point, item);
     }
 
     /// Keeps `shared` alive until the recording is discarded, or submitted and completed. An
     /// [explicit](SubmissionTracker::record_explicit) recording needs this for each object that it uses.
+    ///
+    /// ```
+    /// # use allotment::{device::{DeviceError, QueueIndex, TimelinePoint, TimelineValue}, lifetime::*};
+    /// # let timelines = ManualTimelines::new(2);
+    /// # let tracker = SubmissionTracker::new(timelines.clone())?;
+    /// # let deferred = DeletionQueue::new(&tracker);
+    /// let texture = std::sync::Arc::new(String::from("a texture"));
+    /// let bundle = tracker.record_explicit("a list that stays for the whole level");
+    /// deferred.keep(&bundle, &texture);
+    /// drop(texture);
+    /// assert_eq!(deferred.reclaim().count, 0, "the list uses it");
+    /// drop(bundle);
+    /// assert_eq!(deferred.reclaim().count, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn keep<T: Send + Sync + 'static>(&self, recording: &Recording, shared: &Arc<T>) {
         self.retire_with(recording.id(), Arc::clone(shared));
     }
@@ -239,6 +291,22 @@ impl DeletionQueue {
     /// Waits until everything is dropped, including objects that destructors retire. Gives up after `timeout`, or
     /// when the remaining objects wait for an open recording. Returns the remaining objects;
     /// [`SubmissionTracker::statistics`] names the recording that holds them.
+    ///
+    /// ```
+    /// # use allotment::{device::{DeviceError, QueueIndex, TimelinePoint, TimelineValue}, lifetime::*};
+    /// # let timelines = ManualTimelines::new(2);
+    /// # let tracker = SubmissionTracker::new(timelines.clone())?;
+    /// # let deferred = DeletionQueue::new(&tracker);
+    /// use core::time::Duration;
+    ///
+    /// let recording = tracker.record("forgotten");
+    /// deferred.retire(String::from("a mesh"));
+    /// let left = deferred.drain(Duration::from_secs(1)); // gives up at once: no wait helps
+    /// assert_eq!(left.pending, 1);
+    /// assert_eq!(tracker.statistics().longest_open.map(|open| open.label), Some("forgotten"));
+    /// # drop(recording);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn drain(&self, timeout: Duration) -> ReleaseStatistics {
         self.home().drain(timeout)
     }

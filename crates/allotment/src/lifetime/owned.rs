@@ -9,6 +9,18 @@ use super::tracker::SubmissionTracker;
 
 /// Owns a value that the GPU uses. Dropping it, on any thread, retires the value; see
 /// [`DeletionQueue`](super::DeletionQueue). Put it in an [`Arc`] to share it.
+///
+/// ```
+/// # use allotment::{device::{DeviceError, QueueIndex, TimelinePoint, TimelineValue}, lifetime::*};
+/// # let timelines = ManualTimelines::new(2);
+/// # let tracker = SubmissionTracker::new(timelines.clone())?;
+/// # let deferred = DeletionQueue::new(&tracker);
+/// let pipeline: Owned<String> = deferred.own("anything that has a destructor".into());
+/// assert_eq!(pipeline.len(), 30, "used like the value");
+/// drop(pipeline); // retired
+/// assert_eq!(deferred.reclaim().count, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Owned<T: Send + 'static> {
     /// `None` only while being dropped or consumed.
@@ -31,6 +43,21 @@ impl<T: Send + 'static> Owned<T> {
     /// Retires the value together with the only recording that uses it: it is dropped when that recording is
     /// discarded, or submitted and completed, whatever other recordings are open.
     ///
+    /// ```
+    /// # use allotment::{device::{DeviceError, QueueIndex, TimelinePoint, TimelineValue}, lifetime::*};
+    /// # let timelines = ManualTimelines::new(2);
+    /// # let tracker = SubmissionTracker::new(timelines.clone())?;
+    /// # let deferred = DeletionQueue::new(&tracker);
+    /// let (long, short) = (tracker.record("stays open"), tracker.record("uses the scratch"));
+    /// let scratch = deferred.own(vec![0; 1024]);
+    /// // SAFETY: only `short` uses it.
+    /// unsafe { scratch.retire_with(short.id()) };
+    /// drop(short); // discarded
+    /// assert_eq!(deferred.reclaim().count, 1, "it does not wait for the other recording");
+    /// # drop(long);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Safety
     ///
     /// No other recording uses the value, nor does an uploader that was given it as a target.
@@ -49,6 +76,18 @@ impl<T: Send + 'static> Owned<T> {
     }
 
     /// Returns the value at once, without retiring it.
+    ///
+    /// ```
+    /// # use allotment::{device::{DeviceError, QueueIndex, TimelinePoint, TimelineValue}, lifetime::*};
+    /// # let timelines = ManualTimelines::new(2);
+    /// # let tracker = SubmissionTracker::new(timelines.clone())?;
+    /// # let deferred = DeletionQueue::new(&tracker);
+    /// let staging = deferred.own(vec![0; 1024]);
+    /// // SAFETY: no recording has used it.
+    /// let bytes = unsafe { staging.into_inner() };
+    /// assert_eq!((bytes.len(), deferred.statistics().pending), (1024, 0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Safety
     ///

@@ -14,6 +14,18 @@ use crate::device::{QueueIndex, TimelinePoint, TimelineValue};
 /// may move between threads and stay open for many frames. Dropping it declares that its commands will never run. A
 /// command list that is submitted repeatedly stays open, through [`submit_and_keep`](Self::submit_and_keep), until
 /// it is reset.
+///
+/// ```
+/// # use allotment::{device::{DeviceError, QueueIndex, TimelinePoint, TimelineValue}, lifetime::*};
+/// # let timelines = ManualTimelines::new(2);
+/// # let tracker = SubmissionTracker::new(timelines.clone())?;
+/// let shadows = tracker.record("shadows");
+/// let loader = std::thread::spawn(move || shadows); // recorded on another thread
+/// let shadows = loader.join().expect("a thread that records");
+/// assert_eq!(tracker.status(shadows.id()), RecordingStatus::Open);
+/// drop(shadows); // its commands never run
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "a recording that is dropped is discarded"]
 pub struct Recording {
@@ -30,6 +42,18 @@ pub struct Recording {
 }
 
 /// A failed submission. It returns the recording as it was: submit it again, or drop it.
+///
+/// ```
+/// # use allotment::{device::{DeviceError, QueueIndex, TimelinePoint, TimelineValue}, lifetime::*};
+/// # let timelines = ManualTimelines::new(2);
+/// # let tracker = SubmissionTracker::new(timelines.clone())?;
+/// let recording = tracker.record("a frame");
+/// let refused = recording.submit(QueueIndex(0), |_| Err::<TimelineValue, _>("out of memory"));
+/// let SubmitError { recording, error } = refused.err().ok_or("refused")?;
+/// println!("{error}: once more");
+/// recording.submit(QueueIndex(0), |queue| Ok::<_, DeviceError>(timelines.submit(queue)))?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct SubmitError<E> {
     /// The recording, still open.
@@ -79,6 +103,19 @@ impl Recording {
     ///
     /// The closure makes one submission: an error means that no queue has received any of the commands.
     ///
+    /// ```
+    /// # use allotment::{device::{DeviceError, QueueIndex, TimelinePoint, TimelineValue}, lifetime::*};
+    /// # let timelines = ManualTimelines::new(2);
+    /// # let tracker = SubmissionTracker::new(timelines.clone())?;
+    /// let recording = tracker.record("a frame");
+    /// let queue = QueueIndex(0);
+    /// let done = recording.submit(queue, |queue| Ok::<_, DeviceError>(timelines.submit(queue)))?;
+    /// assert!(!tracker.is_reached(done));
+    /// timelines.complete(queue, done.value); // a GPU does so by itself
+    /// assert!(tracker.is_reached(done));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// Returns the error of `submit`, together with the recording, which is still open.
@@ -99,6 +136,19 @@ impl Recording {
     /// Submits the recording and leaves it open, for commands that are submitted again later. Close it by dropping
     /// it, or with a last [`submit`](Self::submit).
     ///
+    /// ```
+    /// # use allotment::{device::{DeviceError, QueueIndex, TimelinePoint, TimelineValue}, lifetime::*};
+    /// # let timelines = ManualTimelines::new(2);
+    /// # let tracker = SubmissionTracker::new(timelines.clone())?;
+    /// let mut bundle = tracker.record("a list that is submitted in every frame");
+    /// for _frame in 0..3 {
+    ///     bundle.submit_and_keep(QueueIndex(0), |queue| Ok::<_, DeviceError>(timelines.submit(queue)))?;
+    /// }
+    /// assert_eq!(tracker.statistics().open, 1);
+    /// drop(bundle); // what it uses waits for the third submission
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// Returns the error of `submit`.
@@ -113,6 +163,18 @@ impl Recording {
     }
 
     /// Submits several recordings as one submission. They are removed from `recordings`, which keeps its capacity.
+    ///
+    /// ```
+    /// # use allotment::{device::{DeviceError, QueueIndex, TimelinePoint, TimelineValue}, lifetime::*};
+    /// # let timelines = ManualTimelines::new(2);
+    /// # let tracker = SubmissionTracker::new(timelines.clone())?;
+    /// let mut recordings = vec![tracker.record("shadows"), tracker.record("colors")];
+    /// let done = Recording::submit_together(&mut recordings, QueueIndex(0), |queue| {
+    ///     Ok::<_, DeviceError>(timelines.submit(queue))
+    /// })?;
+    /// assert_eq!((done.value, recordings.len()), (TimelineValue(1), 0), "one submission of both");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///

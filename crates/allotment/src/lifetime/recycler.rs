@@ -39,6 +39,20 @@ pub struct Recycler<T: Send + 'static> {
 }
 
 /// Statistics of a [`Recycler`].
+///
+/// ```
+/// # use allotment::{device::{DeviceError, QueueIndex, TimelinePoint, TimelineValue}, lifetime::*};
+/// # let timelines = ManualTimelines::new(2);
+/// # let tracker = SubmissionTracker::new(timelines.clone())?;
+/// let lists = Recycler::new(&tracker, 4);
+/// lists.release_unused(Vec::<u32>::with_capacity(100));
+/// let recording = tracker.record("a frame");
+/// lists.release_with(recording.id(), Vec::with_capacity(100));
+/// let now = lists.statistics();
+/// assert_eq!((now.free, now.retired.pending, now.dropped), (1, 1, 0));
+/// # drop(recording);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecyclerStatistics {
@@ -80,6 +94,19 @@ impl<T: Send + 'static> Recycler<T> {
     }
 
     /// Releases an object that the GPU does not use after this point on a queue's timeline.
+    ///
+    /// ```
+    /// # use allotment::{device::{DeviceError, QueueIndex, TimelinePoint, TimelineValue}, lifetime::*};
+    /// # let timelines = ManualTimelines::new(2);
+    /// # let tracker = SubmissionTracker::new(timelines.clone())?;
+    /// let lists = Recycler::new(&tracker, 4);
+    /// let point = TimelinePoint { queue: QueueIndex(0), value: timelines.submit(QueueIndex(0)) };
+    /// lists.release_after(point, Vec::<u32>::with_capacity(100));
+    /// assert!(lists.acquire().is_none());
+    /// timelines.complete(QueueIndex(0), point.value);
+    /// assert!(lists.acquire().is_some());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn release_after(&self, point: TimelinePoint, item: T) {
         self.retired.retire_after(point, item);
     }

@@ -23,6 +23,19 @@ const REMEMBERED: usize = 64;
 const NONE: u32 = u32::MAX;
 
 /// The id of a recording. It stays valid after the recording is closed.
+///
+/// ```
+/// # use allotment::{device::{DeviceError, QueueIndex, TimelinePoint, TimelineValue}, lifetime::*};
+/// # let timelines = ManualTimelines::new(2);
+/// # let tracker = SubmissionTracker::new(timelines.clone())?;
+/// # let deferred = DeletionQueue::new(&tracker);
+/// let recording = tracker.record("a frame");
+/// let id = recording.id(); // copied to the threads that record
+/// drop(recording);
+/// deferred.retire_with(id, "valid after the end of the recording");
+/// assert_eq!(deferred.reclaim().count, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RecordingId {
     /// The number of the tracker that opened it.
@@ -32,6 +45,20 @@ pub struct RecordingId {
 }
 
 /// The status of a recording.
+///
+/// ```
+/// # use allotment::{device::{DeviceError, QueueIndex, TimelinePoint, TimelineValue}, lifetime::*};
+/// # let timelines = ManualTimelines::new(2);
+/// # let tracker = SubmissionTracker::new(timelines.clone())?;
+/// let recording = tracker.record("a query");
+/// let id = recording.id();
+/// let point = recording.submit(QueueIndex(0), |queue| Ok::<_, DeviceError>(timelines.submit(queue)))?;
+/// match tracker.status(id) {
+///     RecordingStatus::Submitted(at) => assert_eq!(at, point),
+///     other => println!("nothing to wait for: {other:?}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecordingStatus {
@@ -70,6 +97,18 @@ struct Slot {
 }
 
 /// An open recording, for diagnostics.
+///
+/// ```
+/// # use allotment::{device::{DeviceError, QueueIndex, TimelinePoint, TimelineValue}, lifetime::*};
+/// # let timelines = ManualTimelines::new(2);
+/// # let tracker = SubmissionTracker::new(timelines.clone())?;
+/// let forgotten = tracker.record("forgotten");
+/// for open in tracker.open_recordings() {
+///     println!("{} has been open for {:?}", open.label, open.age); // why nothing is reclaimed
+/// }
+/// # drop(forgotten);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OpenRecording {

@@ -8,6 +8,18 @@ use crate::device::{QueueIndex, TimelinePoint, TimelineValue};
 pub const MAX_QUEUES: usize = 16;
 
 /// One point on each queue's timeline, 0 for queues that need no wait. Stored inline; 128 bytes.
+///
+/// ```
+/// # use allotment::{device::{DeviceError, QueueIndex, TimelinePoint, TimelineValue}, lifetime::*};
+/// # let timelines = ManualTimelines::new(2);
+/// # let tracker = SubmissionTracker::new(timelines.clone())?;
+/// let at = |queue, value| TimelinePoint { queue: QueueIndex(queue), value: TimelineValue(value) };
+/// let mut points = TimelinePoints::from_iter([at(0, 5), at(1, 2)]);
+/// points.insert(at(0, 3)); // the queue passes 3 before 5
+/// assert_eq!(points.points().count(), 2);
+/// assert!(TimelinePoints::from(at(0, 4)).is_within(&points));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct TimelinePoints {
     values: [u64; MAX_QUEUES],

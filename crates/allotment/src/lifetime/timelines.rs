@@ -17,6 +17,16 @@ pub enum Progress {
 }
 
 /// The last known state of a queue's timeline.
+///
+/// ```
+/// # use allotment::{device::{DeviceError, QueueIndex, TimelinePoint, TimelineValue}, lifetime::*};
+/// # let timelines = ManualTimelines::new(2);
+/// # let tracker = SubmissionTracker::new(timelines.clone())?;
+/// timelines.submit(QueueIndex(1));
+/// let compute = tracker.timeline(QueueIndex(1));
+/// assert_eq!((compute.submitted, compute.completed), (TimelineValue(1), TimelineValue(0)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Timeline {

@@ -26,6 +26,7 @@ use std::time::Instant;
 use super::orphan::{Orphan, Patience, finish_any};
 use super::recording::Recording;
 use super::registry::{Holds, OpenRecording, RecordingId, RecordingStatus, Registry};
+use super::statistics::TrackerStatistics;
 use super::timeline_points::MAX_QUEUES;
 use super::timelines::{Sealed, Timelines};
 use crate::device::Device;
@@ -34,6 +35,17 @@ use crate::sync::checked::{AtomicBool, AtomicU64, Mutex, locked};
 pub(super) use progress::Reached;
 
 /// The device has more queues than a tracker supports.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// use allotment::lifetime::{SubmissionTracker, TooManyQueues};
+///
+/// let mut profile = Profile::named("discrete-large-bar").ok_or("a profile")?;
+/// profile.queues = vec![profile.queues[0]; 17];
+/// let refused = SubmissionTracker::new(SimulatedGpu::new(profile)).err();
+/// assert_eq!(refused, Some(TooManyQueues { found: 17 }));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManyQueues {
     /// The number of queues of the device. The limit is [`MAX_QUEUES`].
@@ -47,22 +59,6 @@ impl fmt::Display for TooManyQueues {
 }
 
 impl Error for TooManyQueues {}
-
-/// Statistics of recordings.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct TrackerStatistics {
-    /// Open recordings that retired objects wait for.
-    pub open: u64,
-    /// Open [explicit](SubmissionTracker::record_explicit) recordings.
-    pub open_explicit: u64,
-    /// Recordings submitted so far.
-    pub submitted: u64,
-    /// Recordings discarded so far.
-    pub discarded: u64,
-    /// The recording that has been open for longest: objects retired since are dropped only after it is closed.
-    pub longest_open: Option<OpenRecording>,
-}
 
 /// Tracks which recordings are open and how far each queue has come. One per device; a clone is the same tracker.
 ///

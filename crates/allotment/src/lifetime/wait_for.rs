@@ -5,6 +5,20 @@ use core::fmt;
 use crate::device::TimelinePoint;
 
 /// The event after which a request that failed for now will succeed.
+///
+/// ```
+/// # use allotment::{device::{DeviceError, QueueIndex, TimelinePoint, TimelineValue}, lifetime::*};
+/// # let timelines = ManualTimelines::new(2);
+/// # let tracker = SubmissionTracker::new(timelines.clone())?;
+/// let released = ReleaseQueue::new(&tracker);
+/// let recording = tracker.record("a frame");
+/// released.retire(7);
+/// assert_eq!(released.wait_for(), Some(WaitFor::Submission), "the recording is open");
+/// let point = recording.submit(QueueIndex(0), |queue| Ok::<_, DeviceError>(timelines.submit(queue)))?;
+/// assert_eq!(released.wait_for(), Some(WaitFor::Point(point)));
+/// # timelines.complete_all(QueueIndex(0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WaitFor {

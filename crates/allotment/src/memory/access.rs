@@ -1,4 +1,4 @@
-//! Locations and information of allocations, and access to their bytes by the CPU.
+//! Queries of allocations, their labels, and access to their bytes by the CPU.
 
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -8,104 +8,17 @@ use std::sync::{PoisonError, RwLockReadGuard};
 use super::allocator::{Allocation, AllocationId, Allocator};
 use super::pool::{Label, PoolSlot};
 use super::record::{RawPlace, Record};
-use super::{AccessError, CallSite, Movability, Name};
+use super::{AccessError, AllocationInfo, MemoryLocation, Name};
 use crate::device::{
-    DedicatedNeed, Device, MemoryHandle, MemoryTypeIndex, Requirements, ResourceKind, Visibility,
-    make_visible, read_bytes, write_bytes,
+    DedicatedNeed, Device, MemoryHandle, MemoryTypeIndex, Requirements, Visibility, make_visible, read_bytes,
+    write_bytes,
 };
 use crate::sync::locked;
-
-/// Where the memory of an allocation is, as [`Allocator::location`] reads it without a lock.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct MemoryLocation<D: Device> {
-    /// The driver's memory object, for binding. It belongs to the allocator: never free, map or unmap it.
-    pub memory: D::Memory,
-    /// Offset of the allocation in the memory object, in bytes.
-    pub offset: u64,
-    /// Size in bytes, as requested.
-    pub size: u64,
-    /// Memory type of the memory object.
-    pub memory_type: MemoryTypeIndex,
-    /// Address of the first byte for the CPU; `None` where the CPU cannot map the memory. Valid until the allocation
-    /// is freed, its pool is reset, or, where it is [movable](super::Movability), defragmentation moves it.
-    ///
-    /// Memory that is not host-coherent needs [`flush`](Allocator::flush) after writing and
-    /// [`invalidate`](Allocator::invalidate) before reading.
-    pub mapped_ptr: Option<NonNull<u8>>,
-}
-
-// Not derived, since a location is copied whether or not its device can be.
-impl<D: Device> Clone for MemoryLocation<D> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<D: Device> Copy for MemoryLocation<D> {}
-
-impl<D: Device> MemoryLocation<D> {
-    fn of(place: &RawPlace) -> Self {
-        let RawPlace { memory, offset, size, address, memory_type, .. } = *place;
-        Self { memory: D::Memory::from_raw(memory), offset, size, memory_type, mapped_ptr: address }
-    }
-}
 
 impl RawPlace {
     /// Refuses a location that a pass moved the allocation to, away from the resource that is bound to it.
     pub(super) fn check_bound(&self) -> Result<(), AccessError> {
         if self.moved { Err(AccessError::Moved) } else { Ok(()) }
-    }
-}
-
-/// Everything that the allocator knows of an allocation.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct AllocationInfo<D: Device> {
-    /// The driver's memory object, for binding. It belongs to the allocator: never free, map or unmap it.
-    pub memory: D::Memory,
-    /// Offset of the allocation in the memory object, in bytes.
-    pub offset: u64,
-    /// Size in bytes, as requested.
-    pub size: u64,
-    /// Address of the first byte for the CPU, as [`MemoryLocation::mapped_ptr`].
-    pub mapped_ptr: Option<NonNull<u8>>,
-    /// Memory type of the memory object.
-    pub memory_type: MemoryTypeIndex,
-    /// Bytes from the first one on that the allocation occupies, rounding included: up to the granularity, the
-    /// non-coherent atom, a buddy's power of two; of dedicated memory, all of it. What alignment leaves unused before
-    /// the allocation is not included ([`Statistics::padding`](super::Statistics::padding)).
-    pub occupied: u64,
-    /// Kind of resource that the allocation was made for.
-    pub kind: ResourceKind,
-    /// Debug name.
-    pub name: Option<Name>,
-    /// Where the program made the allocation, if the allocator [stores](super::AllocatorDesc::call_sites) that.
-    pub call_site: Option<CallSite>,
-    /// User data.
-    pub user_data: u64,
-    /// Category; empty for none.
-    pub category: &'static str,
-    /// True when no other allocation is in the memory object.
-    pub dedicated: bool,
-    /// True when the memory was allocated together with its resource, and takes no other.
-    pub dedicated_to_resource: bool,
-    /// Index of the memory object among those of its pool and memory type, for drawing.
-    pub block: u32,
-    /// Size of the memory object in bytes.
-    pub block_size: u64,
-    /// How many calls of [`map`](Allocator::map) have no [`unmap`](Allocator::unmap) yet.
-    pub maps: u32,
-    /// Whether defragmentation may move the allocation.
-    pub movability: Movability,
-    /// True while a defragmentation pass moves it.
-    pub moving: bool,
-}
-
-// Not derived, since it is cloned whether or not the device can be.
-impl<D: Device> Clone for AllocationInfo<D> {
-    fn clone(&self) -> Self {
-        Self { name: self.name.clone(), call_site: self.call_site.clone(), ..*self }
     }
 }
 
@@ -179,6 +92,19 @@ impl<D: Device> Allocator<D> {
     /// Returns where an allocation is. Takes no lock, so it is the call for binding and for per-frame code;
     /// [`info`](Self::info) returns the same and more.
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let meshes = allocator.allocate_many(&Requirements::new(1000), &MemoryUsage::GpuOnly.into(), 2)?;
+    /// let (first, second) = (allocator.location(&meshes[0])?, allocator.location(&meshes[1])?);
+    /// assert_eq!(first.memory, second.memory, "small allocations share a block");
+    /// assert_ne!(first.offset, second.offset);
+    /// # drop(allocator.free_many(meshes));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`AccessError::WrongAllocator`] when the allocation is from another allocator; [`AccessError::Stale`] when its
@@ -211,6 +137,21 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Returns everything that is known of the allocation with this id, for tools that do not have the token.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// use allotment::memory::AccessError;
+    ///
+    /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+    /// let selected = mesh.id(); // what a memory window keeps
+    /// assert_eq!(allocator.info_of(selected)?.size, 1000);
+    /// allocator.free(mesh)?;
+    /// assert_eq!(allocator.info_of(selected).err(), Some(AccessError::Stale));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -252,7 +193,19 @@ impl<D: Device> Allocator<D> {
         })
     }
 
-    /// Sets the debug name of an allocation.
+    /// Sets the debug name of an allocation; `None` removes it. Locks its pool.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let slot = allocator.allocate(&Requirements::new(1 << 20), &MemoryUsage::GpuOnly.with_name("tile, free"))?;
+    /// allocator.set_name(&slot, Some(format!("tile {}:{}", 12, 40).into()))?; // the program reuses its memory
+    /// assert_eq!(allocator.info(&slot)?.name.ok_or("named")?.as_str(), "tile 12:40");
+    /// # allocator.free(slot)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -262,7 +215,19 @@ impl<D: Device> Allocator<D> {
         self.change_label(allocation, |label| core::mem::replace(&mut label.name, name)).map(drop)
     }
 
-    /// Sets the user data of an allocation.
+    /// Sets the user data of an allocation. Locks its pool.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
+    /// allocator.set_user_data(&mesh, 4711)?; // the entity that owns it
+    /// assert_eq!(allocator.info(&mesh)?.user_data, 4711);
+    /// # allocator.free(mesh)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -323,6 +288,19 @@ impl<D: Device> Allocator<D> {
 
     /// Copies bytes out of an allocation from byte `offset` on, with what the GPU wrote.
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let result = allocator.allocate(&Requirements::new(4), &MemoryUsage::Readback.with_name("visible pixels"))?;
+    /// let mut count = [0; 4];
+    /// allocator.read(&result, 0, &mut count)?; // once the GPU has written it
+    /// println!("{} pixels", u32::from_ne_bytes(count));
+    /// # allocator.free(result)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`AccessError`] when the CPU cannot map the memory, the range exceeds the allocation, a move has not brought the
@@ -343,6 +321,21 @@ impl<D: Device> Allocator<D> {
     /// Host-visible memory is mapped when it is allocated, so this is no driver call. Code that does not count mappings
     /// uses [`MemoryLocation::mapped_ptr`].
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let particles = allocator.allocate(&Requirements::new(4096), &MemoryUsage::Upload.with_name("particles"))?;
+    /// let first = allocator.map(&particles)?;
+    /// // SAFETY: 4,096 bytes are mapped from there on, and no queue reads them yet.
+    /// unsafe { first.as_ptr().write_bytes(7, 4096) };
+    /// allocator.flush(&particles, 0..4096)?; // no driver call where the memory is coherent
+    /// allocator.unmap(&particles)?;
+    /// # allocator.free(particles)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`AccessError::NotHostVisible`], [`AccessError::Moving`] and as for [`location`](Self::location).
@@ -357,6 +350,22 @@ impl<D: Device> Allocator<D> {
 
     /// Ends the mapping of one [`map`](Self::map).
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// use allotment::memory::AccessError;
+    ///
+    /// let staging = allocator.allocate(&Requirements::new(4096), &MemoryUsage::Upload.with_name("staging"))?;
+    /// allocator.map(&staging)?;
+    /// assert_eq!(allocator.info(&staging)?.maps, 1);
+    /// allocator.unmap(&staging)?;
+    /// assert_eq!(allocator.unmap(&staging), Err(AccessError::NotMapped));
+    /// # allocator.free(staging)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`AccessError::NotMapped`] when the allocation is not mapped, and the errors of [`location`](Self::location).
@@ -369,6 +378,24 @@ impl<D: Device> Allocator<D> {
     /// Makes the CPU's writes to a range of an allocation visible to the GPU. Rounds to whole atoms;
     /// does nothing where memory is host-coherent.
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("mobile").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// use allotment::device::MemoryProperties;
+    ///
+    /// let options = AllocationOptions::new(MemoryUsage::Upload).with_required(MemoryProperties::HOST_CACHED);
+    /// let vertices = allocator.allocate(&Requirements::new(4096), &options)?;
+    /// let first = allocator.location(&vertices)?.mapped_ptr.ok_or("mapped")?;
+    /// // SAFETY: 4,096 bytes are mapped from there on, and no queue reads them yet.
+    /// unsafe { first.as_ptr().write_bytes(7, 100) };
+    /// allocator.flush(&vertices, 0..100)?; // rounded to 128 bytes: two atoms of 64
+    /// assert_eq!(allocator.device_calls().make_visible, 1);
+    /// # allocator.free(vertices)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// The errors of [`write`](Self::write).
@@ -378,6 +405,20 @@ impl<D: Device> Allocator<D> {
 
     /// Makes the GPU's writes to a range of an allocation visible to the CPU. Rounds to whole atoms;
     /// does nothing where memory is host-coherent.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("mobile").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let picture = allocator.allocate(&Requirements::new(4096), &MemoryUsage::Readback.with_name("picture"))?;
+    /// let first = allocator.location(&picture)?.mapped_ptr.ok_or("mapped")?;
+    /// allocator.invalidate(&picture, 0..64)?; // once the GPU has written it, and before the CPU reads it
+    /// // SAFETY: the byte is mapped, and no queue writes it any more.
+    /// println!("{}", unsafe { first.as_ptr().read_volatile() });
+    /// # allocator.free(picture)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -422,6 +463,20 @@ impl<D: Device> Allocator<D> {
     ///
     /// Any number of resources may be bound to the same bytes; the caller decides which of them is valid when.
     /// [`Requirements::or`] describes an allocation that serves several resources in turn.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let (shadows, bloom) = (Requirements::new(1 << 20), Requirements::new(600 << 10));
+    /// let shared = allocator.allocate(&shadows.or(bloom), &MemoryUsage::GpuOnly.with_name("shadows, then bloom"))?;
+    /// let first = allocator.place_within(&shared, 0, &shadows)?;
+    /// let then = allocator.place_within(&shared, 0, &bloom)?; // the same bytes, later in the frame
+    /// assert_eq!((first.offset, first.memory), (then.offset, then.memory));
+    /// # allocator.free(shared)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///

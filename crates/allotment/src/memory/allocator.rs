@@ -28,6 +28,20 @@ use crate::table::AppendTable;
 const ROUNDED_GRANULARITY: u64 = 4096;
 
 /// Description of an allocator.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("integrated").unwrap());
+/// use allotment::{AllocationError, device::MemoryHeapIndex};
+///
+/// let mut desc = AllocatorDesc::default();
+/// desc.heap_limits = vec![(MemoryHeapIndex(0), 64 << 20)]; // bytes: the program's share of the heap
+/// let allocator = Allocator::new(device, desc)?;
+/// let refused = allocator.allocate(&Requirements::new(100 << 20), &MemoryUsage::GpuOnly.into());
+/// assert!(matches!(refused, Err(AllocationError::HeapLimit { reserved: 0, limit: 0x400_0000, .. })));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct AllocatorDesc {
@@ -77,6 +91,18 @@ impl Default for AllocatorDesc {
 ///
 /// Dropping it frees nothing: pass it to [`Allocator::free`]. A handle that was dropped instead is reported by name when
 /// the allocator is dropped. [`Allocator::location`] returns the location of the memory.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+/// assert_eq!(size_of_val(&mesh), 16);
+/// let owner = mesh; // moved, never copied: memory cannot be freed twice
+/// allocator.free(owner)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "memory is freed by passing its handle to `Allocator::free`"]
 pub struct Allocation {
@@ -88,6 +114,18 @@ pub struct Allocation {
 
 impl Allocation {
     /// Returns an id of the allocation. An id can be copied and kept; the allocator detects a stale one.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+    /// let id = mesh.id();
+    /// allocator.free(mesh)?;
+    /// assert!(allocator.info_of(id).is_err(), "stale, and never the id of another allocation");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn id(&self) -> AllocationId {
         let Self { allocator, pool, record, generation } = *self;
@@ -96,6 +134,20 @@ impl Allocation {
 }
 
 /// Identifies an allocation without owning it; see [`Allocation::id`].
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// use std::collections::HashMap;
+///
+/// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
+/// let owners = HashMap::from([(mesh.id(), "the bridge")]); // a table beside the tokens
+/// assert_eq!(owners[&mesh.id()], "the bridge");
+/// # allocator.free(mesh)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AllocationId {
     pub(super) allocator: u32,
@@ -163,6 +215,15 @@ fn next_id(next: &AtomicU32) -> Option<u32> {
 
 impl<D: Device> Allocator<D> {
     /// Creates an allocator for a device. Allocates no device memory yet.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// assert_eq!(allocator.statistics().block_bytes, 0, "the first request allocates the first block");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -242,6 +303,16 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Returns the device of the allocator.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let limits = allocator.device().properties().limits;
+    /// println!("at most {} memory objects of {} bytes", limits.max_allocation_count, limits.max_allocation_size);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn device(&self) -> &D {
         &self.device
     }

@@ -59,6 +59,21 @@ impl<D: Device> Allocator<D> {
 
     /// Frees those of `allocations` that belong to this allocator, and returns the others. The GPU must have finished
     /// all use of their memory.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let other = Allocator::new(allocator.device().clone(), AllocatorDesc::default())?;
+    /// let page = Requirements::new(65536);
+    /// let mut pages = allocator.allocate_many(&page, &MemoryUsage::GpuOnly.into(), 10)?;
+    /// pages.push(other.allocate(&page, &MemoryUsage::GpuOnly.into())?);
+    /// let returned = allocator.free_many(pages);
+    /// assert_eq!(returned.len(), 1);
+    /// assert!(other.free_many(returned).is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use = "allocations of other allocators are returned and still allocated"]
     pub fn free_many(&self, allocations: impl IntoIterator<Item = Allocation>) -> Vec<Allocation> {
         let free = |allocation| self.free(allocation).err().map(|WrongAllocator(allocation)| allocation);

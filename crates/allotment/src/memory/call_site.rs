@@ -10,6 +10,22 @@ use crate::device::Device;
 
 /// Whether an allocator stores where allocations are made. [Leaks](super::Leak) and
 /// [`AllocationInfo`](super::AllocationInfo) show it.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// use allotment::memory::CallSites;
+///
+/// let mut desc = AllocatorDesc::default();
+/// desc.call_sites = CallSites::Location; // in release builds, too
+/// let allocator = Allocator::new(device, desc)?;
+/// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
+/// println!("{}", allocator.leaks()[0]); // …, allocated at src/meshes.rs:12:30
+/// # assert!(allocator.leaks()[0].to_string().contains("allocated at"));
+/// # allocator.free(mesh)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CallSites {
@@ -31,6 +47,21 @@ impl Default for CallSites {
 }
 
 /// Where an allocation was made.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let mut desc = AllocatorDesc::default();
+/// # desc.call_sites = allotment::memory::CallSites::Location;
+/// let allocator = Allocator::new(device, desc)?;
+/// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
+/// let site = allocator.info(&mesh)?.call_site.ok_or("the allocator stores call sites")?;
+/// assert_eq!(site.location().line(), line!() - 2);
+/// assert!(site.backtrace().is_none(), "`CallSites::Backtrace` asks for one");
+/// # allocator.free(mesh)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct CallSite {
     location: &'static Location<'static>,

@@ -25,6 +25,21 @@ use crate::device::{
 };
 
 /// A memory type that was considered for a request, and how well it suits.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// use allotment::device::MemoryProperties;
+///
+/// let candidates = allocator.explain(&Requirements::new(256), &MemoryUsage::DeviceUpload.into());
+/// let best = candidates[0];
+/// println!("type {} of heap {}", best.memory_type, best.heap);
+/// let wanted = MemoryProperties::DEVICE_LOCAL | MemoryProperties::HOST_VISIBLE;
+/// assert!(best.properties.contains(wanted));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryTypeCandidate {
     /// The memory type.
@@ -38,6 +53,23 @@ pub struct MemoryTypeCandidate {
 }
 
 /// Why a memory type is tried early, late, or not at all.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// use allotment::memory::Suitability;
+///
+/// for candidate in allocator.explain(&Requirements::new(256), &MemoryUsage::Readback.into()) {
+///     match candidate.suitability {
+///         Suitability::Suitable { cost, .. } => println!("type {} costs {cost}", candidate.memory_type),
+///         Suitability::Lacks(needed) => println!("type {} lacks {needed}", candidate.memory_type),
+///         reason => println!("type {} is not tried: {reason:?}", candidate.memory_type),
+///     }
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Suitability {

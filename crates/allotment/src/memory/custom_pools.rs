@@ -42,6 +42,20 @@ impl<D: Device> Allocator<D> {
     /// Creates a custom pool as [`create_pool`](Self::create_pool), whose blocks are allocated with options of the API,
     /// such as export.
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// # let best = allocator.explain(&Requirements::new(1024), &MemoryUsage::GpuOnly.into())[0].memory_type;
+    /// let export = (); // on Vulkan, `MemoryOptions` with the handle types to export; the simulated GPU has none
+    /// let pool = allocator.create_pool_with(PoolDesc::new([best]), export)?;
+    /// let shared = allocator.allocate(&Requirements::new(1 << 20), &MemoryUsage::GpuOnly.with_pool(&pool))?;
+    /// allocator.free(shared)?;
+    /// allocator.destroy_pool(pool)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// The errors of [`create_pool`](Self::create_pool).
@@ -204,6 +218,22 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Destroys a pool and frees its blocks.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// # let best = allocator.explain(&Requirements::new(1024), &MemoryUsage::GpuOnly.into())[0].memory_type;
+    /// use allotment::memory::DestroyPoolError;
+    ///
+    /// let pool = allocator.create_pool(PoolDesc::new([best]))?;
+    /// let tile = allocator.allocate(&Requirements::new(1024), &MemoryUsage::GpuOnly.with_pool(&pool))?;
+    /// let Err(DestroyPoolError::InUse { pool, allocations: 1 }) = allocator.destroy_pool(pool) else { panic!() };
+    /// allocator.free(tile)?;
+    /// allocator.destroy_pool(pool)?; // the error returned it
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///

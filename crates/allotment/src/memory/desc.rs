@@ -47,6 +47,19 @@ impl MemoryUsage {
         [Self::GpuOnly, Self::Upload, Self::Readback, Self::DeviceUpload, Self::Transient];
 
     /// Returns options for this usage in a custom pool, with the defaults for everything else.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// # let best = allocator.explain(&Requirements::new(1024), &MemoryUsage::GpuOnly.into())[0].memory_type;
+    /// let pool = allocator.create_pool(PoolDesc::new([best]))?;
+    /// let tile = allocator.allocate(&Requirements::new(1 << 20), &MemoryUsage::GpuOnly.with_pool(&pool))?;
+    /// # allocator.free(tile)?;
+    /// # allocator.destroy_pool(pool)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn with_pool(self, pool: &Pool) -> AllocationOptions {
         AllocationOptions::new(self).with_pool(pool)
@@ -74,6 +87,21 @@ impl fmt::Display for MemoryUsage {
 
 /// How long an allocation will live. Long-lived and short-lived allocations do not share blocks, so that one leaked
 /// small buffer does not keep a block of 256 MiB alive.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// use allotment::memory::Lifetime;
+///
+/// let options = MemoryUsage::GpuOnly.with_name("scratch").with_lifetime(Lifetime::Short);
+/// let scratch = allocator.allocate(&Requirements::new(1 << 20), &options)?;
+/// let mesh = allocator.allocate(&Requirements::new(1 << 20), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+/// assert_eq!(allocator.statistics().blocks, 2, "each in a block of its kind");
+/// # drop(allocator.free_many([scratch, mesh]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Lifetime {
     /// Many frames.
@@ -88,6 +116,20 @@ pub enum Lifetime {
 /// The owner of a movable allocation queries its [location](super::Allocator::location) again after each pass, and
 /// does not write to it while a pass is open. Mapped memory ([`Allocator::map`](super::Allocator::map)) is not moved
 /// while it is mapped.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// use allotment::memory::Movability;
+///
+/// let options = MemoryUsage::GpuOnly.with_name("G-buffer").with_movability(Movability::Recreated);
+/// let target = allocator.allocate(&Requirements::new(1 << 20), &options)?;
+/// assert_eq!(allocator.info(&target)?.movability, Movability::Recreated);
+/// # allocator.free(target)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Movability {
     /// Never moved, so addresses of it may be cached.
@@ -101,6 +143,20 @@ pub enum Movability {
 }
 
 /// Whether an allocation gets dedicated memory.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// use allotment::memory::Dedicated;
+///
+/// let options = MemoryUsage::GpuOnly.with_name("swapped out alone").with_dedicated(Dedicated::Always);
+/// let target = allocator.allocate(&Requirements::new(1000), &options)?;
+/// assert_eq!((allocator.statistics().dedicated, allocator.statistics().blocks), (1, 0));
+/// # allocator.free(target)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Dedicated {
     /// When the resource requires it, or when the allocation is large for a block.
@@ -113,6 +169,20 @@ pub enum Dedicated {
 }
 
 /// Whether a request may allocate a new block from the driver.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// use allotment::{AllocationError, memory::NewBlocks};
+///
+/// // A prefetch that must not wait for the driver.
+/// let options = MemoryUsage::GpuOnly.with_name("prefetch").with_new_blocks(NewBlocks::NeverAllocate);
+/// let refused = allocator.allocate(&Requirements::new(1000), &options);
+/// assert!(matches!(refused, Err(AllocationError::WouldGrow { requested: 1000, free: 0, .. })));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum NewBlocks {
     /// A request may allocate a block from the driver.
@@ -123,6 +193,21 @@ pub enum NewBlocks {
 }
 
 /// Whether a request may take its heap over the budget.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("integrated").unwrap());
+/// use allotment::device::MemoryHeapIndex;
+/// use allotment::{AllocationError, memory::BudgetPolicy};
+///
+/// device.set_budget(MemoryHeapIndex(0), 16 << 20); // bytes: other programs use the rest
+/// let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// let options = MemoryUsage::GpuOnly.with_name("detail mip").with_budget(BudgetPolicy::WithinBudget);
+/// let refused = allocator.allocate(&Requirements::new(100 << 20), &options);
+/// assert!(matches!(refused, Err(AllocationError::OverBudget { .. })), "the program keeps the coarser mip");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BudgetPolicy {
     /// Allocates although the heap goes over its budget. The operating system may then move memory out.
@@ -133,6 +218,16 @@ pub enum BudgetPolicy {
 }
 
 /// A debug name. Cheap to clone; a static one needs no host memory.
+///
+/// ```
+/// use allotment::MemoryUsage;
+/// use allotment::memory::Name;
+///
+/// let fixed: Name = "shadow map".into(); // no host memory
+/// let numbered: Name = format!("shadow map {}", 3).into();
+/// let options = MemoryUsage::GpuOnly.with_name("").with_name(numbered.clone());
+/// assert_eq!((fixed.as_str(), options.name), ("shadow map", Some(numbered)));
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Name {
     /// A string literal.
@@ -375,6 +470,18 @@ impl AllocationOptions {
     }
 
     /// Sets the least alignment. The larger of this and the resource's own holds.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let options = AllocationOptions::new(MemoryUsage::GpuOnly).with_min_alignment(Alignment::new(4096)?);
+    /// let table = allocator.allocate(&Requirements::new(1000), &options)?; // binding tables of a driver, say
+    /// assert_eq!(allocator.location(&table)?.offset % 4096, 0);
+    /// # allocator.free(table)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn with_min_alignment(mut self, min_alignment: Alignment) -> Self {
         self.min_alignment = min_alignment;
@@ -389,6 +496,23 @@ impl AllocationOptions {
     }
 
     /// Sets the properties that the memory type must have.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// use allotment::device::MemoryProperties;
+    ///
+    /// // The GPU writes it, and the CPU reads it many times.
+    /// let options = AllocationOptions::new(MemoryUsage::GpuOnly)
+    ///     .with_required(MemoryProperties::HOST_VISIBLE)
+    ///     .with_preferred(MemoryProperties::HOST_CACHED)
+    ///     .with_avoided(MemoryProperties::DEVICE_LOCAL);
+    /// let best = allocator.explain(&Requirements::new(256), &options)[0];
+    /// assert!(best.properties.contains(MemoryProperties::HOST_VISIBLE | MemoryProperties::HOST_CACHED));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn with_required(mut self, required: MemoryProperties) -> Self {
         self.required = required;

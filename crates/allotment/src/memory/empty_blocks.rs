@@ -13,6 +13,21 @@ use super::time::Moment;
 /// memory from the driver, at every 64th free, and at every fourth free that empties a memory object. A
 /// [`MaintenanceThread`](super::MaintenanceThread) reads the clock as well. A program that makes no more calls should
 /// [trim](super::Allocator::trim) instead.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// use allotment::memory::EmptyBlockPolicy;
+///
+/// let mut desc = AllocatorDesc::default();
+/// desc.empty_blocks = EmptyBlockPolicy::NONE; // a tool that shares the GPU with others
+/// let allocator = Allocator::new(device, desc)?;
+/// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
+/// allocator.free(mesh)?;
+/// assert_eq!(allocator.statistics().block_bytes, 0, "freed to the driver at once");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EmptyBlockPolicy {

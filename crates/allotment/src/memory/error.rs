@@ -5,68 +5,36 @@ use core::fmt;
 
 use allotment_suballoc::MAX_SIZE;
 
-use super::{Allocation, AllocationOptions, MemoryUsage};
+use super::{Allocation, AllocationOptions, MemoryUsage, ShortName};
 use crate::device::{
     DeviceError, MemoryHeapIndex, MemoryProperties, MemoryTypeIndex, MemoryTypeMask, ResourceKind,
     TransferUsage,
 };
 
-/// The debug name of the allocation that an error is about, cut to 47 bytes. Stored inline, so that errors need no
-/// host memory.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ShortName {
-    /// UTF-8. Invariant: zeros from `len` on.
-    bytes: [u8; Self::ROOM],
-    len: u8,
-}
-
-impl ShortName {
-    /// The empty name.
-    pub const NONE: Self = Self { bytes: [0; Self::ROOM], len: 0 };
-
-    const ROOM: usize = 47;
-
-    /// Cuts `name` to as many characters as fit.
-    #[must_use]
-    pub fn new(name: &str) -> Self {
-        let mut len = name.len().min(Self::ROOM);
-        while !name.is_char_boundary(len) {
-            len -= 1;
-        }
-        let mut bytes = [0; Self::ROOM];
-        bytes[..len].copy_from_slice(&name.as_bytes()[..len]);
-        Self { bytes, len: len as u8 }
-    }
-
-    /// Returns the name as text; empty for none.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        // `new` cut it between two characters, so the conversion never fails.
-        core::str::from_utf8(&self.bytes[..usize::from(self.len)]).unwrap_or_default()
-    }
-}
-
-impl Default for ShortName {
-    fn default() -> Self {
-        Self::NONE
-    }
-}
-
-impl fmt::Debug for ShortName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.as_str().fmt(f)
-    }
-}
-
-impl fmt::Display for ShortName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
 /// Why an allocation was not made. Nothing has changed.
 ///
 /// Where the request has a [name](AllocationOptions::with_name), the error has it too.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("integrated").unwrap());
+/// use allotment::{AllocationError, memory::BudgetPolicy};
+/// # device.set_budget(allotment::device::MemoryHeapIndex(0), 64 << 20);
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+///
+/// let options = MemoryUsage::GpuOnly.with_name("sky").with_budget(BudgetPolicy::WithinBudget);
+/// let sky = match allocator.allocate(&Requirements::new(96 << 20), &options) {
+///     Err(AllocationError::OverBudget { requested, usage, budget, .. }) => {
+///         println!("{requested} more than {usage} of {budget} bytes: the sky at half the size");
+///         allocator.allocate(&Requirements::new(24 << 20), &options)?
+///     }
+///     other => other?,
+/// };
+/// assert_eq!(allocator.statistics().allocation_bytes, 24 << 20);
+/// # allocator.free(sky)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AllocationError {
@@ -207,6 +175,20 @@ pub enum AllocationError {
 
 impl AllocationError {
     /// Returns the name of the request, if it has one.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// use allotment::memory::NewBlocks;
+    ///
+    /// let options = MemoryUsage::GpuOnly.with_name("prefetch").with_new_blocks(NewBlocks::NeverAllocate);
+    /// let error = allocator.allocate(&Requirements::new(1000), &options).err().ok_or("there is no block")?;
+    /// assert_eq!(error.name(), Some("prefetch"));
+    /// println!("{error}");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         match self {
@@ -347,6 +329,22 @@ impl Error for AllocationError {
 
 /// A token, such as an [`Allocation`] or a [`RawBuffer`](super::RawBuffer), was given to another allocator than the one
 /// that made it. The error returns the token unchanged.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// use allotment::memory::WrongAllocator;
+///
+/// let other = Allocator::new(allocator.device().clone(), AllocatorDesc::default())?;
+/// let mesh = other.create_buffer(&BufferDesc::new(256), &MemoryUsage::GpuOnly.into())?;
+/// if let Err(WrongAllocator(mesh)) = allocator.destroy_buffer(mesh) {
+///     other.destroy_buffer(mesh)?;
+/// }
+/// assert_eq!(other.statistics().allocations, 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, PartialEq, Eq)]
 pub struct WrongAllocator<T = Allocation>(pub T);
 
@@ -359,6 +357,25 @@ impl<T> fmt::Display for WrongAllocator<T> {
 impl<T: fmt::Debug> Error for WrongAllocator<T> {}
 
 /// Why an allocation was not read, written, mapped or queried. Nothing has changed.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-no-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// use allotment::memory::{AccessError, Transfer};
+///
+/// let mesh = allocator.create_buffer(&BufferDesc::new(256), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+/// match allocator.write(mesh.allocation(), 0, &[7; 256]) {
+///     // The CPU cannot map video memory here: a queue copies.
+///     Err(AccessError::NotHostVisible { .. }) => {
+///         Transfer::new(&allocator, QueueIndex(0), 4096)?.upload_to(&mesh, 0, &[7; 256])?;
+///     }
+///     other => other?,
+/// }
+/// # allocator.destroy_buffer(mesh)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AccessError {
@@ -499,6 +516,18 @@ impl From<DeviceError> for AccessError {
 }
 
 /// Why an allocator was not created.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// use allotment::memory::{BlockSizes, CreateAllocatorError};
+///
+/// let mut desc = AllocatorDesc::default();
+/// desc.block_sizes = BlockSizes::fixed(1000);
+/// let refused = Allocator::new(device, desc).err();
+/// assert_eq!(refused, Some(CreateAllocatorError::BlockSizes { smallest: 1000, largest: 1000 }));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CreateAllocatorError {

@@ -15,9 +15,8 @@ impl<D: Device> Allocator<D> {
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
     /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
-    /// let other = Allocator::new(allocator.device().clone(), AllocatorDesc::default())?;
-    /// let refused = other.free(mesh).unwrap_err();
-    /// allocator.free(refused.0)?; // the error returned it
+    /// allocator.free(mesh)?; // moved: it cannot be freed twice
+    /// assert_eq!(allocator.statistics().allocations, 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///

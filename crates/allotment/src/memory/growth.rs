@@ -20,6 +20,22 @@ const MIB: u64 = 1 << 20;
 ///
 /// The defaults are a compromise between recorded traces and generated streaming traffic, chosen by the waste that they
 /// leave: see `docs/measurements`.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// use allotment::memory::BlockSizes;
+///
+/// let mut desc = AllocatorDesc::default();
+/// desc.block_sizes.smallest = 1 << 20; // a program with few resources
+/// desc.block_sizes.largest = 64 << 20;
+/// let allocator = Allocator::new(device, desc)?;
+/// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
+/// assert_eq!(allocator.statistics().block_bytes, 1 << 20);
+/// # allocator.free(mesh)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlockSizes {
@@ -43,6 +59,13 @@ impl Default for BlockSizes {
 
 impl BlockSizes {
     /// Creates sizes for blocks that do not grow. Only resources larger than a block get dedicated memory.
+    ///
+    /// ```
+    /// use allotment::memory::BlockSizes;
+    ///
+    /// let sizes = BlockSizes::fixed(32 << 20); // a power of two
+    /// assert_eq!((sizes.smallest, sizes.largest), (32 << 20, 32 << 20));
+    /// ```
     #[must_use]
     pub fn fixed(size: u64) -> Self {
         // The growth divisor has no effect: between these bounds there is one size.

@@ -65,6 +65,18 @@ pub struct MemoryHeapReport {
 }
 
 /// Driver calls since the allocator was created.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
+/// let calls = allocator.device_calls();
+/// assert_eq!((calls.allocate, calls.free, calls.memory()), (1, 0, 1));
+/// # allocator.free(mesh)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DriverCallStatistics {

@@ -12,6 +12,19 @@ use crate::device::{Device, MemoryHeapIndex, MemoryTypeIndex};
 use crate::sync::locked;
 
 /// A memory object of an allocator; see [`Allocator::blocks`].
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// let texture = allocator.allocate(&Requirements::new(64 << 20), &MemoryUsage::GpuOnly.into())?;
+/// let block = allocator.blocks().remove(0);
+/// println!("{:?} of {}: {} bytes free", block.memory, block.pool, block.ranges.free);
+/// assert!(block.dedicated);
+/// # allocator.free(texture)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct BlockInfo<D: Device> {
@@ -30,6 +43,21 @@ pub struct BlockInfo<D: Device> {
 }
 
 /// The sums of the live allocations of one category; see [`Allocator::categories`].
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// let options = |category| MemoryUsage::GpuOnly.with_name("texture").with_category(category);
+/// let ui = allocator.allocate(&Requirements::new(1000), &options("ui"))?;
+/// let terrain = allocator.allocate(&Requirements::new(9000), &options("terrain"))?;
+/// for sum in allocator.categories() {
+///     println!("{:10} {:6} bytes in {}", sum.category, sum.bytes, sum.allocations); // terrain first
+/// }
+/// # drop(allocator.free_many([ui, terrain]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CategoryStatistics {
@@ -102,6 +130,20 @@ impl<D: Device> Allocator<D> {
 
     /// Returns all memory objects that the allocator has now, in no particular order. O(blocks), locking one pool
     /// after the other.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
+    /// for block in allocator.blocks() {
+    ///     println!("memory type {} of heap {}, pool {}", block.memory_type, block.heap, block.pool);
+    /// }
+    /// assert_eq!(allocator.blocks().len(), 1);
+    /// # allocator.free(mesh)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn blocks(&self) -> Vec<BlockInfo<D>> {
         let mut blocks = Vec::new();
@@ -140,6 +182,20 @@ impl<D: Device> Allocator<D> {
 
     /// Returns the memory in use in one custom pool. Reads counters and takes no lock.
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// # let best = allocator.explain(&Requirements::new(1024), &MemoryUsage::GpuOnly.into())[0].memory_type;
+    /// let pool = allocator.create_pool(PoolDesc::new([best]))?;
+    /// let tile = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.with_pool(&pool))?;
+    /// assert_eq!(allocator.pool_statistics(&pool)?.allocation_bytes, 1000);
+    /// # allocator.free(tile)?;
+    /// # allocator.destroy_pool(pool)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`AllocationError::WrongPool`] when the pool is from another allocator.
@@ -150,6 +206,19 @@ impl<D: Device> Allocator<D> {
 
     /// Walks all regions and returns the sums for each memory type. O(regions), locking one pool after
     /// the other.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let meshes = allocator.allocate_many(&Requirements::new(1000), &MemoryUsage::GpuOnly.into(), 3)?;
+    /// let by_type = allocator.detailed_statistics();
+    /// let used = by_type.iter().find(|sums| sums.brief.allocations > 0).ok_or("one type")?;
+    /// assert_eq!((used.brief.allocations, used.empty_blocks), (3, 0));
+    /// # drop(allocator.free_many(meshes));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn detailed_statistics(&self) -> Vec<DetailedStatistics> {
         let types = self.device.properties().memory_types.len();
@@ -165,6 +234,21 @@ impl<D: Device> Allocator<D> {
     /// Walks all regions of one custom pool and returns the sums over its memory types. O(regions), with the pool's
     /// lock held.
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// # let best = allocator.explain(&Requirements::new(1024), &MemoryUsage::GpuOnly.into())[0].memory_type;
+    /// let pool = allocator.create_pool(PoolDesc::new([best]))?;
+    /// let tile = allocator.allocate(&Requirements::new(1 << 20), &MemoryUsage::GpuOnly.with_pool(&pool))?;
+    /// let sums = allocator.detailed_pool_statistics(&pool)?;
+    /// println!("{} free ranges, {:.0} % fragmented", sums.free_ranges, sums.fragmentation() * 100.0);
+    /// # allocator.free(tile)?;
+    /// # allocator.destroy_pool(pool)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`AllocationError::WrongPool`] when the pool is from another allocator.
@@ -178,6 +262,19 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Returns a report for each heap, with the driver's figures as of the last query.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
+    /// let video = allocator.memory_heap_reports()[0];
+    /// assert_eq!((video.reserved, video.peak_reserved), (4 << 20, 4 << 20)); // one block
+    /// println!("{} bytes are left in the budget", video.budget.saturating_sub(video.usage));
+    /// # allocator.free(mesh)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn memory_heap_reports(&self) -> Vec<MemoryHeapReport> {
         (0..self.heaps.count()).map(|i| self.heaps.report(MemoryHeapIndex(i as u8))).collect()
@@ -185,11 +282,36 @@ impl<D: Device> Allocator<D> {
 
     /// Queries the driver's budgets now. The allocator does so by itself from time to time; some drivers take
     /// milliseconds to answer.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// # use allotment::device::MemoryHeapIndex;
+    /// allocator.device().set_budget(MemoryHeapIndex(0), 1 << 30); // another program began
+    /// allocator.refresh_budgets();
+    /// assert_eq!(allocator.memory_heap_reports()[0].budget, 1 << 30);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn refresh_budgets(&self) {
         self.heaps.refresh(&self.device);
     }
 
     /// Returns the number of driver calls made so far.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let before = allocator.device_calls().memory();
+    /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
+    /// let again = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
+    /// assert_eq!(allocator.device_calls().memory() - before, 1, "one block for both");
+    /// # drop(allocator.free_many([mesh, again]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn device_calls(&self) -> DriverCallStatistics {
         self.heaps.calls()

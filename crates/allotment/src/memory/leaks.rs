@@ -12,6 +12,19 @@ use crate::log::event;
 use crate::sync::locked;
 
 /// A live allocation, as a leak report shows it.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// let options = MemoryUsage::GpuOnly.with_name("sky").with_category("texture").with_user_data(4711);
+/// let sky = allocator.allocate(&Requirements::new(1000), &options)?;
+/// let leak = &allocator.leaks()[0]; // live now: a leak if the allocator were dropped
+/// assert_eq!((leak.size, leak.category, leak.user_data), (1000, "texture", 4711));
+/// # allocator.free(sky)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Leak {
@@ -58,6 +71,23 @@ impl fmt::Display for Leak {
 const SHOWN: usize = 20;
 
 /// All allocations that were live when an allocator was dropped, largest first. Never empty.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// use std::sync::{Arc, Mutex};
+/// use allotment::memory::{LeakHandler, LeakReport};
+///
+/// let found = Arc::new(Mutex::new(None));
+/// let (mut desc, sink) = (AllocatorDesc::default(), Arc::clone(&found));
+/// desc.on_leak = LeakHandler::Call(Arc::new(move |report: &LeakReport| *sink.lock().unwrap() = Some(report.clone())));
+/// let allocator = Allocator::new(device, desc)?;
+/// drop(allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.with_name("sky"))?);
+/// drop(allocator);
+/// assert_eq!(found.lock().unwrap().take().ok_or("a report")?.leaks.len(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeakReport {
     /// The allocations.
@@ -82,6 +112,19 @@ impl fmt::Display for LeakReport {
 }
 
 /// Destination of the leak report when an allocator is dropped with live allocations.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// use std::sync::Arc;
+/// use allotment::memory::LeakHandler;
+///
+/// let mut desc = AllocatorDesc::default();
+/// desc.on_leak = LeakHandler::Call(Arc::new(|report| eprintln!("to the log: {report}")));
+/// let allocator = Allocator::new(device, desc)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Default)]
 pub enum LeakHandler {
     /// Prints the report to standard error.

@@ -39,6 +39,15 @@ use crate::log::event;
 use crate::sync::locked;
 
 /// Which thread allocates blocks from the driver and frees them.
+///
+/// ```
+/// use allotment::AllocatorDesc;
+/// use allotment::memory::{BlockGrowth, Watermark};
+///
+/// let mut desc = AllocatorDesc::default();
+/// assert_eq!(desc.block_growth, BlockGrowth::OnDemand);
+/// desc.block_growth = BlockGrowth::Ahead(Watermark::default()); // and a `MaintenanceThread`
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BlockGrowth {
@@ -61,6 +70,15 @@ impl BlockGrowth {
 }
 
 /// Free room that maintenance keeps in a pool. The largest of the three figures applies.
+///
+/// ```
+/// use allotment::memory::{BlockGrowth, Watermark};
+///
+/// let mut room = Watermark::default();
+/// room.bytes = 64 << 20; // what a burst of streaming needs at once
+/// room.frames = 8;
+/// println!("{:?}", BlockGrowth::Ahead(room));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Watermark {
@@ -114,6 +132,17 @@ impl Flow {
 }
 
 /// Result of one call of [`Allocator::maintain`].
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// let report = allocator.maintain();
+/// println!("{} blocks of {} bytes allocated, {} freed", report.blocks, report.bytes, report.returned);
+/// assert_eq!(report.blocks, 0, "blocks grow on demand here");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MaintenanceReport {
@@ -227,6 +256,25 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Waits until [`maintain`](Self::maintain) has work, for at most `timeout`. Returns true when there is work.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// use core::time::Duration;
+    /// use allotment::memory::{BlockGrowth, Watermark};
+    ///
+    /// let mut desc = AllocatorDesc::default();
+    /// desc.block_growth = BlockGrowth::Ahead(Watermark::default());
+    /// let allocator = Allocator::new(device, desc)?;
+    /// let mesh = allocator.allocate(&Requirements::new(3 << 20), &MemoryUsage::GpuOnly.into())?;
+    /// // In a thread of the program:
+    /// while allocator.wait_for_maintenance(Duration::from_millis(1)) {
+    ///     allocator.maintain();
+    /// }
+    /// # allocator.free(mesh)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn wait_for_maintenance(&self, timeout: Duration) -> bool {
         let sleep = locked(&self.to_do.sleep);
         let quiet = |(): &mut ()| !self.to_do.due.load(Relaxed);
@@ -480,6 +528,21 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(250);
 
 impl<D: Device> MaintenanceThread<D> {
     /// Starts a maintenance thread.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = std::sync::Arc::new(Allocator::new(device, AllocatorDesc::default())?);
+    /// use allotment::memory::MaintenanceThread;
+    ///
+    /// let maintenance = MaintenanceThread::spawn(allocator.clone())?;
+    /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
+    /// allocator.free(mesh)?;
+    /// assert_eq!(maintenance.panics(), 0);
+    /// drop(maintenance); // waits until the thread has ended
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///

@@ -52,6 +52,7 @@ mod growth;
 mod heaps;
 mod inspect;
 mod leaks;
+mod location;
 mod maintenance;
 mod moves;
 mod new_block;
@@ -63,11 +64,11 @@ mod release;
 mod relocation;
 mod resource;
 mod shards;
+mod short_name;
 mod stalls;
 mod statistics;
 mod time;
 
-pub use access::{AllocationInfo, MemoryLocation};
 pub use allocator::{Allocation, AllocationId, Allocator, AllocatorDesc};
 pub use call_site::{CallSite, CallSites};
 pub use candidates::{MemoryTypeCandidate, Suitability};
@@ -80,11 +81,12 @@ pub use desc::{
     AllocationOptions, BudgetPolicy, Dedicated, Lifetime, MemoryUsage, Movability, Name, NewBlocks,
 };
 pub use empty_blocks::EmptyBlockPolicy;
-pub use error::{AccessError, AllocationError, CreateAllocatorError, ShortName, WrongAllocator};
+pub use error::{AccessError, AllocationError, CreateAllocatorError, WrongAllocator};
 pub use growth::BlockSizes;
 pub use heaps::{DriverCallStatistics, MemoryHeapReport};
 pub use inspect::{BlockInfo, CategoryStatistics};
 pub use leaks::{Leak, LeakHandler, LeakReport};
+pub use location::{AllocationInfo, MemoryLocation};
 pub use maintenance::{BlockGrowth, MaintenanceReport, MaintenanceThread, Watermark};
 pub use pool::{BlockSize, CreatePoolError, DestroyPoolError, MAX_POOL_TYPES, Pool, PoolDesc};
 pub use preview::AllocationPreview;
@@ -94,6 +96,7 @@ pub use resource::{
     RawImage, RawResource, Resource, ResourceError, Transfer, TransferError, Unique, UniqueAllocation,
     UniqueBuffer, UniqueImage,
 };
+pub use short_name::ShortName;
 pub use stalls::StallStatistics;
 pub use statistics::{DetailedStatistics, Statistics};
 pub use time::{ManualTime, TimeSource};

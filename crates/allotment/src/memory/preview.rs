@@ -8,6 +8,24 @@ use crate::device::{Device, MemoryHeapIndex, MemoryTypeIndex, Requirements};
 use crate::sync::locked;
 
 /// The effect that a request would have; see [`Allocator::preview`].
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// use allotment::memory::AllocationPreview;
+///
+/// let (tile, options) = (Requirements::new(1 << 20), MemoryUsage::GpuOnly.into());
+/// match allocator.preview(&tile, &options)? {
+///     AllocationPreview::Fits { memory_type } => println!("into a block of memory type {memory_type}"),
+///     AllocationPreview::Grows { heap, bytes, .. } => {
+///         println!("{bytes} bytes of heap {heap}: in a loading screen rather than now");
+///     }
+///     other => println!("{other:?}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AllocationPreview {

@@ -13,6 +13,22 @@ impl<D: Device> Allocator<D> {
     ///
     /// Frees at most one block, so that no frame pays for the memory of a whole level; later frames free the others.
     /// [`trim`](Self::trim) frees all at once.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// use allotment::memory::EmptyBlockPolicy;
+    ///
+    /// let level = allocator.allocate(&Requirements::new(200 << 20), &MemoryUsage::GpuOnly.into())?;
+    /// allocator.free(level)?;
+    /// for _frame in 0..=EmptyBlockPolicy::default().frames {
+    ///     allocator.end_frame();
+    /// }
+    /// assert_eq!(allocator.statistics().block_bytes, 0, "empty for long enough");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn end_frame(&self) {
         let mut unwanted = None;
         let grows_ahead = self.grows_ahead();
@@ -37,6 +53,19 @@ impl<D: Device> Allocator<D> {
 
     /// Frees all empty blocks, except the [`min_blocks`](super::PoolDesc::min_blocks) of pools. Call it at level
     /// changes and on low-memory warnings. Returns true if any was freed.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let level = allocator.allocate(&Requirements::new(200 << 20), &MemoryUsage::GpuOnly.into())?;
+    /// allocator.free(level)?;
+    /// assert_eq!(allocator.statistics().block_bytes, 200 << 20, "kept for the next request");
+    /// assert!(allocator.trim());
+    /// assert_eq!(allocator.statistics().block_bytes, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn trim(&self) -> bool {
         self.release_empty(None)
     }

@@ -11,6 +11,18 @@ use crate::device::Device;
 
 /// Time that callers lost in the driver's memory calls since the allocator was created: in requests, in frees that
 /// freed a block, at the ends of frames.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
+/// let stalls = allocator.stalls();
+/// println!("{} stalls, {:?} in all, {:?} at most", stalls.count, stalls.total, stalls.longest);
+/// # allocator.free(mesh)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StallStatistics {
@@ -44,6 +56,19 @@ impl Stalls {
 impl<D: Device> Allocator<D> {
     /// Returns how often and how long callers waited for the driver's memory calls. With a
     /// [`MaintenanceThread`](super::MaintenanceThread) there should be few such stalls.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let (mesh, options) = (Requirements::new(1000), MemoryUsage::GpuOnly.into());
+    /// let first = allocator.allocate(&mesh, &options)?; // waits for the driver
+    /// let second = allocator.allocate(&mesh, &options)?; // fits into the same block
+    /// assert_eq!(allocator.stalls().count, 1);
+    /// # drop(allocator.free_many([first, second]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn stalls(&self) -> StallStatistics {
         let Stalls { count, nanoseconds, longest } = &self.stalls;

@@ -9,6 +9,19 @@ use allotment_suballoc::SizeRange;
 /// Memory in use, from counters that the allocator keeps anyway.
 ///
 /// `block_bytes == allocation_bytes + padding + rounding + free()`, always.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// let meshes = allocator.allocate_many(&Requirements::new(1000), &MemoryUsage::GpuOnly.into(), 3)?;
+/// let now = allocator.statistics();
+/// assert_eq!((now.blocks, now.allocations, now.allocation_bytes), (1, 3, 3000));
+/// assert_eq!(now.free(), now.block_bytes - 3000 - now.padding - now.rounding);
+/// # drop(allocator.free_many(meshes));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
@@ -61,6 +74,19 @@ impl Sum for Statistics {
 }
 
 /// Memory in use, from a walk over every region.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// let small = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
+/// let large = allocator.allocate(&Requirements::new(2 << 20), &MemoryUsage::GpuOnly.into())?;
+/// let sums = allocator.detailed_statistics()[0]; // of memory type 0
+/// println!("allocations: {:?}, free ranges: {:?}", sums.allocation_size, sums.free_size);
+/// # drop(allocator.free_many([small, large]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DetailedStatistics {
@@ -78,6 +104,19 @@ pub struct DetailedStatistics {
 
 impl DetailedStatistics {
     /// Returns the share of the free bytes that one large request cannot use: 1 − largest free region / free.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let meshes = allocator.allocate_many(&Requirements::new(1 << 20), &MemoryUsage::GpuOnly.into(), 3)?;
+    /// let [first, second, third]: [_; 3] = meshes.try_into().map_err(|_| "three")?;
+    /// allocator.free(second)?; // 1 MiB is free between the others, and 1 MiB after them
+    /// assert_eq!(allocator.detailed_statistics()[0].fragmentation(), 0.5);
+    /// # drop(allocator.free_many([first, third]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn fragmentation(&self) -> f64 {
         let largest = self.free_size.map_or(0, |range| range.max);

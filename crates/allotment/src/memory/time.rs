@@ -21,6 +21,15 @@ use crate::sync::locked;
 
 /// The clock of an allocator. It counts while the program does not call [`end_frame`](super::Allocator::end_frame); see
 /// [`EmptyBlockPolicy`](super::EmptyBlockPolicy).
+///
+/// ```
+/// use allotment::AllocatorDesc;
+/// use allotment::memory::{ManualTime, TimeSource};
+///
+/// let time = ManualTime::new();
+/// let mut desc = AllocatorDesc::default();
+/// desc.time = TimeSource::Manual(time.clone()); // a replay advances `time` by its recording
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub enum TimeSource {
@@ -69,6 +78,15 @@ impl ManualTime {
     }
 
     /// Advances the clock. It stops for good after 584 years.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use allotment::memory::ManualTime;
+    ///
+    /// let time = ManualTime::new();
+    /// time.clone().advance(Duration::from_millis(16));
+    /// assert_eq!(time.now(), Duration::from_millis(16), "clones share the time");
+    /// ```
     pub fn advance(&self, by: Duration) {
         let by = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
         let later = |now: u64| Some(now.saturating_add(by));

@@ -75,6 +75,20 @@ pub struct UploadArena<D: Device> {
 }
 
 /// Space statistics of an [`UploadArena`].
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// let frame = gpu.begin_frame()?;
+/// let mut arena = frame.upload_arena();
+/// arena.allocate(100, Alignment::new(256)?)?;
+/// arena.allocate(100, Alignment::new(256)?)?;
+/// let now = arena.statistics();
+/// assert_eq!((now.used, now.aligned, now.pages), (200, 356, 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ArenaStatistics {
@@ -104,6 +118,19 @@ impl<D: Device> UploadArena<D> {
     }
 
     /// Allocates `size` bytes, at a multiple of `alignment` from the start of a page's buffer.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let frame = gpu.begin_frame()?;
+    /// let mut arena = frame.upload_arena(); // this thread's own
+    /// let mut constants = arena.allocate(64, Alignment::new(256)?)?;
+    /// constants.write(0, &[7; 64])?;
+    /// println!("bind {:?} at {}", constants.buffer(), constants.offset());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///

@@ -8,6 +8,18 @@ use crate::lifetime::WaitFor;
 use crate::memory::{AccessError, ResourceError};
 
 /// An error of a ring. The ring is unchanged, except for its failure count.
+///
+/// ```
+/// use allotment::Alignment;
+/// use allotment::upload::{Ring, RingError};
+///
+/// let mut ring = Ring::new(1024);
+/// match ring.allocate(4096, Alignment::ONE) {
+///     Err(RingError::NeverFits { capacity, .. }) => println!("{capacity} bytes: in a buffer beside the ring"),
+///     Err(RingError::FullForNow { wait, .. }) => println!("once this has happened: {wait:?}"),
+///     other => println!("{other:?}"),
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RingError {
@@ -51,6 +63,18 @@ impl fmt::Display for RingError {
 impl Error for RingError {}
 
 /// An error of an arena. The arena is unchanged.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// use allotment::upload::ArenaError;
+///
+/// let frame = gpu.begin_frame()?;
+/// assert_eq!(frame.upload([]).err(), Some(ArenaError::ZeroSize));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ArenaError {
@@ -79,6 +103,23 @@ impl Error for ArenaError {
 }
 
 /// An error of a readback. The destination is unchanged.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// use allotment::upload::{ReadbackError, WaitFor};
+///
+/// let mut ring = gpu.readback()?;
+/// let ticket = ring.allocate(8, Alignment::new(8)?)?;
+/// match ring.read(&ticket, &mut [0; 8]) {
+///     Err(ReadbackError::NotYet { wait: WaitFor::Point(point) }) => println!("a later frame reads it: {point:?}"),
+///     Err(ReadbackError::NotYet { .. }) => println!("the copy is not submitted yet"),
+///     other => other?,
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadbackError {
@@ -123,6 +164,22 @@ impl From<AccessError> for ReadbackError {
 }
 
 /// An error of an upload.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// use allotment::memory::AccessError;
+/// use allotment::upload::UploadError;
+///
+/// let mesh = gpu.create_buffer(&BufferDesc::new(256), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+/// match gpu.uploads().write_buffer(&mesh, 200, &[7; 100]) {
+///     Err(UploadError::Access(AccessError::OutOfRange { available, .. })) => assert_eq!(available, 256),
+///     other => panic!("{other:?}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UploadError {

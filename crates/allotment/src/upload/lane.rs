@@ -52,6 +52,22 @@ pub(super) const MAX_COPIES: usize = 1024;
 const TARGETS: usize = 1024;
 
 /// The policy if the ring is full of pending bytes.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// use allotment::upload::{UploadError, Uploader, UploaderDesc, WhenFull};
+///
+/// let mut desc = UploaderDesc::default();
+/// (desc.staging, desc.when_full) = (4096, WhenFull::Refuse);
+/// let mut uploader = Uploader::new(gpu.memory(), desc)?;
+/// let mesh = gpu.create_buffer(&BufferDesc::new(8192), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+/// let refused = uploader.update(&mesh, 0, &[7; 8192]);
+/// assert!(matches!(refused, Err(UploadError::Full(_))), "and the thread has not waited");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenFull {
     /// Wait for the device, at most this long for each batch.

@@ -107,6 +107,19 @@ impl Default for UploadPoolDesc {
 }
 
 /// Statistics of an [`UploadPool`].
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// let frame = gpu.begin_frame()?;
+/// frame.upload([7; 64])?;
+/// frame.end()?;
+/// let pages = gpu.upload_pool().statistics();
+/// assert_eq!((pages.made, pages.free_bytes), (1, 1 << 20)); // one page, free for the next frame
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UploadPoolStatistics {

@@ -76,6 +76,18 @@ struct Tickets;
 
 /// A range that the device will write, to be [read](ReadbackRing::read) afterwards. Dropping the ticket frees the
 /// range, read or not.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// let mut ring = gpu.readback()?;
+/// let ticket = ring.allocate(1024, Alignment::new(16)?)?;
+/// println!("record a copy of {} bytes to {} in {:?}", ticket.size(), ticket.offset(), ring.buffer());
+/// drop(ticket); // given up: the ring reuses the range once the copy has completed
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "dropping a ticket gives up its data"]
 pub struct ReadbackTicket {
@@ -172,6 +184,19 @@ impl<D: Device> ReadbackRing<D> {
     }
 
     /// Frees everything allocated since the last close. It must not have been submitted. Its tickets become stale.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let mut ring = gpu.readback()?;
+    /// let ticket = ring.allocate(64, Alignment::new(16)?)?;
+    /// ring.discard(); // the submission failed
+    /// assert_eq!(ring.statistics().used, 0);
+    /// assert!(ring.read(&ticket, &mut [0; 64]).is_err(), "stale");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn discard(&mut self) {
         self.inner.ring.discard();
         if Arc::strong_count(&self.open) > 1 {
@@ -198,6 +223,24 @@ impl<D: Device> ReadbackRing<D> {
 
     /// Copies bytes of a ticket's range, from offset `at` on, to `bytes`.
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// # let mut ring = gpu.readback()?;
+    /// # let ticket = ring.allocate(64, Alignment::new(16)?)?;
+    /// let copied = gpu.submit(gpu.record("64 counters"), QueueIndex(0), |queue, waits| {
+    ///     // SAFETY: the submission is empty. A program submits a copy to the ring's buffer here.
+    ///     unsafe { device.submit(queue, &Submission { waits, ..Submission::default() }) }
+    /// })?;
+    /// ring.close(copied);
+    /// gpu.wait(copied)?;
+    /// let mut last = [0];
+    /// ring.read_at(&ticket, 63, &mut last)?; // without the 63 before
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`read`](Self::read) does.
@@ -211,6 +254,17 @@ impl<D: Device> ReadbackRing<D> {
     }
 
     /// Returns the point at which the device has written a ticket's range; `None` while its frame is open.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let mut ring = gpu.readback()?;
+    /// let ticket = ring.allocate(64, Alignment::new(16)?)?;
+    /// assert_eq!(ring.point(&ticket)?, None, "its frame is open");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///

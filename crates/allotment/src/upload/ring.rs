@@ -96,6 +96,18 @@ struct Frame {
 }
 
 /// Statistics of a [`Ring`].
+///
+/// ```
+/// use allotment::Alignment;
+/// use allotment::upload::Ring;
+///
+/// let mut ring = Ring::new(1024);
+/// ring.allocate(100, Alignment::new(256)?)?;
+/// ring.allocate(100, Alignment::new(256)?)?;
+/// let now = ring.statistics();
+/// assert_eq!((now.used, now.padding), (356, 156));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RingStatistics {

@@ -6,6 +6,20 @@ use crate::device::Device;
 use crate::memory::{AccessError, MappedBuffer};
 
 /// The location of a slice, to be stored beyond the lifetime of the slice.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// let frame = gpu.begin_frame()?;
+/// let mut arena = frame.upload_arena();
+/// let first = arena.allocate(64, Alignment::new(256)?)?.place(); // kept, while the arena goes on
+/// let second = arena.allocate(64, Alignment::new(256)?)?.place();
+/// assert_eq!((first.page, second.offset - first.offset), (second.page, 256));
+/// println!("bind {:?} at {}", arena.buffer(first.page), first.offset);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct UploadLocation {
     /// The index of the arena's page; 0 in a ring.
@@ -20,6 +34,21 @@ pub struct UploadLocation {
 /// [`buffer`](Self::buffer).
 ///
 /// It borrows its ring or arena, so it cannot be written after the frame was closed or the arena was dropped.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// let frame = gpu.begin_frame()?;
+/// let mut arena = frame.upload_arena();
+/// let mut lights = arena.allocate(1024, Alignment::new(256)?)?;
+/// for light in 0..16 {
+///     lights.write(light * 64, &[light as u8; 64])?;
+/// }
+/// assert!(lights.write(1000, &[0; 64]).is_err(), "beyond its end");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct UploadSlice<'a, D: Device> {
     buffer: &'a MappedBuffer<D>,
     place: UploadLocation,

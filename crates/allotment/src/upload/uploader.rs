@@ -14,6 +14,21 @@ use crate::memory::{
 };
 
 /// The options of an [`Uploader`].
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// use allotment::upload::{Uploader, UploaderDesc};
+///
+/// let mut desc = UploaderDesc::default();
+/// desc.staging = 128 << 20; // bytes: a batch of 32 MiB
+/// desc.queue = Some(QueueIndex(2)); // beside the frames
+/// let streaming = Uploader::new(gpu.memory(), desc)?;
+/// assert_eq!(streaming.queues()[0], QueueIndex(2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct UploaderDesc {
@@ -41,6 +56,20 @@ impl Default for UploaderDesc {
 }
 
 /// Statistics of an [`Uploader`].
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-no-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// let mesh = gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+/// gpu.uploads().write_buffer(&mesh, 0, &[7; 256])?;
+/// gpu.uploads().write_buffer(&mesh, 256, &[7; 256])?;
+/// gpu.wait(gpu.uploads().submit()?)?;
+/// let sums = gpu.uploads().statistics();
+/// assert_eq!((sums.staged_bytes, sums.copies, sums.submissions), (512, 1, 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UploaderStatistics {
@@ -65,6 +94,24 @@ pub struct UploaderStatistics {
 }
 
 /// The texels of an image that are written, and the states of the subresource before and after.
+///
+/// ```
+/// use allotment::device::TexelBlock;
+/// use allotment::upload::ImageWrite;
+///
+/// // The second mip level of a texture of 256 × 256 texels in BC7: blocks of 4 × 4 texels with 16 bytes each.
+/// let write = ImageWrite {
+///     mip_level: 1,
+///     array_layer: 0,
+///     origin: [0, 0, 0],
+///     extent: [128, 128, 1],
+///     texel: TexelBlock { bytes: 16, width: 4, height: 4 },
+///     before: (), // `VK_IMAGE_LAYOUT_UNDEFINED`, say
+///     after: (),  // `VK_IMAGE_LAYOUT_SHADER_READ_ONLY_OPTIMAL`
+/// };
+/// let bytes = write.texel.row_bytes(128) * u64::from(write.texel.rows(128));
+/// assert_eq!(bytes, 128 * 128); // one byte a texel
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct ImageWrite<S> {
     /// The mip level.
@@ -171,6 +218,20 @@ impl<D: Device> Uploader<D> {
     /// where the copy of a [relocatable](crate::AllocationOptions::relocatable) buffer to its current place is. Its
     /// handle stays valid during the call; a step of another thread meanwhile may still leave the bytes behind.
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use allotment::upload::{Uploader, UploaderDesc};
+    ///
+    /// let mut uploader = Uploader::new(gpu.memory(), UploaderDesc::default())?;
+    /// let mesh = gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::DeviceUpload.with_name("mesh"))?;
+    /// uploader.initialize(&mesh, 0, &[7; 4096])?;
+    /// assert_eq!(uploader.statistics().direct_bytes, 4096, "the CPU can write to the memory of this card");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`UploadError`]. Where staging memory is [waited](WhenFull::Wait) for, some of the bytes may have been written
@@ -194,6 +255,21 @@ impl<D: Device> Uploader<D> {
 
     /// Writes a range that the device may be using: the bytes are staged, and written after everything submitted to
     /// the uploader's queue before, and after the points passed to [`wait_for`](Self::wait_for).
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use allotment::upload::{Uploader, UploaderDesc};
+    ///
+    /// let mut uploader = Uploader::new(gpu.memory(), UploaderDesc::default())?;
+    /// let lights = gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("lights"))?;
+    /// uploader.update(&lights, 64, &[7; 64])?; // a frame may read the buffer now
+    /// gpu.wait(uploader.submit()?)?;
+    /// assert_eq!(uploader.statistics().staged_bytes, 64);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -387,6 +463,25 @@ impl<D: Device> Uploader<D> {
 
     /// Makes all data that is staged from now on, and all staged data not yet submitted, wait for a point on a
     /// queue's timeline: for example for the last work that still reads the target.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use allotment::upload::{Uploader, UploaderDesc};
+    ///
+    /// let mut uploader = Uploader::new(gpu.memory(), UploaderDesc::default())?;
+    /// let lights = gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("lights"))?;
+    /// let read = gpu.submit(gpu.record("reads the lights"), QueueIndex(0), |queue, waits| {
+    ///     // SAFETY: the submission is empty. A program submits its commands here, after `waits`.
+    ///     unsafe { device.submit(queue, &Submission { waits, ..Submission::default() }) }
+    /// })?;
+    /// uploader.wait_for(read)?; // another queue copies, so it waits on the GPU
+    /// uploader.update(&lights, 0, &[7; 64])?;
+    /// gpu.wait(uploader.submit()?)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///

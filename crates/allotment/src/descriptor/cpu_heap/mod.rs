@@ -52,6 +52,20 @@ use crate::table::AppendTable;
 
 /// An owned range of a CPU heap. Return it with [`CpuDescriptorHeap::free`] or [`CpuDescriptorHeap::retire`]; a
 /// range that is dropped is leaked.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// use allotment::device::DescriptorHeapType;
+///
+/// let targets = gpu.descriptors()?.cpu_heap(DescriptorHeapType::RenderTarget);
+/// let views = targets.allocate(3)?; // one for each image of a swapchain
+/// assert_eq!(views.count(), 3);
+/// targets.free(views)?; // moved: no view can be freed twice
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "a range is given back to its heap"]
 pub struct CpuDescriptorRange {

@@ -92,6 +92,17 @@ pub struct ShaderVisibleHeap<D: DescriptorDevice> {
 }
 
 /// Statistics of a shader-visible heap.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// let heap = gpu.descriptors()?.resources().statistics();
+/// println!("{} of {} slots used, {} descriptors in all", heap.slots.used, heap.slots.capacity, heap.capacity);
+/// assert_eq!(heap.generation, 0, "the heap was never replaced");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShaderVisibleStatistics {
@@ -237,6 +248,25 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
     /// Writes several descriptors into new slots, all or none, and returns the slots in the order of the
     /// descriptors.
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use allotment::device::BufferUse;
+    ///
+    /// let lights = std::sync::Arc::new(gpu.create_buffer(&BufferDesc::new(1024), &MemoryUsage::GpuOnly.into())?);
+    /// let handle = lights.handle();
+    /// let parts = [0, 256, 512, 768].into_iter().map(|start| {
+    ///     // SAFETY: the buffer is alive as long as the slots, which keep it, and the range lies in it.
+    ///     let part = unsafe { device.buffer_descriptor(&handle, start..start + 256, BufferUse::ReadOnly) };
+    ///     (part, Some(lights.clone() as _))
+    /// });
+    /// let slots = gpu.descriptors()?.resources().insert_all(parts)?;
+    /// assert_eq!(slots.len(), 4);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// Those of [`insert`](Self::insert); then no slot is taken and no descriptor is left in the heap. The same
@@ -308,6 +338,17 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
     /// Allocates a table of `count` adjacent descriptors, filled as [the heap's
     /// description](ShaderVisibleHeapDesc::fill) says.
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let table = gpu.descriptors()?.resources().allocate(16)?; // null descriptors, until they are written
+    /// assert_eq!(table.count(), 16);
+    /// drop(table); // freed once no recording can use it
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`DescriptorError::Empty`], [`DescriptorError::NeverFits`], [`DescriptorError::Exhausted`].
@@ -325,6 +366,19 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
 
     /// Creates a recording's view of the heap: the device's heap to bind, the locations of tables in it, and
     /// transient tables. The view takes chunks on demand, so an unused one costs next to nothing.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let frame = gpu.begin_frame()?;
+    /// let mut transient = gpu.descriptors()?.resources().begin(frame.recording())?;
+    /// println!("bind {:?}", transient.heap());
+    /// let table = transient.allocate(4)?;
+    /// println!("a table at {}", table.place().first);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -351,6 +405,18 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
 
     /// Replaces the heap by one with larger regions. Slots keep their index, tables are packed side by side.
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let heap = gpu.descriptors()?.resources();
+    /// let now = heap.statistics();
+    /// heap.grow(now.slots.capacity * 2, now.tables.capacity, now.transient.capacity)?;
+    /// assert_eq!(heap.statistics().slots.capacity, now.slots.capacity * 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`DescriptorError::NeverFits`] if a region would be smaller, [`DescriptorError::OverLimit`],
@@ -368,6 +434,21 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
 
     /// Replaces the heap by one with its tables packed side by side, so that the free part of their region is
     /// one range.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let heap = gpu.descriptors()?.resources();
+    /// let (first, second) = (heap.allocate(16)?, heap.allocate(16)?);
+    /// drop(first);
+    /// heap.reclaim();
+    /// heap.compact()?; // `second` moves to the start of its region
+    /// assert_eq!(heap.statistics().tables.fragmentation(), 0.0);
+    /// # drop(second);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///

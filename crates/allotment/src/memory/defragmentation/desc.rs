@@ -9,6 +9,26 @@ use crate::memory::EmptiedBlocks;
 /// A block is emptied completely or not at all. The price of a block is the number of bytes to copy per byte that it
 /// frees; cheaper blocks come first. No byte is copied for a block that cannot be emptied completely, since an allocation
 /// in it is pinned or finds no other place.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// # use allotment::memory::Movability;
+/// use allotment::memory::{DefragmentationDesc, DefragmentationError, DefragmentationStrategy};
+///
+/// # let options = MemoryUsage::GpuOnly.with_name("tile").with_movability(Movability::Copied);
+/// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 7)?; // two blocks of 4 MiB
+/// drop(allocator.free_many(tiles.drain(..3))); // one tile is left in the first, three in the second
+/// let freed = |strategy| -> Result<u64, DefragmentationError> {
+///     Ok(allocator.defragmentation(DefragmentationDesc::new(strategy))?.plan().bytes_freed())
+/// };
+/// assert_eq!(freed(DefragmentationStrategy::Fast)?, 4 << 20); // 1 MiB is copied for it
+/// assert_eq!(freed(DefragmentationStrategy::WithinBytes(1000))?, 0); // a tile is larger
+/// # drop(allocator.free_many(tiles));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum DefragmentationStrategy {
     /// Empties blocks that free at least two bytes for each byte copied. The last quarter of the bytes that could be
@@ -49,6 +69,16 @@ impl DefragmentationStrategy {
 }
 
 /// Limits of one pass.
+///
+/// ```
+/// use core::time::Duration;
+/// use allotment::memory::PassLimits;
+///
+/// // A tenth of a frame to plan, and copies that a transfer queue completes meanwhile.
+/// let limits = PassLimits::default().with_time(Duration::from_millis(1)).with_bytes(16 << 20).with_moves(64);
+/// assert_eq!((limits.bytes, limits.moves), (16 << 20, 64));
+/// assert_eq!(PassLimits::NONE.bytes, u64::MAX); // a loading screen
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PassLimits {

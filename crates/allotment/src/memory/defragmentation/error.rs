@@ -4,6 +4,21 @@ use core::error::Error;
 use core::fmt;
 
 /// Why a defragmentation did not begin. The pools are unchanged.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// use allotment::memory::{DefragmentationDesc, DefragmentationError};
+///
+/// let run = allocator.defragmentation(DefragmentationDesc::default())?;
+/// let second = allocator.defragmentation(DefragmentationDesc::default()).err();
+/// assert_eq!(second, Some(DefragmentationError::AlreadyRunning));
+/// drop(run); // ends it
+/// assert!(allocator.defragmentation(DefragmentationDesc::default()).is_ok());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DefragmentationError {

@@ -48,6 +48,20 @@ use crate::device::Device;
 use crate::sync::locked;
 
 /// Sums of a defragmentation.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// use allotment::memory::{DefragmentationDesc, DefragmentationStatistics};
+///
+/// let mut sums = DefragmentationStatistics::default(); // of all runs of a session
+/// let run = allocator.defragmentation(DefragmentationDesc::default())?;
+/// sums = sums + run.statistics();
+/// println!("{} blocks emptied for {} bytes copied", sums.blocks_emptied, sums.bytes_moved);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DefragmentationStatistics {
@@ -196,6 +210,28 @@ impl<D: Device> Allocator<D> {
     /// Begins to defragment all default pools, each memory type by itself. Resources of a
     /// [`Defragmenter`](super::Defragmenter) are not moved: only it can create them again.
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// use allotment::memory::{DefragmentationDesc, Movability, NextPass, PassLimits};
+    ///
+    /// // A cache, whose owner writes it again: its bytes need no copy.
+    /// let options = MemoryUsage::GpuOnly.with_name("glyphs").with_movability(Movability::Recreated);
+    /// let mut pages = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
+    /// allocator.free(pages.remove(0))?;
+    ///
+    /// let mut run = allocator.defragmentation(DefragmentationDesc::default().with_limits(PassLimits::NONE))?;
+    /// while let NextPass::Moves(pass) = run.next_pass() {
+    ///     pass.end(); // and draw the glyphs again
+    /// }
+    /// drop(run);
+    /// assert_eq!(allocator.statistics().blocks, 1);
+    /// # drop(allocator.free_many(pages));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`DefragmentationError`].
@@ -208,6 +244,23 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Begins to defragment a custom pool, each of its memory types by itself. The pool cannot be destroyed meanwhile.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// # let best = allocator.explain(&Requirements::new(1024), &MemoryUsage::GpuOnly.into())[0].memory_type;
+    /// use allotment::memory::{DefragmentationDesc, DefragmentationStrategy};
+    ///
+    /// let pool = allocator.create_pool(PoolDesc::new([best]))?;
+    /// let full = DefragmentationDesc::new(DefragmentationStrategy::Full);
+    /// let mut run = allocator.defragmentation_in(&pool, full)?; // the default pools stay as they are
+    /// assert_eq!(run.plan().blocks, 0, "the pool has no blocks yet");
+    /// drop(run);
+    /// allocator.destroy_pool(pool)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -293,12 +346,46 @@ impl<D: Device> Defragmentation<'_, D> {
     /// parts of it. Ignores the time limit. The passes use the same plan.
     ///
     /// The first call of this or of [`next_pass`](Self::next_pass) surveys the pools.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// # use allotment::memory::{DefragmentationDesc, Movability};
+    /// # let options = MemoryUsage::GpuOnly.with_name("tile").with_movability(Movability::Copied);
+    /// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
+    /// allocator.free(tiles.remove(0))?;
+    /// let mut run = allocator.defragmentation(DefragmentationDesc::default())?;
+    /// let plan = run.plan();
+    /// assert_eq!((plan.bytes_freed(), plan.bytes_moved()), (4 << 20, 1 << 20)); // worth it
+    /// # drop(run);
+    /// # drop(allocator.free_many(tiles));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn plan(&mut self) -> &DefragmentationPlan {
         self.run.plan(self.allocator)
     }
 
     /// Finds the next allocations to be moved, within the limits. Cancels a previous pass that was forgotten, as if it had
     /// been dropped.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// # use allotment::memory::{DefragmentationDesc, NextPass};
+    /// let mut run = allocator.defragmentation(DefragmentationDesc::default())?;
+    /// for _frame in 0..100 {
+    ///     match run.next_pass() {
+    ///         NextPass::Moves(pass) => pass.end(), // once each resource has been copied
+    ///         NextPass::LimitReached => {}         // the time of this frame is used up; the next call continues
+    ///         NextPass::Done => break,
+    ///     }
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn next_pass(&mut self) -> NextPass<'_, D> {
         self.cancel_forgotten();
         match self.run.find(self.allocator, &mut self.moves) {
@@ -318,6 +405,26 @@ impl<D: Device> Defragmentation<'_, D> {
     }
 
     /// Returns the sums so far.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// # use allotment::memory::{DefragmentationDesc, Movability, NextPass, PassLimits};
+    /// # let options = MemoryUsage::GpuOnly.with_name("tile").with_movability(Movability::Copied);
+    /// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
+    /// allocator.free(tiles.remove(0))?;
+    /// let mut run = allocator.defragmentation(DefragmentationDesc::default().with_limits(PassLimits::NONE))?;
+    /// while let NextPass::Moves(pass) = run.next_pass() {
+    ///     pass.end();
+    /// }
+    /// let sums = run.statistics();
+    /// assert_eq!((sums.moves, sums.bytes_moved, sums.blocks_emptied), (1, 1 << 20, 1));
+    /// # drop(run);
+    /// # drop(allocator.free_many(tiles));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn statistics(&self) -> DefragmentationStatistics {
         self.run.statistics

@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 
 use super::run::{Ended, Outcome, Run};
 use crate::device::{Device, Mapped, MemoryHandle, MemoryTypeIndex, ResourceKind};
-use crate::memory::access::MemoryLocation;
+use crate::memory::MemoryLocation;
 use crate::memory::allocator::{Allocation, AllocationId, Allocator};
 use crate::memory::pool::{PoolSlot, PoolState};
 use crate::memory::record::RawPlace;
@@ -16,6 +16,26 @@ use crate::sync::locked;
 const AT_ONCE: usize = 64;
 
 /// An allocation, and a new place that is reserved for it. Copy the bytes from one to the other.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// # use allotment::memory::{DefragmentationDesc, Movability, NextPass, PassLimits};
+/// let options = MemoryUsage::GpuOnly.with_name("house").with_user_data(4711).with_movability(Movability::Copied);
+/// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
+/// allocator.free(tiles.remove(0))?;
+/// let mut run = allocator.defragmentation(DefragmentationDesc::default().with_limits(PassLimits::NONE))?;
+/// if let NextPass::Moves(pass) = run.next_pass() {
+///     let one = &pass.moves()[0];
+///     assert_eq!((one.user_data(), one.size(), one.to().offset), (4711, 1 << 20, 0));
+///     println!("bind a copy of entity {} to {:?}", one.user_data(), one.to());
+/// }
+/// # drop(run);
+/// # drop(allocator.free_many(tiles));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Move<D: Device> {
     /// Index of the run's evacuation that empties the block.
     evacuation: usize,
@@ -141,6 +161,17 @@ impl<D: Device> Move<D> {
 }
 
 /// Result of [`Defragmentation::next_pass`](super::Defragmentation::next_pass).
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// # use allotment::memory::{DefragmentationDesc, NextPass, PassLimits};
+/// let mut run = allocator.defragmentation(DefragmentationDesc::default().with_limits(PassLimits::NONE))?;
+/// assert!(matches!(run.next_pass(), NextPass::Done), "no block can be emptied");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "a pass that is dropped is cancelled"]
 pub enum NextPass<'d, D: Device> {
     /// A pass with at least one move.
@@ -168,6 +199,26 @@ impl<D: Device> fmt::Debug for NextPass<'_, D> {
 /// place and the reserved one become free only when the pass ends, so a copy between them stays valid. Writing to an
 /// allocation of the pass by its handle is refused
 /// ([`AccessError::Moving`](crate::memory::AccessError::Moving)), since the bytes would be lost.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// # use allotment::memory::{AccessError, DefragmentationDesc, Movability, NextPass, PassLimits};
+/// # let options = MemoryUsage::Upload.with_name("tile").with_movability(Movability::Copied);
+/// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
+/// allocator.free(tiles.remove(0))?;
+/// let mut run = allocator.defragmentation(DefragmentationDesc::default().with_limits(PassLimits::NONE))?;
+/// let NextPass::Moves(pass) = run.next_pass() else { panic!("a block can be emptied") };
+/// println!("{} bytes to copy", pass.bytes());
+/// assert_eq!(allocator.write(&tiles[3], 0, b"new bytes"), Err(AccessError::Moving));
+/// drop(pass); // cancelled: nothing has moved
+/// allocator.write(&tiles[3], 0, b"new bytes")?;
+/// # drop(run);
+/// # drop(allocator.free_many(tiles));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "a pass that is dropped is cancelled"]
 pub struct Pass<'d, D: Device> {
     allocator: &'d Allocator<D>,
@@ -212,11 +263,52 @@ impl<'d, D: Device> Pass<'d, D> {
     /// Ignores the move at `index`. If its bytes are being copied, the copy must have completed when the pass ends. The
     /// allocation stays in its old place for the rest of the defragmentation, and so does its block, even if all other
     /// allocations have left it. Does nothing when there is no move at `index`.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// # use allotment::memory::{DefragmentationDesc, Movability, NextPass, PassLimits};
+    /// # let options = MemoryUsage::GpuOnly.with_name("tile").with_movability(Movability::Copied);
+    /// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
+    /// allocator.free(tiles.remove(0))?;
+    /// let mut run = allocator.defragmentation(DefragmentationDesc::default().with_limits(PassLimits::NONE))?;
+    /// if let NextPass::Moves(mut pass) = run.next_pass() {
+    ///     pass.ignore(0); // its copy failed, say
+    ///     pass.end();
+    /// }
+    /// assert_eq!((run.statistics().ignored, allocator.statistics().blocks), (1, 2));
+    /// # drop(run);
+    /// # drop(allocator.free_many(tiles));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn ignore(&mut self, index: usize) {
         self.moves.get_mut(index).into_iter().for_each(|one| one.stays = true);
     }
 
     /// Frees the allocation of the move at `index` instead of moving it.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// # use allotment::memory::{DefragmentationDesc, Movability, NextPass, PassLimits};
+    /// # let options = MemoryUsage::GpuOnly.with_name("tile").with_movability(Movability::Copied);
+    /// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
+    /// allocator.free(tiles.remove(0))?;
+    /// let mut run = allocator.defragmentation(DefragmentationDesc::default().with_limits(PassLimits::NONE))?;
+    /// if let NextPass::Moves(mut pass) = run.next_pass() {
+    ///     let at = tiles.iter().position(|tile| tile.id() == pass.moves()[0].id()).ok_or("a tile")?;
+    ///     pass.destroy(0, tiles.remove(at))?; // the tile is far away by now: freed rather than copied
+    ///     pass.end();
+    /// }
+    /// assert_eq!(allocator.statistics().allocations, 3);
+    /// # drop(run);
+    /// # drop(allocator.free_many(tiles));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -233,6 +325,26 @@ impl<'d, D: Device> Pass<'d, D> {
     /// Ends the pass: the allocations are in their new places, which their handles name from now on. Frees the old places.
     ///
     /// All copies must have completed, and nothing may use the old places any more.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// # use allotment::memory::{DefragmentationDesc, Movability, NextPass, PassLimits};
+    /// # let options = MemoryUsage::GpuOnly.with_name("tile").with_movability(Movability::Copied);
+    /// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
+    /// allocator.free(tiles.remove(0))?;
+    /// let before = allocator.location(&tiles[3])?;
+    /// let mut run = allocator.defragmentation(DefragmentationDesc::default().with_limits(PassLimits::NONE))?;
+    /// if let NextPass::Moves(pass) = run.next_pass() {
+    ///     pass.end(); // once the bytes of its moves are copied
+    /// }
+    /// assert_ne!(allocator.location(&tiles[3])?.memory, before.memory, "the same handle, another block");
+    /// # drop(run);
+    /// # drop(allocator.free_many(tiles));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn end(self) {
         let allocator = self.allocator;
         self.end_with(|left| allocator.free_own(left));
@@ -244,6 +356,30 @@ impl<'d, D: Device> Pass<'d, D> {
     ///
     /// The copies may still be in flight, as long as all uses of the new places come after them and `retire` waits for
     /// them. If `retire` panics, the places that it has not got yet are never freed.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// # use allotment::memory::{DefragmentationDesc, Movability, NextPass, PassLimits};
+    /// # let allocator = gpu.allocator();
+    /// # let options = MemoryUsage::GpuOnly.with_name("tile").with_movability(Movability::Copied);
+    /// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
+    /// allocator.free(tiles.remove(0))?;
+    /// let frame = gpu.begin_frame()?; // reads the tiles in their old places
+    /// let mut run = allocator.defragmentation(DefragmentationDesc::default().with_limits(PassLimits::NONE))?;
+    /// if let NextPass::Moves(pass) = run.next_pass() {
+    ///     // The copies are submitted here, and later frames wait for them. The old places are freed after this frame.
+    ///     pass.end_with(|place| drop(gpu.memory().own_allocation(place)));
+    /// }
+    /// assert_eq!((allocator.statistics().blocks, gpu.deletion_queue().statistics().pending), (2, 1));
+    /// drop(run);
+    /// frame.end()?;
+    /// assert_eq!(allocator.statistics().blocks, 1);
+    /// # drop(allocator.free_many(tiles));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn end_with(mut self, mut retire: impl FnMut(Allocation)) {
         self.finish(|_| false, |_, place| retire(place));
     }

@@ -27,6 +27,21 @@ use super::survey::{Arena, Survey, SurveyedArena, SurveyedBlock};
 use crate::memory::moves::SurveyedAllocation;
 
 /// The expected gain of a defragmentation, as of its planning.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// use allotment::memory::{DefragmentationDesc, DefragmentationStrategy};
+///
+/// let full = DefragmentationDesc::new(DefragmentationStrategy::Full);
+/// let mut run = allocator.defragmentation(full)?;
+/// let plan = run.plan();
+/// println!("{} of {} blocks, at best {}", plan.blocks - plan.blocks_freed(), plan.blocks, plan.ideal_blocks);
+/// println!("{} moves of {} bytes in all", plan.moves(), plan.bytes_moved());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DefragmentationPlan {
@@ -47,6 +62,23 @@ pub struct DefragmentationPlan {
 }
 
 /// A block that the plan empties.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// # use allotment::memory::{DefragmentationDesc, Movability};
+/// # let options = MemoryUsage::GpuOnly.with_name("tile").with_movability(Movability::Copied);
+/// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
+/// allocator.free(tiles.remove(0))?;
+/// let mut run = allocator.defragmentation(DefragmentationDesc::default())?;
+/// let cheapest = run.plan().steps[0];
+/// assert_eq!((cheapest.size, cheapest.bytes_moved, cheapest.moves), (4 << 20, 1 << 20, 1));
+/// # drop(run);
+/// # drop(allocator.free_many(tiles));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlannedBlock {
     /// Bytes that it frees.

@@ -17,6 +17,21 @@ pub const MAX_POOL_TYPES: usize = 4;
 ///
 /// [`Allocator::destroy_pool`](crate::Allocator::destroy_pool) takes the last clone. Options that name the pool hold
 /// one, and so do upload rings and upload pages that were created with such options.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// # let best = allocator.explain(&Requirements::new(1024), &MemoryUsage::GpuOnly.into())[0].memory_type;
+/// let pool = allocator.create_pool(PoolDesc::new([best]))?;
+/// let loader = pool.clone(); // the same pool, for another thread
+/// let options = MemoryUsage::GpuOnly.with_name("tile").with_pool(&loader);
+/// allocator.free(allocator.allocate(&Requirements::new(1024), &options)?)?;
+/// drop((loader, options)); // `destroy_pool` takes the last clone
+/// allocator.destroy_pool(pool)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a pool that is dropped can be neither used nor destroyed"]
 pub struct Pool(Arc<Slot>);
@@ -56,6 +71,23 @@ impl Pool {
 }
 
 /// The size of a pool's blocks.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// # let best = allocator.explain(&Requirements::new(1024), &MemoryUsage::GpuOnly.into())[0].memory_type;
+/// use allotment::{AllocationError, memory::BlockSize};
+///
+/// let mut desc = PoolDesc::new([best]);
+/// desc.sizing = Some(BlockSize::Fixed(1 << 20)); // bytes: every block, and so the largest request
+/// let pool = allocator.create_pool(desc)?;
+/// let refused = allocator.allocate(&Requirements::new(2 << 20), &MemoryUsage::GpuOnly.with_pool(&pool));
+/// assert!(matches!(refused, Err(AllocationError::TooLargeForBlock { block_size: 0x10_0000, .. })));
+/// # allocator.destroy_pool(pool)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockSize {
     /// Block size grows with usage; resources larger than the threshold get dedicated memory.

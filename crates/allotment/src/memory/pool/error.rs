@@ -8,6 +8,20 @@ use crate::device::MemoryTypeIndex;
 use crate::memory::AllocationError;
 
 /// Why a pool was not created. Nothing has changed.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// use allotment::device::MemoryTypeIndex;
+/// use allotment::memory::{CreatePoolError, MAX_POOL_TYPES};
+///
+/// let five = (0..5).map(MemoryTypeIndex);
+/// assert_eq!(allocator.create_pool(PoolDesc::new(five)), Err(CreatePoolError::MemoryTypes { count: 5 }));
+/// assert_eq!(MAX_POOL_TYPES, 4);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CreatePoolError {
@@ -66,6 +80,26 @@ impl Error for CreatePoolError {
 }
 
 /// Why a pool was not destroyed. The error returns the pool unchanged.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// # let best = allocator.explain(&Requirements::new(1024), &MemoryUsage::GpuOnly.into())[0].memory_type;
+/// use allotment::memory::DestroyPoolError;
+///
+/// let pool = allocator.create_pool(PoolDesc::new([best]))?;
+/// let options = MemoryUsage::GpuOnly.with_pool(&pool); // holds a clone
+/// match allocator.destroy_pool(pool) {
+///     Err(DestroyPoolError::Cloned { pool, clones: 1 }) => {
+///         drop(options);
+///         allocator.destroy_pool(pool)?;
+///     }
+///     other => panic!("{other:?}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DestroyPoolError {

@@ -116,6 +116,21 @@ struct State<D: Device> {
 impl<D: Device> Defragmenter<D> {
     /// Creates a defragmenter of resources that `memory` allocates.
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use allotment::memory::{DefragmentationDesc, DefragmentationStrategy, Defragmenter, DefragmenterDesc};
+    ///
+    /// // Beside that of the `Gpu`: for resources of a level, which nothing moves while it is played.
+    /// let full = DefragmentationDesc::new(DefragmentationStrategy::Full);
+    /// let level = Defragmenter::new(gpu.memory(), DefragmenterDesc::new(full))?;
+    /// let mesh = level.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+    /// assert!(mesh.is_relocatable());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`MoveError::NoSuchQueue`]; [`MoveError::WrongDevice`] when the tracker by which `memory` retires its resources belongs
@@ -153,12 +168,35 @@ impl<D: Device> Defragmenter<D> {
     }
 
     /// Returns the allocator of the resources.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let memory = gpu.defragmenter().memory();
+    /// let pinned = memory.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("pinned"))?;
+    /// assert!(!pinned.is_relocatable()); // unlike the buffers that the defragmenter creates
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn memory(&self) -> &OwningAllocator<D> {
         &self.memory
     }
 
     /// Returns the sums of all steps.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let before = gpu.defragmenter().statistics();
+    /// gpu.defragmenter().step(Default::default())?;
+    /// let since = gpu.defragmenter().statistics() - before;
+    /// println!("{} moves of {} bytes, {} blocks emptied", since.moves, since.bytes_moved, since.blocks_emptied);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn statistics(&self) -> DefragmentationStatistics {
         *locked(&self.statistics)
@@ -168,6 +206,21 @@ impl<D: Device> Defragmenter<D> {
     /// the options say; with [`Movability::Recreated`], a move does not copy its bytes.
     ///
     /// On Vulkan, a buffer with exclusive sharing mode belongs to the family of the defragmenter's queue.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use allotment::memory::Movability;
+    ///
+    /// let defragmenter = gpu.defragmenter();
+    /// let mesh = defragmenter.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+    /// let options = MemoryUsage::GpuOnly.with_name("histogram").with_movability(Movability::Recreated);
+    /// let histogram = defragmenter.create_buffer(&BufferDesc::new(1024), &options)?; // written anew in each frame
+    /// assert!(mesh.is_relocatable() && histogram.is_relocatable());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -184,6 +237,17 @@ impl<D: Device> Defragmenter<D> {
 
     /// Creates a relocatable image, as [`create_buffer`](Self::create_buffer) creates a buffer. Until its
     /// [state](Image::set_state) is set, a move copies nothing, and the new image has the state of a newly created one.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let options = MemoryUsage::GpuOnly.with_name("albedo");
+    /// let albedo = gpu.defragmenter().create_image(&ImageDesc::new(64, 64, 4), &options)?;
+    /// assert_eq!(albedo.state(), None, "its texels are copied only once a state is set");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -230,6 +294,28 @@ impl<D: Device> Defragmenter<D> {
     ///
     /// Movable allocations of others are not moved. While another thread executes a step, this returns
     /// [`LimitReached`](StepOutcome::LimitReached) at once.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use allotment::memory::{PassLimits, StepOutcome};
+    ///
+    /// let options = MemoryUsage::GpuOnly.with_name("tile").relocatable();
+    /// let mut tiles = Vec::new();
+    /// for _ in 0..5 {
+    ///     tiles.push(gpu.create_buffer(&BufferDesc::new(1 << 20), &options)?);
+    /// }
+    /// drop(tiles.remove(0));
+    /// gpu.reclaim(); // now four tiles of 1 MiB are in two blocks of 4 MiB
+    ///
+    /// while gpu.defragmenter().step(PassLimits::NONE)?.outcome != StepOutcome::Idle {
+    ///     gpu.wait_idle()?; // a program calls a step in each frame instead
+    /// }
+    /// assert_eq!((tiles[3].moves(), gpu.allocator().statistics().blocks), (1, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -339,6 +425,20 @@ impl<D: Device> Defragmenter<D> {
 
     /// Ends the current run: frees all reserved places, and lets other defragmentations of the same pools begin. The
     /// next step begins a new run. Call it before a time without steps. Does nothing while another thread executes a step.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use allotment::memory::DefragmentationDesc;
+    ///
+    /// gpu.defragmenter().step(Default::default())?;
+    /// gpu.defragmenter().stop(); // only one defragmentation of a pool runs at a time
+    /// let mut by_hand = gpu.allocator().defragmentation(DefragmentationDesc::default())?;
+    /// println!("{} blocks to free", by_hand.plan().blocks_freed());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn stop(&self) {
         // A statement of its own releases the lock here, before `end_run` takes pools' locks.
         let state = locked(&self.state).take();

@@ -4,6 +4,19 @@ use crate::device::{QueueIndex, TimelinePoint};
 use crate::memory::DefragmentationDesc;
 
 /// Description of a [`Defragmenter`](super::Defragmenter).
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// use allotment::memory::{DefragmentationDesc, DefragmentationStrategy, DefragmenterDesc};
+///
+/// let fast = DefragmentationDesc::new(DefragmentationStrategy::Fast);
+/// let desc = DefragmenterDesc::new(fast).with_queue(QueueIndex(0));
+/// let gpu = Gpu::new(device, GpuDesc::default().with_defragmentation(desc))?;
+/// assert!(gpu.begin_frame()?.end()?.defragmentation.is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct DefragmenterDesc {
@@ -36,6 +49,21 @@ impl DefragmenterDesc {
 }
 
 /// Outcome of a step.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// use allotment::memory::{PassLimits, StepOutcome};
+///
+/// match gpu.defragmenter().step(PassLimits::default())?.outcome {
+///     StepOutcome::Moved => println!("write the descriptors of moved resources anew"),
+///     StepOutcome::LimitReached => println!("the next step continues"),
+///     StepOutcome::Idle => println!("nothing to gain"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepOutcome {
     /// At least one resource was moved.
@@ -47,6 +75,19 @@ pub enum StepOutcome {
 }
 
 /// Result of a step.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// let step = gpu.defragmenter().step(Default::default())?;
+/// println!("{} resources moved, {} bytes copied", step.moves, step.bytes);
+/// if let Some(point) = step.copied_at {
+///     gpu.wait(point)?; // or let a submission on another queue wait for it
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DefragmentationStep {

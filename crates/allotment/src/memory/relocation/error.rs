@@ -7,6 +7,18 @@ use crate::device::DeviceError;
 use crate::memory::DefragmentationError;
 
 /// Why a step moved nothing. All resources stay in their places.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// use allotment::memory::{Defragmenter, DefragmenterDesc, MoveError};
+///
+/// let desc = DefragmenterDesc::default().with_queue(QueueIndex(9));
+/// assert_eq!(Defragmenter::new(gpu.memory(), desc).err(), Some(MoveError::NoSuchQueue));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MoveError {

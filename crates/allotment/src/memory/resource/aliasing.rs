@@ -10,6 +10,22 @@ impl<D: Device> Allocator<D> {
     /// Creates a buffer bound `offset` bytes into an allocation, which other resources may be bound to as well. Destroy
     /// the buffer with the device, and free the memory after the last of them.
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let shared = allocator.allocate(&Requirements::new(1 << 20), &MemoryUsage::GpuOnly.with_name("passes"))?;
+    /// let culled = allocator.create_aliasing_buffer(&shared, 0, &BufferDesc::new(1 << 20))?;
+    /// let sorted = allocator.create_aliasing_buffer(&shared, 0, &BufferDesc::new(4096))?; // the same bytes, later
+    /// for buffer in [culled, sorted] {
+    ///     // SAFETY: both are of this device, and no queue uses them.
+    ///     unsafe { allocator.device().destroy_buffer(buffer) };
+    /// }
+    /// allocator.free(shared)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`ResourceError`]; no buffer is left behind. [`AccessError::DedicatedRequired`] where the device requires that
@@ -25,6 +41,24 @@ impl<D: Device> Allocator<D> {
 
     /// Creates an image bound `offset` bytes into an allocation, which other resources may be bound to as well. Destroy
     /// the image with the device, and free the memory after the last of them.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let (shadows, bloom) = (ImageDesc::new(512, 512, 4), ImageDesc::new(256, 256, 8));
+    /// let device = allocator.device();
+    /// let needed = device.image_requirements(&shadows)?.or(device.image_requirements(&bloom)?);
+    /// let shared = allocator.allocate(&needed, &MemoryUsage::GpuOnly.with_name("shadows, then bloom"))?;
+    /// for desc in [shadows, bloom] {
+    ///     let image = allocator.create_aliasing_image(&shared, 0, &desc)?;
+    ///     // SAFETY: it is of this device, and no queue uses it.
+    ///     unsafe { device.destroy_image(image) };
+    /// }
+    /// allocator.free(shared)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///

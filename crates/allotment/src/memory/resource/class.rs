@@ -53,6 +53,21 @@ pub trait Class<D: Device> {
 }
 
 /// Either [buffers](Buffers) or [images](Images). Nothing else implements it.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// use allotment::memory::{BufferOrImage, Resource};
+///
+/// fn bytes_of<D: Device, C: BufferOrImage<D>>(resource: &Resource<D, C>) -> u64 {
+///     resource.info().occupied // of a buffer or an image
+/// }
+/// let mesh = gpu.create_buffer(&BufferDesc::new(256), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+/// assert!(bytes_of(&mesh) >= 256);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait BufferOrImage<D: Device>:
     Class<D, Handle: 'static> + Kind<D, Token = RawResource<<Self as Class<D>>::Handle>> + 'static
 {

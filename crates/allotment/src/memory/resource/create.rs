@@ -177,6 +177,17 @@ impl<D: Device> Allocator<D> {
 
     /// Destroys a buffer and frees its memory. No queue may use it any more.
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let mesh = allocator.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+    /// allocator.destroy_buffer(mesh)?; // once the GPU has completed what uses it
+    /// assert_eq!(allocator.statistics().allocations, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`WrongAllocator`] when the resource is from another allocator; the error returns it.
@@ -185,6 +196,17 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Destroys an image and frees its memory. No queue may use it any more.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let albedo = allocator.create_image(&ImageDesc::new(64, 64, 4), &MemoryUsage::GpuOnly.with_name("albedo"))?;
+    /// allocator.destroy_image(albedo)?; // once the GPU has completed what uses it
+    /// assert_eq!(allocator.statistics().allocations, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///

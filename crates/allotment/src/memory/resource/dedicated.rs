@@ -16,6 +16,19 @@ impl<D: Device> Allocator<D> {
     /// Creates a buffer in a dedicated allocation with options of the API: export, import, protection. Imported
     /// memory has one memory type only: name it in [`AllocationOptions::memory_types`].
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// // On Vulkan, `MemoryOptions` with the handle types to export; the simulated GPU has no options.
+    /// let options = MemoryUsage::GpuOnly.with_name("shared with an encoder");
+    /// let frames = allocator.create_buffer_with(&BufferDesc::new(4096), &options, &())?;
+    /// assert!(allocator.info(frames.allocation())?.dedicated_to_resource);
+    /// allocator.destroy_buffer(frames)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// The errors of [`create_buffer`](Self::create_buffer).
@@ -32,6 +45,18 @@ impl<D: Device> Allocator<D> {
     /// Creates an image in a dedicated allocation with options of the API, as
     /// [`create_buffer_with`](Self::create_buffer_with) creates a buffer.
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let options = MemoryUsage::GpuOnly.with_name("shared with a compositor");
+    /// let picture = allocator.create_image_with(&ImageDesc::new(640, 480, 4), &options, &())?;
+    /// assert!(allocator.info(picture.allocation())?.dedicated_to_resource);
+    /// allocator.destroy_image(picture)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// The errors of [`create_image`](Self::create_image).
@@ -46,6 +71,20 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Allocates dedicated memory with options of the API and no resource in it yet.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let options = MemoryUsage::GpuOnly.with_name("shared with another process");
+    /// let memory = allocator.allocate_with(&Requirements::new(4096), &options, &())?;
+    /// let buffer = allocator.create_aliasing_buffer(&memory, 0, &BufferDesc::new(4096))?; // what it is for
+    /// // SAFETY: it is of this device, and no queue uses it.
+    /// unsafe { allocator.device().destroy_buffer(buffer) };
+    /// allocator.free(memory)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///

@@ -36,8 +36,36 @@ pub struct Resource<D: Device, C: BufferOrImage<D>> {
 }
 
 /// A buffer that is destroyed, and its memory freed, once it is dropped and the GPU is done with it.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// struct Mesh<D: Device> {
+///     vertices: Buffer<D>,
+///     indices: Buffer<D>,
+/// }
+/// let buffer = |size, name| gpu.create_buffer(&BufferDesc::new(size), &MemoryUsage::GpuOnly.with_name(name));
+/// let mesh = Mesh { vertices: buffer(4096, "vertices")?, indices: buffer(1024, "indices")? };
+/// drop(mesh); // no `Drop` of its own: each buffer waits for the GPU by itself
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub type Buffer<D> = Resource<D, Buffers>;
 /// An image that is destroyed, and its memory freed, once it is dropped and the GPU is done with it.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// fn checkers<D: Device>(gpu: &Gpu<D>) -> Result<Image<D>, Box<dyn std::error::Error>> {
+///     let desc = ImageDesc::new(64, 64, 4); // converts to each API's description
+///     Ok(gpu.create_image(&desc.into(), &MemoryUsage::GpuOnly.with_name("checkers"))?)
+/// }
+/// assert!(checkers(&gpu)?.size() >= 64 * 64 * 4);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub type Image<D> = Resource<D, Images>;
 
 /// Two kinds, so that a pinned resource has no lock.
@@ -57,6 +85,16 @@ impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
 
     /// Returns the API's handle. Never destroy it. The handle of a relocatable resource is valid for recordings that are
     /// open now, and for others until the next [step](crate::memory::Defragmenter::step).
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let mesh = gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+    /// println!("vkCmdBindVertexBuffers(…, {:?}, …)", mesh.handle());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn handle(&self) -> C::Handle {
         // A clone, since a move may replace the handle as soon as the lock is released.
@@ -64,12 +102,38 @@ impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
     }
 
     /// Returns the size in bytes: of a buffer, as described; of an image, of its memory.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let mesh = gpu.create_buffer(&BufferDesc::new(1000), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+    /// assert_eq!(mesh.size(), 1000);
+    /// let albedo = gpu.create_image(&ImageDesc::new(64, 64, 4), &MemoryUsage::GpuOnly.with_name("albedo"))?;
+    /// assert!(albedo.size() >= 64 * 64 * 4, "with the driver's padding");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn size(&self) -> u64 {
         self.with_raw(RawResource::size)
     }
 
     /// Returns the id of the allocation, which a move does not change.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let mesh = gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+    /// let id = mesh.id(); // for a table of the program, or a memory window
+    /// assert_eq!(gpu.allocator().info_of(id)?.size, 4096);
+    /// drop(mesh);
+    /// gpu.reclaim();
+    /// assert!(gpu.allocator().info_of(id).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn id(&self) -> AllocationId {
         match &self.owner {
@@ -99,18 +163,60 @@ impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
     }
 
     /// Returns where the resource is. Takes no lock of the allocator.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let constants = gpu.create_buffer(&BufferDesc::new(256), &MemoryUsage::Upload.with_name("constants"))?;
+    /// let place = constants.location();
+    /// println!("byte {} of {:?}, mapped at {:?}", place.offset, place.memory, place.mapped_ptr);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn location(&self) -> MemoryLocation<D> {
         self.with_owned(|resource, _| resource.location())
     }
 
     /// Returns whether defragmentation may move the resource.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let options = MemoryUsage::GpuOnly.with_name("mesh");
+    /// assert!(!gpu.create_buffer(&BufferDesc::new(256), &options)?.is_relocatable());
+    /// assert!(gpu.create_buffer(&BufferDesc::new(256), &options.relocatable())?.is_relocatable());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn is_relocatable(&self) -> bool {
         matches!(self.owner, Owner::Relocatable(_))
     }
 
     /// Returns how often the resource was moved. While this number is unchanged, so is the handle.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// # use allotment::memory::PassLimits;
+    /// let options = MemoryUsage::GpuOnly.with_name("tile").relocatable();
+    /// let mut tiles = Vec::new();
+    /// for _ in 0..5 {
+    ///     tiles.push(gpu.create_buffer(&BufferDesc::new(1 << 20), &options)?);
+    /// }
+    /// drop(tiles.remove(0));
+    /// gpu.reclaim(); // now four tiles of 1 MiB are in two blocks of 4 MiB
+    /// let before = tiles[3].location();
+    /// gpu.defragmenter().step(PassLimits::NONE)?;
+    /// assert_eq!(tiles[3].moves(), 1);
+    /// assert_ne!(tiles[3].location().memory, before.memory); // and its handle is another
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn moves(&self) -> u32 {
         match &self.owner {
@@ -141,6 +247,16 @@ impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
     }
 
     /// Returns the tracker that decides when the resource may be destroyed.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let mesh = gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+    /// assert!(mesh.tracker().ptr_eq(gpu.tracker()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn tracker(&self) -> SubmissionTracker {
         self.with_owned(|resource, _| resource.tracker().clone())
@@ -149,6 +265,22 @@ impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
     /// Retires the resource together with the only recording that uses it: it is destroyed when that recording is
     /// discarded, or submitted and completed, whatever other recordings are open. A relocatable resource is dropped as
     /// any other, since copies of defragmentation use it too.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let streaming = gpu.record("a level, over many frames"); // stays open
+    /// let recording = gpu.record("one picture");
+    /// let scratch = gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("scratch"))?;
+    /// // SAFETY: only `recording` uses it.
+    /// unsafe { scratch.retire_with(recording.id()) };
+    /// drop(recording);
+    /// assert_eq!(gpu.reclaim().count, 1, "it does not wait for the other one");
+    /// drop(streaming);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Safety
     ///
@@ -203,6 +335,18 @@ impl<D: Device> Buffer<D> {
     /// Copies bytes out of the buffer from byte `offset` on, with what the GPU wrote. Slow in memory that is not
     /// cached: create buffers that are read with [`MemoryUsage::Readback`](crate::MemoryUsage::Readback).
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let picture = gpu.create_buffer(&BufferDesc::new(256), &MemoryUsage::Readback.with_name("picture"))?;
+    /// // Once the GPU has copied to it, and the program has waited for that:
+    /// let mut texel = [0; 4];
+    /// picture.read(128, &mut texel)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// The errors of [`write`](Self::write), where the driver may refuse to invalidate. `bytes` is unchanged then.
@@ -214,6 +358,17 @@ impl<D: Device> Buffer<D> {
 impl<D: Device> Image<D> {
     /// Returns the state of a relocatable image between recordings, as [set](Self::set_state) last. `None` where no
     /// state was set since it was created or moved without its contents, and for a pinned image.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let options = MemoryUsage::GpuOnly.with_name("albedo").relocatable();
+    /// let albedo = gpu.create_image(&ImageDesc::new(64, 64, 4), &options)?;
+    /// assert_eq!(albedo.state(), None, "a move copies no texels");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn state(&self) -> Option<D::ImageState> {
         match &self.owner {
@@ -224,6 +379,21 @@ impl<D: Device> Image<D> {
     }
 
     /// Sets the state that the whole image has from now on, so that a move can copy it. Does nothing for a pinned image.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let options = MemoryUsage::GpuOnly.with_name("albedo").relocatable();
+    /// let albedo = gpu.create_image(&ImageDesc::new(64, 64, 4), &options)?;
+    /// // The texels are uploaded here.
+    /// let state = (); // on Vulkan `SHADER_READ_ONLY_OPTIMAL`, say; the simulated GPU has one state
+    /// // SAFETY: nothing brings the image into another state from now on.
+    /// unsafe { albedo.set_state(state) };
+    /// assert_eq!(albedo.state(), Some(state), "a move copies the texels");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Safety
     ///

@@ -7,6 +7,21 @@ use crate::device::DeviceError;
 use crate::memory::{AccessError, AllocationError};
 
 /// Why a resource was not created. Neither a resource nor memory is left behind.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// use allotment::memory::{NewBlocks, ResourceError};
+///
+/// let options = MemoryUsage::GpuOnly.with_name("prefetch").with_new_blocks(NewBlocks::NeverAllocate);
+/// match allocator.create_buffer(&BufferDesc::new(4096), &options) {
+///     Err(ResourceError::Allocation(error)) => println!("later, when there is room: {error}"),
+///     other => panic!("{other:?}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ResourceError {

@@ -57,6 +57,19 @@ impl<D: Device> MappedBuffer<D> {
     /// Creates a buffer with memory for it, as [`Allocator::create_buffer`] does. Beside what `options` say,
     /// host-visible memory is required, and the buffer is never moved.
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-no-bar").unwrap());
+    /// # let allocator = std::sync::Arc::new(Allocator::new(device, AllocatorDesc::default())?);
+    /// use allotment::memory::MappedBuffer;
+    ///
+    /// // Whatever the usage, the memory is mapped: here in the CPU's own heap.
+    /// let lights = MappedBuffer::new(&allocator, &BufferDesc::new(1024), &MemoryUsage::DeviceUpload.into())?;
+    /// println!("{:?} in memory type {}", lights.handle(), lights.memory_type());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`ResourceError`]; neither a buffer nor memory is left behind.
@@ -116,6 +129,20 @@ impl<D: Device> MappedBuffer<D> {
     /// Returns the address of the first byte, which is valid as long as this lives. For code that writes there by
     /// itself, such as descriptor heaps: such writes are not flushed, and no slice may be made of the bytes, since a
     /// queue may use them at the same time.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = std::sync::Arc::new(Allocator::new(device, AllocatorDesc::default())?);
+    /// use allotment::memory::MappedBuffer;
+    ///
+    /// let ring = MappedBuffer::new(&allocator, &BufferDesc::new(1024), &MemoryUsage::Upload.into())?;
+    /// assert!(ring.is_coherent(), "so it needs no flush");
+    /// // SAFETY: 1,024 bytes are mapped from there on, and no queue reads them yet.
+    /// unsafe { ring.address().as_ptr().write_bytes(0, 1024) };
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn address(&self) -> NonNull<u8> {
         self.first.0
     }
@@ -132,6 +159,19 @@ impl<D: Device> MappedBuffer<D> {
 
     /// Copies `bytes` into the buffer from byte `offset` on, and makes them visible to the GPU.
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = std::sync::Arc::new(Allocator::new(device, AllocatorDesc::default())?);
+    /// use allotment::memory::{AccessError, MappedBuffer};
+    ///
+    /// let particles = MappedBuffer::new(&allocator, &BufferDesc::new(1024), &MemoryUsage::Upload.into())?;
+    /// particles.write(1000, &[7; 24])?;
+    /// assert!(matches!(particles.write(1001, &[7; 24]), Err(AccessError::OutOfRange { available: 1024, .. })));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`AccessError::OutOfRange`], and nothing was written; or the driver refuses to flush.
@@ -146,6 +186,20 @@ impl<D: Device> MappedBuffer<D> {
 
     /// Copies bytes out of the buffer from byte `offset` on, with what the GPU wrote. Slow in memory that is not
     /// cached: create buffers that are read with [`MemoryUsage::Readback`](crate::MemoryUsage::Readback).
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = std::sync::Arc::new(Allocator::new(device, AllocatorDesc::default())?);
+    /// use allotment::memory::MappedBuffer;
+    ///
+    /// let counters = MappedBuffer::new(&allocator, &BufferDesc::new(16), &MemoryUsage::Readback.into())?;
+    /// let mut second = [0; 4];
+    /// counters.read(4, &mut second)?; // once the GPU has written it
+    /// println!("{}", u32::from_ne_bytes(second));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///

@@ -41,6 +41,18 @@ pub use unique::{OwnedAllocation, Unique, UniqueAllocation, UniqueBuffer, Unique
 
 /// A resource and the memory that it is bound to, as a token: dropping it leaks both. Destroy both together, by
 /// [`destroy_buffer`](crate::Allocator::destroy_buffer) or [`destroy_image`](crate::Allocator::destroy_image).
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// let mesh = allocator.create_buffer(&BufferDesc::new(1000), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+/// println!("{:?} of {} bytes", mesh.handle(), mesh.size());
+/// println!("at byte {} of its block", allocator.location(mesh.allocation())?.offset);
+/// allocator.destroy_buffer(mesh)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "a resource and its memory are freed by giving it back to its allocator"]
 pub struct RawResource<H> {
@@ -94,6 +106,22 @@ pub(in crate::memory) fn check_usage(usage: TransferUsage, copy: TransferUsage) 
 
 /// A buffer and its memory, as a token: dropping it leaks both. [`Buffer`](super::Buffer) is destroyed by being
 /// dropped.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// use allotment::memory::RawBuffer;
+///
+/// struct Mesh<D: Device> {
+///     vertices: RawBuffer<D>, // the engine knows when the GPU is done with it
+/// }
+/// let vertices = allocator.create_buffer(&BufferDesc::new(256), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+/// let mesh = Mesh::<SimulatedGpu> { vertices };
+/// allocator.destroy_buffer(mesh.vertices)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub type RawBuffer<D> = RawResource<<D as BufferDevice>::Buffer>;
 
 /// An image and its memory, as a token: dropping it leaks both. [`Image`](super::Image) is destroyed by being dropped.

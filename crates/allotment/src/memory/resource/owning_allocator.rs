@@ -73,6 +73,18 @@ impl<D: Device> OwningAllocator<D> {
 
     /// Creates a buffer as [`Allocator::create_buffer`] does. It is [never moved](Unique).
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let memory = gpu.memory().clone(); // for a layer that creates resources, and knows no `Gpu`
+    /// let mesh = memory.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+    /// drop(mesh);
+    /// assert_eq!(memory.deletion_queue().reclaim().count, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// The errors of that call.
@@ -88,6 +100,17 @@ impl<D: Device> OwningAllocator<D> {
     }
 
     /// Creates an image as [`Allocator::create_image`] does. It is [never moved](Unique).
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let options = MemoryUsage::GpuOnly.with_name("albedo");
+    /// let albedo = gpu.memory().create_image(&ImageDesc::new(64, 64, 4), &options)?;
+    /// println!("{:?}, {} bytes", albedo.handle(), albedo.size());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -118,6 +141,19 @@ impl<D: Device> OwningAllocator<D> {
 
     /// Allocates memory as [`Allocator::allocate`] does. It is [never moved](Unique).
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let memory = gpu.memory().allocate(&Requirements::new(4096), &MemoryUsage::GpuOnly.with_name("heap"))?;
+    /// let buffer = gpu.allocator().create_aliasing_buffer(&memory, 0, &BufferDesc::new(4096))?;
+    /// // SAFETY: it is of this device, and no queue uses it.
+    /// unsafe { gpu.device().destroy_buffer(buffer) };
+    /// drop(memory); // freed once no recording that is open now can use it
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// The errors of that call.
@@ -135,6 +171,17 @@ impl<D: Device> OwningAllocator<D> {
 
     /// Takes ownership of a buffer of the allocator. It is [never moved](Unique) from now on.
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let raw = gpu.allocator().create_buffer(&BufferDesc::new(256), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+    /// let mesh = gpu.memory().own_buffer(raw)?; // nothing to destroy by hand any more
+    /// gpu.uploads().write_buffer(&mesh, 0, &[7; 256])?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`WrongAllocator`] when it is from another allocator; the error returns it.
@@ -144,6 +191,17 @@ impl<D: Device> OwningAllocator<D> {
 
     /// Takes ownership of an image of the allocator.
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let options = MemoryUsage::GpuOnly.with_name("shared with a compositor");
+    /// let raw = gpu.allocator().create_image_with(&ImageDesc::new(640, 480, 4), &options, &())?;
+    /// let picture = gpu.memory().own_image(raw)?; // destroyed after the GPU's last use
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// The errors of [`own_buffer`](Self::own_buffer).
@@ -152,6 +210,19 @@ impl<D: Device> OwningAllocator<D> {
     }
 
     /// Takes ownership of memory of the allocator.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let raw = gpu.allocator().allocate(&Requirements::new(4096), &MemoryUsage::GpuOnly.with_name("heap"))?;
+    /// let recording = gpu.record("uses it");
+    /// drop(gpu.memory().own_allocation(raw)?); // freed by the deletion queue instead of `Allocator::free`
+    /// assert_eq!(gpu.deletion_queue().statistics().pending, 1);
+    /// # drop(recording);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///

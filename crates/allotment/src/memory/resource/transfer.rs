@@ -18,6 +18,21 @@ use crate::memory::record::RawPlace;
 use crate::memory::{AccessError, Dedicated, MemoryUsage};
 
 /// Why a transfer failed. The chunks before the failed one were copied.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// use allotment::memory::{AccessError, Transfer, TransferError};
+///
+/// let mesh = allocator.allocate(&Requirements::new(256), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+/// let mut transfer = Transfer::new(&allocator, QueueIndex(0), 1 << 16)?;
+/// let refused = transfer.upload(&mesh, 200, &[7; 100]);
+/// assert!(matches!(refused, Err(TransferError::Access(AccessError::OutOfRange { available: 256, .. }))));
+/// # allocator.free(mesh)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TransferError {
@@ -67,7 +82,7 @@ impl From<DeviceError> for TransferError {
     }
 }
 
-/// Copies bytes between the CPU and allocations, and waits for each copy.
+/// Copies bytes between the CPU and allocations, and waits for each copy, however long it takes.
 ///
 /// ```
 /// use allotment::device::QueueIndex;
@@ -142,7 +157,7 @@ impl<D: Device> Clone for Place<'_, D> {
 impl<D: Device> Copy for Place<'_, D> {}
 
 impl<'a, D: Device> Transfer<'a, D> {
-    /// Creates a transfer for a queue, with two dedicated staging buffers of `chunk` bytes.
+    /// Creates a transfer for a queue, with two dedicated staging buffers of `chunk` bytes each, at least 1.
     ///
     /// # Errors
     ///
@@ -179,6 +194,23 @@ impl<'a, D: Device> Transfer<'a, D> {
     ///
     /// A test can then compare the bytes that the CPU finds in the memory with those that the queue wrote, and so check
     /// the buffer's offset.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("integrated").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// use allotment::memory::Transfer;
+    ///
+    /// let mesh = allocator.create_buffer(&BufferDesc::new(256), &MemoryUsage::Upload.with_name("mesh"))?;
+    /// let mut transfer = Transfer::new(&allocator, QueueIndex(0), 1 << 16)?.through_the_queue();
+    /// transfer.upload_to(&mesh, 0, &[7; 256])?;
+    /// let mut found = [0; 256];
+    /// allocator.read(mesh.allocation(), 0, &mut found)?; // the CPU finds the bytes that the queue wrote
+    /// assert_eq!(found, [7; 256]);
+    /// # allocator.destroy_buffer(mesh)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn through_the_queue(mut self) -> Self {
         self.way = Way::Queue;
@@ -190,6 +222,20 @@ impl<'a, D: Device> Transfer<'a, D> {
     /// For memory that the CPU cannot access, the transfer creates a buffer over the whole allocation. That is not
     /// possible for memory that was created together with its resource (see [`upload_to`](Self::upload_to)), nor for
     /// memory in which buffers are not allowed, as that of textures on Direct3D 12's resource heap tier 1.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-no-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// use allotment::memory::Transfer;
+    ///
+    /// let table = allocator.allocate(&Requirements::new(4096), &MemoryUsage::GpuOnly.with_name("table"))?;
+    /// let mut transfer = Transfer::new(&allocator, QueueIndex(0), 1 << 16)?;
+    /// transfer.upload(&table, 1024, &[7; 256])?; // memory that the CPU cannot map: by the queue
+    /// # allocator.free(table)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -206,6 +252,20 @@ impl<'a, D: Device> Transfer<'a, D> {
 
     /// Writes `bytes` into a buffer at byte `offset`. The buffer must be a copy destination. Returns once the bytes are
     /// written.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-no-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// use allotment::memory::Transfer;
+    ///
+    /// let mesh = allocator.create_buffer(&BufferDesc::new(3000), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+    /// let mut transfer = Transfer::new(&allocator, QueueIndex(0), 1024)?; // three copies, each waited for
+    /// transfer.upload_to(&mesh, 0, &[7; 3000])?;
+    /// # allocator.destroy_buffer(mesh)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -224,6 +284,23 @@ impl<'a, D: Device> Transfer<'a, D> {
     /// Like [`upload`](Self::upload), it cannot read memory that was created together with its resource: use
     /// [`download_from`](Self::download_from).
     ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-no-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// use allotment::memory::Transfer;
+    ///
+    /// let table = allocator.allocate(&Requirements::new(4096), &MemoryUsage::GpuOnly.with_name("table"))?;
+    /// let mut transfer = Transfer::new(&allocator, QueueIndex(0), 1 << 16)?;
+    /// transfer.upload(&table, 1024, b"bytes")?;
+    /// let mut back = [0; 5];
+    /// transfer.download(&table, 1024, &mut back)?;
+    /// assert_eq!(&back, b"bytes");
+    /// # allocator.free(table)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`TransferError`]; some of `bytes` may have been overwritten.
@@ -238,6 +315,23 @@ impl<'a, D: Device> Transfer<'a, D> {
 
     /// Reads from a buffer at byte `offset` into `bytes`. The buffer must be a copy source. Returns once the bytes are
     /// read.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-no-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// use allotment::memory::Transfer;
+    ///
+    /// let mesh = allocator.create_buffer(&BufferDesc::new(256), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+    /// let mut transfer = Transfer::new(&allocator, QueueIndex(0), 1024)?;
+    /// transfer.upload_to(&mesh, 100, b"vertices")?;
+    /// let mut bytes = [0; 8];
+    /// transfer.download_from(&mesh, 100, &mut bytes)?;
+    /// assert_eq!(&bytes, b"vertices");
+    /// # allocator.destroy_buffer(mesh)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///

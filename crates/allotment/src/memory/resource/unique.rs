@@ -69,6 +69,21 @@ impl<D: Device> Kind<D> for Memory {
 /// Defragmentation passes do not move it, whatever its options allow: a pass could free memory that the GPU
 /// still reads for a dropped resource, and a resource that is bound to the old location would be in use.
 /// A [`Buffer`](super::Buffer) can be relocatable.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = std::sync::Arc::new(Allocator::new(device, AllocatorDesc::default())?);
+/// use allotment::memory::UniqueBuffer;
+///
+/// let raw = allocator.create_buffer(&BufferDesc::new(256), &MemoryUsage::Upload.with_name("staging"))?;
+/// let staging = UniqueBuffer::new(&allocator, raw)?;
+/// staging.write(0, &[7; 256])?;
+/// drop(staging); // destroyed at once: no queue uses it
+/// assert_eq!(allocator.statistics().allocations, 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Unique<D: Device, K: Kind<D>> {
     allocator: Arc<Allocator<D>>,
     /// A token of this allocator. `None` only after `into_inner` and while dropping.
@@ -80,9 +95,42 @@ pub type UniqueBuffer<D> = Unique<D, Buffers>;
 /// An image that is destroyed at once when dropped.
 pub type UniqueImage<D> = Unique<D, Images>;
 /// Memory that is freed at once when dropped.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = std::sync::Arc::new(Allocator::new(device, AllocatorDesc::default())?);
+/// use allotment::memory::UniqueAllocation;
+///
+/// let raw = allocator.allocate(&Requirements::new(4096), &MemoryUsage::GpuOnly.with_name("heap"))?;
+/// let memory = UniqueAllocation::new(&allocator, raw)?;
+/// println!("at byte {}", allocator.location(&memory)?.offset); // used like the token
+/// drop(memory);
+/// assert_eq!(allocator.statistics().allocations, 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub type UniqueAllocation<D> = Unique<D, Memory>;
 
 /// Memory that is freed once it is dropped and the GPU is done with it.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// use allotment::memory::OwnedAllocation;
+///
+/// struct Heap<D: Device> {
+///     memory: OwnedAllocation<D>, // no `Drop` of its own: it waits for the GPU by itself
+/// }
+/// let options = MemoryUsage::GpuOnly.with_name("heap of a tool");
+/// let heap = Heap::<SimulatedGpu> { memory: gpu.memory().allocate(&Requirements::new(4096), &options)? };
+/// assert_eq!(gpu.allocator().location(&heap.memory)?.size, 4096);
+/// drop(heap);
+/// assert_eq!(gpu.reclaim().count, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub type OwnedAllocation<D> = Owned<UniqueAllocation<D>>;
 
 impl<D: Device, K: Kind<D>> Unique<D, K> {
@@ -119,6 +167,20 @@ impl<D: Device, K: Kind<D>> Unique<D, K> {
     }
 
     /// Returns the token, which the caller destroys.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = std::sync::Arc::new(Allocator::new(device, AllocatorDesc::default())?);
+    /// use allotment::memory::UniqueImage;
+    ///
+    /// let options = MemoryUsage::GpuOnly.with_name("albedo");
+    /// let image = UniqueImage::new(&allocator, allocator.create_image(&ImageDesc::new(64, 64, 4), &options)?)?;
+    /// let raw = image.into_inner(); // now the caller destroys it
+    /// allocator.destroy_image(raw)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn into_inner(mut self) -> K::Token {
         match self.token.take() {
@@ -143,6 +205,20 @@ impl<D: Device, K: Kind<D>> Unique<D, K> {
 impl<D: Device, K: BufferOrImage<D>> Unique<D, K> {
     /// Returns everything that is known of the resource's memory: memory object, offset, size, mapped pointer, memory
     /// type, name, block. Locks the pool.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = std::sync::Arc::new(Allocator::new(device, AllocatorDesc::default())?);
+    /// use allotment::memory::UniqueBuffer;
+    ///
+    /// let raw = allocator.create_buffer(&BufferDesc::new(256), &MemoryUsage::Upload.with_name("staging"))?;
+    /// let info = UniqueBuffer::new(&allocator, raw)?.info();
+    /// println!("{} bytes in block {} of memory type {}", info.size, info.block, info.memory_type);
+    /// assert_eq!(info.name.ok_or("named")?.as_str(), "staging");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn info(&self) -> AllocationInfo<D> {
         match self.allocator.info(self.allocation()) {
