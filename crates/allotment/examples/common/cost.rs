@@ -1,6 +1,7 @@
 //! The cost of frames in driver calls and heap allocations: none, once the frames repeat themselves.
 
 use core::fmt;
+use std::backtrace::Backtrace;
 
 use allotment::device::Device;
 use allotment::memory::{Allocator, DriverCallStatistics};
@@ -34,6 +35,8 @@ pub(crate) struct Cost {
     steady: Sum,
     /// The first steady frame that cost something.
     first: Option<u64>,
+    /// Where the first allocation of a steady frame was made.
+    backtrace: Option<Backtrace>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -48,11 +51,15 @@ impl Cost {
     /// A frame begins.
     pub(crate) fn begin<D: Device>(&mut self, allocator: &Allocator<D>) {
         self.began = Counters::now(allocator);
+        if self.warm_up.frames >= WARM_UP && self.backtrace.is_none() {
+            counting::watch();
+        }
     }
 
     /// The frame of this number is over.
     pub(crate) fn end<D: Device>(&mut self, frame: u64, allocator: &Allocator<D>) {
         let (now, began) = (Counters::now(allocator), self.began);
+        self.backtrace = self.backtrace.take().or_else(counting::end_watch);
         let sum = if frame < WARM_UP { &mut self.warm_up } else { &mut self.steady };
         sum.frames += 1;
         sum.memory_calls += now.calls.memory() - began.calls.memory();
@@ -72,7 +79,11 @@ impl Cost {
     pub(crate) fn check(&self) -> Result<(), String> {
         match self.first {
             None => Ok(()),
-            Some(frame) => Err(format!("a steady frame costs something; the first that did is {frame}")),
+            Some(frame) => {
+                let what = format!("a steady frame costs something; the first that did is {frame}");
+                let at = self.backtrace.as_ref().map(|at| format!("; it first allocates at\n{at}"));
+                Err(what + &at.unwrap_or_default())
+            }
         }
     }
 }
