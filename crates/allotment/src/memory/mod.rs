@@ -71,6 +71,7 @@ mod time;
 #[cfg(feature = "vulkan")]
 mod vulkan;
 
+pub(crate) use access::check_range;
 pub use access::{AllocationInfo, MemoryLocation};
 pub use allocator::{Allocation, AllocationId, Allocator, AllocatorDesc};
 pub use call_site::{CallSite, CallSites};
