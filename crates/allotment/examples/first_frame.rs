@@ -10,7 +10,6 @@
 mod device;
 
 use core::error::Error;
-use core::fmt::Debug;
 
 use allotment::device::{BufferCopy, BufferDesc, QueueIndex, Submission};
 use allotment::{Device, Gpu, GpuDesc, MemoryUsage};
@@ -60,16 +59,4 @@ fn first_frame<D: Device + Clone>(device: D) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-struct FirstFrame;
-
-impl device::Example for FirstFrame {
-    const NAME: &'static str = "first_frame";
-
-    fn run<D: Device + Clone + Debug>(device: D) -> Result<(), Box<dyn Error>> {
-        first_frame(device)
-    }
-}
-
-fn main() -> Result<(), Box<dyn Error>> {
-    device::run::<FirstFrame>()
-}
+device::main!("first_frame", first_frame);

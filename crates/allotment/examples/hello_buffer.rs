@@ -10,7 +10,6 @@
 mod device;
 
 use core::error::Error;
-use core::fmt::Debug;
 
 use allotment::device::BufferDesc;
 use allotment::{Device, Gpu, GpuDesc, MemoryUsage};
@@ -28,16 +27,4 @@ fn hello_buffer<D: Device + Clone>(device: D) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-struct HelloBuffer;
-
-impl device::Example for HelloBuffer {
-    const NAME: &'static str = "hello_buffer";
-
-    fn run<D: Device + Clone + Debug>(device: D) -> Result<(), Box<dyn Error>> {
-        hello_buffer(device)
-    }
-}
-
-fn main() -> Result<(), Box<dyn Error>> {
-    device::run::<HelloBuffer>()
-}
+device::main!("hello_buffer", hello_buffer);

@@ -3,7 +3,6 @@
 //! A slot or a binding with a descriptor of a cell keeps the cell alive by an `Arc`. A cell that nothing keeps alive is
 //! reused and overwritten at once, so that a read that comes too late is noticed.
 
-use core::error::Error;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -13,6 +12,8 @@ use allotment::memory::MappedBuffer;
 use allotment::{Allocator, MemoryUsage};
 use allotment_readers::DescriptorReader;
 
+use super::Outcome;
+
 /// Bytes of a cell. A descriptor may begin at multiples of this on every device.
 pub(crate) const CELL: u64 = 256;
 
@@ -21,8 +22,6 @@ const PAGE: u64 = 4096;
 
 /// The contents of cells that nothing keeps alive.
 const GONE: u32 = 0xDEAD_CE11;
-
-type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
 /// A small buffer.
 pub(crate) struct Cell<D: DescriptorDevice> {
@@ -42,6 +41,9 @@ impl<D: DescriptorDevice> Cell<D> {
         Some(self.clone())
     }
 }
+
+/// A cell, and the value that is read there.
+pub(crate) type KnownCell<D> = (Arc<Cell<D>>, u32);
 
 /// All cells.
 pub(crate) struct Cells<D: DescriptorDevice> {
@@ -77,7 +79,7 @@ impl<D: DescriptorDevice> Cells<D> {
     }
 
     /// Returns a cell with a value that no cell had before.
-    pub(crate) fn take(&mut self) -> Outcome<(Arc<Cell<D>>, u32)> {
+    pub(crate) fn take(&mut self) -> Outcome<KnownCell<D>> {
         let cell = self.free.pop().ok_or("the GPU keeps more cells than there are")?;
         self.value += 1;
         cell.page.write(cell.first, &self.value.to_ne_bytes())?;

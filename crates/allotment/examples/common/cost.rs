@@ -1,11 +1,16 @@
 //! The cost of frames in driver calls and heap allocations: none, once the frames repeat themselves.
 
+use core::error::Error;
 use core::fmt;
+use core::time::Duration;
+use std::backtrace::Backtrace;
+use std::time::Instant;
 
 use allotment::device::Device;
+use allotment::gpu::{Frame, FrameError, Gpu};
 use allotment::memory::{Allocator, DriverCallStatistics};
 
-use crate::counting;
+use super::counting;
 
 /// Frames in which everything grows to the size that it keeps. The last to do so are the device's own command pools:
 /// there are two of 32 submissions each, and the transfer queue may get one submission a frame.
@@ -34,6 +39,10 @@ pub(crate) struct Cost {
     steady: Sum,
     /// The first steady frame that cost something.
     first: Option<u64>,
+    /// Where the first allocation of a steady frame was made.
+    backtrace: Option<Backtrace>,
+    /// The time for which frames waited for the GPU before they began.
+    waited: Duration,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -45,14 +54,45 @@ struct Sum {
 }
 
 impl Cost {
+    /// Begins a frame of a `Gpu`.
+    #[allow(dead_code, reason = "one example has no `Gpu`")]
+    pub(crate) fn begin_frame<D: Device>(&mut self, gpu: &Gpu<D>) -> Result<Frame<D>, FrameError> {
+        self.begin(gpu.allocator());
+        let began = Instant::now();
+        let frame = gpu.begin_frame(); // waits while three frames are in flight
+        self.waited += began.elapsed();
+        frame
+    }
+
+    /// Ends the frame.
+    #[allow(dead_code, reason = "as above")]
+    pub(crate) fn end_frame<D: Device>(&mut self, frame: Frame<D>) -> Result<(), FrameError> {
+        let (number, gpu) = (frame.number(), frame.gpu().clone());
+        frame.end()?;
+        self.end(number, gpu.allocator());
+        Ok(())
+    }
+
+    /// After the last frame: prints the cost, and refuses where steady frames have cost something.
+    #[allow(dead_code, reason = "as above")]
+    pub(crate) fn finish(&self) -> Result<(), Box<dyn Error>> {
+        println!("{:32}{:.1?}", "waited for frames in flight", self.waited);
+        println!("{self}");
+        Ok(self.check()?)
+    }
+
     /// A frame begins.
     pub(crate) fn begin<D: Device>(&mut self, allocator: &Allocator<D>) {
         self.began = Counters::now(allocator);
+        if self.warm_up.frames >= WARM_UP && self.backtrace.is_none() {
+            counting::watch();
+        }
     }
 
     /// The frame of this number is over.
     pub(crate) fn end<D: Device>(&mut self, frame: u64, allocator: &Allocator<D>) {
         let (now, began) = (Counters::now(allocator), self.began);
+        self.backtrace = self.backtrace.take().or_else(counting::end_watch);
         let sum = if frame < WARM_UP { &mut self.warm_up } else { &mut self.steady };
         sum.frames += 1;
         sum.memory_calls += now.calls.memory() - began.calls.memory();
@@ -72,7 +112,12 @@ impl Cost {
     pub(crate) fn check(&self) -> Result<(), String> {
         match self.first {
             None => Ok(()),
-            Some(frame) => Err(format!("a steady frame costs something; the first that did is {frame}")),
+            Some(frame) => {
+                if let Some(backtrace) = &self.backtrace {
+                    eprintln!("a steady frame allocates at\n{backtrace}");
+                }
+                Err(format!("a steady frame costs something; the first that did is {frame}"))
+            }
         }
     }
 }

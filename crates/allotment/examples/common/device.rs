@@ -1,7 +1,6 @@
 //! Which device an example runs on, as its arguments say.
 
 use core::error::Error;
-use core::fmt::Debug;
 use core::time::Duration;
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -22,9 +21,34 @@ pub(crate) trait Example {
     /// Runs, and compares what was read where `is_read`.
     fn run<D, R>(device: D, is_read: bool) -> Result<(), Box<dyn Error>>
     where
-        D: DescriptorDevice + Clone + Debug,
+        D: DescriptorDevice + Clone,
         R: DescriptorReader<D>;
 }
+
+/// Writes the function `main`, which calls a function with the device that the arguments name. The caller has this module as
+/// `device`.
+macro_rules! main {
+    ($name:literal, $run:ident) => {
+        struct Main;
+
+        impl device::Example for Main {
+            const NAME: &'static str = $name;
+
+            fn run<D, R>(device: D, is_read: bool) -> Result<(), Box<dyn core::error::Error>>
+            where
+                D: allotment::device::DescriptorDevice + Clone,
+                R: allotment_readers::DescriptorReader<D>,
+            {
+                $run::<D, R>(device, is_read)
+            }
+        }
+
+        fn main() -> Result<(), Box<dyn core::error::Error>> {
+            device::run::<Main>()
+        }
+    };
+}
+pub(crate) use main;
 
 pub(crate) fn run<E: Example>() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<_> = std::env::args().skip(1).collect();

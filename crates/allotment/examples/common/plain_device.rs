@@ -1,7 +1,6 @@
 //! Which device an example runs on that needs nothing but memory and queues, as its arguments say.
 
 use core::error::Error;
-use core::fmt::Debug;
 
 use allotment::Device;
 use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -14,8 +13,29 @@ pub(crate) trait Example {
     const NAME: &'static str;
 
     /// Runs it.
-    fn run<D: Device + Clone + Debug>(device: D) -> Result<(), Box<dyn Error>>;
+    fn run<D: Device + Clone>(device: D) -> Result<(), Box<dyn Error>>;
 }
+
+/// Writes the function `main`, which calls a function with the device that the arguments name. The caller has this module as
+/// `device`.
+macro_rules! main {
+    ($name:literal, $run:ident) => {
+        struct Main;
+
+        impl device::Example for Main {
+            const NAME: &'static str = $name;
+
+            fn run<D: allotment::Device + Clone>(device: D) -> Result<(), Box<dyn core::error::Error>> {
+                $run(device)
+            }
+        }
+
+        fn main() -> Result<(), Box<dyn core::error::Error>> {
+            device::run::<Main>()
+        }
+    };
+}
+pub(crate) use main;
 
 pub(crate) fn run<E: Example>() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<_> = std::env::args().skip(1).collect();

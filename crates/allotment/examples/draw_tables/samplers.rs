@@ -1,11 +1,12 @@
 //! Samplers of many sets, of which few differ.
 
-use core::error::Error;
 use std::time::Instant;
 
-use allotment::descriptor::CachedSampler;
 use allotment::device::{AddressMode, Compare, DescriptorDevice, Filter, SamplerDesc};
 use allotment::gpu::{Gpu, GpuDesc};
+
+use crate::common::Outcome;
+use crate::common::report::row;
 
 const SETS: usize = 10_000;
 
@@ -13,26 +14,21 @@ const SETS: usize = 10_000;
 const SAMPLERS: usize = 8;
 
 /// Every set asks for its samplers, and gets the index of one that is there.
-pub(crate) fn share<D: DescriptorDevice + Clone>(device: D) -> Result<(), Box<dyn Error>> {
+pub(crate) fn share<D: DescriptorDevice + Clone>(device: D) -> Outcome {
     let gpu = Gpu::new(device, GpuDesc::default())?;
     let cache = gpu.descriptors()?.samplers();
 
     let descs: [_; SAMPLERS] = core::array::from_fn(desc);
     let began = Instant::now();
-    let mut sets: Vec<CachedSampler<D>> = Vec::with_capacity(SETS * SAMPLERS);
-    for _ in 0..SETS {
-        for desc in &descs {
-            sets.push(cache.get(desc)?);
-        }
-    }
+    let sets =
+        (0..SETS * SAMPLERS).map(|at| cache.get(&descs[at % SAMPLERS])).collect::<Result<Vec<_>, _>>()?;
     let each = began.elapsed() / sets.len() as u32;
     let used = cache.heap().statistics().slots.used;
-    println!("{:32}{SETS} sets × {SAMPLERS} in {used} slots, {each:.0?} each", "samplers");
+    row("samplers", format_args!("{SETS} sets × {SAMPLERS} in {used} slots, {each:.0?} each"));
 
-    let (first, others) = sets.split_at(SAMPLERS);
-    let same =
-        |set: &[CachedSampler<D>]| set.iter().map(CachedSampler::index).eq(first.iter().map(|s| s.index()));
-    if used as usize != SAMPLERS || cache.len() != SAMPLERS || !others.chunks(SAMPLERS).all(same) {
+    let next = sets.iter().skip(SAMPLERS);
+    let are_shared = sets.iter().zip(next).all(|(one, next)| one.index() == next.index());
+    if used as usize != SAMPLERS || cache.len() != SAMPLERS || !are_shared {
         return Err(format!("{SAMPLERS} samplers are in {used} slots").into());
     }
     drop(sets);

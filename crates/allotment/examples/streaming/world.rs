@@ -1,6 +1,9 @@
 //! The world of the example: an endless row of tiles with three meshes each. The sizes of meshes repeat; no two meshes
 //! have the same bytes.
 
+use crate::common::comparisons::Part;
+use crate::common::known_bytes::{Seed, mixed};
+
 /// Meshes of a tile.
 pub(crate) const MESHES_A_TILE: u64 = 3;
 
@@ -21,10 +24,6 @@ pub(crate) const FIELDS: [u64; 2] = [16, 7];
 
 /// The sizes of meshes repeat after this number of meshes.
 const SHAPES: u64 = 8 * MESHES_A_TILE;
-
-/// The seed of some bytes. No two objects of the world have the same.
-#[derive(Clone, Copy)]
-pub(crate) struct Seed(u64);
 
 /// The constants of a frame.
 pub(crate) fn constants(frame: u64) -> Seed {
@@ -70,7 +69,7 @@ pub(crate) fn most_bytes_of_picture() -> u64 {
 }
 
 /// All that is in the picture of a frame, in its order, and how many bytes of it.
-pub(crate) fn picture(frame: u64) -> impl Iterator<Item = (Seed, u64)> {
+pub(crate) fn picture(frame: u64) -> impl Iterator<Item = Part> {
     let fields = (0..).zip(FIELDS).flat_map(move |(field, pages)| {
         // Each page as the last frame left it whose turn it was.
         let written = move |page| (frame >= page).then(|| frame - (frame - page) % pages);
@@ -78,21 +77,4 @@ pub(crate) fn picture(frame: u64) -> impl Iterator<Item = (Seed, u64)> {
     });
     let meshes = visible(frame).map(|number| (mesh(number), mesh_size(number)));
     core::iter::once((constants(frame), CONSTANTS)).chain(fields).chain(meshes)
-}
-
-impl Seed {
-    /// The first `size` bytes of what this is the seed of, in `room`.
-    pub(crate) fn bytes(self, size: u64, room: &mut Vec<u8>) -> &[u8] {
-        room.resize(size as usize, 0);
-        for (i, word) in (0..).zip(room.chunks_mut(8)) {
-            word.copy_from_slice(&mixed(self.0 + i).to_le_bytes()[..word.len()]);
-        }
-        room
-    }
-}
-
-/// Numbers that follow each other become numbers that do not.
-fn mixed(number: u64) -> u64 {
-    let mixed = (number ^ number >> 29).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed ^ mixed >> 32
 }

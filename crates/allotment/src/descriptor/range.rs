@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::cpu_heap::{CpuDescriptorHeap, CpuDescriptorRange};
 use super::error::{DescriptorError, check_range};
-use super::shader_visible_heap::{Shared, Spot};
+use super::shader_visible_heap::{Shared, WriteTarget};
 use crate::device::DescriptorDevice;
 
 /// Adjacent shader-visible descriptors, owned until this is dropped. Dropping it retires them: they are reused
@@ -68,7 +68,7 @@ impl<D: DescriptorDevice> DescriptorRange<D> {
     /// descriptor of another type.
     pub fn write(&mut self, at: u32, descriptor: &D::Descriptor<'_>) -> Result<(), DescriptorError> {
         self.check_writable(at, 1)?;
-        self.shared.write(Spot::Table { entry: self.entry, at }, descriptor)
+        self.shared.write(WriteTarget::Table { entry: self.entry, at }, descriptor)
     }
 
     /// Copies CPU descriptors to this range, from its `at`-th descriptor on.
@@ -85,11 +85,11 @@ impl<D: DescriptorDevice> DescriptorRange<D> {
     ) -> Result<(), DescriptorError> {
         let count = range.count();
         self.check_writable(at, count)?;
-        let spot = Spot::Table { entry: self.entry, at };
+        let target = WriteTarget::Table { entry: self.entry, at };
         cpu_heap.copied(range, |heap, first| {
             // SAFETY: the range is borrowed, so no thread writes it meanwhile; this table belongs to the caller
             // alone, and no recording was given its location.
-            unsafe { self.shared.copy(spot, heap, first, count) }
+            unsafe { self.shared.copy(target, heap, first, count) }
         })?
     }
 

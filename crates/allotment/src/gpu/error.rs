@@ -3,10 +3,10 @@
 use core::error::Error;
 use core::fmt;
 
-use crate::device::DeviceError;
+use crate::device::{DeviceError, MemoryTypeIndex};
 use crate::lifetime::TooManyQueues;
-use crate::memory::{CreateAllocatorError, MoveError, TransferError};
-use crate::upload::UploadError;
+use crate::memory::{AccessError, CreateAllocatorError, MoveError, ResourceError, TransferError};
+use crate::upload::{RingError, SourceError, UploadError};
 
 /// Why a [`Gpu`](super::Gpu) was not created.
 ///
@@ -210,6 +210,66 @@ impl Error for ReadBufferError {
         match self {
             Self::Uploads(error) => Some(error),
             Self::Transfer(error) => Some(error),
+        }
+    }
+}
+
+/// Why a [`Frame`](super::Frame) does not read the bytes of a buffer back. Nothing was submitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FrameReadbackError {
+    /// The range exceeds the buffer, or the buffer belongs to another `Gpu`, is no copy source, or is moved by a pass of
+    /// defragmentation.
+    Access(AccessError),
+    /// The buffer's deletion queue has another tracker than the `Gpu`, and would not wait for the frame.
+    WrongTracker,
+    /// Queues cannot read this memory type; the CPU can: call [`Buffer::read`](crate::memory::Buffer::read).
+    WriteOnly {
+        /// The memory type of the buffer.
+        memory_type: MemoryTypeIndex,
+    },
+    /// The readback ring cannot be created.
+    Ring(ResourceError),
+    /// The size is zero, or the ring has no room: drop tickets that were read, or make the ring larger
+    /// ([`GpuDesc::readback`](super::GpuDesc::readback)).
+    Full(RingError),
+    /// The copy was not submitted, or the uploads before it were not.
+    Submit(SubmitError<DeviceError>),
+}
+
+impl From<SourceError> for FrameReadbackError {
+    fn from(error: SourceError) -> Self {
+        match error {
+            SourceError::Access(error) => Self::Access(error),
+            SourceError::WrongTracker => Self::WrongTracker,
+            SourceError::WriteOnly(memory_type) => Self::WriteOnly { memory_type },
+        }
+    }
+}
+
+impl fmt::Display for FrameReadbackError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Access(error) => write!(f, "the buffer cannot be copied: {error}"),
+            Self::WrongTracker => f.write_str("the buffer's deletion queue does not wait for this frame"),
+            Self::WriteOnly { memory_type } => {
+                write!(f, "queues cannot read memory type {memory_type:?}; read the buffer with the CPU")
+            }
+            Self::Ring(error) => write!(f, "the readback ring cannot be created: {error}"),
+            Self::Full(error) => write!(f, "no room to read back: {error}"),
+            Self::Submit(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for FrameReadbackError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Access(error) => Some(error),
+            Self::Ring(error) => Some(error),
+            Self::Full(error) => Some(error),
+            Self::Submit(error) => Some(error),
+            Self::WrongTracker | Self::WriteOnly { .. } => None,
         }
     }
 }

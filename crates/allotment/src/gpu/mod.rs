@@ -81,7 +81,7 @@ use std::time::Instant;
 pub use commands::FrameCommandAllocator;
 pub use desc::{GpuDesc, Maintenance};
 pub use descriptors::Descriptors;
-pub use error::{FrameError, GpuError, ReadBufferError, SubmitError};
+pub use error::{FrameError, FrameReadbackError, GpuError, ReadBufferError, SubmitError};
 pub use frame::{Frame, FrameReport, FrameUpload};
 pub use readback::Readback;
 pub use uploads::Uploads;

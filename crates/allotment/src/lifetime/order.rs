@@ -105,6 +105,11 @@ impl Places {
         self.spans.reserve(more);
     }
 
+    /// Reserves room to sort as many objects.
+    pub(super) fn reserve_sort(&mut self, objects: usize) {
+        self.sources.reserve(objects);
+    }
+
     /// Adds a span behind those before.
     pub(super) fn push(&mut self, span: Span) {
         self.single = None;

@@ -47,8 +47,9 @@ use crate::device::TimelinePoint;
 use crate::sync::checked::{Mutex, locked};
 use crate::sync::shards::Shards;
 
-/// Initial capacity for sealed runs: three frames in flight, each sealed a few times, and some. Their number grows
-/// with the delay of the queues. 2 KiB.
+/// Initial capacity for sealed runs, and for tied items: three frames in flight, each sealed a few times or with a few
+/// items, and some. Their number grows with the delay of the queues, which may be late for the first time after an hour.
+/// 2 KiB for the runs.
 const RUNS: usize = 16;
 
 /// Capacity that a shard reserves for tied items, if as many are known to be waiting. An owner that reclaims only
@@ -250,8 +251,11 @@ impl<T: Send + 'static> ReleaseQueue<T> {
             if !shard.tied.is_empty() {
                 // Keep the capacity in the shard: an owner that reclaims late ties as many items again before the
                 // next seal.
+                if sealed.tied.capacity() == 0 {
+                    sealed.tied.reserve(RUNS);
+                }
                 shard.take_tied(closed, &mut sealed.tied);
-                shard.tied.reserve(sealed.tied.len().min(TIED));
+                shard.tied.reserve(sealed.tied.capacity().min(TIED));
             }
         }
         if sealed.arrived.is_empty() {
@@ -282,12 +286,14 @@ impl<T: Send + 'static> ReleaseQueue<T> {
         let sealed = &mut *guard;
         let mut ready = mem::take(&mut sealed.ready);
         let mut reclaimed = Reclaimed::default();
-        // Any part of the pending items may be ready at once, depending on how late a queue is: reserve for all, so
-        // that a later call never allocates.
-        let room = sealed.items.capacity() + sealed.tied.len();
-        sealed.places.reserve(sealed.spans.len() + sealed.tied.len());
+        // Any part of the pending items may be ready at once, and as many may be pending as the lists have room for,
+        // depending on how late a queue is: reserve for all, so that a later call never allocates.
+        let room = sealed.items.capacity() + sealed.tied.capacity();
+        sealed.places.reserve(sealed.spans.capacity() + sealed.tied.capacity());
         // Spans and single orders are pushed together: at most one per span and one per tied item.
         if !sealed.tied.is_empty() {
+            // A tied item may be ready before items that were retired earlier, for the first time in any frame.
+            sealed.places.reserve_sort(room);
             self.untie(sealed, reached, &mut ready, &mut reclaimed);
         }
         let mut count = 0;
@@ -329,8 +335,9 @@ impl<T: Send + 'static> ReleaseQueue<T> {
     ) {
         let Sealed { tied, still_tied, items, runs, spans, places, ahead, .. } = sealed;
         *ahead = false;
-        // All of them may have to wait further.
-        still_tied.reserve(tied.len());
+        // All of them may have to wait further. Both lists have the same capacity, since they are swapped below; exactly,
+        // or each would outgrow the other in turn.
+        still_tied.reserve_exact(tied.capacity());
         // Read once per reclaim at most, and after the statuses: an unknown recording was submitted before.
         let mut points = None;
         self.tracker.with_statuses(|status| {

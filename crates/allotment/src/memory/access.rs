@@ -168,7 +168,7 @@ impl<D: Device> Allocator<D> {
         }
         let label = state.label(id.record);
         let set = &state.sets[usize::from(detail.set)];
-        let block = set.block(detail.spot.block).ok_or(AccessError::Stale)?;
+        let block = set.block(detail.block_range.block).ok_or(AccessError::Stale)?;
         // Only the holder of the lock writes a record, so this is the location that belongs to the detail.
         let place = record.read();
         Ok(AllocationInfo {
@@ -177,7 +177,7 @@ impl<D: Device> Allocator<D> {
             size: detail.sizes.requested,
             mapped_ptr: place.address,
             memory_type: place.memory_type,
-            occupied: set.bytes_taken(&detail.spot, detail.sizes),
+            occupied: set.bytes_taken(&detail.block_range, detail.sizes),
             kind: detail.kind,
             name: label.name.clone(),
             call_site: label.call_site.clone(),
@@ -185,7 +185,7 @@ impl<D: Device> Allocator<D> {
             category: label.category,
             dedicated: block.role != super::block_set::Role::Shared,
             dedicated_to_resource: place.dedicated_to_resource,
-            block: detail.spot.block,
+            block: detail.block_range.block,
             block_size: block.memory.size(),
             maps: record.maps(),
             movability: detail.movability,
@@ -538,7 +538,7 @@ pub(super) fn check_place(
     Ok(())
 }
 
-pub(super) fn check_range(offset: u64, size: u64, available: u64) -> Result<(), AccessError> {
+pub(crate) fn check_range(offset: u64, size: u64, available: u64) -> Result<(), AccessError> {
     match offset.checked_add(size) {
         Some(end) if end <= available => Ok(()),
         _ => Err(AccessError::OutOfRange { offset, size, available }),

@@ -69,6 +69,7 @@ mod stalls;
 mod statistics;
 mod time;
 
+pub(crate) use access::check_range;
 pub use allocator::{Allocation, AllocationId, Allocator, AllocatorDesc};
 pub use call_site::{CallSite, CallSites};
 pub use candidates::{MemoryTypeCandidate, Suitability};

@@ -74,14 +74,15 @@ impl<D: Device> PoolState<D> {
         let needed = self.sets[set].least_block(size);
         // The power of two cannot overflow: larger sizes were refused when the allocation was requested.
         let cell = Alignment::new(needed).ok().filter(|_| self.rules.algorithm == Algorithm::Buddy);
-        let shared = self.sets[set].block(detail.spot.block).is_some_and(|block| block.role == Role::Shared);
+        let shared =
+            self.sets[set].block(detail.block_range.block).is_some_and(|block| block.role == Role::Shared);
         let occupied = detail.sizes.occupied;
         Some(SurveyedAllocation {
             record,
             generation: entry.generation(),
             set: detail.set,
-            block: detail.spot.block,
-            offset: detail.spot.offset,
+            block: detail.block_range.block,
+            offset: detail.block_range.offset,
             taken: if shared { self.sets[set].least_block(occupied) } else { occupied },
             size,
             needed,
@@ -153,7 +154,7 @@ impl<D: Device> PoolState<D> {
         let destination = self.next_record(slot).ok()?;
         let range = Request::new(found.size).aligned(found.alignment);
         let sizes = Sizes { requested, occupied: found.size };
-        let spot = self.sets[set].place_relocated(planned, allowed, &range, sizes, destination)?;
+        let block_range = self.sets[set].place_relocated(planned, allowed, &range, sizes, destination)?;
         let fitted = RoundedRequest {
             request: range,
             sizes,
@@ -164,7 +165,14 @@ impl<D: Device> PoolState<D> {
         };
         let requirements = Requirements::new(requested).with_kind(kind);
         let options = MemoryUsage::GpuOnly.with_name("defragmentation destination");
-        self.publish(slot, set, destination, spot, &fitted, &AllocationRequest::new(&requirements, &options));
+        self.publish(
+            slot,
+            set,
+            destination,
+            block_range,
+            &fitted,
+            &AllocationRequest::new(&requirements, &options),
+        );
         self.note_moving(slot, record, true);
         Some(destination)
     }
@@ -212,7 +220,7 @@ impl<D: Device> PoolState<D> {
         };
         debug_assert_eq!((one.set, one.sizes.requested), (other.set, other.sizes.requested));
         let set = usize::from(one.set);
-        self.sets[set].exchange((&one.spot, record), (&other.spot, reserved));
+        self.sets[set].exchange((&one.block_range, record), (&other.block_range, reserved));
         let was = slot.records.get(record).map(Record::read);
         let [dedicated_to_resource, of_a_defragmenter] =
             was.map_or([false; 2], |was| [was.dedicated_to_resource, was.of_a_defragmenter]);
@@ -223,9 +231,9 @@ impl<D: Device> PoolState<D> {
         let there = Marks { dedicated_to_resource, ..Marks::default() };
         let old_resource_stays = of_a_defragmenter && one.has_resource;
         for (record, place, marks) in [(record, other, here), (reserved, one, there)] {
-            let may_wait = self.sets[set].may_wait(&place.spot, place.sizes);
+            let may_wait = self.sets[set].may_wait(&place.block_range, place.sizes);
             if let Some(detail) = self.detail_mut(record) {
-                (detail.spot, detail.sizes) = (place.spot, place.sizes);
+                (detail.block_range, detail.sizes) = (place.block_range, place.sizes);
                 (detail.move_state, detail.may_wait) = (MoveState::Settled, may_wait);
                 // The old resource is bound to the old range until the GPU is done with it: the pool is not reset before.
                 detail.has_resource |= old_resource_stays;

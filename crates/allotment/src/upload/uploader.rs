@@ -11,6 +11,7 @@ use crate::device::{
 use crate::lifetime::{Owned, SubmissionTracker, TimelinePoints};
 use crate::memory::{
     AccessError, Allocation, Buffer, Image, MemoryLocation, OwningAllocator, UniqueBuffer, UniqueImage,
+    check_range,
 };
 
 /// The options of an [`Uploader`].
@@ -313,11 +314,8 @@ impl<D: Device> Uploader<D> {
     ) -> Result<MemoryLocation<D>, UploadError> {
         let place = self.check_owner(to.tracker(), to.allocation())?;
         // The smaller of both sizes: a buffer may be smaller than its allocation.
-        let (size, available) = (bytes.len() as u64, to.size().min(place.size));
-        match offset.checked_add(size) {
-            Some(end) if end <= available => Ok(place),
-            _ => Err(AccessError::OutOfRange { offset, size, available }.into()),
-        }
+        check_range(offset, bytes.len() as u64, to.size().min(place.size))?;
+        Ok(place)
     }
 
     /// Checks that the target's owner waits for this uploader's recordings, and returns its location.

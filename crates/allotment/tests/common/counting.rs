@@ -7,6 +7,8 @@ use core::alloc::{GlobalAlloc, Layout};
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::alloc::System;
+use std::backtrace::Backtrace;
+use std::sync::{Mutex, PoisonError};
 
 /// Counts and passes everything on to the system's allocator.
 struct Counting;
@@ -18,7 +20,11 @@ static ALL: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     static HERE: Cell<u64> = const { Cell::new(0) };
+    static IS_WATCHED: Cell<bool> = const { Cell::new(false) };
 }
+
+/// Where a watched thread made its first allocation. Not a thread's own, which an allocator could not have dropped.
+static FOUND: Mutex<Option<Backtrace>> = Mutex::new(None);
 
 /// Allocations of this thread so far.
 pub(crate) fn of_this_thread() -> u64 {
@@ -31,10 +37,30 @@ pub(crate) fn of_all_threads() -> u64 {
     ALL.load(Relaxed)
 }
 
+/// Keeps the backtrace of the next allocation of this thread, and of none after it.
+#[allow(dead_code, reason = "a test knows what it runs")]
+pub(crate) fn watch() {
+    IS_WATCHED.set(true);
+}
+
+/// Ends [`watch`]. Returns the backtrace of the first allocation since then.
+#[allow(dead_code, reason = "a test knows what it runs")]
+pub(crate) fn end_watch() -> Option<Backtrace> {
+    IS_WATCHED.set(false);
+    FOUND.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
 fn count() {
     ALL.fetch_add(1, Relaxed);
-    // A thread that is ending has no counter any more.
+    // A thread that is ending has no counters any more.
     let _ = HERE.try_with(|here| here.set(here.get() + 1));
+    if IS_WATCHED.try_with(|is_watched| is_watched.replace(false)) == Ok(true) {
+        // Capturing allocates. Those allocations are not watched, and are not counted either.
+        let before = of_this_thread();
+        *FOUND.lock().unwrap_or_else(PoisonError::into_inner) = Some(Backtrace::force_capture());
+        ALL.fetch_sub(of_this_thread() - before, Relaxed);
+        HERE.set(before);
+    }
 }
 
 // SAFETY: everything is passed on, with the arguments that came in.

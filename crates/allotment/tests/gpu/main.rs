@@ -5,6 +5,7 @@
 mod custom_pools;
 mod descriptors;
 mod frames;
+mod readback;
 mod rig;
 mod threads;
 mod uploads;

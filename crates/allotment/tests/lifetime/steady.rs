@@ -163,6 +163,28 @@ fn a_queue_that_is_quick_for_once_and_late_again_makes_no_list_of_what_is_tied_g
 }
 
 #[test]
+fn a_queue_that_is_late_for_the_first_time_makes_no_list_of_what_is_tied_grow() {
+    let rig = Rig::new(1);
+    let released = ReleaseQueue::new(&rig.tracker);
+    let frame = |late: u64| {
+        let recording = rig.tracker.record("a frame");
+        released.retire_with(recording.id(), 0);
+        (0..8).for_each(|item| released.retire(item));
+        let done = rig.submit(recording, QUEUE);
+        rig.timelines.complete(QUEUE, TimelineValue(done.value.0.saturating_sub(late)));
+        released.reclaim(drop);
+    };
+    // It holds back what is not tied: there is never more of that later on.
+    let open = rig.tracker.record("open for eight frames");
+    (0..8).for_each(|_| frame(0));
+    drop(open);
+    (0..FIRST_FRAMES).for_each(|_| frame(0));
+    let before = counting::of_this_thread();
+    (0..10).for_each(|_| frame(3));
+    assert_eq!(counting::of_this_thread(), before);
+}
+
+#[test]
 fn things_that_are_used_again_are_given_back_without_an_allocation_once_a_queue_is_quick() {
     let rig = Rig::new(1);
     let lists = Recycler::new(&rig.tracker, 16);

@@ -3,7 +3,7 @@
 use core::mem;
 
 use super::Shared;
-use super::mirror::Spot;
+use super::mirror::WriteTarget;
 use crate::descriptor::error::{DescriptorError, Region};
 use crate::descriptor::slots::{DescriptorSlot, KeepAlive};
 use crate::descriptor::statistics::DescriptorHeapStatistics;
@@ -22,7 +22,7 @@ impl<D: DescriptorDevice> UnpublishedSlot<'_, D> {
     pub(super) fn write(&mut self, descriptor: &D::Descriptor<'_>) -> Result<(), DescriptorError> {
         // Set before the write: a write that fails half way leaves something to clear.
         self.written = true;
-        self.shared.write(Spot::Slot(self.index), descriptor)
+        self.shared.write(WriteTarget::Slot(self.index), descriptor)
     }
 
     /// Creates the handle of the slot.
@@ -35,7 +35,7 @@ impl<D: DescriptorDevice> UnpublishedSlot<'_, D> {
 impl<D: DescriptorDevice> Drop for UnpublishedSlot<'_, D> {
     fn drop(&mut self) {
         // A slot that cannot be cleared is never returned, so no shader is given its index.
-        if !self.written || self.shared.clear_after_failure(Spot::Slot(self.index), 1) {
+        if !self.written || self.shared.clear_after_failure(WriteTarget::Slot(self.index), 1) {
             self.shared.slots.put_back(self.index);
         }
     }

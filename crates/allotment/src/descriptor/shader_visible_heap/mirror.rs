@@ -22,13 +22,13 @@ use crate::memory::Allocator;
 /// Clears the descriptors of a write that panics, after the locks are released.
 struct Writing<'a, D: DescriptorDevice> {
     shared: &'a Shared<D>,
-    spot: Spot,
+    target: WriteTarget,
     count: u32,
 }
 
 impl<D: DescriptorDevice> Drop for Writing<'_, D> {
     fn drop(&mut self) {
-        self.shared.clear_after_failure(self.spot, self.count);
+        self.shared.clear_after_failure(self.target, self.count);
     }
 }
 
@@ -43,7 +43,7 @@ impl Drop for Clearing<'_> {
 
 /// The target of a write.
 #[derive(Clone, Copy)]
-pub(in crate::descriptor) enum Spot {
+pub(in crate::descriptor) enum WriteTarget {
     Slot(u32),
     /// The `at`-th descriptor of a table.
     Table {
@@ -53,14 +53,14 @@ pub(in crate::descriptor) enum Spot {
 }
 
 impl<D: DescriptorDevice> Shared<D> {
-    /// Runs a write to a spot. If the device panics meanwhile, the spot is cleared: the caller assumes that
+    /// Runs a write to a target. If the device panics meanwhile, the target is cleared: the caller assumes that
     /// nothing was written, and may destroy the descriptor's resource.
     fn writing(
         &self,
-        (spot, count): (Spot, u32),
+        (target, count): (WriteTarget, u32),
         write: impl FnOnce() -> Result<(), DescriptorError>,
     ) -> Result<(), DescriptorError> {
-        let writing = Writing { shared: self, spot, count };
+        let writing = Writing { shared: self, target, count };
         let written = write();
         // An error is returned before any byte is written, so only a panic leaves something to clear.
         mem::forget(writing);
@@ -70,45 +70,49 @@ impl<D: DescriptorDevice> Shared<D> {
     /// Writes a descriptor that no shader reads yet.
     pub(in crate::descriptor) fn write(
         &self,
-        spot: Spot,
+        target: WriteTarget,
         descriptor: &D::Descriptor<'_>,
     ) -> Result<(), DescriptorError> {
-        self.writing((spot, 1), || self.write_unguarded(spot, descriptor))
+        self.writing((target, 1), || self.write_unguarded(target, descriptor))
     }
 
-    fn write_unguarded(&self, spot: Spot, descriptor: &D::Descriptor<'_>) -> Result<(), DescriptorError> {
+    fn write_unguarded(
+        &self,
+        target: WriteTarget,
+        descriptor: &D::Descriptor<'_>,
+    ) -> Result<(), DescriptorError> {
         let guard = self.live()?;
         let live = guard.as_ref().ok_or(DescriptorError::HeapGone)?;
         // The mirror has the layout of the current heap, so one index serves both.
-        let at = self.locate(spot, &live.current).ok_or(DescriptorError::Stale)?;
+        let at = self.locate(target, &live.current).ok_or(DescriptorError::Stale)?;
         // SAFETY: only the one owner of a slot or table writes it, before any recording is given its location; the
         // heap is not replaced as long as the guard lives.
         unsafe { live.mirror.write(at, descriptor) }?;
         // SAFETY: as above.
-        unsafe { self.publish(live, spot, 1) }
+        unsafe { self.publish(live, target, 1) }
     }
 
-    /// Copies CPU descriptors to a spot.
+    /// Copies CPU descriptors to a target.
     ///
     /// # Safety
     ///
-    /// The spot's descriptors belong to the caller, and no recording was given their location yet; those that
+    /// The target's descriptors belong to the caller, and no recording was given their location yet; those that
     /// are copied were written, and no thread writes them meanwhile.
     pub(in crate::descriptor) unsafe fn copy(
         &self,
-        spot: Spot,
+        target: WriteTarget,
         from: &DeviceHeap<D>,
         from_at: u32,
         count: u32,
     ) -> Result<(), DescriptorError> {
-        self.writing((spot, count), || {
+        self.writing((target, count), || {
             let guard = self.live()?;
             let live = guard.as_ref().ok_or(DescriptorError::HeapGone)?;
-            let at = self.locate(spot, &live.current).ok_or(DescriptorError::Stale)?;
+            let at = self.locate(target, &live.current).ok_or(DescriptorError::Stale)?;
             // SAFETY: the caller's promise.
             unsafe { live.mirror.copy_from(from, from_at, at, count) }?;
             // SAFETY: the caller's promise.
-            unsafe { self.publish(live, spot, count) }
+            unsafe { self.publish(live, target, count) }
         })
     }
 
@@ -126,7 +130,7 @@ impl<D: DescriptorDevice> Shared<D> {
         // SAFETY: all of the mirror is written; the only owner of both tables borrows them for this call.
         unsafe { live.mirror.copy_from(&live.mirror, from, at, count) }?;
         // SAFETY: as above.
-        unsafe { self.publish(live, Spot::Table { entry: to, at: 0 }, count) }
+        unsafe { self.publish(live, WriteTarget::Table { entry: to, at: 0 }, count) }
     }
 
     /// Copies descriptors from the mirror to the heaps that recordings use.
@@ -137,17 +141,17 @@ impl<D: DescriptorDevice> Shared<D> {
     pub(super) unsafe fn publish(
         &self,
         live: &Live<D>,
-        spot: Spot,
+        target: WriteTarget,
         count: u32,
     ) -> Result<(), DescriptorError> {
-        let from = self.locate(spot, &live.current).ok_or(DescriptorError::Stale)?;
+        let from = self.locate(target, &live.current).ok_or(DescriptorError::Stale)?;
         // SAFETY: all of the mirror is written; the rest is the caller's promise.
         unsafe { live.current.heap.copy_from(&live.mirror, from, from, count) }?;
         // Recordings that are still open began with the previous heap, and may be given the location later.
         if let Some(previous) = live.previous.upgrade() {
             // A table allocated after the replacement has no location there; a recording
             // that asks for it gets `DescriptorError::Replaced`.
-            if let Some(to) = self.locate(spot, &previous) {
+            if let Some(to) = self.locate(target, &previous) {
                 // SAFETY: as above; the reference keeps this heap live.
                 unsafe { previous.heap.copy_from(&live.mirror, from, to, count) }?;
             }
@@ -155,11 +159,13 @@ impl<D: DescriptorDevice> Shared<D> {
         Ok(())
     }
 
-    /// Returns the index of a spot in a live generation. `None` if the spot was allocated in a later one.
-    pub(super) fn locate(&self, spot: Spot, generation: &Generation<D>) -> Option<u32> {
-        match spot {
-            Spot::Slot(index) => (index < generation.regions.slots).then_some(index),
-            Spot::Table { entry, at } => self.tables.place(entry, generation.number).map(|first| first + at),
+    /// Returns the index of a target in a live generation. `None` if the target was allocated in a later one.
+    pub(super) fn locate(&self, target: WriteTarget, generation: &Generation<D>) -> Option<u32> {
+        match target {
+            WriteTarget::Slot(index) => (index < generation.regions.slots).then_some(index),
+            WriteTarget::Table { entry, at } => {
+                self.tables.place(entry, generation.number).map(|first| first + at)
+            }
         }
     }
 
@@ -180,29 +186,29 @@ impl<D: DescriptorDevice> Shared<D> {
             }
         }
         // SAFETY: the caller's promise.
-        unsafe { self.publish(live, Spot::Table { entry, at: 0 }, count) }
+        unsafe { self.publish(live, WriteTarget::Table { entry, at: 0 }, count) }
     }
 
     /// Overwrites released descriptors of the mirror with null descriptors, before their resources are
     /// destroyed. If the device panics, the mirror is not copied any more.
-    pub(super) fn clear(&self, spot: Spot, count: u32) {
+    pub(super) fn clear(&self, target: WriteTarget, count: u32) {
         let guard = self.read();
         let Some(live) = &*guard else { return };
-        if let Some(first) = self.locate(spot, &live.current) {
+        if let Some(first) = self.locate(target, &live.current) {
             // On a panic, the mirror may still name what is about to be destroyed. The flag keeps it from being
             // copied, and is set by the guard since the panic leaves this function.
             let clearing = Clearing(&self.poisoned);
             // SAFETY: no handle of the slot or the table exists any more, and no GPU reads the mirror.
             let cleared = unsafe { live.mirror.fill(first..first + count, DescriptorFill::Null) };
             mem::forget(clearing);
-            debug_assert!(cleared.is_ok(), "the spot lies in its region");
+            debug_assert!(cleared.is_ok(), "the target lies in its region");
         }
     }
 
     /// Clears descriptors after something else failed or panicked: if the device panics again here, the process
-    /// does not abort. Returns whether the spot is cleared.
-    pub(super) fn clear_after_failure(&self, spot: Spot, count: u32) -> bool {
-        catch_unwind(AssertUnwindSafe(|| self.clear(spot, count))).is_ok()
+    /// does not abort. Returns whether the target is cleared.
+    pub(super) fn clear_after_failure(&self, target: WriteTarget, count: u32) -> bool {
+        catch_unwind(AssertUnwindSafe(|| self.clear(target, count))).is_ok()
     }
 }
 

@@ -31,7 +31,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64};
 use core::time::Duration;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
-pub(super) use self::mirror::Spot;
+pub(super) use self::mirror::WriteTarget;
 use self::mirror::{copy_all, new_mirror};
 use self::retirement::{Kept, RetireOnDrop, Retired};
 use super::device_heap::DeviceHeap;

@@ -4,7 +4,7 @@ use core::mem;
 use std::sync::Arc;
 
 use super::Shared;
-use super::mirror::Spot;
+use super::mirror::WriteTarget;
 use crate::descriptor::generation::{Chunk, Generation};
 use crate::descriptor::slots::{DescriptorSlot, KeepAlive};
 use crate::device::DescriptorDevice;
@@ -62,7 +62,7 @@ impl<D: DescriptorDevice> Shared<D> {
     /// Releases a slot that no recording can use. The caller has made sure of that.
     pub(in crate::descriptor) fn remove_unused(&self, slot: DescriptorSlot) {
         if self.slots.remove(slot).is_ok() {
-            self.clear(Spot::Slot(slot.index()), 1);
+            self.clear(WriteTarget::Slot(slot.index()), 1);
             self.slots.make_reusable(slot.index());
         }
     }
@@ -94,12 +94,12 @@ impl<D: DescriptorDevice> Shared<D> {
                 // If the device panics in `clear`, the resource is leaked, since the mirror may still refer to
                 // it.
                 let keep = mem::ManuallyDrop::new(keep);
-                self.clear(Spot::Slot(index), 1);
+                self.clear(WriteTarget::Slot(index), 1);
                 self.slots.make_reusable(index);
                 mem::ManuallyDrop::into_inner(keep).map(|keep| Kept::KeepAlive { _it: keep })
             }
             Retired::Table { entry, count } => {
-                self.clear(Spot::Table { entry, at: 0 }, count);
+                self.clear(WriteTarget::Table { entry, at: 0 }, count);
                 self.tables.make_reusable(entry);
                 None
             }

@@ -2,7 +2,7 @@
 
 use allotment_suballoc::Algorithm;
 
-use super::{BlockSet, Role, Sizes, Spot};
+use super::{BlockRange, BlockSet, Role, Sizes};
 use crate::device::Device;
 use crate::memory::quick_lists::LARGEST_WAITING;
 
@@ -46,39 +46,47 @@ impl<D: Device> BlockSet<D> {
     }
 
     /// Frees an allocation. Returns true if its block is empty now.
-    pub(in crate::memory) fn free(&mut self, spot: &Spot, sizes: Sizes, now: u64) -> bool {
-        self.release(spot);
-        self.vacate(spot.block, sizes, now)
+    pub(in crate::memory) fn free(&mut self, block_range: &BlockRange, sizes: Sizes, now: u64) -> bool {
+        self.release(block_range);
+        self.vacate(block_range.block, sizes, now)
     }
 
     /// Frees a range in its block, which joins it with its free neighbours.
-    pub(in crate::memory) fn release(&mut self, spot: &Spot) {
-        let Some(block) = self.blocks.get_mut(spot.block) else { return };
+    pub(in crate::memory) fn release(&mut self, block_range: &BlockRange) {
+        let Some(block) = self.blocks.get_mut(block_range.block) else { return };
         let padding = block.ranges.statistics().padding;
-        // The handle names an allocated range: each spot is freed once.
-        let freed = block.ranges.free(spot.handle);
+        // The handle names an allocated range: each block_range is freed once.
+        let freed = block.ranges.free(block_range.handle);
         debug_assert!(freed.is_ok(), "a range is freed once");
         let padding = padding - block.ranges.statistics().padding;
         *self.padding_counter() -= padding;
-        self.update_order(spot.block);
+        self.update_order(block_range.block);
     }
 
     /// Returns true if the range of an allocation may wait in the quick lists when it is freed.
-    pub(in crate::memory) fn may_wait(&self, spot: &Spot, sizes: Sizes) -> bool {
+    pub(in crate::memory) fn may_wait(&self, block_range: &BlockRange, sizes: Sizes) -> bool {
         // Only in TLSF blocks, where joining and splitting is most of the work. In a linear block a waiting range would
         // hold up the stack or the ring that it is part of, and a dedicated block is reused as a whole.
         self.algorithm == Algorithm::Tlsf
             && sizes.occupied <= LARGEST_WAITING
-            && self.block(spot.block).is_some_and(|block| block.role == Role::Shared)
+            && self.block(block_range.block).is_some_and(|block| block.role == Role::Shared)
     }
 
     /// Puts the range of a freed allocation into the quick lists instead of freeing it. Returns false, with nothing
     /// changed, if the list is full, the block is closed, or it would be empty.
-    pub(in crate::memory) fn keep_in_quick_list(&mut self, record: u32, spot: &Spot, sizes: Sizes) -> bool {
-        let Some(block) = self.blocks.get_mut(spot.block) else { return false };
+    pub(in crate::memory) fn keep_in_quick_list(
+        &mut self,
+        record: u32,
+        block_range: &BlockRange,
+        sizes: Sizes,
+    ) -> bool {
+        let Some(block) = self.blocks.get_mut(block_range.block) else { return false };
         // The free of a block's last allocation takes the full path, which notes that the block is empty; and no range of
         // a closed block may wait. The push is last, since it changes the lists.
-        if block.live == 1 || block.is_closed() || !self.quick.push(record, spot.offset, sizes.occupied) {
+        if block.live == 1
+            || block.is_closed()
+            || !self.quick.push(record, block_range.offset, sizes.occupied)
+        {
             return false;
         }
         // As in `vacate`, whose branch for an empty block is not needed here. A waiting range counts as free.

@@ -80,9 +80,9 @@ impl<D: Device> Block<D> {
     }
 }
 
-/// The location of an allocation.
+/// The range of an allocation in its block.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Spot {
+pub(super) struct BlockRange {
     pub(super) block: u32,
     pub(super) handle: Handle,
     pub(super) offset: u64,
@@ -103,7 +103,7 @@ pub(super) struct BlockSet<D: Device> {
     /// The non-coherent atom where the memory is mapped and not coherent, else 1.
     pub(super) atom: Alignment,
     algorithm: Algorithm,
-    /// By index. An index is not reused while a [`Spot`] names it.
+    /// By index. An index is not reused while a [`BlockRange`] names it.
     blocks: Slab<Block<D>>,
     /// Shared blocks that are not closed, the fullest first or nearly so: each operation moves the block that it
     /// changed by at most one position, so no operation has to sort.
@@ -124,7 +124,7 @@ pub(super) struct BlockSet<D: Device> {
 
 /// Creates the ranges of a memory object. Its size was checked when the request came in.
 fn new_ranges(size: u64, algorithm: Algorithm) -> VirtualBlock<u32> {
-    // Unnumbered, since the handles never leave this set's spots: no caller can present a stale one.
+    // Unnumbered, since the handles never leave this set: no caller can present a stale one.
     match VirtualBlock::unnumbered(size, algorithm) {
         Ok(ranges) => ranges,
         Err(error) => unreachable!("a block has a valid size: {error}"),

@@ -3,7 +3,7 @@
 use allotment_suballoc::{Request, Strategy};
 
 use super::search::BlockSummary;
-use super::{BlockSet, Role, Sizes, Spot};
+use super::{BlockRange, BlockSet, Role, Sizes};
 use crate::device::Device;
 use crate::memory::EmptiedBlocks;
 
@@ -74,7 +74,7 @@ impl<D: Device> BlockSet<D> {
         request: &Request,
         sizes: Sizes,
         record: u32,
-    ) -> Option<Spot> {
+    ) -> Option<BlockRange> {
         let open = |index: &u32| self.order.iter().any(|summary| summary.block == *index);
         if let Some(index) = planned.filter(open).filter(|&index| self.may_take(index, &allowed)) {
             // The plan assumes the closest fit. With many free ranges that search would take long under the lock.
@@ -83,8 +83,8 @@ impl<D: Device> BlockSet<D> {
                 .is_some_and(|block| block.ranges.statistics().free_range_count <= FEW_FREE_RANGES);
             let strategy = if few { Strategy::LeastMemory } else { request.strategy };
             let request = request.with_strategy(strategy);
-            if let Ok(Some(spot)) = self.place_in_block(index, &request, sizes, record) {
-                return Some(spot);
+            if let Ok(Some(block_range)) = self.place_in_block(index, &request, sizes, record) {
+                return Some(block_range);
             }
         }
         let mut tried = 0;
@@ -95,8 +95,8 @@ impl<D: Device> BlockSet<D> {
                 continue;
             }
             // A refusal for another reason than room is one of this block; the move is dropped if all refuse.
-            if let Ok(Some(spot)) = self.place_in_block(block, request, sizes, record) {
-                return Some(spot);
+            if let Ok(Some(block_range)) = self.place_in_block(block, request, sizes, record) {
+                return Some(block_range);
             }
             tried += 1;
             if tried == MAX_TRIED {
@@ -113,10 +113,10 @@ impl<D: Device> BlockSet<D> {
     }
 
     /// Exchanges the ranges of two live allocations of this set: each range names the other record.
-    pub(in crate::memory) fn exchange(&mut self, one: (&Spot, u32), other: (&Spot, u32)) {
-        for (spot, record) in [(one.0, other.1), (other.0, one.1)] {
-            let block = self.blocks.get_mut(spot.block);
-            let data = block.and_then(|block| block.ranges.data_mut(spot.handle).ok());
+    pub(in crate::memory) fn exchange(&mut self, one: (&BlockRange, u32), other: (&BlockRange, u32)) {
+        for (block_range, record) in [(one.0, other.1), (other.0, one.1)] {
+            let block = self.blocks.get_mut(block_range.block);
+            let data = block.and_then(|block| block.ranges.data_mut(block_range.handle).ok());
             debug_assert!(data.is_some(), "both are live");
             data.into_iter().for_each(|data| *data = record);
         }

@@ -7,7 +7,7 @@
 
 use allotment_suballoc::{Algorithm, AllocateError, Request, Side, VirtualBlock};
 
-use super::{BlockSet, Role, Sizes, SpareCriteria, Spot};
+use super::{BlockRange, BlockSet, Role, Sizes, SpareCriteria};
 use crate::device::{Device, Priority};
 
 /// Requests up to this size take the first block that has room, the fullest first.
@@ -40,7 +40,7 @@ impl<D: Device> BlockSet<D> {
         spare: Option<SpareCriteria>,
         sizes: Sizes,
         record: u32,
-    ) -> Result<Option<Spot>, AllocateError> {
+    ) -> Result<Option<BlockRange>, AllocateError> {
         if let Some(spare) = spare {
             let Some(index) = self.best_spare(request.size, spare) else { return Ok(None) };
             // A spare block may be larger than the request. Its one allocation still begins at offset 0, on whichever
@@ -58,8 +58,8 @@ impl<D: Device> BlockSet<D> {
         for at in 0..self.order.len() {
             let BlockSummary { block, largest_free_at_most, .. } = self.order[at];
             if request.size <= largest_free_at_most {
-                if let Some(spot) = self.place_in_block(block, request, sizes, record)? {
-                    return Ok(Some(spot));
+                if let Some(block_range) = self.place_in_block(block, request, sizes, record)? {
+                    return Ok(Some(block_range));
                 }
             }
         }
@@ -82,7 +82,7 @@ impl<D: Device> BlockSet<D> {
         request: &Request,
         sizes: Sizes,
         record: u32,
-    ) -> Result<Option<Spot>, AllocateError> {
+    ) -> Result<Option<BlockRange>, AllocateError> {
         let Some(block) = self.blocks.get_mut(index) else { return Ok(None) };
         let padding = block.ranges.statistics().padding;
         let range = match block.ranges.allocate(*request, record) {
@@ -98,7 +98,7 @@ impl<D: Device> BlockSet<D> {
         *self.padding_counter() += padding;
         self.occupy(index, sizes);
         self.update_order(index);
-        Ok(Some(Spot { block: index, handle: range.handle, offset: range.offset }))
+        Ok(Some(BlockRange { block: index, handle: range.handle, offset: range.offset }))
     }
 
     /// Returns true if [`place`](Self::place) would find room, in the order in which a pool tries the blocks.
@@ -150,8 +150,8 @@ impl<D: Device> BlockSet<D> {
     }
 
     /// Returns the bytes of a memory object, from an allocation's first byte on, that no other allocation can get.
-    pub(in crate::memory) fn bytes_taken(&self, spot: &Spot, sizes: Sizes) -> u64 {
-        match self.block(spot.block) {
+    pub(in crate::memory) fn bytes_taken(&self, block_range: &BlockRange, sizes: Sizes) -> u64 {
+        match self.block(block_range.block) {
             // Nothing else can be placed in dedicated memory, so the allocation takes all of it.
             Some(block) if block.role != Role::Shared => block.memory.size(),
             // A buddy block allocates a whole cell, a power of two.

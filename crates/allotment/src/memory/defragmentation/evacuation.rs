@@ -244,7 +244,7 @@ impl Evacuation {
                 let from = AllocationId { allocator: allocator.id, pool, record, generation };
                 self.reserved.push_back(Reserved { from, to: allocator.token(pool, to_record, slot) });
                 // The planned block had no room, so all blocks may have been searched, which takes as long as a whole batch.
-                let found = state.detail(to_record).map(|detail| detail.spot.block);
+                let found = state.detail(to_record).map(|detail| detail.block_range.block);
                 if found != Some(planned.to) {
                     break;
                 }

@@ -23,7 +23,7 @@ impl<D: Device> PoolState<D> {
     pub(in crate::memory) fn free(&mut self, slot: &PoolSlot<D>, record: u32) -> Freed<D> {
         let nothing = Freed { memory: None, more: false, name: None };
         let Some(detail) = self.detail(record) else { return nothing };
-        let (set, spot, sizes) = (usize::from(detail.set), detail.spot, detail.sizes);
+        let (set, block_range, sizes) = (usize::from(detail.set), detail.block_range, detail.sizes);
         // Before the range is freed, so that no token of this allocation is valid once another one has the range.
         if let Some(entry) = slot.records.get(record) {
             entry.retire();
@@ -34,7 +34,7 @@ impl<D: Device> PoolState<D> {
         } else {
             self.details.remove_for_good(record);
         }
-        let emptied = self.sets[set].free(&spot, sizes, self.clock.now);
+        let emptied = self.sets[set].free(&block_range, sizes, self.clock.now);
         let ticked = self.clock.freed(&self.rules.empty_blocks, || {
             self.sets.iter().map(|set| set.statistics.block_bytes - set.empty_bytes).sum()
         });
@@ -42,12 +42,13 @@ impl<D: Device> PoolState<D> {
             self.on_tick(1);
         }
         // No other request may use such memory, so there is no reason to cache it.
-        let dedicated_to_this =
-            self.sets[set].block(spot.block).is_some_and(|block| block.role == Role::DedicatedToAllocation);
+        let dedicated_to_this = self.sets[set]
+            .block(block_range.block)
+            .is_some_and(|block| block.role == Role::DedicatedToAllocation);
         // Defragmentation moved the block's allocations away to free it.
-        let defragmented = emptied && self.frees_when_emptied(set, spot.block);
+        let defragmented = emptied && self.frees_when_emptied(set, block_range.block);
         let memory = if dedicated_to_this || defragmented {
-            self.sets[set].remove(spot.block)
+            self.sets[set].remove(block_range.block)
         } else if (emptied || ticked) && self.rules.ahead.is_none() {
             // One block here, the others by the caller with the lock released for each, so that no thread waits for
             // several driver calls. With a maintenance thread, that thread looks for them.
@@ -77,8 +78,8 @@ impl<D: Device> PoolState<D> {
     ///
     /// A free takes less than 100 ns, so most frees do not: those that tick, and some of those that empty a block.
     pub(in crate::memory) fn should_read_clock(&mut self, record: u32) -> bool {
-        let Some(Detail { set, spot, .. }) = self.detail(record) else { return false };
-        let block = self.sets[usize::from(*set)].block(spot.block);
+        let Some(Detail { set, block_range, .. }) = self.detail(record) else { return false };
+        let block = self.sets[usize::from(*set)].block(block_range.block);
         let empties = block.is_some_and(|block| block.live() == 1);
         self.clock.is_about_to_tick() || (empties && self.clock.looks_at_emptied())
     }

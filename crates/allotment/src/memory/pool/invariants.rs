@@ -28,9 +28,9 @@ impl<D: Device> PoolState<D> {
             assert_eq!(free + waiting, set.statistics.free());
             for (block, record) in set.records() {
                 let detail = self.details.get(record).expect("a range has a detail");
-                assert_eq!(detail.spot.block, block);
+                assert_eq!(detail.block_range.block, block);
                 let place = slot.records.get(record).expect("a live record exists").read();
-                assert_eq!(place.offset, detail.spot.offset);
+                assert_eq!(place.offset, detail.block_range.offset);
                 assert!(detail.waiting || place.size == detail.sizes.requested);
             }
         }

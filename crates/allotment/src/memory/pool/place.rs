@@ -40,28 +40,28 @@ impl<D: Device> PoolState<D> {
             (self.spare_criteria(rounded, self.clock.has_frames), self.may_share_block(role));
         let shared_priority = self.required_priority(self.rules.priority);
         let blocks = &mut self.sets[set];
-        let mut spot = blocks.place(&range, spare, sizes, record).map_err(allocation_error)?;
+        let mut block_range = blocks.place(&range, spare, sizes, record).map_err(allocation_error)?;
         // A spare block that is empty anyway costs no driver call; it is shared before a new block is allocated.
-        if spot.is_none()
+        if block_range.is_none()
             && role == Role::Shared
             && blocks.share_spare(&range, rounded.block_size, shared_priority)
         {
-            spot = blocks.place(&range, None, sizes, record).map_err(allocation_error)?;
+            block_range = blocks.place(&range, None, sizes, record).map_err(allocation_error)?;
         }
-        if spot.is_none() && role != Role::Shared && in_blocks {
-            spot = blocks.place(&range, None, sizes, record).map_err(allocation_error)?;
+        if block_range.is_none() && role != Role::Shared && in_blocks {
+            block_range = blocks.place(&range, None, sizes, record).map_err(allocation_error)?;
         }
-        if spot.is_none() && in_blocks && self.sets[set].quick.len() != 0 {
+        if block_range.is_none() && in_blocks && self.sets[set].quick.len() != 0 {
             // Quick lists may change where an allocation is placed, never whether: joined with their neighbours, the
             // ranges may have room for this request. The lists are empty afterwards, so this recurses once.
             self.flush_quick_list(set);
             return self.place_in_existing(slot, set, rounded, request);
         }
-        if spot.is_none() && in_blocks && self.sets[set].reopen_for(&range) {
+        if block_range.is_none() && in_blocks && self.sets[set].reopen_for(&range) {
             // To allocate a block while another is being emptied would undo what defragmentation gains.
             return self.place_in_existing(slot, set, rounded, request);
         }
-        Ok(spot.map(|spot| self.publish(slot, set, record, spot, rounded, request)))
+        Ok(block_range.map(|block_range| self.publish(slot, set, record, block_range, rounded, request)))
     }
 
     /// Adds a new memory object and places a request in it. On error the memory object is returned.
@@ -80,9 +80,9 @@ impl<D: Device> PoolState<D> {
         };
         let now = self.clock.now;
         let block = self.sets[set].add(memory, role, now);
-        let spot = self.sets[set].place_in_block(block, &rounded.request, rounded.sizes, record);
-        match spot {
-            Ok(Some(spot)) => Ok(self.publish(slot, set, record, spot, rounded, request)),
+        let block_range = self.sets[set].place_in_block(block, &rounded.request, rounded.sizes, record);
+        match block_range {
+            Ok(Some(block_range)) => Ok(self.publish(slot, set, record, block_range, rounded, request)),
             refused => {
                 let memory = self.sets[set].remove(block);
                 let error = match refused {

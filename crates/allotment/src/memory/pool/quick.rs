@@ -39,7 +39,7 @@ impl<D: Device> PoolState<D> {
         if detail.labelled {
             self.labels[record as usize] = Label::of(request.options);
         }
-        let was_empty = blocks.occupy(detail.spot.block, detail.sizes);
+        let was_empty = blocks.occupy(detail.block_range.block, detail.sizes);
         slot.counters[set].store_live(&blocks.statistics);
         if was_empty {
             // The bytes in use are counted in blocks, so they grow only with the first allocation of one.
@@ -66,7 +66,7 @@ impl<D: Device> PoolState<D> {
             || detail.move_state != MoveState::Settled
             || entry.is_last_use()
             || self.clock.is_about_to_tick()
-            || !blocks.keep_in_quick_list(record, &detail.spot, detail.sizes)
+            || !blocks.keep_in_quick_list(record, &detail.block_range, detail.sizes)
         {
             return None;
         }
@@ -89,7 +89,7 @@ impl<D: Device> PoolState<D> {
             // Not spent: `free_quickly` lets no record wait that is in its last use.
             if let Some(detail) = self.details.remove(record) {
                 debug_assert!(detail.waiting, "only ranges that wait are in a quick list");
-                self.sets[set].release(&detail.spot);
+                self.sets[set].release(&detail.block_range);
             }
         }
     }

@@ -5,7 +5,7 @@ use allotment_suballoc::Alignment;
 
 use super::{PoolSlot, PoolState, RoundedRequest};
 use crate::device::{Device, MemoryHandle, PrioritySupport, ResourceKind};
-use crate::memory::block_set::{Role, Sizes, Spot};
+use crate::memory::block_set::{BlockRange, Role, Sizes};
 use crate::memory::desc::AllocationRequest;
 use crate::memory::record::RawPlace;
 use crate::memory::{AllocationError, AllocationOptions, CallSite, Movability, Name};
@@ -16,14 +16,14 @@ use crate::slab::Slab;
 #[repr(align(64))]
 pub(in crate::memory) struct Detail {
     pub(in crate::memory) set: u8,
-    pub(in crate::memory) spot: Spot,
+    pub(in crate::memory) block_range: BlockRange,
     pub(in crate::memory) sizes: Sizes,
     pub(in crate::memory) kind: ResourceKind,
     /// The allocation has a [`Label`].
     pub(super) labelled: bool,
     /// A buffer or an image that the allocator created is bound there; safe code may copy to and from it.
     pub(in crate::memory) has_resource: bool,
-    /// The allocation was freed and its range waits in the quick lists. Only `spot` and `sizes` are meaningful then.
+    /// The allocation was freed and its range waits in the quick lists. Only `block_range` and `sizes` are meaningful then.
     pub(super) waiting: bool,
     /// The range may wait in the quick lists when it is freed.
     pub(in crate::memory) may_wait: bool,
@@ -106,7 +106,7 @@ impl<D: Device> PoolState<D> {
         slot: &PoolSlot<D>,
         set: usize,
         record: u32,
-        spot: Spot,
+        block_range: BlockRange,
         rounded: &RoundedRequest,
         request: &AllocationRequest<'_>,
     ) -> u32 {
@@ -116,13 +116,13 @@ impl<D: Device> PoolState<D> {
         let stays = role == Role::DedicatedToAllocation && !dedicated_to_resource;
         let detail = Detail {
             set: set as u8,
-            spot,
+            block_range,
             sizes,
             kind: request.requirements.kind,
             labelled: request.options.is_labelled(),
             has_resource: false,
             waiting: false,
-            may_wait: self.sets[set].may_wait(&spot, sizes),
+            may_wait: self.sets[set].may_wait(&block_range, sizes),
             alignment: rounded.request.alignment,
             movability: if stays { Movability::Pinned } else { request.options.movability },
             move_state: MoveState::Settled,
@@ -138,7 +138,7 @@ impl<D: Device> PoolState<D> {
             // lock.
             let shared = self.rules.priority;
             let of = |role| if role == Role::Shared { shared } else { rounded.priority };
-            self.changed_priority = self.sets[set].note_priority(spot.block, of);
+            self.changed_priority = self.sets[set].note_priority(block_range.block, of);
         }
         self.flow.add(sizes.occupied);
         self.clock.used(self.used());
@@ -151,13 +151,14 @@ impl<D: Device> PoolState<D> {
         let Some(detail) = self.detail(record) else { return };
         let blocks = &self.sets[usize::from(detail.set)];
         let Marks { dedicated_to_resource, of_a_defragmenter, moved } = marks;
-        if let (Some(entry), Some(block)) = (slot.records.get(record), blocks.block(detail.spot.block)) {
+        if let (Some(entry), Some(block)) = (slot.records.get(record), blocks.block(detail.block_range.block))
+        {
             entry.write(&RawPlace {
                 memory: block.memory.handle().to_raw(),
-                offset: detail.spot.offset,
+                offset: detail.block_range.offset,
                 size: detail.sizes.requested,
                 memory_size: block.memory.size(),
-                address: block.memory.address(detail.spot.offset),
+                address: block.memory.address(detail.block_range.offset),
                 memory_type: blocks.memory_type,
                 dedicated_to_resource,
                 movable: detail.movability != Movability::Pinned,

@@ -1,31 +1,35 @@
-//! Work that reads through descriptors, frame by frame: it is submitted, comes back, and every value is compared.
+//! What surrounds an example whose work reads through descriptors: the `Gpu`, the cells that are read, and the lists of
+//! reads, each of whose values comes back and is compared.
 
-use core::error::Error;
-use core::time::Duration;
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::sync::Arc;
 
-use allotment::descriptor::{ShaderVisibleHeapDesc, TransientDescriptors};
-use allotment::device::{BufferCopy, DescriptorDevice, QueueIndex, Submission, TimelinePoint};
+use core::time::Duration;
+
+use allotment::descriptor::{ShaderVisibleHeap, ShaderVisibleHeapDesc, TransientDescriptors};
+use allotment::device::{DescriptorDevice, DescriptorHeapType, QueueIndex, TimelinePoint};
 use allotment::gpu::{Frame, Gpu, GpuDesc};
 use allotment::lifetime::Recording;
 use allotment::memory::{Buffer, MappedBuffer};
 use allotment::upload::{ReadbackTicket, RingDesc};
-use allotment::{Alignment, AllocatorDesc, MemoryUsage};
+use allotment::{AllocatorDesc, MemoryUsage};
 use allotment_readers::{DescriptorReader, Read};
+
+use super::Outcome;
+use super::cells::Cells;
+use super::cost::Cost;
+use super::report::{check_that_nothing_is_left, row};
 
 /// Frames in flight.
 pub(crate) const IN_FLIGHT: usize = 3;
 
 /// Longer than anything takes that is not broken.
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Lists that a frame submits at most.
 const LISTS: usize = 2;
 
 const QUEUE: QueueIndex = QueueIndex(0);
-
-type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
 /// Through which descriptors something is read, and what must be found there.
 #[derive(Default)]
@@ -35,9 +39,12 @@ pub(crate) struct List {
 }
 
 impl List {
-    pub(crate) fn push(&mut self, index: u32, value: u32) {
-        self.indices.extend_from_slice(&index.to_ne_bytes());
-        self.values.push(value);
+    /// Adds reads: the index of each descriptor, and the value.
+    pub(crate) fn extend(&mut self, reads: impl IntoIterator<Item = (u32, u32)>) {
+        for (index, value) in reads {
+            self.indices.extend_from_slice(&index.to_ne_bytes());
+            self.values.push(value);
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -52,38 +59,24 @@ struct Coming {
     ticket: ReadbackTicket,
 }
 
-/// Creates a `Gpu` for lists of at most `most`.
-pub(crate) fn gpu<D: DescriptorDevice + Clone>(
-    device: D,
-    resources: ShaderVisibleHeapDesc,
-    most: usize,
-) -> Outcome<Gpu<D>> {
-    let mut allocator = AllocatorDesc::default();
-    // Blocks that are allocated ahead stay for all frames, not only for the next two seconds.
-    allocator.empty_blocks.frames = u32::MAX;
-    let desc = GpuDesc::default()
-        .with_frames_in_flight(IN_FLIGHT)
-        .with_timeout(TIMEOUT)
-        .with_allocator(allocator)
-        .with_resource_descriptors(resources)
-        .with_readback(RingDesc::readback((IN_FLIGHT as u64 + 2) * size_of_list(most)));
-    Ok(Gpu::new(device, desc)?)
-}
-
 /// Bytes of a list of indices or values: a multiple of what copies and descriptors begin at.
 fn size_of_list(most: usize) -> u64 {
     (4 * most as u64).next_multiple_of(256)
 }
 
-pub(crate) struct Reads<D: DescriptorDevice, R> {
-    gpu: Gpu<D>,
+pub(crate) struct Harness<D: DescriptorDevice, R> {
+    pub(crate) gpu: Gpu<D>,
+    /// The heap that shaders see.
+    pub(crate) heap: Arc<ShaderVisibleHeap<D>>,
+    pub(crate) cells: Cells<D>,
     reader: R,
     /// Lists of indices, for each frame in flight.
     indices: Vec<MappedBuffer<D>>,
     /// Lists that this frame has submitted.
     submitted: usize,
-    /// The values that the GPU writes, until they are copied to the readback ring.
+    /// The values that the GPU writes, until they are copied to where the CPU reads them.
     results: Buffer<D>,
+    /// When the values of the last list are there.
     last: Option<TimelinePoint>,
     coming: VecDeque<Coming>,
     /// Of the past, to be used again.
@@ -93,12 +86,33 @@ pub(crate) struct Reads<D: DescriptorDevice, R> {
     /// The device's work can read through descriptors.
     is_read: bool,
     compared: u64,
-    pub(crate) waited: Duration,
+    cost: Cost,
 }
 
-impl<D: DescriptorDevice, R: DescriptorReader<D>> Reads<D, R> {
-    /// Creates buffers for lists of at most `most` reads.
-    pub(crate) fn new(gpu: &Gpu<D>, reader: R, most: usize, is_read: bool) -> Outcome<Self> {
+impl<D: DescriptorDevice + Clone, R: DescriptorReader<D>> Harness<D, R> {
+    /// Creates a `Gpu` with such a heap, as many cells, and buffers for lists of at most `most` reads.
+    pub(crate) fn new(
+        device: D,
+        heap: ShaderVisibleHeapDesc,
+        cell_count: u64,
+        most: usize,
+        is_read: bool,
+    ) -> Outcome<Self> {
+        let mut allocator = AllocatorDesc::default();
+        // Blocks that are allocated ahead stay for all frames, not only for the next two seconds.
+        allocator.empty_blocks.frames = u32::MAX;
+        let desc = GpuDesc::default()
+            .with_frames_in_flight(IN_FLIGHT)
+            .with_timeout(TIMEOUT)
+            .with_allocator(allocator)
+            .with_resource_descriptors(heap)
+            .with_readback(RingDesc::readback((IN_FLIGHT as u64 + 2) * size_of_list(most)));
+        let gpu = Gpu::new(device, desc)?;
+        let heap = Arc::clone(gpu.descriptors()?.resources());
+        let reader = R::new(gpu.device(), heap.statistics().capacity)?;
+        let mut cells = Cells::new();
+        cells.reserve(cell_count, gpu.allocator(), &reader)?;
+
         let upload = MemoryUsage::Upload.with_name("indices");
         let info = reader.buffer_info(LISTS as u64 * size_of_list(most), false);
         let indices = (0..IN_FLIGHT).map(|_| MappedBuffer::new(gpu.allocator(), &info, &upload));
@@ -107,7 +121,9 @@ impl<D: DescriptorDevice, R: DescriptorReader<D>> Reads<D, R> {
         let results = gpu.create_buffer(&reader.buffer_info(size_of_list(most), true), &results)?;
         let list = || List { indices: Vec::with_capacity(4 * most), values: Vec::with_capacity(most) };
         Ok(Self {
-            gpu: gpu.clone(),
+            gpu,
+            heap,
+            cells,
             reader,
             indices,
             submitted: 0,
@@ -119,10 +135,12 @@ impl<D: DescriptorDevice, R: DescriptorReader<D>> Reads<D, R> {
             most,
             is_read,
             compared: 0,
-            waited: Duration::ZERO,
+            cost: Cost::default(),
         })
     }
+}
 
+impl<D: DescriptorDevice, R: DescriptorReader<D>> Harness<D, R> {
     /// Whether the GPU has not completed what was submitted last.
     pub(crate) fn is_busy(&self) -> bool {
         self.last.is_some_and(|last| !self.gpu.tracker().is_reached(last))
@@ -135,9 +153,7 @@ impl<D: DescriptorDevice, R: DescriptorReader<D>> Reads<D, R> {
 
     /// Begins a frame, and compares what came back.
     pub(crate) fn begin(&mut self) -> Outcome<Frame<D>> {
-        let began = Instant::now();
-        let frame = self.gpu.begin_frame()?; // waits while three frames are in flight
-        self.waited += began.elapsed();
+        let frame = self.cost.begin_frame(&self.gpu)?;
         self.submitted = 0;
         let completed = (frame.number() + 1).saturating_sub(IN_FLIGHT as u64);
         while self.coming.front().is_some_and(|coming| coming.frame < completed) {
@@ -145,6 +161,7 @@ impl<D: DescriptorDevice, R: DescriptorReader<D>> Reads<D, R> {
         }
         // What the wait was for comes back at once: the heaps have room for no frame more.
         self.gpu.reclaim();
+        self.cells.reclaim()?;
         Ok(frame)
     }
 
@@ -179,25 +196,19 @@ impl<D: DescriptorDevice, R: DescriptorReader<D>> Reads<D, R> {
             // frame in flight uses, and the results are copied away in the order of the queue.
             unsafe { self.reader.submit(queue, waits, &reads) }
         };
-        let read = match late {
+        match late {
             None => frame.submit(QUEUE, read)?,
             Some(recording) => self.gpu.submit(recording, QUEUE, read)?,
         };
-
-        let size = 4 * count as u64;
-        let mut ring = self.gpu.readback()?;
-        let ticket = ring.allocate(size, Alignment::new(16)?)?;
-        let (from, to) = (&self.results.handle(), ring.buffer());
-        let copies = [BufferCopy { from, from_offset: 0, to, to_offset: ticket.offset(), size }];
-        let back = frame.submit_after(QUEUE, &[read], |queue, waits| {
-            let work = Submission { waits, copies: &copies, ..Submission::default() };
-            // SAFETY: as above; the ring gave the range.
-            unsafe { self.gpu.device().submit(queue, &work) }
-        })?;
-        ring.close(back);
-        self.last = Some(back);
+        let ticket = frame.read_back(QUEUE, &self.results, 0, 4 * count as u64)?;
+        self.last = self.gpu.readback()?.point(&ticket)?;
         self.coming.push_back(Coming { frame: frame.number(), list, ticket });
         Ok(())
+    }
+
+    /// Ends the frame.
+    pub(crate) fn end(&mut self, frame: Frame<D>) -> Outcome {
+        Ok(self.cost.end_frame(frame)?)
     }
 
     fn compare_oldest(&mut self) -> Outcome {
@@ -221,20 +232,37 @@ impl<D: DescriptorDevice, R: DescriptorReader<D>> Reads<D, R> {
         Ok(())
     }
 
-    /// How many values were compared, where the device can read them.
-    pub(crate) fn summary(&self) -> String {
-        match self.is_read {
-            true => format!("{} values, all as they must be", self.compared),
-            false => "nothing: nothing was read".into(),
-        }
-    }
-
-    /// After the last frame: everything comes back.
-    pub(crate) fn finish(&mut self) -> Outcome {
+    /// After the last frame: waits until the GPU has read everything, and compares it.
+    pub(crate) fn wait(&mut self) -> Outcome {
         self.gpu.wait_idle()?;
         while !self.coming.is_empty() {
             self.compare_oldest()?;
         }
+        self.heap.drain(TIMEOUT);
         Ok(())
+    }
+
+    /// When the example has released all that it has: prints what every example prints, and refuses where anything is
+    /// left, or where steady frames cost something.
+    pub(crate) fn finish(mut self) -> Outcome {
+        let pending = self.heap.drain(TIMEOUT).pending;
+        self.cells.reclaim()?;
+        let heap = self.heap.statistics();
+        let cpu = self.gpu.descriptors()?.cpu_heap(DescriptorHeapType::Resource).statistics();
+        let used = heap.slots.used + heap.tables.used + heap.transient.used + cpu.used;
+        let kept = self.cells.kept();
+        row("in flight", format_args!("{IN_FLIGHT} frames"));
+        match self.is_read {
+            true => row("compared on the way back", format_args!("{} values, all right", self.compared)),
+            false => row("compared on the way back", "nothing: nothing was read"),
+        }
+        self.cost.finish()?;
+        if pending > 0 || used > 0 || kept > 0 {
+            let what = format!("{pending} objects are pending, {used} descriptors and {kept} cells are left");
+            return Err(what.into());
+        }
+        let gpu = self.gpu.clone();
+        drop(self);
+        check_that_nothing_is_left(gpu)
     }
 }

@@ -1,0 +1,22 @@
+//! Bytes that follow from a number, so that they can be told from all others wherever they are found.
+
+/// The number that some bytes follow from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seed(pub(crate) u64);
+
+impl Seed {
+    /// Returns the first `size` bytes, in `room`.
+    pub(crate) fn bytes(self, size: u64, room: &mut Vec<u8>) -> &[u8] {
+        room.resize(size as usize, 0);
+        for (i, word) in (0..).zip(room.chunks_mut(8)) {
+            word.copy_from_slice(&mixed(self.0 + i).to_le_bytes()[..word.len()]);
+        }
+        room
+    }
+}
+
+/// Makes numbers that do not follow each other of numbers that do.
+pub(crate) fn mixed(number: u64) -> u64 {
+    let mixed = (number ^ number >> 29).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ mixed >> 32
+}

@@ -1,0 +1,118 @@
+//! Buffers that a frame reads back.
+
+use core::time::Duration;
+
+use allotment::MemoryUsage;
+use allotment::device::{BufferDesc, DeviceError, QueueIndex};
+use allotment::gpu::{FrameReadbackError, GpuDesc, SubmitError};
+use allotment::memory::{AccessError, DefragmentationDesc, DefragmentationStrategy};
+use allotment::upload::{RingDesc, RingError};
+
+use crate::rig::{QUEUE, Rig};
+
+#[test]
+fn a_frame_reads_back_what_was_uploaded_before() {
+    for profile in ["discrete-no-bar", "discrete-large-bar", "integrated", "mobile", "d3d12-tier-1"] {
+        let rig = Rig::on(profile, GpuDesc::default());
+        let buffer = rig.buffer(1000);
+        let bytes: Vec<u8> = (0..1000_u32).map(|i| i as u8).collect();
+        rig.gpu.uploads().write_buffer(&buffer, 0, &bytes).unwrap();
+        let frame = rig.gpu.begin_frame().unwrap();
+        let tickets = [(0, 1000), (100, 20), (999, 1)].map(|(offset, size)| {
+            (
+                frame.read_back(QUEUE, &buffer, offset, size).unwrap(),
+                offset as usize..(offset + size) as usize,
+            )
+        });
+        drop(buffer); // the GPU has not copied it yet, perhaps
+        frame.end().unwrap();
+        for (ticket, range) in tickets {
+            assert_eq!(rig.bytes(&ticket), bytes[range], "{profile}");
+        }
+        rig.finish();
+    }
+}
+
+#[test]
+fn what_is_read_back_is_what_any_queue_wrote_before() {
+    let rig = Rig::new();
+    let (from, to) = (rig.buffer(1024), rig.buffer(1024));
+    rig.gpu.uploads().write_buffer(&from, 0, &[9; 1024]).unwrap();
+    rig.device.set_latency(Duration::from_millis(5));
+    let frame = rig.gpu.begin_frame().unwrap();
+    let mut commands = frame.command_allocator(rig.other_queue()).unwrap();
+    commands.copy_buffer((&from.handle(), 0), (&to.handle(), 0), 1024);
+    rig.submit(&frame, &commands).unwrap();
+    drop(commands);
+    let ticket = frame.read_back(QUEUE, &to, 0, 1024).unwrap();
+    frame.end().unwrap();
+    assert_eq!(rig.bytes(&ticket), [9; 1024]);
+    drop((from, to, ticket));
+    rig.finish();
+}
+
+#[test]
+fn a_buffer_that_is_moved_in_every_frame_is_read_back_from_where_it_is() {
+    let full = DefragmentationDesc::new(DefragmentationStrategy::Full);
+    let rig = Rig::with(GpuDesc::default().with_defragmentation(full));
+    let options = MemoryUsage::GpuOnly.with_name("moves").relocatable();
+    let create = |value| {
+        let buffer = rig.gpu.create_buffer(&BufferDesc::new(64 << 10), &options).unwrap();
+        rig.gpu.uploads().write_buffer(&buffer, 0, &[value; 64 << 10]).unwrap();
+        buffer
+    };
+    let mut buffers: Vec<_> = (0..200).map(create).collect();
+    let mut at = 0;
+    buffers.retain(|_| {
+        at += 1;
+        at % 3 == 0
+    });
+    let mut tickets = Vec::new();
+    for _ in 0..20 {
+        let frame = rig.gpu.begin_frame().unwrap();
+        let buffer = &buffers[tickets.len()];
+        tickets.push(frame.read_back(QUEUE, buffer, 100, 10).unwrap());
+        frame.end().unwrap();
+    }
+    assert!(buffers.iter().any(|buffer| buffer.moves() > 0), "nothing was moved");
+    for (number, ticket) in tickets.iter().enumerate() {
+        assert_eq!(rig.bytes(ticket), [3 * number as u8 + 2; 10]);
+    }
+    drop((buffers, tickets));
+    rig.finish();
+}
+
+#[test]
+fn what_cannot_be_read_back_is_refused() {
+    let rig = Rig::on("d3d12-tier-1", GpuDesc::default().with_readback(RingDesc::readback(4096)));
+    let (small, large) = (rig.buffer(1000), rig.buffer(8192));
+    let other = Rig::new();
+    let foreign = other.buffer(64);
+    let options = MemoryUsage::Readback.with_name("the CPU reads it");
+    let direct = rig.gpu.create_buffer(&BufferDesc::new(64), &options).unwrap();
+    let frame = rig.gpu.begin_frame().unwrap();
+    let refused = |buffer, offset, size| frame.read_back(QUEUE, buffer, offset, size).unwrap_err();
+
+    for (offset, size) in [(0, 1001), (1000, 1), (u64::MAX, 2), (2, u64::MAX)] {
+        let expected = FrameReadbackError::Access(AccessError::OutOfRange { offset, size, available: 1000 });
+        assert_eq!(refused(&small, offset, size), expected);
+    }
+    assert_eq!(refused(&small, 0, 0), FrameReadbackError::Full(RingError::ZeroSize));
+    let too_large = RingError::NeverFits { requested: 8192, capacity: 4096 };
+    assert_eq!(refused(&large, 0, 8192), FrameReadbackError::Full(too_large));
+    assert_eq!(refused(&foreign, 0, 64), FrameReadbackError::Access(AccessError::WrongAllocator));
+    assert!(matches!(refused(&direct, 0, 64), FrameReadbackError::WriteOnly { .. }));
+    assert!(refused(&direct, 0, 64).to_string().contains("read the buffer with the CPU"));
+    assert!(matches!(
+        frame.read_back(QueueIndex(9), &small, 0, 64),
+        Err(FrameReadbackError::Submit(SubmitError::Commands(DeviceError::Unsupported)))
+    ));
+
+    // None of that has taken room: the ring is free as a whole.
+    let ticket = frame.read_back(QUEUE, &large, 0, 4000).unwrap();
+    frame.end().unwrap();
+    assert_eq!(rig.bytes(&ticket).len(), 4000);
+    drop((small, large, direct, foreign, ticket));
+    rig.finish();
+    other.finish();
+}
