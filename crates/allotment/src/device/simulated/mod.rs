@@ -33,6 +33,7 @@ mod names;
 mod profile;
 mod queues;
 mod reads;
+mod samples;
 
 use core::fmt::Debug;
 use core::ops::{Deref, Range};
@@ -58,6 +59,7 @@ use names::{Name, Named, Names};
 pub use profile::Profile;
 use queues::{Queues, SimulatedCopy, Task};
 pub use reads::SimulatedRead;
+pub use samples::SimulatedSample;
 
 /// The simulated GPU. A clone refers to the same device.
 #[derive(Clone, Debug)]
@@ -356,8 +358,8 @@ impl SimulatedGpu {
             desc,
             desc.size,
             &self.buffer_memory_requirements(desc),
-            memory,
-            offset,
+            (memory, offset),
+            None,
         )?;
         self.shared.memories.count_buffer(1);
         Ok(SimulatedBuffer { range, copies: self.buffer_transfer_usage(desc) })
@@ -371,20 +373,21 @@ impl SimulatedGpu {
     ) -> Result<SimulatedImage, DeviceError> {
         let requirements = self.image_memory_requirements(desc).ok_or(DeviceError::Unsupported)?;
         let shape = Shape::of(desc).ok_or(DeviceError::Unsupported)?;
-        let range = self.bind("create_image", desc, requirements.size, &requirements, memory, offset)?;
+        let place = (memory, offset);
+        let range = self.bind("create_image", desc, requirements.size, &requirements, place, Some(shape))?;
         self.shared.memories.count_image(1);
         Ok(SimulatedImage { range, shape })
     }
 
-    /// Checks that a resource of `size` bytes can be bound at an offset, and binds it.
+    /// Checks that a resource of `size` bytes can be bound at an offset, and binds it. An image has a shape.
     fn bind(
         &self,
         call: &str,
         what: &impl Debug,
         size: u64,
         requirements: &Requirements,
-        memory: SimulatedMemory,
-        offset: u64,
+        (memory, offset): (SimulatedMemory, u64),
+        shape: Option<Shape>,
     ) -> Result<ResourceRange, DeviceError> {
         self.shared.faults.check()?;
         let object = self.object(memory, call)?;
@@ -403,7 +406,7 @@ impl SimulatedGpu {
             return Err(DeviceError::Unsupported);
         }
         let users = locked(&self.shared.spare_users).pop().unwrap_or_default();
-        let name = self.shared.names.add(Named::Bytes { memory: Arc::clone(&object), offset, size });
+        let name = self.shared.names.add(Named::Bytes { memory: Arc::clone(&object), offset, size, shape });
         Ok(ResourceRange { memory: object, offset, size, name, users })
     }
 

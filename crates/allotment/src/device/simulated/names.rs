@@ -3,7 +3,9 @@
 
 use std::sync::{Arc, Mutex};
 
+use super::images::Shape;
 use super::memory::MemoryObject;
+use crate::device::SamplerDesc;
 use crate::sync::locked;
 
 /// The name of a buffer, an image or a sampler: its slot and the slot's generation. Names are never reused.
@@ -13,13 +15,14 @@ pub(super) struct Name(pub(super) u64);
 /// The object with a name.
 #[derive(Clone, Debug)]
 pub(super) enum Named {
-    /// A buffer or an image.
+    /// A buffer or an image; an image has a shape.
     Bytes {
         memory: Arc<MemoryObject>,
         offset: u64,
         size: u64,
+        shape: Option<Shape>,
     },
-    Sampler,
+    Sampler(SamplerDesc),
 }
 
 /// All names of a device.
@@ -84,9 +87,9 @@ mod tests {
     #[test]
     fn a_name_never_stands_for_what_came_after() {
         let names = Names::default();
-        let first = names.add(Named::Sampler);
+        let first = names.add(Named::Sampler(SamplerDesc::default()));
         names.remove(first);
-        let second = names.add(Named::Sampler);
+        let second = names.add(Named::Sampler(SamplerDesc::default()));
         assert_ne!(first, second);
         assert!(names.get(first).is_none() && names.get(second).is_some());
         names.remove(first);

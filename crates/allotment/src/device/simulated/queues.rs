@@ -13,6 +13,7 @@ use std::time::Instant;
 use super::memory::MemoryObject;
 use super::names::Names;
 use super::reads::DescriptorRead;
+use super::samples::TextureSamples;
 use super::{DeviceError, InUse, QueueIndex, ResourceRange, TimelinePoint, TimelineValue, ValidationErrors};
 use crate::sync::locked;
 
@@ -95,6 +96,7 @@ impl SimulatedCopy {
 pub(super) enum Task {
     Copy(SimulatedCopy),
     Read(DescriptorRead),
+    Sample(TextureSamples),
 }
 
 impl Task {
@@ -103,6 +105,7 @@ impl Task {
         match self {
             Self::Copy(copy) => [&copy.from.memory, &copy.to.memory],
             Self::Read(read) => read.memories(),
+            Self::Sample(samples) => samples.memories(),
         }
     }
 
@@ -110,6 +113,7 @@ impl Task {
         match self {
             Self::Copy(copy) => copy.run(),
             Self::Read(read) => read.run(&work.names, &work.validation_errors),
+            Self::Sample(samples) => samples.run(&work.names, &work.validation_errors),
         }
     }
 }
