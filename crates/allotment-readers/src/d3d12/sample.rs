@@ -2,7 +2,6 @@
 
 use allotment::device::DeviceError;
 use allotment::device::d3d12::Device;
-use allotment::device::{DescriptorDevice as _, Device as _};
 use windows::Win32::Graphics::Direct3D12::*;
 
 use super::pipeline::{EXTENT, PICTURE, SAMPLER, Sampling, TEXTURE, TILE};

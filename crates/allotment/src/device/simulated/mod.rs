@@ -55,7 +55,7 @@ use faults::Faults;
 use images::Shape;
 pub use memory::SimulatedMemory;
 use memory::{Memories, MemoryObject};
-use names::{Name, Named, Names};
+use names::{Name, Named, NamedBytes, Names};
 pub use profile::Profile;
 use queues::{Queues, SimulatedCopy, Task};
 pub use reads::SimulatedRead;
@@ -406,7 +406,8 @@ impl SimulatedGpu {
             return Err(DeviceError::Unsupported);
         }
         let users = locked(&self.shared.spare_users).pop().unwrap_or_default();
-        let name = self.shared.names.add(Named::Bytes { memory: Arc::clone(&object), offset, size, shape });
+        let bytes = NamedBytes { memory: Arc::clone(&object), offset, size, shape };
+        let name = self.shared.names.add(Named::Bytes(bytes));
         Ok(ResourceRange { memory: object, offset, size, name, users })
     }
 

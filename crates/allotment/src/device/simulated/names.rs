@@ -15,14 +15,19 @@ pub(super) struct Name(pub(super) u64);
 /// The object with a name.
 #[derive(Clone, Debug)]
 pub(super) enum Named {
-    /// A buffer or an image; an image has a shape.
-    Bytes {
-        memory: Arc<MemoryObject>,
-        offset: u64,
-        size: u64,
-        shape: Option<Shape>,
-    },
+    /// A buffer or an image.
+    Bytes(NamedBytes),
     Sampler(SamplerDesc),
+}
+
+/// The bytes of a buffer or an image.
+#[derive(Clone, Debug)]
+pub(super) struct NamedBytes {
+    pub(super) memory: Arc<MemoryObject>,
+    pub(super) offset: u64,
+    pub(super) size: u64,
+    /// The dimensions of an image.
+    pub(super) shape: Option<Shape>,
 }
 
 /// All names of a device.

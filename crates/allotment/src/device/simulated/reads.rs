@@ -4,9 +4,8 @@ use core::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
 use super::descriptors::{Found, HeapInUse};
-use super::images::Shape;
 use super::memory::MemoryObject;
-use super::names::Names;
+use super::names::{NamedBytes, Names};
 use super::queues::Task;
 use super::{InUse, Name, Named, SimulatedBuffer, SimulatedDescriptorHeap, SimulatedGpu, ValidationErrors};
 use crate::device::{
@@ -74,7 +73,7 @@ fn read(found: Found, names: &Names) -> Result<[u8; 4], &'static str> {
             Ok(mark.to_ne_bytes())
         }
         Found::Bytes { name, offset, size, .. } => {
-            let (memory, start, whole, _) = named_bytes(name, names)?;
+            let NamedBytes { memory, offset: start, size: whole, .. } = named_bytes(name, names)?;
             let mut bytes = [0; 4];
             // Fewer if an image has fewer. A written descriptor's range lies in its resource.
             let there = size.min(whole.saturating_sub(offset)).min(4) as usize;
@@ -84,22 +83,18 @@ fn read(found: Found, names: &Names) -> Result<[u8; 4], &'static str> {
     }
 }
 
-/// Returns the memory of a resource that a descriptor names, where the resource begins, its size and, for an image,
-/// its shape; or the validation error.
-pub(super) fn named_bytes(
-    name: Name,
-    names: &Names,
-) -> Result<(Arc<MemoryObject>, u64, u64, Option<Shape>), &'static str> {
-    let Some(Named::Bytes { memory, offset, size, shape }) = names.get(name) else {
+/// Returns the bytes of a resource that a descriptor names, or the validation error.
+pub(super) fn named_bytes(name: Name, names: &Names) -> Result<NamedBytes, &'static str> {
+    let Some(Named::Bytes(bytes)) = names.get(name) else {
         return Err("names a destroyed resource");
     };
-    if memory.is_freed() {
+    if bytes.memory.is_freed() {
         return Err("names freed memory");
     }
-    if memory.properties().contains(MemoryProperties::DEVICE_WRITE_ONLY) {
+    if bytes.memory.properties().contains(MemoryProperties::DEVICE_WRITE_ONLY) {
         return Err("names memory that queues can only write");
     }
-    Ok((memory, offset, size, shape))
+    Ok(bytes)
 }
 
 impl SimulatedGpu {

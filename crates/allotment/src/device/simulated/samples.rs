@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::descriptors::{Found, HeapInUse};
 use super::memory::MemoryObject;
-use super::names::{Named, Names};
+use super::names::{Named, NamedBytes, Names};
 use super::queues::Task;
 use super::reads::{WRITES, buffer_error, heap_error, named_bytes};
 use super::{InUse, SimulatedBuffer, SimulatedDescriptorHeap, SimulatedGpu, ValidationErrors};
@@ -117,7 +117,7 @@ fn texture(found: Found, names: &Names) -> Result<Texture, &'static str> {
         Found::Invalid(wrong) => return Err(wrong),
         Found::Null | Found::Bytes { .. } | Found::Sampler(..) => return Err(NOT_A_TEXTURE),
     };
-    let (memory, start, _, shape) = named_bytes(name, names)?;
+    let NamedBytes { memory, offset: start, shape, .. } = named_bytes(name, names)?;
     let extent = shape.and_then(|shape| shape.sampled_extent()).ok_or(NOT_A_TEXTURE)?;
     Ok(Texture { memory, start, extent })
 }
