@@ -1,6 +1,7 @@
 //! GPU work that reads through descriptors, with one interface for every device: for tests and examples.
 //!
-//! On Vulkan and Direct3D 12 a compute shader reads; the simulated GPU executes the reads itself.
+//! On Vulkan and Direct3D 12 a compute shader reads; the simulated GPU executes the reads itself. Buffers are
+//! [read](DescriptorReader::submit), and textures are [sampled](DescriptorReader::sample).
 
 #[cfg(windows)]
 mod d3d12;
@@ -32,8 +33,32 @@ pub struct Read<'a, D: DescriptorDevice> {
     pub to_offset: u64,
 }
 
+/// A texture that is sampled through descriptors into a picture: texel for texel, each in its middle. What lies beyond
+/// the texture is as the sampler says.
+#[derive(Debug)]
+pub struct Sample<'a, D: DescriptorDevice> {
+    /// A shader-visible descriptor heap of resources.
+    pub resources: &'a D::DescriptorHeap,
+    /// The index of the [descriptor of a texture](DescriptorReader::texture_descriptor) in it.
+    pub texture: u32,
+    /// A shader-visible descriptor heap of samplers.
+    pub samplers: &'a D::DescriptorHeap,
+    /// The index of a sampler in it, which does not compare.
+    pub sampler: u32,
+    /// Width and height of the picture in texels, at least 1 each.
+    pub extent: [u32; 2],
+    /// The destination, from its first byte on: four bytes a texel, row after row.
+    pub to: &'a D::Buffer,
+}
+
 /// Reads through descriptors on the GPU: with a compute shader, or with the simulated GPU's replacement for one.
 pub trait DescriptorReader<D: DescriptorDevice>: Sized + Send + Sync {
+    /// The object that a descriptor of a texture names beside the image: an image view on Vulkan. Destroyed when dropped.
+    type TextureView: Send + Sync + 'static;
+
+    /// The state in which textures are sampled.
+    const SAMPLED: D::ImageState;
+
     /// Prepares to read through heaps of up to `capacity` descriptors.
     ///
     /// # Errors
@@ -44,6 +69,28 @@ pub trait DescriptorReader<D: DescriptorDevice>: Sized + Send + Sync {
     /// Returns the description of a buffer of this size that can be read through descriptors, contain indices,
     /// or (if `written`) be written by reads. It can be copied from and to as well.
     fn buffer_info(&self, size: u64, written: bool) -> D::BufferInfo<'static>;
+
+    /// Returns the description of a texture that can be sampled and copied to, of a width and a height: four bytes a
+    /// texel, for red, green, blue and alpha.
+    fn texture_info(extent: [u32; 2]) -> D::ImageInfo<'static>;
+
+    /// Creates the view of a texture.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError`].
+    ///
+    /// # Safety
+    ///
+    /// The image was created from [`texture_info`](Self::texture_info), and lives longer than the view.
+    unsafe fn texture_view(&self, image: &D::Image) -> Result<Self::TextureView, DeviceError>;
+
+    /// Returns the descriptor of a texture.
+    ///
+    /// # Safety
+    ///
+    /// The view is of the image. Both live as long as [`D::Descriptor`](DescriptorDevice::Descriptor) requires.
+    unsafe fn texture_descriptor<'a>(image: &'a D::Image, view: &'a Self::TextureView) -> D::Descriptor<'a>;
 
     /// Submits reads, in order. They begin after everything that was submitted to the queue before, and later
     /// submissions see what they wrote.
@@ -61,5 +108,24 @@ pub trait DescriptorReader<D: DescriptorDevice>: Sized + Send + Sync {
         queue: QueueIndex,
         waits: &[TimelinePoint],
         reads: &[Read<'_, D>],
+    ) -> Result<TimelineValue, DeviceError>;
+
+    /// Submits the sampling of a texture. It begins after everything that was submitted to the queue before, and later
+    /// submissions see the picture.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError`]; nothing was submitted in that case.
+    ///
+    /// # Safety
+    ///
+    /// All named objects live until the value is reached, and so do the texture and the sampler that the descriptors
+    /// name. The texture is in the state [`SAMPLED`](Self::SAMPLED). Nothing else writes to it, or uses the picture, in
+    /// that time. The picture lies in its buffer, which is one that is [written](Self::buffer_info).
+    unsafe fn sample(
+        &self,
+        queue: QueueIndex,
+        waits: &[TimelinePoint],
+        sample: &Sample<'_, D>,
     ) -> Result<TimelineValue, DeviceError>;
 }

@@ -1,9 +1,11 @@
 //! Reads through descriptors on the simulated GPU, which executes them itself.
 
-use allotment::device::simulated::{SimulatedGpu, SimulatedRead};
-use allotment::device::{BufferDesc, DeviceError, QueueIndex, TimelinePoint, TimelineValue};
+use allotment::device::simulated::{
+    SimulatedDescriptor, SimulatedGpu, SimulatedImage, SimulatedImageUse, SimulatedRead, SimulatedSample,
+};
+use allotment::device::{BufferDesc, DeviceError, ImageDesc, QueueIndex, TimelinePoint, TimelineValue};
 
-use crate::{DescriptorReader, Read};
+use crate::{DescriptorReader, Read, Sample};
 
 /// Reads that are submitted together without a heap allocation, so that tests can show that a frame makes none.
 const FEW: usize = 4;
@@ -15,12 +17,29 @@ pub struct SimulatedReader {
 }
 
 impl DescriptorReader<SimulatedGpu> for SimulatedReader {
+    type TextureView = ();
+
+    const SAMPLED: () = ();
+
     fn new(device: &SimulatedGpu, _: u32) -> Result<Self, DeviceError> {
         Ok(Self { device: device.clone() })
     }
 
     fn buffer_info(&self, size: u64, _: bool) -> BufferDesc {
         BufferDesc::new(size)
+    }
+
+    /// A format is its bytes a texel.
+    fn texture_info([width, height]: [u32; 2]) -> ImageDesc {
+        ImageDesc::new(width, height, 4)
+    }
+
+    unsafe fn texture_view(&self, _: &SimulatedImage) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    unsafe fn texture_descriptor<'a>(image: &'a SimulatedImage, (): &'a ()) -> SimulatedDescriptor<'a> {
+        SimulatedDescriptor::Image { image, usage: SimulatedImageUse::Sampled }
     }
 
     unsafe fn submit(
@@ -42,6 +61,18 @@ impl DescriptorReader<SimulatedGpu> for SimulatedReader {
         few.iter_mut().zip(reads).for_each(|(to, read)| *to = simulated_read(read));
         // SAFETY: the caller's promise.
         unsafe { self.device.submit_reads(queue, waits, &few[..reads.len()]) }
+    }
+
+    unsafe fn sample(
+        &self,
+        queue: QueueIndex,
+        waits: &[TimelinePoint],
+        sample: &Sample<'_, SimulatedGpu>,
+    ) -> Result<TimelineValue, DeviceError> {
+        let Sample { resources, texture, samplers, sampler, extent, to } = *sample;
+        let sample = SimulatedSample { resources, texture, samplers, sampler, extent, to, to_offset: 0 };
+        // SAFETY: the caller's promise.
+        unsafe { self.device.submit_samples(queue, waits, &[sample]) }
     }
 }
 

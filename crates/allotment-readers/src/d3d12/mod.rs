@@ -1,24 +1,26 @@
 //! Reads through descriptors with a compute shader.
 
 mod pipeline;
+mod sample;
 mod trial;
 
 use core::time::Duration;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use allotment::Device as _;
-use allotment::device::d3d12::{CommandAllocator, Device, ResourceInfo};
+use allotment::device::d3d12::{CommandAllocator, Descriptor, Device, ResourceInfo};
 use allotment::device::{
-    BufferDesc, CommandAllocator as _, DescriptorDevice as _, DeviceError, QueueIndex, QueueKind,
+    BufferDesc, CommandAllocator as _, DescriptorDevice as _, DeviceError, ImageDesc, QueueIndex, QueueKind,
     TimelinePoint, TimelineValue,
 };
 use windows::Win32::Foundation::{E_OUTOFMEMORY, E_POINTER};
 use windows::Win32::Graphics::Direct3D12::*;
+use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT_R8G8B8A8_UNORM;
 use windows::Win32::Graphics::Dxgi::DXGI_ERROR_DEVICE_REMOVED;
 use windows::core::Interface as _;
 
-use crate::{DescriptorReader, Read};
-use pipeline::{GROUP, HEAP, INDICES, NUMBER, Pipeline, TO};
+use crate::{DescriptorReader, Read, Sample};
+use pipeline::{GROUP, HEAP, INDICES, NUMBER, Pipeline, Sampling, TO};
 
 /// The maximum number of groups in a dispatch.
 const MOST_GROUPS: u32 = D3D12_CS_DISPATCH_MAX_THREAD_GROUPS_PER_DIMENSION;
@@ -45,6 +47,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct D3d12Reader {
     device: Device,
     pipeline: Pipeline,
+    /// Created when it is used first.
+    sampling: OnceLock<Sampling>,
     recorded: Mutex<Vec<Recorded>>,
 }
 
@@ -56,13 +60,19 @@ struct Recorded {
 }
 
 impl DescriptorReader<Device> for D3d12Reader {
+    type TextureView = ();
+
+    /// Shaders read textures in this state, and a copy queue leaves them in it.
+    const SAMPLED: D3D12_RESOURCE_STATES = D3D12_RESOURCE_STATE_COMMON;
+
     fn new(device: &Device, capacity: u32) -> Result<Self, DeviceError> {
         if capacity > device.descriptor_limits().resources.max_capacity {
             return Err(DeviceError::Unsupported);
         }
         for sees_whole_heaps in [true, false] {
             let reads = Pipeline::new(device.raw(), sees_whole_heaps).and_then(|pipeline| {
-                let reader = Self { device: device.clone(), pipeline, recorded: Mutex::default() };
+                let (device, sampling, recorded) = (device.clone(), OnceLock::new(), Mutex::default());
+                let reader = Self { device, pipeline, sampling, recorded };
                 Ok(reader.reads()?.then_some(reader))
             });
             match reads {
@@ -80,15 +90,26 @@ impl DescriptorReader<Device> for D3d12Reader {
         BufferDesc::new(size).with_usage(flags.0.unsigned_abs().into()).into()
     }
 
+    fn texture_info([width, height]: [u32; 2]) -> ResourceInfo<'static> {
+        ImageDesc::new(width, height, DXGI_FORMAT_R8G8B8A8_UNORM.0.unsigned_abs()).into()
+    }
+
+    unsafe fn texture_view(&self, _: &ID3D12Resource) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    unsafe fn texture_descriptor<'a>(image: &'a ID3D12Resource, (): &'a ()) -> Descriptor<'a> {
+        // SAFETY: the image can be sampled, and the view is of all of it in its own format.
+        unsafe { Descriptor::shader_resource(Some(image), None) }
+    }
+
     unsafe fn submit(
         &self,
         queue: QueueIndex,
         waits: &[TimelinePoint],
         reads: &[Read<'_, Device>],
     ) -> Result<TimelineValue, DeviceError> {
-        let kind = self.device.properties().queues.get(usize::from(queue.0)).map(|info| info.kind);
-        let possible = matches!(kind, Some(QueueKind::Graphics | QueueKind::Compute));
-        if !possible || reads.iter().any(|read| read.heap.gpu_handle(0).is_none()) {
+        if !self.dispatches(queue) || reads.iter().any(|read| read.heap.gpu_handle(0).is_none()) {
             return Err(DeviceError::Unsupported);
         }
         if self.pipeline.sees_whole_heaps {
@@ -110,6 +131,18 @@ impl DescriptorReader<Device> for D3d12Reader {
             None => unsafe { self.run(queue, waits, |_| {}) },
         }
     }
+
+    unsafe fn sample(
+        &self,
+        queue: QueueIndex,
+        waits: &[TimelinePoint],
+        sample: &Sample<'_, Device>,
+    ) -> Result<TimelineValue, DeviceError> {
+        let tables = self.tables(sample).filter(|_| self.dispatches(queue));
+        let (tables, sampling) = (tables.ok_or(DeviceError::Unsupported)?, self.sampling()?);
+        // SAFETY: the caller's promise.
+        unsafe { self.run(queue, waits, |list| sampling.record(list, tables, sample)) }
+    }
 }
 
 impl D3d12Reader {
@@ -117,6 +150,12 @@ impl D3d12Reader {
     #[must_use]
     pub fn sees_whole_heaps(&self) -> bool {
         self.pipeline.sees_whole_heaps
+    }
+
+    /// Returns true if a queue executes dispatches.
+    fn dispatches(&self, queue: QueueIndex) -> bool {
+        let kind = self.device.properties().queues.get(usize::from(queue.0)).map(|info| info.kind);
+        matches!(kind, Some(QueueKind::Graphics | QueueKind::Compute))
     }
 
     /// Submits the commands that `record` records.
@@ -270,7 +309,7 @@ impl Drop for D3d12Reader {
         for recorded in core::mem::take(&mut *self.lock()) {
             let ended = self.device.wait(recorded.point, PATIENCE);
             if !matches!(ended, Ok(()) | Err(DeviceError::Lost)) {
-                core::mem::forget((self.pipeline.clone(), recorded));
+                core::mem::forget((self.pipeline.clone(), self.sampling.clone(), recorded));
             }
         }
     }

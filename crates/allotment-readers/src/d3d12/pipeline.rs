@@ -10,11 +10,15 @@ use super::refused;
 /// The compiled shaders; their sources are in the same folder.
 const WHOLE_HEAP: &[u8] = include_bytes!("whole_heap.dxbc");
 const ONE_BY_ONE: &[u8] = include_bytes!("one_by_one.dxbc");
+const SAMPLE: &[u8] = include_bytes!("sample.dxbc");
 
 /// Threads per group of the shader that sees a whole heap.
 pub(super) const GROUP: u32 = 64;
 
-/// Parameters of the root signature, by index: the heap, or the part of it that a shader sees,
+/// Threads per group of the shader that samples, along each axis.
+pub(super) const TILE: u32 = 8;
+
+/// Parameters of the root signature that reads, by index: the heap, or the part of it that a shader sees,
 pub(super) const HEAP: u32 = 0;
 /// the indices, for the shader that sees a whole heap,
 pub(super) const INDICES: u32 = 1;
@@ -23,7 +27,36 @@ pub(super) const TO: u32 = 2;
 /// and the number of indices, or the index of the result.
 pub(super) const NUMBER: u32 = 3;
 
-/// A shader with its root signature and pipeline state.
+/// Parameters of the root signature that samples, by index: the texture,
+pub(super) const TEXTURE: u32 = 0;
+/// the sampler,
+pub(super) const SAMPLER: u32 = 1;
+/// the picture,
+pub(super) const PICTURE: u32 = 2;
+/// and its width and height.
+pub(super) const EXTENT: u32 = 3;
+
+/// The shader that samples, with its root signature and pipeline state.
+#[derive(Clone, Debug)]
+pub(super) struct Sampling {
+    pub(super) signature: ID3D12RootSignature,
+    pub(super) state: ID3D12PipelineState,
+}
+
+impl Sampling {
+    pub(super) fn new(device: &ID3D12Device) -> Result<Self, DeviceError> {
+        let texture = range(D3D12_DESCRIPTOR_RANGE_TYPE_SRV, 1);
+        let sampler = range(D3D12_DESCRIPTOR_RANGE_TYPE_SAMPLER, 1);
+        // In the order of the constants above.
+        let parameters =
+            [table(&texture), table(&sampler), buffer(D3D12_ROOT_PARAMETER_TYPE_UAV, 0), constants(2)];
+        let signature = root_signature(device, &parameters)?;
+        let state = compute(device, &signature, SAMPLE)?;
+        Ok(Self { signature, state })
+    }
+}
+
+/// A shader that reads, with its root signature and pipeline state.
 #[derive(Clone, Debug)]
 pub(super) struct Pipeline {
     pub(super) signature: ID3D12RootSignature,
@@ -38,7 +71,15 @@ impl Pipeline {
             return Err(DeviceError::Unsupported);
         }
         let (descriptors, shader) = if sees_whole_heaps { (u32::MAX, WHOLE_HEAP) } else { (1, ONE_BY_ONE) };
-        let signature = root_signature(device, descriptors)?;
+        let heap = range(D3D12_DESCRIPTOR_RANGE_TYPE_SRV, descriptors);
+        // In the order of the constants above.
+        let parameters = [
+            table(&heap),
+            buffer(D3D12_ROOT_PARAMETER_TYPE_SRV, 1),
+            buffer(D3D12_ROOT_PARAMETER_TYPE_UAV, 0),
+            constants(1),
+        ];
+        let signature = root_signature(device, &parameters)?;
         let state = compute(device, &signature, shader)?;
         Ok(Self { signature, state, sees_whole_heaps })
     }
@@ -53,33 +94,40 @@ fn binding_tier(device: &ID3D12Device) -> D3D12_RESOURCE_BINDING_TIER {
     options.ResourceBindingTier
 }
 
-/// Creates a root signature with a table of that many descriptors.
-fn root_signature(device: &ID3D12Device, descriptors: u32) -> Result<ID3D12RootSignature, DeviceError> {
-    let seen = D3D12_DESCRIPTOR_RANGE {
-        RangeType: D3D12_DESCRIPTOR_RANGE_TYPE_SRV,
-        NumDescriptors: descriptors,
-        ..Default::default()
-    };
-    let table = D3D12_ROOT_DESCRIPTOR_TABLE { NumDescriptorRanges: 1, pDescriptorRanges: &raw const seen };
-    let parameter = |kind, what| D3D12_ROOT_PARAMETER {
-        ParameterType: kind,
-        Anonymous: what,
-        ShaderVisibility: D3D12_SHADER_VISIBILITY_ALL,
-    };
-    let buffer = |space| D3D12_ROOT_PARAMETER_0 {
-        Descriptor: D3D12_ROOT_DESCRIPTOR { ShaderRegister: 0, RegisterSpace: space },
-    };
-    let number = D3D12_ROOT_CONSTANTS { Num32BitValues: 1, ..Default::default() };
-    // In the order of the constants above.
-    let parameters = [
-        parameter(
-            D3D12_ROOT_PARAMETER_TYPE_DESCRIPTOR_TABLE,
-            D3D12_ROOT_PARAMETER_0 { DescriptorTable: table },
-        ),
-        parameter(D3D12_ROOT_PARAMETER_TYPE_SRV, buffer(1)),
-        parameter(D3D12_ROOT_PARAMETER_TYPE_UAV, buffer(0)),
-        parameter(D3D12_ROOT_PARAMETER_TYPE_32BIT_CONSTANTS, D3D12_ROOT_PARAMETER_0 { Constants: number }),
-    ];
+/// Describes the descriptors of a table.
+fn range(kind: D3D12_DESCRIPTOR_RANGE_TYPE, descriptors: u32) -> D3D12_DESCRIPTOR_RANGE {
+    D3D12_DESCRIPTOR_RANGE { RangeType: kind, NumDescriptors: descriptors, ..Default::default() }
+}
+
+/// Describes a parameter that is a table of one range, which lives as long as the parameter is used.
+fn table(range: &D3D12_DESCRIPTOR_RANGE) -> D3D12_ROOT_PARAMETER {
+    let table = D3D12_ROOT_DESCRIPTOR_TABLE { NumDescriptorRanges: 1, pDescriptorRanges: range };
+    let table = D3D12_ROOT_PARAMETER_0 { DescriptorTable: table };
+    parameter(D3D12_ROOT_PARAMETER_TYPE_DESCRIPTOR_TABLE, table)
+}
+
+/// Describes a parameter that is a buffer.
+fn buffer(kind: D3D12_ROOT_PARAMETER_TYPE, space: u32) -> D3D12_ROOT_PARAMETER {
+    let descriptor = D3D12_ROOT_DESCRIPTOR { ShaderRegister: 0, RegisterSpace: space };
+    parameter(kind, D3D12_ROOT_PARAMETER_0 { Descriptor: descriptor })
+}
+
+/// Describes a parameter that is this number of 32-bit constants.
+fn constants(count: u32) -> D3D12_ROOT_PARAMETER {
+    let constants = D3D12_ROOT_CONSTANTS { Num32BitValues: count, ..Default::default() };
+    parameter(D3D12_ROOT_PARAMETER_TYPE_32BIT_CONSTANTS, D3D12_ROOT_PARAMETER_0 { Constants: constants })
+}
+
+fn parameter(kind: D3D12_ROOT_PARAMETER_TYPE, what: D3D12_ROOT_PARAMETER_0) -> D3D12_ROOT_PARAMETER {
+    let visibility = D3D12_SHADER_VISIBILITY_ALL;
+    D3D12_ROOT_PARAMETER { ParameterType: kind, Anonymous: what, ShaderVisibility: visibility }
+}
+
+/// Creates a root signature. The ranges of its tables are live.
+fn root_signature(
+    device: &ID3D12Device,
+    parameters: &[D3D12_ROOT_PARAMETER],
+) -> Result<ID3D12RootSignature, DeviceError> {
     let desc = D3D12_ROOT_SIGNATURE_DESC {
         NumParameters: parameters.len() as u32,
         pParameters: parameters.as_ptr(),
@@ -87,7 +135,7 @@ fn root_signature(device: &ID3D12Device, descriptors: u32) -> Result<ID3D12RootS
     };
     let mut blob: Option<ID3DBlob> = None;
     // In this version, descriptors may be written until the list is executed.
-    // SAFETY: the description and everything that it points to live in this function.
+    // SAFETY: the description lives in this function, and what it points to longer.
     unsafe { D3D12SerializeRootSignature(&desc, D3D_ROOT_SIGNATURE_VERSION_1, &mut blob, None) }
         .map_err(|error| refused(&error))?;
     let blob = blob.ok_or(DeviceError::Other { code: E_POINTER.0 })?;

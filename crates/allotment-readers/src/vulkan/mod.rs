@@ -1,28 +1,32 @@
-//! Reads through descriptors with a compute shader.
+//! Reads through descriptors with compute shaders.
+
+mod program;
+mod texture;
 
 use core::time::Duration;
-use std::io::Cursor;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use allotment::device::vulkan::{
-    BufferInfo, CommandAllocator, DescriptorModel, DescriptorSetLayout, Device, EnabledFeatures,
+    BufferInfo, CommandAllocator, Descriptor, DescriptorHeap, Device, EnabledFeatures, ImageInfo,
 };
 use allotment::device::{
-    BufferDesc, CommandAllocator as _, CommandDevice as _, DeviceError, QueueDevice as _, QueueIndex,
-    ShaderVisibleHeapType, TimelinePoint, TimelineValue,
+    BufferDesc, CommandAllocator as _, CommandDevice as _, DeviceError, ImageDesc, QueueDevice as _,
+    QueueIndex, TimelinePoint, TimelineValue,
 };
 use ash::vk;
 
-use crate::{DescriptorReader, Read};
+use crate::{DescriptorReader, Read, Sample};
+use program::{CONSTANTS, Program};
+use texture::TextureView;
 
-/// Invocations per work group, as in the shader.
+/// Invocations per work group of the shader that reads, as in the shader.
 const GROUP: u32 = 64;
+
+/// Invocations per work group of the shader that samples, along each axis.
+const TILE: u32 = 8;
 
 /// Work groups that every device supports in one dispatch.
 const MOST_GROUPS: u32 = 65_535;
-
-/// Bytes of the push constants: two addresses and a number.
-const CONSTANTS: u32 = 20;
 
 /// Command allocators that a queue gets before the first one is reused: as many as frames in flight need, so
 /// that a steady program creates no more, however late its queue finishes.
@@ -31,76 +35,34 @@ const SPARE: usize = 8;
 /// How long a dropped reader waits for its work. Programs have normally waited for their submissions before.
 const LAST_WAIT: Duration = Duration::from_secs(5);
 
-/// A compute shader that reads through descriptors, on devices with [`EnabledFeatures::BUFFER_DEVICE_ADDRESS`]
+/// Compute shaders that read through descriptors, on devices with [`EnabledFeatures::BUFFER_DEVICE_ADDRESS`]
 /// whose first descriptor type is storage buffers.
 #[derive(Debug)]
 pub struct VulkanReader {
     device: Device,
-    /// One program for each heap capacity so far: a set's layout contains its descriptor count.
+    /// One program for each heap capacity so far, and one that samples for each two of resources and samplers: a set's
+    /// layout contains its descriptor count.
     programs: Mutex<Vec<Program>>,
     /// Command allocators with commands, each with the point of its submission.
     used: Mutex<Vec<(TimelinePoint, CommandAllocator)>>,
 }
 
-/// The shader for heaps of one capacity. Destroyed with the reader.
-#[derive(Debug)]
-struct Program {
-    capacity: u32,
-    /// Vulkan does not need it any more, but the validation layer does (seen in 1.4.309): for commands that bind
-    /// descriptor buffers it queries the set layouts of the pipeline layout.
-    _set_layout: DescriptorSetLayout,
-    layout: vk::PipelineLayout,
-    pipeline: vk::Pipeline,
-}
-
 impl VulkanReader {
-    /// Returns the shader for heaps of a capacity, which lives as long as the reader.
-    fn program(&self, capacity: u32) -> Result<(vk::PipelineLayout, vk::Pipeline), DeviceError> {
+    /// Returns the shader for heaps of these capacities, which lives as long as the reader: the one that samples, if there
+    /// are samplers.
+    fn program(
+        &self,
+        resources: u32,
+        samplers: Option<u32>,
+    ) -> Result<(vk::PipelineLayout, vk::Pipeline), DeviceError> {
         let mut programs = locked(&self.programs);
-        if let Some(program) = programs.iter().find(|program| program.capacity == capacity) {
-            return Ok((program.layout, program.pipeline));
+        if let Some(program) = programs.iter().find(|program| program.is_for(resources, samplers)) {
+            return Ok(program.handles());
         }
-        let raw = self.device.raw();
-        let set_layout = self.device.descriptor_set_layout(ShaderVisibleHeapType::Resource, capacity)?;
-        let constants =
-            [vk::PushConstantRange::default().stage_flags(vk::ShaderStageFlags::COMPUTE).size(CONSTANTS)];
-        let set_layouts = [set_layout.handle()];
-        let info = vk::PipelineLayoutCreateInfo::default()
-            .set_layouts(&set_layouts)
-            .push_constant_ranges(&constants);
-        // SAFETY: the description is valid.
-        let layout = unsafe { raw.create_pipeline_layout(&info, None) }?;
-        let made = self.pipeline(layout).inspect_err(|_| {
-            // SAFETY: created above and used by no other code.
-            unsafe { raw.destroy_pipeline_layout(layout, None) };
-        });
-        let pipeline = made?;
-        programs.push(Program { capacity, _set_layout: set_layout, layout, pipeline });
-        Ok((layout, pipeline))
-    }
-
-    fn pipeline(&self, layout: vk::PipelineLayout) -> Result<vk::Pipeline, DeviceError> {
-        let raw = self.device.raw();
-        // Whole words, as glslangValidator writes them.
-        let code = ash::util::read_spv(&mut Cursor::new(include_bytes!("read.spv")));
-        let code = code.map_err(|_| DeviceError::Unsupported)?;
-        let info = vk::ShaderModuleCreateInfo::default().code(&code);
-        // SAFETY: the shader is valid, and its features are enabled on devices that have heaps.
-        let module = unsafe { raw.create_shader_module(&info, None) }?;
-        let stage = vk::PipelineShaderStageCreateInfo::default()
-            .stage(vk::ShaderStageFlags::COMPUTE)
-            .module(module)
-            .name(c"main");
-        let flags = match self.device.descriptor_model() {
-            Some(DescriptorModel::Buffer) => vk::PipelineCreateFlags::DESCRIPTOR_BUFFER_EXT,
-            Some(DescriptorModel::Sets) | None => vk::PipelineCreateFlags::empty(),
-        };
-        let info = [vk::ComputePipelineCreateInfo::default().flags(flags).stage(stage).layout(layout)];
-        // SAFETY: the description is valid.
-        let made = unsafe { raw.create_compute_pipelines(vk::PipelineCache::null(), &info, None) };
-        // SAFETY: the pipeline exists, and does not need the module any more.
-        unsafe { raw.destroy_shader_module(module, None) };
-        Ok(made.map_err(|(_, error)| error)?[0])
+        let program = Program::new(&self.device, resources, samplers)?;
+        let handles = program.handles();
+        programs.push(program);
+        Ok(handles)
     }
 
     /// Returns a command allocator of a queue: a used one that the queue has executed, or a new one.
@@ -120,40 +82,93 @@ impl VulkanReader {
         }
     }
 
-    fn record(&self, commands: vk::CommandBuffer, reads: &[Read<'_, Device>]) -> Result<(), DeviceError> {
+    /// Submits the commands that `record` records.
+    ///
+    /// # Safety
+    ///
+    /// The recorded commands are valid on the queue, and what they use lives until the value is reached.
+    unsafe fn run(
+        &self,
+        queue: QueueIndex,
+        waits: &[TimelinePoint],
+        record: impl FnOnce(vk::CommandBuffer) -> Result<(), DeviceError>,
+    ) -> Result<TimelineValue, DeviceError> {
         let raw = self.device.raw();
+        let mut memory = self.commands(queue)?;
+        let commands = memory.next()?;
         let info = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
         // SAFETY: new, or reset.
         unsafe { raw.begin_command_buffer(commands, &info) }?;
         self.barrier(commands);
-        for read in reads {
-            let (layout, pipeline) = self.program(read.heap.capacity())?;
-            let mut constants = [0; CONSTANTS as usize];
-            let places = [(*read.indices, read.indices_offset), (*read.to, read.to_offset)];
-            for ((buffer, offset), to) in places.into_iter().zip(constants.chunks_exact_mut(8)) {
-                // SAFETY: live and created with a device address, as the caller of `submit` promises.
-                let first = unsafe { self.device.buffer_address(buffer) }.ok_or(DeviceError::Unsupported)?;
-                to.copy_from_slice(&(first + offset).to_ne_bytes());
-            }
-            constants[16..].copy_from_slice(&read.count.to_ne_bytes());
-            let point = vk::PipelineBindPoint::COMPUTE;
-            // SAFETY: the commands are being recorded, as in all that follows.
-            unsafe { raw.cmd_bind_pipeline(commands, point, pipeline) };
-            // SAFETY: the heap is live, and the layout was created for its capacity.
-            unsafe {
-                self.device.cmd_bind_descriptor_heaps(commands, point, layout, 0, &[read.heap]);
-            };
-            let stage = vk::ShaderStageFlags::COMPUTE;
-            // SAFETY: the layout has that many bytes of push constants.
-            unsafe { raw.cmd_push_constants(commands, layout, stage, 0, &constants) };
-            let groups = read.count.div_ceil(GROUP).min(MOST_GROUPS);
-            // SAFETY: the shader reads `count` indices, and the ranges lie in their buffers by the same promise.
-            unsafe { raw.cmd_dispatch(commands, groups, 1, 1) };
-            self.barrier(commands);
-        }
-        // SAFETY: as above.
+        record(commands)?;
+        // SAFETY: it is being recorded.
         unsafe { raw.end_command_buffer(commands) }?;
+        // SAFETY: recorded for this queue; the allocator is kept until the value is reached, everything else by
+        // the caller.
+        let value = unsafe { self.device.submit_commands(queue, waits, &[commands]) }?;
+        locked(&self.used).push((TimelinePoint { queue, value }, memory));
+        Ok(value)
+    }
+
+    fn record_read(&self, commands: vk::CommandBuffer, read: &Read<'_, Device>) -> Result<(), DeviceError> {
+        let program = self.program(read.heap.capacity(), None)?;
+        let mut constants = [0; CONSTANTS];
+        let indices = self.address(*read.indices)? + read.indices_offset;
+        constants[..8].copy_from_slice(&indices.to_ne_bytes());
+        let to = self.address(*read.to)? + read.to_offset;
+        constants[8..16].copy_from_slice(&to.to_ne_bytes());
+        constants[16..20].copy_from_slice(&read.count.to_ne_bytes());
+        let groups = read.count.div_ceil(GROUP).min(MOST_GROUPS);
+        self.dispatch(commands, program, &[read.heap], &constants, [groups, 1]);
         Ok(())
+    }
+
+    fn record_sample(
+        &self,
+        commands: vk::CommandBuffer,
+        sample: &Sample<'_, Device>,
+    ) -> Result<(), DeviceError> {
+        let [resources, samplers] = [sample.resources, sample.samplers];
+        let program = self.program(resources.capacity(), Some(samplers.capacity()))?;
+        let mut constants = [0; CONSTANTS];
+        constants[..8].copy_from_slice(&self.address(*sample.to)?.to_ne_bytes());
+        let numbers = [sample.texture, sample.sampler, sample.extent[0], sample.extent[1]];
+        for (to, number) in constants[8..].chunks_exact_mut(4).zip(numbers) {
+            to.copy_from_slice(&number.to_ne_bytes());
+        }
+        let groups = sample.extent.map(|length| length.div_ceil(TILE));
+        if groups.iter().any(|&groups| groups > MOST_GROUPS) {
+            return Err(DeviceError::Unsupported);
+        }
+        self.dispatch(commands, program, &[resources, samplers], &constants, groups);
+        Ok(())
+    }
+
+    /// Returns the address of a buffer.
+    fn address(&self, buffer: vk::Buffer) -> Result<u64, DeviceError> {
+        // SAFETY: live and created with a device address, as the caller of `submit` or `sample` promises.
+        unsafe { self.device.buffer_address(buffer) }.ok_or(DeviceError::Unsupported)
+    }
+
+    fn dispatch(
+        &self,
+        commands: vk::CommandBuffer,
+        (layout, pipeline): (vk::PipelineLayout, vk::Pipeline),
+        heaps: &[&DescriptorHeap],
+        constants: &[u8],
+        [width, height]: [u32; 2],
+    ) {
+        let raw = self.device.raw();
+        let point = vk::PipelineBindPoint::COMPUTE;
+        // SAFETY: the commands are being recorded, as in all that follows.
+        unsafe { raw.cmd_bind_pipeline(commands, point, pipeline) };
+        // SAFETY: the heaps are live, and the layout was created for their capacities.
+        unsafe { self.device.cmd_bind_descriptor_heaps(commands, point, layout, 0, heaps) };
+        // SAFETY: the layout has that many bytes of push constants.
+        unsafe { raw.cmd_push_constants(commands, layout, vk::ShaderStageFlags::COMPUTE, 0, constants) };
+        // SAFETY: what the shader accesses lies in its buffers, by the promises to `submit` and `sample`.
+        unsafe { raw.cmd_dispatch(commands, width, height, 1) };
+        self.barrier(commands);
     }
 
     /// Makes everything written before visible to all later work and to the CPU.
@@ -170,6 +185,10 @@ impl VulkanReader {
 }
 
 impl DescriptorReader<Device> for VulkanReader {
+    type TextureView = TextureView;
+
+    const SAMPLED: vk::ImageLayout = vk::ImageLayout::SHADER_READ_ONLY_OPTIMAL;
+
     fn new(device: &Device, capacity: u32) -> Result<Self, DeviceError> {
         let first = device.descriptor_types().first();
         if !device.enabled().contains(EnabledFeatures::BUFFER_DEVICE_ADDRESS)
@@ -178,7 +197,7 @@ impl DescriptorReader<Device> for VulkanReader {
             return Err(DeviceError::Unsupported);
         }
         let made = Self { device: device.clone(), programs: Mutex::default(), used: Mutex::default() };
-        made.program(capacity)?;
+        made.program(capacity, None)?;
         Ok(made)
     }
 
@@ -187,26 +206,44 @@ impl DescriptorReader<Device> for VulkanReader {
         BufferDesc::new(size).with_usage(usage.as_raw().into()).into()
     }
 
+    fn texture_info([width, height]: [u32; 2]) -> ImageInfo<'static> {
+        ImageDesc::new(width, height, texture::FORMAT.as_raw().unsigned_abs()).into()
+    }
+
+    unsafe fn texture_view(&self, image: &vk::Image) -> Result<TextureView, DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { TextureView::new(&self.device, *image) }
+    }
+
+    unsafe fn texture_descriptor<'a>(_: &'a vk::Image, view: &'a TextureView) -> Descriptor<'a> {
+        // SAFETY: the caller's promise.
+        unsafe { Descriptor::sampled_image(view.handle(), Self::SAMPLED) }
+    }
+
     unsafe fn submit(
         &self,
         queue: QueueIndex,
         waits: &[TimelinePoint],
         reads: &[Read<'_, Device>],
     ) -> Result<TimelineValue, DeviceError> {
-        let mut memory = self.commands(queue)?;
-        let commands = memory.next()?;
-        self.record(commands, reads)?;
-        // SAFETY: recorded for this queue; the allocator is kept until the value is reached, everything else by
-        // the caller.
-        let value = unsafe { self.device.submit_commands(queue, waits, &[commands]) }?;
-        locked(&self.used).push((TimelinePoint { queue, value }, memory));
-        Ok(value)
+        let record = |commands| reads.iter().try_for_each(|read| self.record_read(commands, read));
+        // SAFETY: the caller's promise.
+        unsafe { self.run(queue, waits, record) }
+    }
+
+    unsafe fn sample(
+        &self,
+        queue: QueueIndex,
+        waits: &[TimelinePoint],
+        sample: &Sample<'_, Device>,
+    ) -> Result<TimelineValue, DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.run(queue, waits, |commands| self.record_sample(commands, sample)) }
     }
 }
 
 impl Drop for VulkanReader {
     fn drop(&mut self) {
-        let raw = self.device.raw();
         for (point, memory) in locked(&self.used).drain(..) {
             match self.device.wait(point, LAST_WAIT) {
                 Ok(()) | Err(DeviceError::Lost) => drop(memory),
@@ -216,9 +253,7 @@ impl Drop for VulkanReader {
         }
         for program in locked(&self.programs).drain(..) {
             // SAFETY: created by this reader, whose work is complete.
-            unsafe { raw.destroy_pipeline(program.pipeline, None) };
-            // SAFETY: as above.
-            unsafe { raw.destroy_pipeline_layout(program.layout, None) };
+            unsafe { program.destroy(&self.device) };
         }
     }
 }

@@ -98,11 +98,7 @@ fn d3d12<E: Example>(is_read: bool) -> Result<(), Box<dyn Error>> {
     use allotment_readers::D3d12Reader;
     let device = Headless::open(&HeadlessDesc::default())?.device().clone();
     println!("device: {}", device.properties().name);
-    if is_read {
-        E::run::<_, D3d12Reader>(device, true)
-    } else {
-        E::run::<_, unread::Unread<_>>(device, false)
-    }
+    if is_read { E::run::<_, D3d12Reader>(device, true) } else { E::run::<_, unread::Unread>(device, false) }
 }
 
 #[cfg(not(windows))]
@@ -112,31 +108,59 @@ fn d3d12<E: Example>(_: bool) -> Result<(), Box<dyn Error>> {
 
 #[cfg(windows)]
 mod unread {
-    use allotment::device::{
-        BufferDesc, DescriptorDevice, DeviceError, QueueIndex, Submission, TimelinePoint, TimelineValue,
-    };
-    use allotment_readers::{DescriptorReader, Read};
+    use allotment::Device as _;
+    use allotment::device::d3d12::{Descriptor, Device, ResourceInfo};
+    use allotment::device::{BufferDesc, DeviceError, QueueIndex, Submission, TimelinePoint, TimelineValue};
+    use allotment_readers::{D3d12Reader, DescriptorReader, Read, Sample};
+    use windows::Win32::Graphics::Direct3D12::{D3D12_RESOURCE_STATES, ID3D12Resource};
 
     /// Reads nothing.
-    pub(super) struct Unread<D>(D);
+    pub(super) struct Unread(Device);
 
-    impl<D: DescriptorDevice + Clone> DescriptorReader<D> for Unread<D> {
-        fn new(device: &D, _: u32) -> Result<Self, DeviceError> {
+    impl DescriptorReader<Device> for Unread {
+        type TextureView = ();
+
+        const SAMPLED: D3D12_RESOURCE_STATES = D3d12Reader::SAMPLED;
+
+        fn new(device: &Device, _: u32) -> Result<Self, DeviceError> {
             Ok(Self(device.clone()))
         }
 
-        fn buffer_info(&self, size: u64, _: bool) -> D::BufferInfo<'static> {
+        fn buffer_info(&self, size: u64, _: bool) -> ResourceInfo<'static> {
             BufferDesc::new(size).into()
+        }
+
+        fn texture_info(extent: [u32; 2]) -> ResourceInfo<'static> {
+            D3d12Reader::texture_info(extent)
+        }
+
+        unsafe fn texture_view(&self, _: &ID3D12Resource) -> Result<(), DeviceError> {
+            Ok(())
+        }
+
+        unsafe fn texture_descriptor<'a>(image: &'a ID3D12Resource, view: &'a ()) -> Descriptor<'a> {
+            // SAFETY: the caller's promise.
+            unsafe { D3d12Reader::texture_descriptor(image, view) }
         }
 
         unsafe fn submit(
             &self,
             queue: QueueIndex,
             waits: &[TimelinePoint],
-            _: &[Read<'_, D>],
+            _: &[Read<'_, Device>],
         ) -> Result<TimelineValue, DeviceError> {
             // SAFETY: there is nothing in it.
             unsafe { self.0.submit(queue, &Submission { waits, ..Submission::default() }) }
+        }
+
+        unsafe fn sample(
+            &self,
+            queue: QueueIndex,
+            waits: &[TimelinePoint],
+            _: &Sample<'_, Device>,
+        ) -> Result<TimelineValue, DeviceError> {
+            // SAFETY: there are no reads.
+            unsafe { self.submit(queue, waits, &[]) }
         }
     }
 }

@@ -40,8 +40,8 @@ impl SimulatedGpu {
             desc,
             desc.size,
             &self.buffer_memory_requirements(desc),
-            memory,
-            offset,
+            (memory, offset),
+            None,
         )?;
         self.shared.memories.count_buffer(1);
         Ok(SimulatedBuffer { range, copies: self.buffer_transfer_usage(desc) })

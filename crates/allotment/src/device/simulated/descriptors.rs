@@ -162,6 +162,8 @@ pub(super) enum Found {
         name: Name,
         offset: u64,
         size: u64,
+        /// Whether it is of an image that is sampled.
+        sampled: bool,
     },
     /// A sampler with its mark; without a name for a null sampler.
     Sampler(Option<Name>, u32),
@@ -252,7 +254,7 @@ fn decode([first, name, offset, size]: [u64; 4]) -> Found {
         Found::Null
     } else if [Tag::ReadOnly, Tag::ReadWrite, Tag::Constants, Tag::Sampled, Tag::Storage].into_iter().any(is)
     {
-        Found::Bytes { name: Name(name), offset, size }
+        Found::Bytes { name: Name(name), offset, size, sampled: is(Tag::Sampled) }
     } else if is(Tag::Sampler) {
         Found::Sampler(Some(Name(name)), offset as u32)
     } else if is(Tag::NullSampler) {
@@ -476,7 +478,7 @@ unsafe impl DescriptorDevice for SimulatedGpu {
         if !self.shared.memories.count_sampler(self.shared.profile.descriptors.max_samplers) {
             return Err(DeviceError::TooManyAllocations);
         }
-        Ok(SimulatedSampler { desc: *desc, name: self.shared.names.add(Named::Sampler) })
+        Ok(SimulatedSampler { desc: *desc, name: self.shared.names.add(Named::Sampler(*desc)) })
     }
 
     unsafe fn destroy_sampler(&self, sampler: SimulatedSampler) {
@@ -504,14 +506,14 @@ mod tests {
 
     #[test]
     fn each_kind_of_word_is_told_apart() {
-        let resource = Found::Bytes { name: Name(7), offset: 16, size: 64 };
+        let resource = |sampled| Found::Bytes { name: Name(7), offset: 16, size: 64, sampled };
         for (tag, found) in [
             (Tag::Null, Found::Null),
-            (Tag::ReadOnly, resource),
-            (Tag::ReadWrite, resource),
-            (Tag::Constants, resource),
-            (Tag::Sampled, resource),
-            (Tag::Storage, resource),
+            (Tag::ReadOnly, resource(false)),
+            (Tag::ReadWrite, resource(false)),
+            (Tag::Constants, resource(false)),
+            (Tag::Sampled, resource(true)),
+            (Tag::Storage, resource(false)),
             (Tag::Sampler, Found::Sampler(Some(Name(7)), 16)),
             (Tag::NullSampler, Found::Sampler(None, 16)),
         ] {

@@ -45,6 +45,13 @@ impl Shape {
         if self.mip_levels > 1 { texels?.checked_mul(2) } else { texels }
     }
 
+    /// Returns width and height of the first mip level if work can sample it: a 2D image with one sample and texels
+    /// of 4 bytes.
+    pub(super) fn sampled_extent(&self) -> Option<[u32; 2]> {
+        let [width, height, depth] = self.extent;
+        ([depth, self.samples, self.texel] == [1, 1, 4]).then_some([width, height])
+    }
+
     /// Returns width, height and depth of a mip level in texels.
     fn level(&self, level: u32) -> [u32; 3] {
         self.extent.map(|length| (length >> level).max(1))
@@ -200,7 +207,8 @@ impl SimulatedGpu {
     ) -> Result<SimulatedImage, DeviceError> {
         let requirements = self.image_memory_requirements(desc).ok_or(DeviceError::Unsupported)?;
         let shape = Shape::of(desc).ok_or(DeviceError::Unsupported)?;
-        let range = self.bind("create_image", desc, requirements.size, &requirements, memory, offset)?;
+        let range =
+            self.bind("create_image", desc, requirements.size, &requirements, (memory, offset), Some(shape))?;
         self.shared.memories.count_image(1);
         Ok(SimulatedImage { range, shape })
     }

@@ -35,6 +35,7 @@ mod profile;
 mod queues;
 mod reads;
 mod resources;
+mod samples;
 
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
@@ -54,6 +55,7 @@ pub use profile::Profile;
 use queues::Queues;
 pub use reads::SimulatedRead;
 use resources::Users;
+pub use samples::SimulatedSample;
 
 /// The simulated GPU. A clone refers to the same device.
 #[derive(Clone, Debug)]

@@ -3,7 +3,9 @@
 
 use std::sync::{Arc, Mutex};
 
+use super::images::Shape;
 use super::memory::MemoryObject;
+use crate::device::SamplerDesc;
 use crate::slab::Slab;
 use crate::sync::locked;
 
@@ -15,12 +17,18 @@ pub(super) struct Name(pub(super) u64);
 #[derive(Clone, Debug)]
 pub(super) enum Named {
     /// A buffer or an image.
-    Bytes {
-        memory: Arc<MemoryObject>,
-        offset: u64,
-        size: u64,
-    },
-    Sampler,
+    Bytes(NamedBytes),
+    Sampler(SamplerDesc),
+}
+
+/// The bytes of a buffer or an image.
+#[derive(Clone, Debug)]
+pub(super) struct NamedBytes {
+    pub(super) memory: Arc<MemoryObject>,
+    pub(super) offset: u64,
+    pub(super) size: u64,
+    /// The dimensions of an image.
+    pub(super) shape: Option<Shape>,
 }
 
 /// The objects that descriptors name.
@@ -80,9 +88,9 @@ mod tests {
     #[test]
     fn a_name_never_stands_for_what_came_after() {
         let names = Names::default();
-        let first = names.add(Named::Sampler);
+        let first = names.add(Named::Sampler(SamplerDesc::default()));
         names.remove(first);
-        let second = names.add(Named::Sampler);
+        let second = names.add(Named::Sampler(SamplerDesc::default()));
         assert_ne!(first, second);
         assert!(names.get(first).is_none() && names.get(second).is_some());
         names.remove(first);

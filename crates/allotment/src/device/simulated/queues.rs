@@ -15,6 +15,7 @@ use super::memory::MemoryObject;
 use super::names::Names;
 use super::reads::DescriptorRead;
 use super::resources::{InUse, ResourceRange};
+use super::samples::TextureSamples;
 use super::{SimulatedGpu, ValidationErrors, images};
 use crate::device::{
     DeviceError, MemoryProperties, QueueDevice, QueueIndex, Submission, TimelinePoint, TimelineValue,
@@ -101,6 +102,7 @@ impl SimulatedCopy {
 pub(super) enum Task {
     Copy(SimulatedCopy),
     Read(DescriptorRead),
+    Sample(TextureSamples),
 }
 
 impl Task {
@@ -109,6 +111,7 @@ impl Task {
         match self {
             Self::Copy(copy) => [&copy.from.memory, &copy.to.memory],
             Self::Read(read) => read.memories(),
+            Self::Sample(samples) => samples.memories(),
         }
     }
 
@@ -116,6 +119,7 @@ impl Task {
         match self {
             Self::Copy(copy) => copy.run(),
             Self::Read(read) => read.run(&work.names, &work.validation_errors),
+            Self::Sample(samples) => samples.run(&work.names, &work.validation_errors),
         }
     }
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::descriptors::{Found, HeapInUse};
 use super::memory::MemoryObject;
-use super::names::{Named, Names};
+use super::names::{Name, Named, NamedBytes, Names};
 use super::queues::Task;
-use super::resources::{InUse, ResourceRange};
+use super::resources::InUse;
 use super::{SimulatedBuffer, SimulatedDescriptorHeap, SimulatedGpu, ValidationErrors};
 use crate::device::{
     DescriptorHeapVisibility, DeviceError, MemoryProperties, QueueIndex, TimelinePoint, TimelineValue,
@@ -73,16 +73,8 @@ fn read(found: Found, names: &Names) -> Result<[u8; 4], &'static str> {
             }
             Ok(mark.to_ne_bytes())
         }
-        Found::Bytes { name, offset, size } => {
-            let Some(Named::Bytes { memory, offset: start, size: whole }) = names.get(name) else {
-                return Err("names a destroyed resource");
-            };
-            if memory.is_freed() {
-                return Err("names freed memory");
-            }
-            if memory.properties().contains(MemoryProperties::DEVICE_WRITE_ONLY) {
-                return Err("names memory that queues can only write");
-            }
+        Found::Bytes { name, offset, size, .. } => {
+            let NamedBytes { memory, offset: start, size: whole, .. } = named_bytes(name, names)?;
             let mut bytes = [0; 4];
             // Fewer if an image has fewer. A written descriptor's range lies in its resource.
             let there = size.min(whole.saturating_sub(offset)).min(4) as usize;
@@ -90,6 +82,20 @@ fn read(found: Found, names: &Names) -> Result<[u8; 4], &'static str> {
             Ok(bytes)
         }
     }
+}
+
+/// Returns the bytes of a resource that a descriptor names, or the validation error.
+pub(super) fn named_bytes(name: Name, names: &Names) -> Result<NamedBytes, &'static str> {
+    let Some(Named::Bytes(bytes)) = names.get(name) else {
+        return Err("names a destroyed resource");
+    };
+    if bytes.memory.is_freed() {
+        return Err("names freed memory");
+    }
+    if bytes.memory.properties().contains(MemoryProperties::DEVICE_WRITE_ONLY) {
+        return Err("names memory that queues can only write");
+    }
+    Ok(bytes)
 }
 
 impl SimulatedGpu {
@@ -141,23 +147,49 @@ impl SimulatedGpu {
 
 /// Returns the validation error of reads that are being submitted, if any.
 fn read_error(read: &SimulatedRead<'_>) -> Option<&'static str> {
-    let (indices, to) = (&read.indices.range, &read.to.range);
-    let inside = |range: &ResourceRange, offset: u64| {
-        offset.checked_add(4 * u64::from(read.count)).is_some_and(|end| end <= range.size)
-    };
-    let any = |is: fn(&ResourceRange) -> bool| is(indices) || is(to);
-    if matches!(read.heap.slots.desc.usage, DescriptorHeapVisibility::CpuOnly(_)) {
+    let bytes = Some(4 * u64::from(read.count));
+    heap_error(read.heap)
+        .or_else(|| buffer_error(READS, read.indices, read.indices_offset, bytes))
+        .or_else(|| buffer_error(WRITES, read.to, read.to_offset, bytes))
+}
+
+/// Returns the validation error of a heap that work reads, if any.
+pub(super) fn heap_error(heap: &SimulatedDescriptorHeap) -> Option<&'static str> {
+    if matches!(heap.slots.desc.usage, DescriptorHeapVisibility::CpuOnly(_)) {
         Some("reads a heap that is not shader-visible")
-    } else if read.heap.slots.is_destroyed() || any(|range| range.users.destroyed.load(Relaxed)) {
-        Some("uses a destroyed object")
-    } else if !inside(indices, read.indices_offset) || !inside(to, read.to_offset) {
+    } else if heap.slots.is_destroyed() {
+        Some(DESTROYED)
+    } else {
+        None
+    }
+}
+
+const DESTROYED: &str = "uses a destroyed object";
+
+/// How work accesses a buffer: the memory in which it cannot, and the validation error.
+type Access = (MemoryProperties, &'static str);
+
+const READS: Access = (MemoryProperties::DEVICE_WRITE_ONLY, "reads from memory that queues can only write");
+pub(super) const WRITES: Access =
+    (MemoryProperties::DEVICE_READ_ONLY, "writes to memory that queues can only read");
+
+/// Returns the validation error of `size` bytes of a buffer that work accesses, if any. A size of `None` is more than
+/// buffers have.
+pub(super) fn buffer_error(
+    (never, wrong): Access,
+    buffer: &SimulatedBuffer,
+    offset: u64,
+    size: Option<u64>,
+) -> Option<&'static str> {
+    let range = &buffer.range;
+    if range.users.destroyed.load(Relaxed) {
+        Some(DESTROYED)
+    } else if size.and_then(|size| offset.checked_add(size)).is_none_or(|end| end > range.size) {
         Some("exceeds the size of a buffer")
-    } else if any(|range| range.memory.is_freed()) {
+    } else if range.memory.is_freed() {
         Some("uses freed memory")
-    } else if indices.memory.properties().contains(MemoryProperties::DEVICE_WRITE_ONLY) {
-        Some("reads from memory that queues can only write")
-    } else if to.memory.properties().contains(MemoryProperties::DEVICE_READ_ONLY) {
-        Some("writes to memory that queues can only read")
+    } else if range.memory.properties().contains(never) {
+        Some(wrong)
     } else {
         None
     }

@@ -6,8 +6,9 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::Arc;
 
 use super::SimulatedGpu;
+use super::images::Shape;
 use super::memory::{MemoryObject, SimulatedMemory};
-use super::names::{Name, Named};
+use super::names::{Name, Named, NamedBytes};
 use crate::device::{DedicatedNeed, DeviceError, MemoryDesc, MemoryDevice as _, Requirements};
 use crate::sync::locked;
 
@@ -72,15 +73,15 @@ impl SimulatedGpu {
         Ok(())
     }
 
-    /// Checks that a resource of `size` bytes can be bound at an offset, and binds it.
+    /// Checks that a resource of `size` bytes can be bound at an offset, and binds it. An image has a shape.
     pub(super) fn bind(
         &self,
         call: &str,
         what: &impl Debug,
         size: u64,
         requirements: &Requirements,
-        memory: SimulatedMemory,
-        offset: u64,
+        (memory, offset): (SimulatedMemory, u64),
+        shape: Option<Shape>,
     ) -> Result<ResourceRange, DeviceError> {
         self.shared.faults.check()?;
         let object = self.object(memory, call)?;
@@ -99,7 +100,8 @@ impl SimulatedGpu {
             return Err(DeviceError::Unsupported);
         }
         let users = locked(&self.shared.spare_users).pop().unwrap_or_default();
-        let name = self.shared.names.add(Named::Bytes { memory: Arc::clone(&object), offset, size });
+        let bytes = NamedBytes { memory: Arc::clone(&object), offset, size, shape };
+        let name = self.shared.names.add(Named::Bytes(bytes));
         Ok(ResourceRange { memory: object, offset, size, name, users })
     }
 

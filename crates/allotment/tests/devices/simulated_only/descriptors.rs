@@ -2,12 +2,13 @@
 
 use allotment::device::simulated::{
     Profile, SimulatedDescriptor, SimulatedDescriptorHeap, SimulatedGpu, SimulatedImageUse, SimulatedRead,
-    SimulatedSampler,
+    SimulatedSample, SimulatedSampler,
 };
 use allotment::device::{
-    BufferDesc, BufferDevice as _, BufferUse, DescriptorDevice, DescriptorHeapDesc, DescriptorHeapType,
-    DescriptorHeapVisibility, DeviceError, ImageDesc, ImageDevice as _, MemoryDesc, MemoryDevice as _,
-    MemoryTypeIndex, QueueDevice as _, SamplerDesc, ShaderVisibleHeapType, TimelinePoint, TimelineValue,
+    AddressMode, BorderColor, BufferDesc, BufferDevice as _, BufferUse, Compare, DescriptorDevice,
+    DescriptorHeapDesc, DescriptorHeapType, DescriptorHeapVisibility, DeviceError, ImageDesc,
+    ImageDevice as _, MemoryDesc, MemoryDevice as _, MemoryTypeIndex, QueueDevice as _, SamplerDesc,
+    ShaderVisibleHeapType, TimelinePoint, TimelineValue,
 };
 
 use crate::fixture::{Outcome, Test};
@@ -40,6 +41,8 @@ pub(super) fn all() -> Vec<Test<SimulatedFixture>> {
         a_heap_that_is_destroyed_while_work_reads_it_is_a_complaint,
         a_heap_that_was_destroyed_is_a_complaint_wherever_it_is_used,
         reads_that_nothing_can_make_are_refused,
+        a_texture_that_cannot_be_sampled_is_a_complaint,
+        samples_that_nothing_can_make_are_refused,
         a_profile_may_have_smaller_limits,
         whichever_call_fails_no_heap_or_sampler_is_left_behind,
         a_lost_device_reads_nothing_and_lets_everything_go,
@@ -369,6 +372,103 @@ fn reads_that_nothing_can_make_are_refused(rig: &Rig<'_>) {
     assert_eq!(rig.device().submitted(FIRST), TimelineValue(0), "the good ones neither");
     let value = submit(&[good]).unwrap();
     rig.gpu.wait(rig.gpu.submitted(FIRST, value));
+}
+
+/// Has work sample 2 × 1 texels, and returns them.
+fn sampled(rig: &Rig<'_>, sample: SimulatedSample<'_>) -> [u32; 2] {
+    // SAFETY: the picture lies in its buffer, and everything lives until the wait is over; wrong descriptors are what
+    // the device shall report.
+    let value = unsafe { rig.device().submit_samples(FIRST, &[], &[sample]) }.unwrap();
+    rig.gpu.wait(rig.gpu.submitted(FIRST, value));
+    let read = SimulatedDescriptor::Buffer { buffer: sample.to, range: 0..4, usage: BufferUse::ReadOnly };
+    let second = SimulatedDescriptor::Buffer { buffer: sample.to, range: 4..8, usage: BufferUse::ReadOnly };
+    let heap = rig.heap(RESOURCES, 2);
+    heap.write(0, &read);
+    heap.write(1, &second);
+    rig.read(&heap, &[0, 1]).try_into().unwrap()
+}
+
+fn a_texture_that_cannot_be_sampled_is_a_complaint(rig: &Rig<'_>) {
+    let device = rig.device();
+    let memory = device.allocate_memory(&MemoryDesc::new(MemoryTypeIndex(0), 4096)).unwrap();
+    let create = |desc: ImageDesc, offset| {
+        // SAFETY: live, and large enough.
+        unsafe { device.create_image(&desc, memory, offset) }.unwrap()
+    };
+    let images = [create(ImageDesc::new(1, 1, 4), 0), create(ImageDesc::new(4, 4, 8), 1024)];
+    let [image, wide] = &images;
+    let border = SamplerDesc {
+        address: [AddressMode::ClampToBorder; 3],
+        border: BorderColor::OpaqueWhite,
+        ..SamplerDesc::default()
+    };
+    let descs = [
+        border,
+        SamplerDesc { compare: Some(Compare::Less), ..border },
+        SamplerDesc { min_lod: 1.0, ..border },
+    ];
+    let made = descs.map(|desc| sampler(rig, &desc));
+    let (heap, samplers, to) = (rig.heap(RESOURCES, 5), rig.heap(SAMPLERS, 5), rig.written(&[1; 8]));
+    let of = |image, usage| SimulatedDescriptor::Image { image, usage };
+    heap.write(0, &of(image, SimulatedImageUse::Sampled));
+    heap.write(1, &of(image, SimulatedImageUse::Storage));
+    heap.write(2, &of(wide, SimulatedImageUse::Sampled));
+    heap.write_null(3..4);
+    for (at, sampler) in (0..).zip(&made) {
+        // SAFETY: of this device, to which it is enough that it is live now.
+        samplers.write(at, &unsafe { device.sampler_descriptor(sampler) });
+    }
+    let sample = |texture, sampler| {
+        let (resources, samplers, to) = (heap.raw(), samplers.raw(), to.handle());
+        let extent = [2, 1];
+        let sample = SimulatedSample { resources, texture, samplers, sampler, extent, to, to_offset: 0 };
+        sampled(rig, sample)
+    };
+    let complaints = || rig.gpu.fixture().complaints_about("sample: ");
+    assert_eq!((sample(0, 0), complaints()), ([0, u32::MAX], 0), "the texel, and the border beside it");
+    for (count, (texture, sampler)) in
+        (1..).zip([(1, 0), (2, 0), (3, 0), (4, 0), (9, 0), (0, 1), (0, 2), (0, 4)])
+    {
+        assert_eq!(sample(texture, sampler), [MISSING; 2], "{texture}, {sampler}");
+        assert_eq!(complaints(), count, "{texture}, {sampler}");
+    }
+    let [first, others @ ..] = made;
+    destroy(rig, first);
+    assert_eq!((sample(0, 0), complaints()), ([MISSING; 2], 9), "its sampler was destroyed");
+    others.into_iter().for_each(|sampler| destroy(rig, sampler));
+    for image in images {
+        // SAFETY: from this device, and no queue uses it, as below.
+        unsafe { device.destroy_image(image) };
+    }
+    // SAFETY: as above.
+    unsafe { device.free_memory(memory) };
+    assert_eq!((sample(0, 3), complaints()), ([MISSING; 2], 11), "both were destroyed or never written");
+}
+
+fn samples_that_nothing_can_make_are_refused(rig: &Rig<'_>) {
+    let (staging, heap, samplers) = (rig.heap(STAGING, 1), rig.heap(RESOURCES, 1), rig.heap(SAMPLERS, 1));
+    let to = rig.written(&[0; 64]);
+    let good = SimulatedSample {
+        resources: heap.raw(),
+        texture: 0,
+        samplers: samplers.raw(),
+        sampler: 0,
+        extent: [4, 4],
+        to: to.handle(),
+        to_offset: 0,
+    };
+    for (count, wrong) in (1..).zip([
+        SimulatedSample { resources: staging.raw(), ..good },
+        SimulatedSample { samplers: staging.raw(), ..good },
+        SimulatedSample { to_offset: 1, ..good },
+        SimulatedSample { to_offset: u64::MAX, ..good },
+        SimulatedSample { extent: [u32::MAX; 2], ..good },
+    ]) {
+        // SAFETY: the device refuses what is wrong.
+        let refused = unsafe { rig.device().submit_samples(FIRST, &[], &[wrong]) };
+        assert_eq!(refused, Err(DeviceError::Unsupported), "{wrong:?}");
+        assert_eq!(rig.gpu.fixture().complaints_about("submit_samples: "), count);
+    }
 }
 
 fn a_profile_may_have_smaller_limits(rig: &Rig<'_>) {

@@ -11,6 +11,7 @@ use super::descriptor_heaps::{
     slots_tables_and_chunks_are_read_before_and_after_the_heap_is_replaced,
 };
 use super::descriptor_rig::{Descriptor, RESOURCES, Rig, STAGING, Sampler};
+use super::textures::textures_are_sampled_through_their_descriptors_and_samplers;
 use crate::bytes::Random;
 use crate::fixture::{DescriptorFixture, Outcome, Test};
 
@@ -53,6 +54,7 @@ pub(crate) fn all<F: DescriptorFixture>() -> Vec<Test<F>> {
         a_heap_is_replaced_when_what_its_slots_pointed_at_is_gone,
         a_heap_is_replaced_after_a_batch_failed_whose_buffer_is_gone,
         a_draw_reads_what_its_set_had_bound,
+        textures_are_sampled_through_their_descriptors_and_samplers,
     ]
 }
 

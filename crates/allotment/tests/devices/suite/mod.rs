@@ -19,6 +19,7 @@ mod memory;
 mod moves;
 mod properties;
 mod stage;
+mod textures;
 mod timelines;
 mod uploads;
 

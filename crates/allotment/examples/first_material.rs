@@ -1,0 +1,104 @@
+//! A first material: a texture in a table and a sampler, which a dispatch samples through descriptors.
+//!
+//! ```sh
+//! cargo run --example first_material -p allotment            # on the simulated GPU
+//! cargo run --example first_material -p allotment -- vulkan  # with descriptor indexing or descriptor buffers
+//! cargo run --example first_material -p allotment -- d3d12   # on Windows
+//! ```
+//!
+//! The shader is one of `allotment-readers`. It samples the texture in the middle of each texel, and twice as far as the
+//! texture is wide and high, where the sampler repeats it.
+
+#[path = "common/device.rs"]
+mod device;
+
+use core::error::Error;
+use std::sync::Arc;
+
+use allotment::descriptor::{Binding, BindingSet};
+use allotment::device::{DescriptorDevice, QueueIndex, SamplerDesc, TexelBlock};
+use allotment::upload::ImageWrite;
+use allotment::{Gpu, GpuDesc, MemoryUsage};
+use allotment_readers::{DescriptorReader, Sample};
+
+const QUEUE: QueueIndex = QueueIndex(0);
+
+/// Width and height of the texture, and of the picture: the texture twice in each direction, since samplers repeat.
+const TEXTURE: u32 = 16;
+const PICTURE: u32 = 2 * TEXTURE;
+
+fn texel(x: u32, y: u32) -> [u8; 4] {
+    [x as u8, y as u8, 7, 255]
+}
+
+fn texels(size: u32) -> Vec<u8> {
+    (0..size * size).flat_map(|i| texel(i % size % TEXTURE, i / size % TEXTURE)).collect()
+}
+
+fn first_material<D, R>(device: D, is_read: bool) -> Result<(), Box<dyn Error>>
+where
+    D: DescriptorDevice + Clone,
+    R: DescriptorReader<D>,
+{
+    let gpu = Gpu::new(device, GpuDesc::default())?;
+    let descriptors = gpu.descriptors()?;
+    let shader = R::new(gpu.device(), descriptors.resources().statistics().capacity)?;
+
+    let options = MemoryUsage::GpuOnly.with_name("albedo");
+    let image = gpu.create_image(&R::texture_info([TEXTURE; 2]), &options)?;
+    let write = ImageWrite {
+        mip_level: 0,
+        array_layer: 0,
+        origin: [0; 3],
+        extent: [TEXTURE, TEXTURE, 1],
+        texel: TexelBlock::new(4),
+        before: D::ImageState::default(),
+        after: R::SAMPLED,
+    };
+    // SAFETY: the box is the whole image, whose texels have four bytes, and nothing has used it yet.
+    unsafe { gpu.uploads().write_image(&image, &write, &texels(TEXTURE)) }?;
+
+    // The material: a table with the texture, which keeps view and image alive, and a sampler from the cache.
+    let layout = descriptors.binding_layout(&[Binding::mutable("albedo")])?;
+    let mut material = BindingSet::new(&layout)?;
+    let handle = image.handle();
+    // SAFETY: the image is of that description. It is destroyed after its view.
+    let albedo = Arc::new((unsafe { shader.texture_view(&handle) }?, image));
+    // SAFETY: the table keeps the view and the image alive.
+    let descriptor = unsafe { R::texture_descriptor(&handle, &albedo.0) };
+    material.bind(0, 0, &descriptor, Some(albedo.clone()))?;
+    let sampler = descriptors.samplers().get(&SamplerDesc::default())?;
+
+    let options = MemoryUsage::GpuOnly.with_name("picture");
+    let picture = shader.buffer_info(u64::from(PICTURE * PICTURE * 4), true);
+    let picture = gpu.create_buffer(&picture, &options)?;
+
+    let frame = gpu.begin_frame()?;
+    let mut resources = frame.transient_descriptors()?; // the heaps as this frame sees them
+    let samplers = descriptors.samplers().heap().begin(frame.recording())?;
+    let table = material.commit(&mut resources)?.table.ok_or("the material has a table")?;
+    let sample = Sample {
+        resources: resources.heap(),
+        texture: table.first,
+        samplers: samplers.heap(),
+        sampler: sampler.index(),
+        extent: [PICTURE; 2],
+        to: &picture.handle(),
+    };
+    // SAFETY: everything is alive until the GPU has completed the frame, and the picture lies in its buffer.
+    frame.submit(QUEUE, |queue, waits| unsafe { shader.sample(queue, waits, &sample) })?;
+    drop((resources, samplers));
+    frame.end()?;
+
+    let mut found = vec![0; (PICTURE * PICTURE * 4) as usize];
+    gpu.read_buffer(&picture, 0, &mut found)?;
+    if is_read {
+        assert!(found == texels(PICTURE), "the picture is not what the material shows");
+        println!("{PICTURE} × {PICTURE} texels, all as they must be");
+    } else {
+        println!("skipped: shaders see no descriptors here, and nothing was sampled or compared");
+    }
+    Ok(())
+}
+
+device::main!("first_material", first_material);
