@@ -221,7 +221,7 @@ impl<D: Device> Allocator<D> {
         if pool.allocator() != self.id {
             return Err(DefragmentationError::WrongPool);
         }
-        let run = self.begin_run(desc, Scope::Pool(pool.index()), false)?;
+        let run = self.begin_run(desc, Scope::Pool(pool.shards()), false)?;
         Ok(Defragmentation { allocator: self, run, moves: Vec::new() })
     }
 
@@ -241,8 +241,9 @@ impl<D: Device> Allocator<D> {
                     return Err(DefragmentationError::AlreadyRunning);
                 }
             }
-            Scope::Pool(index) => {
-                let slot = self.pools.get(index).ok_or(DefragmentationError::WrongPool)?;
+            Scope::Pool(shards) => {
+                // One flag for all shards, in the first.
+                let slot = self.pools.get(shards.first).ok_or(DefragmentationError::WrongPool)?;
                 let mut guard = locked(&slot.state);
                 let state = guard.as_mut().ok_or(DefragmentationError::WrongPool)?;
                 if state.rules.algorithm == Algorithm::Linear {
@@ -261,8 +262,10 @@ impl<D: Device> Allocator<D> {
         run.cancel(self);
         match run.scope() {
             Scope::DefaultPools => self.defragmented.store(false, Ordering::Release),
-            Scope::Pool(index) => {
-                if let Some(state) = self.pools.get(index).map(|slot| locked(&slot.state)).as_deref_mut() {
+            Scope::Pool(shards) => {
+                if let Some(state) =
+                    self.pools.get(shards.first).map(|slot| locked(&slot.state)).as_deref_mut()
+                {
                     state.iter_mut().for_each(|state| state.defragmented = false);
                 }
             }

@@ -34,6 +34,7 @@ impl<D: Device> PoolState<D> {
                 assert!(detail.waiting || place.size == detail.sizes.requested);
             }
         }
+        assert!(self.sets[0].statistics.blocks >= self.rules.min_blocks, "no block of the minimum was freed");
         let spent = |record| slot.records.get(record).is_none_or(Record::is_spent);
         let unused = (0..).zip(&self.details).filter(|(_, detail)| detail.is_none());
         assert_eq!(unused.filter(|&(record, _)| !spent(record)).count(), self.vacant.len());

@@ -116,7 +116,7 @@ impl<D: Device> Allocator<D> {
         if let Some(pool) = &request.options.pool {
             return self.by_pool_types(pool, request, |set| {
                 self.make_dedicated(
-                    (pool.index(), set),
+                    (pool.shards().own(), set),
                     request,
                     memory_options,
                     dedicated_to_resource,
@@ -126,7 +126,7 @@ impl<D: Device> Allocator<D> {
             });
         }
         self.by_ranking(request, |memory_type, request| {
-            let pool = self.own_shard(self.default_pool_for(memory_type, request));
+            let pool = self.default_pool_for(memory_type, request).own();
             self.make_dedicated((pool, 0), request, memory_options, dedicated_to_resource, &make, &unmake)
         })
     }
