@@ -32,7 +32,7 @@ const SHELF: usize = 64;
 pub struct WorldDesc {
     /// Block size of the allocator in bytes.
     pub block_size: u64,
-    /// Most shards of a default pool.
+    /// Most shards of a pool.
     pub shards: u32,
     /// Algorithm of the default pools.
     pub algorithm: Algorithm,

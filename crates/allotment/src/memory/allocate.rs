@@ -4,9 +4,9 @@
 //!
 //! | step | function | where |
 //! |---|---|---|
-//! | 0. If no other thread holds the pool: reuse a range of about the size that was freed a moment ago, or steps 3 and 4 for the best memory type | [`Allocator::allocate_quickly`] | `pool/quick.rs` |
-//! | 1. Rank the memory types that suit; the following steps are tried for each, the best first | [`Allocator::ranking`], [`Allocator::by_ranking`] | `candidates.rs` |
-//! | 2. Lock the thread's shard of the default pool | `lock_shard` | `shards.rs` |
+//! | 0. If no other thread holds the shard: reuse a range of about the size that was freed a moment ago, or steps 3 and 4 for the best memory type | [`Allocator::allocate_quickly`] | `pool/quick.rs` |
+//! | 1. Rank the memory types that suit; the following steps are tried for each, the best first; in a custom pool, for each of its memory types | [`Allocator::ranking`], [`Allocator::by_ranking`], [`Allocator::by_pool_types`] | `candidates.rs` |
+//! | 2. Lock the thread's shard of the pool | `lock_shard` | `shards.rs` |
 //! | 3. Round the request, and decide whether it wants a shared or a dedicated block | `round_request` | `pool/round.rs`, `dedicated.rs` |
 //! | 4. Search the existing blocks, then empty blocks of the other shards | `place_in_existing`, `place_in_lent_block` | `pool/place.rs`, `shards.rs` |
 //! | 5. Choose the sizes of a new block, the preferred one first | `plan_block` | `pool/plan.rs` |
@@ -45,7 +45,8 @@ use super::allocator::{Allocation, Allocator, default_pool};
 use super::block_set::Role;
 use super::candidates::{MemoryTypeCandidate, Ranking, judge};
 use super::desc::AllocationRequest;
-use super::pool::{MAX_POOL_TYPES, PendingBlock, Pool, PoolSlot, PoolState, RoundedRequest};
+use super::pool::{PendingBlock, Pool, PoolSlot, PoolState, RoundedRequest};
+use super::shards::PoolShards;
 use super::{AllocationError, AllocationOptions, BudgetPolicy, MemoryUsage, NewBlocks, ShortName};
 use crate::device::{Device, MemoryProperties, MemoryTypeIndex, Requirements, ResourceKind};
 use crate::log::event;
@@ -113,13 +114,11 @@ impl<D: Device> Allocator<D> {
         &self,
         request: &AllocationRequest<'_>,
     ) -> Result<Allocation, AllocationError> {
-        if let Some(pool) = &request.options.pool {
-            return self
-                .by_pool_types(pool, request, |set| self.allocate_from_pool(pool.index(), set, request));
-        }
-        match self.allocate_quickly(request) {
-            Some(allocation) => Ok(allocation),
-            None => self.allocate_by_ranking(request),
+        match (self.allocate_quickly(request), &request.options.pool) {
+            (Some(allocation), _) => Ok(allocation),
+            (None, None) => self.allocate_by_ranking(request),
+            (None, Some(pool)) => self
+                .by_pool_types(pool, request, |set| self.allocate_from_shards(pool.shards(), set, request)),
         }
     }
 
@@ -129,26 +128,37 @@ impl<D: Device> Allocator<D> {
         if !request.is_ordinary() {
             return None;
         }
-        // An ordinary request requires and prefers no properties, so the ranking of its memory usage is made already.
-        let ranking = &self.rankings[request.options.usage as usize];
+        let allowed = request.requirements.memory_types;
+        // An ordinary request requires and prefers no properties, so the ranking of its memory usage is made already,
+        // and the first type of a pool that it allows suits it.
         // The best type only: whether the next one may be used depends on why this one refuses, which the slow path
         // finds out.
-        let memory_type = ranking.types(request.requirements.memory_types).next()?;
-        let pool = self.own_shard(self.default_pool_for(memory_type, request));
+        let (shards, set) = match &request.options.pool {
+            None => {
+                let memory_type = self.rankings[request.options.usage as usize].types(allowed).next()?;
+                (self.default_pool_for(memory_type, request), 0)
+            }
+            Some(pool) if pool.allocator() != self.id => return None,
+            Some(pool) => {
+                let set = pool.memory_types().position(|memory_type| allowed.contains(memory_type))?;
+                (pool.shards(), set)
+            }
+        };
+        let pool = shards.own();
         let slot = self.pools.get(pool)?;
         // Not waited for: the slow path moves a thread that meets others here to another shard.
         let mut guard = slot.state.try_lock().ok()?;
-        Self::note_uncontended();
-        if let Some((record, generation)) = guard.as_mut()?.place_quickly(slot, 0, request) {
+        shards.note_uncontended();
+        if let Some((record, generation)) = guard.as_mut()?.place_quickly(slot, set, request) {
             return Some(Allocation { allocator: self.id, pool, record, generation });
         }
         // The slow path begins with this search, too; here the lock need not be taken again. It also reports an error.
-        self.place_in_shard(pool, slot, guard, request).ok().flatten()
+        self.place_in_shard(pool, slot, guard, set, request).ok().flatten()
     }
 
     fn allocate_by_ranking(&self, request: &AllocationRequest<'_>) -> Result<Allocation, AllocationError> {
         self.by_ranking(request, |memory_type, request| {
-            self.allocate_from_shards(self.default_pool_for(memory_type, request), request)
+            self.allocate_from_shards(self.default_pool_for(memory_type, request), 0, request)
         })
     }
 
@@ -202,11 +212,10 @@ impl<D: Device> Allocator<D> {
         if pool.allocator() != self.id {
             return Err(AllocationError::WrongPool);
         }
-        let types = self.pool_types(pool.index());
         let (allowed, required) = (request.requirements.memory_types, request.options.required);
         let mut first = None;
         let mut any_allowed = false;
-        for (set, memory_type) in types.into_iter().flatten().enumerate() {
+        for (set, memory_type) in pool.memory_types().enumerate() {
             if !allowed.contains(memory_type) {
                 continue;
             }
@@ -230,20 +239,6 @@ impl<D: Device> Allocator<D> {
         Err(refused(reason, request))
     }
 
-    /// Returns the memory types of a pool.
-    ///
-    /// A copy, since no lock is held during an attempt.
-    fn pool_types(&self, index: u32) -> [Option<MemoryTypeIndex>; MAX_POOL_TYPES] {
-        let mut types = [None; MAX_POOL_TYPES];
-        if let Some(slot) = self.pools.get(index) {
-            let state = locked(&slot.state);
-            for (entry, set) in types.iter_mut().zip(state.iter().flat_map(|state| &state.sets)) {
-                *entry = Some(set.memory_type);
-            }
-        }
-        types
-    }
-
     /// Checks the size of a request and ranks the memory types that suit it.
     pub(super) fn ranking(
         &self,
@@ -258,15 +253,16 @@ impl<D: Device> Allocator<D> {
         Ok(Cow::Owned(Ranking::new(self.device.properties(), request, self.desc.memory_types)))
     }
 
-    /// Returns the index of a default pool, in shard 0.
+    /// Returns the shards of the default pool for a request.
     pub(super) fn default_pool_for(
         &self,
         memory_type: MemoryTypeIndex,
         request: &AllocationRequest<'_>,
-    ) -> u32 {
+    ) -> PoolShards {
         // Resources of an unknown kind are placed among the linear ones, rounded up to whole pages.
         let optimal = self.separate_optimal && request.requirements.kind == ResourceKind::OptimalImage;
-        default_pool(memory_type, request.options.lifetime, optimal)
+        let first = default_pool(memory_type, request.options.lifetime, optimal);
+        PoolShards { first, stride: self.pools_per_shard(), count: self.shards }
     }
 
     /// Returns the non-coherent atom where memory of this type needs flushes, else 1.
@@ -312,8 +308,7 @@ impl<D: Device> Allocator<D> {
         if let Some(pool) = options.pool.as_ref().filter(|pool| pool.allocator() == self.id) {
             // Only for a pool of this allocator: the index of another allocator's pool would name a wrong pool here.
             // The request itself is refused then.
-            let types = self.pool_types(pool.index());
-            choices.iter_mut().for_each(|choice| choice.judge_in_pool(&types, request));
+            choices.iter_mut().for_each(|choice| choice.judge_in_pool(pool, request));
         }
         // A stable sort, since types of equal cost are tried in the device's order.
         choices.sort_by_key(|choice| match choice.suitability {
@@ -323,18 +318,7 @@ impl<D: Device> Allocator<D> {
         choices
     }
 
-    /// Allocates from one memory type of one pool.
-    fn allocate_from_pool(
-        &self,
-        pool: u32,
-        set: usize,
-        request: &AllocationRequest<'_>,
-    ) -> Result<Allocation, AllocationError> {
-        let slot = self.pools.get(pool).ok_or(AllocationError::WrongPool)?;
-        self.allocate_from_locked_pool(pool, slot, locked(&slot.state), set, request)
-    }
-
-    /// Allocates from one memory type of a pool whose lock the caller holds: steps 3 to 8.
+    /// Allocates from one memory type of a shard whose lock the caller holds: steps 3 to 8.
     ///
     /// Each time that the lock was released, the request starts again at step 3: other threads may have freed memory,
     /// added a block or destroyed the pool.

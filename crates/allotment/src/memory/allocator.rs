@@ -15,7 +15,7 @@ use super::heaps::Heaps;
 use super::leaks::{LeakHandler, report_leaks};
 use super::maintenance::{BlockGrowth, ToDo};
 use super::pool::{BlockSize, PoolSlot, PoolState, Rules};
-use super::shards::{MOST_SHARDS, default_shards};
+use super::shards::{MOST_SHARDS, PoolShards, default_shards};
 use super::stalls::Stalls;
 use super::time::{Time, TimeSource};
 use super::{BudgetPolicy, CreateAllocatorError, Lifetime, MemoryUsage};
@@ -55,9 +55,9 @@ pub struct AllocatorDesc {
     pub block_growth: BlockGrowth,
     /// Bytes that the allocator may allocate from a heap. A heap that is not listed is limited by the driver alone.
     pub heap_limits: Vec<(MemoryHeapIndex, u64)>,
-    /// The most copies into which a default pool splits, so that threads that allocate at the same time do not wait
-    /// for each other's lock: 1 to 16. Defaults to the number of threads that can run at once, at most eight. A
-    /// thread that allocates alone uses one copy.
+    /// The most copies into which a pool splits, so that threads that allocate at the same time do not wait for each
+    /// other's lock: 1 to 16. Defaults to the number of threads that can run at once, at most eight. A thread that
+    /// allocates alone uses one copy. Some custom pools have [one copy](super::PoolDesc#threads) alone.
     pub shards: u32,
     /// Memory types that the allocator may use.
     pub memory_types: MemoryTypeMask,
@@ -178,13 +178,13 @@ pub struct Allocator<D: Device> {
     pub(super) id: u32,
     pub(super) heaps: Heaps,
     pub(super) pools: AppendTable<PoolSlot<D>>,
-    /// Number of slots: default pools, and the most custom pools that existed at once.
+    /// Number of slots: the shards of the default pools, and of the most custom pools that existed at once.
     pub(super) slot_count: AtomicU32,
-    /// Copies of the default pools, created when they are needed.
+    /// The most shards of a pool. Those of default pools are created when they are needed.
     pub(super) shards: u32,
-    /// Slots of custom pools that were destroyed, to be reused. Not the list of a [`Slab`](crate::slab::Slab), since
-    /// threads read slots without a lock.
-    pub(super) vacant_slots: Mutex<Vec<u32>>,
+    /// Slots of custom pools that were destroyed, to be reused by pools of as many shards. Not the list of a
+    /// [`Slab`](crate::slab::Slab), since threads read slots without a lock.
+    pub(super) vacant_slots: Mutex<Vec<PoolShards>>,
     pub(super) desc: AllocatorDesc,
     /// The ranked memory types of each memory usage, for requests without extra properties. Precomputed, since nearly
     /// all requests are such.
@@ -272,8 +272,9 @@ impl<D: Device> Allocator<D> {
         })
     }
 
-    /// Creates the default pool at index `place` of a shard.
-    pub(super) fn new_default_pool(&self, place: u32) -> Option<PoolState<D>> {
+    /// Creates the default pool at an index.
+    pub(super) fn new_default_pool(&self, index: u32) -> Option<PoolState<D>> {
+        let (shard, place) = (index / self.pools_per_shard(), index % self.pools_per_shard());
         let memory_type = MemoryTypeIndex((place / POOLS_PER_TYPE) as u8);
         let properties = self.device.properties();
         let found = properties.memory_type(memory_type)?;
@@ -299,7 +300,7 @@ impl<D: Device> Allocator<D> {
             name: None,
         };
         let set = BlockSet::new(memory_type, found.heap, self.atom_of(memory_type), self.desc.algorithm);
-        Some(PoolState::new(rules, vec![set]))
+        Some(PoolState::new(rules, shard, vec![set]))
     }
 
     /// Returns the device of the allocator.

@@ -19,6 +19,7 @@
 use core::fmt;
 
 use super::desc::AllocationRequest;
+use super::pool::Pool;
 use super::{AllocationOptions, MemoryUsage};
 use crate::device::{
     DeviceProperties, MemoryHeapIndex, MemoryProperties as P, MemoryTypeIndex, MemoryTypeMask, Requirements,
@@ -212,13 +213,9 @@ pub(super) fn judge(
 impl MemoryTypeCandidate {
     /// Judges a type for a custom pool of `types`, which tries those of them that the resource allows in the pool's
     /// order, whatever the memory usage.
-    pub(super) fn judge_in_pool(
-        &mut self,
-        types: &[Option<MemoryTypeIndex>],
-        request: &AllocationRequest<'_>,
-    ) {
+    pub(super) fn judge_in_pool(&mut self, pool: &Pool, request: &AllocationRequest<'_>) {
         let required = request.options.required;
-        self.suitability = match types.iter().position(|entry| *entry == Some(self.memory_type)) {
+        self.suitability = match pool.memory_types().position(|entry| entry == self.memory_type) {
             None => Suitability::NotInPool,
             Some(_) if !request.requirements.memory_types.contains(self.memory_type) => {
                 Suitability::NotAllowed

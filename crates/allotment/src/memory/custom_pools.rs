@@ -3,11 +3,12 @@
 use core::sync::atomic::Ordering;
 use std::sync::PoisonError;
 
-use allotment_suballoc::{Alignment, MAX_SIZE};
+use allotment_suballoc::{Algorithm, Alignment, MAX_SIZE};
 
 use super::allocator::Allocator;
 use super::block_set::{BlockSet, Role};
 use super::pool::{BlockSize, MAX_POOL_TYPES, Pool, PoolDesc, PoolSlot, PoolState, Rules};
+use super::shards::PoolShards;
 use super::statistics::Statistics;
 use super::{AllocationError, CreatePoolError, DestroyPoolError};
 use crate::device::{Device, MemoryDesc, MemoryTypeIndex};
@@ -72,25 +73,17 @@ impl<D: Device> Allocator<D> {
         desc: PoolDesc,
         options: Option<D::MemoryOptions>,
     ) -> Result<Pool, CreatePoolError> {
-        let rules = self.check_pool(&desc, options)?;
-        let properties = self.device.properties();
-        let sets = desc.memory_types.iter().filter_map(|&memory_type| {
-            let heap = properties.memory_type(memory_type)?.heap;
-            Some(BlockSet::new(memory_type, heap, self.atom_of(memory_type), desc.algorithm))
-        });
-        let mut state = PoolState::new(rules, sets.collect());
-
-        let first_type = desc.memory_types[0];
-        let block_size = match state.rules.sizing {
-            BlockSize::Fixed(size) => size,
-            BlockSize::Growing(sizes) => sizes.next(0, self.heaps.heap_size(state.sets[0].heap)),
-        };
+        self.check_pool(&desc)?;
+        let mut states: Vec<_> =
+            (0..self.shards_for(&desc)).map(|shard| self.new_shard(&desc, shard, options.as_ref())).collect();
+        let state = &states[0];
+        let block_size = state.next_block_size(0, self.heaps.heap_size(state.sets[0].heap));
         // Before the slot is taken: if a block is refused, the blocks are all that has to be given back.
         let mut blocks = Vec::new();
         for _ in 0..desc.min_blocks {
-            let memory = MemoryDesc::new(first_type, block_size)
+            let memory = MemoryDesc::new(state.sets[0].memory_type, block_size)
                 .with_priority(desc.priority)
-                .with_options(state.rules.options.as_ref());
+                .with_options(options.as_ref());
             match self.heaps.allocate(&self.device, &memory, desc.budget) {
                 Ok(memory) => blocks.push(memory),
                 Err(error) => {
@@ -100,24 +93,68 @@ impl<D: Device> Allocator<D> {
             }
         }
         // The slot of a destroyed pool first. Its records keep their generations, so tokens of that pool stay stale.
-        let vacant = locked(&self.vacant_slots).pop();
-        let index = vacant.unwrap_or_else(|| self.slot_count.fetch_add(1, Ordering::AcqRel));
-        let Some(slot) = self.pools.get_or_make(index) else {
+        let shards = self.take_slots(states.len() as u32);
+        let slots = shards.indices().map(|index| self.pools.get_or_make(index));
+        let Some(slots) = slots.collect::<Option<Vec<_>>>() else {
             self.free_all(blocks);
-            let limit = AllocationError::TooManyAllocations { limit: index };
+            let limit = AllocationError::TooManyAllocations { limit: shards.first };
             return Err(CreatePoolError::FirstBlocks(limit));
         };
-        blocks.into_iter().for_each(|memory| state.add_empty(slot, memory, Role::Shared));
+        blocks.into_iter().for_each(|memory| states[0].add_empty(slots[0], memory, Role::Shared));
         // Last: from here on walks over all pools find the pool, with all its blocks.
-        *locked(&slot.state) = Some(state);
-        Ok(Pool::new(self.id, index))
+        slots.iter().zip(states).for_each(|(slot, state)| *locked(&slot.state) = Some(state));
+        Ok(Pool::new(self.id, shards, &desc.memory_types))
     }
 
-    fn check_pool(
-        &self,
-        desc: &PoolDesc,
-        options: Option<D::MemoryOptions>,
-    ) -> Result<Rules<D>, CreatePoolError> {
+    /// Returns the number of shards of a pool; see `shards.rs`.
+    fn shards_for(&self, desc: &PoolDesc) -> u32 {
+        let whole = desc.max_blocks != u32::MAX || desc.algorithm == Algorithm::Linear;
+        if whole { 1 } else { self.shards }
+    }
+
+    /// Returns vacant slots for the shards of a pool, one after the other.
+    fn take_slots(&self, count: u32) -> PoolShards {
+        let mut vacant = locked(&self.vacant_slots);
+        let reused = vacant.iter().rposition(|shards| shards.count == count).map(|at| vacant.swap_remove(at));
+        drop(vacant);
+        reused.unwrap_or_else(|| {
+            let first = self.slot_count.fetch_add(count, Ordering::AcqRel);
+            PoolShards { first, stride: 1, count }
+        })
+    }
+
+    /// Creates a shard of a pool, without blocks. The description is [checked](Self::check_pool).
+    fn new_shard(&self, desc: &PoolDesc, shard: u32, options: Option<&D::MemoryOptions>) -> PoolState<D> {
+        let properties = self.device.properties();
+        let granularity = properties.limits.buffer_image_granularity;
+        let rules = Rules {
+            algorithm: desc.algorithm,
+            sizing: self.sizing_of(desc),
+            // The blocks of the minimum are allocated in shard 0.
+            min_blocks: if shard == 0 { desc.min_blocks } else { 0 },
+            max_blocks: desc.max_blocks,
+            alignment: desc.alignment,
+            granularity: if desc.ignore_granularity { Alignment::ONE } else { granularity },
+            empty_blocks: desc.empty_blocks,
+            budget: desc.budget,
+            priority: desc.priority,
+            priorities: self.device.priority_support(),
+            options: options.cloned(),
+            ahead: desc.block_growth.unwrap_or(self.desc.block_growth).watermark(),
+            name: desc.name.clone(),
+        };
+        let sets = desc.memory_types.iter().filter_map(|&memory_type| {
+            let heap = properties.memory_type(memory_type)?.heap;
+            Some(BlockSet::new(memory_type, heap, self.atom_of(memory_type), desc.algorithm))
+        });
+        PoolState::new(rules, shard, sets.collect())
+    }
+
+    fn sizing_of(&self, desc: &PoolDesc) -> BlockSize {
+        desc.sizing.unwrap_or(BlockSize::Growing(self.desc.block_sizes))
+    }
+
+    fn check_pool(&self, desc: &PoolDesc) -> Result<(), CreatePoolError> {
         let properties = self.device.properties();
         let count = desc.memory_types.len();
         let usable = |&index: &MemoryTypeIndex| {
@@ -130,8 +167,7 @@ impl<D: Device> Allocator<D> {
             return Err(CreatePoolError::NoMemoryType { memory_type });
         }
         let limit = properties.limits.max_allocation_size.min(MAX_SIZE);
-        let sizing = desc.sizing.unwrap_or(BlockSize::Growing(self.desc.block_sizes));
-        match sizing {
+        match self.sizing_of(desc) {
             // A pool that could never allocate a block is refused here rather than at its first request.
             BlockSize::Fixed(size) if size == 0 || size > limit => {
                 return Err(CreatePoolError::BlockSize { size });
@@ -144,28 +180,19 @@ impl<D: Device> Allocator<D> {
         if desc.min_blocks > desc.max_blocks || desc.max_blocks == 0 {
             return Err(CreatePoolError::BlockCounts { min: desc.min_blocks, max: desc.max_blocks });
         }
-        let granularity = properties.limits.buffer_image_granularity;
-        Ok(Rules {
-            algorithm: desc.algorithm,
-            sizing,
-            min_blocks: desc.min_blocks,
-            max_blocks: desc.max_blocks,
-            alignment: desc.alignment,
-            granularity: if desc.ignore_granularity { Alignment::ONE } else { granularity },
-            empty_blocks: desc.empty_blocks,
-            budget: desc.budget,
-            priority: desc.priority,
-            priorities: self.device.priority_support(),
-            options,
-            ahead: desc.block_growth.unwrap_or(self.desc.block_growth).watermark(),
-            name: desc.name.clone(),
-        })
+        Ok(())
     }
 
-    /// Returns where the state of a custom pool is.
-    pub(super) fn slot_of(&self, pool: &Pool) -> Result<&PoolSlot<D>, AllocationError> {
-        let slot = self.pools.get(pool.index()).filter(|_| pool.allocator() == self.id);
-        slot.ok_or(AllocationError::WrongPool)
+    /// Returns the slots of a custom pool's shards, in the order of their indices.
+    pub(super) fn slots_of(
+        &self,
+        pool: &Pool,
+    ) -> Result<impl Iterator<Item = &PoolSlot<D>> + use<'_, D>, AllocationError> {
+        // The index of a pool of another allocator would name a wrong pool here.
+        if pool.allocator() != self.id {
+            return Err(AllocationError::WrongPool);
+        }
+        Ok(pool.shards().indices().filter_map(|index| self.pools.get(index)))
     }
 
     /// Frees all allocations of a pool at once; the pool's empty-block policy decides which blocks it keeps. Ranges
@@ -196,21 +223,29 @@ impl<D: Device> Allocator<D> {
     /// [`AllocationError::ResourcesInPool`] while a buffer or an image that was created in it lives. Nothing has changed
     /// then.
     pub fn reset_pool(&self, pool: &Pool) -> Result<(), AllocationError> {
-        let slot = self.slot_of(pool)?;
-        // No thread is accessing bytes of the pool while their memory is freed. Before the pool's lock, as everywhere:
-        // threads that hold `changes` for reading take that lock.
-        let alone = slot.changes.write().unwrap_or_else(PoisonError::into_inner);
-        let mut guard = locked(&slot.state);
-        let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
-        let count = state.resources();
+        let slots: Vec<_> = self.slots_of(pool)?.collect();
+        // No thread is accessing bytes of the pool while their memory is freed. Before the pool's locks, as everywhere:
+        // threads that hold `changes` for reading take those.
+        // The locks of all shards, or a resource could be created in one while another is reset. No other code holds two
+        // locks of a kind, and another reset takes them in the same order.
+        let changes = slots.iter().map(|slot| slot.changes.write().unwrap_or_else(PoisonError::into_inner));
+        let alone: Vec<_> = changes.collect();
+        let mut guards: Vec<_> = slots.iter().map(|slot| locked(&slot.state)).collect();
+        let count = guards.iter().filter_map(|guard| guard.as_ref()).map(PoolState::resources).sum();
         if count != 0 {
             // Copies that safe code submitted may use their memory, and reset does not wait for the GPU.
             return Err(AllocationError::ResourcesInPool { count });
         }
-        // Before the blocks become empty: they would count as empty since the clock was last read.
-        state.pass_time(self.time.now());
-        let memory = state.reset(slot);
-        drop(guard);
+        let now = self.time.now();
+        let mut memory = Vec::new();
+        for (slot, guard) in slots.iter().zip(&mut guards) {
+            for state in guard.iter_mut() {
+                // Before the blocks become empty: they would count as empty since the clock was last read.
+                state.pass_time(now);
+                memory.extend(state.reset(slot));
+            }
+        }
+        drop(guards);
         // From here on other threads find the tokens stale.
         drop(alone);
         self.free_all(memory);
@@ -240,30 +275,35 @@ impl<D: Device> Allocator<D> {
     /// [`DestroyPoolError`] when allocations are live in the pool, other clones of it exist, or it is from another
     /// allocator. The error returns the pool.
     pub fn destroy_pool(&self, mut pool: Pool) -> Result<(), DestroyPoolError> {
-        let Some(slot) = self.pools.get(pool.index()).filter(|_| pool.allocator() == self.id) else {
-            return Err(DestroyPoolError::WrongAllocator(pool));
+        let Ok(slots) = self.slots_of(&pool) else { return Err(DestroyPoolError::WrongAllocator(pool)) };
+        // Every request and every run in the pool holds or borrows a clone, so without one none is under way. Counted
+        // before the allocations: a thread that makes one and drops its clone in between is found by its allocation.
+        let clones = pool.other_clones();
+        let slots: Vec<_> = slots.collect();
+        let allocations_of = |slot: &&PoolSlot<D>| {
+            let guard = locked(&slot.state);
+            guard.as_ref().map_or(0, |state| state.statistics().allocations)
         };
-        let mut guard = locked(&slot.state);
-        let allocations = guard.as_ref().map_or(0, |state| state.statistics().allocations);
+        let allocations = slots.iter().map(allocations_of).sum();
         if allocations != 0 {
             return Err(DestroyPoolError::InUse { pool, allocations });
         }
-        // Every request and every run in the pool holds or borrows a clone, so without one none is under way.
-        match pool.other_clones() {
-            0 => {}
-            clones => return Err(DestroyPoolError::Cloned { pool, clones }),
+        if clones != 0 {
+            return Err(DestroyPoolError::Cloned { pool, clones });
         }
-        // Only maintenance has no clone. The block that it is allocating must not reach the next pool of this place.
-        while guard.as_ref().is_some_and(|state| state.pending != 0) {
-            guard = self.waiting(|| slot.grown.wait(guard).unwrap_or_else(PoisonError::into_inner));
+        for slot in slots {
+            let mut guard = locked(&slot.state);
+            // Only maintenance has no clone. The block that it is allocating must not reach the next pool of this place.
+            while guard.as_ref().is_some_and(|state| state.pending != 0) {
+                guard = self.waiting(|| slot.grown.wait(guard).unwrap_or_else(PoisonError::into_inner));
+            }
+            let state = guard.take();
+            slot.counters.iter().for_each(|counters| counters.store(&Statistics::default()));
+            drop(guard);
+            state.into_iter().for_each(|state| self.give_back(state));
         }
-        let state = guard.take();
-        // Statistics read the counters without the lock, and the slot has no pool from here on.
-        slot.counters.iter().for_each(|counters| counters.store(&Statistics::default()));
-        drop(guard);
-        state.into_iter().for_each(|state| self.give_back(state));
-        // Last: another pool may use the slot at once.
-        locked(&self.vacant_slots).push(pool.index());
+        // Last: another pool may use the slots at once.
+        locked(&self.vacant_slots).push(pool.shards());
         Ok(())
     }
 }

@@ -111,26 +111,33 @@ impl<D: Device> Allocator<D> {
         })
     }
 
-    fn dump_custom_pools(&self, pools: &mut Object<'_, String>, index: MemoryTypeIndex) -> fmt::Result {
-        let mut shown = Vec::new();
-        for (number, (_, slot)) in self.custom_slots().enumerate() {
+    fn dump_custom_pools(&self, pools: &mut Object<'_, String>, memory_type: MemoryTypeIndex) -> fmt::Result {
+        let mut shown: Vec<(String, u64, Vec<Drawn>)> = Vec::new();
+        for (index, slot) in self.custom_slots() {
             let mut guard = locked(&slot.state);
             let Some(state) = guard.as_mut() else { continue };
             state.flush_quick_lists();
-            for set in (0..state.sets.len()).filter(|&set| state.sets[set].memory_type == index) {
+            // The index of shard 0 stays that of the pool. The other shards follow it.
+            let number = index - state.shard - self.default_pool_count();
+            for set in (0..state.sets.len()).filter(|&set| state.sets[set].memory_type == memory_type) {
                 let size = match state.rules.sizing {
                     BlockSize::Fixed(size) => size,
                     BlockSize::Growing(sizes) => sizes.largest,
                 };
-                // Viewers identify a pool by its name, so pools of the same name are numbered.
+                // Viewers identify a pool by its name, so pools of the same name are numbered, and all shards of a pool
+                // are shown as one.
                 let name = state.rules.name.as_ref().map(|name| format!(" - {name}")).unwrap_or_default();
-                shown.push((format!("{number}{name}"), size, Drawn::of(state, set)));
+                let name = format!("{number}{name}");
+                match shown.last_mut() {
+                    Some((last, _, drawn)) if *last == name => drawn.extend(Drawn::of(state, set)),
+                    _ => shown.push((name, size, Drawn::of(state, set))),
+                }
             }
         }
         if shown.is_empty() {
             return Ok(());
         }
-        pools.array(&type_name(index), |array| {
+        pools.array(&type_name(memory_type), |array| {
             shown.iter().try_for_each(|(name, block_size, drawn)| {
                 array.object(|o| {
                     o.text("Name", name)?;

@@ -200,8 +200,8 @@ impl<D: Device> Allocator<D> {
     ///
     /// [`AllocationError::WrongPool`] when the pool is from another allocator.
     pub fn pool_statistics(&self, pool: &Pool) -> Result<Statistics, AllocationError> {
-        let slot = self.slot_of(pool)?;
-        Ok(slot.counters.iter().map(|counters| counters.load()).sum())
+        let counters = self.slots_of(pool)?.flat_map(|slot| &slot.counters);
+        Ok(counters.map(|counters| counters.load()).sum())
     }
 
     /// Walks all regions and returns the sums for each memory type. O(regions), locking one pool after
@@ -232,7 +232,7 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Walks all regions of one custom pool and returns the sums over its memory types. O(regions), with the pool's
-    /// lock held.
+    /// lock held, or where it was [split](super::PoolDesc#threads) those of its copies one after the other.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -253,11 +253,12 @@ impl<D: Device> Allocator<D> {
     ///
     /// [`AllocationError::WrongPool`] when the pool is from another allocator.
     pub fn detailed_pool_statistics(&self, pool: &Pool) -> Result<DetailedStatistics, AllocationError> {
-        let slot = self.slot_of(pool)?;
         let mut detailed = DetailedStatistics::default();
-        let mut guard = locked(&slot.state);
-        let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
-        state.add_detailed(|_, found| detailed.add(&found));
+        for slot in self.slots_of(pool)? {
+            if let Some(state) = locked(&slot.state).as_mut() {
+                state.add_detailed(|_, found| detailed.add(&found));
+            }
+        }
         Ok(detailed)
     }
 

@@ -407,11 +407,13 @@ impl<D: Device> Allocator<D> {
     ) -> Result<u64, AllocationError> {
         let request = &AllocationRequest::new(requirements, options);
         let (slot, set) = match &options.pool {
-            Some(pool) => self.by_pool_types(pool, request, |set| Ok((self.slot_of(pool)?, set)))?,
+            Some(pool) => {
+                self.by_pool_types(pool, request, |set| Ok((self.shard(pool.shards().own())?, set)))?
+            }
             None => {
                 let best = self.ranking(request)?.types(request.requirements.memory_types).next();
                 let memory_type = best.ok_or_else(|| self.no_memory_type(request))?;
-                (self.shard(self.own_shard(self.default_pool_for(memory_type, request)))?, 0)
+                (self.shard(self.default_pool_for(memory_type, request).own())?, 0)
             }
         };
         let mut allocated = 0;

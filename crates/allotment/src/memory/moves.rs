@@ -128,7 +128,7 @@ impl<D: Device> PoolState<D> {
         let Some(release) = self.sets[set].release_of(block) else { return false };
         let shared = self.sets[set].block(block).is_some_and(|block| block.role == Role::Shared);
         // A pool never falls below its minimum, nor frees a block that `reserve` has just allocated.
-        let at_least = set == 0 && shared && self.sets[0].statistics.blocks <= self.rules.min_blocks;
+        let at_least = shared && self.is_minimum(set);
         let goes = release == EmptiedBlocks::Free && !at_least && !self.holds_reserve();
         if !goes {
             self.sets[set].reopen(block);

@@ -7,7 +7,8 @@ use super::allocator::{Allocation, Allocator};
 use super::block_set::Role;
 use super::desc::AllocationRequest;
 use super::heaps::heap_of;
-use super::pool::{BlockPlan, PendingBlock, PoolSlot, RoundedRequest, Source};
+use super::pool::{BlockPlan, LentBlock, PendingBlock, PoolSlot, RoundedRequest, Source};
+use super::shards::LockedShard;
 use super::time::Moment;
 use crate::device::{
     Device, MemoryDesc, MemoryHandle as _, MemoryHeapIndex, MemoryTypeIndex, OwnedMemory, Priority,
@@ -140,7 +141,18 @@ impl<D: Device> Allocator<D> {
         let mut guard = locked(&slot.state);
         // Before anything can fail: other threads wait for this.
         pending.end(guard.as_mut());
-        let (memory, role) = memory?;
+        self.insert_into_locked_pool((pool, slot, guard), set, memory?, rounded, request)
+    }
+
+    /// Adds a memory object to a pool whose lock the caller holds, and places a request in it.
+    fn insert_into_locked_pool(
+        &self,
+        (pool, slot, mut guard): LockedShard<'_, D>,
+        set: usize,
+        (memory, role): (OwnedMemory<D>, Role),
+        rounded: &RoundedRequest,
+        request: &AllocationRequest<'_>,
+    ) -> Result<Allocation, AllocationError> {
         let placed = match guard.as_mut() {
             Some(state) => state.place_in_new_block(slot, set, memory, role, rounded, request),
             // The pool was destroyed meanwhile.
@@ -170,20 +182,16 @@ impl<D: Device> Allocator<D> {
         &self,
         pool: u32,
         slot: &PoolSlot<D>,
-        memory: OwnedMemory<D>,
-        role: Role,
+        set: usize,
+        lent: LentBlock<D>,
         rounded: &RoundedRequest,
         request: &AllocationRequest<'_>,
     ) -> Result<Allocation, AllocationError> {
-        // Not as a shared block: no thread has to wait, since no driver call is made.
-        let pending = locked(&slot.state).as_mut().map(|state| PendingBlock::begin(slot, state, 0, false));
-        match pending {
-            Some(pending) => self.insert_block(pending, pool, Ok((memory, role)), rounded, request),
-            None => {
-                self.heaps.free(&self.device, memory);
-                Err(AllocationError::WrongPool)
-            }
-        }
+        let LentBlock { memory, role, of_minimum } = lent;
+        let mut guard = locked(&slot.state);
+        // The pool's minimum goes where its block goes, so it holds for all shards together.
+        guard.iter_mut().for_each(|state| state.rules.min_blocks += u32::from(of_minimum));
+        self.insert_into_locked_pool((pool, slot, guard), set, (memory, role), rounded, request)
     }
 
     /// Announces to a pool that the caller creates dedicated memory together with a resource. The caller passes the
@@ -196,9 +204,7 @@ impl<D: Device> Allocator<D> {
         set: usize,
         request: &AllocationRequest<'_>,
     ) -> Result<(PendingBlock<'_, D>, RoundedRequest, Source<D>), AllocationError> {
-        let custom = pool >= self.default_pool_count();
-        let slot =
-            if custom { self.pools.get(pool).ok_or(AllocationError::WrongPool)? } else { self.shard(pool)? };
+        let slot = self.shard(pool)?;
         loop {
             let mut guard = locked(&slot.state);
             let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;

@@ -72,15 +72,14 @@ impl<D: Device> Allocator<D> {
     ) -> Result<AllocationPreview, AllocationError> {
         let request = &AllocationRequest::new(requirements, options);
         if let Some(pool) = &options.pool {
-            return self
-                .by_pool_types(pool, request, |set| self.preview_from_pool(pool.index(), set, request));
+            return self.by_pool_types(pool, request, |set| self.preview_shards(pool.shards(), set, request));
         }
         self.by_ranking(request, |memory_type, request| {
-            self.preview_shards(self.default_pool_for(memory_type, request), request)
+            self.preview_shards(self.default_pool_for(memory_type, request), 0, request)
         })
     }
 
-    /// Previews a request for one memory type of one pool.
+    /// Previews a request for one memory type of one shard.
     pub(super) fn preview_from_pool(
         &self,
         pool: u32,

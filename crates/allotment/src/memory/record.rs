@@ -234,7 +234,7 @@ mod tests {
     /// Sets the generation of the first `count` records of a pool, as if they had been used that often.
     fn age(allocator: &Allocator<SimulatedGpu>, pool: &Pool, count: u32, generation: u32) {
         for index in 0..count {
-            let records = &allocator.pools.get(pool.index()).unwrap().records;
+            let records = &allocator.pools.get(pool.shards().first).unwrap().records;
             records.get_or_make(index).unwrap().generation.store(generation, Relaxed);
         }
     }
@@ -277,10 +277,10 @@ mod tests {
             .collect();
         allocator.reset_pool(&pool).unwrap();
         allocator.check_invariants();
-        let slot = pool.index();
+        let slot = pool.shards();
         allocator.destroy_pool(pool).unwrap();
         let pool = allocator.create_pool(PoolDesc::new([MemoryTypeIndex(0)])).unwrap();
-        assert_eq!(pool.index(), slot);
+        assert_eq!(pool.shards(), slot);
         let got = allocator.allocate(&Requirements::new(64), &upload().with_pool(&pool)).unwrap();
         assert_eq!(got.record, 40);
         assert!(last.iter().all(|token| allocator.location(token).is_err()));

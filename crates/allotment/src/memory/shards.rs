@@ -1,10 +1,10 @@
-//! Each default pool has several copies (shards), so that threads do not wait for each other's locks.
+//! A pool has several copies (shards), so that threads do not wait for each other's locks.
 //!
 //! ```text
-//!   one memory type, one lifetime:   shard 0      shard 1      shard 2   …
-//!                                    [blocks]     [blocks]     –
-//!                                       ▲            ▲
-//!                                    threads A, C  thread B, after it found shard 0 locked
+//!   one pool:   shard 0      shard 1      shard 2   …
+//!               [blocks]     [blocks]     –
+//!                  ▲            ▲
+//!               threads A, C  thread B, after it found shard 0 locked
 //! ```
 //!
 //! Every thread begins at shard 0 and stays in its shard until it has found it locked several times within a few dozen
@@ -19,6 +19,12 @@
 //! a part of every block, and contend with the others at every free.) A token is freed into the shard that it was
 //! allocated from, by whichever thread.
 //!
+//! Default pools and custom pools share all of this. A custom pool has one shard where more would change what its
+//! description promises: where it has a maximum of blocks, which threads would have to divide among themselves, and
+//! where it is linear, as the order of its allocations is the order of the calls. Its minimum of blocks holds for its
+//! shards together: it begins in shard 0, and a block of the minimum that is lent takes its part of it along. So the
+//! pool never has fewer; but a shard keeps its part empty while another one has blocks in use.
+//!
 //! Two threads on two cores had 2.0 and 1.5 times the throughput of one (`docs/measurements/2026-11-21-vulkan.md`).
 
 use core::cell::Cell;
@@ -32,7 +38,7 @@ use super::{AllocationError, ShortName};
 use crate::device::Device;
 use crate::sync::locked;
 
-/// The maximum number of shards. More would not reduce contention, and each costs a partly filled block.
+/// The maximum number of shards of a pool. More would not reduce contention, and each costs a partly filled block.
 pub(super) const MOST_SHARDS: u32 = 16;
 
 thread_local! {
@@ -54,34 +60,58 @@ pub(super) fn default_shards() -> u32 {
     std::thread::available_parallelism().map_or(1, |threads| threads.get().min(8) as u32)
 }
 
-/// A locked shard: its index, its slot, and its lock.
-type LockedShard<'a, D> = (u32, &'a PoolSlot<D>, MutexGuard<'a, Option<PoolState<D>>>);
+/// The places of a pool's shards among the slots of the allocator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PoolShards {
+    /// The index of shard 0.
+    pub(super) first: u32,
+    /// The distance between the indices of two shards.
+    pub(super) stride: u32,
+    /// The number of shards, at least 1.
+    pub(super) count: u32,
+}
 
-impl<D: Device> Allocator<D> {
-    /// Returns the shard of a default pool that this thread used last.
-    pub(super) fn own_shard(&self, first: u32) -> u32 {
-        // The thread may have used an allocator with more shards.
-        first + SHARD.get() % self.shards * self.pools_per_shard()
+impl PoolShards {
+    /// Returns the index of the shard that this thread used last.
+    pub(super) fn own(self) -> u32 {
+        // The thread may have used a pool with more shards.
+        self.first + SHARD.get() % self.count * self.stride
     }
 
-    /// Iterates over all shards of a default pool, the thread's own first.
-    fn shards_of(&self, first: u32) -> impl Iterator<Item = u32> + use<D> {
-        let (own, shards, stride) = (SHARD.get(), self.shards, self.pools_per_shard());
-        (0..shards).map(move |i| first + (own + i) % shards * stride)
+    /// Iterates over the indices of all shards, that of the thread's own first.
+    fn own_first(self) -> impl Iterator<Item = u32> {
+        let Self { first, stride, count } = self;
+        let own = SHARD.get();
+        (0..count).map(move |i| first + (own + i) % count * stride)
+    }
+
+    /// Iterates over the indices of all shards, in their order.
+    pub(super) fn indices(self) -> impl Iterator<Item = u32> {
+        (0..self.count).map(move |shard| self.first + shard * self.stride)
     }
 
     /// Notes that the thread did not find its shard locked.
-    pub(super) fn note_uncontended() {
+    pub(super) fn note_uncontended(self) {
         let contention = CONTENTION.get();
-        if contention != 0 {
+        if contention != 0 && self.count != 1 {
             CONTENTION.set(contention - 1);
         }
     }
+}
 
-    /// Locks the thread's own shard of a default pool; or, after too much contention, the next shard that is not
-    /// locked, which becomes the thread's own.
-    fn lock_shard(&self, first: u32) -> Result<LockedShard<'_, D>, AllocationError> {
-        for pool in self.shards_of(first) {
+/// A locked shard: its index, its slot, and its lock.
+pub(super) type LockedShard<'a, D> = (u32, &'a PoolSlot<D>, MutexGuard<'a, Option<PoolState<D>>>);
+
+impl<D: Device> Allocator<D> {
+    /// Locks the thread's own shard of a pool; or, after too much contention, the next shard that is not locked, which
+    /// becomes the thread's own.
+    fn lock_shard(&self, shards: PoolShards) -> Result<LockedShard<'_, D>, AllocationError> {
+        if shards.count == 1 {
+            // There is no other to move to, and the thread stays where it is in the pools that have several.
+            let slot = self.shard(shards.first)?;
+            return Ok((shards.first, slot, locked(&slot.state)));
+        }
+        for pool in shards.own_first() {
             let slot = self.shard(pool)?;
             let guard = match slot.state.try_lock() {
                 Ok(guard) => guard,
@@ -96,7 +126,7 @@ impl<D: Device> Allocator<D> {
                     locked(&slot.state)
                 }
             };
-            let shard = pool / self.pools_per_shard();
+            let shard = (pool - shards.first) / shards.stride;
             // In a new shard the thread's history says nothing.
             if SHARD.replace(shard) != shard {
                 CONTENTION.set(0);
@@ -104,56 +134,62 @@ impl<D: Device> Allocator<D> {
             return Ok((pool, slot, guard));
         }
         // All shards are locked, so no other one is better than the thread's own.
-        let pool = self.own_shard(first);
+        let pool = shards.own();
         let slot = self.shard(pool)?;
         CONTENTION.set(0);
         Ok((pool, slot, locked(&slot.state)))
     }
 
-    /// Returns the slot of a shard, and creates its pool at the first call.
+    /// Returns the slot of a shard. Creates the pool of a default one at the first call; a custom pool was created with
+    /// all its shards.
     pub(super) fn shard(&self, pool: u32) -> Result<&PoolSlot<D>, AllocationError> {
+        if pool >= self.default_pool_count() {
+            return self.pools.get(pool).ok_or(AllocationError::WrongPool);
+        }
         let slot = self.pools.get_or_make(pool).ok_or(AllocationError::WrongPool)?;
         // Forced, so that a panic of the device during the first call does not make the pool unusable.
         slot.made.call_once_force(|_| {
-            *locked(&slot.state) = self.new_default_pool(pool % self.pools_per_shard());
+            *locked(&slot.state) = self.new_default_pool(pool);
         });
         Ok(slot)
     }
 
     /// Iterates over the shards but one that have memory.
-    fn others_with_memory(&self, first: u32, but: u32) -> impl Iterator<Item = (u32, &PoolSlot<D>)> {
-        let others = self.shards_of(first).filter(move |&pool| pool != but);
+    fn others_with_memory(&self, shards: PoolShards, but: u32) -> impl Iterator<Item = (u32, &PoolSlot<D>)> {
+        let others = shards.own_first().filter(move |&pool| pool != but);
         others.filter_map(|pool| Some((pool, self.pools.get(pool).filter(|slot| slot.has_memory())?)))
     }
 
-    /// Allocates from the shards of a default pool.
+    /// Allocates from one memory type of a pool, in whichever of its shards.
     pub(super) fn allocate_from_shards(
         &self,
-        first: u32,
+        shards: PoolShards,
+        set: usize,
         request: &AllocationRequest<'_>,
     ) -> Result<Allocation, AllocationError> {
-        let (pool, slot, guard) = self.lock_shard(first)?;
-        if self.others_with_memory(first, pool).next().is_none() {
+        let (pool, slot, guard) = self.lock_shard(shards)?;
+        if self.others_with_memory(shards, pool).next().is_none() {
             // The usual case: one thread at a time.
-            return self.allocate_from_locked_pool(pool, slot, guard, 0, request);
+            return self.allocate_from_locked_pool(pool, slot, guard, set, request);
         }
-        if let Some(allocation) = self.place_in_shard(pool, slot, guard, request)? {
+        if let Some(allocation) = self.place_in_shard(pool, slot, guard, set, request)? {
             return Ok(allocation);
         }
-        if let Some(allocation) = self.place_in_lent_block(first, pool, slot, request)? {
+        if let Some(allocation) = self.place_in_lent_block(shards, pool, slot, set, request)? {
             return Ok(allocation);
         }
-        self.allocate_from_locked_pool(pool, slot, locked(&slot.state), 0, request).or_else(|refused| {
+        self.allocate_from_locked_pool(pool, slot, locked(&slot.state), set, request).or_else(|refused| {
             if !refused.falls_through() {
                 return Err(refused);
             }
             // No shard can get a block, so the rest of the others' blocks is better than a refusal.
-            for (other, slot) in self.others_with_memory(first, pool) {
-                if let Some(allocation) = self.place_in_shard(other, slot, locked(&slot.state), request)? {
+            for (other, slot) in self.others_with_memory(shards, pool) {
+                let guard = locked(&slot.state);
+                if let Some(allocation) = self.place_in_shard(other, slot, guard, set, request)? {
                     return Ok(allocation);
                 }
             }
-            Err(self.with_room_of_all_shards(first, refused))
+            Err(self.with_room_of_all_shards(shards, set, refused))
         })
     }
 
@@ -161,30 +197,31 @@ impl<D: Device> Allocator<D> {
     /// reserved there.
     fn place_in_lent_block(
         &self,
-        first: u32,
+        shards: PoolShards,
         pool: u32,
         slot: &PoolSlot<D>,
+        set: usize,
         request: &AllocationRequest<'_>,
     ) -> Result<Option<Allocation>, AllocationError> {
         // By this shard's own next block size: the block is going to be one of its blocks.
         let (rounded, in_blocks) = {
             let guard = locked(&slot.state);
             let state = guard.as_ref().ok_or(AllocationError::WrongPool)?;
-            let rounded = self.round_request(state, 0, request)?;
+            let rounded = self.round_request(state, set, request)?;
             (rounded, state.may_share_block(rounded.role))
         };
-        for (other, other_slot) in self.others_with_memory(first, pool) {
+        for (other, other_slot) in self.others_with_memory(shards, pool) {
             let mut guard = locked(&other_slot.state);
             let Some(state) = guard.as_mut() else { continue };
-            let lent = state.lend(other_slot, &rounded, in_blocks);
+            let lent = state.lend(other_slot, set, &rounded, in_blocks);
             self.wake_maintenance_if_low(state);
-            if let Some((memory, role)) = lent {
+            if let Some(lent) = lent {
                 drop(guard);
-                return self.insert_lent_block(pool, slot, memory, role, &rounded, request).map(Some);
+                return self.insert_lent_block(pool, slot, set, lent, &rounded, request).map(Some);
             }
             // A reservation is made in one shard, by one thread; the threads of the others have to find it.
             if state.holds_reserve() {
-                if let Some(allocation) = self.place_in_shard(other, other_slot, guard, request)? {
+                if let Some(allocation) = self.place_in_shard(other, other_slot, guard, set, request)? {
                     return Ok(Some(allocation));
                 }
             }
@@ -193,11 +230,16 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Replaces the room of one shard in a refusal by that of all shards.
-    fn with_room_of_all_shards(&self, first: u32, refused: AllocationError) -> AllocationError {
+    fn with_room_of_all_shards(
+        &self,
+        shards: PoolShards,
+        set: usize,
+        refused: AllocationError,
+    ) -> AllocationError {
         let AllocationError::WouldGrow { requested, .. } = refused else { return refused };
-        let rooms = self.shards_of(first).filter_map(|pool| {
+        let rooms = shards.indices().filter_map(|pool| {
             let guard = locked(&self.pools.get(pool)?.state);
-            guard.as_ref().map(|state| state.sets[0].room())
+            guard.as_ref().map(|state| state.sets[set].room())
         });
         let (free, largest_free) = rooms.fold((0, 0), |(free, largest), (f, l)| (free + f, l.max(largest)));
         AllocationError::WouldGrow { requested, free, largest_free, name: ShortName::NONE }
@@ -209,11 +251,12 @@ impl<D: Device> Allocator<D> {
         pool: u32,
         slot: &PoolSlot<D>,
         mut guard: MutexGuard<'_, Option<PoolState<D>>>,
+        set: usize,
         request: &AllocationRequest<'_>,
     ) -> Result<Option<Allocation>, AllocationError> {
         let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
-        let rounded = self.round_request(state, 0, request)?;
-        let placed = state.place_in_existing(slot, 0, &rounded, request)?;
+        let rounded = self.round_request(state, set, request)?;
+        let placed = state.place_in_existing(slot, set, &rounded, request)?;
         self.wake_maintenance_if_low(state);
         let placed = placed.map(|record| self.token(pool, record, slot));
         let changed_priority = state.changed_priority.take();
@@ -222,35 +265,43 @@ impl<D: Device> Allocator<D> {
         Ok(placed)
     }
 
-    /// Previews an allocation from the shards of a default pool.
+    /// Previews an allocation from one memory type of a pool.
     pub(super) fn preview_shards(
         &self,
-        first: u32,
+        shards: PoolShards,
+        set: usize,
         request: &AllocationRequest<'_>,
     ) -> Result<AllocationPreview, AllocationError> {
-        let own = self.own_shard(first);
+        let own = shards.own();
         let slot = self.shard(own)?;
-        let preview = self.preview_from_pool(own, 0, request);
-        if matches!(preview, Ok(AllocationPreview::Fits { .. })) {
+        let preview = self.preview_from_pool(own, set, request);
+        if matches!(preview, Ok(AllocationPreview::Fits { .. }))
+            || self.others_with_memory(shards, own).next().is_none()
+        {
             return preview;
         }
         let (rounded, in_blocks, memory_type) = {
             let guard = locked(&slot.state);
             let state = guard.as_ref().ok_or(AllocationError::WrongPool)?;
-            let rounded = self.round_request(state, 0, request)?;
-            (rounded, state.may_share_block(rounded.role), state.sets[0].memory_type)
+            let rounded = self.round_request(state, set, request)?;
+            (rounded, state.may_share_block(rounded.role), state.sets[set].memory_type)
         };
-        for (_, other) in self.others_with_memory(first, own) {
+        for (_, other) in self.others_with_memory(shards, own) {
             let mut guard = locked(&other.state);
             let Some(state) = guard.as_mut() else { continue };
             state.flush_quick_lists();
             // Room in other shards counts where they lend it, and where no block can be allocated, as in
             // `allocate_from_shards`.
             let searched = state.holds_reserve() || preview.is_err();
-            if state.lendable(&rounded, in_blocks).is_some() || (searched && state.would_place(0, &rounded)) {
+            if state.lendable(set, &rounded, in_blocks).is_some()
+                || (searched && state.would_place(set, &rounded))
+            {
                 return Ok(AllocationPreview::Fits { memory_type });
             }
         }
-        preview.map_err(|refused| self.with_room_of_all_shards(first, refused))
+        preview.map_err(|refused| self.with_room_of_all_shards(shards, set, refused))
     }
 }
+
+#[cfg(test)]
+mod tests;

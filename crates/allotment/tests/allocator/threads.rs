@@ -3,9 +3,10 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::thread::scope;
 
+use allotment::device::MemoryTypeIndex;
 use allotment::device::simulated::SimulatedGpu;
-use allotment::memory::{EmptyBlockPolicy, Lifetime};
-use allotment::{Algorithm, Allocation, Allocator, MemoryUsage, PoolDesc};
+use allotment::memory::{BlockSize, EmptyBlockPolicy, Lifetime};
+use allotment::{Algorithm, Allocation, Allocator, MemoryUsage, PoolDesc, Requirements};
 
 use crate::rig::{AllocateWanted as _, DISCRETE, KIB, MOBILE, Rig, Wanted, profile, small_blocks, wanted};
 
@@ -96,7 +97,7 @@ fn eight_threads_allocate_write_read_and_free_without_meeting_each_other() {
 #[test]
 fn threads_share_a_custom_pool() {
     let rig = Rig::new(MOBILE);
-    let mut desc = PoolDesc::new([1, 0].map(allotment::device::MemoryTypeIndex));
+    let mut desc = PoolDesc::new([1, 0].map(MemoryTypeIndex));
     desc.empty_blocks = EmptyBlockPolicy::NONE;
     let pool = rig.create_pool(desc).unwrap();
     scope(|scope| {
@@ -105,6 +106,45 @@ fn threads_share_a_custom_pool() {
             scope.spawn(move || work(thread, 300, |desc| rig.allocate_wanted_in(pool, desc).unwrap(), rig));
         }
     });
+    rig.destroy_pool(pool).unwrap();
+}
+
+/// Looks at a custom pool and tidies it while threads that split it into shards allocate and free.
+#[test]
+fn threads_that_split_a_custom_pool_leave_it_with_its_minimum_of_blocks() {
+    let rig = Rig::with(profile(DISCRETE), |desc| desc.shards = 4);
+    let mut desc = PoolDesc::new([MemoryTypeIndex(1)]);
+    desc.sizing = Some(BlockSize::Growing(small_blocks(64 * KIB, 256 * KIB)));
+    (desc.empty_blocks, desc.min_blocks) = (EmptyBlockPolicy::NONE, 3);
+    let pool = rig.create_pool(desc).unwrap();
+    let done = AtomicBool::new(false);
+    scope(|scope| {
+        let (rig, pool) = (&rig, &pool);
+        let _stop = StopWhenDropped(&done);
+        let workers = [0, 1, 2, 3].map(|thread| {
+            scope.spawn(move || {
+                work(thread, 2000, |desc| rig.allocate_wanted_in(pool, desc).unwrap(), rig);
+            })
+        });
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                let statistics = rig.pool_statistics(pool).unwrap();
+                assert!(statistics.free() <= statistics.block_bytes);
+                rig.detailed_pool_statistics(pool).unwrap();
+                serde_json::from_str::<serde_json::Value>(&rig.dump_json()).expect("a dump is JSON");
+                let options = MemoryUsage::Upload.with_pool(pool);
+                rig.preview(&Requirements::new(KIB), &options).unwrap();
+                rig.end_frame();
+                rig.maintain();
+                rig.trim();
+            }
+        });
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+    });
+    rig.check_invariants();
+    rig.trim();
+    let statistics = rig.pool_statistics(&pool).unwrap();
+    assert_eq!((statistics.blocks, statistics.dedicated, rig.objects()), (3, 0, 3));
     rig.destroy_pool(pool).unwrap();
 }
 

@@ -274,7 +274,7 @@ impl<D: Device> Allocator<D> {
         if pool.allocator() != self.id {
             return Err(DefragmentationError::WrongPool);
         }
-        let run = self.begin_run(desc, Scope::Pool(pool.index()), false)?;
+        let run = self.begin_run(desc, Scope::Pool(pool.shards()), false)?;
         Ok(Defragmentation { allocator: self, run, moves: Vec::new() })
     }
 
@@ -296,8 +296,9 @@ impl<D: Device> Allocator<D> {
                     return Err(DefragmentationError::AlreadyRunning);
                 }
             }
-            Scope::Pool(index) => {
-                let slot = self.pools.get(index).ok_or(DefragmentationError::WrongPool)?;
+            Scope::Pool(shards) => {
+                // One flag for all shards, in the first.
+                let slot = self.pools.get(shards.first).ok_or(DefragmentationError::WrongPool)?;
                 let mut guard = locked(&slot.state);
                 let state = guard.as_mut().ok_or(DefragmentationError::WrongPool)?;
                 if state.rules.algorithm == Algorithm::Linear {
@@ -317,8 +318,10 @@ impl<D: Device> Allocator<D> {
         match run.scope() {
             // Pairs with the exchange in `begin_run`: the next run sees all that this one has freed.
             Scope::DefaultPools => self.defragmented.store(false, Ordering::Release),
-            Scope::Pool(index) => {
-                if let Some(state) = self.pools.get(index).map(|slot| locked(&slot.state)).as_deref_mut() {
+            Scope::Pool(shards) => {
+                if let Some(state) =
+                    self.pools.get(shards.first).map(|slot| locked(&slot.state)).as_deref_mut()
+                {
                     state.iter_mut().for_each(|state| state.defragmented = false);
                 }
             }

@@ -14,13 +14,14 @@ use crate::memory::allocator::Allocator;
 use crate::memory::block_set::Role;
 use crate::memory::moves::SurveyedAllocation;
 use crate::memory::pool::PoolSlot;
+use crate::memory::shards::PoolShards;
 use crate::memory::statistics::Counters;
 use crate::sync::locked;
 
 /// Records that are copied per lock: 64 bytes each, some five microseconds.
 const AT_ONCE: u32 = 256;
 
-/// One memory type of one pool. Allocations are moved within it.
+/// One memory type of one shard of a pool. Allocations are moved within it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Arena {
     pub(super) pool: u32,
@@ -32,8 +33,8 @@ pub(super) struct Arena {
 pub(in crate::memory) enum Scope {
     /// All default pools.
     DefaultPools,
-    /// A custom pool, by its index.
-    Pool(u32),
+    /// A custom pool, with all its shards.
+    Pool(PoolShards),
 }
 
 impl Scope {
@@ -43,19 +44,14 @@ impl Scope {
             let count = locked(&slot.state).as_ref().map_or(0, |state| state.sets.len());
             (0..count as u8).map(move |set| Arena { pool, set })
         };
-        match self {
-            Self::DefaultPools => {
-                let pools = allocator
-                    .indexed_slots()
-                    .take_while(|(index, _)| *index < allocator.default_pool_count());
-                // A default pool without memory has nothing to move, and its state may not have been created yet.
-                pools.filter(|(_, slot)| slot.has_memory()).flat_map(sets).collect()
-            }
-            Self::Pool(index) => {
-                let slot = allocator.pools.get(index);
-                slot.into_iter().flat_map(|slot| sets((index, slot))).collect()
-            }
-        }
+        let shards = match self {
+            // Whichever pools they belong to, shards are surveyed in the order of their indices.
+            Self::DefaultPools => PoolShards { first: 0, stride: 1, count: allocator.default_pool_count() },
+            Self::Pool(shards) => shards,
+        };
+        let slots = shards.indices().filter_map(|index| Some((index, allocator.pools.get(index)?)));
+        // A pool without memory has nothing to move, and a default pool's state may not have been created yet.
+        slots.filter(|(_, slot)| slot.has_memory()).flat_map(sets).collect()
     }
 }
 

@@ -7,6 +7,7 @@ use allotment_suballoc::{Algorithm, Alignment};
 use crate::device::{MemoryTypeIndex, Priority};
 use crate::memory::empty_blocks::EmptyBlockPolicy;
 use crate::memory::growth::BlockSizes;
+use crate::memory::shards::PoolShards;
 use crate::memory::{BlockGrowth, BudgetPolicy, Name};
 
 /// The maximum number of memory types in one pool.
@@ -41,12 +42,20 @@ pub struct Pool(Arc<Slot>);
 #[derive(Debug, PartialEq, Eq)]
 struct Slot {
     allocator: u32,
-    index: u32,
+    shards: PoolShards,
+    /// Not read from the pool itself, whose lock each request would have to take for that.
+    memory_types: [Option<MemoryTypeIndex>; MAX_POOL_TYPES],
 }
 
 impl Pool {
-    pub(in crate::memory) fn new(allocator: u32, index: u32) -> Self {
-        Self(Arc::new(Slot { allocator, index }))
+    /// Creates the handle of a pool with at most [`MAX_POOL_TYPES`] memory types.
+    pub(in crate::memory) fn new(
+        allocator: u32,
+        shards: PoolShards,
+        memory_types: &[MemoryTypeIndex],
+    ) -> Self {
+        let memory_types = core::array::from_fn(|at| memory_types.get(at).copied());
+        Self(Arc::new(Slot { allocator, shards, memory_types }))
     }
 
     /// Returns the id of the pool's allocator.
@@ -54,9 +63,14 @@ impl Pool {
         self.0.allocator
     }
 
-    /// Returns the index of the pool in its allocator.
-    pub(in crate::memory) fn index(&self) -> u32 {
-        self.0.index
+    /// Returns where the shards of the pool are in its allocator.
+    pub(in crate::memory) fn shards(&self) -> PoolShards {
+        self.0.shards
+    }
+
+    /// Iterates over the memory types of the pool, in its order, which is also that of its block sets.
+    pub(in crate::memory) fn memory_types(&self) -> impl Iterator<Item = MemoryTypeIndex> {
+        self.0.memory_types.into_iter().flatten()
     }
 
     /// Returns the number of other clones. Where it is 0 none can appear, and what was done with the others is visible
@@ -98,6 +112,16 @@ pub enum BlockSize {
 
 /// The description of a custom pool.
 ///
+/// # Threads
+///
+/// As a default pool, a custom pool splits into copies, at most [`AllocatorDesc::shards`](crate::AllocatorDesc::shards),
+/// when threads contend for it. A thread that allocates alone uses one copy. Statistics, dumps, resets and
+/// defragmentation concern all copies together, and [`min_blocks`](Self::min_blocks) holds for all together. The pool
+/// stays one, so that threads wait for each other, where copies would change what it promises:
+///
+/// - with [`max_blocks`](Self::max_blocks), so that no thread is refused while there is room in a block of another;
+/// - with [`Algorithm::Linear`], so that allocations follow each other in the order of the calls.
+///
 /// ```
 /// use allotment::device::MemoryTypeIndex;
 /// use allotment::memory::BlockSize;
@@ -118,9 +142,11 @@ pub struct PoolDesc {
     /// The size of its blocks; `None` for the growth of the allocator's default pools
     /// ([`AllocatorDesc::block_sizes`](crate::memory::AllocatorDesc::block_sizes)).
     pub sizing: Option<BlockSize>,
-    /// Blocks of the first memory type that are allocated with the pool and never freed before it.
+    /// Blocks of the first memory type that are allocated with the pool. It never has fewer blocks of that type, until it
+    /// is destroyed.
     pub min_blocks: u32,
-    /// The maximum number of memory objects, of all its memory types together.
+    /// The maximum number of memory objects, of all its memory types together; `u32::MAX` for no maximum. A pool with a
+    /// maximum has [one copy](Self#threads).
     pub max_blocks: u32,
     /// The minimum alignment of every allocation in it.
     pub alignment: Alignment,

@@ -72,9 +72,7 @@ impl<D: Device> PoolState<D> {
             if heap.is_some_and(|heap| set.heap != heap) {
                 continue;
             }
-            // The minimum counts shared blocks of the first memory type, with which the pool was created.
-            let keep_shared = i == 0 && set.statistics.blocks <= self.rules.min_blocks;
-            if let Some(index) = set.find_empty(now, keep_shared, &unwanted) {
+            if let Some(index) = set.find_empty(now, self.is_minimum(i), &unwanted) {
                 // An empty block may have ranges in the quick lists, which must not outlive it.
                 self.flush_quick_list(i);
                 return self.sets[i].remove(index);

@@ -48,6 +48,7 @@ pub use desc::{BlockSize, MAX_POOL_TYPES, Pool, PoolDesc};
 pub use error::{CreatePoolError, DestroyPoolError};
 pub(super) use free::Freed;
 pub(super) use pending::PendingBlock;
+pub(super) use place::LentBlock;
 pub(super) use plan::{BlockPlan, Source};
 pub(super) use records::{Detail, Label, Marks, MoveState};
 pub(super) use round::RoundedRequest;
@@ -57,6 +58,7 @@ pub(super) use round::RoundedRequest;
 pub(super) struct Rules<D: Device> {
     pub(super) algorithm: Algorithm,
     pub(super) sizing: BlockSize,
+    /// This shard's part of the pool's minimum.
     pub(super) min_blocks: u32,
     pub(super) max_blocks: u32,
     pub(super) alignment: Alignment,
@@ -74,17 +76,18 @@ pub(super) struct Rules<D: Device> {
     pub(super) name: Option<Name>,
 }
 
-/// A slot that holds a pool, or none.
+/// A slot that holds a pool, or one shard of it, or none.
 ///
 /// Aligned to 128 bytes, since many processors prefetch cache lines in pairs: threads in different pools share no line.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(super) struct PoolSlot<D: Device> {
     pub(super) state: Mutex<Option<PoolState<D>>>,
-    /// Makes the state of a default pool when a request first needs it.
+    /// Makes the state of a default pool when a request first needs it. Unused in a custom pool.
     pub(super) made: Once,
     /// Locked shared while a thread accesses memory through a token whose allocation may move; locked exclusively
-    /// while allocations move or the pool is reset. Taken before `state`.
+    /// while allocations move or the pool is reset. Taken before `state`. A reset takes those of all shards; a thread
+    /// that holds one takes no other.
     pub(super) changes: RwLock<()>,
     /// Notified when a [`PendingBlock`] ends, with or without memory.
     pub(super) grown: Condvar,
@@ -112,10 +115,12 @@ impl<D: Device> PoolSlot<D> {
     }
 }
 
-/// The part of a pool that its lock guards.
+/// The part of a pool, or of one shard of it, that its lock guards.
 #[derive(Debug)]
 pub(super) struct PoolState<D: Device> {
     pub(super) rules: Rules<D>,
+    /// Which shard of its pool this is.
+    pub(super) shard: u32,
     pub(super) sets: Vec<BlockSet<D>>,
     /// By the index of the record. Invariant: no vacant record is spent; spent ones are out of use for good.
     details: Slab<Detail>,
@@ -140,9 +145,10 @@ pub(super) struct PoolState<D: Device> {
 }
 
 impl<D: Device> PoolState<D> {
-    pub(super) fn new(rules: Rules<D>, sets: Vec<BlockSet<D>>) -> Self {
+    pub(super) fn new(rules: Rules<D>, shard: u32, sets: Vec<BlockSet<D>>) -> Self {
         Self {
             rules,
+            shard,
             sets,
             details: Slab::new(),
             labels: Vec::new(),

@@ -8,6 +8,15 @@ use crate::memory::block_set::{Role, SpareCriteria};
 use crate::memory::desc::AllocationRequest;
 use crate::memory::{AllocationError, ShortName};
 
+/// An empty memory object on its way from one shard of a pool to another.
+#[derive(Debug)]
+pub(in crate::memory) struct LentBlock<D: Device> {
+    pub(in crate::memory) memory: OwnedMemory<D>,
+    pub(in crate::memory) role: Role,
+    /// It is one of the pool's `min_blocks`, of which the other shard now keeps one more.
+    pub(in crate::memory) of_minimum: bool,
+}
+
 impl<D: Device> PoolState<D> {
     /// Places a request in the blocks that exist. Returns the index of its record, or `None` where no block has room.
     ///
@@ -119,29 +128,45 @@ impl<D: Device> PoolState<D> {
 
     /// Returns the empty block that [`lend`](Self::lend) would take out. `in_blocks` says that the request may share
     /// a block.
-    pub(in crate::memory) fn lendable(&self, rounded: &RoundedRequest, in_blocks: bool) -> Option<u32> {
-        if rounded.role == Role::DedicatedToAllocation || !self.has_empty_blocks() {
+    pub(in crate::memory) fn lendable(
+        &self,
+        set: usize,
+        rounded: &RoundedRequest,
+        in_blocks: bool,
+    ) -> Option<u32> {
+        if rounded.role == Role::DedicatedToAllocation || self.sets[set].empty_blocks == 0 {
             return None;
         }
         // A reservation in any shard was made for large requests too.
         let in_blocks = in_blocks || self.holds_reserve();
         // As if in frames: even a poor fit is better than the driver call that the other shard would make instead.
-        self.sets[0].lendable(&rounded.request, self.spare_criteria(rounded, true), in_blocks)
+        self.sets[set].lendable(&rounded.request, self.spare_criteria(rounded, true), in_blocks)
     }
 
     /// Takes out an empty memory object that has room for a request, for another shard.
     pub(in crate::memory) fn lend(
         &mut self,
         slot: &PoolSlot<D>,
+        set: usize,
         rounded: &RoundedRequest,
         in_blocks: bool,
-    ) -> Option<(OwnedMemory<D>, Role)> {
-        let index = self.lendable(rounded, in_blocks)?;
+    ) -> Option<LentBlock<D>> {
+        let index = self.lendable(set, rounded, in_blocks)?;
         // A block may only be removed when no quick list names a range of it.
-        self.flush_quick_list(0);
-        let lent = self.sets[0].lend(index);
+        self.flush_quick_list(set);
+        let shared = self.sets[set].block(index).is_some_and(|block| block.role == Role::Shared);
+        // Without it this shard would keep a block less than its part of the pool's minimum.
+        let of_minimum = shared && self.is_minimum(set);
+        let (memory, role) = self.sets[set].lend(index)?;
+        self.rules.min_blocks -= u32::from(of_minimum);
         self.store_counters(slot);
-        lent
+        Some(LentBlock { memory, role, of_minimum })
+    }
+
+    /// Returns true where the shared blocks of a memory type are no more than the pool's minimum.
+    pub(in crate::memory) fn is_minimum(&self, set: usize) -> bool {
+        // The minimum counts shared blocks of the first memory type, with which the pool was created.
+        set == 0 && self.sets[0].statistics.blocks <= self.rules.min_blocks
     }
 
     /// Returns which spare memory objects may serve a request, if it wants a dedicated one.

@@ -408,7 +408,7 @@ impl<D: Device> Defragmenter<D> {
         waiting: &mut Vec<Option<Pool>>,
     ) -> Result<Option<(Run, Option<Pool>)>, MoveError> {
         while let Some(pool) = waiting.pop() {
-            let scope = pool.as_ref().map_or(Scope::DefaultPools, |pool| Scope::Pool(pool.index()));
+            let scope = pool.as_ref().map_or(Scope::DefaultPools, |pool| Scope::Pool(pool.shards()));
             match self.memory.allocator().begin_run(self.desc, scope, true) {
                 Ok(run) => return Ok(Some((run, pool))),
                 Err(error) if pool.is_none() => {

@@ -145,7 +145,7 @@ impl<D: Device> Allocator<D> {
         if let Some(pool) = &request.options.pool {
             return self.by_pool_types(pool, request, |set| {
                 self.make_dedicated(
-                    (pool.index(), set),
+                    (pool.shards().own(), set),
                     request,
                     memory_options,
                     dedicated_to_resource,
@@ -157,7 +157,7 @@ impl<D: Device> Allocator<D> {
         self.by_ranking(request, |memory_type, request| {
             // Any shard would do, since no other request uses the memory. The thread's own is the one whose lock it
             // usually finds free.
-            let pool = self.own_shard(self.default_pool_for(memory_type, request));
+            let pool = self.default_pool_for(memory_type, request).own();
             self.make_dedicated((pool, 0), request, memory_options, dedicated_to_resource, &make, &unmake)
         })
     }
