@@ -14,5 +14,6 @@ mod generated;
 mod limits;
 mod matrix;
 mod model;
+mod pinned;
 mod threads;
 mod worked_example;
