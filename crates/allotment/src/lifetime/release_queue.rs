@@ -27,7 +27,7 @@
 //! frees that capacity. An item takes its own size, and a run of items with the same stamp, uninterrupted by other
 //! threads, takes 40 bytes.
 
-mod waiting;
+mod drain;
 
 use core::fmt;
 use core::mem;

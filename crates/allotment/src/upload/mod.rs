@@ -48,6 +48,7 @@ mod slice;
 mod tracked_ring;
 mod upload_ring;
 mod uploader;
+mod uploader_desc;
 
 pub use crate::lifetime::WaitFor;
 pub use arena::{ArenaStatistics, UploadArena};
@@ -60,7 +61,8 @@ pub use ring::{Ring, RingStatistics};
 pub use ring_desc::RingDesc;
 pub use slice::{UploadLocation, UploadSlice};
 pub use upload_ring::UploadRing;
-pub use uploader::{ImageWrite, Uploader, UploaderDesc, UploaderStatistics};
+pub use uploader::{ImageWrite, Uploader, UploaderStatistics};
+pub use uploader_desc::UploaderDesc;
 
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use super::error::UploadError;
 use super::lane::{Lane, StagedImage, WhenFull};
+use super::uploader_desc::UploaderDesc;
 use crate::device::{
     Device, DeviceError, MemoryProperties, QueueIndex, QueueKind, TexelBlock, TimelinePoint, TransferUsage,
 };
@@ -13,48 +14,6 @@ use crate::memory::{
     AccessError, Allocation, Buffer, Image, MemoryLocation, OwningAllocator, UniqueBuffer, UniqueImage,
     check_range,
 };
-
-/// The options of an [`Uploader`].
-///
-/// ```
-/// # use allotment::device::simulated::{Profile, SimulatedGpu};
-/// # use allotment::prelude::*;
-/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
-/// use allotment::upload::{Uploader, UploaderDesc};
-///
-/// let mut desc = UploaderDesc::default();
-/// desc.staging = 128 << 20; // bytes: a batch of 32 MiB
-/// desc.queue = Some(QueueIndex(2)); // beside the frames
-/// let streaming = Uploader::new(gpu.memory(), desc)?;
-/// assert_eq!(streaming.queues()[0], QueueIndex(2));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct UploaderDesc {
-    /// Bytes of staging memory for each queue, allocated on first use. A batch is submitted when it reaches a
-    /// quarter of them. Default: 32 MiB; copying a quarter of that takes longer than its submission on any device.
-    pub staging: u64,
-    /// The queue that copies to buffers. Default: the first transfer queue, or the first queue if there is none.
-    pub queue: Option<QueueIndex>,
-    /// The queue that copies to images. Default: the first graphics queue, or the first queue if there is none. On
-    /// Vulkan an image belongs to a queue family, which should be the one that uses the image afterwards.
-    pub image_queue: Option<QueueIndex>,
-    /// The policy if staging memory is full of pending bytes. Default: wait for at most a second.
-    pub when_full: WhenFull,
-}
-
-impl Default for UploaderDesc {
-    fn default() -> Self {
-        Self {
-            staging: 32 << 20,
-            queue: None,
-            image_queue: None,
-            when_full: WhenFull::Wait(Duration::from_secs(1)),
-        }
-    }
-}
 
 /// Statistics of an [`Uploader`].
 ///

@@ -1,4 +1,4 @@
-//! The recordings and points that the items of a release queue wait for, and waiting until all items are released.
+//! Draining a release queue: waiting until all its items are released, and what they wait for meanwhile.
 
 use core::time::Duration;
 use std::time::Instant;
