@@ -57,6 +57,7 @@ impl Names {
     pub(super) fn get(&self, name: Name) -> Option<Named> {
         let slots = locked(&self.0);
         let (generation, named) = slots.slots.get((name.0 >> 32) as usize)?;
+        // A name of an older generation belongs to a destroyed object, whatever is in the slot now.
         if *generation == name.0 as u32 { named.clone() } else { None }
     }
 
