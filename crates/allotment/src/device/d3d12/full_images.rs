@@ -35,7 +35,7 @@ pub(super) fn is_copyable_buffer(info: &ResourceInfo<'_>) -> bool {
 /// Returns true for textures that `CopyResource` supports and that have an initial state: legacy barriers can
 /// express only the layout `COMMON`.
 pub(super) fn is_copyable_image(info: &ResourceInfo<'_>) -> bool {
-    // Sampler feedback is opaque: its contents are decoded and encoded with `ResolveSubresource`.
+    // Sampler feedback is opaque: its contents are decoded and encoded with `ResolveSubresourceRegion`.
     let feedback =
         [DXGI_FORMAT_SAMPLER_FEEDBACK_MIN_MIP_OPAQUE, DXGI_FORMAT_SAMPLER_FEEDBACK_MIP_REGION_USED_OPAQUE];
     !info.is_buffer()
