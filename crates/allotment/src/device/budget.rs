@@ -39,11 +39,15 @@ impl Budgets {
         ledger: &Ledger<E>,
         ask: Option<impl FnOnce() -> [MemoryHeapBudget; MAX_HEAPS]>,
     ) -> MemoryHeapBudget {
+        // A heap that does not exist has a budget of 0, so nothing is allocated from it.
         let Some(size) = properties.heaps.get(heap.get()).map(|heap| heap.size) else {
             return MemoryHeapBudget::default();
         };
+        // Divided first, so that the product cannot overflow; at least 1, since a budget of 0 means that none was
+        // reported.
         let estimate = MemoryHeapBudget { usage: ledger.bytes(heap), budget: (size / 5 * 4).max(1) };
         let Some(ask) = ask else { return estimate };
+        // Read before the lock: a change after this makes the report old, never the reverse.
         let MemoryHeapBudget { usage, budget } = self.report(heap, ledger.changes(), ask);
         // Some drivers report nothing for some heaps, others report a budget and no usage.
         if budget == 0 {
@@ -66,11 +70,13 @@ impl Budgets {
         let mut last = locked(&self.0);
         let at = Instant::now();
         let is_fresh = |report: &&mut Report| {
+            // Saturating, so that a clock that steps back makes a report fresh rather than panics.
             report.changes == changes && at.saturating_duration_since(report.at) < FRESH
         };
         if let Some(report) = last.as_mut().filter(is_fresh) {
             return report.heaps[heap.get()];
         }
+        // Errors of the query are zeros in the report, for which the caller falls back to the estimate.
         let heaps = ask();
         *last = Some(Report { at, changes, heaps });
         heaps[heap.get()]

@@ -83,8 +83,10 @@ pub(crate) unsafe fn write_bytes(to: NonNull<u8>, bytes: &[u8]) {
         return unsafe { copy_long(bytes.as_ptr(), to.as_ptr(), bytes.len()) };
     }
     let (head, words) = split(to.addr().get(), bytes.len());
+    // Only the shared side has to be aligned for the atomics; the slice is read byte by byte into words.
     let (front, rest) = bytes.split_at(head);
     let (middle, back) = rest.split_at(words * WORD);
+    // `Relaxed` suffices for bytes: the submission or the wait around the access orders it against the GPU.
     let put = |offset: usize, bytes: &[u8]| {
         for (i, &byte) in bytes.iter().enumerate() {
             // SAFETY: `offset + i` is below `bytes.len()` of the caller's slice, so it lies inside.
@@ -149,6 +151,7 @@ pub(crate) unsafe fn copy_bytes(from: NonNull<u8>, to: NonNull<u8>, len: usize) 
         // SAFETY: the caller's promise.
         return unsafe { copy_long(from.as_ptr(), to.as_ptr(), len) };
     }
+    // One alignment for all three: with both addresses and the length whole words, there are no ragged ends.
     if (from.addr().get() | to.addr().get() | len) % WORD == 0 {
         for offset in (0..len).step_by(WORD) {
             // SAFETY: `offset` is below `len`.
@@ -162,6 +165,7 @@ pub(crate) unsafe fn copy_bytes(from: NonNull<u8>, to: NonNull<u8>, len: usize) 
         }
         return;
     }
+    // Ends that are aligned differently cannot be copied word by word, so the bytes go through the stack.
     let mut buffer = [0u8; 512];
     let mut done = 0;
     while done < len {

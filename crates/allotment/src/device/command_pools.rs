@@ -69,6 +69,7 @@ impl<P> CommandPools<P> {
         }
         // The branch above has set `current`; an error is cheaper to prove right than a panic.
         let pool = self.current.as_mut().ok_or(DeviceError::OutOfHostMemory)?;
+        // Counted before recording: a recording that fails has used memory of the pool all the same.
         pool.used += 1;
         Ok(&mut pool.raw)
     }
@@ -85,6 +86,7 @@ impl<P> CommandPools<P> {
         self.in_flight.extend(self.current.take());
         // The timeline is only queried when a pool is full: once per 32 submissions.
         if !self.in_flight.is_empty() {
+            // A lost device is reported here, before a new pool would be created for it.
             let reached = driver.reached()?;
             // Oldest first: pools are completed in the order in which they were filled.
             while self.in_flight.front().is_some_and(|pool| pool.last <= reached) {
@@ -107,6 +109,7 @@ impl<P> CommandPools<P> {
 
     /// Destroys all pools. The queue uses none of them any more, or is lost.
     pub(crate) fn destroy(&mut self, driver: &impl PoolMaker<P>) {
+        // Pools in flight are included: the caller has waited for the queue, or the device is lost.
         let used = self.current.take().into_iter().chain(self.in_flight.drain(..)).map(|pool| pool.raw);
         for pool in used.chain(self.spare.drain(..)) {
             driver.destroy(pool);

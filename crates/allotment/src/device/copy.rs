@@ -94,6 +94,7 @@ pub struct ImageCopy<'a, D: Device> {
 
 impl<D: Device> Clone for ImageCopy<'_, D> {
     fn clone(&self) -> Self {
+        // By hand: a derive would require `D: Clone`, though only references are copied.
         *self
     }
 }
@@ -205,6 +206,7 @@ impl TexelBlock {
     /// Returns the smallest row pitch in bytes that every device with these limits supports for `width` texels.
     #[must_use]
     pub fn row_pitch(self, width: u32, limits: &Limits) -> u64 {
+        // The step is a common multiple: Vulkan counts rows in whole blocks, Direct3D 12 in 256 bytes.
         self.whole(limits.image_copy_row_alignment.get()).map_or(0, |step| {
             // The product stays below 2^64: at most 2^32 blocks of at most 2^32 bytes, and a step below 2^63.
             self.row_bytes(width).div_ceil(step).saturating_mul(step)
@@ -224,9 +226,11 @@ impl TexelBlock {
     #[must_use]
     pub fn span(self, extent: [u32; 3], row_pitch: u64, rows: u32) -> Option<u64> {
         let [width, height, depth] = extent;
+        // A box without texels has no last block, whose end the formula below would name.
         if extent.contains(&0) {
             return Some(0);
         }
+        // In 64 bits: the product of two 32-bit numbers and the sum both fit.
         let rows_before = u64::from(depth - 1) * u64::from(rows) + u64::from(self.rows(height) - 1);
         // The last row has no padding, so that a copy may end at the end of its buffer.
         rows_before.checked_mul(row_pitch)?.checked_add(self.row_bytes(width))

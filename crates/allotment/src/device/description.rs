@@ -105,6 +105,7 @@ impl DescriptionError {
         mip_levels: u32,
         array_layers: u32,
     ) -> Result<(), DescriptionError> {
+        // One error for all: an image needs each of the numbers, and the error names them together.
         if extent.contains(&0) || mip_levels == 0 || array_layers == 0 {
             return Err(Self::ZeroExtent { extent, mip_levels, array_layers });
         }
@@ -136,8 +137,10 @@ impl DescriptionLimit {
         if size == 0 {
             return Err(DescriptionError::ZeroSize);
         }
+        // The library's own limit comes first: below it no later sum of sizes and offsets can overflow.
         Self::LibrarySize.check(size, allotment_suballoc::MAX_SIZE)?;
         Self::BufferSize.check(size, largest_buffer)?;
+        // A sparse buffer is bound to many memory objects, so the size of one does not limit it.
         Self::AllocationSize.check(size, largest_allocation.unwrap_or(u64::MAX))
     }
 }

@@ -165,6 +165,7 @@ impl DescriptorLimits {
     /// Returns the bytes from one descriptor of a type to the next.
     #[must_use]
     pub fn stride(&self, kind: DescriptorHeapType) -> u32 {
+        // The array is in the order of the enum, so the discriminant is the index.
         self.strides[kind as usize]
     }
 }

@@ -97,6 +97,7 @@ impl fmt::Display for DeviceError {
 impl Error for DeviceError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
+            // The other variants have no cause besides the driver's code, which they contain.
             Self::InvalidDescription(error) => Some(error),
             _ => None,
         }

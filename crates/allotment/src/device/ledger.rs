@@ -35,18 +35,21 @@ struct Entry<E> {
 
 impl<E> Ledger<E> {
     pub(crate) fn new(properties: &DeviceProperties) -> Self {
+        // One counter for each heap of the device, so that reading a heap's usage takes no lock.
         let heaps = properties.heaps.iter().map(|_| AtomicU64::new(0)).collect();
         Self { objects: Mutex::default(), heaps, count: AtomicU32::new(0), changes: AtomicU64::new(0) }
     }
 
     /// Returns the bytes allocated from a heap.
     pub(crate) fn bytes(&self, heap: MemoryHeapIndex) -> u64 {
+        // `Relaxed`: the number is a statistic, and orders no access to the memory.
         self.heaps.get(heap.get()).map_or(0, |bytes| bytes.load(Relaxed))
     }
 
     /// Returns a number that changes with each allocation and free, after which the driver's budget report
     /// differs.
     pub(crate) fn changes(&self) -> u64 {
+        // `Acquire` pairs with the `Release` of each change: a thread that sees the number sees the bytes as well.
         self.changes.load(Acquire)
     }
 
@@ -59,8 +62,11 @@ impl<E> Ledger<E> {
         desc: &MemoryDesc<'_, O>,
         ask: impl FnOnce() -> Result<(M, E, R), DeviceError>,
     ) -> Result<(M, R), DeviceError> {
+        // Both failures are the caller's mistake with one answer: the type does not exist here, or must not be
+        // used.
         let found = properties.memory_type(desc.memory_type).filter(|_| usable.contains(desc.memory_type));
         let &MemoryType { heap, .. } = found.filter(|_| desc.size > 0).ok_or(DeviceError::Unsupported)?;
+        // More than the heap has can never succeed, and Vulkan forbids asking for it.
         if desc.size > properties.limits.max_allocation_size.min(properties.heaps[heap.get()].size) {
             return Err(DeviceError::OutOfDeviceMemory);
         }
@@ -69,6 +75,7 @@ impl<E> Ledger<E> {
         // together.
         let counted = self.count.fetch_update(Relaxed, Relaxed, |count| (count < limit).then_some(count + 1));
         counted.map_err(|_| DeviceError::TooManyAllocations)?;
+        // No lock is held during the driver call, which may take milliseconds.
         let (memory, extra, rest) = ask().inspect_err(|_| {
             self.count.fetch_sub(1, Relaxed);
         })?;
@@ -80,6 +87,7 @@ impl<E> Ledger<E> {
                 return Err(DeviceError::Unsupported);
             }
         };
+        // After the driver call: a failed allocation must not appear in a budget estimate.
         self.heaps[heap.get()].fetch_add(desc.size, Relaxed);
         self.changes.fetch_add(1, Release);
         Ok((memory, rest))
@@ -94,6 +102,7 @@ impl<E> Ledger<E> {
     pub(crate) fn free(&self, memory: impl MemoryHandle, free: impl FnOnce(Option<E>)) {
         let entry = locked(&self.objects).remove(&memory.to_raw());
         if let Some(entry) = &entry {
+            // Before the driver call, as the entry is: both are gone when the handle may be reused.
             self.heaps[entry.heap.get()].fetch_sub(entry.size, Relaxed);
         }
         free(entry.map(|entry| entry.extra));

@@ -29,6 +29,7 @@ impl Priority {
     /// Creates a priority, clamped to 0..=1; NaN becomes the default.
     #[must_use]
     pub fn new(priority: f32) -> Self {
+        // `clamp` keeps a NaN, which drivers need not accept.
         if priority.is_nan() { Self::default() } else { Self(priority.clamp(0.0, 1.0)) }
     }
 

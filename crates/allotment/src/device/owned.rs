@@ -51,12 +51,14 @@ impl<D: Device> OwnedMemory<D> {
         desc: &MemoryDesc<'_, D::MemoryOptions>,
     ) -> Result<Self, DeviceError> {
         let MemoryDesc { memory_type, size, priority, .. } = *desc;
+        // The type comes from the description: a handle does not tell what memory it is.
         let properties = device.properties().memory_type(memory_type).map(|t| t.properties);
         let visible = properties.is_some_and(|p| p.contains(MemoryProperties::HOST_VISIBLE));
         let mapped = if visible {
             // SAFETY: live, host-visible, and not mapped yet.
             match unsafe { device.map_memory(handle) } {
                 Ok(pointer) => Some(Mapped(pointer)),
+                // Memory of a host-visible type that cannot be mapped is of no use to any caller.
                 Err(error) => {
                     // SAFETY: live, and dropped with this call.
                     unsafe { device.free_memory(handle) };
@@ -126,6 +128,7 @@ pub(crate) unsafe fn make_visible<D: Device>(
     visibility: Visibility,
 ) -> Result<(), DeviceError> {
     let atom = device.properties().limits.non_coherent_atom_size;
+    // The end of the memory need not be a multiple of the atom; rounding beyond it would leave the memory.
     let range = atom.align_down(range.start)..atom.align_up(range.end).min(size);
     match visibility {
         // SAFETY: the range lies in the memory and its ends are multiples of the atom or its end.

@@ -53,6 +53,7 @@ impl MemoryTypeMask {
     /// Returns true if the set contains the type.
     #[must_use]
     pub const fn contains(self, memory_type: MemoryTypeIndex) -> bool {
+        // Checked, since a shift by 32 or more is an overflow, and an index may come from the application.
         memory_type.0 < 32 && self.0 >> memory_type.0 & 1 == 1
     }
 }
@@ -89,6 +90,7 @@ bitflags! {
 
 impl fmt::Display for MemoryProperties {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // An empty string in an error message would look like a missing value.
         if self.is_empty() {
             return f.write_str("no properties");
         }
@@ -294,7 +296,9 @@ impl Requirements {
             size: self.size.max(other.size),
             alignment: self.alignment.max(other.alignment),
             memory_types: MemoryTypeMask(self.memory_types.0 & other.memory_types.0),
+            // Different needs cancel out: dedicated memory belongs to one resource, and these bytes to two.
             dedicated: if self.dedicated == other.dedicated { self.dedicated } else { DedicatedNeed::None },
+            // `Unknown` is kept apart from both kinds, so whichever resource is in use, the granularity holds.
             kind: if self.kind == other.kind { self.kind } else { ResourceKind::Unknown },
         }
     }

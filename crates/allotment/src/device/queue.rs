@@ -67,6 +67,7 @@ pub(super) fn check_waits(
         // A wait for the own queue's next value would never be satisfied, and the queue would hang.
         usize::from(point.queue.0) < queues && !(point.queue == queue && point.value.0 >= next)
     };
+    // An impossible wait is refused rather than submitted, since the queue would never get past it.
     if waits.iter().all(possible) { Ok(()) } else { Err(DeviceError::Unsupported) }
 }
 
@@ -74,6 +75,7 @@ pub(super) fn check_waits(
 impl<D: Device> Submission<'_, D> {
     /// Returns true if there are commands to record: bytes to copy, or an image.
     pub(super) fn has_copies(&self) -> bool {
+        // Copies of 0 bytes are skipped, since Vulkan forbids them.
         self.copies.iter().any(|copy| copy.size > 0)
             || !self.image_copies.is_empty()
             || !self.full_images.is_empty()

@@ -21,6 +21,7 @@ pub enum ResourceKind {
 impl ResourceKind {
     /// Returns true if the buffer-image granularity must separate the resource from linear ones.
     pub(crate) const fn is_optimal(self) -> bool {
+        // An unknown resource counts as optimal here and as linear elsewhere: it must be apart from both.
         matches!(self, Self::OptimalImage | Self::Unknown)
     }
 

@@ -101,6 +101,7 @@ impl Default for SamplerDesc {
             address: [AddressMode::default(); 3],
             lod_bias: 0.0,
             min_lod: 0.0,
+            // Above the levels of any image, like `VK_LOD_CLAMP_NONE`.
             max_lod: 1000.0,
             max_anisotropy: 1,
             compare: None,
@@ -116,14 +117,18 @@ impl SamplerDesc {
     /// Returns true if all numbers are finite and in the ranges that their fields document.
     #[must_use]
     pub fn is_valid(&self) -> bool {
+        // The end is exclusive: 15.99 is the largest bias of Direct3D 12 (`D3D12_MIP_LOD_BIAS_MAX`). A NaN is in
+        // no range.
         (-16.0..16.0).contains(&self.lod_bias)
             && self.min_lod >= 0.0
             && self.min_lod <= self.max_lod
+            // NaN fails the comparison above; an infinite maximum is left to no driver.
             && self.max_lod.is_finite()
             && (1..=16).contains(&self.max_anisotropy)
     }
 
     fn key(&self) -> Key {
+        // As bits, since `f32` has neither `Eq` nor `Hash`.
         // Adding 0.0 turns −0.0 into 0.0, which samples alike and so must compare equal.
         let bits = |value: f32| (value + 0.0).to_bits();
         (

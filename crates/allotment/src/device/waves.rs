@@ -34,6 +34,7 @@ where
 {
     let mut rest = copies;
     core::iter::from_fn(move || {
+        // Compared with every copy of the wave, not only the last: subresources may repeat in any order.
         let fits = |&at: &usize| rest[..at].iter().all(|earlier| go_together(earlier, &rest[at]));
         // Greedy: a wave ends at the first copy that does not fit, since copies keep their order.
         let count = (0..rest.len().min(MOST)).take_while(fits).count();
@@ -65,6 +66,7 @@ fn same_subresource<D: Device>(one: &ImageCopy<'_, D>, other: &ImageCopy<'_, D>)
 where
     D::Image: PartialEq,
 {
+    // Numbers first: they are cheaper to compare than images, and usually differ.
     one.mip_level == other.mip_level && one.array_layer == other.array_layer && one.image == other.image
 }
 
@@ -75,12 +77,14 @@ where
 {
     !same_subresource(one, other)
         || one.direction == other.direction
+            // Copies that only read a subresource may overlap: they need it in one state and change nothing.
             && (one.direction == CopyDirection::OutOfImage || !overlap(one, other))
 }
 
 /// Returns true if the boxes share a texel.
 fn overlap<D: Device>(one: &ImageCopy<'_, D>, other: &ImageCopy<'_, D>) -> bool {
     let meets = |axis: usize| {
+        // In 64 bits: origin and extent are any numbers, and their sum may pass 2^32.
         let end = |copy: &ImageCopy<'_, D>| u64::from(copy.origin[axis]) + u64::from(copy.extent[axis]);
         u64::from(one.origin[axis]) < end(other) && u64::from(other.origin[axis]) < end(one)
     };

@@ -1,10 +1,9 @@
 //! Uploads of buffer and image data, direct or through staging.
 
 use core::fmt;
-use core::time::Duration;
 
 use super::error::UploadError;
-use super::lane::{Lane, StagedImage, WhenFull};
+use super::lane::{Lane, StagedImage};
 use super::uploader_desc::UploaderDesc;
 use crate::device::{
     Device, DeviceError, MemoryProperties, QueueIndex, QueueKind, TexelBlock, TimelinePoint, TransferUsage,

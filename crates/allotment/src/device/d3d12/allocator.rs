@@ -24,6 +24,8 @@ impl Allocator<Device> {
         info: &ResourceInfo<'_>,
         options: &AllocationOptions,
     ) -> Result<RawResource<ID3D12Resource>, ResourceError> {
+        // The API has one creation call for both; here the two differ in validation and in the category of their
+        // heap.
         if info.is_buffer() { self.create_buffer(info, options) } else { self.create_image(info, options) }
     }
 
@@ -100,6 +102,7 @@ impl Allocator<Device> {
         allocation: &Allocation,
         used_until: &[TimelinePoint],
     ) -> Result<(), AccessError> {
+        // The token is resolved first: another allocator's token must not reach the device.
         let memory = [self.dedicated_memory(allocation)?];
         // SAFETY: live while the token is borrowed; the caller's promise about queues.
         unsafe { self.device().evict(&memory, used_until) }.map_err(AccessError::Device)

@@ -21,6 +21,7 @@ impl Shared {
     /// Queries usage and budget of both segment groups; zeros if the query fails.
     fn query_budgets(&self) -> [MemoryHeapBudget; MAX_HEAPS] {
         let mut heaps = [MemoryHeapBudget::default(); MAX_HEAPS];
+        // A UMA adapter has the local group alone, so only as many groups are queried as there are heaps.
         for (heap, group) in heaps.iter_mut().zip(GROUPS).take(self.properties.heaps.len()) {
             *heap = segment(&self.adapter, group);
         }
@@ -34,6 +35,7 @@ pub(super) fn segment(adapter: &IDXGIAdapter3, group: DXGI_MEMORY_SEGMENT_GROUP)
     // SAFETY: the adapter is live, and node 0 exists.
     match unsafe { adapter.QueryVideoMemoryInfo(0, group, &mut info) } {
         Ok(()) => MemoryHeapBudget { usage: info.CurrentUsage, budget: info.Budget },
+        // Zeros make `Budgets` fall back to its estimate: a failed query is no reason to refuse an allocation.
         Err(_) => MemoryHeapBudget::default(),
     }
 }

@@ -27,6 +27,7 @@ pub(super) const BUFFER: D3D12_RESOURCE_DESC = D3D12_RESOURCE_DESC {
 impl From<BufferDesc> for ResourceInfo<'_> {
     fn from(desc: BufferDesc) -> Self {
         // The upper 32 bits have no meaning in `D3D12_RESOURCE_DESC`.
+        // Flags for textures are removed, since a buffer with them cannot be created.
         let flags = D3D12_RESOURCE_FLAGS(desc.usage as i32 & D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS.0);
         Self::new(D3D12_RESOURCE_DESC { Width: desc.size, Flags: flags, ..BUFFER })
     }
@@ -35,6 +36,7 @@ impl From<BufferDesc> for ResourceInfo<'_> {
 impl Shared {
     /// Returns an error for sizes that the runtime need not validate when it is queried for requirements.
     pub(super) fn check_buffer(&self, desc: &D3D12_RESOURCE_DESC) -> Result<(), DeviceError> {
+        // Direct3D 12 has no limit for buffers but the address bits of a resource, so only that one is checked.
         let largest = self.properties.limits.max_allocation_size;
         Ok(DescriptionLimit::check_buffer(desc.Width, u64::MAX, Some(largest))?)
     }
@@ -55,6 +57,7 @@ unsafe impl BufferDevice for Device {
     }
 
     fn relocatable_buffer_info(&self, info: &ResourceInfo<'_>) -> Option<ResourceInfo<'static>> {
+        // A list of castable formats is borrowed, and may be gone when the defragmenter creates the new buffer.
         info.borrowing_nothing().filter(full_images::is_copyable_buffer)
     }
 
@@ -81,6 +84,8 @@ unsafe impl BufferDevice for Device {
     }
 
     unsafe fn destroy_buffer(&self, buffer: ID3D12Resource) {
+        // Released with the last reference. The application may hold further ones, which the caller's promise
+        // covers.
         drop(buffer);
     }
 

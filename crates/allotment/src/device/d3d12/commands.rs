@@ -63,6 +63,7 @@ impl Commands {
 
     /// Returns the next list, open.
     pub(super) fn next(&mut self, device: &ID3D12Device) -> Result<ID3D12GraphicsCommandList, DeviceError> {
+        // No pipeline: copies need none, and the application sets its own.
         let nothing = None::<&ID3D12PipelineState>;
         // Removed from `spare` first: after a failed `Reset` the list is not reusable.
         let list = match self.spare.pop() {
@@ -86,6 +87,8 @@ impl Commands {
     /// Makes the lists that were handed out available again, before the allocator is reset. They are closed, and
     /// are submitted, or never, before the next one is taken.
     pub(super) fn make_available(&mut self) {
+        // Reversed, since `pop` takes the last: each list is then recorded in the same order in each frame, with
+        // memory of the same size.
         self.spare.extend(self.used.drain(..).rev());
     }
 

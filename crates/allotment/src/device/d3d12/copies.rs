@@ -54,6 +54,7 @@ pub(super) fn check(
         let common = [copy.before, copy.after] == [D3D12_RESOURCE_STATE_COMMON; 2];
         copy.buffer_offset % OFFSETS == 0
             && copy.row_pitch % PITCHES == 0
+            // `D3D12_SUBRESOURCE_FOOTPRINT::RowPitch` has 32 bits.
             && copy.row_pitch <= u32::MAX.into()
             && copy.texel.bytes > 0
             && copy.texel.width > 0
@@ -69,10 +70,12 @@ pub(super) fn prepare(
     scratch: &mut Scratch,
     copies: &[BufferCopy<'_, Device>],
 ) -> Result<(), DeviceError> {
+    // Recording itself has no step that can fail, so this buffer is created before it.
     let within_one = copies.iter().any(|copy| copy.from == copy.to && copy.size > 0);
     if !within_one || scratch.staging.is_some() {
         return Ok(());
     }
+    // A default heap: no queue writes to an upload heap, and none reads from a readback heap.
     let heap = D3D12_HEAP_PROPERTIES { Type: D3D12_HEAP_TYPE_DEFAULT, ..Default::default() };
     let desc = D3D12_RESOURCE_DESC { Width: STAGING_SIZE, ..BUFFER };
     let (flags, state) = (D3D12_HEAP_FLAG_NONE, D3D12_RESOURCE_STATE_COMMON);
@@ -88,6 +91,7 @@ impl Recording<'_> {
     /// Records all copies, which were [checked](check), as were the [whole images](super::full_images::check),
     /// and [prepared](prepare).
     pub(super) fn record(&mut self, submission: &Submission<'_, Device>) {
+        // Buffers decay to `COMMON` after each list, so the states of the last one say nothing.
         self.scratch.states.clear();
         for copy in submission.copies.iter().filter(|copy| copy.size > 0) {
             match self.scratch.staging.clone().filter(|_| copy.from == copy.to) {
@@ -98,6 +102,7 @@ impl Recording<'_> {
         self.copy_whole_images(submission.full_images);
         for wave in waves(submission.image_copies) {
             self.enter(&wave);
+            // Direct3D 12 has no copy of an empty box; the barriers before and after are still needed.
             for copy in wave.copies.iter().filter(|copy| !copy.extent.contains(&0)) {
                 self.copy_image(copy);
             }
@@ -113,6 +118,8 @@ impl Recording<'_> {
         to_offset: u64,
         size: u64,
     ) {
+        // Legacy barriers also order the copies: a write followed by a read of the same buffer changes its state
+        // in between.
         self.transition_buffer(from, D3D12_RESOURCE_STATE_COPY_SOURCE);
         self.transition_buffer(to, D3D12_RESOURCE_STATE_COPY_DEST);
         // SAFETY: the buffers are live and the ranges lie in them, by the caller's promise.
@@ -162,6 +169,7 @@ impl Recording<'_> {
         changes: impl Iterator<Item = (&'c ImageCopy<'c, Device>, D3D12_RESOURCE_STATES, D3D12_RESOURCE_STATES)>,
     ) {
         let barriers = &mut self.scratch.barriers;
+        // A barrier between equal states is an error of the debug layer.
         barriers.extend(changes.filter(|(_, before, after)| before != after).map(|(copy, before, after)| {
             // SAFETY: the image is live, by the caller's promise.
             let desc = unsafe { copy.image.GetDesc() };
@@ -236,9 +244,11 @@ impl Footprint {
         let texel = copy.texel;
         let [width, height, depth] = copy.extent;
         let rows = texel.rows(height);
+        // Block-compressed levels below one block still consist of a whole block.
         let blocks = [width.div_ceil(texel.width) * texel.width, rows * texel.height];
         let (offset, lead, height) = (copy.buffer_offset, 0, blocks[1]);
         let all = Self { offset, first_slice: 0, depth, blocks, lead, height };
+        // With one slice, or with no gap between slices, no row beyond the copied ones is part of the footprint.
         if depth == 1 || rows == copy.rows {
             return [Some(all), None];
         }

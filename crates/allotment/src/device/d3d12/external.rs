@@ -41,6 +41,7 @@ impl Shared {
         handle: &OwnedHandle,
         desc: &MemoryDesc<'_, MemoryOptions>,
     ) -> Result<ID3D12Heap, DeviceError> {
+        // The handle may be of a resource or a fence; the runtime refuses these by their interface.
         let heap: ID3D12Heap = create(|heap| {
             // SAFETY: the handle is open, and the runtime checks the interface of its object.
             unsafe { self.raw.OpenSharedHandle(HANDLE(handle.as_raw_handle()), heap) }
@@ -49,9 +50,11 @@ impl Shared {
         let found = unsafe { heap.GetDesc() };
         let class = &self.classes[desc.memory_type.get()];
         let (has, wanted) = (found.Properties, class.properties);
+        // A custom heap is compared by its properties; for other types the runtime fills them in by itself.
         let same_pages = has.Type != D3D12_HEAP_TYPE_CUSTOM
             || (has.CPUPageProperty, has.MemoryPoolPreference)
                 == (wanted.CPUPageProperty, wanted.MemoryPoolPreference);
+        // Larger is fine: the allocator uses only the bytes that it asked for.
         let satisfies = found.SizeInBytes >= desc.size
             && has.Type == wanted.Type
             && same_pages

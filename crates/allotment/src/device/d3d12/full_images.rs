@@ -27,12 +27,15 @@ const REFERENCE_ONLY: D3D12_RESOURCE_FLAGS = D3D12_RESOURCE_FLAGS(
 /// Returns true for all buffers except those of acceleration structures, which are not in a copyable state, and
 /// have copy commands of their own.
 pub(super) fn is_copyable_buffer(info: &ResourceInfo<'_>) -> bool {
+    // The state `RAYTRACING_ACCELERATION_STRUCTURE` is fixed at creation, so a copy could never transition such a
+    // buffer.
     info.is_buffer() && !info.desc.Flags.contains(D3D12_RESOURCE_FLAG_RAYTRACING_ACCELERATION_STRUCTURE)
 }
 
 /// Returns true for textures that `CopyResource` supports and that have an initial state: legacy barriers can
 /// express only the layout `COMMON`.
 pub(super) fn is_copyable_image(info: &ResourceInfo<'_>) -> bool {
+    // Sampler feedback is opaque: its contents are decoded and encoded with `ResolveSubresourceRegion`.
     let feedback =
         [DXGI_FORMAT_SAMPLER_FEEDBACK_MIN_MIP_OPAQUE, DXGI_FORMAT_SAMPLER_FEEDBACK_MIP_REGION_USED_OPAQUE];
     !info.is_buffer()
@@ -83,6 +86,7 @@ impl Recording<'_> {
     }
 
     fn transition_whole<'c>(&mut self, changes: impl Iterator<Item = Transition<'c>>) {
+        // A barrier between equal states is an error of the debug layer.
         let changes = changes.filter(|(_, before, after)| before != after);
         self.scratch.barriers.extend(changes.map(|(image, before, after)| {
             transition(image, D3D12_RESOURCE_BARRIER_ALL_SUBRESOURCES, before, after)

@@ -21,11 +21,14 @@ impl From<ImageDesc> for ResourceInfo<'_> {
         let ImageDesc { extent: [width, height, depth], mip_levels, array_layers, samples, .. } = desc;
         let is_3d = depth > 1;
         let slices = if is_3d { depth } else { array_layers };
+        // The API counts both in 16 bits; larger numbers become 0, which is refused below.
         let [slices, levels] = [slices, mip_levels].map(|count| u16::try_from(count).unwrap_or(0));
         // In Direct3D 12, 0 mip levels mean all possible ones; here such an image is invalid.
         let none = [height, depth, array_layers, slices.into(), levels.into(), samples].contains(&0);
         let possible = !none && (!is_3d || array_layers == 1);
+        // Flags outside the list need features or rules that nothing here checks.
         let mut flags = D3D12_RESOURCE_FLAGS(desc.usage as i32 & USAGES.0);
+        // Direct3D 12 creates multisampled textures only as render targets or depth buffers.
         if samples > 1 && !flags.contains(DEPTH) {
             flags |= TARGET;
         }
@@ -36,10 +39,12 @@ impl From<ImageDesc> for ResourceInfo<'_> {
                 D3D12_RESOURCE_DIMENSION_TEXTURE2D
             },
             Alignment: 0,
+            // An invalid description gets the width 0, which no runtime accepts, should a check be missing.
             Width: if possible { width.into() } else { 0 },
             Height: height,
             DepthOrArraySize: slices,
             MipLevels: levels,
+            // Formats above 2^31 become `UNKNOWN`, which is refused.
             Format: DXGI_FORMAT(desc.format.try_into().unwrap_or(0)),
             SampleDesc: DXGI_SAMPLE_DESC { Count: samples, Quality: 0 },
             Layout: match desc.tiling {
@@ -116,9 +121,11 @@ impl Shared {
             .into_iter()
             .zip(largest(desc.Dimension))
             .all(|(length, most)| (1..=most).contains(&length));
+        // Slices of a 3D texture shrink with the levels; those of an array do not.
         let longest = width.max(height).max(if is_3d { slices } else { 1 });
         let one_sample = desc.SampleDesc.Count == 1;
         let depth = desc.Flags.contains(DEPTH);
+        // Runtimes differ in what they check, so the rules of every device are checked here.
         let plain = fits
             && u32::from(desc.MipLevels) <= longest.ilog2() + 1
             && desc.Layout == D3D12_TEXTURE_LAYOUT_UNKNOWN
@@ -134,6 +141,7 @@ impl Shared {
 
     fn has_format(&self, desc: &D3D12_RESOURCE_DESC) -> bool {
         let wanted = D3D12_FEATURE_DATA_FORMAT_SUPPORT { Format: desc.Format, ..Default::default() };
+        // A query that fails means an unknown format: treated as unsupported.
         let Some(support) = query(&self.raw, wanted) else { return false };
         let mut needed = if desc.Dimension == D3D12_RESOURCE_DIMENSION_TEXTURE3D {
             D3D12_FORMAT_SUPPORT1_TEXTURE3D
@@ -157,6 +165,7 @@ impl Shared {
             SampleCount: desc.SampleDesc.Count,
             ..Default::default()
         };
+        // Quality level 0 exists only where at least one level is reported.
         let levels = query(&self.raw, wanted);
         levels.is_some_and(|levels| levels.NumQualityLevels > 0)
     }
@@ -200,6 +209,7 @@ unsafe impl ImageDevice for Device {
     }
 
     unsafe fn destroy_image(&self, image: ID3D12Resource) {
+        // Released with the last reference, as a buffer is.
         drop(image);
     }
 

@@ -41,6 +41,7 @@ impl fmt::Debug for Memory {
 
 impl Memory {
     fn of(object: &ID3D12Pageable) -> Self {
+        // Exposed, since the address is stored as a number in tokens and becomes a pointer again.
         Self(object.as_raw().expose_provenance() as u64)
     }
 
@@ -95,6 +96,7 @@ impl Shared {
         create: impl FnOnce() -> Result<(ID3D12Pageable, R), DeviceError>,
     ) -> Result<(Memory, R), DeviceError> {
         self.ledger.allocate(&self.properties, MemoryTypeMask::ALL, desc, || {
+            // Inside the closure: a priority is set before another thread can have the handle.
             let (object, rest) = create()?;
             if desc.priority != Default::default() {
                 // The priority is a hint, which old runtimes do not support.
@@ -131,10 +133,12 @@ impl Shared {
     /// Returns the flags that heaps and committed resources have in common.
     pub(super) fn heap_flags(&self, options: Option<&MemoryOptions>) -> D3D12_HEAP_FLAGS {
         let requested = options.map_or(D3D12_HEAP_FLAG_NONE, |options| options.heap_flags);
+        // Skips the zeroing of pages that were this process's before; the system still zeroes those of others.
         if self.skips_zeroing { requested | D3D12_HEAP_FLAG_CREATE_NOT_ZEROED } else { requested }
     }
 
     pub(super) fn free(&self, memory: Memory) {
+        // The ledger drops the last reference, after it has removed the entry.
         self.ledger.free(memory, drop);
     }
 }
@@ -183,6 +187,7 @@ unsafe impl MemoryDevice for Device {
         let heap: ID3D12Heap = object.cast().map_err(|_| DeviceError::MapFailed)?;
         let size = device.ledger.with(memory, |object| object.size).ok_or(DeviceError::MapFailed)?;
         // Heaps cannot be mapped, but a buffer that covers the whole heap can.
+        // The heap's size was rounded up to 64 KiB at creation, so the buffer covers it.
         let desc = D3D12_RESOURCE_DESC { Width: size.next_multiple_of(PLACEMENT), ..BUFFER };
         let buffer = device.create_placed(&desc.into(), &desc, &heap, 0)?;
         let mut first = ptr::null_mut();
@@ -190,6 +195,7 @@ unsafe impl MemoryDevice for Device {
         // `first`.
         unsafe { buffer.Map(0, None, Some(&mut first)) }.map_err(|error| refused(&error))?;
         let first = NonNull::new(first.cast()).ok_or(DeviceError::MapFailed)?;
+        // Kept in the ledger, so that the pages stay mapped until the heap is released.
         device.ledger.with(memory, |object| object.mapping = Some(buffer));
         Ok(first)
     }

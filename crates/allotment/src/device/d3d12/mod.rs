@@ -221,6 +221,7 @@ impl Device {
             paging: Mutex::new(Paging::new(&raw)?),
             queues: Queues::new(&raw, queues)?,
             descriptor_limits: descriptors::limits(&raw, &features),
+            // Older runtimes do not know the flag, and refuse it.
             skips_zeroing: zeroing == Zeroing::WhereNeeded && features.not_zeroed,
             raw,
             adapter,
@@ -339,6 +340,7 @@ impl fmt::Debug for Device {
 
 impl Drop for Shared {
     fn drop(&mut self) {
+        // Queues first: they may still wait for memory that is made resident.
         self.queues.finish();
         locked(&self.paging).finish();
     }
@@ -347,11 +349,15 @@ impl Drop for Shared {
 /// Converts an error of the runtime.
 pub(crate) fn refused(error: &windows::core::Error) -> DeviceError {
     match error.code() {
+        // Heaps use `E_OUTOFMEMORY` for video and for system memory alike. Treated as the former, so that callers
+        // try another heap.
         E_OUTOFMEMORY => DeviceError::OutOfDeviceMemory,
+        // Each of these means that the device was removed; `GetDeviceRemovedReason` returns them too.
         DXGI_ERROR_DEVICE_REMOVED
         | DXGI_ERROR_DEVICE_HUNG
         | DXGI_ERROR_DEVICE_RESET
         | DXGI_ERROR_DRIVER_INTERNAL_ERROR => DeviceError::Lost,
+        // A missing interface is a runtime that is too old.
         E_NOTIMPL | E_NOINTERFACE | DXGI_ERROR_UNSUPPORTED => DeviceError::Unsupported,
         other => DeviceError::Other { code: other.0 },
     }
@@ -361,5 +367,6 @@ pub(crate) fn refused(error: &windows::core::Error) -> DeviceError {
 fn create<T>(call: impl FnOnce(&mut Option<T>) -> windows::core::Result<()>) -> Result<T, DeviceError> {
     let mut created = None;
     call(&mut created).map_err(|error| refused(&error))?;
+    // A runtime that reports success without an object breaks the contract; a null pointer must not get further.
     created.ok_or(DeviceError::Other { code: E_POINTER.0 })
 }

@@ -9,6 +9,7 @@ const LONG: usize = 128;
 /// Sets the debug name of an object. Errors are ignored: a missing debug name is no reason to fail.
 pub(super) fn name(object: &impl Interface, name: &str) {
     let Ok(object) = object.cast::<ID3D12Object>() else { return };
+    // The runtime expects UTF-16 that ends with a zero; a zero in the name would end it early.
     let units = || name.encode_utf16().take_while(|&unit| unit != 0);
     // There are at most as many units as bytes.
     if name.len() < LONG {

@@ -35,6 +35,7 @@ bitflags! {
 impl ResourceClasses {
     /// Returns the flags for `ID3D12Device::CreateHeap`.
     pub(super) fn heap_flags(self) -> D3D12_HEAP_FLAGS {
+        // The API denies classes rather than allows them, so that flags of 0 are those of tier 2.
         let denied = [
             (Self::BUFFERS, D3D12_HEAP_FLAG_DENY_BUFFERS),
             (Self::TARGETS, D3D12_HEAP_FLAG_DENY_RT_DS_TEXTURES),
@@ -123,6 +124,7 @@ pub(super) fn query<T: FeatureData>(device: &ID3D12Device, mut data: T) -> Optio
     let size = size_of::<T>() as u32;
     // SAFETY: `T` is the structure of the feature, with its size.
     let result = unsafe { device.CheckFeatureSupport(T::ID, (&raw mut data).cast(), size) };
+    // Older runtimes refuse a feature that they do not know with `E_INVALIDARG`.
     result.is_ok().then_some(data)
 }
 
@@ -195,9 +197,11 @@ pub(super) fn describe(
     });
     let possible = |heap: &D3D12_HEAP_PROPERTIES| {
         let pool = heap.MemoryPoolPreference;
+        // L1 is the memory of a discrete adapter; a UMA adapter has only L0, and creation in L1 fails.
         let exists = pool == D3D12_MEMORY_POOL_L0 || (pool == D3D12_MEMORY_POOL_L1 && !features.uma);
         heap.Type == D3D12_HEAP_TYPE_CUSTOM && exists
     };
+    // Refused here with one error, rather than at the first allocation of the type.
     if !custom.iter().all(possible) {
         return Err(DeviceError::Unsupported);
     }
@@ -261,6 +265,8 @@ fn memory_type(
     heap: &D3D12_HEAP_PROPERTIES,
     uma: bool,
 ) -> Result<MemoryType, DeviceError> {
+    // `UPLOAD` heaps have the fixed state `GENERIC_READ` and `READBACK` heaps `COPY_DEST`, so no queue can use
+    // them the other way.
     let one_way = match heap.Type {
         D3D12_HEAP_TYPE_UPLOAD => MemoryProperties::DEVICE_READ_ONLY,
         D3D12_HEAP_TYPE_READBACK => MemoryProperties::DEVICE_WRITE_ONLY,
@@ -277,9 +283,11 @@ fn memory_type(
         // SAFETY: node 0 is the whole device, and these types can be queried.
         standard => unsafe { device.GetCustomHeapProperties(0, standard) },
     };
+    // Direct3D 12 has no flush: everything that can be mapped is coherent.
     let visible = MemoryProperties::HOST_VISIBLE | MemoryProperties::HOST_COHERENT;
     let by_cpu = match equal.CPUPageProperty {
         D3D12_CPU_PAGE_PROPERTY_NOT_AVAILABLE => MemoryProperties::empty(),
+        // Write-combined memory is slow for CPU reads, which `HOST_CACHED` being absent says.
         D3D12_CPU_PAGE_PROPERTY_WRITE_COMBINE => visible,
         D3D12_CPU_PAGE_PROPERTY_WRITE_BACK => visible | MemoryProperties::HOST_CACHED,
         _ => return Err(DeviceError::Unsupported),
@@ -296,6 +304,7 @@ pub(super) fn types_that_support(
     wanted: ResourceClasses,
     changes_state: bool,
 ) -> MemoryTypeMask {
+    // A resource that has to change its state cannot be placed where the state is fixed.
     let suits = |class: &HeapClass| class.supports.contains(wanted) && !(changes_state && class.is_one_way());
     let suiting = (0..32).zip(classes).filter(|(_, class)| suits(class));
     MemoryTypeMask(suiting.fold(0, |mask, (index, _)| mask | 1 << index))

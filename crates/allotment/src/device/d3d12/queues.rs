@@ -69,6 +69,7 @@ impl Queues {
             let kind = unsafe { raw.GetDesc() }.Type;
             Ok::<_, DeviceError>(Queue {
                 raw,
+                // The type is queried once: it decides which allocators fit and which copies are possible.
                 kind,
                 fence,
                 submitted: AtomicU64::new(0),
@@ -85,7 +86,9 @@ impl Queues {
             let value = self.queues[index].submitted();
             // The cast cannot truncate: there are at most 256 queues.
             let point = TimelinePoint { queue: QueueIndex(index as u8), value };
+            // A lost queue executes nothing any more, so its objects can be released.
             if !matches!(self.wait(point, LAST_WAIT), Ok(()) | Err(DeviceError::Lost)) {
+                // The runtime does not keep command allocators alive for queues that use them, nor fences.
                 core::mem::forget(core::mem::take(&mut *locked(&self.queues[index].state)));
                 core::mem::forget(self.queues[index].fence.clone());
             }
@@ -119,6 +122,7 @@ impl Queues {
     pub(super) fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<(), DeviceError> {
         let queue = self.get(point.queue)?;
         let reached = |queue: &Queue| queue.reached().map(|value| value >= point.value.0);
+        // A point that was reached needs no event.
         if reached(queue)? {
             return Ok(());
         }
@@ -127,6 +131,7 @@ impl Queues {
             return Err(DeviceError::TimedOut { point, timeout });
         }
         let began = Instant::now();
+        // Events are taken out of the list under its lock, and waited for without it.
         let event = locked(&self.events).pop();
         let event = event.map_or_else(new_event, Ok)?;
         let handle = HANDLE(event.as_raw_handle());
@@ -149,6 +154,7 @@ impl Queues {
                 Err(error) => break Err(error),
             }
         };
+        // Returned after a timeout as well: closing it while the fence may still signal it is not allowed.
         locked(&self.events).push(event);
         waited
     }
@@ -165,6 +171,7 @@ impl Queues {
         let queue = self.get(index)?;
         let mut state = locked(&queue.state);
         let value = queue.submitted().0 + 1;
+        // Under the lock, so that the value of this submission cannot change between check and signal.
         check_waits(submission.waits, index, value, self.queues.len())?;
         let list = queue.record(device, &mut state, submission)?;
         if list.is_some() {
@@ -188,6 +195,7 @@ impl Queues {
         lists: &[Option<ID3D12CommandList>],
     ) -> Result<TimelineValue, DeviceError> {
         let queue = self.get(index)?;
+        // The lock keeps signals of one queue in the order of their values.
         let _state = locked(&queue.state);
         check_waits(waits, index, queue.submitted().0 + 1, self.queues.len())?;
         // SAFETY: the caller's promise.
@@ -205,6 +213,7 @@ impl Queues {
         waits: &[TimelinePoint],
         lists: &[Option<ID3D12CommandList>],
     ) -> Result<TimelineValue, DeviceError> {
+        // A fence begins at 0, so such a wait is satisfied.
         for point in waits.iter().filter(|point| point.value.0 > 0) {
             let other = self.get(point.queue)?;
             // SAFETY: both are live, and stay so until the queue has waited.
@@ -219,6 +228,7 @@ impl Queues {
         let signalled = unsafe { queue.raw.Signal(&queue.fence, value) };
         // The lists execute, but their completion cannot be observed any more.
         signalled.map_err(|_| DeviceError::Lost)?;
+        // `Release`: a thread that reads the value sees what was written before the submission.
         queue.submitted.store(value, Release);
         Ok(TimelineValue(value))
     }
@@ -235,7 +245,9 @@ fn new_event() -> Result<OwnedHandle, DeviceError> {
 
 /// Converts to milliseconds, rounded up; always less than `INFINITE`.
 fn milliseconds(duration: Duration) -> u32 {
+    // Rounded up: a wait that ends early would spin until its time is over.
     let whole = duration.as_nanos().div_ceil(1_000_000);
+    // `INFINITE` would never return, although the timeout was finite.
     u32::try_from(whole).unwrap_or(u32::MAX).min(INFINITE - 1)
 }
 
@@ -263,6 +275,7 @@ impl Queue {
         if !submission.has_copies() {
             return Ok(None);
         }
+        // Checked before a list is taken, since an error in the list shows only when it is closed.
         copies::check(submission.image_copies, self.kind)?;
         full_images::check(submission.full_images, self.kind)?;
         copies::prepare(device, &mut state.scratch, submission.copies)?;
@@ -271,9 +284,11 @@ impl Queue {
         copies::Recording { list: &list, scratch: &mut state.scratch }.record(submission);
         // SAFETY: the list is being recorded.
         if let Err(error) = unsafe { list.Close() } {
+            // A list that failed to close stays unusable, so it is dropped rather than reused.
             commands.discard();
             return Err(refused(&error));
         }
+        // A closed list can be recorded again at once: the commands are in the allocator.
         commands.make_available();
         Ok(Some(list.cast().map_err(|error| refused(&error))?))
     }
@@ -288,6 +303,7 @@ impl PoolMaker<Commands> for Maker<'_> {
         self.queue.reached()
     }
 
+    // An allocator that fails to reset is dropped, and the pool creates another one.
     fn reset(&self, mut commands: Commands) -> Option<Commands> {
         commands.reset().ok().map(|()| commands)
     }

@@ -25,6 +25,7 @@ impl Shared {
         &self,
         info: &ResourceInfo<'_>,
     ) -> Result<(D3D12_RESOURCE_DESC, Requirements), DeviceError> {
+        // The API's description has fewer bits for some numbers, so broken rules were noted before the conversion.
         if let Some(rule) = info.broken {
             return Err(rule.into());
         }
@@ -38,6 +39,7 @@ impl Shared {
             // The creation functions with states have no parameter for castable formats.
             return Err(DeviceError::Unsupported);
         }
+        // Each of the three checks what the runtime does not promise to check itself.
         if info.is_buffer() {
             self.check_buffer(&desc)?;
         } else if info.unchecked {
@@ -61,6 +63,7 @@ impl Shared {
             size: allocation.SizeInBytes,
             alignment: Alignment::new(alignment).map_err(|_| DeviceError::Unsupported)?,
             memory_types: types_that_support(&self.classes, class, changes_state),
+            // Direct3D 12 reports no preference for dedicated memory; the allocator decides by size.
             dedicated: DedicatedNeed::None,
             kind: if info.is_buffer() { ResourceKind::Buffer } else { images::kind(info) },
         };
@@ -73,10 +76,12 @@ impl Shared {
         info: &ResourceInfo<'_>,
         desc: &mut D3D12_RESOURCE_DESC,
     ) -> Result<D3D12_RESOURCE_ALLOCATION_INFO, DeviceError> {
+        // An alignment in the description is the application's wish and stays.
         let given = desc.Alignment != 0;
         let swizzled =
             [D3D12_TEXTURE_LAYOUT_64KB_STANDARD_SWIZZLE, D3D12_TEXTURE_LAYOUT_64KB_UNDEFINED_SWIZZLE]
                 .contains(&desc.Layout);
+        // Neither layout nor sharing between adapters is allowed with tight alignment.
         let between_adapters = desc.Flags.contains(D3D12_RESOURCE_FLAG_ALLOW_CROSS_ADAPTER);
         if !given && self.features.tight_alignment && !swizzled && !between_adapters {
             desc.Flags |= USE_TIGHT_ALIGNMENT;
@@ -97,6 +102,7 @@ impl Shared {
         desc: &D3D12_RESOURCE_DESC,
     ) -> Result<D3D12_RESOURCE_ALLOCATION_INFO, DeviceError> {
         let castable = info.castable();
+        // The older call exists in every runtime; the newer one only takes the list of formats.
         let allocation = if castable.is_empty() {
             // SAFETY: the device is live; the call accepts any description.
             unsafe { self.raw.GetResourceAllocationInfo(0, &[*desc]) }
@@ -136,6 +142,7 @@ impl Shared {
             DepthOrArraySize: 1,
             ..*desc
         };
+        // `GetCopyableFootprints` knows the size of each format's texel, so no table of formats is needed here.
         let (mut rows, mut row_bytes) = (0, 0);
         let (rows_at, row_bytes_at) = (Some(&raw mut rows), Some(&raw mut row_bytes));
         // SAFETY: the device is live; it writes the row count of the first level, and the row size.

@@ -42,6 +42,7 @@ impl Device {
             // SAFETY: all are live, and no queue uses them.
             unsafe { self.shared.raw.Evict(&objects) }.map_err(|error| refused(&error))?;
         }
+        // Noted after the call: when it fails nothing has changed.
         self.shared.set_residency(memory, Residency::Evicted);
         Ok(())
     }
@@ -81,7 +82,9 @@ impl Device {
     /// The conditions of [`make_resident`](Self::make_resident) apply; other queues use the memory only after the next
     /// submission to this queue.
     pub unsafe fn make_resident_for(&self, queue: QueueIndex, memory: &[Memory]) -> Result<(), DeviceError> {
+        // An unknown queue is refused before anything becomes resident.
         let raw = self.queue(queue).ok_or(DeviceError::Unsupported)?;
+        // `EnqueueMakeResident` exists from `ID3D12Device3` on; before, only the blocking call does.
         let Ok(device) = self.shared.raw.cast::<ID3D12Device3>() else {
             // SAFETY: the caller's promise.
             return unsafe { self.make_resident(memory) };
@@ -99,6 +102,7 @@ impl Device {
         let enqueued = unsafe { device.EnqueueMakeResident(flags, &objects, &paging.fence, value) };
         enqueued.map_err(|error| refused(&error))?;
         paging.enqueued = value;
+        // Noted although the memory is not resident yet: the queue waits, and no later call must enqueue it again.
         self.shared.set_residency(memory, Residency::Resident);
         // SAFETY: both are live, and the fence lives until the queue has waited.
         unsafe { raw.Wait(&paging.fence, value) }.map_err(|error| refused(&error))

@@ -107,6 +107,7 @@ impl<'a> ResourceInfo<'a> {
     pub(super) fn initial_state(&self) -> Option<D3D12_RESOURCE_STATES> {
         match self.initial {
             Initial::State(state) => Some(state),
+            // `COMMON` is the only layout with the same meaning in both models.
             Initial::Layout(D3D12_BARRIER_LAYOUT_COMMON) => Some(D3D12_RESOURCE_STATE_COMMON),
             Initial::Layout(_) => None,
         }
@@ -148,6 +149,7 @@ impl fmt::Debug for ResourceInfo<'_> {
 }
 
 /// Returns the fixed state of resources in heaps of this type, otherwise the requested one.
+// The runtime refuses other states in these heaps, even for requests that would be compatible.
 fn state(heap_type: D3D12_HEAP_TYPE, requested: D3D12_RESOURCE_STATES) -> D3D12_RESOURCE_STATES {
     match heap_type {
         D3D12_HEAP_TYPE_UPLOAD => D3D12_RESOURCE_STATE_GENERIC_READ,
@@ -175,6 +177,7 @@ pub(super) fn to_desc1(desc: &D3D12_RESOURCE_DESC) -> D3D12_RESOURCE_DESC1 {
 
 impl Shared {
     /// Returns the device's interface for resources with an initial layout.
+    // The interface exists in runtimes whose driver lacks the feature, so the option decides.
     fn layout_device(&self) -> Result<ID3D12Device10, DeviceError> {
         if !self.features.enhanced_barriers {
             return Err(DeviceError::Unsupported);
@@ -195,6 +198,7 @@ impl Shared {
         let object = unsafe { memory.pageable() };
         // A committed resource is not a heap and cannot contain other resources, so the cast fails.
         let heap = object.cast().map_err(|error| refused(&error))?;
+        // Described again: alignment and flags must be those of the requirements that the allocator placed it by.
         let (desc, _) = self.describe_placed(info)?;
         self.create_placed(info, &desc, &heap, offset)
     }
@@ -219,6 +223,7 @@ impl Shared {
             }
             Initial::Layout(layout) => {
                 let device = self.layout_device()?;
+                // The layout functions take the newer description, whose additional field is for sampler feedback.
                 let (desc, castable) = (to_desc1(desc), Some(info.castable));
                 create(|resource| {
                     // SAFETY: as above.
@@ -251,6 +256,8 @@ impl Shared {
         if !requirements.memory_types.contains(memory.memory_type) {
             return Err(DeviceError::Unsupported);
         }
+        // The size is the runtime's rather than the request's, so that the ledger counts what the heap really
+        // takes.
         let memory = MemoryDesc { size: requirements.size, ..*memory };
         if !self.is_mappable(memory.memory_type) {
             return self.create_committed(info, &desc, &memory);
@@ -262,6 +269,7 @@ impl Shared {
         match heap.and_then(|heap| self.create_placed(info, &desc, &heap, 0)) {
             Ok(resource) => Ok((memory, resource)),
             Err(error) => {
+                // The heap goes too: nothing else has its handle.
                 self.free(memory);
                 Err(error)
             }
@@ -314,6 +322,8 @@ impl Shared {
         };
         self.record_allocation(memory, || {
             let resource: ID3D12Resource = commit()?;
+            // Two references: one lives in the ledger as the memory, the other is the resource that the caller
+            // releases.
             Ok((resource.clone().into(), resource))
         })
     }

@@ -26,6 +26,7 @@ impl SimulatedGpu {
     /// Returns the memory requirements of a buffer.
     fn buffer_memory_requirements(&self, desc: &BufferDesc) -> Requirements {
         let own = Requirements::new(desc.size).with_dedicated(dedicated_need(desc.usage));
+        // Without the profile's limits, so that a test can lay a buffer over memory that supports images only.
         if desc.usage & Self::ANYWHERE != 0 { own } else { self.requirements(ResourceKind::Buffer, own) }
     }
 
@@ -43,6 +44,7 @@ impl SimulatedGpu {
             (memory, offset),
             None,
         )?;
+        // Counted last, so that a refused buffer is not counted.
         self.shared.memories.count_buffer(1);
         Ok(SimulatedBuffer { range, copies: self.buffer_transfer_usage(desc) })
     }
@@ -83,6 +85,7 @@ unsafe impl BufferDevice for SimulatedGpu {
         memory: SimulatedMemory,
         offset: u64,
     ) -> Result<SimulatedBuffer, DeviceError> {
+        // A real driver has undefined behaviour here, which a test could not see.
         self.check_not_dedicated("create_buffer", desc, &self.buffer_memory_requirements(desc))?;
         self.buffer_at(desc, memory, offset)
     }

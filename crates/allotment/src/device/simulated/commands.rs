@@ -36,6 +36,8 @@ impl CommandAllocator {
         (to, to_offset): (&SimulatedBuffer, u64),
         size: u64,
     ) {
+        // Clones, since the caller may drop its buffers before the submission; their use after destruction is
+        // still detected.
         let (from, to) = (from.clone(), to.clone());
         self.copies.push(RecordedCopy { from, from_offset, to, to_offset, size });
     }
@@ -106,6 +108,7 @@ impl SimulatedGpu {
         waits: &[TimelinePoint],
         commands: &[&CommandAllocator],
     ) -> Result<TimelineValue, DeviceError> {
+        // All commands become one submission, as `vkQueueSubmit` and `ExecuteCommandLists` do it.
         let recorded = commands.iter().flat_map(|commands| &commands.copies);
         let copies: Vec<_> = recorded
             .map(|copy| BufferCopy {
@@ -119,6 +122,7 @@ impl SimulatedGpu {
         // SAFETY: as the caller promises.
         let value =
             unsafe { self.submit(queue, &Submission { waits, copies: &copies, ..Submission::default() })? };
+        // Noted only after success: a refused submission leaves the commands free to be reset.
         for commands in commands {
             let mut submitted = commands.submitted.lock().unwrap_or_else(PoisonError::into_inner);
             *submitted = Some(TimelinePoint { queue, value });

@@ -70,6 +70,7 @@ pub(super) struct Slots {
 pub(super) struct HeapInUse(Arc<Slots>);
 
 impl HeapInUse {
+    // `Relaxed`: the count is read for a report only, and orders no other access.
     pub(super) fn new(heap: &SimulatedDescriptorHeap) -> Self {
         heap.slots.readers.fetch_add(1, Relaxed);
         Self(Arc::clone(&heap.slots))
@@ -186,11 +187,13 @@ impl Slots {
         for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
             to.copy_from_slice(&word.to_ne_bytes());
         }
+        // Through relaxed atomics like all bytes here: a queue thread may decode the slot at the same moment.
         self.bytes.write(offset(at), &bytes);
     }
 
     /// Decodes a slot's current descriptor.
     pub(super) fn find(&self, at: u32) -> Found {
+        // The index comes from a buffer that the program wrote, so it may be anything.
         if at >= self.desc.capacity {
             return Found::Invalid("is out of the heap's bounds");
         }
@@ -249,6 +252,7 @@ fn null(kind: DescriptorHeapType) -> [u64; 4] {
 }
 
 fn decode([first, name, offset, size]: [u64; 4]) -> Found {
+    // The whole word is compared: with wrong bytes in it, a tag alone might still look valid.
     let is = |tag| first == word(tag);
     if is(Tag::Null) {
         Found::Null
@@ -261,6 +265,7 @@ fn decode([first, name, offset, size]: [u64; 4]) -> Found {
         Found::Sampler(None, offset as u32)
     } else if is(Tag::RenderTarget) || is(Tag::DepthStencil) {
         Found::Invalid("is a render target or depth-stencil descriptor")
+    // Told apart from other invalid bytes, since each points at a different mistake of the layer above.
     } else if first == u64::from_ne_bytes([POISON; 8]) {
         Found::Invalid("is poisoned: it was freed and not written since")
     } else if first == 0 {
@@ -273,6 +278,7 @@ fn decode([first, name, offset, size]: [u64; 4]) -> Found {
 /// Returns the validation error of a buffer range that shaders access, if any.
 fn range_error(buffer: &ResourceRange, range: &Range<u64>, usage: BufferUse) -> Option<&'static str> {
     let multiple = match usage {
+        // The strictest rules of the real APIs: words for raw access, 256 bytes for constants in Direct3D 12.
         BufferUse::ReadOnly | BufferUse::ReadWrite => 4,
         BufferUse::Constants => 256,
     };
@@ -290,6 +296,7 @@ impl SimulatedGpu {
     /// is equal for equal descriptions, and almost never for different ones.
     #[must_use]
     pub fn sampler_mark(desc: &SamplerDesc) -> u32 {
+        // `DefaultHasher::new` has fixed keys, so marks are equal in all threads and runs.
         let mut hasher = DefaultHasher::new();
         desc.hash(&mut hasher);
         hasher.finish() as u32
@@ -297,6 +304,7 @@ impl SimulatedGpu {
 
     /// Returns whether a range of slots may be accessed; reports a validation error if not.
     fn check_slots(&self, call: &str, heap: &SimulatedDescriptorHeap, at: u32, count: u32) -> bool {
+        // In 64 bits, since the sum of two 32-bit numbers may overflow.
         let end = u64::from(at) + u64::from(count);
         if heap.slots.is_destroyed() {
             self.report(format!("{call}: {heap:?} was destroyed"));
@@ -315,6 +323,7 @@ impl SimulatedGpu {
     /// Returns the validation error of a descriptor that is being written, if any.
     fn descriptor_error(&self, descriptor: &SimulatedDescriptor<'_>) -> Option<&'static str> {
         let resource = |range: &ResourceRange| {
+            // Real drivers store the address without a check. Reported when written, where the mistake is made.
             if range.users.destroyed.load(Relaxed) {
                 Some("names a destroyed resource")
             } else if range.memory.is_freed() {
@@ -358,6 +367,7 @@ unsafe impl DescriptorDevice for SimulatedGpu {
     }
 
     fn descriptor_heap_buffer(&self, _: &DescriptorHeapDesc) -> Option<crate::device::BufferDesc> {
+        // Like Direct3D 12, where the runtime provides the memory; Vulkan's case is tested on Vulkan.
         None
     }
 
@@ -380,16 +390,19 @@ unsafe impl DescriptorDevice for SimulatedGpu {
         }
         let bytes = Bytes::new(offset(desc.capacity)).ok_or(DeviceError::OutOfHostMemory)?;
         self.shared.memories.count_descriptor_heap(1);
+        // The last slots belong to the driver, where the profile says so.
         let (usable, readers) = (desc.capacity.saturating_sub(reserved), AtomicU32::new(0));
         let slots = Slots { desc: *desc, usable, bytes, readers, destroyed: AtomicBool::new(false) };
         Ok(SimulatedDescriptorHeap { slots: Arc::new(slots) })
     }
 
     unsafe fn destroy_descriptor_heap(&self, heap: SimulatedDescriptorHeap) {
+        // Swapped in one step: of two threads that destroy the heap, exactly one gets the error.
         if heap.slots.destroyed.swap(true, Relaxed) {
             self.report(format!("destroy_descriptor_heap: {heap:?} was already destroyed"));
             return;
         }
+        // On a lost device no queue reads anything more, so destroying is allowed.
         if heap.slots.readers.load(Relaxed) > 0 && !self.shared.queues.is_lost() {
             self.report(format!("destroy_descriptor_heap: {heap:?} is still in use by a queue"));
         }
@@ -434,6 +447,7 @@ unsafe impl DescriptorDevice for SimulatedGpu {
     }
 
     unsafe fn poison_descriptors(&self, heap: &SimulatedDescriptorHeap, at: Range<u32>) {
+        // Poison is no descriptor of any type, so a read of a freed slot is recognised as one.
         if self.check_slots("poison_descriptors", heap, at.start, at.end.saturating_sub(at.start)) {
             at.for_each(|at| heap.slots.bytes.write(offset(at), &[POISON; STRIDE as usize]));
         }
@@ -452,7 +466,9 @@ unsafe impl DescriptorDevice for SimulatedGpu {
         {
             return;
         }
+        // `CopyDescriptorsSimple` has undefined results for overlapping ranges.
         let overlaps = Arc::ptr_eq(&from.slots, &to.slots) && from_at.abs_diff(to_at) < count;
+        // Shader-visible heaps are slow to read for the CPU, and Direct3D 12 forbids them as the source.
         let wrong = if matches!(from.slots.desc.usage, DescriptorHeapVisibility::ShaderVisible(_)) {
             "reads a shader-visible heap"
         } else if from.slots.kind() != to.slots.kind() {
@@ -475,6 +491,7 @@ unsafe impl DescriptorDevice for SimulatedGpu {
         if !desc.is_valid() {
             return Err(DeviceError::Unsupported);
         }
+        // Real devices have a limit of sampler objects, 4000 for example, which the sampler cache has to respect.
         if !self.shared.memories.count_sampler(self.shared.profile.descriptors.max_samplers) {
             return Err(DeviceError::TooManyAllocations);
         }

@@ -28,6 +28,7 @@ impl Shape {
     pub(super) fn of(desc: &ImageDesc) -> Option<Self> {
         let ImageDesc { extent, mip_levels, array_layers, samples, format: texel, .. } = *desc;
         let longest = extent.into_iter().max()?;
+        // A chain of levels ends at one texel; Vulkan and Direct3D 12 refuse longer ones.
         let levels = 1..=longest.checked_ilog2()? + 1;
         let some = !extent.contains(&0) && array_layers > 0 && samples > 0 && texel > 0;
         let shape = Self { extent, mip_levels, array_layers, samples, texel };
@@ -37,6 +38,7 @@ impl Shape {
     /// Returns the size of the image in bytes; `None` beyond 2^64.
     pub(super) fn size(&self) -> Option<u64> {
         let mut texels = Some(1u64);
+        // Each product is checked: the numbers come from a description that nothing has checked yet.
         for factor in self.extent.into_iter().chain([self.array_layers, self.samples, self.texel]) {
             texels = texels?.checked_mul(factor.into());
         }
@@ -75,13 +77,16 @@ impl Shape {
         if copy.mip_level >= self.mip_levels || copy.array_layer >= self.array_layers {
             return Some("names a subresource that the image does not have");
         }
+        // Neither API copies between a buffer and a multisampled image.
         if self.samples != 1 {
             return Some("uses a multisampled image");
         }
+        // A wrong texel block would make the copy read and write other bytes than the caller means.
         if copy.texel != TexelBlock::new(self.texel) {
             return Some("has a texel block that is not the image's");
         }
         let level = self.level(copy.mip_level);
+        // Checked, since origin and extent are any numbers and their sum may pass 2^32.
         let ends = (0..3).map(|axis| copy.origin[axis].checked_add(copy.extent[axis]));
         let inside = ends.zip(level).all(|(end, length)| end.is_some_and(|end| end <= length));
         if inside { None } else { Some("exceeds its subresource") }
@@ -110,6 +115,7 @@ impl SimulatedGpu {
         if !limits.image_copy_row_alignment.is_aligned(copy.row_pitch) {
             return Some("has a misaligned row pitch");
         }
+        // With overlapping rows the result would depend on the order in which a GPU copies them.
         if copy.row_pitch < texel.row_bytes(copy.extent[0]) || copy.rows < texel.rows(copy.extent[1]) {
             return Some("has rows or slices that overlap");
         }
@@ -122,6 +128,7 @@ impl SimulatedGpu {
 /// Converts a valid image copy to rows of bytes.
 pub(super) fn rows(copy: &ImageCopy<'_, SimulatedGpu>) -> SimulatedCopy {
     let (buffer, image, shape) = (&copy.buffer.range, &copy.image.range, copy.image.shape);
+    // In 64 bits from here on: the check above holds for the sums, not for 32-bit products.
     let [width, height, depth] = copy.extent.map(u64::from);
     let [x, y, z] = copy.origin.map(u64::from);
     let [row, rows, _] = shape.level(copy.mip_level).map(u64::from);
@@ -159,11 +166,13 @@ pub(super) fn full_image_error(
     if shape != Some(to.shape) || shape != Shape::of(info) {
         return Some("names images of different descriptions, or of another one than its own");
     }
+    // The backends refuse this as well, see `full_images.rs` there, so a test finds it without a GPU.
     if shape.is_some_and(|shape| shape.samples != 1) && kind != Some(QueueKind::Graphics) {
         return Some("uses a multisampled image on a queue without graphics");
     }
     let either = |image: &SimulatedImage| ptr_eq(image, from) || ptr_eq(image, to);
     let earlier = &submission.full_images[..at];
+    // Copies of a submission run in any order, so a second use of an image is a race.
     if earlier.iter().any(|copy| either(copy.from) || either(copy.to)) {
         return Some("uses an image that the submission copies already");
     }

@@ -43,6 +43,7 @@ pub(super) struct Bytes {
 
 impl Bytes {
     pub(super) fn new(size: u64) -> Option<Self> {
+        // Anonymous pages are zero and cost nothing before the first access, so a profile may have 140 GiB.
         let mut pages = MmapMut::map_anon(usize::try_from(size).ok()?).ok()?;
         let first = NonNull::new(pages.as_mut_ptr())?;
         Some(Self { pages, first })
@@ -56,6 +57,8 @@ impl Bytes {
 
     /// Reads bytes from `offset` on.
     pub(super) fn read(&self, offset: u64, bytes: &mut [u8]) {
+        // A plain `assert`: these offsets come from descriptors and copies, and must not pass in a release build
+        // either.
         assert!(self.has(offset, bytes.len()));
         // SAFETY: the range lies inside, and all accesses are atomic.
         unsafe { read_bytes(self.at(offset), bytes) };
@@ -131,6 +134,7 @@ impl MemoryObject {
 
     /// Returns the address of the first byte for the CPU.
     pub(super) fn host_view(&self) -> NonNull<u8> {
+        // Coherent memory has one view, so that CPU and queues see each other's bytes at once.
         self.host_view.as_ref().unwrap_or(&self.device_view).at(0)
     }
 
@@ -144,6 +148,7 @@ impl MemoryObject {
         if let Some(host_view) = &self.host_view {
             copy(&self.device_view, range.start, host_view, range.start, self.clamp(&range));
         }
+        // Rounding to atoms may pass the end of the memory.
     }
 
     fn clamp(&self, range: &Range<u64>) -> u64 {
@@ -227,13 +232,16 @@ impl Memories {
         let limit = properties.limits.max_allocation_count;
         // Counted before the allocation, so that threads that allocate at the same time cannot exceed the limit
         // together.
+        // `Relaxed` here and below: the counters guard no data; the lock of the slots publishes the object.
         let counted = self.count.fetch_update(Relaxed, Relaxed, |n| (n < limit).then_some(n + 1));
         if counted.is_err() {
             return Err(DeviceError::TooManyAllocations);
         }
+        // Charged before the pages exist, for the same reason as the count.
         let charged = self.heap_usage[heap]
             .fetch_update(Relaxed, Relaxed, |used| used.checked_add(size).filter(|&sum| sum <= capacity));
         let refund_count = || self.count.fetch_sub(1, Relaxed);
+        // Taken back in reverse order, so that a failed allocation leaves both counters as they were.
         if charged.is_err() {
             refund_count();
             return Err(DeviceError::OutOfDeviceMemory);
@@ -253,6 +261,7 @@ impl Memories {
         properties: MemoryProperties,
         size: u64,
     ) -> Option<MemoryObject> {
+        // Only memory that the CPU maps can be incoherent.
         let has_two_views = properties.contains(MemoryProperties::HOST_VISIBLE)
             && !properties.contains(MemoryProperties::HOST_COHERENT);
         // Two copies make a forgotten flush or invalidate visible as wrong bytes.
@@ -354,7 +363,9 @@ impl SimulatedGpu {
 
     fn check_atoms(&self, object: &MemoryObject, range: &Range<u64>, call: &str) {
         let atom = self.shared.properties.limits.non_coherent_atom_size;
+        // The end of the memory needs no alignment, as with `VkMappedMemoryRange`.
         let whole = |end: u64| atom.is_aligned(end) || end == object.size();
+        // A range that passes the end is reported rather than refused: `clamp` keeps the copy inside.
         let inside = range.start <= range.end && range.end <= object.size();
         if !whole(range.start) || !whole(range.end) || !inside {
             self.report(format!(
@@ -388,9 +399,11 @@ unsafe impl MemoryDevice for SimulatedGpu {
     }
 
     fn allocate_memory(&self, desc: &MemoryDesc<'_, ()>) -> Result<SimulatedMemory, DeviceError> {
+        // Counted before an injected fault, so that tests can count attempts.
         self.shared.memories.count_allocate_call();
         self.shared.faults.check()?;
         let memory = self.shared.memories.allocate(&self.shared.properties, desc.memory_type, desc.size)?;
+        // A device without support ignores the priority, as an application of Vulkan that chains nothing would.
         if desc.priority != Priority::NORMAL && self.priority_support() != PrioritySupport::Ignored {
             self.object(memory, "allocate")?.set_priority(desc.priority);
         }
@@ -433,6 +446,7 @@ unsafe impl MemoryDevice for SimulatedGpu {
             self.report(format!("map: {memory:?} is not host-visible"));
             return Err(DeviceError::MapFailed);
         }
+        // Vulkan forbids mapping memory twice. The address is returned all the same: the report is enough.
         if object.set_mapped(true) {
             self.report(format!("map: {memory:?} is already mapped"));
         }
@@ -448,6 +462,7 @@ unsafe impl MemoryDevice for SimulatedGpu {
     }
 
     unsafe fn flush_memory(&self, memory: SimulatedMemory, range: Range<u64>) -> Result<(), DeviceError> {
+        // A flush is fallible in Vulkan, so faults are injected here too.
         self.shared.faults.check()?;
         let object = self.object(memory, "flush")?;
         self.check_atoms(&object, &range, "flush");

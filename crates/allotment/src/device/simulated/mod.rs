@@ -125,6 +125,7 @@ impl SimulatedGpu {
         let names = Arc::<Names>::default();
         let shared = Shared {
             memories: Memories::new(&properties, validation_errors.clone()),
+            // Below the heap's size, as on a desktop where other programs use memory too.
             budgets: Mutex::new(properties.heaps.iter().map(|heap| heap.size / 10 * 9).collect()),
             faults: Faults::default(),
             queues: Queues::new(properties.queues.len(), Arc::clone(&names), validation_errors.clone()),

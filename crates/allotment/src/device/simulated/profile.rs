@@ -63,6 +63,7 @@ const DEVICE: MemoryProperties = MemoryProperties::DEVICE_LOCAL;
 const VISIBLE: MemoryProperties = MemoryProperties::HOST_VISIBLE;
 const COHERENT: MemoryProperties = VISIBLE.union(MemoryProperties::HOST_COHERENT);
 const CACHED: MemoryProperties = COHERENT.union(MemoryProperties::HOST_CACHED);
+// Queues cannot write to the one or read from the other, because the states of these heaps are fixed.
 /// The types `UPLOAD` and `READBACK` of Direct3D 12's heaps.
 const UPLOAD: MemoryProperties = COHERENT.union(MemoryProperties::DEVICE_READ_ONLY);
 const READBACK: MemoryProperties = CACHED.union(MemoryProperties::DEVICE_WRITE_ONLY);
@@ -105,7 +106,9 @@ impl Profile {
             memory_types: Vec::new(),
             limits: Limits {
                 buffer_image_granularity: Alignment::ONE,
+                // Above 1, so that unaligned flushes are found; it is the atom of the measured NVIDIA device.
                 non_coherent_atom_size: alignment(64),
+                // The value that Vulkan guarantees, so that tests meet the limit of weak drivers.
                 max_allocation_count: 4096,
                 max_allocation_size: 4 * GIB,
                 image_copy_offset_alignment: Alignment::ONE,
@@ -182,9 +185,11 @@ impl Profile {
 
     fn discrete_small_bar() -> Self {
         Self {
+            // The window is part of the card's memory, so it is taken off the large heap.
             heaps: vec![device_heap(8 * GIB - 256 * MIB), host_heap(16 * GIB), device_heap(256 * MIB)],
             memory_types: vec![
                 memory_type(0, DEVICE),
+                // The mappable part is a heap of its own, as drivers without resizable BAR report it.
                 memory_type(1, COHERENT),
                 memory_type(1, CACHED),
                 memory_type(2, DEVICE.union(COHERENT)),
@@ -201,6 +206,7 @@ impl Profile {
         Self {
             heaps: vec![device_heap(4 * GIB), host_heap(16 * GIB)],
             memory_types: vec![memory_type(0, DEVICE), memory_type(1, COHERENT), memory_type(1, CACHED)],
+            // Larger than the 4 KiB up to which the allocator rounds, so that it must use separate blocks.
             limits: Limits { buffer_image_granularity: alignment(65536), ..base.limits },
             ..base
         }
@@ -211,6 +217,7 @@ impl Profile {
             heaps: vec![device_heap(16 * GIB)],
             memory_types: vec![memory_type(0, DEVICE.union(COHERENT)), memory_type(0, DEVICE.union(CACHED))],
             descriptors: DescriptorLimits {
+                // Not 0 as in the other profiles: allocation must leave out the slots that belong to the driver.
                 resources: ShaderVisibleHeapLimits { reserved: 32, ..DESCRIPTORS.resources },
                 samplers: ShaderVisibleHeapLimits { reserved: 16, ..DESCRIPTORS.samplers },
                 ..DESCRIPTORS
@@ -231,6 +238,7 @@ impl Profile {
             heaps: vec![device_heap(4 * GIB)],
             memory_types: vec![
                 memory_type(0, DEVICE.union(COHERENT)),
+                // Not coherent: flushes and invalidates are needed and observed.
                 memory_type(0, DEVICE.union(VISIBLE).union(MemoryProperties::HOST_CACHED)),
                 memory_type(0, DEVICE.union(MemoryProperties::LAZILY_ALLOCATED)),
             ],
@@ -243,6 +251,8 @@ impl Profile {
             },
             queues: vec![QueueInfo { kind: QueueKind::Graphics }],
             descriptors: DescriptorLimits {
+                // A table alignment above 1, as with Vulkan's descriptor buffers where the offset alignment
+                // exceeds the stride.
                 resources: ShaderVisibleHeapLimits { max_capacity: 1 << 17, table_alignment: 4, reserved: 0 },
                 samplers: ShaderVisibleHeapLimits { table_alignment: 4, ..DESCRIPTORS.samplers },
                 ..DESCRIPTORS
@@ -255,6 +265,7 @@ impl Profile {
     fn d3d12(name: &'static str, about: &'static str) -> Self {
         let base = Self::base(name, about);
         let limits = Limits {
+            // `D3D12_TEXTURE_DATA_PLACEMENT_ALIGNMENT` and `D3D12_TEXTURE_DATA_PITCH_ALIGNMENT`.
             image_copy_offset_alignment: alignment(512),
             image_copy_row_alignment: alignment(256),
             ..base.limits
@@ -272,6 +283,7 @@ impl Profile {
                 memory_type(1, UPLOAD),
                 memory_type(1, READBACK),
             ],
+            // Types 0, 3 and 4 hold buffers, 1 and 2 textures: tier 1 forbids both in one heap.
             buffers: MemoryTypeMask(0b11001),
             images: MemoryTypeMask(0b00110),
             ..Self::d3d12(
@@ -319,6 +331,7 @@ impl Profile {
                 memory_type(0, CACHED),
                 memory_type(1, DEVICE.union(COHERENT)),
             ],
+            // Measured on the device; below 4 KiB, so images and buffers share blocks.
             limits: Limits { buffer_image_granularity: alignment(1024), ..base.limits },
             ..base
         }
@@ -359,6 +372,7 @@ impl Profile {
             ResourceKind::LinearImage | ResourceKind::OptimalImage => self.images,
             ResourceKind::Unknown => MemoryTypeMask(self.buffers.0 & self.images.0),
         };
+        // The mask must not name types that the profile lacks, and a shift by 32 would overflow.
         let exists = u32::MAX >> (32 - self.memory_types.len().clamp(1, 32));
         Requirements {
             // A size near 2^64 is left as it is, for the layer above to refuse.

@@ -88,6 +88,7 @@ impl SimulatedCopy {
     pub(super) fn run(&self) {
         for slice in 0..self.slices {
             for row in 0..self.rows {
+                // Row by row: the bytes between rows belong to others and must not be touched.
                 let at = |offset, steps: Steps| offset + slice * steps.slice + row * steps.row;
                 let from_offset = at(self.from_offset, self.from_steps);
                 let to_offset = at(self.to_offset, self.to_steps);
@@ -199,11 +200,13 @@ impl Queues {
     ) -> Result<TimelineValue, DeviceError> {
         let index = usize::from(queue.0);
         // Threads start with the first submission, so that an unused queue costs none.
+        // Before the lock of the state is taken, since `start` takes it as well.
         self.start(index)?;
         let mut state = locked(&self.work.state);
         if state.lost {
             return Err(DeviceError::Lost);
         }
+        // All waits are checked before anything is queued, so that a refusal leaves no trace.
         for point in waits {
             if usize::from(point.queue.0) >= self.submitted.len() {
                 self.work
@@ -211,6 +214,8 @@ impl Queues {
                     .add(format!("submit: a wait names {:?}, which does not exist", point.queue));
                 return Err(DeviceError::Unsupported);
             }
+            // On the own queue, only points that were submitted already can be waited for: later ones would never
+            // come.
             if point.value > self.submitted(queue) && point.queue == queue {
                 self.work
                     .validation_errors
@@ -235,7 +240,9 @@ impl Queues {
         timeline.waiting.push_back(Job { waits: waits.len(), tasks });
         let value = TimelineValue(self.submitted(queue).0 + 1);
         self.submitted[index].store(value.0, Release);
+        // Unlocked before the wake-up, so that a woken thread does not wait for this lock at once.
         drop(state);
+        // All threads share one condition: a submission may be what several queues wait for.
         self.work.changed.notify_all();
         Ok(value)
     }
@@ -271,9 +278,11 @@ impl Queues {
     }
 
     pub(super) fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<(), DeviceError> {
+        // A timeout beyond the clock's range means no timeout.
         let until = Instant::now().checked_add(timeout);
         let mut state = locked(&self.work.state);
         loop {
+            // Checked in each round: a wait must end when the device is lost meanwhile.
             if state.lost {
                 return Err(DeviceError::Lost);
             }
@@ -299,6 +308,7 @@ impl Queues {
         let state = locked(&self.work.state);
         let uses = |task: &Task| task.memories().iter().any(|memory| Arc::ptr_eq(memory, object));
         if state.lost {
+            // A caller that frees everything after a loss must not be reported.
             return false;
         }
         state.timelines.iter().any(|timeline| {
@@ -317,6 +327,7 @@ impl Queues {
     }
 
     pub(super) fn lose_device(&self) {
+        // The lock makes the loss atomic for the queues: no job starts after it.
         let mut state = locked(&self.work.state);
         state.lost = true;
         let gone = |timeline: &mut Timeline| {
@@ -351,22 +362,28 @@ impl Work {
 
     /// Executes a queue's jobs until the device is dropped.
     fn run(&self, index: usize) {
+        // Kept between jobs, so that a steady program allocates nothing in this thread.
         let mut tasks = Vec::with_capacity(TASKS);
         let mut state = locked(&self.state);
         while !state.ended {
             if !self.take_job(&mut state, index, &mut tasks) {
+                // Changes are made under the lock and announced, so the time limit only bounds the wait.
                 state = self.sleep(state, Duration::from_secs(3600));
                 continue;
             }
             let latency = state.latency;
+            // Jobs run without the lock: other queues execute at the same time, as on a GPU.
             drop(state);
             if !latency.is_zero() {
                 std::thread::sleep(latency);
             }
             tasks.iter().for_each(|task| task.run(self));
+            // Dropped before the value counts as completed: a thread that saw it may destroy the resources at
+            // once.
             tasks.clear();
             state = locked(&self.state);
             state.timelines[index].running.clear();
+            // A job that ran while the device was lost never completes, as on a real device.
             if !state.lost {
                 state.timelines[index].completed += 1;
             }
@@ -391,6 +408,7 @@ impl Work {
         timeline.waiting.pop_front();
         timeline.waits.drain(..job.waits);
         tasks.extend(timeline.tasks.drain(..job.tasks));
+        // Recorded as in use until the job has completed, since its tasks leave the list here.
         let used = tasks.iter().flat_map(Task::memories);
         timeline.running.extend(used.map(Arc::clone));
         true
@@ -402,6 +420,7 @@ impl Timeline {
         self.waiting.reserve(JOBS);
         self.waits.reserve(JOBS);
         self.tasks.reserve(TASKS);
+        // Two for each task: both ends of a copy.
         self.running.reserve(2 * TASKS);
     }
 }
@@ -420,6 +439,7 @@ impl SimulatedGpu {
             return Err(DeviceError::Unsupported);
         }
         let host_copy = host_copy();
+        // Memory is checked at submission, as a validation layer does.
         let (from, to) = (&host_copy.from.memory, &host_copy.to.memory);
         let wrong = if from.is_freed() || to.is_freed() {
             "uses freed memory"
@@ -444,6 +464,7 @@ unsafe impl QueueDevice for SimulatedGpu {
         queue: QueueIndex,
         submission: &Submission<'_, Self>,
     ) -> Result<TimelineValue, DeviceError> {
+        // Before any check: an injected fault must not depend on the arguments.
         self.shared.faults.check()?;
         let inside = |range: &ResourceRange, offset: u64, size: u64| {
             offset.checked_add(size).is_some_and(|end| end <= range.size)
@@ -461,6 +482,7 @@ unsafe impl QueueDevice for SimulatedGpu {
             let wrong = self.image_copy_error(copy).or(gone);
             self.check_copy(copy, wrong, || images::rows(copy))
         });
+        // A queue that does not exist has no kind; `submit` below refuses it.
         let kind = self.shared.properties.queues.get(usize::from(queue.0)).map(|queue| queue.kind);
         let full_images = submission.full_images.iter().enumerate().map(|(at, copy)| {
             let gone = use_of_destroyed([&copy.from.range, &copy.to.range]);

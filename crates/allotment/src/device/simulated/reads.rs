@@ -49,9 +49,11 @@ impl DescriptorRead {
     /// Executes the reads. Indices and descriptors are read only now.
     pub(super) fn run(&self, names: &Names, validation_errors: &ValidationErrors) {
         for i in (0..u64::from(self.count)).map(|i| 4 * i) {
+            // The index is read when the work runs, since earlier work on the queue may have written it.
             let mut index = [0; 4];
             self.indices.memory.read(self.indices_offset + i, &mut index);
             let index = u32::from_ne_bytes(index);
+            // An error does not stop the others: a shader would go on as well, and tests compare all results.
             let bytes = read(self.heap.slots().find(index), names).unwrap_or_else(|wrong| {
                 validation_errors
                     .add(format!("read: descriptor {index} of {:?} {wrong}", self.heap.slots().desc));
@@ -68,6 +70,7 @@ fn read(found: Found, names: &Names) -> Result<[u8; 4], &'static str> {
         Found::Null => Ok([0; 4]),
         Found::Invalid(wrong) => Err(wrong),
         Found::Sampler(name, mark) => {
+            // A null sampler has no name and is always valid.
             if name.is_some_and(|name| names.get(name).is_none()) {
                 return Err("names a destroyed sampler");
             }
@@ -78,6 +81,7 @@ fn read(found: Found, names: &Names) -> Result<[u8; 4], &'static str> {
             let mut bytes = [0; 4];
             // Fewer if an image has fewer. A written descriptor's range lies in its resource.
             let there = size.min(whole.saturating_sub(offset)).min(4) as usize;
+            // The name's offset is where the resource starts in its memory, the descriptor's is relative to that.
             memory.read(start + offset, &mut bytes[..there]);
             Ok(bytes)
         }

@@ -39,6 +39,7 @@ pub(super) struct InUse(ResourceRange);
 
 impl InUse {
     pub(super) fn new(range: &ResourceRange) -> Self {
+        // `Relaxed`: the count is read for reports; the lock of the queues orders the work itself.
         range.users.copies.fetch_add(1, Relaxed);
         Self(range.clone())
     }
@@ -85,11 +86,13 @@ impl SimulatedGpu {
     ) -> Result<ResourceRange, DeviceError> {
         self.shared.faults.check()?;
         let object = self.object(memory, call)?;
+        // The requirement's size and not the resource's: drivers may write up to the end of it.
         let end = offset.checked_add(requirements.size);
         if size == 0 || end.is_none_or(|end| end > object.size()) {
             self.report(format!("{call}: {what:?} at {offset} exceeds {memory:?}"));
             return Err(DeviceError::Unsupported);
         }
+        // Drivers need not check either, so a mistake would stay unseen on most of them.
         if !requirements.alignment.is_aligned(offset)
             || !requirements.memory_types.contains(object.memory_type())
         {
@@ -99,6 +102,7 @@ impl SimulatedGpu {
             ));
             return Err(DeviceError::Unsupported);
         }
+        // User counts are reused, so that creating a resource in a steady program allocates nothing here.
         let users = locked(&self.shared.spare_users).pop().unwrap_or_default();
         let bytes = NamedBytes { memory: Arc::clone(&object), offset, size, shape };
         let name = self.shared.names.add(Named::Bytes(bytes));
@@ -107,9 +111,11 @@ impl SimulatedGpu {
 
     /// Ends the binding of a resource that is destroyed.
     pub(super) fn unbind(&self, call: &str, range: ResourceRange) {
+        // After a loss nothing is executing, and the application has to destroy everything.
         if range.users.copies.load(Relaxed) > 0 && !self.shared.queues.is_lost() {
             self.report(format!("{call}: {range:?} is still in use by a queue"));
         }
+        // Before the name goes: work that still reads through a clone must find the flag.
         range.users.destroyed.store(true, Relaxed);
         self.shared.names.remove(range.name);
         // No clone of the resource is left, so the count can be reused.
@@ -126,6 +132,7 @@ impl SimulatedGpu {
         memory: &MemoryDesc<'_, ()>,
         create: impl FnOnce(SimulatedMemory) -> Result<R, DeviceError>,
     ) -> Result<(SimulatedMemory, R), DeviceError> {
+        // The size is the requirement's, as with `VkMemoryDedicatedAllocateInfo`.
         let memory = self.allocate_memory(&MemoryDesc { size: requirements.size, ..*memory })?;
         match create(memory) {
             Ok(resource) => Ok((memory, resource)),

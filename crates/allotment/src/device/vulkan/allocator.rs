@@ -68,6 +68,8 @@ impl Allocator<Device> {
         requirements: &Requirements,
         options: &AllocationOptions,
     ) -> Result<Allocation, AllocationError> {
+        // A dedicated allocation must have exactly the size of its resource, so it is not rounded up to a block
+        // size.
         // SAFETY: the caller's promise; the memory is exactly as large as the requirements say.
         let memory_options = unsafe { MemoryOptions::new().with_dedicated_resource(resource) };
         self.allocate_for_existing(requirements, options, &memory_options)
@@ -98,6 +100,8 @@ impl Allocator<Device> {
     ) -> Result<(), ResourceError> {
         // SAFETY: the caller's promise.
         let requirements = unsafe { self.device().requirements_of_buffer(buffer) };
+        // The requirements are queried here although the allocation knows some: nothing says that the buffer is
+        // the one it was made for.
         self.bind_existing(allocation, offset, &requirements, |memory, offset| {
             // SAFETY: the caller's promise, and the requirements hold there.
             unsafe { self.device().raw().bind_buffer_memory(buffer, memory, offset) }.map_err(refused)

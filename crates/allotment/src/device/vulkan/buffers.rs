@@ -49,6 +49,7 @@ impl<'a> BufferInfo<'a> {
         let mut next = self.raw.p_next.cast::<vk::BaseInStructure<'_>>();
         // SAFETY: each structure of the chain is live and starts as a base structure, as promised to `from_raw`.
         while let Some(structure) = unsafe { next.as_ref() } {
+            // `maintenance5` lets a chained structure replace the 32-bit flags, which may then be 0.
             if structure.s_type == vk::StructureType::BUFFER_USAGE_FLAGS_2_CREATE_INFO_KHR {
                 let usage_2 = next.cast::<vk::BufferUsageFlags2CreateInfoKHR<'_>>();
                 // SAFETY: `s_type` names its type.
@@ -66,6 +67,7 @@ impl<'a> BufferInfo<'a> {
     }
 
     /// Returns the handle types of shared memory that it may be bound to.
+    // Both sources count: the application may have chained `VkExternalMemoryBufferCreateInfo` itself.
     fn sharing(&self) -> vk::ExternalMemoryHandleTypeFlags {
         // SAFETY: each structure of the chain is live and starts as a base structure, as promised to `from_raw`.
         self.shared_as | unsafe { shared_by_chain(self.raw.p_next) }
@@ -78,6 +80,7 @@ impl<'a> BufferInfo<'a> {
         let Self { raw, shared_as, every_queue, unchecked, .. } = *self;
         let copyable = raw.usage.contains(COPIED)
             && !raw.usage.intersects(NON_RELOCATABLE_USAGE)
+            // Flags such as `DEVICE_ADDRESS_CAPTURE_REPLAY` or `PROTECTED` tie a buffer to its memory.
             && raw.flags.is_empty()
             && raw.p_next.is_null()
             && shared_as.is_empty();
@@ -85,6 +88,7 @@ impl<'a> BufferInfo<'a> {
             return None;
         }
         let (list, count) = (raw.p_queue_family_indices, raw.queue_family_index_count);
+        // A list that the description borrows may be gone when the defragmenter creates the new buffer.
         // SAFETY: the description is valid, as promised to `from_raw`.
         let families = unsafe { self.families.or(raw.sharing_mode, list, count) }?;
         let raw =
@@ -177,6 +181,7 @@ impl Addresses {
         device: &ash::Device,
         version: u32,
         enabled: EnabledFeatures,
+        // Loaded only where it is used: for an extension that is not enabled, `ash` stores functions that panic.
     ) -> Option<Self> {
         let extension = || Self::Extension(ash::khr::buffer_device_address::Device::new(instance, device));
         let on = enabled.contains(EnabledFeatures::BUFFER_DEVICE_ADDRESS);
@@ -226,6 +231,7 @@ impl Shared {
             // buffer.
             raw = raw.sharing_mode(vk::SharingMode::CONCURRENT).queue_family_indices(&self.families);
         }
+        // The structure is left out without shared memory: it does not exist below Vulkan 1.1.
         if shared_as.is_empty() {
             return Ok(f(&raw));
         }
@@ -242,6 +248,7 @@ impl Shared {
         shared_as: vk::ExternalMemoryHandleTypeFlags,
         dedication: Dedication,
     ) -> Result<(), DeviceError> {
+        // `VkPhysicalDeviceExternalBufferInfo::handleType` is one bit, so each type has a query of its own.
         let bits =
             (0..u32::BITS).map(|bit| shared_as & vk::ExternalMemoryHandleTypeFlags::from_raw(1 << bit));
         for handle_type in bits.filter(|bit| !bit.is_empty()) {
@@ -304,6 +311,7 @@ unsafe impl BufferDevice for Device {
     fn buffer_requirements(&self, info: &BufferInfo<'_>) -> Result<Requirements, DeviceError> {
         let device = &*self.shared;
         device.with_buffer_info(info, |raw| {
+            // The query of maintenance4 needs no object that is created and destroyed again.
             if let Some(functions) = &device.maintenance4 {
                 let wanted = vk::DeviceBufferMemoryRequirements::default().create_info(raw);
                 // SAFETY: the description is valid, as as promised to `from_raw`.
@@ -323,6 +331,7 @@ unsafe impl BufferDevice for Device {
         offset: u64,
     ) -> Result<vk::Buffer, DeviceError> {
         let device = &*self.shared;
+        // Checked before the object exists, so that a refusal has nothing to destroy.
         device.check_memory_sharing(memory, info.sharing())?;
         // SAFETY: the buffer is new, and the memory satisfies its requirements by the caller's promise.
         unsafe { device.bind(device.bindable_buffer(info)?, memory, offset) }
@@ -334,6 +343,7 @@ unsafe impl BufferDevice for Device {
         memory: &MemoryDesc<'_, MemoryOptions>,
     ) -> Result<(vk::DeviceMemory, vk::Buffer), DeviceError> {
         let device = &*self.shared;
+        // `VkMemoryDedicatedAllocateInfo` names the buffer, so it exists before its memory.
         device
             .check_sharing(memory.options.map(MemoryOptions::sharing).unwrap_or_default(), info.sharing())?;
         device.bind_dedicated(device.bindable_buffer(info)?, memory)

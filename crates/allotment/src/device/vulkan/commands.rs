@@ -69,6 +69,8 @@ impl Pool {
     /// Creates a pool for queues of a family that the device has queues of.
     pub(super) fn new(device: &ash::Device, family: u32) -> Result<Self, DeviceError> {
         let info = vk::CommandPoolCreateInfo::default()
+            // All buffers live until one reset and are recorded once, which drivers can use for a cheaper
+            // allocator. No `RESET_COMMAND_BUFFER`: single buffers are never reset.
             .flags(vk::CommandPoolCreateFlags::TRANSIENT)
             .queue_family_index(family);
         // SAFETY: the family is one that the device has queues of.
@@ -77,6 +79,8 @@ impl Pool {
     }
 
     pub(super) fn next(&mut self, device: &ash::Device) -> Result<vk::CommandBuffer, DeviceError> {
+        // One buffer at a time: after the first frames every buffer is reused, so a larger batch would save
+        // nothing.
         if self.used == self.buffers.len() {
             let info = vk::CommandBufferAllocateInfo::default()
                 .command_pool(self.handle)
@@ -104,6 +108,7 @@ impl Pool {
     pub(super) fn destroy(&mut self, device: &ash::Device) {
         // SAFETY: the pool is live, and the queue no longer uses its buffers.
         unsafe { device.destroy_command_pool(self.handle, None) };
+        // Destroying a pool frees its buffers, so they need no call of their own.
         self.buffers.clear();
     }
 }

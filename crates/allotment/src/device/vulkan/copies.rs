@@ -55,6 +55,7 @@ fn region(copy: &ImageCopy<'_, Device>) -> Option<vk::BufferImageCopy> {
     if bytes == 0 || pitch % bytes != 0 {
         return None;
     }
+    // Offsets are signed in Vulkan, and 2^31 texels are above every limit.
     let signed = |length: u32| i32::try_from(length).ok();
     let ([x, y, z], [width, height, depth]) = (copy.origin, copy.extent);
     Some(vk::BufferImageCopy {
@@ -83,6 +84,8 @@ fn copied_in(direction: CopyDirection) -> (vk::ImageLayout, vk::AccessFlags) {
 /// Returns the accesses that a kind of queue may make to images in a layout, as far as the layout determines
 /// them. A barrier must not name an access that its queue does not support.
 pub(super) fn accesses(layout: vk::ImageLayout, kind: QueueKind) -> vk::AccessFlags {
+    // A queue without graphics does not support the stages of these accesses, and a barrier may only name
+    // supported ones.
     let attachment = vk::AccessFlags::INPUT_ATTACHMENT_READ
         | vk::AccessFlags::COLOR_ATTACHMENT_READ
         | vk::AccessFlags::COLOR_ATTACHMENT_WRITE
@@ -107,6 +110,8 @@ pub(super) fn accesses(layout: vk::ImageLayout, kind: QueueKind) -> vk::AccessFl
         }
         // The submission makes host writes visible, and presentation waits for a semaphore.
         vk::ImageLayout::PREINITIALIZED | vk::ImageLayout::PRESENT_SRC_KHR => vk::AccessFlags::empty(),
+        // Layouts such as `GENERAL` say nothing about the use. Generic accesses are allowed with every stage of
+        // every queue.
         _ => vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE,
     };
     match kind {
@@ -136,9 +141,11 @@ impl Recording<'_> {
         let before = vk::MemoryBarrier::default()
             .src_access_mask(vk::AccessFlags::MEMORY_WRITE)
             .dst_access_mask(vk::AccessFlags::TRANSFER_READ | vk::AccessFlags::TRANSFER_WRITE);
+        // Memory, wave and whole images share one barrier call: each call would make the GPU wait once more.
         self.enter(wave.as_ref(), whole, &[before]);
         self.copy_buffers(submission.copies);
         self.copy_whole_images(whole);
+        // Vulkan orders copies of a command buffer only by barriers, so each wave ends with one.
         while let Some(current) = wave {
             self.copy_images(current.copies);
             wave = waves.next();
@@ -175,6 +182,7 @@ impl Recording<'_> {
             (one.buffer, one.image, one.direction) == (next.buffer, next.image, next.direction)
         };
         for group in copies.chunk_by(same) {
+            // A `VkBufferImageCopy` must not have an extent of 0; such a copy only transitions the image.
             let some = group.iter().filter(|copy| !copy.extent.contains(&0));
             regions.clear();
             regions.extend(some.filter_map(region));
@@ -209,16 +217,20 @@ impl Recording<'_> {
             barrier(change.first)
                 .old_layout(change.first.before)
                 .new_layout(layout)
+                // Reads make no data available: only the execution dependency, which the stages give, keeps the
+                // copy behind them.
                 .src_access_mask(accesses(change.first.before, self.kind) & WRITES)
                 .dst_access_mask(access)
         }));
         self.scratch.barriers.extend(whole.iter().flat_map(|copy| full_images::enter(copy, self.kind)));
+        // The stages of earlier commands are not known, so the barrier waits for all of them.
         self.barrier(vk::PipelineStageFlags::ALL_COMMANDS, vk::PipelineStageFlags::TRANSFER, memory);
     }
 
     /// Transitions the subresources of a wave to their layouts after the copies.
     fn change(&mut self, wave: &Wave<'_, Device>) {
         self.collect_changes(wave);
+        // The next user is not known either; it may run in any stage.
         self.barrier(vk::PipelineStageFlags::TRANSFER, vk::PipelineStageFlags::ALL_COMMANDS, &[]);
     }
 
@@ -226,6 +238,8 @@ impl Recording<'_> {
     /// that is submitted to the queue later, and to the CPU after its wait. Other queues see it by waiting for
     /// the timeline.
     fn leave(&mut self, wave: Option<&Wave<'_, Device>>, whole: &[FullImageCopy<'_, Device>]) {
+        // `HOST_READ` is only valid with the stage `HOST`. A timeline wait alone does not make device writes
+        // visible to the CPU.
         let to = vk::PipelineStageFlags::HOST | vk::PipelineStageFlags::ALL_COMMANDS;
         self.scratch.barriers.clear();
         if let Some(wave) = wave {
@@ -234,6 +248,7 @@ impl Recording<'_> {
         self.scratch.barriers.extend(whole.iter().flat_map(|copy| full_images::leave(copy, self.kind)));
         let after =
             vk::MemoryBarrier::default().src_access_mask(vk::AccessFlags::TRANSFER_WRITE).dst_access_mask(
+                // `MEMORY_WRITE` too: a later write must not overtake the copied bytes.
                 vk::AccessFlags::HOST_READ | vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE,
             );
         self.barrier(vk::PipelineStageFlags::TRANSFER, to, &[after]);
@@ -257,6 +272,7 @@ impl Recording<'_> {
         to: vk::PipelineStageFlags,
         memory: &[vk::MemoryBarrier<'_>],
     ) {
+        // Not `BY_REGION`, which is about framebuffers inside a render pass.
         let (none, images) = (vk::DependencyFlags::empty(), &self.scratch.barriers);
         // SAFETY: the command buffer is being recorded, and the images are live and in the layouts that the
         // barriers name, by the caller's promise.
@@ -268,6 +284,8 @@ impl Recording<'_> {
 fn barrier(copy: &ImageCopy<'_, Device>) -> vk::ImageMemoryBarrier<'static> {
     vk::ImageMemoryBarrier::default()
         .image(*copy.image)
+        // Ignored families mean no ownership transfer: images that several families use are the caller's to
+        // transfer.
         .src_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
         .dst_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
         .subresource_range(vk::ImageSubresourceRange {

@@ -107,11 +107,14 @@ impl DeviceDesc {
             instance,
             physical_device,
             device,
+            // The functions that the loader returned decide, see `version.rs`.
             api_version: u32::MAX,
             enabled: EnabledFeatures::empty(),
             queues: Vec::new(),
             descriptor_model: None,
             descriptor_types: ALL_TYPES.into(),
+            // A layout must name no stage of a feature that is not enabled, so mesh and ray tracing stages are not
+            // in here.
             descriptor_stages: vk::ShaderStageFlags::ALL_GRAPHICS | vk::ShaderStageFlags::COMPUTE,
             owner: None,
         }

@@ -24,6 +24,7 @@ impl Device {
         memory: vk::DeviceMemory,
         handle_type: vk::ExternalMemoryHandleTypeFlags,
     ) -> Result<OwnedFd, DeviceError> {
+        // The handle type is checked first: `vkGetMemoryFdKHR` has undefined behaviour for several bits at once.
         let functions = self.external_functions(handle_type)?;
         let info = vk::MemoryGetFdInfoKHR::default().memory(memory).handle_type(handle_type);
         // SAFETY: the caller's promise, and the extension is enabled.
@@ -44,6 +45,8 @@ impl Device {
         handle_type: vk::ExternalMemoryHandleTypeFlags,
         fd: BorrowedFd<'_>,
     ) -> Result<MemoryTypeMask, DeviceError> {
+        // `vkGetMemoryFdPropertiesKHR` forbids opaque descriptors: they fit the type that they were exported from,
+        // and no other.
         if handle_type == vk::ExternalMemoryHandleTypeFlags::OPAQUE_FD {
             return Err(DeviceError::Unsupported);
         }
@@ -52,6 +55,7 @@ impl Device {
         // SAFETY: the descriptor is open, its type one that can be queried, the extension enabled.
         unsafe { functions.get_memory_fd_properties(handle_type, fd.as_raw_fd(), &mut answer) }
             .map_err(refused)?;
+        // A type of a feature that is not enabled must not be allocated, even where the driver names it.
         Ok(MemoryTypeMask(answer.memory_type_bits & self.shared.usable_types))
     }
 

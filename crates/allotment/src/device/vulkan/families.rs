@@ -20,11 +20,13 @@ impl Families {
     ///
     /// With concurrent sharing, the list has `count` families.
     pub(super) unsafe fn or(self, mode: vk::SharingMode, list: *const u32, count: u32) -> Option<Self> {
+        // With exclusive sharing Vulkan ignores the list, so the pointer may be dangling and is not read.
         if self != Self::NONE || mode != vk::SharingMode::CONCURRENT || count == 0 {
             return Some(self);
         }
         // SAFETY: as the caller promises.
         let families = unsafe { core::slice::from_raw_parts(list, count as usize) };
+        // A family above 63 is refused rather than left out: its queues could no longer use the copy.
         let add = |bits: u64, &family: &u32| (family < MOST).then(|| bits | 1 << family);
         families.iter().try_fold(0, add).map(Self)
     }

@@ -27,6 +27,7 @@ pub(super) fn check(copies: &[Copy<'_>], kind: QueueKind) -> Result<(), DeviceEr
         let plain =
             aspects(raw.format) == vk::ImageAspectFlags::COLOR && raw.samples == vk::SampleCountFlags::TYPE_1;
         copy.info.is_copyable()
+            // The source returns to `before`, and nothing can be transitioned to these layouts.
             && !UNUSABLE_LAYOUTS.contains(&copy.before)
             && !UNUSABLE_LAYOUTS.contains(&copy.after)
             && (plain || kind == QueueKind::Graphics)
@@ -37,6 +38,7 @@ pub(super) fn check(copies: &[Copy<'_>], kind: QueueKind) -> Result<(), DeviceEr
 /// Returns the aspects of a single-plane format: each barrier and each copy contains all of them.
 fn aspects(format: vk::Format) -> vk::ImageAspectFlags {
     match format {
+        // A barrier of a combined format must name both aspects unless `separateDepthStencilLayouts` is enabled.
         vk::Format::D16_UNORM | vk::Format::X8_D24_UNORM_PACK32 | vk::Format::D32_SFLOAT => {
             vk::ImageAspectFlags::DEPTH
         }
@@ -56,8 +58,11 @@ fn region(raw: &vk::ImageCreateInfo<'_>, mip_level: u32) -> vk::ImageCopy {
         base_array_layer: 0,
         layer_count: raw.array_layers,
     };
+    // Mip levels round down and never reach 0, as the specification defines their size.
     let length = |whole: u32| (whole >> mip_level).max(1);
     let vk::Extent3D { width, height, depth } = raw.extent;
+    // Both images have one description, so one `VkImageSubresourceLayers` fits both. Depth counts for 3D images,
+    // layers for others; the other one is 1.
     vk::ImageCopy {
         src_subresource: part,
         src_offset: vk::Offset3D::default(),
@@ -75,6 +80,8 @@ pub(super) fn enter(copy: &Copy<'_>, kind: QueueKind) -> [vk::ImageMemoryBarrier
         .src_access_mask(accesses(copy.before, kind) & WRITES)
         .dst_access_mask(vk::AccessFlags::TRANSFER_READ);
     let to = barrier(*copy.to, copy)
+        // `UNDEFINED` discards what the memory held before, so no earlier access has to be made available. The
+        // stages still wait for it.
         .old_layout(vk::ImageLayout::UNDEFINED)
         .new_layout(WRITTEN)
         .dst_access_mask(vk::AccessFlags::TRANSFER_WRITE);
@@ -84,6 +91,7 @@ pub(super) fn enter(copy: &Copy<'_>, kind: QueueKind) -> [vk::ImageMemoryBarrier
 /// Returns the barriers that transition the images to their layouts after the copy.
 pub(super) fn leave(copy: &Copy<'_>, kind: QueueKind) -> [vk::ImageMemoryBarrier<'static>; 2] {
     let from = barrier(*copy.from, copy)
+        // No source access: the image was only read.
         .old_layout(READ)
         .new_layout(copy.before)
         .dst_access_mask(accesses(copy.before, kind));

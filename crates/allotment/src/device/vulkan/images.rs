@@ -87,8 +87,11 @@ impl<'a> ImageInfo<'a> {
     pub(super) fn is_copyable(&self) -> bool {
         let ImageInfo { raw, shared_as, .. } = self;
         raw.usage.contains(COPIED)
+            // The bytes of a transient attachment are lost at the end of its pass, and it cannot have transfer
+            // usages.
             && !raw.usage.contains(TRANSIENT)
             && RELOCATABLE_FLAGS.contains(raw.flags)
+            // A chained structure may change what an image is: a modifier, a stencil usage, a format list.
             && raw.p_next.is_null()
             && shared_as.is_empty()
             && is_format(raw.format, u32::MAX)
@@ -129,6 +132,7 @@ impl From<ImageDesc> for ImageInfo<'_> {
         let [width, height, depth] = desc.extent;
         let raw = vk::ImageCreateInfo::default()
             .image_type(if depth > 1 { vk::ImageType::TYPE_3D } else { vk::ImageType::TYPE_2D })
+            // Numbers above 2^31 become `UNDEFINED`, which the checks below refuse.
             .format(vk::Format::from_raw(i32::try_from(desc.format).unwrap_or(0)))
             .extent(vk::Extent3D { width, height, depth })
             .mip_levels(desc.mip_levels)
@@ -175,6 +179,7 @@ const ATTACHMENTS: vk::ImageUsageFlags = vk::ImageUsageFlags::from_raw(
 );
 
 /// Returns true for usages that every device supports together.
+// `TRANSIENT_ATTACHMENT` has two VUIDs: no usages but attachments (00963), and at least one of them (00966).
 fn is_usage(usage: vk::ImageUsageFlags) -> bool {
     !usage.contains(TRANSIENT) || (usage.intersects(ATTACHMENTS) && (ATTACHMENTS | TRANSIENT).contains(usage))
 }
@@ -231,12 +236,14 @@ fn check_rules(raw: &vk::ImageCreateInfo<'_>, version: u32) -> Result<(), Descri
     if !is_usage(raw.usage) {
         return Err(DescriptionError::TransientUsage);
     }
+    // A sample count is a flag bit, of which an image has exactly one; a query with several is undefined.
     if !samples.is_power_of_two() {
         return Err(DescriptionError::Samples { samples });
     }
     if is_3d && raw.array_layers != 1 {
         return Err(DescriptionError::ArrayOf3d);
     }
+    // A cube or a 3D image cannot be multisampled, nor one with several levels or of linear tiling (VUID 02257).
     let flat = !is_3d && raw.mip_levels == 1;
     if multisampled && (!flat || raw.tiling != vk::ImageTiling::OPTIMAL) {
         return Err(DescriptionError::Multisampled);
@@ -266,6 +273,7 @@ impl Shared {
         shared_as: vk::ExternalMemoryHandleTypeFlags,
     ) -> Result<(), DeviceError> {
         check_rules(raw, self.version)?;
+        // Usages as attachments are limited by the framebuffer as well as by the format.
         if raw.usage.intersects(ATTACHMENTS | TRANSIENT) {
             let [width, height] = self.max_framebuffer;
             DescriptionLimit::FramebufferWidth.check(raw.extent.width.into(), width.into())?;
@@ -297,6 +305,7 @@ impl Shared {
         DescriptionLimit::ImageDepth.check(depth.into(), most.max_extent.depth.into())?;
         DescriptionLimit::MipLevels.check(raw.mip_levels.into(), most.max_mip_levels.into())?;
         DescriptionLimit::ArrayLayers.check(raw.array_layers.into(), most.max_array_layers.into())?;
+        // The counts depend on usage and flags, so they are those of the query and not `VkPhysicalDeviceLimits`.
         if most.sample_counts.contains(raw.samples) { Ok(()) } else { Err(DeviceError::Unsupported) }
     }
 
@@ -305,6 +314,7 @@ impl Shared {
         raw: &vk::ImageCreateInfo<'_>,
         sharing: Option<(vk::ExternalMemoryHandleTypeFlags, vk::ExternalMemoryHandleTypeFlags)>,
     ) -> Result<vk::ImageFormatProperties, DeviceError> {
+        // The function of 1.0, so that an image without sharing needs no query of 1.1.
         let Some((handle_type, all)) = sharing else {
             // SAFETY: the physical device is of this instance, and the values were checked to be valid for a
             // query.
@@ -358,17 +368,21 @@ impl Shared {
         if !own_families.is_empty() {
             raw = raw.queue_family_indices(&own_families);
         }
+        // Both are bound in parts with `vkBindImageMemory2` or `vkQueueBindSparse`, which one offset cannot
+        // express.
         let several_bindings = vk::ImageCreateFlags::DISJOINT | vk::ImageCreateFlags::SPARSE_BINDING;
         if raw.flags.intersects(several_bindings) {
             return Err(DeviceError::Unsupported);
         }
         self.check_shareable(shared_as)?;
+        // The application has vouched for its own description, so no query is made for it.
         if unchecked {
             self.check_image(&raw, shared_as)?;
         }
         if shared_as.is_empty() {
             return Ok(f(&raw));
         }
+        // An image that is bound to shared memory must have named the handle types at its creation.
         let mut external = vk::ExternalMemoryImageCreateInfo::default().handle_types(shared_as);
         Ok(f(&raw.push_next(&mut external)))
     }
@@ -407,6 +421,7 @@ unsafe impl ImageDevice for Device {
                     functions.image(&device.raw, &wanted, answer);
                 }));
             }
+            // An object does not tell its tiling, so the kind comes from the description.
             Ok(device.temporary_requirements(device.create_unbound_image(raw)?).with_kind(info.kind()))
         })?
     }

@@ -65,6 +65,8 @@ impl Shared {
             // allocated.
             info = info.push_next(&mut flags);
         }
+        // A request made for a resource that the library creates must not be dedicated to another one from its
+        // options.
         let requested = desc.options.map_or(DedicatedTo::Nothing, |options| options.dedicated_to);
         let dedicated_to = if resource == DedicatedTo::Nothing { requested } else { resource };
         match dedicated_to {
@@ -86,6 +88,7 @@ impl Shared {
             if dedicated_to == DedicatedTo::Nothing {
                 // Any resource may be bound, so the types must not require dedicated memory.
                 self.check_shared_buffer(&buffers::PLAIN, exported, Dedication::No)?;
+                // Memory dedicated to a resource was checked when that resource was created.
             }
             export = export.handle_types(exported);
             info = info.push_next(&mut export);
@@ -114,6 +117,7 @@ impl Shared {
             return unsafe { self.raw.allocate_memory(&info, None) }.map_err(refused);
         };
         self.check_shareable(import.handle_type)?;
+        // An import takes one handle type; `check_shareable` allows several.
         if !self.is_one_shareable(import.handle_type) {
             return Err(DeviceError::Unsupported);
         }
@@ -166,6 +170,8 @@ impl Shared {
         resource: vk::ExternalMemoryHandleTypeFlags,
     ) -> Result<(), DeviceError> {
         let Sharing { exported, imported } = sharing;
+        // A resource must name at least one of the exported types (VUID 02726 of `vkBindBufferMemory`), and every
+        // imported one.
         if (exported.is_empty() || exported.intersects(resource)) && resource.contains(imported) {
             return Ok(());
         }
@@ -174,6 +180,7 @@ impl Shared {
     }
 
     /// Calls [`check_sharing`](Self::check_sharing) for existing memory.
+    // The check needs the ledger, whose lock all threads share.
     pub(super) fn check_memory_sharing(
         &self,
         memory: vk::DeviceMemory,
@@ -198,6 +205,8 @@ impl Shared {
             .enabled
             .intersects(EnabledFeatures::EXTERNAL_MEMORY_FD | EnabledFeatures::EXTERNAL_MEMORY_DMA_BUF)
         {
+            // A dma-buf is exported through the same `vkGetMemoryFdKHR`, so `VK_KHR_external_memory_fd` is enabled
+            // then too.
             types |= vk::ExternalMemoryHandleTypeFlags::OPAQUE_FD;
         }
         if self.enabled.contains(EnabledFeatures::EXTERNAL_MEMORY_DMA_BUF) {
@@ -210,6 +219,7 @@ impl Shared {
     ///
     /// The conditions of [`free_memory`](crate::device::MemoryDevice::free_memory) apply.
     pub(super) unsafe fn free(&self, memory: vk::DeviceMemory) {
+        // The ledger forgets the handle first: the driver may return the same handle to another thread at once.
         // SAFETY: the caller's promise.
         self.ledger.free(memory, |_| unsafe { self.raw.free_memory(memory, None) });
     }
@@ -249,6 +259,8 @@ unsafe impl MemoryDevice for Device {
     }
 
     fn priority_support(&self) -> PrioritySupport {
+        // With pageable memory the priority is changed later; without it only `VkMemoryPriorityAllocateInfoEXT`
+        // counts.
         if self.shared.pageable.is_some() {
             PrioritySupport::AnyTime
         } else if self.shared.enabled.contains(EnabledFeatures::MEMORY_PRIORITY) {
@@ -268,6 +280,7 @@ unsafe impl MemoryDevice for Device {
     }
 
     unsafe fn map_memory(&self, memory: vk::DeviceMemory) -> Result<NonNull<u8>, DeviceError> {
+        // The whole object is mapped: Vulkan allows one mapping at a time, and all allocations in it share that.
         let flags = vk::MemoryMapFlags::empty();
         // SAFETY: the caller's promise.
         let mapped = unsafe { self.shared.raw.map_memory(memory, 0, vk::WHOLE_SIZE, flags) };

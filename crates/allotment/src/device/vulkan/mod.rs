@@ -152,6 +152,8 @@ impl Device {
     pub unsafe fn new(mut desc: DeviceDesc) -> Result<Self, DeviceError> {
         // SAFETY: the physical device is of this instance.
         let supported = unsafe { desc.instance.get_physical_device_properties(desc.physical_device) };
+        // Three bounds: the instance's version limits what the application may call, the physical device's what
+        // the driver has, and the application may want less.
         let version = version::found(&desc.instance, &desc.device);
         let version = version.min(desc.api_version).min(supported.api_version);
         // A queue index has 8 bits.
@@ -163,12 +165,15 @@ impl Device {
             desc.enabled -= NEEDS_VULKAN_1_1;
         }
         let DeviceDesc { instance, physical_device, device: raw, enabled, queues, owner, .. } = desc.clone();
+        // Loaded through the instance, since `ash` resolves device functions with it.
         let maintenance4 = Maintenance4::of(&instance, &raw, version, enabled);
         // SAFETY: the caller's promise about the handles.
         let described =
             unsafe { properties::describe(&instance, physical_device, version, maintenance4.is_some()) };
         let (mut properties, max_buffer_size) = described;
         let usable_types = properties::usable_types(&properties, enabled);
+        // Completion is told by timelines alone, so queues without them are refused at once and not at the first
+        // submission.
         if !queues.is_empty() && !enabled.contains(EnabledFeatures::TIMELINE_SEMAPHORE) {
             return Err(DeviceError::NotEnabled(MissingFeature::TimelineSemaphore));
         }
@@ -187,10 +192,12 @@ impl Device {
             .intersects(EnabledFeatures::EXTERNAL_MEMORY_FD | EnabledFeatures::EXTERNAL_MEMORY_DMA_BUF)
             .then(|| ash::khr::external_memory_fd::Device::new(&instance, &raw));
         let pageable = residency::functions(&instance, &raw, enabled);
+        // A descriptor buffer is one buffer in one memory object: both limits apply.
         let largest = max_buffer_size.min(properties.limits.max_allocation_size);
         // SAFETY: the caller's promise.
         let descriptors = unsafe { Descriptors::new(&desc, largest) }?;
         let queues = Queues::new(&instance, &raw, version, &queues, &properties.queues)
+            // Descriptors own a sampler by now, which nothing else would destroy.
             .inspect_err(|_| descriptors.destroy(&raw))?;
         let shared = Shared {
             ledger: Ledger::new(&properties),
@@ -361,6 +368,7 @@ impl fmt::Debug for Device {
 
 impl Drop for Shared {
     fn drop(&mut self) {
+        // Queues first: they wait for the work that may still use the samplers.
         self.queues.destroy(&self.raw);
         self.descriptors.destroy(&self.raw);
         // The owner may destroy the application's device, so all objects of this crate are destroyed before,
@@ -371,9 +379,11 @@ impl Drop for Shared {
 
 /// Converts a result of the driver to an error.
 pub(crate) fn refused(result: vk::Result) -> DeviceError {
+    // Both errors of memory matter to callers: on `OUT_OF_DEVICE_MEMORY` the allocator tries other heaps.
     match result {
         vk::Result::ERROR_OUT_OF_DEVICE_MEMORY => DeviceError::OutOfDeviceMemory,
         vk::Result::ERROR_OUT_OF_HOST_MEMORY => DeviceError::OutOfHostMemory,
+        // Returned where `maxMemoryAllocationCount` is reached, which larger blocks avoid.
         vk::Result::ERROR_TOO_MANY_OBJECTS => DeviceError::TooManyAllocations,
         vk::Result::ERROR_MEMORY_MAP_FAILED => DeviceError::MapFailed,
         vk::Result::ERROR_DEVICE_LOST => DeviceError::Lost,

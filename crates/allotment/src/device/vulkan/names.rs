@@ -14,7 +14,9 @@ impl Shared {
     /// Sets the debug name of an object. The name ends at its first NUL. Errors are ignored: a missing debug
     /// name is no reason to fail.
     pub(super) fn name(&self, object: impl vk::Handle + Copy, name: &str) {
+        // Vulkan forbids naming a null handle.
         let Some(debug_utils) = self.debug_utils.as_ref().filter(|_| !object.is_null()) else { return };
+        // A Rust string may have NULs inside, at which C ends.
         let end = name.bytes().position(|byte| byte == 0).unwrap_or(name.len());
         let name = &name.as_bytes()[..end];
         let (mut here, elsewhere);

@@ -24,6 +24,7 @@ pub(super) unsafe fn describe(
     let mut third = vk::PhysicalDeviceMaintenance3Properties::default();
     let mut fourth = vk::PhysicalDeviceMaintenance4Properties::default();
     let mut answer = vk::PhysicalDeviceProperties2::default().push_next(&mut third);
+    // Chained only with maintenance4: another driver would leave the limit 0.
     if maintenance4 {
         answer = answer.push_next(&mut fourth);
     }
@@ -48,6 +49,7 @@ pub(super) unsafe fn describe(
         properties: properties_of(memory_type.property_flags),
     });
     let largest_heap = memory.memory_heaps_as_slice().iter().map(|heap| heap.size).max();
+    // A name that is not valid UTF-8 or has no end is no reason to fail.
     let name = own.device_name_as_c_str().map_or_else(|_| "?".into(), |name| name.to_string_lossy());
     let properties = DeviceProperties {
         name: name.into_owned(),
@@ -70,6 +72,7 @@ pub(super) unsafe fn describe(
         },
         queues: Vec::new(),
     };
+    // Without maintenance4 nothing tells the limit; the allocation size bounds buffers then.
     let max_buffer_size = if maintenance4 { fourth.max_buffer_size } else { u64::MAX };
     (properties, max_buffer_size)
 }
@@ -99,6 +102,8 @@ fn properties_of(flags: vk::MemoryPropertyFlags) -> MemoryProperties {
 /// Returns the mask of the memory types that may be allocated: all except those of features that are not
 /// enabled.
 pub(super) fn usable_types(properties: &DeviceProperties, enabled: EnabledFeatures) -> u32 {
+    // A type of a feature that is not enabled must not be allocated (VUIDs 01872 and 02790 name protected and
+    // coherent memory).
     let mut off = MemoryProperties::empty();
     if !enabled.contains(EnabledFeatures::PROTECTED_MEMORY) {
         off |= MemoryProperties::PROTECTED;
@@ -127,6 +132,7 @@ pub(super) unsafe fn queue_kinds(
 
 /// Returns the kind of a queue. Graphics and compute queues can copy without the transfer flag.
 fn queue_kind(flags: vk::QueueFlags) -> Option<QueueKind> {
+    // Graphics before compute: the more capable kind decides which copies and accesses are allowed.
     let kinds = [
         (vk::QueueFlags::GRAPHICS, QueueKind::Graphics),
         (vk::QueueFlags::COMPUTE, QueueKind::Compute),

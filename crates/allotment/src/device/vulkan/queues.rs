@@ -88,8 +88,10 @@ impl QueueGuard<'_> {
     /// The application submitted to this queue, while it held the guard, work that signals the queue's
     /// [timeline](Device::timeline) with [`next_value`](Self::next_value), once, when all of that work is
     /// complete.
+    // Consumes the guard: a second call would count a submission that does not exist.
     pub unsafe fn submitted(self) -> TimelineValue {
         let value = self.next_value();
+        // `Release`, so that a thread that sees the value also sees what was written before the submission.
         self.queue.submitted.store(value.0, Release);
         value
     }
@@ -136,6 +138,7 @@ impl Queues {
                     created.queues.push(Queue { family, kind, semaphore, submitted, state });
                 }
                 Err(error) => {
+                    // Semaphores that exist already are destroyed; no submission used them yet.
                     created.destroy(device);
                     return Err(refused(error));
                 }
@@ -153,6 +156,7 @@ impl Queues {
                 // Leaked rather than destroyed while a queue may still wait for a point that is never reached.
                 Err(_) => continue,
             }
+            // A lost device is treated like an idle one: Vulkan allows destroying objects then.
             locked(&queue.state).pools.destroy(&Maker { queues: self, queue, device });
             // SAFETY: the queue has executed all work that waits for it or signals it, or is lost.
             unsafe { device.destroy_semaphore(queue.semaphore, None) };
@@ -216,8 +220,10 @@ impl Queues {
             // A timeline starts at 0: no driver call needed.
             return Ok(());
         }
+        // The wait needs no lock: `vkWaitSemaphores` has no externally synchronised parameter.
         let (semaphores, values) = ([queue.semaphore], [point.value.0]);
         let info = vk::SemaphoreWaitInfo::default().semaphores(&semaphores).values(&values);
+        // Beyond 584 years the timeout is endless, as `u64::MAX` is in Vulkan.
         let nanoseconds = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
         let waited = match &self.timelines {
             // SAFETY: the semaphore is live and a timeline semaphore.
@@ -283,6 +289,7 @@ impl Queues {
                 queue,
                 &mut state,
                 waits,
+                // The commands are the application's, so no later stage is known to be the first that must wait.
                 vk::PipelineStageFlags::ALL_COMMANDS,
                 commands,
             )
@@ -303,6 +310,7 @@ impl Queues {
         waiting: vk::PipelineStageFlags,
         commands: &[vk::CommandBuffer],
     ) -> Result<TimelineValue, DeviceError> {
+        // The lists of the last submission are reused: they grow in the first frames only.
         let State { handle, scratch, .. } = state;
         scratch.semaphores.clear();
         scratch.values.clear();
@@ -313,6 +321,8 @@ impl Queues {
         }
         scratch.stages.clear();
         scratch.stages.resize(scratch.semaphores.len(), waiting);
+        // The next value is the last plus one: timelines must only grow (VUID 03242), and the lock keeps the
+        // order.
         let value = queue.submitted().0 + 1;
         let (signalled, signal_values) = ([queue.semaphore], [value]);
         let mut timeline = vk::TimelineSemaphoreSubmitInfo::default()
@@ -322,9 +332,11 @@ impl Queues {
             .command_buffers(commands)
             .signal_semaphores(&signalled)
             .push_next(&mut timeline);
+        // Left null without waits, for which Vulkan reads neither list.
         if !scratch.semaphores.is_empty() {
             info = info.wait_semaphores(&scratch.semaphores).wait_dst_stage_mask(&scratch.stages);
         }
+        // No fence: the timeline tells completion, so one object fewer is recycled.
         // SAFETY: all handles are live and of this device, the lock serialises the queue, and the value is above
         // all values that the timeline was signalled with before.
         unsafe { device.queue_submit(*handle, &[info], vk::Fence::null()) }.map_err(refused)?;
@@ -344,9 +356,11 @@ impl Queues {
         if !submission.has_copies() {
             return Ok(None);
         }
+        // Checked before a command buffer is taken, so that a refused submission leaves the pools as they were.
         copies::check(submission.image_copies)?;
         full_images::check(submission.full_images, queue.kind)?;
         let commands = state.pools.next(&Maker { queues: self, queue, device })?.next(device)?;
+        // The driver may skip work that only a resubmission needs.
         let begin = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
         // SAFETY: the buffer's pool was reset since the buffer was last submitted.
         unsafe { device.begin_command_buffer(commands, &begin) }.map_err(refused)?;
@@ -360,6 +374,7 @@ impl Queues {
 
 impl Queue {
     fn submitted(&self) -> TimelineValue {
+        // Pairs with the `Release` of the submission.
         TimelineValue(self.submitted.load(Acquire))
     }
 }
@@ -374,6 +389,7 @@ impl PoolMaker<Pool> for Maker<'_> {
     }
 
     fn reset(&self, mut pool: Pool) -> Option<Pool> {
+        // Resetting returns only out-of-memory errors; the pool remains valid to destroy.
         if pool.reset(self.device).is_err() {
             pool.destroy(self.device);
             // A pool that cannot be reset keeps the memory of its commands, so it is destroyed and replaced.

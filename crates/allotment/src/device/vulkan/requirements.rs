@@ -23,6 +23,7 @@ impl Maintenance4 {
     ) -> Option<Self> {
         if version >= vk::API_VERSION_1_3 {
             Some(Self::Core)
+        // The extension depends on Vulkan 1.1, so it is not loaded below.
         } else if version >= vk::API_VERSION_1_1 && enabled.contains(EnabledFeatures::MAINTENANCE4) {
             Some(Self::Extension(ash::khr::maintenance4::Device::new(instance, device)))
         } else {
@@ -94,6 +95,7 @@ impl RequirementsOf {
     }
 
     /// Returns whether dedicated memory can be allocated for a resource.
+    // `vkGetBufferMemoryRequirements` of 1.0 cannot report dedication, and memory could not be dedicated either.
     pub(super) fn has_dedicated(&self) -> bool {
         !matches!(self, Self::First)
     }
@@ -154,6 +156,7 @@ impl Shared {
         kind: ResourceKind,
         ask: impl FnOnce(&mut vk::MemoryRequirements2<'_>),
     ) -> Requirements {
+        // Stays all false where the query ignores it, which is the answer for 1.0.
         let mut dedicated = vk::MemoryDedicatedRequirements::default();
         let mut answer = vk::MemoryRequirements2::default().push_next(&mut dedicated);
         ask(&mut answer);
@@ -161,7 +164,9 @@ impl Shared {
         Requirements {
             size: requirements.size,
             alignment: alignment(requirements.alignment),
+            // Types of features that are not enabled are taken out here, so that no allocation can choose one.
             memory_types: MemoryTypeMask(requirements.memory_type_bits & self.usable_types),
+            // A driver that requires it also reports that it prefers it, so the stronger need is read first.
             dedicated: if dedicated.requires_dedicated_allocation == vk::TRUE {
                 DedicatedNeed::Required
             } else if dedicated.prefers_dedicated_allocation == vk::TRUE {

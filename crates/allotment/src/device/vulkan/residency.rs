@@ -14,7 +14,9 @@ impl Shared {
         memory: vk::DeviceMemory,
         priority: Priority,
     ) -> Result<(), DeviceError> {
+        // Without the extension only the priority of the allocation counts, see `priority_support`.
         let functions = self.pageable.as_ref().ok_or(DeviceError::Unsupported)?;
+        // Called through the pointer: `ash` 0.38 has no method for it.
         let set = functions.fp().set_device_memory_priority_ext;
         // SAFETY: the memory is live, and the extension is enabled.
         unsafe { set(self.raw.handle(), memory, priority.get()) };

@@ -95,6 +95,7 @@ impl Shared {
     ) -> Result<R, DeviceError> {
         // SAFETY: the caller's promise.
         unsafe { object.bind(self, memory, offset) }.map(|()| object).map_err(|error| {
+            // Vulkan cannot bind an object twice, so one that failed to bind is of no use.
             // SAFETY: the object is new, and was never used.
             unsafe { object.destroy(self) };
             refused(error)
@@ -110,6 +111,8 @@ impl Shared {
         let requirements = object.memory_requirements(self);
         // Drivers need not check the memory type: a wrong one would be undefined behaviour.
         let allocated = if requirements.memory_types.contains(desc.memory_type) {
+            // A dedicated object's size must be its resource's (VUIDs 02964 and 02965 of
+            // `VkMemoryDedicatedAllocateInfo`).
             self.allocate(&MemoryDesc { size: requirements.size, ..*desc }, object.dedication())
         } else {
             Err(DeviceError::Unsupported)

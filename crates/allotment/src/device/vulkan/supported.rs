@@ -162,11 +162,15 @@ impl EnabledFeatures {
     ) -> Result<Supported, DeviceError> {
         // SAFETY: the caller's promise.
         let properties = unsafe { instance.get_physical_device_properties(physical_device) };
+        // A device may support a later version than the application asked for, whose functions must not be used
+        // then.
         let version = api_version.min(properties.api_version);
         // SAFETY: as above.
         let offered = unsafe { instance.enumerate_device_extension_properties(physical_device) };
         let offered = offered.map_err(refused)?;
         let has = |name| offered.iter().any(|extension| extension.extension_name_as_c_str() == Ok(name));
+        // Assumed available until an extension or a feature is missing, so that the two tables below list only
+        // what is needed.
         let mut available = Self::all() - LEFT_TO_APPLICATION;
         for (needing, name, core_since) in EXTENSIONS {
             // A feature may need several extensions: without one of them, it is not available.
@@ -175,6 +179,8 @@ impl EnabledFeatures {
             }
         }
         if version < vk::API_VERSION_1_1 {
+            // Below 1.1 features of extensions cannot be queried without `VK_KHR_get_physical_device_properties2`,
+            // which only the application can enable on the instance.
             available &= Self::DEDICATED_ALLOCATION | Self::SAMPLER_ANISOTROPY;
         }
         let mut supported = Supported {
@@ -231,6 +237,7 @@ impl Supported {
             }
             self.indexing = used(&chain.indexing);
             let types = ALL_TYPES.iter().any(|&ty| updates(&self.indexing, ty));
+            // These four are what `layouts.rs` sets on each binding.
             let needed = [
                 self.indexing.runtime_descriptor_array,
                 self.indexing.descriptor_binding_partially_bound,
@@ -247,6 +254,7 @@ impl Supported {
 
     /// Removes features whose dependencies are not enabled.
     fn remove_unmet_dependencies(&mut self) {
+        // In the order of the table: a feature that falls takes the ones that depend on it along.
         for (dependent, on) in DEPENDENT {
             if !self.enabled.contains(on) {
                 self.enabled -= dependent;
@@ -276,6 +284,7 @@ impl Supported {
     pub fn extension_names(&self) -> Vec<&'static CStr> {
         let mut names = Vec::new();
         for (needing, name, core_since) in EXTENSIONS {
+            // `VK_EXT_descriptor_indexing` is listed for two features, and a name must be enabled once.
             if self.enabled.contains(needing) && self.version < core_since && !names.contains(&name) {
                 names.push(name);
             }
@@ -292,11 +301,13 @@ impl Supported {
     /// of these structures, and no `VkPhysicalDeviceFeatures2`, `VkPhysicalDeviceVulkan11Features` and so on;
     /// features of Vulkan 1.0 are set with [`core_features`](Self::core_features).
     pub fn push_features<'a>(&'a mut self, info: vk::DeviceCreateInfo<'a>) -> vk::DeviceCreateInfo<'a> {
+        // Below 1.1 the chain of features is not valid, so the plain structure is used.
         if self.version < vk::API_VERSION_1_1 {
             return info.enabled_features(&self.core);
         }
         let on = self.enabled;
         let is = |flag| vk::Bool32::from(on.contains(flag));
+        // Chained from scratch: a second call would otherwise link the structures to those of the first.
         self.chain = Chain {
             all: vk::PhysicalDeviceFeatures2::default().features(self.core),
             indexing: self.indexing,
@@ -318,6 +329,7 @@ impl Supported {
     /// updated after the set is bound, at least one. [`DeviceDesc::with_supported`] sets them.
     #[must_use]
     pub fn descriptor_types(&self) -> Vec<vk::DescriptorType> {
+        // Descriptor buffers are memory that may be written at any time, so no update-after-bind feature applies.
         let buffers = EnabledFeatures::DESCRIPTOR_BUFFER | EnabledFeatures::MUTABLE_DESCRIPTOR_TYPE;
         let any =
             self.enabled.contains(buffers) || !self.enabled.contains(EnabledFeatures::DESCRIPTOR_INDEXING);

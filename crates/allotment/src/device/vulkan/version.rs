@@ -19,6 +19,7 @@ pub(super) fn found(instance: &ash::Instance, device: &ash::Device) -> u32 {
     let (first, second, third) = (device.fp_v1_1(), device.fp_v1_2(), device.fp_v1_3());
     // Layers may return instance functions for older versions too, but device functions only if the device has
     // them.
+    // The first function that is missing decides, from 1.1 upwards: a version without a lower one does not exist.
     if !is_there!(instance.fp_v1_1(), ash::InstanceFnV1_1, get_physical_device_properties2)
         || !is_there!(first, ash::DeviceFnV1_1, get_buffer_memory_requirements2)
         || !is_there!(first, ash::DeviceFnV1_1, get_image_memory_requirements2)

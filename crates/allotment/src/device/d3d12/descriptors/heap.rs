@@ -32,6 +32,8 @@ impl DescriptorHeap {
         let wanted = D3D12_DESCRIPTOR_HEAP_DESC {
             Type: heap_type(kind),
             NumDescriptors: desc.capacity,
+            // Only visible heaps count against the limits of the hardware; the others are plain memory of the
+            // runtime.
             Flags: if visible {
                 D3D12_DESCRIPTOR_HEAP_FLAG_SHADER_VISIBLE
             } else {
@@ -44,6 +46,7 @@ impl DescriptorHeap {
         let raw: ID3D12DescriptorHeap = raw.map_err(|error| refused(&error))?;
         // SAFETY: the heap is live.
         let cpu = unsafe { raw.GetCPUDescriptorHandleForHeapStart() }.ptr as u64;
+        // For a heap that shaders do not see, this call is an error.
         let gpu = if visible {
             // SAFETY: the heap is live and shader-visible.
             unsafe { raw.GetGPUDescriptorHandleForHeapStart() }.ptr

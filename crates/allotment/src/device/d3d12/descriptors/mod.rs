@@ -57,6 +57,7 @@ pub(super) fn limits(device: &ID3D12Device, features: &Features) -> DescriptorLi
 /// Returns the limits for the reported heap sizes for views and samplers.
 fn limits_of(views: u32, samplers: u32, strides: [u32; 4]) -> DescriptorLimits {
     let heaps = |max_capacity| ShaderVisibleHeapLimits { max_capacity, reserved: 0, table_alignment: 1 };
+    // Runtimes without options 19 report 0; every device has at least the fixed limits.
     let samplers = samplers.clamp(D3D12_MAX_SHADER_VISIBLE_SAMPLER_HEAP_SIZE, MOST_SAMPLERS);
     DescriptorLimits {
         // Guaranteed on all resource binding tiers.
@@ -102,6 +103,7 @@ unsafe impl DescriptorDevice for Device {
         let limits = &self.shared.descriptor_limits;
         let most = match desc.usage {
             DescriptorHeapVisibility::ShaderVisible(kind) => limits.shader_visible(kind).max_capacity,
+            // CPU heaps are limited by memory only, and the runtime refuses them itself.
             DescriptorHeapVisibility::CpuOnly(_) => u32::MAX,
         };
         if !(1..=most).contains(&desc.capacity) {
@@ -148,6 +150,7 @@ unsafe impl DescriptorDevice for Device {
         to_at: u32,
         count: u32,
     ) {
+        // The destination comes first in Direct3D 12.
         let (from_slot, to_slot) = (from.slot(from_at), to.slot(to_at));
         // SAFETY: the ranges lie in live heaps of one type, of which the first is a CPU descriptor heap, by the
         // caller's promise.

@@ -16,6 +16,7 @@ impl Sampler {
     /// Creates a sampler. `nearest_mip`: whether anisotropic filters can use the nearest mip level.
     pub(super) fn new(desc: &SamplerDesc, nearest_mip: bool) -> Result<Self, DeviceError> {
         let anisotropic = desc.max_anisotropy > 1;
+        // The nearest mip level needs `AnisoFilterWithPointMipSupported` of options 19.
         let possible = !anisotropic || desc.mip_filter == Filter::Linear || nearest_mip;
         if !desc.is_valid() || !possible {
             return Err(DeviceError::Unsupported);
@@ -51,6 +52,7 @@ fn describe(desc: &SamplerDesc) -> D3D12_SAMPLER_DESC {
         MaxAnisotropy: desc.max_anisotropy.into(),
         // Ignored without comparison; older runtimes do not know `…_NONE`.
         ComparisonFunc: desc.compare.map_or(D3D12_COMPARISON_FUNC_NEVER, comparison),
+        // Colors have four channels here; the three that Vulkan knows are the portable ones.
         BorderColor: match desc.border {
             BorderColor::TransparentBlack => [0.0; 4],
             BorderColor::OpaqueBlack => [0.0, 0.0, 0.0, 1.0],
@@ -66,6 +68,7 @@ fn describe(desc: &SamplerDesc) -> D3D12_SAMPLER_DESC {
 fn filter(desc: &SamplerDesc) -> D3D12_FILTER {
     let anisotropic = desc.max_anisotropy > 1;
     let bit = |filter, shift: u32| i32::from(filter == Filter::Linear) << shift;
+    // The anisotropic filter bits require linear minification and magnification.
     let in_image = |filter| if anisotropic { Filter::Linear } else { filter };
     let compares = i32::from(desc.compare.is_some()) * D3D12_FILTER_REDUCTION_TYPE_COMPARISON.0;
     D3D12_FILTER(

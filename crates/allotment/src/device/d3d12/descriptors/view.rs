@@ -161,6 +161,7 @@ impl<'a> Descriptor<'a> {
     ///
     /// The conditions of [`buffer_descriptor`](crate::device::DescriptorDevice::buffer_descriptor) apply.
     pub(super) unsafe fn of_buffer(buffer: &'a ID3D12Resource, range: Range<u64>, usage: BufferUse) -> Self {
+        // The end is exclusive, and a view takes a length.
         let bytes = range.end - range.start;
         Self(match usage {
             BufferUse::ReadOnly => View::ShaderResource(Some(buffer), Some(raw_bytes(range.start, bytes))),
@@ -173,6 +174,7 @@ impl<'a> Descriptor<'a> {
                 View::ConstantBuffer(D3D12_CONSTANT_BUFFER_VIEW_DESC {
                     BufferLocation: address + range.start,
                     // A view cannot contain more; the rest of a larger range is not accessible.
+                    // `SizeInBytes` must be a multiple of 256 (`D3D12_CONSTANT_BUFFER_DATA_PLACEMENT_ALIGNMENT`).
                     SizeInBytes: bytes.min(MOST_CONSTANTS).next_multiple_of(CONSTANTS) as u32,
                 })
             }
@@ -181,11 +183,14 @@ impl<'a> Descriptor<'a> {
 
     /// Creates a null descriptor.
     pub(super) fn null(kind: DescriptorHeapType) -> Self {
+        // A null view needs a description: without a resource the runtime cannot derive dimension and format.
         Self(match kind {
             DescriptorHeapType::Resource => View::ShaderResource(None, Some(raw_bytes(0, 4))),
+            // Direct3D 12 has no null sampler, so a harmless one takes its place.
             DescriptorHeapType::Sampler => View::Sampler(sampler::default()),
             DescriptorHeapType::RenderTarget => View::RenderTarget(
                 None,
+                // Any format that all devices can render to serves: nothing is written through it.
                 Some(D3D12_RENDER_TARGET_VIEW_DESC {
                     Format: DXGI_FORMAT_R8G8B8A8_UNORM,
                     ViewDimension: D3D12_RTV_DIMENSION_TEXTURE2D,
@@ -223,6 +228,7 @@ impl<'a> Descriptor<'a> {
                 // SAFETY: as above.
                 unsafe { device.CreateUnorderedAccessView(*resource, *counter, at(desc), slot) };
             }
+            // Described by address alone: a constant buffer view names no resource.
             View::ConstantBuffer(desc) => {
                 // SAFETY: as above.
                 unsafe { device.CreateConstantBufferView(Some(desc), slot) };
@@ -252,6 +258,7 @@ fn words(bytes: u64) -> u32 {
 /// Describes a raw buffer view for reading.
 fn raw_bytes(start: u64, bytes: u64) -> D3D12_SHADER_RESOURCE_VIEW_DESC {
     D3D12_SHADER_RESOURCE_VIEW_DESC {
+        // Raw views must have the format `R32_TYPELESS` and no stride.
         Format: DXGI_FORMAT_R32_TYPELESS,
         ViewDimension: D3D12_SRV_DIMENSION_BUFFER,
         Shader4ComponentMapping: D3D12_DEFAULT_SHADER_4_COMPONENT_MAPPING,

@@ -94,6 +94,8 @@ impl DescriptorBuffers {
         let sizes = sizes(properties, setup.types, setup.enabled);
         let functions = ash::ext::descriptor_buffer::Device::new(setup.instance, setup.raw);
         let shape = |kind, types: &[vk::DescriptorType]| {
+            // `VK_EXT_mutable_descriptor_type` gives each descriptor of a mutable binding the room of its largest
+            // type.
             let largest = types.iter().map(|ty| sizes[index(*ty)]).max().unwrap_or(0);
             measure(setup, &functions, kind, largest)
         };
@@ -129,10 +131,14 @@ impl DescriptorBuffers {
                 &[vk::DescriptorType::SAMPLER][..],
             ),
         };
+        // The buffer must fit each limit: its bound range, the address space of its class, and that of all classes
+        // together.
         let bytes =
             range.min(space).min(properties.descriptor_buffer_address_space_size).min(setup.max_buffer_size);
         let slots = bytes.saturating_sub(self.alignment - 1 + lead) / u64::from(stride);
         // No limit counts descriptors of a mutable type; those of a single type count as usual.
+        // The last bytes of the range are lost to rounding the base up, since a driver may place the buffer at any
+        // address.
         let counted = match *only {
             [only] => counted(core, only),
             _ => u32::MAX,
@@ -188,6 +194,7 @@ impl DescriptorBuffers {
         capacity: u32,
     ) -> Result<ByteHeap, DeviceError> {
         let stride = self.shapes[kind as usize].stride;
+        // `Layout` of size 0 must not be passed to the allocator.
         let bytes = u64::from(stride) * u64::from(capacity.max(1));
         let layout = usize::try_from(bytes).ok().and_then(|bytes| Layout::from_size_align(bytes, LINE).ok());
         let layout = layout.ok_or(DeviceError::OutOfHostMemory)?;
@@ -212,6 +219,7 @@ impl DescriptorBuffers {
     ///
     /// `to` has room for the descriptor, and no other thread uses it; what is written is live.
     unsafe fn write_to(&self, raw: &ash::Device, to: NonNull<u8>, what: &What) {
+        // Render targets have no descriptor type; they end as a type of size 0.
         let ty = what.ty().unwrap_or(vk::DescriptorType::COMBINED_IMAGE_SAMPLER);
         let size = self.sizes.get(index(ty)).copied().unwrap_or(0);
         if size == 0 {
@@ -219,6 +227,7 @@ impl DescriptorBuffers {
             return;
         }
         let (image, address, handle);
+        // Declared here, since `VkDescriptorDataEXT` has pointers to them that must live until the call.
         let data = match *what {
             Null(_) if !self.nulls => {
                 // SAFETY: the caller's promise.
@@ -235,6 +244,7 @@ impl DescriptorBuffers {
                 }
             }
             What::Buffer { ty, address: first, range: [start, size], .. } => {
+                // Descriptor buffers store the address and not the handle, so offset and range are resolved here.
                 address = vk::DescriptorAddressInfoEXT::default().address(first + start).range(size);
                 if ty == vk::DescriptorType::UNIFORM_BUFFER {
                     vk::DescriptorDataEXT { p_uniform_buffer: &raw const address }
@@ -307,6 +317,7 @@ impl ByteHeap {
     /// The slots lie in their heaps, which are of one type, and do not overlap. No thread writes those of this
     /// heap now, which is not shader-visible, and no other thread uses those of the other.
     pub(super) unsafe fn copy_to(&self, from: Range<u32>, to: &Self, to_at: u32) {
+        // A plain slice is enough for the source: no queue reads a CPU heap, and no thread writes it now.
         let bytes = (from.end - from.start) as usize * self.stride as usize;
         // SAFETY: the caller's promise.
         let source = unsafe { self.slot(from.start) };
@@ -340,6 +351,7 @@ impl ByteHeap {
 impl Bound {
     /// Returns the argument for `vkCmdBindDescriptorBuffersEXT`.
     pub(super) fn binding_info(&self) -> vk::DescriptorBufferBindingInfoEXT<'static> {
+        // The binding names the usage of the buffer's creation, and `heap_buffer` added the address flag there.
         let usage = self.usage | vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS;
         vk::DescriptorBufferBindingInfoEXT::default().address(self.base).usage(usage)
     }
@@ -358,6 +370,7 @@ impl Drop for ByteHeap {
 ///
 /// `to` is valid for writes of `bytes` bytes, and no other thread uses them.
 unsafe fn zero(to: NonNull<u8>, bytes: usize) {
+    // On the stack and in pieces, so that a null descriptor of any size costs no heap allocation.
     const ZEROS: [u8; 256] = [0; 256];
     for at in (0..bytes).step_by(ZEROS.len()) {
         // SAFETY: the caller's promise.
@@ -387,6 +400,8 @@ fn sizes(
     types: &[vk::DescriptorType],
     enabled: EnabledFeatures,
 ) -> [usize; TYPES] {
+    // With `robustBufferAccess` the driver stores bounds in descriptors of buffers, so their size differs.
+    // `vkGetDescriptorEXT` requires exactly that size.
     let robust = enabled.contains(EnabledFeatures::ROBUST_BUFFER_ACCESS);
     let either = |plain, with_bounds| if robust { with_bounds } else { plain };
     let size = |ty| match ty {
@@ -438,6 +453,8 @@ fn measure(
     unsafe { setup.raw.destroy_descriptor_set_layout(layout, None) };
     let many = u64::from(MANY);
     let stride = size.saturating_sub(lead) / many;
+    // The specification fixes the stride of an array to the type's size. A driver that deviates would make tables
+    // unusable, so its heaps are sets.
     let as_specified = stride == largest as u64 && stride > 0;
     Ok(u32::try_from(stride).ok().filter(|_| as_specified).map(|stride| Shape { stride, lead }))
 }

@@ -138,14 +138,19 @@ impl Shared {
                     DescriptorHeapType::RenderTarget | DescriptorHeapType::DepthStencil => None,
                 };
                 return match (&descriptors.buffers, visible) {
+                    // CPU heaps have the format of the heaps that they are copied to, so that a copy is one
+                    // `memcpy`.
                     (Some(buffers), Some(kind)) => buffers.cpu_heap(kind, capacity).map(Store::Bytes),
                     _ => Ok(Store::Records(Records::new(capacity))),
                 };
             }
         };
+        // Drivers need not check counts: a heap above the limit has undefined behaviour.
         if capacity > descriptors.limits.shader_visible(kind).max_capacity {
             return Err(DeviceError::Unsupported);
         }
+        // The layout is created first: a set is allocated from it, and a buffer is bound with pipelines that name
+        // it.
         let layout = self.set_layout(kind, capacity)?;
         let created = match (&descriptors.buffers, memory) {
             (Some(buffers), Some(memory)) => {
@@ -162,6 +167,7 @@ impl Shared {
                 };
                 SetHeap::new(&self.raw, types, capacity, layout).map(Store::Set)
             }
+            // The caller asked another device for the buffer of the heap, or none.
             (Some(_), None) | (None, Some(_)) => Err(DeviceError::Unsupported),
         };
         created.inspect_err(|_| {

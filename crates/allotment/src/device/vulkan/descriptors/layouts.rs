@@ -99,6 +99,8 @@ impl Shape<'_> {
     ) -> Result<u32, DeviceError> {
         let mut most = most;
         while most > 0 {
+            // A layout may fail although all counts are within the limits: `vkGetDescriptorSetLayoutSupport`
+            // exists for that.
             // Halving needs at most 32 attempts; the exact maximum is not worth more driver calls.
             match self.create(raw, kind, most) {
                 Ok(layout) => {
@@ -135,6 +137,8 @@ impl Shape<'_> {
             (DescriptorModel::Sets, _) => {
                 let bindings: Vec<_> = (0..).zip(types).map(|(number, &ty)| binding(number, ty)).collect();
                 let flags = vec![
+                    // Partially bound: most slots of a heap are empty. Unused while pending: the library writes
+                    // free slots while the GPU reads others.
                     vk::DescriptorBindingFlags::PARTIALLY_BOUND
                         | vk::DescriptorBindingFlags::UPDATE_AFTER_BIND
                         | vk::DescriptorBindingFlags::UPDATE_UNUSED_WHILE_PENDING;
@@ -144,10 +148,12 @@ impl Shape<'_> {
                     vk::DescriptorSetLayoutBindingFlagsCreateInfo::default().binding_flags(&flags);
                 let info = vk::DescriptorSetLayoutCreateInfo::default()
                     .bindings(&bindings)
+                    // `UPDATE_AFTER_BIND` on a binding requires this flag on the layout (VUID 03000).
                     .flags(vk::DescriptorSetLayoutCreateFlags::UPDATE_AFTER_BIND_POOL)
                     .push_next(&mut flags);
                 supported(raw, &info)
             }
+            // One type needs no mutable binding, so the extension is not needed either.
             (DescriptorModel::Buffer, &[only]) => {
                 let bindings = [binding(0, only)];
                 let info = vk::DescriptorSetLayoutCreateInfo::default()
@@ -175,6 +181,7 @@ fn supported(
     raw: &ash::Device,
     info: &vk::DescriptorSetLayoutCreateInfo<'_>,
 ) -> Result<vk::DescriptorSetLayout, DeviceError> {
+    // Vulkan guarantees creation only up to `maxPerSetDescriptors`; beyond that, this query decides.
     let mut answer = vk::DescriptorSetLayoutSupport::default();
     // SAFETY: a valid description of types and flags whose features are enabled.
     unsafe { raw.get_descriptor_set_layout_support(info, &mut answer) };

@@ -112,17 +112,21 @@ impl Descriptors {
         let DeviceDesc { instance, device: raw, enabled, descriptor_types: types, .. } = desc;
         let enabled = *enabled;
         let setup = Setup { instance, raw, enabled, types, stages: desc.descriptor_stages, max_buffer_size };
+        // A type of an extension has no size in the descriptor buffer properties and no limit in descriptor
+        // indexing; a repeated one would be two bindings.
         let mut listed = types.iter().enumerate();
         if types.is_empty() || !listed.all(|(i, ty)| ALL_TYPES.contains(ty) && !types[..i].contains(ty)) {
             return Err(DeviceError::Unsupported);
         }
         let offers_buffers = enabled
             .contains(EnabledFeatures::DESCRIPTOR_BUFFER | EnabledFeatures::BUFFER_DEVICE_ADDRESS)
+            // Mutable bindings exist for types that share a slot; a single type needs none.
             && (types.len() == 1 || enabled.contains(EnabledFeatures::MUTABLE_DESCRIPTOR_TYPE));
         let offers_sets = enabled.contains(EnabledFeatures::DESCRIPTOR_INDEXING);
 
         let mut of_buffers = vk::PhysicalDeviceDescriptorBufferPropertiesEXT::default();
         let mut of_sets = vk::PhysicalDeviceDescriptorIndexingProperties::default();
+        // Property structures of extensions that are not enabled must not be chained.
         let mut answer = vk::PhysicalDeviceProperties2::default();
         if offers_buffers {
             answer = answer.push_next(&mut of_buffers);
@@ -150,6 +154,8 @@ impl Descriptors {
             (Some(_), _) => Some(DescriptorModel::Buffer),
             (None, Some(DescriptorModel::Sets) | None) if offers_sets => Some(DescriptorModel::Sets),
             (None, None) => None,
+            // An explicit wish for a model is not replaced by another: the application's shaders are written for
+            // one of them.
             (None, Some(_)) => return Err(DeviceError::Unsupported),
         };
         let visible = |kind| {
@@ -162,6 +168,7 @@ impl Descriptors {
             };
             let Some(model) = model else { return Ok(limits) };
             let shape = layouts::Shape { model, types, stages: setup.stages };
+            // The reported limits are only upper bounds: a layout of that many may still be refused.
             let max_capacity = shape.most(raw, kind, limits.max_capacity)?;
             Ok::<_, DeviceError>(ShaderVisibleHeapLimits { max_capacity, ..limits })
         };
@@ -179,8 +186,10 @@ impl Descriptors {
                     DescriptorHeapType::Sampler => stride(ShaderVisibleHeapType::Sampler),
                     DescriptorHeapType::RenderTarget | DescriptorHeapType::DepthStencil => Records::STRIDE,
                 }),
+                // `maxSamplerAllocationCount` is guaranteed to be 4000 and no more, so even one counts.
                 // The device itself creates one, the default sampler.
                 max_samplers: core.max_sampler_allocation_count.saturating_sub(1),
+                // Raw accesses are in words of four bytes, whatever smaller offset a driver supports.
                 raw_buffer_alignment: alignment(core.min_storage_buffer_offset_alignment.max(4)),
                 constants_alignment: alignment(core.min_uniform_buffer_offset_alignment),
                 max_raw_range: core.max_storage_buffer_range.into(),
@@ -193,9 +202,11 @@ impl Descriptors {
             buffers,
         };
         if model.is_some() {
+            // Created last of all objects that can fail, so that an error before leaks nothing.
             descriptors.default_sampler = samplers.create(raw, &SamplerDesc::default())?;
         }
         if let Some(buffers) = &descriptors.buffers {
+            // The bytes of a null descriptor are constant, so that filling a heap calls no driver per slot.
             let bytes = |kind, what| buffers.bytes_of(raw, kind, &what);
             descriptors.null_bytes = [
                 bytes(ShaderVisibleHeapType::Resource, What::Null(types[0])),
@@ -301,14 +312,17 @@ impl Device {
         const NOT_SHADER_VISIBLE: &str = "the heap is not shader-visible";
         let count = heaps.len();
         assert!(count <= 2, "there are only two types of shader-visible heaps");
+        // Without heaps both bind commands would have a count of 0, which Vulkan forbids.
         if count == 0 {
             return;
         }
         if let Some(functions) = self.descriptor_buffer_functions() {
+            // Arrays of two, so that binding in every command buffer allocates nothing.
             let mut infos = [vk::DescriptorBufferBindingInfoEXT::default(); 2];
             for (info, heap) in infos.iter_mut().zip(heaps) {
                 *info = heap.binding_info().expect(NOT_SHADER_VISIBLE);
             }
+            // Bound together: a second `vkCmdBindDescriptorBuffersEXT` would unbind the buffers of the first.
             // SAFETY: the caller's promise.
             unsafe { functions.cmd_bind_descriptor_buffers(commands, &infos[..count]) };
             let (indices, offsets) = (&[0, 1][..count], &[0, 0][..count]);

@@ -30,6 +30,7 @@ impl SamplerLimits {
         let anisotropy = enabled.contains(EnabledFeatures::SAMPLER_ANISOTROPY);
         Self {
             max_lod_bias: limits.max_sampler_lod_bias,
+            // Without the feature `anisotropyEnable` must be false (VUID 01070).
             max_anisotropy: if anisotropy { limits.max_sampler_anisotropy } else { 1.0 },
         }
     }
@@ -37,6 +38,7 @@ impl SamplerLimits {
     /// Creates a sampler, which the caller has to destroy.
     pub(super) fn create(self, raw: &ash::Device, desc: &SamplerDesc) -> Result<vk::Sampler, DeviceError> {
         let anisotropy = f32::from(desc.max_anisotropy);
+        // Drivers need not check these numbers: a bias above the limit is undefined behaviour (VUID 01069).
         if !desc.is_valid() || desc.lod_bias.abs() > self.max_lod_bias || anisotropy > self.max_anisotropy {
             return Err(DeviceError::Unsupported);
         }
@@ -73,6 +75,8 @@ fn info(desc: &SamplerDesc) -> vk::SamplerCreateInfo<'static> {
         .compare_op(desc.compare.map_or(vk::CompareOp::NEVER, compare))
         .min_lod(desc.min_lod)
         .max_lod(desc.max_lod)
+        // Float colors: the description does not name the format of the images, and integer formats are the rare
+        // case.
         .border_color(match desc.border {
             BorderColor::TransparentBlack => vk::BorderColor::FLOAT_TRANSPARENT_BLACK,
             BorderColor::OpaqueBlack => vk::BorderColor::FLOAT_OPAQUE_BLACK,

@@ -39,11 +39,13 @@ impl SetHeap {
         capacity: u32,
         layout: vk::DescriptorSetLayout,
     ) -> Result<Self, DeviceError> {
+        // One pool per set: pools cannot be enlarged, and a heap is destroyed as a whole.
         let sizes: Vec<_> = types
             .iter()
             .map(|&ty| vk::DescriptorPoolSize::default().ty(ty).descriptor_count(capacity))
             .collect();
         let info = vk::DescriptorPoolCreateInfo::default()
+            // A set of an update-after-bind layout must come from a pool with this flag (VUID 03044).
             .flags(vk::DescriptorPoolCreateFlags::UPDATE_AFTER_BIND)
             .max_sets(1)
             .pool_sizes(&sizes);
@@ -98,6 +100,7 @@ impl SetHeap {
         match what {
             // SAFETY: the caller's promise.
             Some(what) => unsafe { self.write_run::<MANY>(raw, device, at.start, each(what)) },
+            // The next reader may read the slot as any type, so each array gets its null.
             None => {
                 for &ty in &*device.types {
                     // SAFETY: as above.
@@ -150,6 +153,7 @@ impl SetHeap {
     ) {
         let mut whats = whats.peekable();
         let Some(ty) = whats.peek().and_then(What::ty) else { return };
+        // The number of a binding is the type's position in the device's list, as in `layouts.rs`.
         let binding = match ty {
             vk::DescriptorType::SAMPLER => Some(0),
             _ => (0..).zip(&*device.types).find(|(_, listed)| **listed == ty).map(|(number, _)| number),
@@ -165,6 +169,7 @@ impl SetHeap {
         let mut images = [vk::DescriptorImageInfo::default(); N];
         let mut buffers = [vk::DescriptorBufferInfo::default(); N];
         let mut views = [vk::BufferView::null(); N];
+        // Batches of `N` on the stack: a heap of a million slots must not allocate as many structures.
         while whats.peek().is_some() {
             let mut count = 0;
             while count < N {
@@ -172,6 +177,8 @@ impl SetHeap {
                 match what {
                     What::Null(_) => {
                         images[count] = vk::DescriptorImageInfo::default();
+                        // For a null buffer Vulkan requires offset 0 and `VK_WHOLE_SIZE` (VUID 02999 of
+                        // `VkDescriptorBufferInfo`).
                         buffers[count] = vk::DescriptorBufferInfo::default().range(vk::WHOLE_SIZE);
                         views[count] = vk::BufferView::null();
                     }
@@ -187,6 +194,7 @@ impl SetHeap {
                 }
                 count += 1;
             }
+            // All three lists are passed; the driver reads the one that the type names.
             let mut write = vk::WriteDescriptorSet::default()
                 .dst_set(self.set)
                 .dst_binding(binding)
@@ -211,6 +219,8 @@ pub(super) fn limits(
     setup: &Setup<'_>,
     properties: &vk::PhysicalDeviceDescriptorIndexingProperties<'_>,
     kind: ShaderVisibleHeapType,
+    // Every slot costs a descriptor in each binding of a limit's group, so a limit is divided by the number of
+    // bindings that share it.
 ) -> ShaderVisibleHeapLimits {
     let types = match kind {
         ShaderVisibleHeapType::Resource => setup.types,

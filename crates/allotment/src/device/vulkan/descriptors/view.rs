@@ -197,6 +197,8 @@ impl<'a> Descriptor<'a> {
         let TexelBuffer { view, buffer, range, format } = texels;
         // SAFETY: the caller's promise.
         let address = match unsafe { device.shared.address_for_descriptor(*buffer) } {
+            // Without descriptor buffers no address is known, and a null view must not become an address of its
+            // offset.
             0 => 0,
             first => first + range.start,
         };
