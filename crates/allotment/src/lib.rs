@@ -4,8 +4,8 @@
 //! use; descriptor heaps and binding sets; upload and readback. All of it also runs on a [simulated
 //! GPU](device::simulated), so that tests need no hardware.
 //!
-//! [`Gpu`] is where to begin: it owns everything below it. A [`Frame`] hands out what a frame needs, submits, and at its
-//! end reclaims what the GPU has completed. Two calls a frame, [`begin_frame`](Gpu::begin_frame) and
+//! [`Gpu`] is where to begin: it owns everything below it. A [`Frame`] hands out what a frame needs, submits, and at
+//! its end reclaims what the GPU has completed. Two calls a frame, [`begin_frame`](Gpu::begin_frame) and
 //! [`end`](Frame::end), are all that is needed.
 //!
 //! ```
@@ -33,8 +33,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Each layer below is public and usable alone: the [`Allocator`] by a program that has deferred destruction of its own,
-//! [`lifetime`] by one that has its own allocator.
+//! Each layer below is public and usable alone: the [`Allocator`] by a program that has deferred destruction of its
+//! own, [`lifetime`] by one that has its own allocator.
 //!
 //! # Layers
 //!
@@ -53,9 +53,9 @@
 //! # What happens inside
 //!
 //! With the feature `tracing`, each layer emits events with its own target: `allotment::memory`, `allotment::lifetime`,
-//! `allotment::upload`, `allotment::descriptor`, `allotment::gpu`. Leaks, device loss, memory that the
-//! driver refuses and objects that outlive their deletion queue are warnings; driver calls, refused requests and moves are
-//! debug messages. No event is emitted with a lock of a pool held, but some with the lock of a queue, a ring or the uploads:
+//! `allotment::upload`, `allotment::descriptor`, `allotment::gpu`. Leaks, device loss, memory that the driver refuses
+//! and objects that outlive their deletion queue are warnings; driver calls, refused requests and moves are debug
+//! messages. No event is emitted with a lock of a pool held, but some with the lock of a queue, a ring or the uploads:
 //! a subscriber does not call the library.
 //!
 //! # Rules for all layers

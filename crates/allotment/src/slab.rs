@@ -144,8 +144,8 @@ impl<T> Slab<T> {
         })
     }
 
-    /// Checks the invariants and returns the vacant indices in the order in which they are reused, for tests. Takes time
-    /// linear in the number of entries.
+    /// Checks the invariants and returns the vacant indices in the order in which they are reused, for tests. Takes
+    /// time linear in the number of entries.
     ///
     /// # Panics
     ///

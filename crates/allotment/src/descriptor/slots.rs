@@ -77,8 +77,8 @@ pub(super) struct Slots {
 }
 
 struct Inner {
-    /// As many entries as slots were ever used. Not a [`Slab`](crate::slab::Slab): threads take indices without this lock,
-    /// and an entry keeps its generation while it is free.
+    /// As many entries as slots were ever used. Not a [`Slab`](crate::slab::Slab): threads take indices without this
+    /// lock, and an entry keeps its generation while it is free.
     slots: Vec<Slot>,
     capacity: u32,
     usage: Usage,

@@ -7,7 +7,8 @@ use bitflags::bitflags;
 use super::{Device, Limits};
 
 bitflags! {
-    /// The copies that a buffer was created for; see [`buffer_transfer_usage`](crate::device::BufferDevice::buffer_transfer_usage).
+    /// The copies that a buffer was created for; see
+    /// [`buffer_transfer_usage`](crate::device::BufferDevice::buffer_transfer_usage).
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct TransferUsage: u8 {
         /// Copy source (`VK_BUFFER_USAGE_TRANSFER_SRC_BIT`).
@@ -121,8 +122,9 @@ impl<D: Device> fmt::Debug for ImageCopy<'_, D> {
     }
 }
 
-/// A copy of all texels of an image into another image of the same description: all mip levels, array layers,
-/// samples and aspects. [`relocatable_image_info`](crate::device::ImageDevice::relocatable_image_info) tells which images support it.
+/// A copy of all texels of an image into another image of the same description: all mip levels, array layers, samples
+/// and aspects. [`relocatable_image_info`](crate::device::ImageDevice::relocatable_image_info) tells which images
+/// support it.
 pub struct FullImageCopy<'a, D: Device> {
     /// The source image.
     pub from: &'a D::Image,

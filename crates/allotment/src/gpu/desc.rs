@@ -20,9 +20,9 @@ const FREE_COMMAND_ALLOCATORS: usize = 32;
 /// A screenshot of 1280 × 720 texels at four bytes, or thousands of query results.
 const READBACK_BYTES: u64 = 4 << 20;
 
-/// Usage of upload pages on Vulkan: uniform, storage, index, vertex and indirect buffer, all core flags of Vulkan 1.0, and
-/// no driver known to us gives such a buffer other memory than a buffer with one of them. The last is the device address,
-/// which a descriptor in a descriptor buffer consists of; a device that has not enabled it ignores the flag.
+/// Usage of upload pages on Vulkan: uniform, storage, index, vertex and indirect buffer, all core flags of Vulkan 1.0,
+/// and no driver known to us gives such a buffer other memory than a buffer with one of them. The last is the device
+/// address, which a descriptor in a descriptor buffer consists of; a device that has not enabled it ignores the flag.
 const VULKAN_PAGE_USAGE: u64 = 0x10 | 0x20 | 0x40 | 0x80 | 0x100 | 0x2_0000;
 
 /// Which thread allocates blocks ahead of demand, where [`AllocatorDesc::block_growth`] asks for it.
@@ -71,8 +71,8 @@ pub struct GpuDesc {
     pub timeout: Duration,
     /// Which queues copy uploads, and how much staging memory they use.
     pub uploader: UploaderDesc,
-    /// The pages of [`Frame::upload`](super::Frame::upload). On Vulkan, a [usage](UploadPoolDesc::usage) of 0 is replaced
-    /// by uniform, storage, index, vertex and indirect buffer, with a device address where that is enabled.
+    /// The pages of [`Frame::upload`](super::Frame::upload). On Vulkan, a [usage](UploadPoolDesc::usage) of 0 is
+    /// replaced by uniform, storage, index, vertex and indirect buffer, with a device address where that is enabled.
     pub upload_pages: UploadPoolDesc,
     /// The ring of [`Gpu::readback`](super::Gpu::readback): 4 MiB by default.
     pub readback: RingDesc,

@@ -218,8 +218,8 @@ impl Error for ReadBufferError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FrameReadbackError {
-    /// The range exceeds the buffer, or the buffer belongs to another `Gpu`, is no copy source, or is moved by a pass of
-    /// defragmentation.
+    /// The range exceeds the buffer, or the buffer belongs to another `Gpu`, is no copy source, or is moved by a pass
+    /// of defragmentation.
     Access(AccessError),
     /// The buffer's deletion queue has another tracker than the `Gpu`, and would not wait for the frame.
     WrongTracker,

@@ -31,8 +31,8 @@ use crate::memory::{DefragmentationStep, ResourceError};
 use crate::sync::locked;
 use crate::upload::{ArenaError, UploadArena};
 
-/// Where [`Frame::upload`] puts bytes, and the multiple that it rounds their size up to. Constant buffers of Direct3D 12
-/// begin and end at multiples of 256; Vulkan's limits for offsets of uniform and storage buffers are at most 256 on
+/// Where [`Frame::upload`] puts bytes, and the multiple that it rounds their size up to. Constant buffers of Direct3D
+/// 12 begin and end at multiples of 256; Vulkan's limits for offsets of uniform and storage buffers are at most 256 on
 /// every device.
 const UPLOAD_ALIGNMENT: Alignment = match Alignment::new(256) {
     Ok(alignment) => alignment,
@@ -248,9 +248,9 @@ impl<D: Device> Frame<D> {
         }
     }
 
-    /// Copies bytes to transient memory that the frame's commands read: constants, vertices, indirect arguments.
-    /// The offset is a multiple of 256, which serves uniform, storage and constant buffers on every device; the bytes up
-    /// to the next multiple of 256 belong to the range, too.
+    /// Copies bytes to transient memory that the frame's commands read: constants, vertices, indirect arguments. The
+    /// offset is a multiple of 256, which serves uniform, storage and constant buffers on every device; the bytes up to
+    /// the next multiple of 256 belong to the range, too.
     ///
     /// On Vulkan, pages can be bound as uniform, storage, index, vertex and indirect buffers unless
     /// [`GpuDesc::upload_pages`](super::GpuDesc::upload_pages) says otherwise. Takes a lock;
@@ -307,8 +307,8 @@ impl<D: Device> Frame<D> {
         Ok(FrameUpload { buffer: slice.buffer().clone(), offset: slice.offset(), size })
     }
 
-    /// Returns an arena of transient memory of this frame for one thread, which allocates from it without a lock. It may
-    /// be dropped before or after the frame.
+    /// Returns an arena of transient memory of this frame for one thread, which allocates from it without a lock. It
+    /// may be dropped before or after the frame.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -370,9 +370,9 @@ impl<D: Device> Frame<D> {
         self.gpu.acquire_commands(queue, self.recording().id())
     }
 
-    /// Submits commands of this frame. `submit` hands them to the queue, which waits for the points that it is given, and
-    /// returns the value that the queue's timeline has when they are completed. The points are those of the uploads that
-    /// were written before, and of resources that defragmentation moved.
+    /// Submits commands of this frame. `submit` hands them to the queue, which waits for the points that it is given,
+    /// and returns the value that the queue's timeline has when they are completed. The points are those of the uploads
+    /// that were written before, and of resources that defragmentation moved.
     ///
     /// A frame may submit several times and on several queues, from several threads. No lock is held while `submit`
     /// runs.
@@ -395,8 +395,8 @@ impl<D: Device> Frame<D> {
     ///
     /// # Errors
     ///
-    /// [`SubmitError`]; what `submit` fails with is taken to mean that no queue has the commands. Repeat the submission,
-    /// or drop the frame.
+    /// [`SubmitError`]; what `submit` fails with is taken to mean that no queue has the commands. Repeat the
+    /// submission, or drop the frame.
     pub fn submit<E>(
         &self,
         queue: QueueIndex,

@@ -57,9 +57,9 @@
 //! # The end
 //!
 //! When the last clone of a `Gpu` and the last frame are dropped, the deletion queue waits for the GPU for up to five
-//! seconds, as a [`DeletionQueue`] does, and destroys what was retired. Buffers and images that are still alive keep the
-//! allocator and the device alive, and are destroyed when they are dropped. A program that wants to know that the GPU
-//! has completed calls [`Gpu::wait_idle`] before.
+//! seconds, as a [`DeletionQueue`] does, and destroys what was retired. Buffers and images that are still alive keep
+//! the allocator and the device alive, and are destroyed when they are dropped. A program that wants to know that the
+//! GPU has completed calls [`Gpu::wait_idle`] before.
 
 mod commands;
 mod desc;
@@ -97,8 +97,8 @@ use crate::memory::{
 use crate::sync::locked;
 use crate::upload::{ReadbackRing, UploadPool, Uploader};
 
-/// A device with everything that manages its memory: allocator, submission tracker, deletion queue, uploads, and, created
-/// on first use, descriptor heaps, command allocators and readback. A clone is the same one. `Send + Sync`.
+/// A device with everything that manages its memory: allocator, submission tracker, deletion queue, uploads, and,
+/// created on first use, descriptor heaps, command allocators and readback. A clone is the same one. `Send + Sync`.
 ///
 /// The [module](self) has an example and says when to use the layers directly.
 ///
@@ -368,8 +368,8 @@ impl<D: Device> Gpu<D> {
     /// Begins a frame, once the GPU has completed enough of the frames before: at most
     /// [`GpuDesc::frames_in_flight`] ended frames are in flight while it is recorded, less one.
     ///
-    /// The next frame may begin before this one has ended: a program that records one frame while another thread submits
-    /// the one before has one more in flight.
+    /// The next frame may begin before this one has ended: a program that records one frame while another thread
+    /// submits the one before has one more in flight.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -493,7 +493,8 @@ impl<D: Device> Gpu<D> {
         locked(&self.shared.frames).end();
     }
 
-    /// Does a step of defragmentation where that is asked for and nothing is recorded that may write to what would move.
+    /// Does a step of defragmentation where that is asked for and nothing is recorded that may write to what would
+    /// move.
     fn defragment_step(&self) -> Result<Option<DefragmentationStep>, FrameError> {
         let Some(desc) = &self.desc().defragmentation else { return Ok(None) };
         // Locked until the step is over: a copy that another thread stages meanwhile would go to the old place.

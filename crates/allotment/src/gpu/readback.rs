@@ -43,8 +43,9 @@ impl<D: Device> Gpu<D> {
     /// [`GpuDesc::readback`](super::GpuDesc::readback) says.
     ///
     /// [`Frame::read_back`] copies a buffer to the ring. For copies of your own, images or queries, allocate a range,
-    /// record a copy to it, submit, and [close](ReadbackRing::close) the ring with the point that the submission returned,
-    /// before the lock is released; some frames later, read the ticket. The end of each frame reclaims what was read.
+    /// record a copy to it, submit, and [close](ReadbackRing::close) the ring with the point that the submission
+    /// returned, before the lock is released; some frames later, read the ticket. The end of each frame reclaims what
+    /// was read.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -102,12 +103,12 @@ impl<D: Device> Gpu<D> {
 }
 
 impl<D: Device> Frame<D> {
-    /// Copies `size` bytes of a buffer, from byte `offset` on, to where the CPU reads them once the GPU has completed the
-    /// copy: some frames later, without a wait. The copy waits for everything that any queue was given before this call,
-    /// pending uploads included.
+    /// Copies `size` bytes of a buffer, from byte `offset` on, to where the CPU reads them once the GPU has completed
+    /// the copy: some frames later, without a wait. The copy waits for everything that any queue was given before this
+    /// call, pending uploads included.
     ///
-    /// The ticket is read through [`Gpu::readback`], and dropped to make room. The buffer may be dropped right after this
-    /// call.
+    /// The ticket is read through [`Gpu::readback`], and dropped to make room. The buffer may be dropped right after
+    /// this call.
     ///
     /// Each call is a submission: a program that reads many buffers in a frame records its copies, as
     /// [`Gpu::readback`] shows. Locks the ring: do not call this with a [`Readback`] alive in the same thread.

@@ -62,8 +62,8 @@ impl<'a, D: Device> Uploads<'a, D> {
     ///
     /// # Errors
     ///
-    /// [`UploadError`]: the buffer belongs to another `Gpu`, the range exceeds it, staging memory stays full for longer than
-    /// the uploader waits, or the device refuses. Some of the bytes may be written or staged then.
+    /// [`UploadError`]: the buffer belongs to another `Gpu`, the range exceeds it, staging memory stays full for longer
+    /// than the uploader waits, or the device refuses. Some of the bytes may be written or staged then.
     pub fn write_buffer(&self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
         locked(self.uploader).initialize(to, offset, bytes)
     }
@@ -90,8 +90,8 @@ impl<'a, D: Device> Uploads<'a, D> {
     ///
     /// # Errors
     ///
-    /// The errors of [`write_buffer`](Self::write_buffer), and [`UploadError::ReadOnly`] where queues cannot write to the
-    /// buffer's memory.
+    /// The errors of [`write_buffer`](Self::write_buffer), and [`UploadError::ReadOnly`] where queues cannot write to
+    /// the buffer's memory.
     pub fn update_buffer(&self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
         // Locked over both calls: a submission by another thread in between would use up the waits, and the batch of
         // this write would not have them.

@@ -48,8 +48,8 @@ use crate::sync::checked::{Mutex, locked};
 use crate::sync::shards::Shards;
 
 /// Initial capacity for sealed runs, and for tied items: three frames in flight, each sealed a few times or with a few
-/// items, and some. Their number grows with the delay of the queues, which may be late for the first time after an hour.
-/// 2 KiB for the runs.
+/// items, and some. Their number grows with the delay of the queues, which may be late for the first time after an
+/// hour. 2 KiB for the runs.
 const RUNS: usize = 16;
 
 /// Capacity that a shard reserves for tied items, if as many are known to be waiting. An owner that reclaims only

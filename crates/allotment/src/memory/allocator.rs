@@ -1,5 +1,5 @@
-//! The allocator: its parts, its description, and the handles of its allocations. Its operations are in the files beside
-//! this one.
+//! The allocator: its parts, its description, and the handles of its allocations. Its operations are in the files
+//! beside this one.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -89,8 +89,8 @@ impl Default for AllocatorDesc {
 
 /// Owning handle of an allocation: 16 bytes, move-only.
 ///
-/// Dropping it frees nothing: pass it to [`Allocator::free`]. A handle that was dropped instead is reported by name when
-/// the allocator is dropped. [`Allocator::location`] returns the location of the memory.
+/// Dropping it frees nothing: pass it to [`Allocator::free`]. A handle that was dropped instead is reported by name
+/// when the allocator is dropped. [`Allocator::location`] returns the location of the memory.
 ///
 /// ```
 /// # use allotment::device::simulated::{Profile, SimulatedGpu};

@@ -254,7 +254,8 @@ impl Ranking {
         Self { types: ranked.map(|(_, memory_type)| memory_type), count: count as u8 }
     }
 
-    /// Ranks the types for each memory usage, in the order of [`MemoryUsage::ALL`], for requests without extra properties.
+    /// Ranks the types for each memory usage, in the order of [`MemoryUsage::ALL`], for requests without extra
+    /// properties.
     pub(super) fn for_memory_usages(
         properties: &DeviceProperties,
         usable: MemoryTypeMask,

@@ -219,9 +219,8 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// [`AllocationError::WrongPool`] when the pool is from another allocator;
-    /// [`AllocationError::ResourcesInPool`] while a buffer or an image that was created in it lives. Nothing has changed
-    /// then.
+    /// [`AllocationError::WrongPool`] when the pool is from another allocator; [`AllocationError::ResourcesInPool`]
+    /// while a buffer or an image that was created in it lives. Nothing has changed then.
     pub fn reset_pool(&self, pool: &Pool) -> Result<(), AllocationError> {
         let slots: Vec<_> = self.slots_of(pool)?.collect();
         // No thread is accessing bytes of the pool while their memory is freed. Before the pool's locks, as everywhere:

@@ -1,7 +1,7 @@
 //! Writes the whole state as JSON, in the schema that VMA and D3D12MA share (GpuMemDump), for the existing viewers.
 //!
-//! The schema knows two APIs. A dump of a simulated GPU says Vulkan, since it has Vulkan's memory model; the field `GPU`
-//! has the simulated GPU's own name.
+//! The schema knows two APIs. A dump of a simulated GPU says Vulkan, since it has Vulkan's memory model; the field
+//! `GPU` has the simulated GPU's own name.
 
 use core::fmt;
 

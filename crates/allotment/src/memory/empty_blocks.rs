@@ -8,9 +8,9 @@ use super::time::Moment;
 /// When a pool frees its empty blocks to the driver.
 ///
 /// Time is counted in frames: calls of [`Allocator::end_frame`](super::Allocator::end_frame). In a program that has not
-/// called `end_frame` for ten seconds, a frame is a sixtieth of a second of [real time](super::TimeSource), or 64 frees in
-/// a pool, whichever comes first. The allocator reads the clock only inside later calls, on any pool: when it allocates
-/// memory from the driver, at every 64th free, and at every fourth free that empties a memory object. A
+/// called `end_frame` for ten seconds, a frame is a sixtieth of a second of [real time](super::TimeSource), or 64 frees
+/// in a pool, whichever comes first. The allocator reads the clock only inside later calls, on any pool: when it
+/// allocates memory from the driver, at every 64th free, and at every fourth free that empties a memory object. A
 /// [`MaintenanceThread`](super::MaintenanceThread) reads the clock as well. A program that makes no more calls should
 /// [trim](super::Allocator::trim) instead.
 ///
@@ -43,8 +43,8 @@ pub struct EmptyBlockPolicy {
 }
 
 impl Default for EmptyBlockPolicy {
-    /// Two seconds of frames at 60 Hz; one small block and a sixteenth of the peak usage. Twice these bytes left a tenth
-    /// more of the recorded training traces' memory idle and saved hardly a driver call.
+    /// Two seconds of frames at 60 Hz; one small block and a sixteenth of the peak usage. Twice these bytes left a
+    /// tenth more of the recorded training traces' memory idle and saved hardly a driver call.
     fn default() -> Self {
         Self { frames: 120, kept_bytes: 4 << 20, kept_divisor: 16 }
     }
@@ -115,7 +115,8 @@ impl Clock {
         self.emptied % EMPTIED_PER_LOOK == 1
     }
 
-    /// Advances the clock to `now` of real time. Returns the frames that passed: 0 while the program ends frames itself.
+    /// Advances the clock to `now` of real time. Returns the frames that passed: 0 while the program ends frames
+    /// itself.
     pub(super) fn pass(&mut self, now: Moment, empty_blocks: &EmptyBlockPolicy, used: u64) -> u64 {
         let passed = now.tick.saturating_sub(self.real);
         // Two threads may bring their moments in the wrong order; the clock never goes back.

@@ -404,7 +404,8 @@ pub enum AccessError {
     /// [`copied_at`](super::DefragmentationStep::copied_at), or make the allocation pinned.
     Moving,
     /// A defragmentation pass moved the allocation, and the resource is still bound to the old location, which may be
-    /// freed already. Destroy the resource and create it again, or have its [`Defragmenter`](super::Defragmenter) move it.
+    /// freed already. Destroy the resource and create it again, or have its [`Defragmenter`](super::Defragmenter) move
+    /// it.
     Moved,
     /// The buffer was not created to be copied from or to. Add the usage to its description
     /// (`VK_BUFFER_USAGE_TRANSFER_SRC_BIT`, `VK_BUFFER_USAGE_TRANSFER_DST_BIT`).

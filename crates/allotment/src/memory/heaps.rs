@@ -5,10 +5,10 @@
 //! pass a limit that has room for one.
 //!
 //! The driver reports the usage of some moment. The usage now is that figure, plus what this allocator allocated and
-//! minus what it freed since; for that one must know how many of this allocator's bytes the figure contains. That number
-//! cannot be known exactly while other threads allocate and free, but it has a lower bound. So the computed usage is
-//! sometimes higher than the real one, never lower. What the rest of the process allocated since is learned at the next
-//! query: at every 30th allocation from the driver, before a request is refused for being over budget, and in
+//! minus what it freed since; for that one must know how many of this allocator's bytes the figure contains. That
+//! number cannot be known exactly while other threads allocate and free, but it has a lower bound. So the computed
+//! usage is sometimes higher than the real one, never lower. What the rest of the process allocated since is learned at
+//! the next query: at every 30th allocation from the driver, before a request is refused for being over budget, and in
 //! `refresh_budgets`.
 //!
 //! ```text
@@ -16,8 +16,8 @@
 //! ```
 //!
 //! A worked example: the driver reports a usage of 900 MiB, of which at least 300 MiB are this allocator's. Since then
-//! the allocator's total grew from 300 to 364 MiB. The usage now is taken as 900 + 364 - 300 = 964 MiB. With a budget of
-//! 1000 MiB, a request for a block of 64 MiB within budget is over it; before the request is refused, the driver is
+//! the allocator's total grew from 300 to 364 MiB. The usage now is taken as 900 + 364 - 300 = 964 MiB. With a budget
+//! of 1000 MiB, a request for a block of 64 MiB within budget is over it; before the request is refused, the driver is
 //! queried again.
 
 use core::sync::atomic::{

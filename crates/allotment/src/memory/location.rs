@@ -6,7 +6,8 @@ use super::record::RawPlace;
 use super::{CallSite, Movability, Name};
 use crate::device::{Device, MemoryHandle, MemoryTypeIndex, ResourceKind};
 
-/// Where the memory of an allocation is, as [`Allocator::location`](super::Allocator::location) reads it without a lock.
+/// Where the memory of an allocation is, as [`Allocator::location`](super::Allocator::location) reads it without a
+/// lock.
 ///
 /// ```
 /// # use allotment::device::simulated::{Profile, SimulatedGpu};

@@ -15,8 +15,8 @@
 //!        └──────────────────────▶ time
 //! ```
 //!
-//! With [`BlockGrowth::Ahead`], requests that would get a dedicated allocation use free room in blocks first, since that
-//! needs no driver call. Neither a free nor the end of a frame frees memory to the driver; they only request
+//! With [`BlockGrowth::Ahead`], requests that would get a dedicated allocation use free room in blocks first, since
+//! that needs no driver call. Neither a free nor the end of a frame frees memory to the driver; they only request
 //! maintenance. Allocations ahead of demand never exceed a heap's budget. A pool that has served no request yet has no
 //! demand to foresee: its first request waits for the driver, unless [`Allocator::reserve`] was called before.
 
@@ -376,8 +376,8 @@ impl<D: Device> Allocator<D> {
     /// them best, or of the first type of their pool that they allow: for the start of a level, where waiting for the
     /// driver is no harm. Returns how many bytes the driver allocated for that.
     ///
-    /// For the next [`EmptyBlockPolicy::frames`](super::EmptyBlockPolicy::frames) frames the pool frees no block by itself,
-    /// and large requests use its blocks, too.
+    /// For the next [`EmptyBlockPolicy::frames`](super::EmptyBlockPolicy::frames) frames the pool frees no block by
+    /// itself, and large requests use its blocks, too.
     ///
     /// # Errors
     ///

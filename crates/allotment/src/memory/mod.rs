@@ -24,8 +24,8 @@
 //!
 //! A worked example: a pool with one block of 4 MiB, of which 3.5 MiB are allocated, gets a request for 1 MiB. Step 3
 //! finds no free range of 1 MiB. Step 4 allocates a second block outside the lock (of 4 MiB with the default
-//! [`BlockSizes`]) and places the request at its offset 0. A request for 256 KiB that comes next fits both blocks; step 3 decides
-//! which.
+//! [`BlockSizes`]) and places the request at its offset 0. A request for 256 KiB that comes next fits both blocks; step
+//! 3 decides which.
 //!
 //! # Cost
 //!

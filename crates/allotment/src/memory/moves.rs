@@ -6,9 +6,9 @@
 //! ```
 //!
 //! A place that is reserved for a move is an allocation like any other: no other request gets it, statistics count it,
-//! and its handle frees it. When the bytes are copied, the two allocations exchange their ranges. The owner's handle stays
-//! valid all the time and names the new place from then on. The reserved allocation names the old place, and is freed
-//! once nothing uses that place any more.
+//! and its handle frees it. When the bytes are copied, the two allocations exchange their ranges. The owner's handle
+//! stays valid all the time and names the new place from then on. The reserved allocation names the old place, and is
+//! freed once nothing uses that place any more.
 
 use allotment_suballoc::{Algorithm, Alignment, Request};
 
@@ -136,9 +136,9 @@ impl<D: Device> PoolState<D> {
         goes
     }
 
-    /// Reserves a place for an allocation, which must be live and movable, in the block `planned` or else in a block that
-    /// `allowed` accepts, and marks the allocation as being moved. Returns the record of the reserved place; `None` when
-    /// there is no room.
+    /// Reserves a place for an allocation, which must be live and movable, in the block `planned` or else in a block
+    /// that `allowed` accepts, and marks the allocation as being moved. Returns the record of the reserved place;
+    /// `None` when there is no room.
     pub(super) fn reserve_place(
         &mut self,
         slot: &PoolSlot<D>,
@@ -249,7 +249,8 @@ impl<D: Device> PoolState<D> {
 }
 
 impl<D: Device> Allocator<D> {
-    /// Sets whether defragmentation may move an allocation: by passes or, with `of_a_defragmenter`, by its `Defragmenter` alone.
+    /// Sets whether defragmentation may move an allocation: by passes or, with `of_a_defragmenter`, by its
+    /// `Defragmenter` alone.
     ///
     /// An allocation is pinned until its resource is bound and the code that moves it knows the resource. Both settings
     /// change in one step under the pool's lock; between two steps a pass of another thread could move the allocation.

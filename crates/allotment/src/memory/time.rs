@@ -7,8 +7,8 @@
 //!      first such call in a sixtieth ──▶ the clocks of all pools advance, and blocks that were empty for too long are freed
 //! ```
 //!
-//! Reading the system's clock costs 25 ns, as much as a small free. So a pool reads it only at every 64th free, at every
-//! fourth free that empties a memory object, and whenever it calls the driver.
+//! Reading the system's clock costs 25 ns, as much as a small free. So a pool reads it only at every 64th free, at
+//! every fourth free that empties a memory object, and whenever it calls the driver.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
@@ -162,7 +162,8 @@ impl Time {
 
 impl<D: Device> Allocator<D> {
     /// Advances the clocks of all pools to `now`, unless another call did so in this tick. Returns the blocks that were
-    /// empty for too long, to be freed with no lock held; none where maintenance frees them, which is requested instead.
+    /// empty for too long, to be freed with no lock held; none where maintenance frees them, which is requested
+    /// instead.
     pub(super) fn pass_time(&self, now: Moment) -> Vec<OwnedMemory<D>> {
         let mut unwanted = Vec::new();
         if !self.time.is_due(now) {

@@ -56,8 +56,8 @@ pub struct UploadPoolDesc {
     /// The graphics API's usage flags of the buffers, as in [`BufferDesc::usage`]. Copies from and to a page are always
     /// possible.
     pub usage: u64,
-    /// Options of the buffers' memory, by default for [`MemoryUsage::Upload`]. The pool chooses the lifetime, and requires
-    /// host-visible memory beside.
+    /// Options of the buffers' memory, by default for [`MemoryUsage::Upload`]. The pool chooses the lifetime, and
+    /// requires host-visible memory beside.
     pub memory: AllocationOptions,
 }
 

@@ -2,12 +2,13 @@
 
 use crate::memory::{AllocationOptions, MemoryUsage};
 
-/// Describes the buffer of an [`UploadRing`](super::UploadRing) or a [`ReadbackRing`](super::ReadbackRing): how large it
-/// is, how the GPU uses it, and which memory it is in.
+/// Describes the buffer of an [`UploadRing`](super::UploadRing) or a [`ReadbackRing`](super::ReadbackRing): how large
+/// it is, how the GPU uses it, and which memory it is in.
 ///
 /// On Vulkan a buffer is used only as it was created for. Without further [usage](Self::with_usage) the ring can be the
-/// source or the destination of copies, and nothing else. A buffer that `usage` cannot describe is created by the caller
-/// and passed to [`UploadRing::over`](super::UploadRing::over) or [`ReadbackRing::over`](super::ReadbackRing::over).
+/// source or the destination of copies, and nothing else. A buffer that `usage` cannot describe is created by the
+/// caller and passed to [`UploadRing::over`](super::UploadRing::over) or
+/// [`ReadbackRing::over`](super::ReadbackRing::over).
 ///
 /// ```
 /// use allotment::MemoryUsage;

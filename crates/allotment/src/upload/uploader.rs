@@ -93,10 +93,10 @@ pub struct ImageWrite<S> {
 /// yet, otherwise through staging memory and a queue.
 ///
 /// Staged data is submitted by [`submit`](Self::submit), or earlier: when a quarter of the staging memory is full
-/// (except with [`WhenFull::Refuse`]), when a staged range is written again, or after 1,024 copies. Dropping an
-/// uploader [discards](Self::discard) staged data that was not submitted. One thread at a time uses an uploader;
-/// several threads may have one each. In steady state, the only heap allocation or driver call is one submission
-/// per batch.
+/// (except with [`Refuse`](super::WhenFull::Refuse)), when a staged range is written again, or after 1,024 copies.
+/// Dropping an uploader [discards](Self::discard) staged data that was not submitted. One thread at a time uses an
+/// uploader; several threads may have one each. In steady state, the only heap allocation or driver call is one
+/// submission per batch.
 ///
 /// Once the device is lost, staged data is discarded, so that it keeps no target alive, and every write and
 /// submission returns [`DeviceError::Lost`].
@@ -193,8 +193,8 @@ impl<D: Device> Uploader<D> {
     ///
     /// # Errors
     ///
-    /// [`UploadError`]. Where staging memory is [waited](WhenFull::Wait) for, some of the bytes may have been written
-    /// or be on their way; else nothing is.
+    /// [`UploadError`]. Where staging memory is [waited](super::WhenFull::Wait) for, some of the bytes may have been
+    /// written or be on their way; else nothing is.
     pub fn initialize(&mut self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
         to.with_owned(|to, moved_at| {
             self.while_alive(|this| {
@@ -328,10 +328,10 @@ impl<D: Device> Uploader<D> {
     ///
     /// # Safety
     ///
-    /// As for an [`ImageCopy`](crate::device::ImageCopy) of [`submit`](crate::device::QueueDevice::submit): the box lies in a subresource of the
-    /// image, `texel` is its format's, the subresource is in the state `before` when the copy begins, the image can
-    /// be copied to, and on Vulkan it belongs to the family of the uploader's
-    /// [image queue](UploaderDesc::image_queue).
+    /// As for an [`ImageCopy`](crate::device::ImageCopy) of [`submit`](crate::device::QueueDevice::submit): the box
+    /// lies in a subresource of the image, `texel` is its format's, the subresource is in the state `before` when the
+    /// copy begins, the image can be copied to, and on Vulkan it belongs to the family of the uploader's [image
+    /// queue](UploaderDesc::image_queue).
     pub unsafe fn write_image(
         &mut self,
         to: &Image<D>,

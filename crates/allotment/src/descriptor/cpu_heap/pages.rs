@@ -52,7 +52,8 @@ pub(super) struct Runs {
 /// The use of a page.
 #[derive(Debug)]
 pub(super) enum Page {
-    /// No page; its number is reused, the lowest first, as slots are. A [`Slab`](crate::slab::Slab) would reuse the last.
+    /// No page; its number is reused, the lowest first, as slots are. A [`Slab`](crate::slab::Slab) would reuse the
+    /// last.
     Vacant,
     Singles,
     /// Ranges of more than one descriptor.

@@ -382,8 +382,8 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::WrongTracker`] if the recording belongs to another tracker, [`DescriptorError::ExplicitRecording`] if
-    /// it is explicit, so that released descriptors do not wait for it.
+    /// [`DescriptorError::WrongTracker`] if the recording belongs to another tracker,
+    /// [`DescriptorError::ExplicitRecording`] if it is explicit, so that released descriptors do not wait for it.
     pub fn begin(&self, recording: &Recording) -> Result<TransientDescriptors<D>, DescriptorError> {
         if !recording.tracker().ptr_eq(&self.shared.tracker) {
             return Err(DescriptorError::WrongTracker);

@@ -14,8 +14,8 @@
 //!
 //! # Memory types
 //!
-//! A memory type, in the sense of Vulkan, is a heap type here, and on resource heap tier 1 a heap type with the class of
-//! resources that such a heap supports. [Custom heaps](DeviceDesc::with_custom_heap) come after them.
+//! A memory type, in the sense of Vulkan, is a heap type here, and on resource heap tier 1 a heap type with the class
+//! of resources that such a heap supports. [Custom heaps](DeviceDesc::with_custom_heap) come after them.
 //!
 //! | type | tier 2 | tier 1 |
 //! |---|---|---|
@@ -28,9 +28,9 @@
 //! is mapped as a whole, through a buffer that covers it. Textures are only placed in memory that the CPU cannot
 //! map.
 //!
-//! A [dedicated](crate::device::ImageDevice::create_dedicated_image) resource is a committed resource. If the CPU maps the
-//! memory, it is a heap with one placed buffer instead, since a committed buffer can only be mapped up to its
-//! own width.
+//! A [dedicated](crate::device::ImageDevice::create_dedicated_image) resource is a committed resource. If the CPU maps
+//! the memory, it is a heap with one placed buffer instead, since a committed buffer can only be mapped up to its own
+//! width.
 //!
 //! ```no_run
 //! use allotment::device::d3d12::{Device, DeviceDesc, ResourceInfo};
@@ -263,9 +263,9 @@ impl Device {
         self.shared.queues.raw(queue)
     }
 
-    /// Submits the application's own command lists. They execute once the waits are satisfied, and the queue's
-    /// timeline reaches the returned value when all of them are complete, as with [`submit`](crate::device::QueueDevice::submit).
-    /// Without lists, only the value is signalled.
+    /// Submits the application's own command lists. They execute once the waits are satisfied, and the queue's timeline
+    /// reaches the returned value when all of them are complete, as with
+    /// [`submit`](crate::device::QueueDevice::submit). Without lists, only the value is signalled.
     ///
     /// ```no_run
     /// use allotment::device::d3d12::Device;

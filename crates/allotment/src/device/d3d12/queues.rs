@@ -25,8 +25,8 @@ use crate::sync::locked;
 /// submissions before.
 pub(super) const LAST_WAIT: Duration = Duration::from_secs(5);
 
-/// Threads that wait at once in most programs. There is room for their events from the start: the frame in which a queue
-/// is slow for the first time takes nothing from the heap.
+/// Threads that wait at once in most programs. There is room for their events from the start: the frame in which a
+/// queue is slow for the first time takes nothing from the heap.
 const WAITERS: usize = 8;
 
 #[derive(Debug)]

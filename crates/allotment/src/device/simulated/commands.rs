@@ -100,8 +100,8 @@ impl SimulatedGpu {
     ///
     /// # Safety
     ///
-    /// The conditions of [`submit`](QueueDevice::submit) hold for the recorded copies, and the commands are neither reset nor
-    /// dropped before the returned value is reached.
+    /// The conditions of [`submit`](QueueDevice::submit) hold for the recorded copies, and the commands are neither
+    /// reset nor dropped before the returned value is reached.
     pub unsafe fn submit_commands(
         &self,
         queue: QueueIndex,

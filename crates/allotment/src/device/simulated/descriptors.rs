@@ -7,8 +7,8 @@
 //!   word 3    size in bytes
 //! ```
 //!
-//! Queue work decodes descriptors when it runs ([`SimulatedRead`](super::SimulatedRead)), and never before. So a slot that is
-//! overwritten too early shows as wrong bytes, and one that names a destroyed object as a validation error.
+//! Queue work decodes descriptors when it runs ([`SimulatedRead`](super::SimulatedRead)), and never before. So a slot
+//! that is overwritten too early shows as wrong bytes, and one that names a destroyed object as a validation error.
 //!
 //! A descriptor that was never written is all zeros, which is recognised as such.
 

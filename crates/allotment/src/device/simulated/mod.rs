@@ -155,8 +155,8 @@ impl SimulatedGpu {
     /// [requires](super::DedicatedNeed::Required) dedicated memory, as in Vulkan where the driver reports
     /// `requiresDedicatedAllocation`. Such a resource is created together with its memory
     /// ([`create_dedicated_buffer`](crate::device::BufferDevice::create_dedicated_buffer),
-    /// [`create_dedicated_image`](crate::device::ImageDevice::create_dedicated_image)). The device refuses to bind it to other
-    /// memory, and reports a [validation error](Self::validation_errors).
+    /// [`create_dedicated_image`](crate::device::ImageDevice::create_dedicated_image)). The device refuses to bind it
+    /// to other memory, and reports a [validation error](Self::validation_errors).
     pub const REQUIRES_DEDICATED: u64 = 1 << 3;
 
     /// Returns the profile that the device was created with.

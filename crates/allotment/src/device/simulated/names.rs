@@ -1,5 +1,5 @@
-//! Objects by names that fit into a memory handle or a descriptor. The name in a descriptor is looked up when queue work
-//! reads through it, so destroyed objects are detected then.
+//! Objects by names that fit into a memory handle or a descriptor. The name in a descriptor is looked up when queue
+//! work reads through it, so destroyed objects are detected then.
 
 use std::sync::{Arc, Mutex};
 

@@ -107,8 +107,8 @@ impl SimulatedGpu {
     pub const NOT_READ: u32 = 0xDEAD_DEAD;
 
     /// Submits work that reads through descriptors, as a shader does: the counterpart of
-    /// [`submit`](crate::device::QueueDevice::submit), on the same timeline. For each index it writes the first 4 bytes of
-    /// what the descriptor names; zeros for a null descriptor, and a sampler's [mark](Self::sampler_mark).
+    /// [`submit`](crate::device::QueueDevice::submit), on the same timeline. For each index it writes the first 4 bytes
+    /// of what the descriptor names; zeros for a null descriptor, and a sampler's [mark](Self::sampler_mark).
     ///
     /// Indices and descriptors are read when the work runs. An invalid descriptor is a validation error, which
     /// begins with `read: `, and [`NOT_READ`](Self::NOT_READ) is written.

@@ -141,7 +141,7 @@ fn sampler(found: Found, names: &Names) -> Result<SamplerDesc, &'static str> {
 
 impl SimulatedGpu {
     /// Submits work that samples textures through descriptors, as a shader does: the counterpart of
-    /// [`submit`](crate::Device::submit), on the same timeline.
+    /// [`submit`](crate::device::QueueDevice::submit), on the same timeline.
     ///
     /// Descriptors are read when the work runs. An invalid one is a validation error, which begins with `sample: `, and
     /// the picture is filled with [`NOT_READ`](Self::NOT_READ); so is a sampler that compares or that does not sample
@@ -149,7 +149,7 @@ impl SimulatedGpu {
     ///
     /// # Errors
     ///
-    /// The errors of [`submit`](crate::Device::submit).
+    /// The errors of [`submit`](crate::device::QueueDevice::submit).
     ///
     /// # Safety
     ///

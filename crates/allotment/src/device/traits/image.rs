@@ -28,8 +28,8 @@ pub unsafe trait ImageDevice: MemoryDevice {
     fn image_kind(&self, info: &Self::ImageInfo<'_>) -> ResourceKind;
 
     /// Returns a description that borrows nothing, by which defragmentation can create such an image again elsewhere
-    /// and copy it there [as a whole](crate::device::FullImageCopy), at least by a graphics queue. `None` where that is not
-    /// possible.
+    /// and copy it there [as a whole](crate::device::FullImageCopy), at least by a graphics queue. `None` where that is
+    /// not possible.
     fn relocatable_image_info(&self, info: &Self::ImageInfo<'_>) -> Option<Self::ImageInfo<'static>>;
 
     /// Returns the memory requirements of an image.

@@ -25,30 +25,31 @@ pub unsafe trait QueueDevice: BufferDevice + ImageDevice {
     ///
     /// # Errors
     ///
-    /// [`DeviceError`]; nothing was submitted in that case. [`DeviceError::Unsupported`] if the API cannot
-    /// express an [image copy's](crate::device::ImageCopy) row pitch or leave an image in the state `after`; or if an image
-    /// [cannot be copied as a whole](ImageDevice::relocatable_image_info), has undefined contents in the state `before`, or
-    /// has depth, stencil or several samples and the queue is not a graphics queue.
+    /// [`DeviceError`]; nothing was submitted in that case. [`DeviceError::Unsupported`] if the API cannot express an
+    /// [image copy's](crate::device::ImageCopy) row pitch or leave an image in the state `after`; or if an image
+    /// [cannot be copied as a whole](ImageDevice::relocatable_image_info), has undefined contents in the state
+    /// `before`, or has depth, stencil or several samples and the queue is not a graphics queue.
     ///
     /// # Safety
     ///
-    /// The copied ranges lie in their buffers, and two ranges of the same buffer do not overlap unless both are
-    /// read. Each buffer was created with the [transfer usage](BufferDevice::buffer_transfer_usage) that its copies
-    /// need. No copy writes to memory that is [`DEVICE_READ_ONLY`](crate::device::MemoryProperties::DEVICE_READ_ONLY) or reads
-    /// from memory that is [`DEVICE_WRITE_ONLY`](crate::device::MemoryProperties::DEVICE_WRITE_ONLY). The buffers, the images
-    /// and their memory stay alive until the returned value is reached.
+    /// The copied ranges lie in their buffers, and two ranges of the same buffer do not overlap unless both are read.
+    /// Each buffer was created with the [transfer usage](BufferDevice::buffer_transfer_usage) that its copies need. No
+    /// copy writes to memory that is [`DEVICE_READ_ONLY`](crate::device::MemoryProperties::DEVICE_READ_ONLY) or reads
+    /// from memory that is [`DEVICE_WRITE_ONLY`](crate::device::MemoryProperties::DEVICE_WRITE_ONLY). The buffers, the
+    /// images and their memory stay alive until the returned value is reached.
     ///
-    /// Each [image copy](crate::device::ImageCopy) satisfies the rules of its fields: the box lies in an existing subresource,
-    /// the buffer layout satisfies the device's limits, the texel block is the format's, and the subresource is
-    /// in the state `before` when the copy begins. The image was created with the usage that the copy needs, and
-    /// no other work uses the subresource until the value is reached. Where queue families own images (in
+    /// Each [image copy](crate::device::ImageCopy) satisfies the rules of its fields: the box lies in an existing
+    /// subresource, the buffer layout satisfies the device's limits, the texel block is the format's, and the
+    /// subresource is in the state `before` when the copy begins. The image was created with the usage that the copy
+    /// needs, and no other work uses the subresource until the value is reached. Where queue families own images (in
     /// Vulkan, unless the image is shared by them), the queue belongs to the owning family: ownership is not
     /// transferred.
     ///
-    /// Each [copy of a whole image](crate::device::FullImageCopy) does too: both images were created from its description, all
-    /// of `from` is in the state `before`, and `to` is in its initial state. No image is in two of them, nor in
-    /// one of them and in an image copy of the same submission, and the memory of the two does not overlap. No
-    /// other work uses either image until the value is reached, and the ownership rule above holds for both.
+    /// Each [copy of a whole image](crate::device::FullImageCopy) does too: both images were created from its
+    /// description, all of `from` is in the state `before`, and `to` is in its initial state. No image is in two of
+    /// them, nor in one of them and in an image copy of the same submission, and the memory of the two does not
+    /// overlap. No other work uses either image until the value is reached, and the ownership rule above holds for
+    /// both.
     unsafe fn submit(
         &self,
         queue: QueueIndex,

@@ -81,17 +81,17 @@ impl Allocator<Device> {
     /// # Errors
     ///
     /// [`ResourceError`] unless the buffer allows the memory type and fits at `offset`, or the error of the driver;
-    /// [`AccessError::DedicatedRequired`](crate::memory::AccessError::DedicatedRequired) where the buffer requires dedicated memory and the allocation shares a
-    /// block. The buffer is not bound then.
+    /// [`AccessError::DedicatedRequired`](crate::memory::AccessError::DedicatedRequired) where the buffer requires
+    /// dedicated memory and the allocation shares a block. The buffer is not bound then.
     ///
     /// # Safety
     ///
-    /// `buffer` is live, of the allocator's device, not sparse and not bound. It is destroyed before the
-    /// allocation is freed, moved by a defragmentation pass, or its pool reset: while the buffer lives, the
-    /// allocation is [pinned](crate::memory::Movability::Pinned), or its owner leaves it out of every pass. Memory that is
-    /// dedicated to a resource is bound to that resource alone, at offset 0; a buffer that requires dedicated memory is
-    /// bound to no other memory than that which was [allocated for it](Self::allocate_for_buffer). Of memory that is
-    /// [exported or imported](MemoryOptions::with_export_handle_types) the buffer was created for the handle types.
+    /// `buffer` is live, of the allocator's device, not sparse and not bound. It is destroyed before the allocation is
+    /// freed, moved by a defragmentation pass, or its pool reset: while the buffer lives, the allocation is
+    /// [pinned](crate::memory::Movability::Pinned), or its owner leaves it out of every pass. Memory that is dedicated
+    /// to a resource is bound to that resource alone, at offset 0; a buffer that requires dedicated memory is bound to
+    /// no other memory than that which was [allocated for it](Self::allocate_for_buffer). Of memory that is [exported
+    /// or imported](MemoryOptions::with_export_handle_types) the buffer was created for the handle types.
     pub unsafe fn bind_buffer(
         &self,
         allocation: &Allocation,

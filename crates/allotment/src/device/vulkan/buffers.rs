@@ -12,9 +12,9 @@ use crate::device::{
 
 /// A buffer to create.
 ///
-/// Sparse buffers (`VK_BUFFER_CREATE_SPARSE_BINDING_BIT`) support [queries](crate::device::BufferDevice::buffer_requirements)
-/// only, since they are not bound at a single offset. Create them with Vulkan, and bind allocations as their
-/// pages.
+/// Sparse buffers (`VK_BUFFER_CREATE_SPARSE_BINDING_BIT`) support
+/// [queries](crate::device::BufferDevice::buffer_requirements) only, since they are not bound at a single offset.
+/// Create them with Vulkan, and bind allocations as their pages.
 #[derive(Clone, Copy, Debug)]
 pub struct BufferInfo<'a> {
     raw: vk::BufferCreateInfo<'a>,

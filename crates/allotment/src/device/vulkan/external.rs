@@ -17,8 +17,8 @@ impl Device {
     ///
     /// # Safety
     ///
-    /// `memory` is live, from this device, and was allocated to be [exported](super::MemoryOptions::with_export_handle_types)
-    /// as the one type `handle_type`.
+    /// `memory` is live, from this device, and was allocated to be
+    /// [exported](super::MemoryOptions::with_export_handle_types) as the one type `handle_type`.
     pub unsafe fn export_memory_fd(
         &self,
         memory: vk::DeviceMemory,

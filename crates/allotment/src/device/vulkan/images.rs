@@ -30,8 +30,8 @@ impl<'a> ImageInfo<'a> {
     ///
     /// # Safety
     ///
-    /// `info` and everything that its chain and its lists point to are valid for the device that the image is
-    /// created with, also with the handle types that are [added](Self::with_external_handle_types). They are not written while
+    /// `info` and everything that its chain and its lists point to are valid for the device that the image is created
+    /// with, also with the handle types that are [added](Self::with_external_handle_types). They are not written while
     /// the description or a copy of it is used, and may be read from any thread.
     #[must_use]
     pub const unsafe fn from_raw(info: vk::ImageCreateInfo<'a>) -> Self {
@@ -119,8 +119,8 @@ unsafe impl Sync for ImageInfo<'_> {}
 /// The format is a `VkFormat` that is core in the device's version of Vulkan; formats of extensions are refused,
 /// since the library cannot know whether they are enabled. One queue family owns the image at a time.
 ///
-/// A description that breaks a rule of Vulkan is refused with [`DeviceError::InvalidDescription`]; one that the
-/// device does not support, or cannot [share](ImageInfo::with_external_handle_types), with [`DeviceError::Unsupported`]. Other
+/// A description that breaks a rule of Vulkan is refused with [`DeviceError::InvalidDescription`]; one that the device
+/// does not support, or cannot [share](ImageInfo::with_external_handle_types), with [`DeviceError::Unsupported`]. Other
 /// images need [Vulkan's own description](ImageInfo::from_raw).
 impl From<ImageDesc> for ImageInfo<'_> {
     fn from(desc: ImageDesc) -> Self {

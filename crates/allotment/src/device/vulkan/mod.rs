@@ -271,8 +271,9 @@ impl Device {
     }
 
     /// Submits the application's own command buffers. They execute once the waits are satisfied, and the queue's
-    /// timeline reaches the returned value when all of them are complete, as with [`submit`](crate::device::QueueDevice::submit).
-    /// The waits apply to all stages of all commands. Without commands, only the value is signalled.
+    /// timeline reaches the returned value when all of them are complete, as with
+    /// [`submit`](crate::device::QueueDevice::submit). The waits apply to all stages of all commands. Without commands,
+    /// only the value is signalled.
     ///
     /// Submissions that need more (swapchain semaphores, for example) are made under
     /// [`lock_queue`](Self::lock_queue), and recorded with [`QueueGuard::submitted`].

@@ -59,11 +59,11 @@ impl MemoryOptions {
         Self::default()
     }
 
-    /// Makes the memory exportable (on Unix, with `Device::export_memory_fd`) as handles of these types.
-    /// Resources that are bound to it must have been described for that
+    /// Makes the memory exportable (on Unix, with `Device::export_memory_fd`) as handles of these types. Resources that
+    /// are bound to it must have been described for that
     /// ([`BufferInfo::with_external_handle_types`](super::BufferInfo::with_external_handle_types),
-    /// [`ImageInfo::with_external_handle_types`](super::ImageInfo::with_external_handle_types)); others are refused with
-    /// [`DescriptionError::NotShared`](crate::device::DescriptionError::NotShared). The allocation is refused if
+    /// [`ImageInfo::with_external_handle_types`](super::ImageInfo::with_external_handle_types)); others are refused
+    /// with [`DescriptionError::NotShared`](crate::device::DescriptionError::NotShared). The allocation is refused if
     /// the extension for a type is not enabled.
     #[must_use]
     pub fn with_export_handle_types(mut self, handle_types: vk::ExternalMemoryHandleTypeFlags) -> Self {

@@ -7,8 +7,8 @@ use crate::memory::EmptiedBlocks;
 /// Which blocks are worth emptying.
 ///
 /// A block is emptied completely or not at all. The price of a block is the number of bytes to copy per byte that it
-/// frees; cheaper blocks come first. No byte is copied for a block that cannot be emptied completely, since an allocation
-/// in it is pinned or finds no other place.
+/// frees; cheaper blocks come first. No byte is copied for a block that cannot be emptied completely, since an
+/// allocation in it is pinned or finds no other place.
 ///
 /// ```
 /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -82,7 +82,8 @@ impl DefragmentationStrategy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PassLimits {
-    /// Bytes that are moved, whether copied or recreated. A larger allocation is not moved, and its block is not emptied.
+    /// Bytes that are moved, whether copied or recreated. A larger allocation is not moved, and its block is not
+    /// emptied.
     pub bytes: u64,
     /// Allocations that are moved. At least one is moved even if this is 0.
     pub moves: u32,

@@ -7,8 +7,8 @@
 //!   from each phase: cancelled, when the block cannot be emptied any more: its reserved places are freed, it is reopened
 //! ```
 //!
-//! `Indexing` and `Searching` are needed only for a block into which allocations came after the survey. Each phase works
-//! in batches under the pool's lock; `run` calls the next one.
+//! `Indexing` and `Searching` are needed only for a block into which allocations came after the survey. Each phase
+//! works in batches under the pool's lock; `run` calls the next one.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::PoisonError;
@@ -28,8 +28,8 @@ use crate::sync::locked;
 /// Places that are reserved, or freed, per lock: 20 to 40 microseconds.
 const AT_ONCE: usize = 16;
 
-/// Attempts to close a block in small batches. A thread that frees all the time can add ranges to the quick lists as fast
-/// as they are merged; after these attempts all of them are merged at once.
+/// Attempts to close a block in small batches. A thread that frees all the time can add ranges to the quick lists as
+/// fast as they are merged; after these attempts all of them are merged at once.
 const MAX_CLOSE_ATTEMPTS: u32 = 256;
 
 /// Places reserved between two readings of the clock: two microseconds or so.
@@ -175,8 +175,8 @@ impl Evacuation {
         Some(guard.as_ref()?.sets[self.set()].block(self.block)?.live())
     }
 
-    /// Searches a batch of records for allocations in the block, planned or not. The block is closed, so one look at each
-    /// record is enough.
+    /// Searches a batch of records for allocations in the block, planned or not. The block is closed, so one look at
+    /// each record is enough.
     pub(super) fn search<D: Device>(
         &mut self,
         allocator: &Allocator<D>,

@@ -7,9 +7,10 @@
 //!
 //! # How it works
 //!
-//! `survey` reads the layout of the pools. `selection` picks the blocks that are worth emptying. `plan` finds a place for
-//! each allocation in them, in the free ranges of the other blocks (`holes`). `run` executes the plan, one
-//! `evacuation` of a block after the other: it reserves the places and hands out the moves. `pass` ends them. The pools only reserve places and exchange them (`moves.rs`, beside this folder).
+//! `survey` reads the layout of the pools. `selection` picks the blocks that are worth emptying. `plan` finds a place
+//! for each allocation in them, in the free ranges of the other blocks (`holes`). `run` executes the plan, one
+//! `evacuation` of a block after the other: it reserves the places and hands out the moves. `pass` ends them. The pools
+//! only reserve places and exchange them (`moves.rs`, beside this folder).
 //!
 //! A worked example, with sizes, is at the top of `run.rs`.
 //!
@@ -124,27 +125,28 @@ impl core::ops::Sub for DefragmentationStatistics {
 ///
 /// # The protocol
 ///
-/// 1. [`Allocator::defragmentation`] begins one of all default pools, [`defragmentation_in`](Allocator::defragmentation_in)
-///    one of a custom pool. [`plan`](Defragmentation::plan) returns the expected gain before anything is moved.
+/// 1. [`Allocator::defragmentation`] begins one of all default pools,
+///    [`defragmentation_in`](Allocator::defragmentation_in) one of a custom pool. [`plan`](Defragmentation::plan)
+///    returns the expected gain before anything is moved.
 /// 2. [`next_pass`](Defragmentation::next_pass) returns some allocations, each with a place reserved for it.
 ///    [`PassLimits`] bounds their number, their bytes, and the time to find them.
-/// 3. The owner of each resource recreates it in the new place and copies its bytes, or [ignores](Pass::ignore) the move,
-///    or frees the allocation.
+/// 3. The owner of each resource recreates it in the new place and copies its bytes, or [ignores](Pass::ignore) the
+///    move, or frees the allocation.
 /// 4. [`end`](Pass::end): the handles name the new places from then on, and the old places are free.
 ///
 /// A defragmentation that is forgotten (`mem::forget`) never ends, and no other can begin in its pools.
 ///
 /// Repeat steps 2 to 4 until there is nothing more to gain. Only allocations that were requested as
-/// [movable](super::AllocationOptions::with_movability) are moved, within their pool and memory type. A pass that is dropped is
-/// cancelled; each allocation is always in one place or in the other. [`Defragmenter`](super::Defragmenter) does all of this
-/// for buffers and images, with copies by a queue.
+/// [movable](super::AllocationOptions::with_movability) are moved, within their pool and memory type. A pass that is
+/// dropped is cancelled; each allocation is always in one place or in the other. [`Defragmenter`](super::Defragmenter)
+/// does all of this for buffers and images, with copies by a queue.
 ///
 /// # Cost
 ///
 /// Surveying and planning n allocations takes some 0.5 µs for each, spread over as many passes as the time limit needs;
-/// reserving a place takes 0.3 µs, ending a move 0.2 µs. The allocator's locks are held for one batch at a time, some tens
-/// of microseconds. A thread that reads or writes a movable allocation by its handle delays the pool's moves as long. Host
-/// memory: 150 bytes an allocation while it is planned, and 100 for each that is to be moved.
+/// reserving a place takes 0.3 µs, ending a move 0.2 µs. The allocator's locks are held for one batch at a time, some
+/// tens of microseconds. A thread that reads or writes a movable allocation by its handle delays the pool's moves as
+/// long. Host memory: 150 bytes an allocation while it is planned, and 100 for each that is to be moved.
 ///
 /// # Example
 ///
@@ -370,8 +372,8 @@ impl<D: Device> Defragmentation<'_, D> {
         self.run.plan(self.allocator)
     }
 
-    /// Finds the next allocations to be moved, within the limits. Cancels a previous pass that was forgotten, as if it had
-    /// been dropped.
+    /// Finds the next allocations to be moved, within the limits. Cancels a previous pass that was forgotten, as if it
+    /// had been dropped.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};

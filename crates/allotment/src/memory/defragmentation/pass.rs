@@ -120,7 +120,8 @@ impl<D: Device> Move<D> {
         self.kind
     }
 
-    /// Returns whether the bytes must be copied: [`Copied`](Movability::Copied) or [`Recreated`](Movability::Recreated).
+    /// Returns whether the bytes must be copied: [`Copied`](Movability::Copied) or
+    /// [`Recreated`](Movability::Recreated).
     #[must_use]
     pub fn contents(&self) -> Movability {
         self.contents
@@ -138,7 +139,8 @@ impl<D: Device> Move<D> {
         self.place(self.to)
     }
 
-    /// Returns true when both moves empty the same block: if one of them is not possible, the other is not worth copying.
+    /// Returns true when both moves empty the same block: if one of them is not possible, the other is not worth
+    /// copying.
     pub(in crate::memory) fn leaves_with(&self, other: &Self) -> bool {
         self.evacuation == other.evacuation
     }
@@ -252,8 +254,8 @@ impl<'d, D: Device> Pass<'d, D> {
         self.moves
     }
 
-    /// Returns the bytes that must be copied. [Recreated](Movability::Recreated) allocations count towards the limit, but
-    /// not here.
+    /// Returns the bytes that must be copied. [Recreated](Movability::Recreated) allocations count towards the limit,
+    /// but not here.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let copied = self.moves.iter().filter(|one| one.contents == Movability::Copied && !one.stays);
@@ -312,8 +314,8 @@ impl<'d, D: Device> Pass<'d, D> {
     ///
     /// # Errors
     ///
-    /// [`WrongAllocator`] when the handle is not that allocation's, or there is no move at `index`; the error contains the
-    /// handle.
+    /// [`WrongAllocator`] when the handle is not that allocation's, or there is no move at `index`; the error contains
+    /// the handle.
     pub fn destroy(&mut self, index: usize, allocation: Allocation) -> Result<(), WrongAllocator> {
         if self.moves.get(index).is_some_and(|one| one.id == allocation.id()) {
             self.allocator.free(allocation)
@@ -322,7 +324,8 @@ impl<'d, D: Device> Pass<'d, D> {
         }
     }
 
-    /// Ends the pass: the allocations are in their new places, which their handles name from now on. Frees the old places.
+    /// Ends the pass: the allocations are in their new places, which their handles name from now on. Frees the old
+    /// places.
     ///
     /// All copies must have completed, and nothing may use the old places any more.
     ///
@@ -350,9 +353,9 @@ impl<'d, D: Device> Pass<'d, D> {
         self.end_with(|left| allocator.free_own(left));
     }
 
-    /// Ends the pass like [`end`](Self::end), but passes the released places to `retire`, as allocations to be freed once
-    /// nothing uses them: the old places of moved allocations, the new places of those that were not moved, and both
-    /// places of those that were freed meanwhile.
+    /// Ends the pass like [`end`](Self::end), but passes the released places to `retire`, as allocations to be freed
+    /// once nothing uses them: the old places of moved allocations, the new places of those that were not moved, and
+    /// both places of those that were freed meanwhile.
     ///
     /// The copies may still be in flight, as long as all uses of the new places come after them and `retire` waits for
     /// them. If `retire` panics, the places that it has not got yet are never freed.

@@ -8,8 +8,8 @@
 //!
 //! The selected blocks are planned by price, and the allocations of each by size, the largest first. Each allocation
 //! gets the smallest free range that holds it, among the blocks that stay. If one finds none, its block stays, too, and
-//! its free ranges serve the blocks planned after it. So no allocation is moved into a block that is emptied later, each
-//! is moved at most once, and no byte is copied for a block that is not emptied.
+//! its free ranges serve the blocks planned after it. So no allocation is moved into a block that is emptied later,
+//! each is moved at most once, and no byte is copied for a block that is not emptied.
 //!
 //! # Cost
 //!
@@ -56,8 +56,8 @@ pub struct DefragmentationPlan {
     /// The least bytes that any plan must copy to reach [`ideal_blocks`](Self::ideal_blocks), as far as blocks can be
     /// emptied: the sum over the cheapest blocks.
     pub lower_bound_bytes: u64,
-    /// The blocks to empty, in order of price. Where blocks are of one size, each prefix of the list is the best plan for
-    /// the bytes that it copies.
+    /// The blocks to empty, in order of price. Where blocks are of one size, each prefix of the list is the best plan
+    /// for the bytes that it copies.
     pub steps: Vec<PlannedBlock>,
 }
 

@@ -6,12 +6,13 @@
 //!     └────────── the pools changed meanwhile ◄──────┘
 //! ```
 //!
-//! Each arrow and each box can be interrupted, and continues in the next pass. No lock is held for longer than some tens
-//! of microseconds: for a batch of records that is read, or of places that are reserved.
+//! Each arrow and each box can be interrupted, and continues in the next pass. No lock is held for longer than some
+//! tens of microseconds: for a batch of records that is read, or of places that are reserved.
 //!
-//! A block is emptied completely or not at all. It is closed first, so that no new allocation is placed in it. Then places
-//! are reserved for all its allocations. Only then the first byte is copied. A request that finds no room meanwhile
-//! reopens the block before the driver is asked for another one; then the reserved places are freed, and the block stays.
+//! A block is emptied completely or not at all. It is closed first, so that no new allocation is placed in it. Then
+//! places are reserved for all its allocations. Only then the first byte is copied. A request that finds no room
+//! meanwhile reopens the block before the driver is asked for another one; then the reserved places are freed, and the
+//! block stays.
 //!
 //! # A worked example
 //!
@@ -26,23 +27,24 @@
 //!   block 2   e 128 at 0, f 128 at 512     free  384 at 128, 384 at 640
 //! ```
 //!
-//! 1. *Survey*: copies of 768, 384 and 256 KiB would empty the blocks. All that is larger than a pass counts as pinned, so
-//!    with 128 KiB a pass `a`, `b` and `c` pin blocks 0 and 1.
-//! 2. *Selection*: block 2 costs 256 KiB, less than half of its 1024, so `Fast` takes it. The others have 256 + 640 = 896
-//!    KiB free, enough for its 256. (With larger passes block 1 would be the next candidate, at 384 KiB. But
-//!    block 0 alone has 256 KiB free, too few for the 256 + 384 KiB of both, so block 1 would stay.)
-//! 3. *Plan*: the smallest free range that holds `f` is 256 at 768 in block 0, of which 128 at 896 remain; the smallest that
-//!    holds `e` is that remainder. Both move to block 0.
+//! 1. *Survey*: copies of 768, 384 and 256 KiB would empty the blocks. All that is larger than a pass counts as pinned,
+//!    so with 128 KiB a pass `a`, `b` and `c` pin blocks 0 and 1.
+//! 2. *Selection*: block 2 costs 256 KiB, less than half of its 1024, so `Fast` takes it. The others have 256 + 640 =
+//!    896 KiB free, enough for its 256. (With larger passes block 1 would be the next candidate, at 384 KiB. But block
+//!    0 alone has 256 KiB free, too few for the 256 + 384 KiB of both, so block 1 would stay.)
+//! 3. *Plan*: the smallest free range that holds `f` is 256 at 768 in block 0, of which 128 at 896 remain; the smallest
+//!    that holds `e` is that remainder. Both move to block 0.
 //! 4. *First pass*: block 2 is closed. Both places are reserved in block 0, as live allocations. `f` is handed out; `e`
 //!    would make it 256 KiB and waits. The caller copies `f`. At the end of the pass the two allocations exchange their
 //!    ranges: the handle of `f` names block 0 now, and the reserved one, which names 512 in block 2, is freed.
-//! 5. *Second pass*: `e` is handed out, and copied likewise. At its end nothing is left in block 2: it counts as emptied,
-//!    and is freed to the driver with the old place of `e`.
+//! 5. *Second pass*: `e` is handed out, and copied likewise. At its end nothing is left in block 2: it counts as
+//!    emptied, and is freed to the driver with the old place of `e`.
 //! 6. *Third pass*: no block is left, and none was kept because of a change. The run is finished.
 //!
-//! If a request for 512 KiB comes between the two passes, it fits neither block 0 nor block 1. The pool reopens block 2,
-//! where 896 KiB are free by then, instead of allocating a fourth block. The second pass finds block 2 open, frees the place
-//! reserved for `e`, and counts block 2 as kept. `f` stays where it is now. The run then surveys the pools again.
+//! If a request for 512 KiB comes between the two passes, it fits neither block 0 nor block 1. The pool reopens block
+//! 2, where 896 KiB are free by then, instead of allocating a fourth block. The second pass finds block 2 open, frees
+//! the place reserved for `e`, and counts block 2 as kept. `f` stays where it is now. The run then surveys the pools
+//! again.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -61,8 +63,8 @@ use crate::sync::locked;
 /// Surveys of a run at most. Pools that change all the time would otherwise keep it going for ever.
 const MAX_ROUNDS: u32 = 4;
 
-/// The state of a defragmentation between its passes. It holds no lock and borrows nothing, so a `Defragmenter`, which owns
-/// its allocator by an `Arc`, can keep it as well.
+/// The state of a defragmentation between its passes. It holds no lock and borrows nothing, so a `Defragmenter`, which
+/// owns its allocator by an `Arc`, can keep it as well.
 #[derive(Debug)]
 pub(in crate::memory) struct Run {
     desc: DefragmentationDesc,

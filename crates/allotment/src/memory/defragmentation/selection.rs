@@ -1,9 +1,9 @@
 //! Selects the blocks to empty.
 //!
-//! Blocks are selected by price, the cheapest first, while the strategy finds them worth their cost, their allocations fit
-//! into the free bytes of the blocks that stay, and the pool keeps its minimum of blocks. With a limit on the copied
-//! bytes this is a knapsack problem, and solved as one. Whether each allocation finds a free range of its size is
-//! decided later, by the plan.
+//! Blocks are selected by price, the cheapest first, while the strategy finds them worth their cost, their allocations
+//! fit into the free bytes of the blocks that stay, and the pool keeps its minimum of blocks. With a limit on the
+//! copied bytes this is a knapsack problem, and solved as one. Whether each allocation finds a free range of its size
+//! is decided later, by the plan.
 
 use super::desc::DefragmentationStrategy;
 use super::survey::{SurveyedArena, SurveyedBlock};
@@ -124,8 +124,8 @@ fn greedily(
 /// Selects the candidates that free the most bytes within a number of copied bytes.
 ///
 /// A branch and bound over the candidates by price. The bound is the bytes freed so far, plus those that the rest could
-/// free if blocks could be emptied in part. It begins with the greedy selection, which for equal blocks, the usual case,
-/// is the best possible. After [`WORK`] steps it takes the best selection seen.
+/// free if blocks could be emptied in part. It begins with the greedy selection, which for equal blocks, the usual
+/// case, is the best possible. After [`WORK`] steps it takes the best selection seen.
 struct Knapsack<'a> {
     candidates: &'a [Candidate],
     rooms: Vec<Room>,

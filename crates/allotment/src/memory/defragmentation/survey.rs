@@ -1,8 +1,8 @@
 //! The layout of the pools that are defragmented, read in many short steps.
 //!
 //! Each step copies some records out of a pool under its lock, for some microseconds; between two steps the pool
-//! changes. So a survey is never wholly accurate, and each fact is checked again under the lock before it is acted on: a
-//! survey decides what is tried, never whether it is correct.
+//! changes. So a survey is never wholly accurate, and each fact is checked again under the lock before it is acted on:
+//! a survey decides what is tried, never whether it is correct.
 
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;

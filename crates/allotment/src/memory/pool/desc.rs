@@ -114,10 +114,11 @@ pub enum BlockSize {
 ///
 /// # Threads
 ///
-/// As a default pool, a custom pool splits into copies, at most [`AllocatorDesc::shards`](crate::AllocatorDesc::shards),
-/// when threads contend for it. A thread that allocates alone uses one copy. Statistics, dumps, resets and
-/// defragmentation concern all copies together, and [`min_blocks`](Self::min_blocks) holds for all together. The pool
-/// stays one, so that threads wait for each other, where copies would change what it promises:
+/// As a default pool, a custom pool splits into copies, at most
+/// [`AllocatorDesc::shards`](crate::AllocatorDesc::shards), when threads contend for it. A thread that allocates alone
+/// uses one copy. Statistics, dumps, resets and defragmentation concern all copies together, and
+/// [`min_blocks`](Self::min_blocks) holds for all together. The pool stays one, so that threads wait for each other,
+/// where copies would change what it promises:
 ///
 /// - with [`max_blocks`](Self::max_blocks), so that no thread is refused while there is room in a block of another;
 /// - with [`Algorithm::Linear`], so that allocations follow each other in the order of the calls.
@@ -142,8 +143,8 @@ pub struct PoolDesc {
     /// The size of its blocks; `None` for the growth of the allocator's default pools
     /// ([`AllocatorDesc::block_sizes`](crate::memory::AllocatorDesc::block_sizes)).
     pub sizing: Option<BlockSize>,
-    /// Blocks of the first memory type that are allocated with the pool. It never has fewer blocks of that type, until it
-    /// is destroyed.
+    /// Blocks of the first memory type that are allocated with the pool. It never has fewer blocks of that type, until
+    /// it is destroyed.
     pub min_blocks: u32,
     /// The maximum number of memory objects, of all its memory types together; `u32::MAX` for no maximum. A pool with a
     /// maximum has [one copy](Self#threads).

@@ -23,7 +23,8 @@ pub(in crate::memory) struct Detail {
     pub(super) labelled: bool,
     /// A buffer or an image that the allocator created is bound there; safe code may copy to and from it.
     pub(in crate::memory) has_resource: bool,
-    /// The allocation was freed and its range waits in the quick lists. Only `block_range` and `sizes` are meaningful then.
+    /// The allocation was freed and its range waits in the quick lists. Only `block_range` and `sizes` are meaningful
+    /// then.
     pub(super) waiting: bool,
     /// The range may wait in the quick lists when it is freed.
     pub(in crate::memory) may_wait: bool,
@@ -49,7 +50,8 @@ pub(in crate::memory) enum MoveState {
     Freed,
 }
 
-/// The debug name, user data, category and call site of an allocation. Apart from [`Detail`], since most allocations have none.
+/// The debug name, user data, category and call site of an allocation. Apart from [`Detail`], since most allocations
+/// have none.
 #[derive(Clone, Debug, Default)]
 pub(in crate::memory) struct Label {
     pub(in crate::memory) name: Option<Name>,

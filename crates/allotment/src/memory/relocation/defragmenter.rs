@@ -19,8 +19,8 @@ use crate::memory::{
 };
 use crate::sync::locked;
 
-/// Steps without a survey after one that found nothing to gain, unless much was freed since: a survey takes a microsecond
-/// for every few allocations.
+/// Steps without a survey after one that found nothing to gain, unless much was freed since: a survey takes a
+/// microsecond for every few allocations.
 const IDLE_STEPS: u32 = 16;
 
 /// Steps without a survey while the statistics of the pools are unchanged.
@@ -29,8 +29,8 @@ const IDLE_STEPS_UNCHANGED: u32 = 256;
 /// Freed bytes count as much from this part of an average block on: an eighth.
 const MUCH_OF_BLOCK: u64 = 8;
 
-/// Creates buffers and images that it moves later, so that the allocator's default pools, and the custom pools that they
-/// are in, stay in few blocks. A [`Gpu`](crate::gpu::Gpu) has one, and calls its steps.
+/// Creates buffers and images that it moves later, so that the allocator's default pools, and the custom pools that
+/// they are in, stay in few blocks. A [`Gpu`](crate::gpu::Gpu) has one, and calls its steps.
 ///
 /// Call [`step`](Self::step) once a frame. Each step surveys, plans, or moves a few resources,
 /// within its limits; mostly there is nothing to do. `Send + Sync`: any thread may create and use resources.
@@ -133,8 +133,8 @@ impl<D: Device> Defragmenter<D> {
     ///
     /// # Errors
     ///
-    /// [`MoveError::NoSuchQueue`]; [`MoveError::WrongDevice`] when the tracker by which `memory` retires its resources belongs
-    /// to another device than its allocator.
+    /// [`MoveError::NoSuchQueue`]; [`MoveError::WrongDevice`] when the tracker by which `memory` retires its resources
+    /// belongs to another device than its allocator.
     pub fn new(memory: &OwningAllocator<D>, desc: DefragmenterDesc) -> Result<Self, MoveError> {
         // Copies go to the allocator's device. Another device's tracker would know none of them, and would free the old
         // resources while a queue still reads them.
@@ -277,16 +277,17 @@ impl<D: Device> Defragmenter<D> {
         Ok(Resource::relocatable(Cell::new(&self.members, info, resource, movability, options.pool.clone())))
     }
 
-    /// Executes one frame's part of defragmenting the default pools and the custom pools with relocatable resources, one
-    /// after the other. When it returns, the copies are submitted, after all
-    /// work that queues were given before, and the moved resources have new handles.
+    /// Executes one frame's part of defragmenting the default pools and the custom pools with relocatable resources,
+    /// one after the other. When it returns, the copies are submitted, after all work that queues were given before,
+    /// and the moved resources have new handles.
     ///
     /// Between the steps of one run, places are reserved, and no other defragmentation of the same pools can begin, nor
     /// can the pool be destroyed; [`stop`](Self::stop) ends the run.
     ///
     /// The CPU cannot access the mapped bytes of a moved resource until its copy completes: it gets
     /// [`AccessError::Moving`](crate::memory::AccessError::Moving). Uploads wait for the copy by themselves; a
-    /// [`Transfer`](crate::memory::Transfer) on another queue needs [`copied_at`](DefragmentationStep::copied_at) reached.
+    /// [`Transfer`](crate::memory::Transfer) on another queue needs [`copied_at`](DefragmentationStep::copied_at)
+    /// reached.
     ///
     /// Call it while no unsubmitted recording writes to its resources: such a write would go to the old place and
     /// be lost. Recordings that read them by their old handles may be open or in flight, on any queue. Uploads to them
@@ -388,8 +389,8 @@ impl<D: Device> Defragmenter<D> {
         done
     }
 
-    /// Returns the pools to defragment: the default pools, and each custom pool that has relocatable resources. The last
-    /// one comes first.
+    /// Returns the pools to defragment: the default pools, and each custom pool that has relocatable resources. The
+    /// last one comes first.
     fn pools(&self) -> Vec<Option<Pool>> {
         let members = locked(&self.members);
         let mut pools: Vec<Option<Pool>> = Vec::new();
@@ -424,7 +425,8 @@ impl<D: Device> Defragmenter<D> {
     }
 
     /// Ends the current run: frees all reserved places, and lets other defragmentations of the same pools begin. The
-    /// next step begins a new run. Call it before a time without steps. Does nothing while another thread executes a step.
+    /// next step begins a new run. Call it before a time without steps. Does nothing while another thread executes a
+    /// step.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};

@@ -97,8 +97,8 @@ pub struct DefragmentationStep {
     pub moves: u32,
     /// Bytes that the queue copies for these moves.
     pub bytes: u64,
-    /// The point at which the copies complete. Work on other queues than the defragmenter's that uses moved resources waits for
-    /// it.
+    /// The point at which the copies complete. Work on other queues than the defragmenter's that uses moved resources
+    /// waits for it.
     pub copied_at: Option<TimelinePoint>,
 }
 

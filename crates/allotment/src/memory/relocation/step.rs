@@ -174,7 +174,8 @@ impl<D: Device> Defragmenter<D> {
     }
 }
 
-/// A pass, and the resources created in its new places. Dropped before the pass ended, all resources stay in their places.
+/// A pass, and the resources created in its new places. Dropped before the pass ended, all resources stay in their
+/// places.
 struct OpenPass<'a, 'p, D: Device> {
     memory: &'a OwningAllocator<D>,
     pass: Pass<'p, D>,

@@ -18,8 +18,8 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     ///
     /// [`ResourceError`]; neither a buffer nor memory is left behind. The cause is
-    /// [`AllocationError::DedicatedInFixedPool`](crate::AllocationError::DedicatedInFixedPool) where the buffer is to have
-    /// dedicated memory and the pool's blocks have a fixed size.
+    /// [`AllocationError::DedicatedInFixedPool`](crate::AllocationError::DedicatedInFixedPool) where the buffer is to
+    /// have dedicated memory and the pool's blocks have a fixed size.
     ///
     /// ```
     /// use allotment::device::BufferDesc;

@@ -129,8 +129,8 @@ impl<D: Device> Allocator<D> {
         Ok((handle, allocation))
     }
 
-    /// Allocates dedicated memory that is never shared or reused, together with its resource, from the memory types that
-    /// suit in turn. `dedicated_to_resource` says that no other resource can be bound to it.
+    /// Allocates dedicated memory that is never shared or reused, together with its resource, from the memory types
+    /// that suit in turn. `dedicated_to_resource` says that no other resource can be bound to it.
     pub(super) fn allocate_dedicated<H>(
         &self,
         request: &AllocationRequest<'_>,

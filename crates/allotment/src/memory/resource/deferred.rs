@@ -14,8 +14,8 @@ use crate::memory::{AccessError, AllocationInfo, MemoryLocation};
 /// once no open recording and no submission in flight can reference it. Put it in an [`Arc`] to share it.
 ///
 /// It is pinned to its place, unless its options say that defragmentation may
-/// [move](crate::memory::AllocationOptions::relocatable) it. The handle of a relocatable resource changes with each move:
-/// get it anew for each recording, and compare [`moves`](Self::moves) where it is stored, in a descriptor say.
+/// [move](crate::memory::AllocationOptions::relocatable) it. The handle of a relocatable resource changes with each
+/// move: get it anew for each recording, and compare [`moves`](Self::moves) where it is stored, in a descriptor say.
 ///
 /// ```
 /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -83,8 +83,8 @@ impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
         Self { owner: Owner::Relocatable(cell) }
     }
 
-    /// Returns the API's handle. Never destroy it. The handle of a relocatable resource is valid for recordings that are
-    /// open now, and for others until the next [step](crate::memory::Defragmenter::step).
+    /// Returns the API's handle. Never destroy it. The handle of a relocatable resource is valid for recordings that
+    /// are open now, and for others until the next [step](crate::memory::Defragmenter::step).
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -225,9 +225,9 @@ impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
         }
     }
 
-    /// Calls `work` with the token of the resource, whose handle stays valid meanwhile: for calls of the allocator, and for
-    /// [`Transfer`](crate::memory::Transfer). `work` holds the lock of a relocatable resource, and a step waits for it:
-    /// a call on a relocatable resource inside `work`, or a call of a [`Gpu`](crate::gpu::Gpu) or a
+    /// Calls `work` with the token of the resource, whose handle stays valid meanwhile: for calls of the allocator, and
+    /// for [`Transfer`](crate::memory::Transfer). `work` holds the lock of a relocatable resource, and a step waits for
+    /// it: a call on a relocatable resource inside `work`, or a call of a [`Gpu`](crate::gpu::Gpu) or a
     /// [`Frame`](crate::gpu::Frame) that submits or uploads, can deadlock.
     ///
     /// ```
@@ -292,8 +292,8 @@ impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
         }
     }
 
-    /// Calls `work` with the owner, and with the point at which a move has brought the bytes to its place, if that is not
-    /// known to be reached.
+    /// Calls `work` with the owner, and with the point at which a move has brought the bytes to its place, if that is
+    /// not known to be reached.
     pub(crate) fn with_owned<T>(
         &self,
         work: impl FnOnce(&Owned<Unique<D, C>>, Option<TimelinePoint>) -> T,
@@ -325,8 +325,8 @@ impl<D: Device> Buffer<D> {
     /// # Errors
     ///
     /// [`AccessError::OutOfRange`]; [`AccessError::NotHostVisible`] where the CPU cannot reach the memory, which
-    /// [`MemoryUsage::Upload`](crate::MemoryUsage::Upload) rules out; [`AccessError::Moving`] while a relocatable buffer
-    /// is moved; or the driver refuses to flush. Unless the driver refused, nothing was written.
+    /// [`MemoryUsage::Upload`](crate::MemoryUsage::Upload) rules out; [`AccessError::Moving`] while a relocatable
+    /// buffer is moved; or the driver refuses to flush. Unless the driver refused, nothing was written.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
         // Under the lock of a relocatable buffer, so that no step replaces it during the write.
         self.with_owned(|buffer, _| buffer.write(offset, bytes))
@@ -378,7 +378,8 @@ impl<D: Device> Image<D> {
         }
     }
 
-    /// Sets the state that the whole image has from now on, so that a move can copy it. Does nothing for a pinned image.
+    /// Sets the state that the whole image has from now on, so that a move can copy it. Does nothing for a pinned
+    /// image.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};

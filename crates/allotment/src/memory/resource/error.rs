@@ -29,8 +29,8 @@ pub enum ResourceError {
     Device(DeviceError),
     /// Its memory could not be allocated.
     Allocation(AllocationError),
-    /// A resource of this description cannot be relocatable: it lacks the copy usages, or its description cannot be used
-    /// for a second resource. Add the usages, or leave it pinned.
+    /// A resource of this description cannot be relocatable: it lacks the copy usages, or its description cannot be
+    /// used for a second resource. Add the usages, or leave it pinned.
     NotRelocatable,
     /// The resource cannot be bound to the allocation, or the CPU cannot map memory that has to be mapped.
     Access(AccessError),

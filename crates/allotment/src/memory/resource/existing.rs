@@ -8,8 +8,8 @@ use crate::memory::desc::AllocationRequest;
 use crate::memory::{AllocationError, AllocationOptions, Movability};
 
 impl<D: Device> Allocator<D> {
-    /// Allocates memory for a resource that is bound later: dedicated memory where its requirements or `options` ask for
-    /// it, else a part of a block. `memory_options` dedicate memory to the resource.
+    /// Allocates memory for a resource that is bound later: dedicated memory where its requirements or `options` ask
+    /// for it, else a part of a block. `memory_options` dedicate memory to the resource.
     #[track_caller]
     pub(crate) fn allocate_for_existing(
         &self,

@@ -1,7 +1,7 @@
 //! Synchronous copies between the CPU and any allocation: for tools, tests and start-up code that can wait.
 //!
-//! Memory that the CPU can access is written and read directly. Other memory is copied through two staging buffers and a
-//! queue, chunk by chunk, with a wait for each. This is the simplest correct way, not the fastest.
+//! Memory that the CPU can access is written and read directly. Other memory is copied through two staging buffers and
+//! a queue, chunk by chunk, with a wait for each. This is the simplest correct way, not the fastest.
 
 use core::error::Error;
 use core::fmt;
@@ -188,9 +188,9 @@ impl<'a, D: Device> Transfer<'a, D> {
         self
     }
 
-    /// Copies the bytes of buffers ([`upload_to`](Self::upload_to), [`download_from`](Self::download_from)) by the queue
-    /// even where the CPU can access their memory. Uploads into memory that queues only read, and downloads from memory
-    /// that queues only write, still use the CPU.
+    /// Copies the bytes of buffers ([`upload_to`](Self::upload_to), [`download_from`](Self::download_from)) by the
+    /// queue even where the CPU can access their memory. Uploads into memory that queues only read, and downloads from
+    /// memory that queues only write, still use the CPU.
     ///
     /// A test can then compare the bytes that the CPU finds in the memory with those that the queue wrote, and so check
     /// the buffer's offset.

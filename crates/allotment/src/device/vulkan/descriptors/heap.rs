@@ -15,7 +15,8 @@ use crate::device::{
     ShaderVisibleHeapType,
 };
 
-/// A descriptor heap. Destroyed with [`destroy_descriptor_heap`](crate::device::DescriptorDevice::destroy_descriptor_heap).
+/// A descriptor heap. Destroyed with
+/// [`destroy_descriptor_heap`](crate::device::DescriptorDevice::destroy_descriptor_heap).
 #[must_use]
 pub struct DescriptorHeap {
     pub(super) usage: DescriptorHeapVisibility,
@@ -53,8 +54,8 @@ impl DescriptorHeap {
     }
 
     /// Returns the offset for `vkCmdSetDescriptorBufferOffsetsEXT` of a table that starts at a slot, which is a
-    /// multiple of [`table_alignment`](crate::device::ShaderVisibleHeapLimits::table_alignment). 0 if the heap is not in a
-    /// buffer.
+    /// multiple of [`table_alignment`](crate::device::ShaderVisibleHeapLimits::table_alignment). 0 if the heap is not
+    /// in a buffer.
     #[must_use]
     pub fn table_offset(&self, first: u32) -> u64 {
         match &self.store {
