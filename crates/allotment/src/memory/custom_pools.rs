@@ -8,7 +8,7 @@ use allotment_suballoc::{Algorithm, Alignment, MAX_SIZE};
 use super::allocator::Allocator;
 use super::block_set::{BlockSet, Role};
 use super::pool::{BlockSize, MAX_POOL_TYPES, Pool, PoolDesc, PoolSlot, PoolState, Rules};
-use super::shards::PoolShards;
+use super::shards::{MOST_SHARDS, PoolShards};
 use super::statistics::Statistics;
 use super::{AllocationError, CreatePoolError, DestroyPoolError};
 use crate::device::{Device, MemoryDesc, MemoryTypeIndex};
@@ -222,22 +222,24 @@ impl<D: Device> Allocator<D> {
     /// [`AllocationError::WrongPool`] when the pool is from another allocator; [`AllocationError::ResourcesInPool`]
     /// while a buffer or an image that was created in it lives. Nothing has changed then.
     pub fn reset_pool(&self, pool: &Pool) -> Result<(), AllocationError> {
-        let slots: Vec<_> = self.slots_of(pool)?.collect();
+        // In arrays: a program that resets a pool in each frame takes nothing from the heap for it.
+        let mut shards = self.slots_of(pool)?;
+        let slots: [_; MOST_SHARDS as usize] = core::array::from_fn(|_| shards.next());
         // No thread is accessing bytes of the pool while their memory is freed. Before the pool's locks, as everywhere:
         // threads that hold `changes` for reading take those.
         // The locks of all shards, or a resource could be created in one while another is reset. No other code holds two
         // locks of a kind, and another reset takes them in the same order.
-        let changes = slots.iter().map(|slot| slot.changes.write().unwrap_or_else(PoisonError::into_inner));
-        let alone: Vec<_> = changes.collect();
-        let mut guards: Vec<_> = slots.iter().map(|slot| locked(&slot.state)).collect();
-        let count = guards.iter().filter_map(|guard| guard.as_ref()).map(PoolState::resources).sum();
+        let alone = slots.map(|slot| Some(slot?.changes.write().unwrap_or_else(PoisonError::into_inner)));
+        let mut guards = slots.map(|slot| Some(locked(&slot?.state)));
+        let count =
+            guards.iter().flatten().filter_map(|guard| guard.as_ref()).map(PoolState::resources).sum();
         if count != 0 {
             // Copies that safe code submitted may use their memory, and reset does not wait for the GPU.
             return Err(AllocationError::ResourcesInPool { count });
         }
         let now = self.time.now();
         let mut memory = Vec::new();
-        for (slot, guard) in slots.iter().zip(&mut guards) {
+        for (slot, guard) in slots.into_iter().flatten().zip(guards.iter_mut().flatten()) {
             for state in guard.iter_mut() {
                 // Before the blocks become empty: they would count as empty since the clock was last read.
                 state.pass_time(now);
@@ -297,6 +299,7 @@ impl<D: Device> Allocator<D> {
                 guard = self.waiting(|| slot.grown.wait(guard).unwrap_or_else(PoisonError::into_inner));
             }
             let state = guard.take();
+            // Statistics read the counters without the lock, and the slot has no pool from here on.
             slot.counters.iter().for_each(|counters| counters.store(&Statistics::default()));
             drop(guard);
             state.into_iter().for_each(|state| self.give_back(state));
