@@ -20,8 +20,10 @@ mod example {
     use core::error::Error;
     use core::mem::ManuallyDrop;
 
-    use allotment::Device as _;
     use allotment::device::BufferDesc;
+    use allotment::device::BufferDevice as _;
+    use allotment::device::ImageDevice as _;
+    use allotment::device::MemoryDevice as _;
     use allotment::device::d3d12::{Device, DeviceDesc, ResourceInfo};
     use allotment::{Allocator, AllocatorDesc, MemoryUsage};
     use windows::Win32::Foundation::HANDLE;

@@ -20,10 +20,11 @@ mod example {
     use core::mem::{ManuallyDrop, transmute_copy};
     use std::collections::VecDeque;
 
+    use allotment::device::MemoryDevice as _;
     use allotment::device::d3d12::{Device, DeviceDesc};
     use allotment::device::{ImageDesc, QueueIndex, TexelBlock};
     use allotment::upload::{ImageWrite, ReadbackTicket};
-    use allotment::{Alignment, Device as _, Gpu, GpuDesc, MemoryUsage};
+    use allotment::{Alignment, Gpu, GpuDesc, MemoryUsage};
     use windows::Win32::Graphics::Direct3D::D3D_FEATURE_LEVEL_11_0;
     use windows::Win32::Graphics::Direct3D12::*;
     use windows::Win32::Graphics::Dxgi::Common::*;

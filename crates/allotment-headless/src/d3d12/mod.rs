@@ -21,7 +21,7 @@ pub use error::OpenError;
 
 use std::sync::Arc;
 
-use allotment::Device as _;
+use allotment::device::MemoryDevice as _;
 use allotment::device::d3d12::{Device, DeviceDesc};
 use windows::Win32::Graphics::Direct3D::D3D_FEATURE_LEVEL_11_0;
 use windows::Win32::Graphics::Direct3D12::*;

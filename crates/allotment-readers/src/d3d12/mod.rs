@@ -7,11 +7,10 @@ mod trial;
 use core::time::Duration;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use allotment::Device as _;
 use allotment::device::d3d12::{CommandAllocator, Descriptor, Device, ResourceInfo};
 use allotment::device::{
-    BufferDesc, CommandAllocator as _, DescriptorDevice as _, DeviceError, ImageDesc, QueueIndex, QueueKind,
-    TimelinePoint, TimelineValue,
+    BufferDesc, CommandAllocator as _, CommandDevice as _, DescriptorDevice as _, DeviceError, ImageDesc,
+    MemoryDevice as _, QueueDevice as _, QueueIndex, QueueKind, TimelinePoint, TimelineValue,
 };
 use windows::Win32::Foundation::{E_OUTOFMEMORY, E_POINTER};
 use windows::Win32::Graphics::Direct3D12::*;

@@ -1,9 +1,8 @@
 //! A trial read, which checks whether shaders see descriptors at all.
 
-use allotment::Device as _;
 use allotment::device::{
     BufferDesc, BufferUse, DescriptorDevice as _, DescriptorHeapDesc, DescriptorHeapVisibility, DeviceError,
-    QueueIndex, QueueKind, ShaderVisibleHeapType,
+    MemoryDevice as _, QueueIndex, QueueKind, ShaderVisibleHeapType,
 };
 use windows::Win32::Graphics::Direct3D12::{D3D12_HEAP_TYPE_DEFAULT, D3D12_HEAP_TYPE_UPLOAD};
 

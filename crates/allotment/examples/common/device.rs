@@ -108,7 +108,7 @@ fn d3d12<E: Example>(_: bool) -> Result<(), Box<dyn Error>> {
 
 #[cfg(windows)]
 mod unread {
-    use allotment::Device as _;
+    use allotment::device::QueueDevice as _;
     use allotment::device::d3d12::{Descriptor, Device, ResourceInfo};
     use allotment::device::{BufferDesc, DeviceError, QueueIndex, Submission, TimelinePoint, TimelineValue};
     use allotment_readers::{D3d12Reader, DescriptorReader, Read, Sample};

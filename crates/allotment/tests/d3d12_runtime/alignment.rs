@@ -2,7 +2,7 @@
 //! know.
 
 use allotment::MemoryUsage;
-use allotment::device::Device as _;
+use allotment::device::ImageDevice as _;
 use allotment::memory::{BlockSizes, RawResource};
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::*;

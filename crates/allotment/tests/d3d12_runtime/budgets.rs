@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use allotment::device::d3d12::DeviceDesc;
-use allotment::device::{Device as _, MemoryHeapIndex, MemoryTypeIndex};
+use allotment::device::{BufferDevice as _, MemoryDevice as _, MemoryHeapIndex, MemoryTypeIndex};
 use allotment::memory::{BlockSize, BlockSizes, BudgetPolicy, CreatePoolError, Dedicated, ResourceError};
 use allotment::{Alignment, AllocationError, MemoryUsage, PoolDesc, Requirements};
 use windows::Win32::Graphics::Direct3D12::*;

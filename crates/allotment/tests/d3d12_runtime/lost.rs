@@ -7,8 +7,9 @@ use allotment::AllocationError;
 use allotment::MemoryUsage;
 use allotment::device::d3d12::MemoryOptions;
 use allotment::device::{
-    BufferCopy, Device as _, DeviceError, MemoryDesc, MemoryHeapIndex, MemoryTypeIndex, Priority, QueueIndex,
-    Submission, TimelinePoint, TimelineValue,
+    BufferCopy, BufferDevice as _, DeviceError, ImageDevice as _, MemoryDesc, MemoryDevice as _,
+    MemoryHeapIndex, MemoryTypeIndex, Priority, QueueDevice as _, QueueIndex, Submission, TimelinePoint,
+    TimelineValue,
 };
 use allotment::memory::{Dedicated, ResourceError};
 use windows::Win32::Graphics::Dxgi::*;

@@ -4,7 +4,8 @@ use core::time::Duration;
 
 use allotment::MemoryUsage;
 use allotment::device::{
-    Device as _, DeviceError, Priority, QueueIndex, Submission, TimelinePoint, TimelineValue,
+    DeviceError, MemoryDevice as _, Priority, QueueDevice as _, QueueIndex, Submission, TimelinePoint,
+    TimelineValue,
 };
 use allotment::memory::{AccessError, Dedicated, RawResource};
 use windows::Win32::Graphics::Direct3D12::*;

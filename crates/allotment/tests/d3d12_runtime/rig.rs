@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::sync::{Arc, OnceLock};
 
 use allotment::device::d3d12::{Device, DeviceDesc, ResourceInfo};
-use allotment::device::{Device as _, DeviceError, MemoryProperties, MemoryTypeIndex, MemoryTypeMask};
+use allotment::device::{DeviceError, MemoryDevice as _, MemoryProperties, MemoryTypeIndex, MemoryTypeMask};
 use allotment::memory::{BlockSizes, Dedicated, EmptyBlockPolicy, LeakHandler, RawResource};
 use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
 use allotment_headless::d3d12::{Headless, HeadlessDesc};

@@ -3,7 +3,8 @@
 use core::time::Duration;
 
 use allotment::device::{
-    CommandAllocator as _, Device as _, DeviceError, QueueIndex, TimelinePoint, TimelineValue,
+    CommandAllocator as _, CommandDevice as _, DeviceError, QueueDevice as _, QueueIndex, TimelinePoint,
+    TimelineValue,
 };
 
 use crate::counting::of_this_thread;

@@ -2,8 +2,8 @@
 
 use allotment::device::d3d12::CommandAllocator;
 use allotment::device::{
-    CommandAllocator as _, CopyDirection, Device as _, DeviceError, ImageCopy, ImageDesc, QueueIndex,
-    QueueKind, Submission, TexelBlock, TimelinePoint, TimelineValue,
+    CommandAllocator as _, CommandDevice as _, CopyDirection, DeviceError, ImageCopy, ImageDesc,
+    QueueDevice as _, QueueIndex, QueueKind, Submission, TexelBlock, TimelinePoint, TimelineValue,
 };
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::core::Interface as _;

@@ -2,7 +2,7 @@
 
 use allotment::device::d3d12::{Descriptor, DescriptorHeap, Device, ResourceInfo};
 use allotment::device::{
-    AddressMode, BorderColor, BufferUse, CommandAllocator as _, Compare, CopyDirection,
+    AddressMode, BorderColor, BufferUse, CommandAllocator as _, CommandDevice as _, Compare, CopyDirection,
     DescriptorDevice as _, DescriptorHeapDesc, DescriptorHeapType, DescriptorHeapVisibility, DeviceError,
     Filter, ImageCopy, QueueIndex, SamplerDesc, ShaderVisibleHeapType, TexelBlock, TimelinePoint,
 };

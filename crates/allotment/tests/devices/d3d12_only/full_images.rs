@@ -2,8 +2,8 @@
 
 use allotment::device::d3d12::{Device, ResourceInfo};
 use allotment::device::{
-    BufferDesc, CopyDirection, Device as _, DeviceError, FullImageCopy, ImageDesc, QueueIndex, QueueKind,
-    Submission, TexelBlock, TransferUsage,
+    BufferDesc, BufferDevice as _, CopyDirection, DeviceError, FullImageCopy, ImageDesc, ImageDevice as _,
+    QueueIndex, QueueKind, Submission, TexelBlock, TransferUsage,
 };
 use allotment::memory::Dedicated;
 use allotment::{Allocator, MemoryUsage};

@@ -7,8 +7,8 @@ mod full_images;
 
 use allotment::device::d3d12::{Device, DeviceDesc, MemoryOptions, ResourceInfo};
 use allotment::device::{
-    BufferDesc, Device as _, DeviceError, MemoryDesc, MemoryProperties, MemoryTypeIndex, Priority,
-    QueueIndex, TimelineValue,
+    BufferDesc, BufferDevice as _, DeviceError, ImageDevice as _, MemoryDesc, MemoryDevice as _,
+    MemoryProperties, MemoryTypeIndex, Priority, QueueDevice as _, QueueIndex, TimelineValue,
 };
 use allotment::memory::{AccessError, Dedicated, LeakHandler, ResourceError, Transfer};
 use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, Requirements};

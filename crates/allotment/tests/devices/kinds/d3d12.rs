@@ -20,7 +20,6 @@ pub(crate) use real::{D3d12Fixture, no_tables};
 mod real {
     use core::ffi::{c_char, c_void};
 
-    use allotment::Device as _;
     use allotment::device::d3d12::{Device, DeviceDesc};
     use allotment::device::{MemoryHeapIndex, TexelBlock};
     use allotment_headless::DeviceChoice;
@@ -35,6 +34,7 @@ mod real {
     use crate::kinds::turns::{Turn, Turns};
     use crate::runner::Kind;
     use crate::suite;
+    use allotment::device::MemoryDevice as _;
 
     pub(crate) fn kind() -> Kind {
         let (watched, reads) = match Headless::open(&desc()) {
