@@ -46,15 +46,7 @@ where
 
     let options = MemoryUsage::GpuOnly.with_name("albedo");
     let image = gpu.create_image(&R::texture_info([TEXTURE; 2]), &options)?;
-    let write = ImageWrite {
-        mip_level: 0,
-        array_layer: 0,
-        origin: [0; 3],
-        extent: [TEXTURE, TEXTURE, 1],
-        texel: TexelBlock::new(4),
-        before: D::ImageState::default(),
-        after: R::SAMPLED,
-    };
+    let write = ImageWrite::whole([TEXTURE, TEXTURE, 1], TexelBlock::new(4), R::SAMPLED);
     // SAFETY: the box is the whole image, whose texels have four bytes, and nothing has used it yet.
     unsafe { gpu.uploads().write_image(&image, &write, &texels(TEXTURE)) }?;
 

@@ -17,7 +17,7 @@
 //! let gpu = Gpu::new(device, GpuDesc::default())?;
 //!
 //! let options = MemoryUsage::GpuOnly.with_name("particles");
-//! let particles = gpu.create_buffer(&BufferDesc::new(65536), &options)?;
+//! let particles = gpu.create_buffer(&BufferDesc::new(65536).into(), &options)?;
 //! gpu.uploads().write_buffer(&particles, 0, &[1, 2, 3])?;
 //! println!("offset {} of memory {:?}", particles.info().offset, particles.info().memory);
 //!
@@ -32,6 +32,8 @@
 //! drop(particles); // destroyed once the GPU has completed what may use it
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! [`prelude`] has the names that most programs use, and the methods of devices.
 //!
 //! Each layer below is public and usable alone: the [`Allocator`] by a program that has deferred destruction of its
 //! own, [`lifetime`] by one that has its own allocator.

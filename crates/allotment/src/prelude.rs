@@ -6,7 +6,7 @@
 //!
 //! let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 //! let gpu = Gpu::new(device, GpuDesc::default())?;
-//! let mesh = gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+//! let mesh = gpu.create_buffer(&BufferDesc::new(4096).into(), &MemoryUsage::GpuOnly.with_name("mesh"))?;
 //! gpu.uploads().write_buffer(&mesh, 0, &[7; 4096])?;
 //!
 //! let frame = gpu.begin_frame()?;

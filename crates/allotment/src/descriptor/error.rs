@@ -92,6 +92,9 @@ pub enum DescriptorError {
         /// The size of the region, in descriptors.
         capacity: u32,
     },
+    /// Shaders of this device see no descriptor heaps. On Vulkan, enable descriptor indexing or
+    /// `VK_EXT_descriptor_buffer`.
+    NoHeaps,
     /// The regions exceed the largest heap of the device.
     OverLimit {
         /// The requested descriptors, including those that align the regions.
@@ -204,6 +207,10 @@ impl fmt::Display for DescriptorError {
             Self::NeverFits { requested, capacity } => {
                 write!(f, "{requested} descriptors exceed the capacity {capacity}")
             }
+            Self::NoHeaps => f.write_str(
+                "shaders of this device see no descriptor heaps; on Vulkan, enable descriptor indexing or \
+                 VK_EXT_descriptor_buffer (`EnabledFeatures`)",
+            ),
             Self::OverLimit { requested, reserved, limit } => write!(
                 f,
                 "{requested} descriptors, {reserved} of them reserved by the driver, exceed the device's limit {limit}"

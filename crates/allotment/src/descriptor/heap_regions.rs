@@ -51,6 +51,10 @@ impl Regions {
         let end = transient + u64::from(desc.transient).next_multiple_of(chunk);
         let (requested, reserved) = (end + u64::from(limits.reserved), limits.reserved);
         let limit = limits.max_capacity.min(MOST);
+        // Before the sizes: whatever they are, the caller has to hear of the device.
+        if limit == 0 {
+            return Err(DescriptorError::NoHeaps);
+        }
         let fits = desc.slots <= MOST_SLOTS && requested <= u64::from(limit);
         if !fits {
             return Err(DescriptorError::OverLimit { requested, reserved, limit });
@@ -81,6 +85,14 @@ mod tests {
 
     const LIMITS: ShaderVisibleHeapLimits =
         ShaderVisibleHeapLimits { max_capacity: 2048, reserved: 16, table_alignment: 4 };
+
+    #[test]
+    fn a_device_whose_shaders_see_no_heaps_is_named_as_the_reason() {
+        let none = ShaderVisibleHeapLimits { max_capacity: 0, reserved: 0, table_alignment: 1 };
+        for desc in [ShaderVisibleHeapDesc::resources(), ShaderVisibleHeapDesc::resources().within(&none)] {
+            assert_eq!(Regions::new(&desc, &none), Err(DescriptorError::NoHeaps));
+        }
+    }
 
     #[test]
     fn regions_follow_each_other_at_their_alignment_and_leave_the_drivers_at_the_end() {

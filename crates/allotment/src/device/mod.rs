@@ -5,7 +5,7 @@
 //!
 //! - [`simulated`]: a simulated GPU, which runs on every machine. It has real bytes, one thread per queue, and
 //!   failures on demand.
-//! - `vulkan` (feature `vulkan`): Vulkan 1.1 and later, over the application's own device.
+//! - `vulkan` (feature `vulkan`): Vulkan 1.0 and later, over the application's own device.
 //! - `d3d12` (feature `d3d12`, on Windows): Direct3D 12, over the application's own device.
 //!
 //! The Vulkan and Direct3D 12 folders have the same file names, so that a reader of one finds the counterpart in

@@ -106,4 +106,29 @@ impl ImageDesc {
             usage: 0,
         }
     }
+
+    /// Sets the number of mip levels.
+    #[must_use]
+    pub const fn with_mip_levels(self, mip_levels: u32) -> Self {
+        Self { mip_levels, ..self }
+    }
+
+    /// Sets the number of array layers.
+    #[must_use]
+    pub const fn with_array_layers(self, array_layers: u32) -> Self {
+        Self { array_layers, ..self }
+    }
+
+    /// Sets the graphics API's usage flags.
+    ///
+    /// ```
+    /// use allotment::device::ImageDesc;
+    ///
+    /// let target = ImageDesc::new(256, 256, 37).with_usage(0x10); // RGBA8, a colour attachment, on Vulkan
+    /// assert_eq!((target.extent, target.mip_levels), ([256, 256, 1], 1));
+    /// ```
+    #[must_use]
+    pub const fn with_usage(self, usage: u64) -> Self {
+        Self { usage, ..self }
+    }
 }

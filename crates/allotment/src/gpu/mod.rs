@@ -11,7 +11,7 @@
 //! let gpu = Gpu::new(device.clone(), GpuDesc::default())?; // cheap to clone, `Send` and `Sync`
 //!
 //! let options = MemoryUsage::GpuOnly.with_name("mesh");
-//! let mesh = gpu.create_buffer(&BufferDesc::new(4096), &options)?;
+//! let mesh = gpu.create_buffer(&BufferDesc::new(4096).into(), &options)?;
 //! gpu.uploads().write_buffer(&mesh, 0, &[7; 4096])?;
 //!
 //! for number in 0..10_u32 {
@@ -365,8 +365,9 @@ impl<D: Device> Gpu<D> {
         Uploads::new(&self.shared.uploader, self.tracker())
     }
 
-    /// Begins a frame, once the GPU has completed enough of the frames before: at most
-    /// [`GpuDesc::frames_in_flight`] ended frames are in flight while it is recorded, less one.
+    /// Begins a frame, once the GPU has completed enough of the frames before. With three [frames in
+    /// flight](GpuDesc::frames_in_flight), frame N begins when the GPU has completed frame N − 3: it may still execute
+    /// two, while the third is recorded.
     ///
     /// The next frame may begin before this one has ended: a program that records one frame while another thread
     /// submits the one before has one more in flight.

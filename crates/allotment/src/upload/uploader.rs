@@ -83,10 +83,27 @@ pub struct ImageWrite<S> {
     pub extent: [u32; 3],
     /// The texel block of the image's format.
     pub texel: TexelBlock,
-    /// The state of the subresource when the copy begins.
+    /// The state of the subresource when the copy begins: a `VkImageLayout` on Vulkan, `D3D12_RESOURCE_STATES` on
+    /// Direct3D 12, `()` on the simulated GPU. The default is that of a newly created image.
     pub before: S,
     /// The state of the subresource when the copy has completed.
     pub after: S,
+}
+
+impl<S: Default> ImageWrite<S> {
+    /// Describes a write of the whole first mip level of a newly created image, of its first array layer.
+    ///
+    /// ```
+    /// use allotment::device::TexelBlock;
+    /// use allotment::upload::ImageWrite;
+    ///
+    /// let write: ImageWrite<()> = ImageWrite::whole([256, 256, 1], TexelBlock::new(4), ());
+    /// assert_eq!((write.mip_level, write.array_layer, write.origin), (0, 0, [0; 3]));
+    /// ```
+    #[must_use]
+    pub fn whole(extent: [u32; 3], texel: TexelBlock, after: S) -> Self {
+        Self { mip_level: 0, array_layer: 0, origin: [0; 3], extent, texel, before: S::default(), after }
+    }
 }
 
 /// Writes data into buffers and images: directly if the CPU can access the memory and the device does not use it

@@ -48,7 +48,9 @@ bitflags! {
         /// Descriptor indexing, core (1.2) or of `VK_EXT_descriptor_indexing`, and these of its features:
         /// `descriptorBindingPartiallyBound`, `descriptorBindingUpdateUnusedWhilePending`, `runtimeDescriptorArray`,
         /// and those by which samplers (with sampled images) and each of the device's
-        /// [types](DeviceDesc::with_descriptor_types) may be updated after they are bound.
+        /// [types](DeviceDesc::with_descriptor_types) may be updated after they are bound. Where they are supported,
+        /// [`Supported`](super::Supported) also enables the features by which shaders index sampled images and storage
+        /// buffers non-uniformly.
         const DESCRIPTOR_INDEXING = 1 << 13;
         /// The feature `nullDescriptor` of `VK_EXT_robustness2`.
         const NULL_DESCRIPTOR = 1 << 14;

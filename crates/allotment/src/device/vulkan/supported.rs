@@ -300,6 +300,31 @@ impl Supported {
     /// Adds the features to the creation parameters of a device. The application's own chain must contain none
     /// of these structures, and no `VkPhysicalDeviceFeatures2`, `VkPhysicalDeviceVulkan11Features` and so on;
     /// features of Vulkan 1.0 are set with [`core_features`](Self::core_features).
+    ///
+    /// An application that enables features in `VkPhysicalDeviceVulkan12Features` itself names those, leaves them out
+    /// here, and says that they are enabled:
+    ///
+    /// ```no_run
+    /// # use allotment::device::vulkan::{DeviceDesc, EnabledFeatures, Supported};
+    /// # use ash::vk;
+    /// # fn example(instance: ash::Instance, physical_device: vk::PhysicalDevice, supported: Supported) {
+    /// let mine = EnabledFeatures::TIMELINE_SEMAPHORE | EnabledFeatures::BUFFER_DEVICE_ADDRESS;
+    /// let mut vulkan_12 = vk::PhysicalDeviceVulkan12Features::default()
+    ///     .timeline_semaphore(true)
+    ///     .buffer_device_address(true);
+    /// let mut supported = supported.only(mine.complement());
+    /// # let info = vk::DeviceCreateInfo::default();
+    /// let info = supported.push_features(info.push_next(&mut vulkan_12));
+    /// // SAFETY: the features are supported.
+    /// let device = unsafe { instance.create_device(physical_device, &info, None) }.unwrap();
+    /// let desc = DeviceDesc::new(instance, physical_device, device).with_supported(&supported).with_enabled(mine);
+    /// # }
+    /// ```
+    ///
+    /// The structure of Vulkan 1.2 has [`TIMELINE_SEMAPHORE`](EnabledFeatures::TIMELINE_SEMAPHORE),
+    /// [`BUFFER_DEVICE_ADDRESS`](EnabledFeatures::BUFFER_DEVICE_ADDRESS) and
+    /// [`DESCRIPTOR_INDEXING`](EnabledFeatures::DESCRIPTOR_INDEXING), that of Vulkan 1.3
+    /// [`MAINTENANCE4`](EnabledFeatures::MAINTENANCE4).
     pub fn push_features<'a>(&'a mut self, info: vk::DeviceCreateInfo<'a>) -> vk::DeviceCreateInfo<'a> {
         // Below 1.1 the chain of features is not valid, so the plain structure is used.
         if self.version < vk::API_VERSION_1_1 {
