@@ -33,71 +33,46 @@
 //! peak: under 100 ns. The location of an allocation is read without a lock. Host memory: 64 bytes a record, 128 a
 //! detail, and 40 a region.
 
-mod access;
-mod allocate;
 mod allocator;
-mod batch;
 mod block_set;
-mod call_site;
-mod candidates;
-mod custom_pools;
-mod dedicated;
 mod defragmentation;
-mod desc;
-mod dump;
-mod empty_blocks;
-mod error;
-mod free;
-mod growth;
-mod heaps;
-mod inspect;
-mod leaks;
-mod location;
-mod maintenance;
-mod moves;
-mod new_block;
+mod driver;
 mod pool;
-mod preview;
-mod quick_lists;
-mod record;
-mod release;
 mod relocation;
+mod reports;
+mod request;
 mod resource;
-mod shards;
-mod short_name;
-mod stalls;
-mod statistics;
-mod time;
+mod token;
 
-pub(crate) use access::check_range;
 pub use allocator::{Allocation, AllocationId, Allocator, AllocatorDesc};
-pub use call_site::{CallSite, CallSites};
-pub use candidates::{MemoryTypeCandidate, Suitability};
 pub use defragmentation::{
     Defragmentation, DefragmentationDesc, DefragmentationError, DefragmentationPlan,
     DefragmentationStatistics, DefragmentationStrategy, EmptiedBlocks, Move, NextPass, Pass, PassLimits,
     PlannedBlock,
 };
-pub use desc::{
+pub use driver::growth::BlockSizes;
+pub use driver::heaps::{DriverCallStatistics, MemoryHeapReport};
+pub use pool::empty_block_policy::EmptyBlockPolicy;
+pub use pool::maintenance::{BlockGrowth, MaintenanceReport, MaintenanceThread, Watermark};
+pub use pool::time::{ManualTime, TimeSource};
+pub use pool::{BlockSize, CreatePoolError, DestroyPoolError, MAX_POOL_TYPES, Pool, PoolDesc};
+pub use relocation::{DefragmentationStep, Defragmenter, DefragmenterDesc, MoveError, StepOutcome};
+pub use reports::call_site::{CallSite, CallSites};
+pub use reports::inspect::{BlockInfo, CategoryStatistics};
+pub use reports::leaks::{Leak, LeakHandler, LeakReport};
+pub use reports::stalls::StallStatistics;
+pub use reports::statistics::{DetailedStatistics, Statistics};
+pub use request::candidates::{MemoryTypeCandidate, Suitability};
+pub use request::desc::{
     AllocationOptions, BudgetPolicy, Dedicated, Lifetime, MemoryUsage, Movability, Name, NewBlocks,
 };
-pub use empty_blocks::EmptyBlockPolicy;
-pub use error::{AccessError, AllocationError, CreateAllocatorError, WrongAllocator};
-pub use growth::BlockSizes;
-pub use heaps::{DriverCallStatistics, MemoryHeapReport};
-pub use inspect::{BlockInfo, CategoryStatistics};
-pub use leaks::{Leak, LeakHandler, LeakReport};
-pub use location::{AllocationInfo, MemoryLocation};
-pub use maintenance::{BlockGrowth, MaintenanceReport, MaintenanceThread, Watermark};
-pub use pool::{BlockSize, CreatePoolError, DestroyPoolError, MAX_POOL_TYPES, Pool, PoolDesc};
-pub use preview::AllocationPreview;
-pub use relocation::{DefragmentationStep, Defragmenter, DefragmenterDesc, MoveError, StepOutcome};
+pub use request::error::{AccessError, AllocationError, CreateAllocatorError, WrongAllocator};
+pub use request::preview::AllocationPreview;
+pub use request::short_name::ShortName;
 pub use resource::{
     Buffer, BufferOrImage, Buffers, Image, Images, MappedBuffer, OwnedAllocation, OwningAllocator, RawBuffer,
     RawImage, RawResource, Resource, ResourceError, Transfer, TransferError, Unique, UniqueAllocation,
     UniqueBuffer, UniqueImage,
 };
-pub use short_name::ShortName;
-pub use stalls::StallStatistics;
-pub use statistics::{DetailedStatistics, Statistics};
-pub use time::{ManualTime, TimeSource};
+pub(crate) use token::access::check_range;
+pub use token::location::{AllocationInfo, MemoryLocation};

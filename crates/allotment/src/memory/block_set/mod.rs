@@ -28,8 +28,8 @@ use allotment_suballoc::{
 };
 
 use super::EmptiedBlocks;
-use super::quick_lists::QuickLists;
-use super::statistics::{DetailedStatistics, Statistics};
+use super::pool::quick_lists::QuickLists;
+use super::reports::statistics::{DetailedStatistics, Statistics};
 use crate::device::{Device, MemoryHeapIndex, MemoryTypeIndex, OwnedMemory, Priority};
 use crate::slab::Slab;
 

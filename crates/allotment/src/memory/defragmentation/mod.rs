@@ -23,6 +23,7 @@ mod emptied_blocks;
 mod error;
 mod evacuation;
 mod holes;
+pub(in crate::memory) mod moves;
 mod pass;
 mod plan;
 mod run;

@@ -8,7 +8,7 @@ use crate::device::{Device, Mapped, MemoryHandle, MemoryTypeIndex, ResourceKind}
 use crate::memory::MemoryLocation;
 use crate::memory::allocator::{Allocation, AllocationId, Allocator};
 use crate::memory::pool::{PoolSlot, PoolState};
-use crate::memory::record::RawPlace;
+use crate::memory::token::record::RawPlace;
 use crate::memory::{Movability, WrongAllocator};
 use crate::sync::locked;
 

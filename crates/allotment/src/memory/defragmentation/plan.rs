@@ -24,7 +24,7 @@ use super::holes::{Cut, Holes};
 use super::selection::{Candidate, candidates, select};
 use super::stopwatch::Stopwatch;
 use super::survey::{Arena, Survey, SurveyedArena, SurveyedBlock};
-use crate::memory::moves::SurveyedAllocation;
+use crate::memory::defragmentation::moves::SurveyedAllocation;
 
 /// The expected gain of a defragmentation, as of its planning.
 ///

@@ -162,7 +162,7 @@ impl Run {
         match &mut self.stage {
             Stage::Surveying(survey) => {
                 let (ignored, of_a_defragmenter) = (&self.ignored, self.of_a_defragmenter);
-                let stays = |pool, allocation: &crate::memory::moves::SurveyedAllocation| {
+                let stays = |pool, allocation: &crate::memory::defragmentation::moves::SurveyedAllocation| {
                     let (record, generation) = (allocation.record, allocation.generation);
                     let id = AllocationId { allocator: allocator.id, pool, record, generation };
                     allocation.of_a_defragmenter != of_a_defragmenter

@@ -12,10 +12,10 @@ use crate::device::Device;
 use crate::memory::Movability;
 use crate::memory::allocator::Allocator;
 use crate::memory::block_set::Role;
-use crate::memory::moves::SurveyedAllocation;
+use crate::memory::defragmentation::moves::SurveyedAllocation;
 use crate::memory::pool::PoolSlot;
-use crate::memory::shards::PoolShards;
-use crate::memory::statistics::Counters;
+use crate::memory::pool::shards::PoolShards;
+use crate::memory::reports::statistics::Counters;
 use crate::sync::locked;
 
 /// Records that are copied per lock: 64 bytes each, some five microseconds.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use allotment_suballoc::{Algorithm, Alignment};
 
 use crate::device::{MemoryTypeIndex, Priority};
-use crate::memory::empty_blocks::EmptyBlockPolicy;
-use crate::memory::growth::BlockSizes;
-use crate::memory::shards::PoolShards;
+use crate::memory::driver::growth::BlockSizes;
+use crate::memory::pool::empty_block_policy::EmptyBlockPolicy;
+use crate::memory::pool::shards::PoolShards;
 use crate::memory::{BlockGrowth, BudgetPolicy, Name};
 
 /// The maximum number of memory types in one pool.

@@ -1,11 +1,11 @@
 //! The way back: an allocation is freed, the ticks that frees and frame ends count, and the reset of a pool.
 
-use super::quick::FLUSH_TICKS;
+use super::quick_path::FLUSH_TICKS;
 use super::{Detail, PoolSlot, PoolState};
 use crate::device::{Device, OwnedMemory};
 use crate::memory::Name;
 use crate::memory::block_set::Role;
-use crate::memory::time::Moment;
+use crate::memory::pool::time::Moment;
 
 /// The work that a free leaves to its caller, for after the lock is released.
 #[derive(Debug)]

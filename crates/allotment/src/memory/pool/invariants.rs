@@ -2,7 +2,7 @@
 
 use super::{PoolSlot, PoolState};
 use crate::device::Device;
-use crate::memory::record::Record;
+use crate::memory::token::record::Record;
 
 impl<D: Device> PoolState<D> {
     /// Checks the invariants, for tests. Takes time linear in the number of allocations.

@@ -17,28 +17,34 @@
 //!
 //! The way back is in `free.rs` and `empty.rs`, which decides which empty blocks are freed.
 
+pub(in crate::memory) mod custom_pools;
 mod desc;
 mod empty;
+pub(in crate::memory) mod empty_block_policy;
 mod error;
 mod free;
 mod invariants;
+pub(in crate::memory) mod maintenance;
 mod pending;
 mod place;
 mod plan;
-mod quick;
+pub(in crate::memory) mod quick_lists;
+mod quick_path;
 mod records;
 mod round;
+pub(in crate::memory) mod shards;
 mod statistics;
+pub(in crate::memory) mod time;
 
 use std::sync::{Condvar, Mutex, Once, RwLock};
 
 use allotment_suballoc::{Algorithm, Alignment};
 
 use super::block_set::BlockSet;
-use super::empty_blocks::{Clock, EmptyBlockPolicy};
-use super::maintenance::{Flow, Watermark};
-use super::record::Record;
-use super::statistics::Counters;
+use super::pool::empty_block_policy::{Clock, EmptyBlockPolicy};
+use super::pool::maintenance::{Flow, Watermark};
+use super::reports::statistics::Counters;
+use super::token::record::Record;
 use super::{BudgetPolicy, Name};
 use crate::device::{Device, Priority, PrioritySupport};
 use crate::slab::Slab;

@@ -5,7 +5,7 @@ use allotment_suballoc::{AllocateError, Strategy};
 use super::{PoolSlot, PoolState, RoundedRequest};
 use crate::device::{Device, OwnedMemory, Priority, PrioritySupport};
 use crate::memory::block_set::{Role, SpareCriteria};
-use crate::memory::desc::AllocationRequest;
+use crate::memory::request::desc::AllocationRequest;
 use crate::memory::{AllocationError, ShortName};
 
 /// An empty memory object on its way from one shard of a pool to another.

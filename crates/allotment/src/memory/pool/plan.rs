@@ -15,8 +15,8 @@ use allotment_suballoc::Algorithm;
 use super::{BlockSize, PoolState, RoundedRequest, Rules};
 use crate::device::{Device, MemoryTypeIndex, Priority};
 use crate::memory::block_set::{BlockSet, Role};
-use crate::memory::dedicated::is_last_resort;
-use crate::memory::desc::AllocationRequest;
+use crate::memory::request::dedicated::is_last_resort;
+use crate::memory::request::desc::AllocationRequest;
 use crate::memory::{AllocationError, BudgetPolicy, Name, ShortName};
 
 /// How many sizes of a shared block are tried: the wanted one, then halves of it down to an eighth.

@@ -6,8 +6,8 @@ use allotment_suballoc::Alignment;
 use super::{PoolSlot, PoolState, RoundedRequest};
 use crate::device::{Device, MemoryHandle, PrioritySupport, ResourceKind};
 use crate::memory::block_set::{BlockRange, Role, Sizes};
-use crate::memory::desc::AllocationRequest;
-use crate::memory::record::RawPlace;
+use crate::memory::request::desc::AllocationRequest;
+use crate::memory::token::record::RawPlace;
 use crate::memory::{AllocationError, AllocationOptions, CallSite, Movability, Name};
 use crate::slab::Slab;
 

@@ -6,8 +6,8 @@ use super::{BlockSize, PoolState};
 use crate::device::{Device, Priority, ResourceKind};
 use crate::memory::AllocationError;
 use crate::memory::block_set::{Role, Sizes};
-use crate::memory::dedicated::block_role;
-use crate::memory::desc::AllocationRequest;
+use crate::memory::request::dedicated::block_role;
+use crate::memory::request::desc::AllocationRequest;
 
 /// A request, rounded for one block set of one pool.
 #[derive(Clone, Copy, Debug)]

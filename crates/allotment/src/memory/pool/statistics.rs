@@ -2,7 +2,7 @@
 
 use super::{PoolSlot, PoolState};
 use crate::device::{Device, MemoryTypeIndex};
-use crate::memory::statistics::{DetailedStatistics, Statistics};
+use crate::memory::reports::statistics::{DetailedStatistics, Statistics};
 
 impl<D: Device> PoolState<D> {
     /// Returns the sums over all memory types.

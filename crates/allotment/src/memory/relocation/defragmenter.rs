@@ -11,8 +11,8 @@ use super::new_resource::{NewResource, PendingCopy};
 use crate::device::{Device, QueueIndex, QueueKind};
 use crate::log::event;
 use crate::memory::defragmentation::{Found, Run, Scope};
+use crate::memory::reports::statistics::Statistics;
 use crate::memory::resource::{BufferOrImage, Buffers, Images, Resource};
-use crate::memory::statistics::Statistics;
 use crate::memory::{
     AllocationOptions, Buffer, DefragmentationDesc, DefragmentationStatistics, Image, Movability, Move,
     OwningAllocator, Pass, PassLimits, Pool, ResourceError,

@@ -4,8 +4,8 @@ use super::class::{Buffers, Class, Images};
 use super::{RawBuffer, RawImage, RawResource, ResourceError};
 use crate::device::Device;
 use crate::memory::allocator::{Allocation, Allocator};
-use crate::memory::dedicated::DedicatedForResource;
-use crate::memory::desc::AllocationRequest;
+use crate::memory::request::dedicated::DedicatedForResource;
+use crate::memory::request::desc::AllocationRequest;
 use crate::memory::{AllocationOptions, Movability, WrongAllocator};
 use crate::sync::locked;
 

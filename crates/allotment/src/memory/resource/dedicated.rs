@@ -8,8 +8,8 @@ use crate::device::{Device, DeviceError, MemoryDesc, OwnedMemory, Requirements};
 use crate::log::event;
 use crate::memory::allocator::{Allocation, Allocator};
 use crate::memory::block_set::Role;
-use crate::memory::desc::AllocationRequest;
 use crate::memory::pool::{RoundedRequest, Source};
+use crate::memory::request::desc::AllocationRequest;
 use crate::memory::{AllocationError, AllocationOptions, Dedicated, NewBlocks, ShortName};
 
 impl<D: Device> Allocator<D> {

@@ -3,8 +3,8 @@
 use super::ResourceError;
 use crate::device::{DedicatedNeed, Device, DeviceError, MemoryDesc, Requirements};
 use crate::memory::allocator::{Allocation, Allocator};
-use crate::memory::dedicated::DedicatedForResource;
-use crate::memory::desc::AllocationRequest;
+use crate::memory::request::dedicated::DedicatedForResource;
+use crate::memory::request::desc::AllocationRequest;
 use crate::memory::{AllocationError, AllocationOptions, Movability};
 
 impl<D: Device> Allocator<D> {

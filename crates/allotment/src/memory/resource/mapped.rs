@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 use super::{RawBuffer, ResourceError};
 use crate::device::{Device, Mapped, MemoryProperties, MemoryTypeIndex, read_bytes, write_bytes};
-use crate::memory::access::check_range;
 use crate::memory::allocator::{Allocation, Allocator};
+use crate::memory::token::access::check_range;
 use crate::memory::{AccessError, AllocationOptions, Movability};
 
 /// A buffer that the CPU writes and reads, destroyed at once when dropped. `Send + Sync`.

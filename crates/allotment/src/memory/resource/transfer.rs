@@ -12,9 +12,9 @@ use crate::device::{
     BufferCopy, BufferDesc, Device, DeviceError, MemoryHandle as _, MemoryProperties, MemoryTypeIndex,
     QueueIndex, Submission, TimelinePoint, TimelineValue, TransferUsage,
 };
-use crate::memory::access::{check_place, check_range};
 use crate::memory::allocator::{Allocation, Allocator};
-use crate::memory::record::RawPlace;
+use crate::memory::token::access::{check_place, check_range};
+use crate::memory::token::record::RawPlace;
 use crate::memory::{AccessError, Dedicated, MemoryUsage};
 
 /// Why a transfer failed. The chunks before the failed one were copied.

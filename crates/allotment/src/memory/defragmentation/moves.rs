@@ -1,0 +1,292 @@
+//! Steps of a pool, under its lock, that give an allocation a new place.
+//!
+//! ```text
+//!   reserve    handle ──► A            B ◄── reserved          two live allocations
+//!   exchange   handle ──► B            A ◄── reserved          each names the other's range
+//! ```
+//!
+//! A place that is reserved for a move is an allocation like any other: no other request gets it, statistics count it,
+//! and its handle frees it. When the bytes are copied, the two allocations exchange their ranges. The owner's handle
+//! stays valid all the time and names the new place from then on. The reserved allocation names the old place, and is
+//! freed once nothing uses that place any more.
+
+use allotment_suballoc::{Algorithm, Alignment, Request};
+
+use crate::device::{Device, Priority, Requirements, ResourceKind};
+use crate::memory::EmptiedBlocks;
+use crate::memory::allocator::{Allocation, Allocator};
+use crate::memory::block_set::{Role, Sizes};
+use crate::memory::pool::{Marks, MoveState, PoolSlot, PoolState, RoundedRequest};
+use crate::memory::request::desc::AllocationRequest;
+use crate::memory::token::record::Record;
+use crate::memory::{MemoryUsage, Movability, Name};
+use crate::sync::locked;
+
+/// An allocation as a survey of its pool sees it.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::memory) struct SurveyedAllocation {
+    pub(in crate::memory) record: u32,
+    pub(in crate::memory) generation: u32,
+    pub(in crate::memory) set: u8,
+    pub(in crate::memory) block: u32,
+    pub(in crate::memory) offset: u64,
+    /// Bytes of the block that its range takes now.
+    pub(in crate::memory) taken: u64,
+    /// Bytes that a new place for it would have.
+    pub(in crate::memory) size: u64,
+    /// Bytes of a block that the new place takes, and their alignment: with the buddy algorithm, a whole cell.
+    pub(in crate::memory) needed: u64,
+    pub(in crate::memory) needed_alignment: Alignment,
+    /// The alignment of the resource.
+    pub(in crate::memory) alignment: Alignment,
+    /// [`Movability::Pinned`] also while the allocation is mapped or being moved.
+    pub(in crate::memory) movability: Movability,
+    /// Only its `Defragmenter` moves it.
+    pub(in crate::memory) of_a_defragmenter: bool,
+}
+
+/// Ranges of the quick lists that are merged per call, so that the lock is held for microseconds.
+const AT_ONCE: usize = 16;
+
+impl<D: Device> PoolState<D> {
+    /// Calls `each` for the allocations among up to `count` records from `first` on.
+    pub(in crate::memory) fn survey_allocations(
+        &self,
+        slot: &PoolSlot<D>,
+        first: u32,
+        count: u32,
+        mut each: impl FnMut(SurveyedAllocation),
+    ) {
+        for record in first..self.records().min(first.saturating_add(count)) {
+            if let Some(allocation) = self.survey_allocation(slot, record) {
+                each(allocation);
+            }
+        }
+    }
+
+    fn survey_allocation(&self, slot: &PoolSlot<D>, record: u32) -> Option<SurveyedAllocation> {
+        let detail = self.detail(record)?;
+        let entry = slot.records.get(record)?;
+        let set = usize::from(detail.set);
+        // A mapped allocation has a pointer to it outside, which a move would leave dangling.
+        let free_to_move = detail.move_state == MoveState::Settled && entry.maps() == 0;
+        let size = self.size_elsewhere(set, detail.kind, detail.sizes.requested);
+        let needed = self.sets[set].least_block(size);
+        // The power of two cannot overflow: larger sizes were refused when the allocation was requested.
+        let cell = Alignment::new(needed).ok().filter(|_| self.rules.algorithm == Algorithm::Buddy);
+        let shared =
+            self.sets[set].block(detail.block_range.block).is_some_and(|block| block.role == Role::Shared);
+        let occupied = detail.sizes.occupied;
+        Some(SurveyedAllocation {
+            record,
+            generation: entry.generation(),
+            set: detail.set,
+            block: detail.block_range.block,
+            offset: detail.block_range.offset,
+            taken: if shared { self.sets[set].least_block(occupied) } else { occupied },
+            size,
+            needed,
+            needed_alignment: cell.map_or(detail.alignment, |cell| cell.max(detail.alignment)),
+            alignment: detail.alignment,
+            movability: if free_to_move { detail.movability } else { Movability::Pinned },
+            of_a_defragmenter: entry.is_of_a_defragmenter(),
+        })
+    }
+
+    /// Returns the size of a new place for an allocation of `requested` bytes.
+    fn size_elsewhere(&self, set: usize, kind: ResourceKind, requested: u64) -> u64 {
+        self.size_multiple(set, kind).align_up(requested)
+    }
+
+    /// Closes a block: places nothing new in it. Returns whether the block is closed now by this call; `None` when
+    /// another call must go on, since there are many ranges to merge first and `at_once` is not set.
+    pub(in crate::memory) fn close(
+        &mut self,
+        set: usize,
+        block: u32,
+        release: EmptiedBlocks,
+        at_once: bool,
+    ) -> Option<bool> {
+        let waiting = self.sets[set].quick.len();
+        let count = if at_once { usize::MAX } else { AT_ONCE };
+        self.flush_quick_list_up_to(set, count);
+        if waiting > count {
+            return None;
+        }
+        // A range in a quick list counts as used. With the lists empty, a block without allocations shows as empty.
+        let empty = self.sets[set].block(block).is_none_or(|block| block.is_empty());
+        Some(!empty && self.sets[set].close(block, release))
+    }
+
+    /// Reopens a closed block.
+    pub(in crate::memory) fn reopen(&mut self, set: usize, block: u32) {
+        self.sets[set].reopen(block);
+    }
+
+    /// Returns whether a closed block that is empty now is freed to the driver. A block that is kept is reopened.
+    pub(in crate::memory) fn frees_when_emptied(&mut self, set: usize, block: u32) -> bool {
+        let Some(release) = self.sets[set].release_of(block) else { return false };
+        let shared = self.sets[set].block(block).is_some_and(|block| block.role == Role::Shared);
+        // A pool never falls below its minimum, nor frees a block that `reserve` has just allocated.
+        let at_least = shared && self.is_minimum(set);
+        let goes = release == EmptiedBlocks::Free && !at_least && !self.holds_reserve();
+        if !goes {
+            self.sets[set].reopen(block);
+        }
+        goes
+    }
+
+    /// Reserves a place for an allocation, which must be live and movable, in the block `planned` or else in a block
+    /// that `allowed` accepts, and marks the allocation as being moved. Returns the record of the reserved place;
+    /// `None` when there is no room.
+    pub(in crate::memory) fn reserve_place(
+        &mut self,
+        slot: &PoolSlot<D>,
+        record: u32,
+        planned: Option<u32>,
+        allowed: impl Fn(u32) -> bool,
+    ) -> Option<u32> {
+        let found =
+            self.survey_allocation(slot, record).filter(|found| found.movability != Movability::Pinned)?;
+        let set = usize::from(found.set);
+        let (kind, requested) = self.detail(record).map(|detail| (detail.kind, detail.sizes.requested))?;
+        // Before the range: without a record there is nothing to undo.
+        let destination = self.next_record(slot).ok()?;
+        let range = Request::new(found.size).aligned(found.alignment);
+        let sizes = Sizes { requested, occupied: found.size };
+        let block_range = self.sets[set].place_relocated(planned, allowed, &range, sizes, destination)?;
+        let fitted = RoundedRequest {
+            request: range,
+            sizes,
+            block_size: 0,
+            role: Role::Shared,
+            dedicated_to_resource: false,
+            priority: Priority::NORMAL,
+        };
+        let requirements = Requirements::new(requested).with_kind(kind);
+        let options = MemoryUsage::GpuOnly.with_name("defragmentation destination");
+        self.publish(
+            slot,
+            set,
+            destination,
+            block_range,
+            &fitted,
+            &AllocationRequest::new(&requirements, &options),
+        );
+        self.note_moving(slot, record, true);
+        Some(destination)
+    }
+
+    /// Marks an allocation as having a place reserved for it, or not.
+    pub(in crate::memory) fn note_moving(&mut self, slot: &PoolSlot<D>, record: u32, moving: bool) {
+        if let Some(detail) = self.detail_mut(record) {
+            detail.move_state = if moving { MoveState::Moving } else { MoveState::Settled };
+        }
+        if !moving {
+            slot.records.get(record).into_iter().for_each(|entry| entry.set_moving(false));
+        }
+    }
+
+    /// Frees an allocation whose bytes are being copied to a new place: its handle is stale at once, its range is not
+    /// reused until the move ends. Returns its name, to be dropped after the lock; `None` when it is not being moved.
+    pub(in crate::memory) fn free_later(&mut self, slot: &PoolSlot<D>, record: u32) -> Option<Option<Name>> {
+        let detail = self.detail_mut(record).filter(|detail| detail.move_state == MoveState::Moving)?;
+        let entry = slot.records.get(record)?;
+        let place = entry.read();
+        // Before the move is handed out, and after it ended, nothing reads the range: it can be freed at once.
+        if !place.moving || place.arriving {
+            return None;
+        }
+        (detail.move_state, detail.has_resource) = (MoveState::Freed, false);
+        entry.retire();
+        Some(self.label_mut(record).and_then(|label| label.name.take()))
+    }
+
+    /// Records the end of a move. Returns true when the allocation was freed meanwhile, so that its old place must be
+    /// freed now.
+    pub(in crate::memory) fn is_left(&mut self, slot: &PoolSlot<D>, record: u32) -> bool {
+        let left = self.detail(record).is_some_and(|detail| detail.move_state == MoveState::Freed);
+        if left {
+            self.note_moving(slot, record, false);
+        }
+        left
+    }
+
+    /// Exchanges the ranges of two allocations of the same size: `record` is moved then, and `reserved` names the old
+    /// range. `arriving` says that the copy to the new range has not completed.
+    pub(in crate::memory) fn exchange(
+        &mut self,
+        slot: &PoolSlot<D>,
+        record: u32,
+        reserved: u32,
+        arriving: bool,
+    ) {
+        let (Some(one), Some(other)) = (self.detail(record).cloned(), self.detail(reserved).cloned()) else {
+            return;
+        };
+        debug_assert_eq!((one.set, one.sizes.requested), (other.set, other.sizes.requested));
+        let set = usize::from(one.set);
+        self.sets[set].exchange((&one.block_range, record), (&other.block_range, reserved));
+        let was = slot.records.get(record).map(Record::read);
+        let [dedicated_to_resource, of_a_defragmenter] =
+            was.map_or([false; 2], |was| [was.dedicated_to_resource, was.of_a_defragmenter]);
+        // A `Defragmenter` binds a new resource and keeps the old one until the GPU is done with it. After a pass of the
+        // caller's the old range may be free at once, while the caller's resource is still bound to it: the mark makes
+        // the allocator refuse to touch memory through that resource.
+        let here = Marks { dedicated_to_resource: false, of_a_defragmenter, moved: !of_a_defragmenter };
+        let there = Marks { dedicated_to_resource, ..Marks::default() };
+        let old_resource_stays = of_a_defragmenter && one.has_resource;
+        for (record, place, marks) in [(record, other, here), (reserved, one, there)] {
+            let may_wait = self.sets[set].may_wait(&place.block_range, place.sizes);
+            if let Some(detail) = self.detail_mut(record) {
+                (detail.block_range, detail.sizes) = (place.block_range, place.sizes);
+                (detail.move_state, detail.may_wait) = (MoveState::Settled, may_wait);
+                // The old resource is bound to the old range until the GPU is done with it: the pool is not reset before.
+                detail.has_resource |= old_resource_stays;
+            }
+            self.write_place(slot, record, marks);
+        }
+        if arriving {
+            // Until the copy completes the allocation must not be moved again, nor read or written by the CPU.
+            self.detail_mut(record).into_iter().for_each(|detail| detail.move_state = MoveState::Moving);
+            slot.records.get(record).into_iter().for_each(Record::set_arriving);
+        }
+    }
+}
+
+impl<D: Device> Allocator<D> {
+    /// Sets whether defragmentation may move an allocation: by passes or, with `of_a_defragmenter`, by its
+    /// `Defragmenter` alone.
+    ///
+    /// An allocation is pinned until its resource is bound and the code that moves it knows the resource. Both settings
+    /// change in one step under the pool's lock; between two steps a pass of another thread could move the allocation.
+    pub(in crate::memory) fn allow_moves(
+        &self,
+        allocation: &Allocation,
+        movability: Movability,
+        of_a_defragmenter: bool,
+    ) {
+        let Some(slot) = self.pools.get(allocation.pool) else { return };
+        let Some(record) = slot.records.get(allocation.record) else { return };
+        if movability == Movability::Pinned && !record.read().movable {
+            // The allocation is pinned already, and only the owner of the handle changes that.
+            return;
+        }
+        let mut guard = locked(&slot.state);
+        // After a reset of the pool the record may belong to another allocation.
+        if record.generation() != allocation.generation {
+            return;
+        }
+        if let Some(detail) = guard.as_mut().and_then(|state| state.detail_mut(allocation.record)) {
+            detail.movability = movability;
+            record.set_movable(movability != Movability::Pinned, of_a_defragmenter);
+        }
+    }
+
+    /// Pins an allocation to its place from now on. A pass that is about to move it leaves it there.
+    ///
+    /// For an allocation whose owner cannot follow a move, or frees it while the GPU may still use its place.
+    pub(in crate::memory) fn pin(&self, allocation: &Allocation) {
+        self.allow_moves(allocation, Movability::Pinned, false);
+    }
+}

@@ -1,0 +1,435 @@
+//! Every allocation from the driver: for a block, for a dedicated allocation, for a pool's first blocks. Since all of
+//! them pass through this file, budgets and limits hold on every path.
+//!
+//! Bytes are charged before the driver is called and refunded if it refuses, so two threads cannot both
+//! pass a limit that has room for one.
+//!
+//! The driver reports the usage of some moment. The usage now is that figure, plus what this allocator allocated and
+//! minus what it freed since; for that one must know how many of this allocator's bytes the figure contains. That
+//! number cannot be known exactly while other threads allocate and free, but it has a lower bound. So the computed
+//! usage is sometimes higher than the real one, never lower. What the rest of the process allocated since is learned at
+//! the next query: at every 30th allocation from the driver, before a request is refused for being over budget, and in
+//! `refresh_budgets`.
+//!
+//! ```text
+//!   own bytes in the figure  >=  allocated, read before the figure  -  freed, read after it
+//! ```
+//!
+//! A worked example: the driver reports a usage of 900 MiB, of which at least 300 MiB are this allocator's. Since then
+//! the allocator's total grew from 300 to 364 MiB. The usage now is taken as 900 + 364 - 300 = 964 MiB. With a budget
+//! of 1000 MiB, a request for a block of 64 MiB within budget is over it; before the request is refused, the driver is
+//! queried again.
+
+use core::sync::atomic::{
+    AtomicU32, AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed},
+};
+use std::sync::Mutex;
+
+use crate::device::{
+    Device, DeviceError, MemoryDesc, MemoryHeapBudget, MemoryHeapIndex, MemoryTypeIndex, OwnedMemory,
+};
+use crate::log::event;
+use crate::memory::{AllocationError, BudgetPolicy, ShortName};
+use crate::sync::locked;
+
+/// Allocations after which the driver is queried for its budgets again. A query can take a driver milliseconds; between
+/// two queries the allocator adds its own bytes to the driver's figure.
+const PASSES_PER_REFRESH: u32 = 30;
+
+/// Usage, budget and limits of a memory heap.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// for heap in gpu.allocator().memory_heap_reports() {
+///     println!("{} of {} bytes", heap.usage, heap.budget);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemoryHeapReport {
+    /// Bytes of the memory objects that this allocator has allocated from the heap.
+    pub reserved: u64,
+    /// The highest value of `reserved` so far.
+    pub peak_reserved: u64,
+    /// Bytes in use by the process: the driver's last figure, corrected by what this allocator did since.
+    pub usage: u64,
+    /// Bytes that the process should not exceed, as the driver last reported.
+    pub budget: u64,
+    /// Bytes that this allocator may allocate from the heap, as given at its creation.
+    pub limit: u64,
+}
+
+/// Driver calls since the allocator was created.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
+/// let calls = allocator.device_calls();
+/// assert_eq!((calls.allocate, calls.free, calls.memory()), (1, 0, 1));
+/// # allocator.free(mesh)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DriverCallStatistics {
+    /// Memory allocations, including refused ones.
+    pub allocate: u64,
+    /// Frees of memory.
+    pub free: u64,
+    /// Flushes and invalidates.
+    pub make_visible: u64,
+}
+
+impl DriverCallStatistics {
+    /// Returns the number of calls that allocated or freed memory.
+    #[must_use]
+    pub const fn memory(&self) -> u64 {
+        self.allocate + self.free
+    }
+}
+
+#[derive(Debug)]
+struct Heap {
+    size: u64,
+    limit: u64,
+    reserved: AtomicU64,
+    peak_reserved: AtomicU64,
+    /// Sum of all bytes that the driver allocated; counted after the call.
+    allocated: AtomicU64,
+    /// Sum of all bytes that were freed to the driver; counted before the call.
+    freed: AtomicU64,
+    /// The driver's last figures, and a lower bound of this allocator's own bytes in them.
+    reported: Mutex<(MemoryHeapBudget, u64)>,
+}
+
+#[derive(Debug)]
+pub(in crate::memory) struct Heaps {
+    heaps: Vec<Heap>,
+    count: AtomicU32,
+    passes: AtomicU32,
+    pub(in crate::memory) allocate_calls: AtomicU64,
+    pub(in crate::memory) free_calls: AtomicU64,
+    pub(in crate::memory) make_visible_calls: AtomicU64,
+}
+
+/// Bytes and a memory object that are charged. Refunds itself when dropped unless [kept](Self::keep).
+#[derive(Debug)]
+#[must_use]
+pub(in crate::memory) struct Charge<'a> {
+    heaps: &'a Heaps,
+    heap: MemoryHeapIndex,
+    size: u64,
+}
+
+impl Charge<'_> {
+    /// The driver allocated the memory: keeps the charge until [`Heaps::free`].
+    pub(in crate::memory) fn keep(self) {
+        let heap = &self.heaps.heaps[self.heap.get()];
+        // After the driver's call: bytes that are counted here are in every figure that the driver reports from now on.
+        // This keeps the lower bound at the top of this file.
+        heap.allocated.fetch_add(self.size, AcqRel);
+        heap.peak_reserved.fetch_max(heap.reserved.load(Relaxed), Relaxed);
+        // Skips the refund of `drop`.
+        core::mem::forget(self);
+    }
+}
+
+impl Drop for Charge<'_> {
+    fn drop(&mut self) {
+        self.heaps.refund(self.heap, self.size);
+    }
+}
+
+impl Heaps {
+    pub(in crate::memory) fn new<D: Device>(device: &D, limits: &[(MemoryHeapIndex, u64)]) -> Self {
+        let properties = device.properties();
+        let heaps = properties.heaps.iter().enumerate().map(|(i, heap)| {
+            let index = MemoryHeapIndex(i as u8);
+            // The smallest of several limits for one heap applies.
+            let limit = limits.iter().filter(|(heap, _)| *heap == index).map(|&(_, limit)| limit).min();
+            Heap {
+                size: heap.size,
+                limit: limit.unwrap_or(u64::MAX),
+                reserved: AtomicU64::new(0),
+                peak_reserved: AtomicU64::new(0),
+                allocated: AtomicU64::new(0),
+                freed: AtomicU64::new(0),
+                reported: Mutex::new((device.heap_budget(index), 0)),
+            }
+        });
+        Self {
+            heaps: heaps.collect(),
+            count: AtomicU32::new(0),
+            passes: AtomicU32::new(0),
+            allocate_calls: AtomicU64::new(0),
+            free_calls: AtomicU64::new(0),
+            make_visible_calls: AtomicU64::new(0),
+        }
+    }
+
+    /// Returns true when more than three quarters of the memory objects that the device allows exist.
+    pub(in crate::memory) fn objects_are_scarce<D: Device>(&self, device: &D) -> bool {
+        let limit = device.properties().limits.max_allocation_count;
+        // Divided first: a device without a limit reports the largest number.
+        self.count.load(Relaxed) > limit / 4 * 3
+    }
+
+    /// Charges `size` bytes of a memory type, or returns the limit that forbids it.
+    pub(in crate::memory) fn charge<D: Device>(
+        &self,
+        device: &D,
+        memory_type: MemoryTypeIndex,
+        size: u64,
+        policy: BudgetPolicy,
+    ) -> Result<Charge<'_>, AllocationError> {
+        let index = heap_of(device, memory_type)?;
+        let limits = &device.properties().limits;
+        if size > limits.max_allocation_size {
+            return Err(AllocationError::TooLarge { size, limit: limits.max_allocation_size });
+        }
+        // Counted over all heaps, since a refresh queries all of them.
+        if self.passes.fetch_add(1, Relaxed) % PASSES_PER_REFRESH == PASSES_PER_REFRESH - 1 {
+            self.refresh(device);
+        }
+        let limit = limits.max_allocation_count;
+        // Checked before the call: Vulkan obliges the application to stay below `maxMemoryAllocationCount`.
+        let counted = self.count.fetch_update(Relaxed, Relaxed, |count| (count < limit).then_some(count + 1));
+        counted.map_err(|_| AllocationError::TooManyAllocations { limit })?;
+
+        let refused = self.reserve(index, size, policy).or_else(|refused| match refused {
+            // The figure may be old, so a request is refused only by a fresh one.
+            AllocationError::OverBudget { .. } => {
+                self.refresh(device);
+                self.reserve(index, size, policy)
+            }
+            refused => Err(refused),
+        });
+        match refused {
+            Ok(()) => Ok(Charge { heaps: self, heap: index, size }),
+            Err(refused) => {
+                // The object was charged before the bytes, so its charge is undone here.
+                self.count.fetch_sub(1, Relaxed);
+                Err(refused)
+            }
+        }
+    }
+
+    /// Returns the error that [`charge`](Self::charge) would return now; charges nothing.
+    pub(in crate::memory) fn check<D: Device>(
+        &self,
+        device: &D,
+        memory_type: MemoryTypeIndex,
+        size: u64,
+        policy: BudgetPolicy,
+    ) -> Result<(), AllocationError> {
+        let index = heap_of(device, memory_type)?;
+        let limits = &device.properties().limits;
+        if size > limits.max_allocation_size {
+            return Err(AllocationError::TooLarge { size, limit: limits.max_allocation_size });
+        }
+        if self.count.load(Relaxed) >= limits.max_allocation_count {
+            return Err(AllocationError::TooManyAllocations { limit: limits.max_allocation_count });
+        }
+        let refusal = || self.refusal(index, self.heaps[index.get()].reserved.load(Relaxed), size, policy);
+        // As in `charge`: only a fresh figure may refuse.
+        if let Some(AllocationError::OverBudget { .. }) = refusal() {
+            self.refresh(device);
+        }
+        refusal().map_or(Ok(()), Err)
+    }
+
+    /// Returns why a heap with `reserved` allocated bytes may not allocate `size` more; `None` when it may.
+    fn refusal(
+        &self,
+        index: MemoryHeapIndex,
+        reserved: u64,
+        size: u64,
+        policy: BudgetPolicy,
+    ) -> Option<AllocationError> {
+        let heap = &self.heaps[index.get()];
+        let (reported, own) = *locked(&heap.reported);
+        // The driver's figure may be any number. `reserved` cannot overflow: it is a sum of sizes that were checked.
+        let usage = reported.usage.saturating_add(reserved).saturating_sub(own);
+        // The limit is checked first: it is the allocator's own, and no query can change it.
+        if reserved + size > heap.limit {
+            let limit = heap.limit;
+            Some(AllocationError::HeapLimit {
+                heap: index,
+                requested: size,
+                reserved,
+                limit,
+                name: ShortName::NONE,
+            })
+        } else if policy == BudgetPolicy::WithinBudget && usage.saturating_add(size) > reported.budget {
+            let budget = reported.budget;
+            Some(AllocationError::OverBudget {
+                heap: index,
+                requested: size,
+                usage,
+                budget,
+                name: ShortName::NONE,
+            })
+        } else {
+            None
+        }
+    }
+
+    fn reserve(
+        &self,
+        index: MemoryHeapIndex,
+        size: u64,
+        policy: BudgetPolicy,
+    ) -> Result<(), AllocationError> {
+        let heap = &self.heaps[index.get()];
+        // Relaxed, as all accesses to these counters: they bound sums, and guard no other data.
+        let mut reserved = heap.reserved.load(Relaxed);
+        loop {
+            if let Some(refusal) = self.refusal(index, reserved, size, policy) {
+                return Err(refusal);
+            }
+            // The check and the charge are one atomic step, so concurrent requests cannot exceed the limit together.
+            match heap.reserved.compare_exchange_weak(reserved, reserved + size, Relaxed, Relaxed) {
+                Ok(_) => return Ok(()),
+                Err(changed) => reserved = changed,
+            }
+        }
+    }
+
+    fn refund(&self, heap: MemoryHeapIndex, size: u64) {
+        self.heaps[heap.get()].reserved.fetch_sub(size, Relaxed);
+        self.count.fetch_sub(1, Relaxed);
+    }
+
+    /// Allocates memory from the driver. Called with no lock held.
+    pub(in crate::memory) fn allocate<D: Device>(
+        &self,
+        device: &D,
+        desc: &MemoryDesc<'_, D::MemoryOptions>,
+        policy: BudgetPolicy,
+    ) -> Result<OwnedMemory<D>, AllocationError> {
+        let MemoryDesc { memory_type, size, .. } = *desc;
+        let charge = self.charge(device, memory_type, size, policy)?;
+        self.allocate_calls.fetch_add(1, Relaxed);
+        match OwnedMemory::allocate(device, desc) {
+            Ok(memory) => {
+                charge.keep();
+                event!(DEBUG, "memory", %memory_type, bytes = size, "allocated a memory object");
+                Ok(memory)
+            }
+            Err(error) => Err(self.refused(device, memory_type, size, error)),
+        }
+    }
+
+    /// Converts a driver's refusal into an allocation error.
+    pub(in crate::memory) fn refused<D: Device>(
+        &self,
+        device: &D,
+        memory_type: MemoryTypeIndex,
+        requested: u64,
+        error: DeviceError,
+    ) -> AllocationError {
+        let reserved =
+            heap_of(device, memory_type).map_or(0, |heap| self.heaps[heap.get()].reserved.load(Relaxed));
+        event!(WARN, "memory", %memory_type, bytes = requested, reserved, %error, "the driver refused memory");
+        match error {
+            // Memory objects that the application allocates itself count in the driver, but not here.
+            DeviceError::TooManyAllocations => {
+                AllocationError::TooManyAllocations { limit: device.properties().limits.max_allocation_count }
+            }
+            source if source.is_out_of_memory() => AllocationError::OutOfMemory {
+                memory_type,
+                requested,
+                reserved,
+                source,
+                name: ShortName::NONE,
+            },
+            error => AllocationError::Device(error),
+        }
+    }
+
+    /// Frees memory to the driver. Called with no lock held.
+    pub(in crate::memory) fn free<D: Device>(&self, device: &D, memory: OwnedMemory<D>) {
+        let (heap, size) = (heap_of(device, memory.memory_type()), memory.size());
+        self.free_calls.fetch_add(1, Relaxed);
+        event!(DEBUG, "memory", memory_type = %memory.memory_type(), bytes = size, "frees a memory object");
+        if let Ok(heap) = heap {
+            // Before the driver's call, for the same bound: the driver's next figure may lack these bytes already.
+            self.heaps[heap.get()].freed.fetch_add(size, AcqRel);
+        }
+        memory.free(device);
+        // Refunded only after the driver has freed the bytes: before, another thread could exceed the heap.
+        if let Ok(heap) = heap {
+            self.refund(heap, size);
+        }
+    }
+
+    /// Queries the driver's budgets.
+    pub(in crate::memory) fn refresh<D: Device>(&self, device: &D) {
+        for (i, heap) in self.heaps.iter().enumerate() {
+            // The order of these three reads makes `own` a lower bound; see the top of this file.
+            let allocated = heap.allocated.load(Acquire);
+            let reported = device.heap_budget(MemoryHeapIndex(i as u8));
+            let own = allocated.saturating_sub(heap.freed.load(Acquire));
+            *locked(&heap.reported) = (reported, own);
+        }
+    }
+
+    /// Returns the largest block that the heap's budget and limits allow now.
+    pub(in crate::memory) fn room_for_block<D: Device>(&self, device: &D, heap: MemoryHeapIndex) -> u64 {
+        // By the last figures, without a query: a block that is too large for the budget now is refused by `charge`.
+        let report = self.report(heap);
+        let room =
+            report.budget.saturating_sub(report.usage).min(report.limit.saturating_sub(report.reserved));
+        room.min(device.properties().limits.max_allocation_size)
+    }
+
+    pub(in crate::memory) fn heap_size(&self, heap: MemoryHeapIndex) -> u64 {
+        let heap = &self.heaps[heap.get()];
+        // Of a heap that the application limits, only that part counts: blocks are sized for what the allocator may
+        // have.
+        heap.size.min(heap.limit)
+    }
+
+    pub(in crate::memory) fn report(&self, heap: MemoryHeapIndex) -> MemoryHeapReport {
+        let heap = &self.heaps[heap.get()];
+        let (reported, own) = *locked(&heap.reported);
+        let reserved = heap.reserved.load(Relaxed);
+        MemoryHeapReport {
+            reserved,
+            // A charge is added to `reserved` before the call and to the peak after it.
+            peak_reserved: heap.peak_reserved.load(Relaxed).max(reserved),
+            usage: reported.usage.saturating_add(reserved).saturating_sub(own),
+            budget: reported.budget,
+            limit: heap.limit,
+        }
+    }
+
+    pub(in crate::memory) fn count(&self) -> usize {
+        self.heaps.len()
+    }
+
+    pub(in crate::memory) fn calls(&self) -> DriverCallStatistics {
+        DriverCallStatistics {
+            allocate: self.allocate_calls.load(Relaxed),
+            free: self.free_calls.load(Relaxed),
+            make_visible: self.make_visible_calls.load(Relaxed),
+        }
+    }
+}
+
+/// Returns the heap of a memory type. The error is never seen: the ranking contains existing types only.
+pub(in crate::memory) fn heap_of<D: Device>(
+    device: &D,
+    memory_type: MemoryTypeIndex,
+) -> Result<MemoryHeapIndex, AllocationError> {
+    let found = device.properties().memory_type(memory_type);
+    found.map(|found| found.heap).ok_or(AllocationError::Device(DeviceError::Unsupported))
+}

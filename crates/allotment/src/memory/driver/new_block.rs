@@ -1,0 +1,255 @@
+//! A new block: from the plan through the driver into the pool.
+//!
+//! No pool is locked during a driver call. A [`PendingBlock`] tells other threads that one is under way.
+
+use crate::device::{
+    Device, MemoryDesc, MemoryHandle as _, MemoryHeapIndex, MemoryTypeIndex, OwnedMemory, Priority,
+};
+use crate::memory::AllocationError;
+use crate::memory::allocator::{Allocation, Allocator};
+use crate::memory::block_set::Role;
+use crate::memory::driver::heaps::heap_of;
+use crate::memory::pool::shards::LockedShard;
+use crate::memory::pool::time::Moment;
+use crate::memory::pool::{BlockPlan, LentBlock, PendingBlock, PoolSlot, RoundedRequest, Source};
+use crate::memory::request::desc::AllocationRequest;
+use crate::sync::locked;
+
+impl<D: Device> Allocator<D> {
+    /// Allocates the block of a plan, after the blocks were freed that the pool has not used for some frames: a new
+    /// block takes their place rather than being added to them. Called with no lock held.
+    pub(in crate::memory) fn allocate_block_replacing_stale(
+        &self,
+        slot: &PoolSlot<D>,
+        now: Moment,
+        plan: &BlockPlan,
+        rounded: &RoundedRequest,
+        source: &Source<D>,
+    ) -> Result<(OwnedMemory<D>, Role), AllocationError> {
+        let preferred = plan.sizes().next().unwrap_or(0);
+        self.waiting(|| {
+            // Only if the budget allows the block: a request that is refused must have freed nothing.
+            let allowed =
+                self.heaps.check(&self.device, source.memory_type, preferred, source.budget_policy).is_ok();
+            // With a maintenance thread, that thread frees blocks.
+            if allowed && !self.grows_ahead() {
+                self.free_all(self.pass_time(now));
+                self.release_from(slot, |state| state.take_stale(preferred));
+            }
+            self.allocate_block(plan, rounded, source)
+        })
+    }
+
+    /// Allocates the block of a plan; if the driver or a limit refuses it, once more after empty blocks were freed.
+    /// Called with no lock held.
+    fn allocate_block(
+        &self,
+        plan: &BlockPlan,
+        rounded: &RoundedRequest,
+        source: &Source<D>,
+    ) -> Result<(OwnedMemory<D>, Role), AllocationError> {
+        self.try_sizes(plan, rounded, source).or_else(|refused| {
+            if self.make_room(source.memory_type, refused) {
+                self.try_sizes(plan, rounded, source)
+            } else {
+                Err(refused)
+            }
+        })
+    }
+
+    /// Asks the driver for the sizes of a plan in turn.
+    fn try_sizes(
+        &self,
+        plan: &BlockPlan,
+        rounded: &RoundedRequest,
+        source: &Source<D>,
+    ) -> Result<(OwnedMemory<D>, Role), AllocationError> {
+        let Source { memory_type, priority, dedicated_priority, ref options, budget_policy, .. } = *source;
+        let heap = heap_of(&self.device, memory_type)?;
+        let mut refused = AllocationError::ZeroSize;
+        for (size, role) in plan.attempts(self.heaps.room_for_block(&self.device, heap), rounded) {
+            let priority = if role == Role::Shared { priority } else { dedicated_priority };
+            let memory =
+                MemoryDesc::new(memory_type, size).with_priority(priority).with_options(options.as_ref());
+            match self.heaps.allocate(&self.device, &memory, budget_policy) {
+                Ok(memory) => {
+                    self.name_block(&memory, source);
+                    return Ok((memory, role));
+                }
+                Err(error) if error.falls_through() => refused = error,
+                // Too many memory objects, or a lost device: every other size is refused as well.
+                Err(error) => return Err(error),
+            }
+        }
+        // The last refusal: that of the smallest size.
+        Err(refused)
+    }
+
+    /// Names a block for the API's debugging tools.
+    pub(in crate::memory) fn name_block(&self, memory: &OwnedMemory<D>, source: &Source<D>) {
+        let name = match &source.name {
+            Some(name) => format!("block of {name}"),
+            None => format!("block of memory type {}", source.memory_type),
+        };
+        // SAFETY: the memory is owned by the caller, so it is live.
+        unsafe { self.device.name_memory(memory.handle(), &name) };
+    }
+
+    /// Frees empty blocks where that may help against a refusal. Returns true if any was freed.
+    pub(in crate::memory) fn make_room(
+        &self,
+        memory_type: MemoryTypeIndex,
+        refused: AllocationError,
+    ) -> bool {
+        let Ok(heap) = heap_of(&self.device, memory_type) else { return false };
+        // Memory that waits for the maintenance thread is in no pool any more, but still counts against the limits.
+        if self.return_memory() != 0 {
+            return true;
+        }
+        // Blocks are freed only if that can help: else later requests would allocate them again, for nothing.
+        let helps = match refused {
+            // The limit of memory objects holds for all heaps together.
+            AllocationError::TooManyAllocations { .. } => return self.release_empty(None),
+            AllocationError::OverBudget { requested, usage, budget, .. } => {
+                usage.saturating_add(requested) <= budget.saturating_add(self.empty_bytes(heap))
+            }
+            AllocationError::HeapLimit { requested, reserved, limit, .. } => {
+                reserved + requested <= limit.saturating_add(self.empty_bytes(heap))
+            }
+            // The driver does not say how much is missing.
+            AllocationError::OutOfMemory { .. } => true,
+            _ => false,
+        };
+        helps && self.release_empty(Some(heap))
+    }
+
+    /// Returns the bytes of a heap that [`release_empty`](Self::release_empty) would free.
+    fn empty_bytes(&self, heap: MemoryHeapIndex) -> u64 {
+        let of_slot = |slot: &PoolSlot<D>| {
+            let guard = locked(&slot.state);
+            guard.as_ref().map_or(0, |state| state.empty_bytes(heap))
+        };
+        self.slots().map(of_slot).sum()
+    }
+
+    /// Adds the memory that the driver allocated to the pool and places the request in it; or returns the refusal.
+    pub(in crate::memory) fn insert_block(
+        &self,
+        pending: PendingBlock<'_, D>,
+        pool: u32,
+        memory: Result<(OwnedMemory<D>, Role), AllocationError>,
+        rounded: &RoundedRequest,
+        request: &AllocationRequest<'_>,
+    ) -> Result<Allocation, AllocationError> {
+        let (slot, set) = (pending.slot(), pending.set());
+        let mut guard = locked(&slot.state);
+        // Before anything can fail: other threads wait for this.
+        pending.end(guard.as_mut());
+        self.insert_into_locked_pool((pool, slot, guard), set, memory?, rounded, request)
+    }
+
+    /// Adds a memory object to a pool whose lock the caller holds, and places a request in it.
+    fn insert_into_locked_pool(
+        &self,
+        (pool, slot, mut guard): LockedShard<'_, D>,
+        set: usize,
+        (memory, role): (OwnedMemory<D>, Role),
+        rounded: &RoundedRequest,
+        request: &AllocationRequest<'_>,
+    ) -> Result<Allocation, AllocationError> {
+        let placed = match guard.as_mut() {
+            Some(state) => state.place_in_new_block(slot, set, memory, role, rounded, request),
+            // The pool was destroyed meanwhile.
+            None => Err((AllocationError::WrongPool, Some(memory))),
+        };
+        guard.as_ref().into_iter().for_each(|state| self.wake_maintenance_if_low(state));
+        // Under the lock: a reset of the pool changes the generation.
+        let placed = placed.map(|record| self.token(pool, record, slot));
+        let changed_priority = guard.as_mut().and_then(|state| state.changed_priority.take());
+        drop(guard);
+        match placed {
+            Ok(token) => {
+                self.set_priority(&token, changed_priority);
+                Ok(token)
+            }
+            Err((error, memory)) => {
+                if let Some(memory) = memory {
+                    self.heaps.free(&self.device, memory);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Adds a block that another shard lent, and places a request in it.
+    pub(in crate::memory) fn insert_lent_block(
+        &self,
+        pool: u32,
+        slot: &PoolSlot<D>,
+        set: usize,
+        lent: LentBlock<D>,
+        rounded: &RoundedRequest,
+        request: &AllocationRequest<'_>,
+    ) -> Result<Allocation, AllocationError> {
+        let LentBlock { memory, role, of_minimum } = lent;
+        let mut guard = locked(&slot.state);
+        // The pool's minimum goes where its block goes, so it holds for all shards together.
+        guard.iter_mut().for_each(|state| state.rules.min_blocks += u32::from(of_minimum));
+        self.insert_into_locked_pool((pool, slot, guard), set, (memory, role), rounded, request)
+    }
+
+    /// Announces to a pool that the caller creates dedicated memory together with a resource. The caller passes the
+    /// result to [`insert_block`](Self::insert_block), also when it is a refusal.
+    ///
+    /// The memory has exactly the size of the resource, as the API demands, so nothing is rounded.
+    pub(in crate::memory) fn begin_dedicated_block(
+        &self,
+        pool: u32,
+        set: usize,
+        request: &AllocationRequest<'_>,
+    ) -> Result<(PendingBlock<'_, D>, RoundedRequest, Source<D>), AllocationError> {
+        let slot = self.shard(pool)?;
+        loop {
+            let mut guard = locked(&slot.state);
+            let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
+            let mut rounded = self.round_request(state, set, request)?;
+            rounded.request.size = request.requirements.size;
+            rounded.sizes.occupied = request.requirements.size;
+            let heap_size = self.heaps.heap_size(state.sets[set].heap);
+            match state.plan_block(set, &rounded, request, heap_size) {
+                Ok(_) => {
+                    let source = state.source(set, request);
+                    return Ok((PendingBlock::begin(slot, state, set, false), rounded, source));
+                }
+                Err(error) => {
+                    let full = matches!(error, AllocationError::PoolFull { .. });
+                    // An empty block must not keep the pool from allocating one that is needed.
+                    let idle = if full { state.take_empty(None, |_| true) } else { None };
+                    let Some(memory) = idle else { return Err(error) };
+                    state.store_counters(slot);
+                    drop(guard);
+                    self.heaps.free(&self.device, memory);
+                }
+            }
+        }
+    }
+
+    /// Sets the residency priority of reused memory, if it has changed. The caller owns the allocation that uses the
+    /// memory now, and holds no lock.
+    pub(in crate::memory) fn set_priority(
+        &self,
+        allocation: &Allocation,
+        changed_priority: Option<(D::Memory, Priority)>,
+    ) {
+        let Some((memory, priority)) = changed_priority else { return };
+        // While the allocation is held, no thread frees the memory.
+        let Ok((place, _held)) = self.hold(allocation) else { return };
+        if D::Memory::from_raw(place.memory) == memory {
+            // SAFETY: the allocation is in the memory, so it is live, and only the thread that used it first calls
+            // this.
+            let result = unsafe { self.device.set_memory_priority(memory, priority) };
+            // A priority is a hint; the memory is usable without it.
+            let _ = result;
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! The path of empty blocks back to the driver: one memory object at a time, with no lock held.
+//!
+//! Each driver call may take milliseconds, so the pool's lock is released for each, and a frame end makes one at most.
+
+use crate::device::{Device, MemoryHeapIndex, OwnedMemory};
+use crate::memory::allocator::Allocator;
+use crate::memory::block_set::BlockSet;
+use crate::memory::pool::{PoolSlot, PoolState};
+use crate::sync::locked;
+
+impl<D: Device> Allocator<D> {
+    /// Marks the end of a frame, which advances the clock of the empty-block policy. Cheap if no block is empty.
+    ///
+    /// Frees at most one block, so that no frame pays for the memory of a whole level; later frames free the others.
+    /// [`trim`](Self::trim) frees all at once.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// use allotment::memory::EmptyBlockPolicy;
+    ///
+    /// let level = allocator.allocate(&Requirements::new(200 << 20), &MemoryUsage::GpuOnly.into())?;
+    /// allocator.free(level)?;
+    /// for _frame in 0..=EmptyBlockPolicy::default().frames {
+    ///     allocator.end_frame();
+    /// }
+    /// assert_eq!(allocator.statistics().block_bytes, 0, "empty for long enough");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn end_frame(&self) {
+        let mut unwanted = None;
+        let grows_ahead = self.grows_ahead();
+        // First: from here on a thread that reads the clock counts no real time beside this frame.
+        self.time.note_frame();
+        for slot in self.slots().filter(|slot| slot.has_memory()) {
+            let mut guard = locked(&slot.state);
+            let Some(state) = guard.as_mut() else { continue };
+            state.end_frame();
+            // The maintenance thread makes the driver calls, if there is one.
+            if grows_ahead && state.has_empty_blocks() {
+                self.to_do.ring();
+            } else if unwanted.is_none() && state.has_empty_blocks() {
+                unwanted = state.take_unwanted();
+                state.store_counters(slot);
+            }
+        }
+        if let Some(memory) = unwanted {
+            self.waiting(|| self.heaps.free(&self.device, memory));
+        }
+    }
+
+    /// Frees all empty blocks, except the [`min_blocks`](crate::memory::PoolDesc::min_blocks) of pools. Call it at level
+    /// changes and on low-memory warnings. Returns true if any was freed.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let level = allocator.allocate(&Requirements::new(200 << 20), &MemoryUsage::GpuOnly.into())?;
+    /// allocator.free(level)?;
+    /// assert_eq!(allocator.statistics().block_bytes, 200 << 20, "kept for the next request");
+    /// assert!(allocator.trim());
+    /// assert_eq!(allocator.statistics().block_bytes, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn trim(&self) -> bool {
+        self.release_empty(None)
+    }
+
+    /// Frees all empty blocks of one heap, or of all heaps. Returns true if any was freed.
+    pub(in crate::memory) fn release_empty(&self, heap: Option<MemoryHeapIndex>) -> bool {
+        // First the memory that already left its pool and waits for the maintenance thread.
+        let mut any = self.return_memory() != 0;
+        for slot in self.slots() {
+            let of_heap = |state: &PoolState<D>| {
+                state.sets.iter().any(|set| set.empty_blocks != 0 && heap.is_none_or(|heap| set.heap == heap))
+            };
+            // Most pools have no empty block; for these a look is enough, and no counters are stored.
+            if locked(&slot.state).as_ref().is_some_and(of_heap) {
+                any |= self.release_from(slot, |state| state.take_empty(heap, |_| true));
+            }
+        }
+        any
+    }
+
+    /// Frees the blocks that `take` takes out of a pool, one by one, with the lock released for each. Returns true if
+    /// any was freed.
+    pub(in crate::memory) fn release_from(
+        &self,
+        slot: &PoolSlot<D>,
+        take: impl Fn(&mut PoolState<D>) -> Option<OwnedMemory<D>>,
+    ) -> bool {
+        let mut any = false;
+        // `take` decides anew each time, since other threads may have used an empty block or freed one meanwhile.
+        while self.release_one(slot, &take) {
+            any = true;
+        }
+        any
+    }
+
+    /// Frees the block that `take` takes out of a pool. Returns false if there is none.
+    pub(in crate::memory) fn release_one(
+        &self,
+        slot: &PoolSlot<D>,
+        take: impl FnOnce(&mut PoolState<D>) -> Option<OwnedMemory<D>>,
+    ) -> bool {
+        let mut guard = locked(&slot.state);
+        let Some(state) = guard.as_mut() else { return false };
+        let memory = take(state);
+        state.store_counters(slot);
+        // Before the driver call: other threads allocate from the pool meanwhile.
+        drop(guard);
+        let Some(memory) = memory else { return false };
+        self.heaps.free(&self.device, memory);
+        true
+    }
+
+    /// Frees all memory of a pool that is destroyed.
+    pub(in crate::memory) fn give_back(&self, state: PoolState<D>) {
+        self.free_all(state.sets.into_iter().flat_map(BlockSet::into_memory));
+    }
+
+    /// Frees memory objects that belong to no pool.
+    pub(in crate::memory) fn free_all(&self, memory: impl IntoIterator<Item = OwnedMemory<D>>) {
+        memory.into_iter().for_each(|memory| self.heaps.free(&self.device, memory));
+    }
+}

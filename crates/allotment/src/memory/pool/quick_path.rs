@@ -1,0 +1,104 @@
+//! The quick path: freed ranges that serve the next request of about their size, without search, split or join.
+
+use super::{Label, MoveState, PoolSlot, PoolState};
+use crate::device::Device;
+use crate::memory::block_set::Sizes;
+use crate::memory::request::desc::AllocationRequest;
+use crate::memory::token::record::Record;
+use crate::memory::{Movability, Name};
+
+/// After this many ticks the quick lists are flushed: a range that waits for long keeps its free neighbours from being
+/// joined with it.
+pub(super) const FLUSH_TICKS: u64 = 512;
+
+impl<D: Device> PoolState<D> {
+    /// Places an [ordinary](AllocationOptions::is_ordinary) request in a range that was freed a moment ago. Nearly all
+    /// small requests of a steady program are placed here. Returns the range's record and its generation.
+    pub(in crate::memory) fn place_quickly(
+        &mut self,
+        slot: &PoolSlot<D>,
+        set: usize,
+        request: &AllocationRequest<'_>,
+    ) -> Option<(u32, u32)> {
+        let (size, alignment) = self.rounded_size(set, request);
+        let blocks = self.sets.get_mut(set)?;
+        let (record, occupied) = blocks.quick.take(size, alignment)?;
+        let requested = request.requirements.size;
+        let detail = self.details.get_mut(record)?;
+        debug_assert!(detail.waiting, "only ranges that wait are in a quick list");
+        let entry = slot.records.get(record)?;
+        // The range keeps its record, which names its memory, offset and address already. The free made the ids of the
+        // last allocation stale.
+        entry.refit(requested, request.options.movability != Movability::Pinned);
+        detail.sizes = Sizes { requested, occupied };
+        detail.kind = request.requirements.kind;
+        (detail.alignment, detail.movability) = (alignment, request.options.movability);
+        (detail.waiting, detail.has_resource) = (false, false);
+        detail.labelled = request.options.is_labelled();
+        // Labels are a cache line apart; most allocations have none.
+        if detail.labelled {
+            self.labels[record as usize] = Label::of(request.options);
+        }
+        let was_empty = blocks.occupy(detail.block_range.block, detail.sizes);
+        slot.counters[set].store_live(&blocks.statistics);
+        if was_empty {
+            // The bytes in use are counted in blocks, so they grow only with the first allocation of one.
+            self.clock.used(self.used());
+        }
+        Some((record, entry.generation()))
+    }
+
+    /// Frees an allocation whose range may wait in the quick lists, where the free empties no block and no tick is due.
+    /// Returns its name, to be dropped after the lock; `None`, with nothing changed, where the free needs the full
+    /// path.
+    pub(in crate::memory) fn free_quickly(
+        &mut self,
+        slot: &PoolSlot<D>,
+        entry: &Record,
+        record: u32,
+    ) -> Option<Option<Name>> {
+        let detail = self.details.get_mut(record).filter(|detail| detail.may_wait)?;
+        let set = usize::from(detail.set);
+        let blocks = self.sets.get_mut(set)?;
+        // A range that is being moved belongs to its move until that ends, and a record in its last use must not serve
+        // another allocation. `keep_in_quick_list` is last, since it changes the lists.
+        if detail.waiting
+            || detail.move_state != MoveState::Settled
+            || entry.is_last_use()
+            || self.clock.is_about_to_tick()
+            || !blocks.keep_in_quick_list(record, &detail.block_range, detail.sizes)
+        {
+            return None;
+        }
+        self.clock.count_free();
+        detail.waiting = true;
+        entry.retire();
+        slot.counters[set].store_live(&blocks.statistics);
+        Some(if detail.labelled { core::mem::take(&mut self.labels[record as usize]).name } else { None })
+    }
+
+    /// Returns all waiting ranges of a set to its blocks.
+    pub(super) fn flush_quick_list(&mut self, set: usize) {
+        self.flush_quick_list_up_to(set, usize::MAX);
+    }
+
+    /// Returns up to `count` waiting ranges of a set to its blocks.
+    pub(in crate::memory) fn flush_quick_list_up_to(&mut self, set: usize, count: usize) {
+        for _ in 0..count {
+            let Some(record) = self.sets[set].quick.pop() else { break };
+            // Not spent: `free_quickly` lets no record wait that is in its last use.
+            if let Some(detail) = self.details.remove(record) {
+                debug_assert!(detail.waiting, "only ranges that wait are in a quick list");
+                self.sets[set].release(&detail.block_range);
+            }
+        }
+    }
+
+    /// Returns the waiting ranges of all sets to their blocks, before a walk over the regions or a preview.
+    pub(in crate::memory) fn flush_quick_lists(&mut self) {
+        for set in 0..self.sets.len() {
+            self.flush_quick_list(set);
+        }
+        self.flushed_at = self.clock.now;
+    }
+}

@@ -1,0 +1,307 @@
+//! A pool has several copies (shards), so that threads do not wait for each other's locks.
+//!
+//! ```text
+//!   one pool:   shard 0      shard 1      shard 2   …
+//!               [blocks]     [blocks]     –
+//!                  ▲            ▲
+//!               threads A, C  thread B, after it found shard 0 locked
+//! ```
+//!
+//! Every thread begins at shard 0 and stays in its shard until it has found it locked several times within a few dozen
+//! requests; then it moves to the next shard that is not locked. So a program that allocates from one thread at a time
+//! has one shard and packs as if there were no others, and threads that allocate at the same time separate by
+//! themselves. Occasional contention, as with a thread that frees what it allocated here, is no reason to move: a
+//! thread that moves leaves partly filled blocks behind.
+//!
+//! A shard can use the room of the others. A request that finds no room in its thread's shard takes an empty block of
+//! another shard before a new one is allocated; and if the driver refuses one, the other shards are searched for room
+//! before the request fails. (To search them first would sometimes save a block. But soon every thread would own
+//! a part of every block, and contend with the others at every free.) A token is freed into the shard that it was
+//! allocated from, by whichever thread.
+//!
+//! Default pools and custom pools share all of this. A custom pool has one shard where more would change what its
+//! description promises: where it has a maximum of blocks, which threads would have to divide among themselves, and
+//! where it is linear, as the order of its allocations is the order of the calls. Its minimum of blocks holds for its
+//! shards together: it begins in shard 0, and a block of the minimum that is lent takes its part of it along. So the
+//! pool never has fewer; but a shard keeps its part empty while another one has blocks in use.
+//!
+//! Two threads on two cores had 2.0 and 1.5 times the throughput of one (`docs/measurements/2026-11-21-vulkan.md`).
+
+use core::cell::Cell;
+use std::sync::{MutexGuard, TryLockError};
+
+use crate::device::Device;
+use crate::memory::allocator::{Allocation, Allocator};
+use crate::memory::pool::{PoolSlot, PoolState};
+use crate::memory::request::desc::AllocationRequest;
+use crate::memory::request::preview::AllocationPreview;
+use crate::memory::{AllocationError, ShortName};
+use crate::sync::locked;
+
+/// The maximum number of shards of a pool. More would not reduce contention, and each costs a partly filled block.
+pub(in crate::memory) const MOST_SHARDS: u32 = 16;
+
+thread_local! {
+    /// The shard that this thread used last, in any pool of any allocator.
+    static SHARD: Cell<u32> = const { Cell::new(0) };
+    /// How often this thread found its shard locked lately, weighted.
+    static CONTENTION: Cell<u32> = const { Cell::new(0) };
+}
+
+/// The contention that a request adds when it found its shard locked. Each other request subtracts 1.
+const CONTENDED_COST: u32 = 8;
+
+/// The contention from which a thread moves: after eight locked shards in a row, or one in every eighth request for
+/// long.
+const MOVE_AT: u32 = 64;
+
+/// Returns the number of threads that can run at once, up to eight.
+pub(in crate::memory) fn default_shards() -> u32 {
+    std::thread::available_parallelism().map_or(1, |threads| threads.get().min(8) as u32)
+}
+
+/// The places of a pool's shards among the slots of the allocator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::memory) struct PoolShards {
+    /// The index of shard 0.
+    pub(in crate::memory) first: u32,
+    /// The distance between the indices of two shards.
+    pub(in crate::memory) stride: u32,
+    /// The number of shards, at least 1.
+    pub(in crate::memory) count: u32,
+}
+
+impl PoolShards {
+    /// Returns the index of the shard that this thread used last.
+    pub(in crate::memory) fn own(self) -> u32 {
+        // The thread may have used a pool with more shards.
+        self.first + SHARD.get() % self.count * self.stride
+    }
+
+    /// Iterates over the indices of all shards, that of the thread's own first.
+    fn own_first(self) -> impl Iterator<Item = u32> {
+        let Self { first, stride, count } = self;
+        let own = SHARD.get();
+        (0..count).map(move |i| first + (own + i) % count * stride)
+    }
+
+    /// Iterates over the indices of all shards, in their order.
+    pub(in crate::memory) fn indices(self) -> impl Iterator<Item = u32> {
+        (0..self.count).map(move |shard| self.first + shard * self.stride)
+    }
+
+    /// Notes that the thread did not find its shard locked.
+    pub(in crate::memory) fn note_uncontended(self) {
+        let contention = CONTENTION.get();
+        if contention != 0 && self.count != 1 {
+            CONTENTION.set(contention - 1);
+        }
+    }
+}
+
+/// A locked shard: its index, its slot, and its lock.
+pub(in crate::memory) type LockedShard<'a, D> = (u32, &'a PoolSlot<D>, MutexGuard<'a, Option<PoolState<D>>>);
+
+impl<D: Device> Allocator<D> {
+    /// Locks the thread's own shard of a pool; or, after too much contention, the next shard that is not locked, which
+    /// becomes the thread's own.
+    fn lock_shard(&self, shards: PoolShards) -> Result<LockedShard<'_, D>, AllocationError> {
+        if shards.count == 1 {
+            // There is no other to move to, and the thread stays where it is in the pools that have several.
+            let slot = self.shard(shards.first)?;
+            return Ok((shards.first, slot, locked(&slot.state)));
+        }
+        for pool in shards.own_first() {
+            let slot = self.shard(pool)?;
+            let guard = match slot.state.try_lock() {
+                Ok(guard) => guard,
+                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => {
+                    CONTENTION.set(CONTENTION.get() + CONTENDED_COST);
+                    if CONTENTION.get() >= MOVE_AT {
+                        continue;
+                    }
+                    // Until then the thread waits: the lock is held for less than 100 ns, and a move costs a partly
+                    // filled block.
+                    locked(&slot.state)
+                }
+            };
+            let shard = (pool - shards.first) / shards.stride;
+            // In a new shard the thread's history says nothing.
+            if SHARD.replace(shard) != shard {
+                CONTENTION.set(0);
+            }
+            return Ok((pool, slot, guard));
+        }
+        // All shards are locked, so no other one is better than the thread's own.
+        let pool = shards.own();
+        let slot = self.shard(pool)?;
+        CONTENTION.set(0);
+        Ok((pool, slot, locked(&slot.state)))
+    }
+
+    /// Returns the slot of a shard. Creates the pool of a default one at the first call; a custom pool was created with
+    /// all its shards.
+    pub(in crate::memory) fn shard(&self, pool: u32) -> Result<&PoolSlot<D>, AllocationError> {
+        if pool >= self.default_pool_count() {
+            return self.pools.get(pool).ok_or(AllocationError::WrongPool);
+        }
+        let slot = self.pools.get_or_make(pool).ok_or(AllocationError::WrongPool)?;
+        // Forced, so that a panic of the device during the first call does not make the pool unusable.
+        slot.made.call_once_force(|_| {
+            *locked(&slot.state) = self.new_default_pool(pool);
+        });
+        Ok(slot)
+    }
+
+    /// Iterates over the shards but one that have memory.
+    fn others_with_memory(&self, shards: PoolShards, but: u32) -> impl Iterator<Item = (u32, &PoolSlot<D>)> {
+        let others = shards.own_first().filter(move |&pool| pool != but);
+        others.filter_map(|pool| Some((pool, self.pools.get(pool).filter(|slot| slot.has_memory())?)))
+    }
+
+    /// Allocates from one memory type of a pool, in whichever of its shards.
+    pub(in crate::memory) fn allocate_from_shards(
+        &self,
+        shards: PoolShards,
+        set: usize,
+        request: &AllocationRequest<'_>,
+    ) -> Result<Allocation, AllocationError> {
+        let (pool, slot, guard) = self.lock_shard(shards)?;
+        if self.others_with_memory(shards, pool).next().is_none() {
+            // The usual case: one thread at a time.
+            return self.allocate_from_locked_pool(pool, slot, guard, set, request);
+        }
+        if let Some(allocation) = self.place_in_shard(pool, slot, guard, set, request)? {
+            return Ok(allocation);
+        }
+        if let Some(allocation) = self.place_in_lent_block(shards, pool, slot, set, request)? {
+            return Ok(allocation);
+        }
+        self.allocate_from_locked_pool(pool, slot, locked(&slot.state), set, request).or_else(|refused| {
+            if !refused.falls_through() {
+                return Err(refused);
+            }
+            // No shard can get a block, so the rest of the others' blocks is better than a refusal.
+            for (other, slot) in self.others_with_memory(shards, pool) {
+                let guard = locked(&slot.state);
+                if let Some(allocation) = self.place_in_shard(other, slot, guard, set, request)? {
+                    return Ok(allocation);
+                }
+            }
+            Err(self.with_room_of_all_shards(shards, set, refused))
+        })
+    }
+
+    /// Places a request in an empty block of another shard, which is moved to this one, or in the blocks that were
+    /// reserved there.
+    fn place_in_lent_block(
+        &self,
+        shards: PoolShards,
+        pool: u32,
+        slot: &PoolSlot<D>,
+        set: usize,
+        request: &AllocationRequest<'_>,
+    ) -> Result<Option<Allocation>, AllocationError> {
+        // By this shard's own next block size: the block is going to be one of its blocks.
+        let (rounded, in_blocks) = {
+            let guard = locked(&slot.state);
+            let state = guard.as_ref().ok_or(AllocationError::WrongPool)?;
+            let rounded = self.round_request(state, set, request)?;
+            (rounded, state.may_share_block(rounded.role))
+        };
+        for (other, other_slot) in self.others_with_memory(shards, pool) {
+            let mut guard = locked(&other_slot.state);
+            let Some(state) = guard.as_mut() else { continue };
+            let lent = state.lend(other_slot, set, &rounded, in_blocks);
+            self.wake_maintenance_if_low(state);
+            if let Some(lent) = lent {
+                drop(guard);
+                return self.insert_lent_block(pool, slot, set, lent, &rounded, request).map(Some);
+            }
+            // A reservation is made in one shard, by one thread; the threads of the others have to find it.
+            if state.holds_reserve() {
+                if let Some(allocation) = self.place_in_shard(other, other_slot, guard, set, request)? {
+                    return Ok(Some(allocation));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Replaces the room of one shard in a refusal by that of all shards.
+    fn with_room_of_all_shards(
+        &self,
+        shards: PoolShards,
+        set: usize,
+        refused: AllocationError,
+    ) -> AllocationError {
+        let AllocationError::WouldGrow { requested, .. } = refused else { return refused };
+        let rooms = shards.indices().filter_map(|pool| {
+            let guard = locked(&self.pools.get(pool)?.state);
+            guard.as_ref().map(|state| state.sets[set].room())
+        });
+        let (free, largest_free) = rooms.fold((0, 0), |(free, largest), (f, l)| (free + f, l.max(largest)));
+        AllocationError::WouldGrow { requested, free, largest_free, name: ShortName::NONE }
+    }
+
+    /// Places a request in the existing blocks of a shard.
+    pub(in crate::memory) fn place_in_shard(
+        &self,
+        pool: u32,
+        slot: &PoolSlot<D>,
+        mut guard: MutexGuard<'_, Option<PoolState<D>>>,
+        set: usize,
+        request: &AllocationRequest<'_>,
+    ) -> Result<Option<Allocation>, AllocationError> {
+        let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
+        let rounded = self.round_request(state, set, request)?;
+        let placed = state.place_in_existing(slot, set, &rounded, request)?;
+        self.wake_maintenance_if_low(state);
+        let placed = placed.map(|record| self.token(pool, record, slot));
+        let changed_priority = state.changed_priority.take();
+        drop(guard);
+        placed.iter().for_each(|token| self.set_priority(token, changed_priority));
+        Ok(placed)
+    }
+
+    /// Previews an allocation from one memory type of a pool.
+    pub(in crate::memory) fn preview_shards(
+        &self,
+        shards: PoolShards,
+        set: usize,
+        request: &AllocationRequest<'_>,
+    ) -> Result<AllocationPreview, AllocationError> {
+        let own = shards.own();
+        let slot = self.shard(own)?;
+        let preview = self.preview_from_pool(own, set, request);
+        if matches!(preview, Ok(AllocationPreview::Fits { .. }))
+            || self.others_with_memory(shards, own).next().is_none()
+        {
+            return preview;
+        }
+        let (rounded, in_blocks, memory_type) = {
+            let guard = locked(&slot.state);
+            let state = guard.as_ref().ok_or(AllocationError::WrongPool)?;
+            let rounded = self.round_request(state, set, request)?;
+            (rounded, state.may_share_block(rounded.role), state.sets[set].memory_type)
+        };
+        for (_, other) in self.others_with_memory(shards, own) {
+            let mut guard = locked(&other.state);
+            let Some(state) = guard.as_mut() else { continue };
+            state.flush_quick_lists();
+            // Room in other shards counts where they lend it, and where no block can be allocated, as in
+            // `allocate_from_shards`.
+            let searched = state.holds_reserve() || preview.is_err();
+            if state.lendable(set, &rounded, in_blocks).is_some()
+                || (searched && state.would_place(set, &rounded))
+            {
+                return Ok(AllocationPreview::Fits { memory_type });
+            }
+        }
+        preview.map_err(|refused| self.with_room_of_all_shards(shards, set, refused))
+    }
+}
+
+#[cfg(test)]
+mod tests;

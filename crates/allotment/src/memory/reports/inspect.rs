@@ -1,0 +1,320 @@
+//! Inspection of an allocator: statistics, blocks, heaps and driver calls.
+
+use allotment_suballoc::Statistics as RangeStatistics;
+
+use crate::device::{Device, MemoryHeapIndex, MemoryTypeIndex};
+use crate::memory::allocator::{Allocator, POOLS_PER_TYPE};
+use crate::memory::block_set::Role;
+use crate::memory::driver::heaps::{DriverCallStatistics, MemoryHeapReport};
+use crate::memory::pool::Pool;
+use crate::memory::reports::statistics::{DetailedStatistics, Statistics};
+use crate::memory::{AllocationError, Name};
+use crate::sync::locked;
+
+/// A memory object of an allocator; see [`Allocator::blocks`].
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// let texture = allocator.allocate(&Requirements::new(64 << 20), &MemoryUsage::GpuOnly.into())?;
+/// let block = allocator.blocks().remove(0);
+/// println!("{:?} of {}: {} bytes free", block.memory, block.pool, block.ranges.free);
+/// assert!(block.dedicated);
+/// # allocator.free(texture)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct BlockInfo<D: Device> {
+    /// The driver's memory object. The allocator owns it.
+    pub memory: D::Memory,
+    /// The memory type of the object.
+    pub memory_type: MemoryTypeIndex,
+    /// The heap of that memory type.
+    pub heap: MemoryHeapIndex,
+    /// The name of the pool that the object belongs to; of a default pool, the resources that it serves.
+    pub pool: Name,
+    /// True when the object has room for one allocation only.
+    pub dedicated: bool,
+    /// How the bytes of the object are used.
+    pub ranges: RangeStatistics,
+}
+
+/// The sums of the live allocations of one category; see [`Allocator::categories`].
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// let options = |category| MemoryUsage::GpuOnly.with_name("texture").with_category(category);
+/// let ui = allocator.allocate(&Requirements::new(1000), &options("ui"))?;
+/// let terrain = allocator.allocate(&Requirements::new(9000), &options("terrain"))?;
+/// for sum in allocator.categories() {
+///     println!("{:10} {:6} bytes in {}", sum.category, sum.bytes, sum.allocations); // terrain first
+/// }
+/// # drop(allocator.free_many([ui, terrain]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CategoryStatistics {
+    /// The category; empty for allocations without one.
+    pub category: &'static str,
+    /// Number of allocations.
+    pub allocations: u32,
+    /// Bytes of these allocations, as requested.
+    pub bytes: u64,
+}
+
+impl<D: Device> Allocator<D> {
+    /// Returns the memory in use in all pools. Reads counters and takes no lock.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
+    /// let now = allocator.statistics();
+    /// assert_eq!((now.allocations, now.allocation_bytes, now.blocks), (1, 1000, 1));
+    /// # allocator.free(mesh)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        self.slots().flat_map(|slot| &slot.counters).map(|counters| counters.load()).sum()
+    }
+
+    /// What is in use by [category](crate::memory::AllocationOptions::category), the largest first. O(allocations),
+    /// locking one pool after the other.
+    ///
+    /// ```
+    /// use allotment::device::simulated::{SimulatedGpu, Profile};
+    /// use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+    ///
+    /// let device = SimulatedGpu::new(Profile::named("integrated").unwrap());
+    /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let options = AllocationOptions::new(MemoryUsage::GpuOnly).with_category("terrain");
+    /// let tile = Requirements::new(4096);
+    /// let tiles = [allocator.allocate(&tile, &options)?, allocator.allocate(&tile, &options)?];
+    /// let terrain = &allocator.categories()[0];
+    /// assert_eq!((terrain.category, terrain.allocations, terrain.bytes), ("terrain", 2, 8192));
+    /// # tiles.into_iter().for_each(|tile| allocator.free(tile).unwrap());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn categories(&self) -> Vec<CategoryStatistics> {
+        let mut totals: Vec<CategoryStatistics> = Vec::new();
+        for leak in self.leaks() {
+            // A linear search: programs have few categories.
+            match totals.iter_mut().find(|total| total.category == leak.category) {
+                Some(total) => {
+                    total.allocations += 1;
+                    total.bytes += leak.size;
+                }
+                None => {
+                    totals.push(CategoryStatistics {
+                        category: leak.category,
+                        allocations: 1,
+                        bytes: leak.size,
+                    });
+                }
+            }
+        }
+        totals.sort_by_key(|total| core::cmp::Reverse(total.bytes));
+        totals
+    }
+
+    /// Returns all memory objects that the allocator has now, in no particular order. O(blocks), locking one pool
+    /// after the other.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
+    /// for block in allocator.blocks() {
+    ///     println!("memory type {} of heap {}, pool {}", block.memory_type, block.heap, block.pool);
+    /// }
+    /// assert_eq!(allocator.blocks().len(), 1);
+    /// # allocator.free(mesh)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn blocks(&self) -> Vec<BlockInfo<D>> {
+        let mut blocks = Vec::new();
+        for (index, slot) in self.indexed_slots() {
+            let mut guard = locked(&slot.state);
+            let Some(state) = guard.as_mut() else { continue };
+            // A range in a quick list counts as used in its block until it is merged.
+            state.flush_quick_lists();
+            for set in &state.sets {
+                blocks.extend(set.blocks().map(|(_, block)| BlockInfo {
+                    memory: block.memory.handle(),
+                    memory_type: set.memory_type,
+                    heap: set.heap,
+                    pool: state.rules.name.clone().unwrap_or(self.default_pool_name(index)),
+                    dedicated: block.role != Role::Shared,
+                    ranges: block.ranges.statistics(),
+                }));
+            }
+        }
+        blocks
+    }
+
+    fn default_pool_name(&self, index: u32) -> Name {
+        if index >= self.default_pool_count() {
+            return Name::Static("custom");
+        }
+        Name::Static(match (index % POOLS_PER_TYPE, self.separate_optimal) {
+            (0, true) => "long-lived, linear",
+            (1, _) => "long-lived, optimal",
+            (2, true) => "short-lived, linear",
+            (3, _) => "short-lived, optimal",
+            (0, false) => "long-lived",
+            _ => "short-lived",
+        })
+    }
+
+    /// Returns the memory in use in one custom pool. Reads counters and takes no lock.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// # let best = allocator.explain(&Requirements::new(1024), &MemoryUsage::GpuOnly.into())[0].memory_type;
+    /// let pool = allocator.create_pool(PoolDesc::new([best]))?;
+    /// let tile = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.with_pool(&pool))?;
+    /// assert_eq!(allocator.pool_statistics(&pool)?.allocation_bytes, 1000);
+    /// # allocator.free(tile)?;
+    /// # allocator.destroy_pool(pool)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`AllocationError::WrongPool`] when the pool is from another allocator.
+    pub fn pool_statistics(&self, pool: &Pool) -> Result<Statistics, AllocationError> {
+        let counters = self.slots_of(pool)?.flat_map(|slot| &slot.counters);
+        Ok(counters.map(|counters| counters.load()).sum())
+    }
+
+    /// Walks all regions and returns the sums for each memory type. O(regions), locking one pool after
+    /// the other.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let meshes = allocator.allocate_many(&Requirements::new(1000), &MemoryUsage::GpuOnly.into(), 3)?;
+    /// let by_type = allocator.detailed_statistics();
+    /// let used = by_type.iter().find(|sums| sums.brief.allocations > 0).ok_or("one type")?;
+    /// assert_eq!((used.brief.allocations, used.empty_blocks), (3, 0));
+    /// # drop(allocator.free_many(meshes));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn detailed_statistics(&self) -> Vec<DetailedStatistics> {
+        let types = self.device.properties().memory_types.len();
+        let mut detailed = vec![DetailedStatistics::default(); types];
+        for slot in self.slots() {
+            if let Some(state) = locked(&slot.state).as_mut() {
+                state.add_detailed(|memory_type, found| detailed[memory_type.get()].add(&found));
+            }
+        }
+        detailed
+    }
+
+    /// Walks all regions of one custom pool and returns the sums over its memory types. O(regions), with the pool's
+    /// lock held, or where it was [split](crate::memory::PoolDesc#threads) those of its copies one after the other.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// # let best = allocator.explain(&Requirements::new(1024), &MemoryUsage::GpuOnly.into())[0].memory_type;
+    /// let pool = allocator.create_pool(PoolDesc::new([best]))?;
+    /// let tile = allocator.allocate(&Requirements::new(1 << 20), &MemoryUsage::GpuOnly.with_pool(&pool))?;
+    /// let sums = allocator.detailed_pool_statistics(&pool)?;
+    /// println!("{} free ranges, {:.0} % fragmented", sums.free_ranges, sums.fragmentation() * 100.0);
+    /// # allocator.free(tile)?;
+    /// # allocator.destroy_pool(pool)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`AllocationError::WrongPool`] when the pool is from another allocator.
+    pub fn detailed_pool_statistics(&self, pool: &Pool) -> Result<DetailedStatistics, AllocationError> {
+        let mut detailed = DetailedStatistics::default();
+        for slot in self.slots_of(pool)? {
+            if let Some(state) = locked(&slot.state).as_mut() {
+                state.add_detailed(|_, found| detailed.add(&found));
+            }
+        }
+        Ok(detailed)
+    }
+
+    /// Returns a report for each heap, with the driver's figures as of the last query.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
+    /// let video = allocator.memory_heap_reports()[0];
+    /// assert_eq!((video.reserved, video.peak_reserved), (4 << 20, 4 << 20)); // one block
+    /// println!("{} bytes are left in the budget", video.budget.saturating_sub(video.usage));
+    /// # allocator.free(mesh)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn memory_heap_reports(&self) -> Vec<MemoryHeapReport> {
+        (0..self.heaps.count()).map(|i| self.heaps.report(MemoryHeapIndex(i as u8))).collect()
+    }
+
+    /// Queries the driver's budgets now. The allocator does so by itself from time to time; some drivers take
+    /// milliseconds to answer.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// # use allotment::device::MemoryHeapIndex;
+    /// allocator.device().set_budget(MemoryHeapIndex(0), 1 << 30); // another program began
+    /// allocator.refresh_budgets();
+    /// assert_eq!(allocator.memory_heap_reports()[0].budget, 1 << 30);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn refresh_budgets(&self) {
+        self.heaps.refresh(&self.device);
+    }
+
+    /// Returns the number of driver calls made so far.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let before = allocator.device_calls().memory();
+    /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
+    /// let again = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
+    /// assert_eq!(allocator.device_calls().memory() - before, 1, "one block for both");
+    /// # drop(allocator.free_many([mesh, again]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn device_calls(&self) -> DriverCallStatistics {
+        self.heaps.calls()
+    }
+}

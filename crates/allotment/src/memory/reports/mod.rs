@@ -1,0 +1,8 @@
+//! What the allocator tells about itself: statistics, dumps, leaks, and where allocations were made.
+
+pub(in crate::memory) mod call_site;
+pub(in crate::memory) mod dump;
+pub(in crate::memory) mod inspect;
+pub(in crate::memory) mod leaks;
+pub(in crate::memory) mod stalls;
+pub(in crate::memory) mod statistics;

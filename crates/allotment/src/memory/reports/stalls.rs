@@ -1,0 +1,89 @@
+//! Counts the driver calls that callers had to wait for, and their duration.
+//!
+//! Calls that a background thread makes ahead of demand delay no caller and are not counted.
+
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::time::Duration;
+use std::time::Instant;
+
+use crate::device::Device;
+use crate::memory::allocator::Allocator;
+
+/// Time that callers lost in the driver's memory calls since the allocator was created: in requests, in frees that
+/// freed a block, at the ends of frames.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
+/// let stalls = allocator.stalls();
+/// println!("{} stalls, {:?} in all, {:?} at most", stalls.count, stalls.total, stalls.longest);
+/// # allocator.free(mesh)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StallStatistics {
+    /// Number of stalls.
+    pub count: u64,
+    /// Total duration of all stalls.
+    pub total: Duration,
+    /// Duration of the longest stall.
+    pub longest: Duration,
+}
+
+/// The counters behind [`StallStatistics`].
+#[derive(Debug, Default)]
+pub(in crate::memory) struct Stalls {
+    count: AtomicU64,
+    nanoseconds: AtomicU64,
+    longest: AtomicU64,
+}
+
+impl Stalls {
+    fn add(&self, waited: Duration) {
+        // A u64 of nanoseconds holds 584 years.
+        let waited = waited.as_nanos() as u64;
+        // Relaxed: the three figures are statistics, and may be read between two of these stores.
+        self.count.fetch_add(1, Relaxed);
+        self.nanoseconds.fetch_add(waited, Relaxed);
+        self.longest.fetch_max(waited, Relaxed);
+    }
+}
+
+impl<D: Device> Allocator<D> {
+    /// Returns how often and how long callers waited for the driver's memory calls. With a
+    /// [`MaintenanceThread`](crate::memory::MaintenanceThread) there should be few such stalls.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let (mesh, options) = (Requirements::new(1000), MemoryUsage::GpuOnly.into());
+    /// let first = allocator.allocate(&mesh, &options)?; // waits for the driver
+    /// let second = allocator.allocate(&mesh, &options)?; // fits into the same block
+    /// assert_eq!(allocator.stalls().count, 1);
+    /// # drop(allocator.free_many([first, second]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn stalls(&self) -> StallStatistics {
+        let Stalls { count, nanoseconds, longest } = &self.stalls;
+        StallStatistics {
+            count: count.load(Relaxed),
+            total: Duration::from_nanos(nanoseconds.load(Relaxed)),
+            longest: Duration::from_nanos(longest.load(Relaxed)),
+        }
+    }
+
+    /// Does work that its caller waits for, and counts the time as a stall.
+    pub(in crate::memory) fn waiting<T>(&self, work: impl FnOnce() -> T) -> T {
+        let began = Instant::now();
+        let done = work();
+        self.stalls.add(began.elapsed());
+        done
+    }
+}

@@ -1,0 +1,467 @@
+//! The path of a request, from its description to the token.
+//!
+//! # The steps
+//!
+//! | step | function | where |
+//! |---|---|---|
+//! | 0. If no other thread holds the shard: reuse a range of about the size that was freed a moment ago, or steps 3 and 4 for the best memory type | [`Allocator::allocate_quickly`] | `pool/quick.rs` |
+//! | 1. Rank the memory types that suit; the following steps are tried for each, the best first; in a custom pool, for each of its memory types | [`Allocator::ranking`], [`Allocator::by_ranking`], [`Allocator::by_pool_types`] | `candidates.rs` |
+//! | 2. Lock the thread's shard of the pool | `lock_shard` | `shards.rs` |
+//! | 3. Round the request, and decide whether it wants a shared or a dedicated block | `round_request` | `pool/round.rs`, `dedicated.rs` |
+//! | 4. Search the existing blocks, then empty blocks of the other shards | `place_in_existing`, `place_in_lent_block` | `pool/place.rs`, `shards.rs` |
+//! | 5. Choose the sizes of a new block, the preferred one first | `plan_block` | `pool/plan.rs` |
+//! | 6. Wait for a block that another thread is allocating; or release the lock and allocate one | `wait_for_full_pool`, `allocate_block_replacing_stale` | here, `new_block.rs` |
+//! | 7. Refused: free empty blocks of the heap and try once more | `make_room` | `new_block.rs` |
+//! | 8. Add the block, place the request in it, wake the waiting threads | `insert_block` | `new_block.rs` |
+//! | 9. Refused for good: search the room in the other shards, then try the next memory type | `allocate_from_shards`, [`Allocator::by_ranking`] | `shards.rs` |
+//!
+//! # A worked example
+//!
+//! One thread, the default `BlockSizes`, a heap of 8 GiB without granularity. The pool has two shared blocks of 4 MiB:
+//! A with 1 MiB free in ranges of 512 KiB, and B with one free range of 3 MiB at offset 1 MiB. The quick lists are
+//! empty.
+//!
+//! - **700 KiB.** Step 0 finds no range. Step 3: the next block would have 4 MiB, so the request shares one. Step 4: it
+//!   is above 256 KiB, so the block is searched in which it fits most closely. A is skipped without being touched,
+//!   since its largest free range is known to have at most 512 KiB. B's range is split: 700 KiB at offset 1 MiB are
+//!   allocated, the other 2,372 KiB stay free.
+//! - **3.5 MiB.** Not above 4 MiB, so it shares a block, but neither A nor B has room; there is no empty block. Step 5
+//!   plans 4 MiB (2 MiB would be too small), then dedicated memory of 3.5 MiB. Step 6: the driver allocates 4 MiB. Step
+//!   8: block C has the request at offset 0 and 512 KiB free.
+//! - **20 MiB.** More than the next block, so it wants a dedicated one. No spare block; step 5 plans exactly 20 MiB.
+//! - **The 700 KiB are freed, and 690 KiB requested.** The freed range waits in the quick list of its size class. Step
+//!   0 takes it as it is, with its record: one lock, no search.
+//! - **The 20 MiB are freed, and 18 MiB requested.** The dedicated block is cached. Step 4 takes it, since no more than
+//!   an eighth of 18 MiB would be idle.
+//!
+//! Steps 0 and 2 to 4 take less than 100 ns once the pool has seen its peak, and no host memory is allocated.
+
+use std::borrow::Cow;
+use std::sync::{MutexGuard, PoisonError};
+
+use allotment_suballoc::{Alignment, MAX_SIZE};
+
+use crate::device::{Device, MemoryProperties, MemoryTypeIndex, Requirements, ResourceKind};
+use crate::log::event;
+use crate::memory::allocator::{Allocation, Allocator, default_pool};
+use crate::memory::block_set::Role;
+use crate::memory::pool::shards::PoolShards;
+use crate::memory::pool::{PendingBlock, Pool, PoolSlot, PoolState, RoundedRequest};
+use crate::memory::request::candidates::{MemoryTypeCandidate, Ranking, judge};
+use crate::memory::request::desc::AllocationRequest;
+use crate::memory::{AllocationError, AllocationOptions, BudgetPolicy, MemoryUsage, NewBlocks, ShortName};
+use crate::sync::locked;
+
+impl<D: Device> Allocator<D> {
+    /// Allocates memory from the default pools, or from the custom pool that the options name.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocationError`]; nothing has changed. Where several memory types were tried, the error is that of the first,
+    /// which suits best.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// use allotment::{Allocator, AllocatorDesc, MemoryUsage, Requirements};
+    ///
+    /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let requirements = Requirements::new(700 << 10);
+    /// let allocation = allocator.allocate(&requirements, &MemoryUsage::GpuOnly.into())?;
+    /// // It shares a block of 4 MiB.
+    /// assert_eq!(allocator.statistics().block_bytes, 4 << 20);
+    /// allocator.free(allocation)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// A custom pool of one block of 1 MiB has room for one allocation of 600 KiB:
+    ///
+    /// ```
+    /// use allotment::device::MemoryTypeIndex;
+    /// use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// use allotment::memory::BlockSize;
+    /// use allotment::{AllocationError, Allocator, AllocatorDesc, MemoryUsage, PoolDesc, Requirements};
+    ///
+    /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let mut desc = PoolDesc::new([MemoryTypeIndex(0)]);
+    /// (desc.sizing, desc.max_blocks) = (Some(BlockSize::Fixed(1 << 20)), 1);
+    /// let pool = allocator.create_pool(desc)?;
+    ///
+    /// let (half, options) = (Requirements::new(600 << 10), MemoryUsage::GpuOnly.with_pool(&pool));
+    /// let first = allocator.allocate(&half, &options)?;
+    /// let refused = allocator.allocate(&half, &options);
+    /// assert!(matches!(refused, Err(AllocationError::PoolFull { max_blocks: 1, .. })));
+    /// allocator.free(first)?;
+    /// drop(options); // they hold a clone of the pool
+    /// allocator.destroy_pool(pool)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn allocate(
+        &self,
+        requirements: &Requirements,
+        options: &AllocationOptions,
+    ) -> Result<Allocation, AllocationError> {
+        let allocation = self.allocate_for_request(&AllocationRequest::new(requirements, options))?;
+        self.note_call_site(&allocation);
+        Ok(allocation)
+    }
+
+    pub(in crate::memory) fn allocate_for_request(
+        &self,
+        request: &AllocationRequest<'_>,
+    ) -> Result<Allocation, AllocationError> {
+        match (self.allocate_quickly(request), &request.options.pool) {
+            (Some(allocation), _) => Ok(allocation),
+            (None, None) => self.allocate_by_ranking(request),
+            (None, Some(pool)) => self
+                .by_pool_types(pool, request, |set| self.allocate_from_shards(pool.shards(), set, request)),
+        }
+    }
+
+    /// Places a request as most requests are: in a range that was freed a moment ago, or else in an existing block, of
+    /// the memory type that suits best, if no other thread holds the pool's lock.
+    fn allocate_quickly(&self, request: &AllocationRequest<'_>) -> Option<Allocation> {
+        if !request.is_ordinary() {
+            return None;
+        }
+        let allowed = request.requirements.memory_types;
+        // An ordinary request requires and prefers no properties, so the ranking of its memory usage is made already,
+        // and the first type of a pool that it allows suits it.
+        // The best type only: whether the next one may be used depends on why this one refuses, which the slow path
+        // finds out.
+        let (shards, set) = match &request.options.pool {
+            None => {
+                let memory_type = self.rankings[request.options.usage as usize].types(allowed).next()?;
+                (self.default_pool_for(memory_type, request), 0)
+            }
+            Some(pool) if pool.allocator() != self.id => return None,
+            Some(pool) => {
+                let set = pool.memory_types().position(|memory_type| allowed.contains(memory_type))?;
+                (pool.shards(), set)
+            }
+        };
+        let pool = shards.own();
+        let slot = self.pools.get(pool)?;
+        // Not waited for: the slow path moves a thread that meets others here to another shard.
+        let mut guard = slot.state.try_lock().ok()?;
+        shards.note_uncontended();
+        if let Some((record, generation)) = guard.as_mut()?.place_quickly(slot, set, request) {
+            return Some(Allocation { allocator: self.id, pool, record, generation });
+        }
+        // The slow path begins with this search, too; here the lock need not be taken again. It also reports an error.
+        self.place_in_shard(pool, slot, guard, set, request).ok().flatten()
+    }
+
+    fn allocate_by_ranking(&self, request: &AllocationRequest<'_>) -> Result<Allocation, AllocationError> {
+        self.by_ranking(request, |memory_type, request| {
+            self.allocate_from_shards(self.default_pool_for(memory_type, request), 0, request)
+        })
+    }
+
+    /// Tries the memory types that suit a request, the best first, until an attempt succeeds or fails for a reason that
+    /// no other memory type changes. The error is that of the first attempt.
+    pub(in crate::memory) fn by_ranking<T>(
+        &self,
+        request: &AllocationRequest<'_>,
+        attempt: impl Fn(MemoryTypeIndex, &AllocationRequest<'_>) -> Result<T, AllocationError>,
+    ) -> Result<T, AllocationError> {
+        let ranking = self.ranking(request)?;
+        let mut types = ranking.types(request.requirements.memory_types).peekable();
+        let within_budget = within_budget_unless_last(request.options);
+        let mut first = None;
+        while let Some(memory_type) = types.next() {
+            let options =
+                within_budget.as_ref().filter(|_| types.peek().is_some()).unwrap_or(request.options);
+            match attempt(memory_type, &request.with_options(options)) {
+                // The best type's refusal says what would help the request; the types after it are only tried in its
+                // place.
+                Err(error) if error.falls_through() => first = first.or(Some(error)),
+                result => return result.map_err(|error| refused(error, request)),
+            }
+        }
+        Err(refused(first.unwrap_or_else(|| self.no_memory_type(request)), request))
+    }
+
+    /// Returns the reason why no memory type suits a request.
+    pub(in crate::memory) fn no_memory_type(&self, request: &AllocationRequest<'_>) -> AllocationError {
+        let (allowed, required) = (request.requirements.memory_types, request.options.required);
+        let types = self.device.properties().indexed_types();
+        let mut usable = types
+            .filter(|(index, _)| allowed.contains(*index) && self.desc.memory_types.contains(*index))
+            .peekable();
+        // Required properties that no memory type has are the more useful reason.
+        if usable.peek().is_some() && !usable.any(|(_, found)| found.properties.contains(required)) {
+            return AllocationError::NoTypeWithProperties { allowed, required, name: ShortName::NONE };
+        }
+        AllocationError::NoMemoryType { allowed, memory_usage: request.options.usage, name: ShortName::NONE }
+    }
+
+    /// Tries those of a pool's memory types that the request allows, in the pool's order, until an attempt succeeds or
+    /// fails for a reason that no other memory type changes. The error is that of the first attempt.
+    pub(in crate::memory) fn by_pool_types<T>(
+        &self,
+        pool: &Pool,
+        request: &AllocationRequest<'_>,
+        attempt: impl Fn(usize) -> Result<T, AllocationError>,
+    ) -> Result<T, AllocationError> {
+        check_size(request)?;
+        if pool.allocator() != self.id {
+            return Err(AllocationError::WrongPool);
+        }
+        let (allowed, required) = (request.requirements.memory_types, request.options.required);
+        let mut first = None;
+        let mut any_allowed = false;
+        for (set, memory_type) in pool.memory_types().enumerate() {
+            if !allowed.contains(memory_type) {
+                continue;
+            }
+            // Tells a pool of the wrong types from one whose types lack the required properties: the remedies differ.
+            any_allowed = true;
+            let found = self.device.properties().memory_type(memory_type);
+            if !found.is_some_and(|found| found.properties.contains(required)) {
+                continue;
+            }
+            match attempt(set) {
+                Err(error) if error.falls_through() => first = first.or(Some(error)),
+                result => return result.map_err(|error| refused(error, request)),
+            }
+        }
+        let name = ShortName::NONE;
+        let reason = match first {
+            Some(error) => error,
+            None if any_allowed => AllocationError::NoTypeWithProperties { allowed, required, name },
+            None => AllocationError::NotInPool { allowed, name },
+        };
+        Err(refused(reason, request))
+    }
+
+    /// Checks the size of a request and ranks the memory types that suit it.
+    pub(in crate::memory) fn ranking(
+        &self,
+        request: &AllocationRequest<'_>,
+    ) -> Result<Cow<'_, Ranking>, AllocationError> {
+        check_size(request)?;
+        let wishes = request.options.required | request.options.preferred | request.options.avoided;
+        // Nearly all requests: no ranking is computed, and none is copied.
+        if wishes.is_empty() {
+            return Ok(Cow::Borrowed(&self.rankings[request.options.usage as usize]));
+        }
+        Ok(Cow::Owned(Ranking::new(self.device.properties(), request, self.desc.memory_types)))
+    }
+
+    /// Returns the shards of the default pool for a request.
+    pub(in crate::memory) fn default_pool_for(
+        &self,
+        memory_type: MemoryTypeIndex,
+        request: &AllocationRequest<'_>,
+    ) -> PoolShards {
+        // Resources of an unknown kind are placed among the linear ones, rounded up to whole pages.
+        let optimal = self.separate_optimal && request.requirements.kind == ResourceKind::OptimalImage;
+        let first = default_pool(memory_type, request.options.lifetime, optimal);
+        PoolShards { first, stride: self.pools_per_shard(), count: self.shards }
+    }
+
+    /// Returns the non-coherent atom where memory of this type needs flushes, else 1.
+    pub(in crate::memory) fn atom_of(&self, memory_type: MemoryTypeIndex) -> Alignment {
+        let properties = self.device.properties();
+        let has = properties.memory_type(memory_type).map(|found| found.properties);
+        let coherent = MemoryProperties::HOST_COHERENT;
+        let visible = MemoryProperties::HOST_VISIBLE;
+        if has.is_some_and(|has| has.contains(visible) && !has.contains(coherent)) {
+            properties.limits.non_coherent_atom_size
+        } else {
+            Alignment::ONE
+        }
+    }
+
+    /// Explains, for each memory type, why a request would or would not use it: first the candidates in the order in
+    /// which they are tried, then the others with the reason. In a custom pool the position of a type in the pool is
+    /// its cost.
+    ///
+    /// ```
+    /// use allotment::device::simulated::{SimulatedGpu, Profile};
+    /// use allotment::{Allocator, AllocatorDesc, MemoryUsage, Requirements};
+    ///
+    /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let candidates = allocator.explain(&Requirements::new(256), &MemoryUsage::Readback.into());
+    /// let reasons: Vec<String> = candidates.iter().map(|c| c.to_string()).collect();
+    /// assert_eq!(
+    ///     reasons[0],
+    ///     "type 2 (host-visible, host-coherent, host-cached; heap 1): suitable"
+    /// );
+    /// assert_eq!(reasons[3], "type 0 (device-local; heap 0): lacks required host-visible");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn explain(
+        &self,
+        requirements: &Requirements,
+        options: &AllocationOptions,
+    ) -> Vec<MemoryTypeCandidate> {
+        let request = &AllocationRequest::new(requirements, options);
+        let mut choices: Vec<_> = judge(self.device.properties(), request, self.desc.memory_types).collect();
+        if let Some(pool) = options.pool.as_ref().filter(|pool| pool.allocator() == self.id) {
+            // Only for a pool of this allocator: the index of another allocator's pool would name a wrong pool here.
+            // The request itself is refused then.
+            choices.iter_mut().for_each(|choice| choice.judge_in_pool(pool, request));
+        }
+        // A stable sort, since types of equal cost are tried in the device's order.
+        choices.sort_by_key(|choice| match choice.suitability {
+            crate::memory::Suitability::Suitable { cost, .. } => cost,
+            _ => u32::MAX,
+        });
+        choices
+    }
+
+    /// Allocates from one memory type of a shard whose lock the caller holds: steps 3 to 8.
+    ///
+    /// Each time that the lock was released, the request starts again at step 3: other threads may have freed memory,
+    /// added a block or destroyed the pool.
+    pub(in crate::memory) fn allocate_from_locked_pool<'a>(
+        &self,
+        pool: u32,
+        slot: &'a PoolSlot<D>,
+        mut guard: MutexGuard<'a, Option<PoolState<D>>>,
+        set: usize,
+        request: &AllocationRequest<'_>,
+    ) -> Result<Allocation, AllocationError> {
+        let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
+        // Once, before the loop: a request that comes back from a wait finds freed ranges in the blocks, into which
+        // `place_in_existing` flushes the lists.
+        if request.is_ordinary() {
+            if let Some((record, generation)) = state.place_quickly(slot, set, request) {
+                return Ok(Allocation { allocator: self.id, pool, record, generation });
+            }
+        }
+        loop {
+            let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
+            let rounded = self.round_request(state, set, request)?;
+            if let Some(record) = state.place_in_existing(slot, set, &rounded, request)? {
+                self.wake_maintenance_if_low(state);
+                // Under the lock, before a reset of the pool can change the generation. The priority is set after it,
+                // by a driver call.
+                let (token, changed_priority) =
+                    (self.token(pool, record, slot), state.changed_priority.take());
+                drop(guard);
+                self.set_priority(&token, changed_priority);
+                return Ok(token);
+            }
+            if request.options.new_blocks == NewBlocks::NeverAllocate {
+                let (free, largest_free) = state.sets[set].room();
+                let requested = rounded.sizes.requested;
+                return Err(AllocationError::WouldGrow {
+                    requested,
+                    free,
+                    largest_free,
+                    name: ShortName::NONE,
+                });
+            }
+            let heap_size = self.heaps.heap_size(state.sets[set].heap);
+            let plan = match state.plan_block(set, &rounded, request, heap_size) {
+                Ok(plan) => plan,
+                Err(full @ AllocationError::PoolFull { .. }) => {
+                    guard = self.wait_for_full_pool(slot, guard, full)?;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let shared = plan.role == Role::Shared;
+            if shared && state.sets[set].growing {
+                // One block for both threads: the block of the other one probably has room for this request, too. If it
+                // has not, this thread is the next to allocate.
+                guard = self.waiting(|| slot.grown.wait(guard).unwrap_or_else(PoisonError::into_inner));
+                continue;
+            }
+            // Copied while the pool is locked, since the driver call below is made without the lock.
+            let source = state.source(set, request);
+            let now = self.time.now();
+            // Before the driver call, which replaces blocks that have been empty for some frames: their age must be
+            // current.
+            state.pass_time(now);
+            let pending = PendingBlock::begin(slot, state, set, shared);
+            // A driver call takes up to milliseconds; meanwhile other threads allocate from the blocks that there are.
+            drop(guard);
+            let memory = self.allocate_block_replacing_stale(slot, now, &plan, &rounded, &source);
+            return self.insert_block(pending, pool, memory, &rounded, request);
+        }
+    }
+
+    /// Frees an empty block of a pool that may have no more blocks, or waits for one that another thread is allocating.
+    /// Returns the pool's lock, or the refusal where neither can help.
+    fn wait_for_full_pool<'a>(
+        &self,
+        slot: &'a PoolSlot<D>,
+        mut guard: MutexGuard<'a, Option<PoolState<D>>>,
+        refusal: AllocationError,
+    ) -> Result<MutexGuard<'a, Option<PoolState<D>>>, AllocationError> {
+        let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
+        // An empty block that is too small, or dedicated, must not keep the pool from allocating one that is needed.
+        if let Some(memory) = state.take_empty(None, |_| true) {
+            state.store_counters(slot);
+            drop(guard);
+            self.waiting(|| self.heaps.free(&self.device, memory));
+            return Ok(locked(&slot.state));
+        }
+        if state.pending == 0 {
+            return Err(refusal);
+        }
+        // The block of another thread may have room for this request; or it is refused, and this one may be allocated.
+        Ok(self.waiting(|| slot.grown.wait(guard).unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    /// Rounds a request for one block set of a pool (step 3).
+    pub(in crate::memory) fn round_request(
+        &self,
+        state: &PoolState<D>,
+        set: usize,
+        request: &AllocationRequest<'_>,
+    ) -> Result<RoundedRequest, AllocationError> {
+        let heap_size = self.heaps.heap_size(state.sets[set].heap);
+        let scarce = self.heaps.objects_are_scarce(&self.device);
+        state.round_request(set, request, heap_size, scarce)
+    }
+
+    /// Wakes the maintenance thread if a pool has less room than its watermark.
+    pub(in crate::memory) fn wake_maintenance_if_low(&self, state: &PoolState<D>) {
+        if state.rules.ahead.is_some() && state.needs_maintenance(self.heaps.heap_size(state.sets[0].heap)) {
+            self.to_do.ring();
+        }
+    }
+
+    /// Creates the token of an allocation. The caller holds the pool's lock.
+    pub(in crate::memory) fn token(&self, pool: u32, record: u32, slot: &PoolSlot<D>) -> Allocation {
+        let generation = slot.records.get(record).map_or(0, |record| record.generation());
+        Allocation { allocator: self.id, pool, record, generation }
+    }
+}
+
+/// Returns the request that is tried on all memory types but the last, where it differs.
+///
+/// Device memory that the CPU can map is scarce on many machines, and all programs share it. So an allocation that can
+/// also be staged does not push the memory of other programs out, as long as there is another memory type.
+fn within_budget_unless_last(options: &AllocationOptions) -> Option<AllocationOptions> {
+    let limited =
+        options.usage == MemoryUsage::DeviceUpload && options.budget == BudgetPolicy::AllowOverBudget;
+    limited.then(|| options.clone().with_budget(BudgetPolicy::WithinBudget))
+}
+
+/// Names the request in the error by which it is refused.
+fn refused(error: AllocationError, request: &AllocationRequest<'_>) -> AllocationError {
+    let error = error.of(request.options);
+    event!(DEBUG, "memory", bytes = request.requirements.size, %error, "refused a request");
+    error
+}
+
+/// Checks the size of a request. After this check, no sum of sizes and offsets can overflow.
+fn check_size(request: &AllocationRequest<'_>) -> Result<(), AllocationError> {
+    match request.requirements.size {
+        0 => Err(AllocationError::ZeroSize),
+        size if size > MAX_SIZE => Err(AllocationError::TooLarge { size, limit: MAX_SIZE }),
+        _ => Ok(()),
+    }
+}

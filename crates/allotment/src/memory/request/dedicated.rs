@@ -1,0 +1,144 @@
+//! Dedicated memory: this file alone decides which allocations get it.
+//!
+//! A dedicated block is a memory object that holds one allocation. It wastes nothing inside, and drivers may
+//! prefer or require it for a resource; but each costs a driver call, and Vulkan guarantees no more than 4096
+//! memory objects at once (`maxMemoryAllocationCount`).
+//!
+//! | question | asked by | answered by |
+//! |---|---|---|
+//! | What kind of block does a request want? | `PoolState::round_request` | [`block_role`] |
+//! | May it share a block all the same, where one has room? | `PoolState::place_in_existing` | [`PoolState::may_share_block`] |
+//! | May it get dedicated memory where the driver refuses a shared block? | `PoolState::plan_block` | [`is_last_resort`] |
+//! | Is a resource created together with its memory, so that the API knows? | `create_buffer`, `create_image` | [`Allocator::dedicated_for_resource`] |
+//!
+//! Worked example, with the default [`BlockSizes`] (4 to 256 MiB, a 64th of what the pool has): a pool has 1 GiB
+//! of blocks on a heap of 8 GiB, so its next block has 16 MiB. A texture of 10 MiB shares a block. One of 20 MiB
+//! gets a dedicated block of 20 MiB, which stays cached when it is freed. One of 10 MiB that the driver wants to
+//! be dedicated gets a dedicated block as well, unless the request says [`Dedicated::Never`].
+
+use crate::device::{DedicatedNeed, Device};
+use crate::memory::allocator::Allocator;
+use crate::memory::block_set::Role;
+use crate::memory::driver::growth::BlockSizes;
+use crate::memory::pool::{BlockSize, PoolState};
+use crate::memory::request::desc::AllocationRequest;
+use crate::memory::{AllocationError, Dedicated, Lifetime, NewBlocks};
+
+/// Returns what kind of block a request wants, in a pool whose next block has `block_size` bytes.
+///
+/// `occupied` is the request's size, rounded for its pool. `scarce` says that few memory objects are left.
+///
+/// # Errors
+///
+/// [`AllocationError::DedicatedInFixedPool`] and [`AllocationError::DedicatedRequired`], where the pool or the
+/// request rule out what the request or the device require.
+pub(in crate::memory) fn block_role(
+    request: &AllocationRequest<'_>,
+    occupied: u64,
+    pool: BlockSize,
+    block_size: u64,
+    scarce: bool,
+) -> Result<Role, AllocationError> {
+    let need = request.requirements.dedicated;
+    let required = request.options.dedicated == Dedicated::Always || need == DedicatedNeed::Required;
+    let sizes = match pool {
+        // A pool with blocks of a fixed size promises that every one of its memory objects has that size.
+        BlockSize::Fixed(_) if required => return Err(AllocationError::DedicatedInFixedPool),
+        BlockSize::Fixed(_) => return Ok(Role::Shared),
+        BlockSize::Growing(sizes) => sizes,
+    };
+    if request.options.dedicated == Dedicated::Never {
+        // The API forbids to bind such a resource to shared memory, so the contradiction is an error here rather than
+        // undefined behaviour in the driver.
+        return match need {
+            DedicatedNeed::Required => Err(AllocationError::DedicatedRequired),
+            _ => Ok(Role::Shared),
+        };
+    }
+    if required {
+        return Ok(Role::DedicatedToAllocation);
+    }
+    // Near the limit of memory objects a request shares a block wherever it fits one: waste can be afforded, the
+    // refusal of every later request cannot.
+    let large = if scarce { occupied > block_size } else { sizes.is_dedicated(occupied, block_size) };
+    let dedicated = need == DedicatedNeed::Preferred || large;
+    Ok(if dedicated { Role::Dedicated } else { Role::Shared })
+}
+
+/// True where a request for a shared block may get a dedicated one when the driver refuses every size of a block.
+///
+/// A dedicated block is the smallest memory object that can serve the request. Only [`Dedicated::Never`] rules
+/// it out; then the request fails.
+pub(in crate::memory) fn is_last_resort(request: &AllocationRequest<'_>) -> bool {
+    request.options.dedicated != Dedicated::Never
+}
+
+impl BlockSizes {
+    /// True when `size` bytes are too large for a block of `block_size`, so that the request gets dedicated memory.
+    ///
+    /// On recorded traffic a 64th of the pool with the whole block as threshold wasted 13.7, 5.3, 2.7 and 5.5 %, a
+    /// quarter of a 16th 13.7, 9.7, 3.3 and 12.1 % (`docs/measurements/2026-11-21-block-sizes.md`).
+    fn is_dedicated(&self, size: u64, block_size: u64) -> bool {
+        // Up to `smallest` bytes a driver call for each request would cost more than the waste that it saves.
+        size > (block_size / self.dedicated_threshold_divisor).max(self.smallest)
+    }
+}
+
+impl<D: Device> PoolState<D> {
+    /// True where a request that wants a block of this role may use room in a shared block.
+    ///
+    /// A large request usually leaves that room to small ones, which waste less of it. It takes the room where that
+    /// saves a frame from waiting for the driver: blocks that a reservation or a watermark allocated ahead of demand
+    /// exist for large requests too, and while the application counts frames a driver call would fall into one.
+    pub(in crate::memory) fn may_share_block(&self, role: Role) -> bool {
+        role == Role::Shared || self.rules.ahead.is_some() || self.clock.has_frames || self.holds_reserve()
+    }
+}
+
+/// Whether a resource is created together with dedicated memory, so that the API knows that it is dedicated
+/// (`VkMemoryDedicatedAllocateInfo`, a committed resource).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::memory) enum DedicatedForResource {
+    /// The resource is bound to an allocation that is made first; that may share a block.
+    No,
+    /// Dedicated memory first; where that is refused, any other.
+    Preferred,
+    /// Dedicated memory or none.
+    Required,
+}
+
+impl<D: Device> Allocator<D> {
+    /// Decides whether a resource is created together with its memory.
+    ///
+    /// `has_options` says that the caller passed options of the API for this memory.
+    pub(in crate::memory) fn dedicated_for_resource(
+        &self,
+        request: &AllocationRequest<'_>,
+        has_options: bool,
+    ) -> DedicatedForResource {
+        match (request.options.dedicated, request.requirements.dedicated) {
+            // Options are properties of a memory object: export, import, protection. A shared block has its pool's.
+            _ if has_options => DedicatedForResource::Required,
+            (Dedicated::Always, _) => DedicatedForResource::Required,
+            // Where the device requires dedicated memory, `block_role` refuses the request with the reason.
+            (Dedicated::Never, _) => DedicatedForResource::No,
+            (Dedicated::Automatic, DedicatedNeed::Required) => DedicatedForResource::Required,
+            // A custom pool exists so that its resources share its blocks; only what must be dedicated is.
+            _ if request.options.pool.is_some() => DedicatedForResource::No,
+            (Dedicated::Automatic, DedicatedNeed::Preferred) if self.may_prefer_dedicated(request) => {
+                DedicatedForResource::Preferred
+            }
+            _ => DedicatedForResource::No,
+        }
+    }
+
+    /// True where the driver's preference for dedicated memory is followed.
+    fn may_prefer_dedicated(&self, request: &AllocationRequest<'_>) -> bool {
+        // A resource that lives for a few frames does not repay the driver calls that allocate and free its memory.
+        request.options.lifetime == Lifetime::Long
+            && request.options.new_blocks == NewBlocks::Allowed
+            // Nothing allocates dedicated memory ahead of demand, so the thread that records a frame would wait.
+            && !self.grows_ahead()
+            && !self.heaps.objects_are_scarce(self.device())
+    }
+}

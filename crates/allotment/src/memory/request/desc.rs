@@ -1,0 +1,587 @@
+//! Options of an allocation, and the request that they make together with a resource's requirements.
+
+use core::fmt;
+use std::sync::Arc;
+
+use allotment_suballoc::{Alignment, Side, Strategy};
+
+use crate::device::{DedicatedNeed, MemoryProperties, MemoryTypeMask, Priority, Requirements};
+use crate::memory::pool::Pool;
+use crate::memory::pool::quick_lists::LARGEST_WAITING;
+
+/// What memory is for. The allocator chooses a memory type by it; [`Allocator::explain`] says why.
+///
+/// [`Allocator::explain`]: crate::memory::Allocator::explain
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// let info = gpu.create_buffer(&BufferDesc::new(256), &MemoryUsage::Upload.into())?.info();
+/// assert!(info.mapped_ptr.is_some(), "the CPU writes it");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum MemoryUsage {
+    /// The GPU reads and writes the memory and the CPU never does: textures, render targets, static meshes.
+    #[default]
+    GpuOnly,
+    /// The CPU writes the memory once, in order, and the GPU reads it once: staging. The memory type may be
+    /// one that queues cannot write to.
+    Upload,
+    /// The GPU writes the memory and the CPU reads it: screenshots, query results. The memory type may be one
+    /// that queues can only copy into.
+    Readback,
+    /// The CPU writes the memory often and the GPU reads it often: constants, dynamic vertices. Selects
+    /// device-local memory that the CPU can map, where the GPU has some; else device-local memory that is not
+    /// mapped, and the caller stages its writes. A mapped type may be one that queues cannot write to.
+    DeviceUpload,
+    /// An attachment that never leaves the tile: lazily allocated memory, where the GPU has some.
+    Transient,
+}
+
+impl MemoryUsage {
+    /// All usages, in the order of their declaration.
+    pub const ALL: [Self; 5] =
+        [Self::GpuOnly, Self::Upload, Self::Readback, Self::DeviceUpload, Self::Transient];
+
+    /// Returns options for this usage in a custom pool, with the defaults for everything else.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// # let best = allocator.explain(&Requirements::new(1024), &MemoryUsage::GpuOnly.into())[0].memory_type;
+    /// let pool = allocator.create_pool(PoolDesc::new([best]))?;
+    /// let tile = allocator.allocate(&Requirements::new(1 << 20), &MemoryUsage::GpuOnly.with_pool(&pool))?;
+    /// # allocator.free(tile)?;
+    /// # allocator.destroy_pool(pool)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn with_pool(self, pool: &Pool) -> AllocationOptions {
+        AllocationOptions::new(self).with_pool(pool)
+    }
+
+    /// Returns options for this usage with a debug name, and the defaults for everything else. Names that are
+    /// made at run time go through [`AllocationOptions::with_name`].
+    #[must_use]
+    pub const fn with_name(self, name: &'static str) -> AllocationOptions {
+        AllocationOptions::new_with_name(self, Some(Name::Static(name)))
+    }
+}
+
+impl fmt::Display for MemoryUsage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::GpuOnly => "gpu-only",
+            Self::Upload => "upload",
+            Self::Readback => "readback",
+            Self::DeviceUpload => "device-upload",
+            Self::Transient => "transient",
+        })
+    }
+}
+
+/// How long an allocation will live. Long-lived and short-lived allocations do not share blocks, so that one leaked
+/// small buffer does not keep a block of 256 MiB alive.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// use allotment::memory::Lifetime;
+///
+/// let options = MemoryUsage::GpuOnly.with_name("scratch").with_lifetime(Lifetime::Short);
+/// let scratch = allocator.allocate(&Requirements::new(1 << 20), &options)?;
+/// let mesh = allocator.allocate(&Requirements::new(1 << 20), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+/// assert_eq!(allocator.statistics().blocks, 2, "each in a block of its kind");
+/// # drop(allocator.free_many([scratch, mesh]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Lifetime {
+    /// Many frames.
+    #[default]
+    Long,
+    /// A few frames.
+    Short,
+}
+
+/// Whether [defragmentation](crate::memory::Allocator::defragmentation) may move an allocation.
+///
+/// The owner of a movable allocation queries its [location](crate::memory::Allocator::location) again after each pass, and
+/// does not write to it while a pass is open. Mapped memory ([`Allocator::map`](crate::memory::Allocator::map)) is not moved
+/// while it is mapped.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// use allotment::memory::Movability;
+///
+/// let options = MemoryUsage::GpuOnly.with_name("G-buffer").with_movability(Movability::Recreated);
+/// let target = allocator.allocate(&Requirements::new(1 << 20), &options)?;
+/// assert_eq!(allocator.info(&target)?.movability, Movability::Recreated);
+/// # allocator.free(target)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Movability {
+    /// Never moved, so addresses of it may be cached.
+    #[default]
+    Pinned,
+    /// May be moved; the mover copies its bytes.
+    Copied,
+    /// May be moved without its bytes: the owner writes them again, as with render targets and caches. That
+    /// costs no copy, so such allocations are moved before others.
+    Recreated,
+}
+
+/// Whether an allocation gets dedicated memory.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// use allotment::memory::Dedicated;
+///
+/// let options = MemoryUsage::GpuOnly.with_name("swapped out alone").with_dedicated(Dedicated::Always);
+/// let target = allocator.allocate(&Requirements::new(1000), &options)?;
+/// assert_eq!((allocator.statistics().dedicated, allocator.statistics().blocks), (1, 0));
+/// # allocator.free(target)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Dedicated {
+    /// When the resource requires it, or when the allocation is large for a block.
+    #[default]
+    Automatic,
+    /// Always.
+    Always,
+    /// Never: the request is served from a block or refused.
+    Never,
+}
+
+/// Whether a request may allocate a new block from the driver.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// use allotment::{AllocationError, memory::NewBlocks};
+///
+/// // A prefetch that must not wait for the driver.
+/// let options = MemoryUsage::GpuOnly.with_name("prefetch").with_new_blocks(NewBlocks::NeverAllocate);
+/// let refused = allocator.allocate(&Requirements::new(1000), &options);
+/// assert!(matches!(refused, Err(AllocationError::WouldGrow { requested: 1000, free: 0, .. })));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum NewBlocks {
+    /// A request may allocate a block from the driver.
+    #[default]
+    Allowed,
+    /// A request uses existing blocks only, as `VMA_ALLOCATION_CREATE_NEVER_ALLOCATE_BIT` says.
+    NeverAllocate,
+}
+
+/// Whether a request may take its heap over the budget.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("integrated").unwrap());
+/// use allotment::device::MemoryHeapIndex;
+/// use allotment::{AllocationError, memory::BudgetPolicy};
+///
+/// device.set_budget(MemoryHeapIndex(0), 16 << 20); // bytes: other programs use the rest
+/// let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// let options = MemoryUsage::GpuOnly.with_name("detail mip").with_budget(BudgetPolicy::WithinBudget);
+/// let refused = allocator.allocate(&Requirements::new(100 << 20), &options);
+/// assert!(matches!(refused, Err(AllocationError::OverBudget { .. })), "the program keeps the coarser mip");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum BudgetPolicy {
+    /// Allocates although the heap goes over its budget. The operating system may then move memory out.
+    #[default]
+    AllowOverBudget,
+    /// Refuses a request that would take the heap over its budget, however it would be served.
+    WithinBudget,
+}
+
+/// A debug name. Cheap to clone; a static one needs no host memory.
+///
+/// ```
+/// use allotment::MemoryUsage;
+/// use allotment::memory::Name;
+///
+/// let fixed: Name = "shadow map".into(); // no host memory
+/// let numbered: Name = format!("shadow map {}", 3).into();
+/// let options = MemoryUsage::GpuOnly.with_name("").with_name(numbered.clone());
+/// assert_eq!((fixed.as_str(), options.name), ("shadow map", Some(numbered)));
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub enum Name {
+    /// A string literal.
+    Static(&'static str),
+    /// Made at run time and shared.
+    Shared(Arc<str>),
+}
+
+impl Name {
+    /// Returns the name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Static(name) => name,
+            Self::Shared(name) => name,
+        }
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_str().fmt(f)
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_str().fmt(f)
+    }
+}
+
+impl From<&'static str> for Name {
+    fn from(name: &'static str) -> Self {
+        Self::Static(name)
+    }
+}
+
+impl From<String> for Name {
+    fn from(name: String) -> Self {
+        Self::Shared(name.into())
+    }
+}
+
+impl From<Arc<str>> for Name {
+    fn from(name: Arc<str>) -> Self {
+        Self::Shared(name)
+    }
+}
+
+/// What a caller wants of an allocation, beside the [`Requirements`] of the resource. Converts from a
+/// [`MemoryUsage`] where the defaults serve for everything else.
+///
+/// ```
+/// use allotment::memory::{BudgetPolicy, Lifetime};
+/// use allotment::{AllocationOptions, MemoryUsage};
+///
+/// let tile = MemoryUsage::GpuOnly
+///     .with_name("terrain tile")
+///     .with_category("terrain")
+///     .with_lifetime(Lifetime::Long)
+///     .with_budget(BudgetPolicy::WithinBudget);
+/// assert_eq!(tile.usage, MemoryUsage::GpuOnly);
+/// let staging: AllocationOptions = MemoryUsage::Upload.into();
+/// assert_eq!(staging.budget, BudgetPolicy::AllowOverBudget);
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct AllocationOptions {
+    /// What the memory is for. Ignored by custom pools, which have memory types of their own.
+    pub usage: MemoryUsage,
+    /// The custom pool; `None` for the default pools. The pool's memory types are tried in its order.
+    pub pool: Option<Pool>,
+    /// How long the allocation will live.
+    pub lifetime: Lifetime,
+    /// Whether the allocation gets dedicated memory.
+    pub dedicated: Dedicated,
+    /// Whether the request may allocate a block from the driver.
+    pub new_blocks: NewBlocks,
+    /// Whether the request may take its heap over the budget.
+    pub budget: BudgetPolicy,
+    /// Residency priority of a dedicated allocation.
+    pub priority: Priority,
+    /// How a free range is chosen within a block.
+    pub strategy: Strategy,
+    /// From which end of a linear pool's block.
+    pub side: Side,
+    /// The least alignment, in bytes. The larger of this and the resource's own holds.
+    pub min_alignment: Alignment,
+    /// Memory types that are allowed. Those that the resource itself excludes stay excluded.
+    pub memory_types: MemoryTypeMask,
+    /// Properties that the memory type must have, beside those that the usage requires. Naming
+    /// `DEVICE_COHERENT` or `PROTECTED` here is what makes such types eligible, and naming
+    /// `DEVICE_READ_ONLY` or `DEVICE_WRITE_ONLY` those that queues only read or only write.
+    pub required: MemoryProperties,
+    /// Properties that the memory type should have. A property that makes types eligible where it is required
+    /// does so here as well: a buffer that is only read prefers `DEVICE_READ_ONLY`.
+    pub preferred: MemoryProperties,
+    /// Properties that the memory type should not have. Avoiding `DEVICE_READ_ONLY` or `DEVICE_WRITE_ONLY`
+    /// excludes such types for the usages that would accept them.
+    pub avoided: MemoryProperties,
+    /// Whether defragmentation may move the allocation.
+    pub movability: Movability,
+    /// Debug name, shown in dumps, statistics, errors and leak reports.
+    pub name: Option<Name>,
+    /// User data, passed through unchanged.
+    pub user_data: u64,
+    /// Category by which reports sum up, such as "texture", "mesh" or "ui". Empty for none.
+    pub category: &'static str,
+}
+
+impl AllocationOptions {
+    /// Creates options for `usage`, with the defaults for everything else.
+    #[must_use]
+    pub const fn new(usage: MemoryUsage) -> Self {
+        Self::new_with_name(usage, None)
+    }
+
+    // A `const fn` cannot overwrite the name, since that would drop the old one.
+    const fn new_with_name(usage: MemoryUsage, name: Option<Name>) -> Self {
+        Self {
+            usage,
+            pool: None,
+            lifetime: Lifetime::Long,
+            dedicated: Dedicated::Automatic,
+            new_blocks: NewBlocks::Allowed,
+            budget: BudgetPolicy::AllowOverBudget,
+            priority: Priority::NORMAL,
+            strategy: Strategy::Balanced,
+            side: Side::Lower,
+            min_alignment: Alignment::ONE,
+            memory_types: MemoryTypeMask::ALL,
+            required: MemoryProperties::empty(),
+            preferred: MemoryProperties::empty(),
+            avoided: MemoryProperties::empty(),
+            movability: Movability::Pinned,
+            name,
+            user_data: 0,
+            category: "",
+        }
+    }
+
+    /// True when the allocation has a name, user data or a category.
+    pub(in crate::memory) fn is_labelled(&self) -> bool {
+        self.name.is_some() || self.user_data != 0 || !self.category.is_empty()
+    }
+
+    /// Sets the debug name.
+    #[must_use]
+    pub fn with_name(mut self, name: impl Into<Name>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Sets the category.
+    #[must_use]
+    pub fn with_category(mut self, category: &'static str) -> Self {
+        self.category = category;
+        self
+    }
+
+    /// Sets the user data.
+    #[must_use]
+    pub fn with_user_data(mut self, user_data: u64) -> Self {
+        self.user_data = user_data;
+        self
+    }
+
+    /// Sets the custom pool. The options hold a clone of it.
+    #[must_use]
+    pub fn with_pool(mut self, pool: &Pool) -> Self {
+        self.pool = Some(pool.clone());
+        self
+    }
+
+    /// Sets the lifetime.
+    #[must_use]
+    pub fn with_lifetime(mut self, lifetime: Lifetime) -> Self {
+        self.lifetime = lifetime;
+        self
+    }
+
+    /// Sets whether defragmentation may move the allocation.
+    #[must_use]
+    pub fn with_movability(mut self, movability: Movability) -> Self {
+        self.movability = movability;
+        self
+    }
+
+    /// Lets defragmentation move the allocation, with its contents: [`Movability::Copied`]. A
+    /// [`Gpu`](crate::gpu::Gpu) moves such buffers and images at the end of its frames.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let options = MemoryUsage::GpuOnly.with_name("mesh").relocatable();
+    /// let mesh = gpu.create_buffer(&BufferDesc::new(4096), &options)?;
+    /// assert!(mesh.is_relocatable());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn relocatable(self) -> Self {
+        self.with_movability(Movability::Copied)
+    }
+
+    /// Sets the budget policy.
+    #[must_use]
+    pub fn with_budget(mut self, budget: BudgetPolicy) -> Self {
+        self.budget = budget;
+        self
+    }
+
+    /// Sets when the allocation gets dedicated memory.
+    #[must_use]
+    pub fn with_dedicated(mut self, dedicated: Dedicated) -> Self {
+        self.dedicated = dedicated;
+        self
+    }
+
+    /// Sets whether the request may allocate a block from the driver.
+    #[must_use]
+    pub fn with_new_blocks(mut self, new_blocks: NewBlocks) -> Self {
+        self.new_blocks = new_blocks;
+        self
+    }
+
+    /// Sets the residency priority of a dedicated allocation.
+    #[must_use]
+    pub fn with_priority(mut self, priority: Priority) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// Sets how a free range is chosen within a block.
+    #[must_use]
+    pub fn with_strategy(mut self, strategy: Strategy) -> Self {
+        self.strategy = strategy;
+        self
+    }
+
+    /// Sets the least alignment. The larger of this and the resource's own holds.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let options = AllocationOptions::new(MemoryUsage::GpuOnly).with_min_alignment(Alignment::new(4096)?);
+    /// let table = allocator.allocate(&Requirements::new(1000), &options)?; // binding tables of a driver, say
+    /// assert_eq!(allocator.location(&table)?.offset % 4096, 0);
+    /// # allocator.free(table)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn with_min_alignment(mut self, min_alignment: Alignment) -> Self {
+        self.min_alignment = min_alignment;
+        self
+    }
+
+    /// Sets the memory types that are allowed. Those that the resource itself excludes stay excluded.
+    #[must_use]
+    pub fn with_memory_types(mut self, memory_types: MemoryTypeMask) -> Self {
+        self.memory_types = memory_types;
+        self
+    }
+
+    /// Sets the properties that the memory type must have.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// use allotment::device::MemoryProperties;
+    ///
+    /// // The GPU writes it, and the CPU reads it many times.
+    /// let options = AllocationOptions::new(MemoryUsage::GpuOnly)
+    ///     .with_required(MemoryProperties::HOST_VISIBLE)
+    ///     .with_preferred(MemoryProperties::HOST_CACHED)
+    ///     .with_avoided(MemoryProperties::DEVICE_LOCAL);
+    /// let best = allocator.explain(&Requirements::new(256), &options)[0];
+    /// assert!(best.properties.contains(MemoryProperties::HOST_VISIBLE | MemoryProperties::HOST_CACHED));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn with_required(mut self, required: MemoryProperties) -> Self {
+        self.required = required;
+        self
+    }
+
+    /// Sets the properties that the memory type should have.
+    #[must_use]
+    pub fn with_preferred(mut self, preferred: MemoryProperties) -> Self {
+        self.preferred = preferred;
+        self
+    }
+
+    /// Sets the properties that the memory type should not have.
+    #[must_use]
+    pub fn with_avoided(mut self, avoided: MemoryProperties) -> Self {
+        self.avoided = avoided;
+        self
+    }
+}
+
+impl Default for AllocationOptions {
+    fn default() -> Self {
+        Self::new(MemoryUsage::default())
+    }
+}
+
+impl From<MemoryUsage> for AllocationOptions {
+    fn from(usage: MemoryUsage) -> Self {
+        Self::new(usage)
+    }
+}
+
+/// A request as the allocator handles it: what the resource requires and what the caller wants.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::memory) struct AllocationRequest<'a> {
+    /// The resource's own, narrowed by the options' alignment and memory types.
+    pub requirements: Requirements,
+    pub options: &'a AllocationOptions,
+}
+
+impl<'a> AllocationRequest<'a> {
+    pub(in crate::memory) fn new(requirements: &Requirements, options: &'a AllocationOptions) -> Self {
+        let mut requirements = *requirements;
+        // Narrowed once here, so that no later step can forget the options' part.
+        requirements.memory_types.0 &= options.memory_types.0;
+        requirements.alignment = requirements.alignment.max(options.min_alignment);
+        Self { requirements, options }
+    }
+
+    /// Returns the same request with other options.
+    pub(in crate::memory) fn with_options<'b>(
+        &self,
+        options: &'b AllocationOptions,
+    ) -> AllocationRequest<'b> {
+        AllocationRequest { requirements: self.requirements, options }
+    }
+
+    /// True when the request is small, and nothing but its requirements and usage decides where it is placed.
+    pub(in crate::memory) fn is_ordinary(&self) -> bool {
+        let options = self.options;
+        // Each exclusion asks for a choice that the quick path does not make: another ranking, dedicated memory, the
+        // best of all places. Larger ranges never wait in a quick list, and only linear blocks, which have none, have
+        // an upper side.
+        (options.required | options.preferred | options.avoided).is_empty()
+            && (1..=LARGEST_WAITING).contains(&self.requirements.size)
+            && self.requirements.dedicated == DedicatedNeed::None
+            && options.dedicated != Dedicated::Always
+            && matches!(options.strategy, Strategy::Balanced | Strategy::LeastTime)
+            && options.side == Side::Lower
+    }
+}

@@ -1,0 +1,569 @@
+//! Errors of the allocator. Each says what was requested, what is available, and what helps.
+
+use core::error::Error;
+use core::fmt;
+
+use allotment_suballoc::MAX_SIZE;
+
+use crate::device::{
+    DeviceError, MemoryHeapIndex, MemoryProperties, MemoryTypeIndex, MemoryTypeMask, ResourceKind,
+    TransferUsage,
+};
+use crate::memory::{Allocation, AllocationOptions, MemoryUsage, ShortName};
+
+/// Why an allocation was not made. Nothing has changed.
+///
+/// Where the request has a [name](AllocationOptions::with_name), the error has it too.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("integrated").unwrap());
+/// use allotment::{AllocationError, memory::BudgetPolicy};
+/// # device.set_budget(allotment::device::MemoryHeapIndex(0), 64 << 20);
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+///
+/// let options = MemoryUsage::GpuOnly.with_name("sky").with_budget(BudgetPolicy::WithinBudget);
+/// let sky = match allocator.allocate(&Requirements::new(96 << 20), &options) {
+///     Err(AllocationError::OverBudget { requested, usage, budget, .. }) => {
+///         println!("{requested} more than {usage} of {budget} bytes: the sky at half the size");
+///         allocator.allocate(&Requirements::new(24 << 20), &options)?
+///     }
+///     other => other?,
+/// };
+/// assert_eq!(allocator.statistics().allocation_bytes, 24 << 20);
+/// # allocator.free(sky)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AllocationError {
+    /// The size is 0. Ask for at least one byte.
+    ZeroSize,
+    /// The size is above 2^48 bytes, or above what one memory object of the device can have.
+    TooLarge {
+        /// Bytes asked for.
+        size: u64,
+        /// The most bytes that can be requested.
+        limit: u64,
+    },
+    /// No memory type that the resource allows serves the usage. [`Allocator::explain`] says what each one lacks.
+    ///
+    /// [`Allocator::explain`]: crate::memory::Allocator::explain
+    NoMemoryType {
+        /// Memory types that the resource allows.
+        allowed: MemoryTypeMask,
+        /// Usage of the request.
+        memory_usage: MemoryUsage,
+        /// Name of the request, if it has one.
+        name: ShortName,
+    },
+    /// No memory type that the resource allows has the properties that the request requires beside its memory usage
+    /// ([`AllocationOptions::required`](crate::memory::AllocationOptions::required)). Prefer them instead, or do without.
+    NoTypeWithProperties {
+        /// Memory types that the resource allows.
+        allowed: MemoryTypeMask,
+        /// Properties that the request requires.
+        required: MemoryProperties,
+        /// Name of the request, if it has one.
+        name: ShortName,
+    },
+    /// The resource allows none of the pool's memory types. Allocate it elsewhere, or create the pool with another
+    /// type.
+    NotInPool {
+        /// Memory types that the resource allows.
+        allowed: MemoryTypeMask,
+        /// Name of the request, if it has one.
+        name: ShortName,
+    },
+    /// The allocation would take the heap over its budget, and the request has
+    /// [`BudgetPolicy::WithinBudget`](crate::memory::BudgetPolicy::WithinBudget). Free something, or do without.
+    OverBudget {
+        /// The heap.
+        heap: MemoryHeapIndex,
+        /// Bytes that the heap would have grown by.
+        requested: u64,
+        /// Bytes in use in the heap by this process.
+        usage: u64,
+        /// The process's budget of the heap, in bytes.
+        budget: u64,
+        /// Name of the request, if it has one.
+        name: ShortName,
+    },
+    /// The allocation would take the heap beyond the limit that the allocator was created with.
+    HeapLimit {
+        /// The heap.
+        heap: MemoryHeapIndex,
+        /// Bytes that the heap would have grown by.
+        requested: u64,
+        /// Bytes of the heap that the allocator has reserved.
+        reserved: u64,
+        /// The limit in bytes.
+        limit: u64,
+        /// Name of the request, if it has one.
+        name: ShortName,
+    },
+    /// The device can have no more memory objects. Share blocks: smaller resources, larger blocks.
+    TooManyAllocations {
+        /// How many it can have.
+        limit: u32,
+    },
+    /// The driver refused memory of this type.
+    OutOfMemory {
+        /// The memory type that was tried last.
+        memory_type: MemoryTypeIndex,
+        /// Bytes asked for.
+        requested: u64,
+        /// Bytes of the type's heap that the allocator has reserved.
+        reserved: u64,
+        /// The driver's error.
+        source: DeviceError,
+        /// Name of the request, if it has one.
+        name: ShortName,
+    },
+    /// Existing blocks have no room, and the request has
+    /// [`NewBlocks::NeverAllocate`](crate::memory::NewBlocks::NeverAllocate).
+    WouldGrow {
+        /// Bytes asked for.
+        requested: u64,
+        /// Free bytes in the blocks that were searched.
+        free: u64,
+        /// Largest free range among them, in bytes.
+        largest_free: u64,
+        /// Name of the request, if it has one.
+        name: ShortName,
+    },
+    /// The pool has its maximum of blocks, and none has room.
+    PoolFull {
+        /// Bytes asked for.
+        requested: u64,
+        /// The pool's maximum of blocks.
+        max_blocks: u32,
+        /// Free bytes in them.
+        free: u64,
+        /// Largest free range among them, in bytes.
+        largest_free: u64,
+        /// Name of the request, if it has one.
+        name: ShortName,
+    },
+    /// The request exceeds the block size, and dedicated memory is disabled for it.
+    TooLargeForBlock {
+        /// Bytes asked for.
+        requested: u64,
+        /// Bytes of the largest block.
+        block_size: u64,
+        /// Name of the request, if it has one.
+        name: ShortName,
+    },
+    /// The resource requires dedicated memory, and the request rules that out
+    /// ([`Dedicated::Never`](crate::memory::Dedicated::Never)). Leave the choice to the allocator.
+    DedicatedRequired,
+    /// The allocation needs dedicated memory, but the pool's blocks have a fixed size.
+    DedicatedInFixedPool,
+    /// Buffers or images that the allocator created are in the pool. Destroy them before the pool is reset.
+    ResourcesInPool {
+        /// How many there are.
+        count: u32,
+    },
+    /// The request has [`Side::Upper`](crate::Side::Upper), and the pool is not linear.
+    UpperSide,
+    /// The pool belongs to another allocator.
+    WrongPool,
+    /// The driver refused for another reason than memory.
+    Device(DeviceError),
+}
+
+impl AllocationError {
+    /// Returns the name of the request, if it has one.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// use allotment::memory::NewBlocks;
+    ///
+    /// let options = MemoryUsage::GpuOnly.with_name("prefetch").with_new_blocks(NewBlocks::NeverAllocate);
+    /// let error = allocator.allocate(&Requirements::new(1000), &options).err().ok_or("there is no block")?;
+    /// assert_eq!(error.name(), Some("prefetch"));
+    /// println!("{error}");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::NoMemoryType { name, .. }
+            | Self::NoTypeWithProperties { name, .. }
+            | Self::NotInPool { name, .. }
+            | Self::OverBudget { name, .. }
+            | Self::HeapLimit { name, .. }
+            | Self::OutOfMemory { name, .. }
+            | Self::WouldGrow { name, .. }
+            | Self::PoolFull { name, .. }
+            | Self::TooLargeForBlock { name, .. } => Some(name.as_str()).filter(|name| !name.is_empty()),
+            _ => None,
+        }
+    }
+
+    /// Adds the name of the request.
+    #[cold]
+    pub(in crate::memory) fn of(mut self, options: &AllocationOptions) -> Self {
+        match &mut self {
+            Self::NoMemoryType { name, .. }
+            | Self::NoTypeWithProperties { name, .. }
+            | Self::NotInPool { name, .. }
+            | Self::OverBudget { name, .. }
+            | Self::HeapLimit { name, .. }
+            | Self::OutOfMemory { name, .. }
+            | Self::WouldGrow { name, .. }
+            | Self::PoolFull { name, .. }
+            | Self::TooLargeForBlock { name, .. } => {
+                *name = options.name.as_ref().map_or(ShortName::NONE, |name| ShortName::new(name.as_str()));
+            }
+            _ => {}
+        }
+        self
+    }
+
+    /// True when another memory type may still serve the request.
+    pub(in crate::memory) const fn falls_through(self) -> bool {
+        // What is left out holds for every memory type: a mistake in the request, a lost device, and the limit of
+        // memory objects, which Vulkan counts over all heaps.
+        matches!(
+            self,
+            Self::OverBudget { .. }
+                | Self::HeapLimit { .. }
+                | Self::OutOfMemory { .. }
+                | Self::WouldGrow { .. }
+                | Self::PoolFull { .. }
+                | Self::TooLargeForBlock { .. }
+        )
+    }
+}
+
+impl fmt::Display for AllocationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(name) = self.name() {
+            write!(f, "{name:?}: ")?;
+        }
+        match self {
+            Self::ZeroSize => write!(f, "allocation size is zero"),
+            Self::TooLarge { size, limit, .. } if *limit == MAX_SIZE => {
+                write!(f, "{size} bytes exceed the largest allocation of this library, {limit}")
+            }
+            Self::TooLarge { size, limit, .. } => {
+                write!(f, "{size} bytes exceed the device's maxMemoryAllocationSize of {limit}")
+            }
+            Self::NoMemoryType { allowed: MemoryTypeMask(0), .. } => {
+                write!(f, "no memory type is allowed by both the resource and the request")
+            }
+            Self::NoTypeWithProperties { allowed, required, .. } => write!(
+                f,
+                "none of the memory types that the resource allows ({:#b}) is {required}, which the request requires",
+                allowed.0
+            ),
+            Self::NotInPool { allowed, .. } => {
+                write!(f, "the resource allows none of the pool's memory types, only these: {:#b}", allowed.0)
+            }
+            Self::NoMemoryType { allowed, memory_usage, .. } => write!(
+                f,
+                "none of the memory types that the resource allows ({:#b}) serves the memory usage \"{memory_usage}\"",
+                allowed.0
+            ),
+            Self::OverBudget { heap, requested, usage, budget, .. } => write!(
+                f,
+                "{requested} more bytes would exceed the budget of heap {heap}: {usage} of {budget} bytes are in use"
+            ),
+            Self::HeapLimit { heap, requested, reserved, limit, .. } => write!(
+                f,
+                "{requested} more bytes would exceed the allocator's limit for heap {heap}: {reserved} of {limit} bytes are reserved"
+            ),
+            Self::TooManyAllocations { limit } => {
+                write!(f, "the device's limit of {limit} memory objects is reached")
+            }
+            Self::OutOfMemory { memory_type, requested, reserved, .. } => write!(
+                f,
+                "out of device memory: the driver refused {requested} bytes of memory type {memory_type}, {reserved} bytes of its heap are reserved"
+            ),
+            Self::WouldGrow { requested, free, largest_free, .. } => write!(
+                f,
+                "no room for {requested} bytes in existing blocks, and new blocks are disabled: {free} are free, the largest range is {largest_free}"
+            ),
+            Self::PoolFull { requested, max_blocks, free, largest_free, .. } => write!(
+                f,
+                "no room for {requested} bytes in the pool's {max_blocks} blocks: {free} are free, the largest range is {largest_free}"
+            ),
+            Self::TooLargeForBlock { requested, block_size, .. } => {
+                write!(
+                    f,
+                    "{requested} bytes exceed the block size {block_size}, and dedicated memory is disabled"
+                )
+            }
+            Self::DedicatedRequired => {
+                write!(f, "the resource requires dedicated memory, and Dedicated::Never disables it")
+            }
+            Self::DedicatedInFixedPool => {
+                write!(f, "a pool with a fixed block size has no dedicated memory")
+            }
+            Self::ResourcesInPool { count } => {
+                write!(f, "{count} buffers and images are alive in the pool, destroy them first")
+            }
+            Self::UpperSide => {
+                write!(f, "Side::Upper is for linear pools only")
+            }
+            Self::WrongPool => write!(f, "the pool belongs to another allocator"),
+            Self::Device(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for AllocationError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::OutOfMemory { source, .. } => Some(source),
+            Self::Device(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// A token, such as an [`Allocation`] or a [`RawBuffer`](crate::memory::RawBuffer), was given to another allocator than the one
+/// that made it. The error returns the token unchanged.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// use allotment::memory::WrongAllocator;
+///
+/// let other = Allocator::new(allocator.device().clone(), AllocatorDesc::default())?;
+/// let mesh = other.create_buffer(&BufferDesc::new(256), &MemoryUsage::GpuOnly.into())?;
+/// if let Err(WrongAllocator(mesh)) = allocator.destroy_buffer(mesh) {
+///     other.destroy_buffer(mesh)?;
+/// }
+/// assert_eq!(other.statistics().allocations, 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, PartialEq, Eq)]
+pub struct WrongAllocator<T = Allocation>(pub T);
+
+impl<T> fmt::Display for WrongAllocator<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the allocation belongs to another allocator")
+    }
+}
+
+impl<T: fmt::Debug> Error for WrongAllocator<T> {}
+
+/// Why an allocation was not read, written, mapped or queried. Nothing has changed.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-no-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// use allotment::memory::{AccessError, Transfer};
+///
+/// let mesh = allocator.create_buffer(&BufferDesc::new(256), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+/// match allocator.write(mesh.allocation(), 0, &[7; 256]) {
+///     // The CPU cannot map video memory here: a queue copies.
+///     Err(AccessError::NotHostVisible { .. }) => {
+///         Transfer::new(&allocator, QueueIndex(0), 4096)?.upload_to(&mesh, 0, &[7; 256])?;
+///     }
+///     other => other?,
+/// }
+/// # allocator.destroy_buffer(mesh)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AccessError {
+    /// The allocation belongs to another allocator.
+    WrongAllocator,
+    /// The allocation was freed since the id was taken.
+    Stale,
+    /// The CPU cannot map memory of this type. Copy through memory that it can map.
+    NotHostVisible {
+        /// The memory type.
+        memory_type: MemoryTypeIndex,
+    },
+    /// The range does not lie in the allocation.
+    OutOfRange {
+        /// Start of the range, in bytes.
+        offset: u64,
+        /// Size of the range, in bytes.
+        size: u64,
+        /// Size of the allocation, in bytes.
+        available: u64,
+    },
+    /// The allocation was unmapped more often than mapped.
+    NotMapped,
+    /// Defragmentation is moving the allocation: bytes that are written now would be lost, or its bytes have not
+    /// arrived at the new location yet. Write before the pass begins or after it ends, wait for
+    /// [`copied_at`](crate::memory::DefragmentationStep::copied_at), or make the allocation pinned.
+    Moving,
+    /// A defragmentation pass moved the allocation, and the resource is still bound to the old location, which may be
+    /// freed already. Destroy the resource and create it again, or have its [`Defragmenter`](crate::memory::Defragmenter) move
+    /// it.
+    Moved,
+    /// The buffer was not created to be copied from or to. Add the usage to its description
+    /// (`VK_BUFFER_USAGE_TRANSFER_SRC_BIT`, `VK_BUFFER_USAGE_TRANSFER_DST_BIT`).
+    MissingUsage {
+        /// The usages that are missing.
+        missing: TransferUsage,
+    },
+    /// The offset of a resource inside the allocation is not a multiple of its alignment.
+    Misaligned {
+        /// The offset in the memory object.
+        offset: u64,
+        /// The alignment in bytes.
+        alignment: u64,
+    },
+    /// The memory was allocated for another kind of resource, and its neighbours may be closer than the
+    /// `bufferImageGranularity` of the device. Allocate it as [`ResourceKind::Unknown`](crate::ResourceKind::Unknown).
+    WrongKind {
+        /// The kind that the memory was allocated for.
+        allocated: ResourceKind,
+        /// The kind of the resource.
+        wanted: ResourceKind,
+    },
+    /// The memory was allocated together with one resource, and no other can be bound to it. Allocate memory by
+    /// itself to bind several resources to it.
+    Exclusive,
+    /// The device requires dedicated memory for the resource, and this allocation was not made for the resource.
+    /// Create both together: [`create_buffer`](crate::memory::Allocator::create_buffer),
+    /// [`create_image`](crate::memory::Allocator::create_image).
+    DedicatedRequired,
+    /// Other allocations share the memory object, and the call would affect them. Allocate with
+    /// [`Dedicated::Always`](crate::memory::Dedicated::Always).
+    NotDedicated,
+    /// The resource cannot be bound to memory of the allocation's type.
+    WrongMemoryType {
+        /// The memory type.
+        memory_type: MemoryTypeIndex,
+        /// Memory types that the resource allows.
+        allowed: MemoryTypeMask,
+    },
+    /// The driver refused.
+    Device(DeviceError),
+}
+
+impl fmt::Display for AccessError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::WrongAllocator => write!(f, "the allocation belongs to another allocator"),
+            Self::Stale => write!(f, "the allocation was freed before"),
+            Self::NotHostVisible { memory_type } => {
+                write!(f, "memory type {memory_type} cannot be mapped, copy through memory that can")
+            }
+            Self::OutOfRange { offset, size, available } => {
+                write!(f, "{size} bytes at offset {offset} exceed the allocation of {available} bytes")
+            }
+            Self::Moving => {
+                write!(f, "the allocation is being moved by defragmentation, wait until that is over")
+            }
+            Self::Moved => write!(
+                f,
+                "defragmentation moved the allocation away from its resource, destroy the resource and create it again"
+            ),
+            Self::MissingUsage { missing } => {
+                let direction = if missing.contains(TransferUsage::SRC) { "source" } else { "destination" };
+                write!(f, "the buffer's usage lacks transfer {direction}, add it to the buffer's description")
+            }
+            Self::NotMapped => write!(f, "the allocation was unmapped more often than mapped"),
+            Self::Misaligned { offset, alignment } => {
+                write!(f, "memory offset {offset} is not a multiple of {alignment}")
+            }
+            Self::WrongKind { allocated, wanted } => write!(
+                f,
+                "memory for {allocated:?} cannot be bound to {wanted:?} on this device, allocate it for ResourceKind::Unknown"
+            ),
+            Self::Exclusive => {
+                write!(f, "the memory was allocated for one resource, allocate memory by itself to share it")
+            }
+            Self::DedicatedRequired => write!(
+                f,
+                "the resource requires dedicated memory, create both with create_buffer or create_image"
+            ),
+            Self::NotDedicated => {
+                write!(f, "other allocations share the memory object, allocate with Dedicated::Always")
+            }
+            Self::WrongMemoryType { memory_type, allowed } => {
+                write!(
+                    f,
+                    "memory type {memory_type} is not allowed by the resource's memory type bits ({:#b})",
+                    allowed.0
+                )
+            }
+            Self::Device(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for AccessError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Device(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<DeviceError> for AccessError {
+    fn from(error: DeviceError) -> Self {
+        Self::Device(error)
+    }
+}
+
+/// Why an allocator was not created.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// use allotment::memory::{BlockSizes, CreateAllocatorError};
+///
+/// let mut desc = AllocatorDesc::default();
+/// desc.block_sizes = BlockSizes::fixed(1000);
+/// let refused = Allocator::new(device, desc).err();
+/// assert_eq!(refused, Some(CreateAllocatorError::BlockSizes { smallest: 1000, largest: 1000 }));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CreateAllocatorError {
+    /// A block size is 0, no power of two, above 2^48, or the smallest is above the largest.
+    BlockSizes {
+        /// The smallest block size asked for, in bytes.
+        smallest: u64,
+        /// The largest.
+        largest: u64,
+    },
+    /// The device reports more than 32 memory types or 16 heaps, or a memory type of a heap that does not exist.
+    DeviceProperties,
+    /// The process has created 2^32 - 1 allocators, and their ids are never reused. Keep an allocator for as long as
+    /// its device.
+    TooManyAllocators,
+}
+
+impl fmt::Display for CreateAllocatorError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BlockSizes { smallest, largest } => write!(
+                f,
+                "block sizes from {smallest} to {largest} are not an ascending pair of powers of two up to {MAX_SIZE}"
+            ),
+            Self::DeviceProperties => {
+                write!(
+                    f,
+                    "the device reports too many memory types or heaps, or a memory type without a heap"
+                )
+            }
+            Self::TooManyAllocators => {
+                write!(f, "the process has created 2^32 - 1 allocators, keep one per device")
+            }
+        }
+    }
+}
+
+impl Error for CreateAllocatorError {}

@@ -1,0 +1,76 @@
+//! The path of a free, from the token to the pool, and of an emptied block to the driver.
+
+use crate::device::Device;
+use crate::memory::WrongAllocator;
+use crate::memory::allocator::{Allocation, Allocator};
+use crate::memory::pool::{Freed, PoolState};
+use crate::sync::locked;
+
+impl<D: Device> Allocator<D> {
+    /// Frees an allocation. The GPU must have finished all use of its memory.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
+    /// allocator.free(mesh)?; // moved: it cannot be freed twice
+    /// assert_eq!(allocator.statistics().allocations, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`WrongAllocator`] if the token belongs to another allocator; the error contains the token.
+    pub fn free(&self, allocation: Allocation) -> Result<(), WrongAllocator> {
+        if allocation.allocator != self.id {
+            return Err(WrongAllocator(allocation));
+        }
+        let Some(slot) = self.pools.get(allocation.pool) else { return Err(WrongAllocator(allocation)) };
+        let mut guard = locked(&slot.state);
+        let (Some(state), Some(entry)) = (guard.as_mut(), slot.records.get(allocation.record)) else {
+            return Ok(());
+        };
+        if entry.generation() != allocation.generation {
+            // The pool was reset, which freed the allocation.
+            return Ok(());
+        }
+        // Nearly all frees of a steady program end here. The name is dropped after the lock, since the last owner of a
+        // shared name frees host memory.
+        if let Some(name) = state.free_quickly(slot, entry, allocation.record) {
+            drop(guard);
+            drop(name);
+            return Ok(());
+        }
+        // Defragmentation copies the allocation, so its range is freed when the copy has ended.
+        if let Some(name) = state.free_later(slot, allocation.record) {
+            drop(guard);
+            drop(name);
+            return Ok(());
+        }
+        let now = state.should_read_clock(allocation.record).then(|| self.time.now());
+        // Before a block becomes empty: else it would count as empty since the last time that the clock was read.
+        now.into_iter().for_each(|now| state.pass_time(now));
+        let Freed { memory, more, name } = state.free(slot, allocation.record);
+        drop(guard);
+        drop(name);
+        match memory {
+            // A driver call takes up to milliseconds; the maintenance thread makes it, if there is one.
+            Some(memory) if self.grows_ahead() => self.to_do.give_back(memory),
+            Some(memory) => self.waiting(|| {
+                self.heaps.free(&self.device, memory);
+                if more {
+                    self.release_from(slot, PoolState::take_unwanted);
+                }
+            }),
+            None => {}
+        }
+        // The time that has passed counts for the other pools as well, which may have no frees of their own.
+        let unwanted = now.map_or(Vec::new(), |now| self.pass_time(now));
+        if !unwanted.is_empty() {
+            self.waiting(|| self.free_all(unwanted));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,120 @@
+//! Previews of requests: what a request would do, without doing it.
+
+use crate::device::{Device, MemoryHeapIndex, MemoryTypeIndex, Requirements};
+use crate::memory::allocator::Allocator;
+use crate::memory::block_set::BlockSet;
+use crate::memory::request::desc::AllocationRequest;
+use crate::memory::{AllocationError, AllocationOptions, NewBlocks, ShortName};
+use crate::sync::locked;
+
+/// The effect that a request would have; see [`Allocator::preview`].
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// use allotment::memory::AllocationPreview;
+///
+/// let (tile, options) = (Requirements::new(1 << 20), MemoryUsage::GpuOnly.into());
+/// match allocator.preview(&tile, &options)? {
+///     AllocationPreview::Fits { memory_type } => println!("into a block of memory type {memory_type}"),
+///     AllocationPreview::Grows { heap, bytes, .. } => {
+///         println!("{bytes} bytes of heap {heap}: in a loading screen rather than now");
+///     }
+///     other => println!("{other:?}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AllocationPreview {
+    /// The request fits into memory that the allocator already has.
+    Fits {
+        /// The memory type of that memory.
+        memory_type: MemoryTypeIndex,
+    },
+    /// The allocator would allocate a block from the driver.
+    Grows {
+        /// The memory type of the block.
+        memory_type: MemoryTypeIndex,
+        /// The heap of that type.
+        heap: MemoryHeapIndex,
+        /// The size of the block.
+        bytes: u64,
+    },
+}
+
+impl<D: Device> Allocator<D> {
+    /// Returns what serving a request would do now: use free room, or allocate a block of which size.
+    ///
+    /// Other threads may change the outcome between the preview and the request. A request that is refused frees empty
+    /// blocks and tries once more; the preview does not count on the room that this makes.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// println!("{:?}", allocator.preview(&Requirements::new(1 << 20), &MemoryUsage::GpuOnly.into())?);
+    /// assert_eq!(allocator.statistics().blocks, 0, "nothing was allocated");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// What [`allocate`](Self::allocate) would be refused with by the allocator's own rules; what the
+    /// driver would say, only asking it tells.
+    pub fn preview(
+        &self,
+        requirements: &Requirements,
+        options: &AllocationOptions,
+    ) -> Result<AllocationPreview, AllocationError> {
+        let request = &AllocationRequest::new(requirements, options);
+        if let Some(pool) = &options.pool {
+            return self.by_pool_types(pool, request, |set| self.preview_shards(pool.shards(), set, request));
+        }
+        self.by_ranking(request, |memory_type, request| {
+            self.preview_shards(self.default_pool_for(memory_type, request), 0, request)
+        })
+    }
+
+    /// Previews a request for one memory type of one shard.
+    pub(in crate::memory) fn preview_from_pool(
+        &self,
+        pool: u32,
+        set: usize,
+        request: &AllocationRequest<'_>,
+    ) -> Result<AllocationPreview, AllocationError> {
+        let slot = self.pools.get(pool).ok_or(AllocationError::WrongPool)?;
+        let mut guard = locked(&slot.state);
+        let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
+        // The request itself would flush them before it gave up, and ranges joined with their neighbours may hold it.
+        state.flush_quick_lists();
+        let fitted = self.round_request(state, set, request)?;
+        let BlockSet { memory_type, heap, .. } = state.sets[set];
+        if state.would_place(set, &fitted) {
+            return Ok(AllocationPreview::Fits { memory_type });
+        }
+        if request.options.new_blocks == NewBlocks::NeverAllocate {
+            let (free, largest_free) = state.sets[set].room();
+            let requested = fitted.sizes.requested;
+            return Err(AllocationError::WouldGrow { requested, free, largest_free, name: ShortName::NONE });
+        }
+        let plan = state.plan_block(set, &fitted, request, self.heaps.heap_size(heap))?;
+        let wish = state.source(set, request).budget_policy;
+        // A check against the budget may query the driver, which can take milliseconds.
+        drop(guard);
+
+        // Never returned: a plan has at least one size.
+        let mut refused = AllocationError::ZeroSize;
+        for (bytes, _) in plan.attempts(self.heaps.room_for_block(&self.device, heap), &fitted) {
+            match self.heaps.check(&self.device, memory_type, bytes, wish) {
+                Ok(()) => return Ok(AllocationPreview::Grows { memory_type, heap, bytes }),
+                Err(error) if error.falls_through() => refused = error,
+                Err(error) => return Err(error),
+            }
+        }
+        Err(refused)
+    }
+}

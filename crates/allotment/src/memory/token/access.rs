@@ -1,0 +1,557 @@
+//! Queries of allocations, their labels, and access to their bytes by the CPU.
+
+use core::ops::Range;
+use core::ptr::NonNull;
+use core::sync::atomic::Ordering::Relaxed;
+use std::sync::{PoisonError, RwLockReadGuard};
+
+use crate::device::{
+    DedicatedNeed, Device, MemoryHandle, MemoryTypeIndex, Requirements, Visibility, make_visible, read_bytes,
+    write_bytes,
+};
+use crate::memory::allocator::{Allocation, AllocationId, Allocator};
+use crate::memory::pool::{Label, PoolSlot};
+use crate::memory::token::record::{RawPlace, Record};
+use crate::memory::{AccessError, AllocationInfo, MemoryLocation, Name};
+use crate::sync::locked;
+
+impl RawPlace {
+    /// Refuses a location that a pass moved the allocation to, away from the resource that is bound to it.
+    pub(in crate::memory) fn check_bound(&self) -> Result<(), AccessError> {
+        if self.moved { Err(AccessError::Moved) } else { Ok(()) }
+    }
+}
+
+impl<D: Device> Allocator<D> {
+    /// True when this allocator made the allocation.
+    pub(in crate::memory) fn owns(&self, allocation: &Allocation) -> bool {
+        allocation.allocator == self.id()
+    }
+
+    fn slot_and_record(&self, id: AllocationId) -> Result<(&PoolSlot<D>, &Record), AccessError> {
+        // The indices of another allocator's token may exist here as well.
+        let slot = self.pools.get(id.pool).filter(|_| id.allocator == self.id());
+        let slot = slot.ok_or(AccessError::WrongAllocator)?;
+        let record = slot.records.get(id.record).ok_or(AccessError::WrongAllocator)?;
+        if record.generation() == id.generation { Ok((slot, record)) } else { Err(AccessError::Stale) }
+    }
+
+    /// Returns the location of an allocation with a guard, which keeps it valid: without the guard another thread could
+    /// reset the pool, or move the allocation, and free the memory while the caller writes to it. Default pools are
+    /// never reset, so a pinned allocation there needs no guard.
+    pub(in crate::memory) fn hold(
+        &self,
+        allocation: &Allocation,
+    ) -> Result<(RawPlace, Option<RwLockReadGuard<'_, ()>>), AccessError> {
+        let id = allocation.id();
+        let (slot, record) = self.slot_and_record(id)?;
+        let changes = id.pool >= self.default_pool_count() || record.read().movable;
+        let guard = changes.then(|| slot.changes.read().unwrap_or_else(PoisonError::into_inner));
+        // Read after the guard is taken: a location from before could have been moved away from, or freed, until then.
+        Ok((self.raw_place(allocation)?, guard))
+    }
+
+    /// Holds an allocation whose bytes the caller changes. Refused while it is moved, since the change would be lost.
+    pub(in crate::memory) fn hold_for_writing(
+        &self,
+        allocation: &Allocation,
+    ) -> Result<(RawPlace, Option<RwLockReadGuard<'_, ()>>), AccessError> {
+        let held = self.hold(allocation)?;
+        if held.0.moving { Err(AccessError::Moving) } else { Ok(held) }
+    }
+
+    /// Holds an allocation whose bytes the caller reads. Refused until a move has brought the bytes to the new
+    /// location.
+    pub(in crate::memory) fn hold_for_reading(
+        &self,
+        allocation: &Allocation,
+    ) -> Result<(RawPlace, Option<RwLockReadGuard<'_, ()>>), AccessError> {
+        let held = self.hold(allocation)?;
+        if held.0.arriving { Err(AccessError::Moving) } else { Ok(held) }
+    }
+
+    /// Returns the location of a resource that a queue is about to copy to or from by its handle. Refused where a pass
+    /// moved the allocation away from the resource, and while a [`Defragmenter`](crate::memory::Defragmenter) moves both.
+    pub(crate) fn place_of_bound(&self, allocation: &Allocation) -> Result<MemoryLocation<D>, AccessError> {
+        let place = self.raw_place(allocation)?;
+        if place.moving && !place.arriving {
+            // Bytes that are copied to the old location now would be lost.
+            return Err(AccessError::Moving);
+        }
+        place.check_bound()?;
+        Ok(MemoryLocation::of(&place))
+    }
+
+    fn raw_place(&self, allocation: &Allocation) -> Result<RawPlace, AccessError> {
+        let (_, record) = self.slot_and_record(allocation.id())?;
+        let place = record.read();
+        // A reset in between may have given the record to another allocation.
+        if record.generation() == allocation.generation { Ok(place) } else { Err(AccessError::Stale) }
+    }
+
+    /// Returns where an allocation is. Takes no lock, so it is the call for binding and for per-frame code;
+    /// [`info`](Self::info) returns the same and more.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let meshes = allocator.allocate_many(&Requirements::new(1000), &MemoryUsage::GpuOnly.into(), 2)?;
+    /// let (first, second) = (allocator.location(&meshes[0])?, allocator.location(&meshes[1])?);
+    /// assert_eq!(first.memory, second.memory, "small allocations share a block");
+    /// assert_ne!(first.offset, second.offset);
+    /// # drop(allocator.free_many(meshes));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError::WrongAllocator`] when the allocation is from another allocator; [`AccessError::Stale`] when its
+    /// pool was reset.
+    pub fn location(&self, allocation: &Allocation) -> Result<MemoryLocation<D>, AccessError> {
+        self.raw_place(allocation).map(|place| MemoryLocation::of(&place))
+    }
+
+    /// Returns everything that is known of an allocation. Locks its pool; [`location`](Self::location) does not.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`location`](Self::location).
+    ///
+    /// ```
+    /// use allotment::device::simulated::{SimulatedGpu, Profile};
+    /// use allotment::{Allocator, AllocatorDesc, MemoryUsage, Requirements};
+    ///
+    /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+    /// let info = allocator.info(&mesh)?;
+    /// assert_eq!((info.size, info.name.unwrap().as_str()), (1000, "mesh"));
+    /// assert_eq!(info.offset, allocator.location(&mesh)?.offset);
+    /// allocator.free(mesh)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn info(&self, allocation: &Allocation) -> Result<AllocationInfo<D>, AccessError> {
+        self.info_of(allocation.id())
+    }
+
+    /// Returns everything that is known of the allocation with this id, for tools that do not have the token.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// use allotment::memory::AccessError;
+    ///
+    /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+    /// let selected = mesh.id(); // what a memory window keeps
+    /// assert_eq!(allocator.info_of(selected)?.size, 1000);
+    /// allocator.free(mesh)?;
+    /// assert_eq!(allocator.info_of(selected).err(), Some(AccessError::Stale));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError::Stale`] when the allocation was freed, [`AccessError::WrongAllocator`] when it is from another
+    /// allocator.
+    pub fn info_of(&self, id: AllocationId) -> Result<AllocationInfo<D>, AccessError> {
+        let (slot, record) = self.slot_and_record(id)?;
+        let guard = locked(&slot.state);
+        let state = guard.as_ref().ok_or(AccessError::Stale)?;
+        let detail = state.detail(id.record).ok_or(AccessError::Stale)?;
+        // Compared under the lock, since the record may have gone to another allocation before it was taken.
+        if record.generation() != id.generation {
+            return Err(AccessError::Stale);
+        }
+        let label = state.label(id.record);
+        let set = &state.sets[usize::from(detail.set)];
+        let block = set.block(detail.block_range.block).ok_or(AccessError::Stale)?;
+        // Only the holder of the lock writes a record, so this is the location that belongs to the detail.
+        let place = record.read();
+        Ok(AllocationInfo {
+            memory: D::Memory::from_raw(place.memory),
+            offset: place.offset,
+            size: detail.sizes.requested,
+            mapped_ptr: place.address,
+            memory_type: place.memory_type,
+            occupied: set.bytes_taken(&detail.block_range, detail.sizes),
+            kind: detail.kind,
+            name: label.name.clone(),
+            call_site: label.call_site.clone(),
+            user_data: label.user_data,
+            category: label.category,
+            dedicated: block.role != crate::memory::block_set::Role::Shared,
+            dedicated_to_resource: place.dedicated_to_resource,
+            block: detail.block_range.block,
+            block_size: block.memory.size(),
+            maps: record.maps(),
+            movability: detail.movability,
+            moving: place.moving,
+        })
+    }
+
+    /// Sets the debug name of an allocation; `None` removes it. Locks its pool.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let slot = allocator.allocate(&Requirements::new(1 << 20), &MemoryUsage::GpuOnly.with_name("tile, free"))?;
+    /// allocator.set_name(&slot, Some(format!("tile {}:{}", 12, 40).into()))?; // the program reuses its memory
+    /// assert_eq!(allocator.info(&slot)?.name.ok_or("named")?.as_str(), "tile 12:40");
+    /// # allocator.free(slot)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`location`](Self::location).
+    pub fn set_name(&self, allocation: &Allocation, name: Option<Name>) -> Result<(), AccessError> {
+        // The old name is dropped without the lock, since that may free host memory.
+        self.change_label(allocation, |label| core::mem::replace(&mut label.name, name)).map(drop)
+    }
+
+    /// Sets the user data of an allocation. Locks its pool.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
+    /// allocator.set_user_data(&mesh, 4711)?; // the entity that owns it
+    /// assert_eq!(allocator.info(&mesh)?.user_data, 4711);
+    /// # allocator.free(mesh)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`location`](Self::location).
+    pub fn set_user_data(&self, allocation: &Allocation, user_data: u64) -> Result<(), AccessError> {
+        self.change_label(allocation, |label| label.user_data = user_data)
+    }
+
+    pub(in crate::memory) fn change_label<T>(
+        &self,
+        allocation: &Allocation,
+        change: impl FnOnce(&mut Label) -> T,
+    ) -> Result<T, AccessError> {
+        let (slot, record) = self.slot_and_record(allocation.id())?;
+        let mut guard = locked(&slot.state);
+        // Compared again under the lock, since a reset before it may have given the record to another allocation.
+        if record.generation() != allocation.generation {
+            return Err(AccessError::Stale);
+        }
+        let label = guard.as_mut().and_then(|state| state.label_mut(allocation.record));
+        Ok(change(label.ok_or(AccessError::Stale)?))
+    }
+
+    /// Copies `bytes` into an allocation from byte `offset` on, and makes them visible to the GPU.
+    ///
+    /// A write to bytes that the GPU reads at the same time gives wrong bytes, never undefined behaviour.
+    ///
+    /// Memory that is not coherent is flushed in whole atoms. Where a queue wrote to the same atoms since the CPU
+    /// last read them, [`invalidate`](Self::invalidate) the range before: else the flush writes back the CPU's older
+    /// bytes beside it.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let constants = allocator.allocate(&Requirements::new(256), &MemoryUsage::Upload.with_name("constants"))?;
+    /// allocator.write(&constants, 0, &[7; 256])?;
+    /// let mut bytes = [0; 256];
+    /// allocator.read(&constants, 0, &mut bytes)?;
+    /// assert_eq!(bytes, [7; 256]);
+    /// allocator.free(constants)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError`] when the CPU cannot map the memory, the range exceeds the allocation, or the allocation is being
+    /// moved (nothing was written); or when the driver refuses to flush.
+    pub fn write(&self, allocation: &Allocation, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
+        let (place, _held) = self.hold_for_writing(allocation)?;
+        let (at, range) = within(&place, offset, bytes.len())?;
+        // SAFETY: the range lies in mapped memory that the token and the guard keep alive.
+        unsafe { write_bytes(at, bytes) };
+        // Still under the guard: Vulkan allows a flush only of memory that is live and mapped.
+        self.make_visible(&place, range, Visibility::Flush)
+    }
+
+    /// Copies bytes out of an allocation from byte `offset` on, with what the GPU wrote.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let result = allocator.allocate(&Requirements::new(4), &MemoryUsage::Readback.with_name("visible pixels"))?;
+    /// let mut count = [0; 4];
+    /// allocator.read(&result, 0, &mut count)?; // once the GPU has written it
+    /// println!("{} pixels", u32::from_ne_bytes(count));
+    /// # allocator.free(result)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError`] when the CPU cannot map the memory, the range exceeds the allocation, a move has not brought the
+    /// bytes to the new location yet, or the driver refuses to invalidate. `bytes` is unchanged then.
+    pub fn read(&self, allocation: &Allocation, offset: u64, bytes: &mut [u8]) -> Result<(), AccessError> {
+        let (place, _held) = self.hold_for_reading(allocation)?;
+        let (at, range) = within(&place, offset, bytes.len())?;
+        // Before the bytes are read: the CPU's caches may hold what was there before the GPU wrote.
+        self.make_visible(&place, range, Visibility::Invalidate)?;
+        // SAFETY: the range lies in mapped memory that the token and the guard keep alive.
+        unsafe { read_bytes(at, bytes) };
+        Ok(())
+    }
+
+    /// Returns the address of an allocation's first byte, and counts a mapping. Pairs with
+    /// [`unmap`](Self::unmap).
+    ///
+    /// Host-visible memory is mapped when it is allocated, so this is no driver call. Code that does not count mappings
+    /// uses [`MemoryLocation::mapped_ptr`].
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let particles = allocator.allocate(&Requirements::new(4096), &MemoryUsage::Upload.with_name("particles"))?;
+    /// let first = allocator.map(&particles)?;
+    /// // SAFETY: 4,096 bytes are mapped from there on, and no queue reads them yet.
+    /// unsafe { first.as_ptr().write_bytes(7, 4096) };
+    /// allocator.flush(&particles, 0..4096)?; // no driver call where the memory is coherent
+    /// allocator.unmap(&particles)?;
+    /// # allocator.free(particles)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError::NotHostVisible`], [`AccessError::Moving`] and as for [`location`](Self::location).
+    pub fn map(&self, allocation: &Allocation) -> Result<NonNull<u8>, AccessError> {
+        // As for a write: during a move the pointer would lead to the old location.
+        let (place, _held) = self.hold_for_writing(allocation)?;
+        let (_, record) = self.slot_and_record(allocation.id())?;
+        let address = place.address.ok_or(AccessError::NotHostVisible { memory_type: place.memory_type })?;
+        record.map();
+        Ok(address)
+    }
+
+    /// Ends the mapping of one [`map`](Self::map).
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// use allotment::memory::AccessError;
+    ///
+    /// let staging = allocator.allocate(&Requirements::new(4096), &MemoryUsage::Upload.with_name("staging"))?;
+    /// allocator.map(&staging)?;
+    /// assert_eq!(allocator.info(&staging)?.maps, 1);
+    /// allocator.unmap(&staging)?;
+    /// assert_eq!(allocator.unmap(&staging), Err(AccessError::NotMapped));
+    /// # allocator.free(staging)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError::NotMapped`] when the allocation is not mapped, and the errors of [`location`](Self::location).
+    pub fn unmap(&self, allocation: &Allocation) -> Result<(), AccessError> {
+        let (_, _held) = self.hold(allocation)?;
+        let (_, record) = self.slot_and_record(allocation.id())?;
+        if record.unmap() { Ok(()) } else { Err(AccessError::NotMapped) }
+    }
+
+    /// Makes the CPU's writes to a range of an allocation visible to the GPU. Rounds to whole atoms;
+    /// does nothing where memory is host-coherent.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("mobile").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// use allotment::device::MemoryProperties;
+    ///
+    /// let options = AllocationOptions::new(MemoryUsage::Upload).with_required(MemoryProperties::HOST_CACHED);
+    /// let vertices = allocator.allocate(&Requirements::new(4096), &options)?;
+    /// let first = allocator.location(&vertices)?.mapped_ptr.ok_or("mapped")?;
+    /// // SAFETY: 4,096 bytes are mapped from there on, and no queue reads them yet.
+    /// unsafe { first.as_ptr().write_bytes(7, 100) };
+    /// allocator.flush(&vertices, 0..100)?; // rounded to 128 bytes: two atoms of 64
+    /// assert_eq!(allocator.device_calls().make_visible, 1);
+    /// # allocator.free(vertices)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`write`](Self::write).
+    pub fn flush(&self, allocation: &Allocation, range: Range<u64>) -> Result<(), AccessError> {
+        self.sync(allocation, range, Visibility::Flush)
+    }
+
+    /// Makes the GPU's writes to a range of an allocation visible to the CPU. Rounds to whole atoms;
+    /// does nothing where memory is host-coherent.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("mobile").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let picture = allocator.allocate(&Requirements::new(4096), &MemoryUsage::Readback.with_name("picture"))?;
+    /// let first = allocator.location(&picture)?.mapped_ptr.ok_or("mapped")?;
+    /// allocator.invalidate(&picture, 0..64)?; // once the GPU has written it, and before the CPU reads it
+    /// // SAFETY: the byte is mapped, and no queue writes it any more.
+    /// println!("{}", unsafe { first.as_ptr().read_volatile() });
+    /// # allocator.free(picture)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`read`](Self::read).
+    pub fn invalidate(&self, allocation: &Allocation, range: Range<u64>) -> Result<(), AccessError> {
+        self.sync(allocation, range, Visibility::Invalidate)
+    }
+
+    fn sync(
+        &self,
+        allocation: &Allocation,
+        range: Range<u64>,
+        visibility: Visibility,
+    ) -> Result<(), AccessError> {
+        let (place, _held) = self.hold(allocation)?;
+        let len = range.end.checked_sub(range.start).and_then(|len| usize::try_from(len).ok());
+        let out = AccessError::OutOfRange { offset: range.start, size: 0, available: place.size };
+        let (_, range) = within(&place, range.start, len.ok_or(out)?)?;
+        self.make_visible(&place, range, visibility)
+    }
+
+    /// Flushes or invalidates `range` of the memory object. The caller [holds](Self::hold) the location.
+    fn make_visible(
+        &self,
+        place: &RawPlace,
+        range: Range<u64>,
+        visibility: Visibility,
+    ) -> Result<(), AccessError> {
+        let atom = self.atom_of(place.memory_type);
+        if atom.get() == 1 || range.is_empty() {
+            return Ok(());
+        }
+        self.heaps.make_visible_calls.fetch_add(1, Relaxed);
+        let memory = D::Memory::from_raw(place.memory);
+        // SAFETY: the memory is live while the caller holds the place, mapped since `within` found an
+        // address, and the range lies in the allocation.
+        unsafe { make_visible(self.device(), memory, place.memory_size, range, visibility) }?;
+        Ok(())
+    }
+
+    /// Returns the location of an aliasing resource inside an allocation.
+    ///
+    /// Any number of resources may be bound to the same bytes; the caller decides which of them is valid when.
+    /// [`Requirements::or`] describes an allocation that serves several resources in turn.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let (shadows, bloom) = (Requirements::new(1 << 20), Requirements::new(600 << 10));
+    /// let shared = allocator.allocate(&shadows.or(bloom), &MemoryUsage::GpuOnly.with_name("shadows, then bloom"))?;
+    /// let first = allocator.place_within(&shared, 0, &shadows)?;
+    /// let then = allocator.place_within(&shared, 0, &bloom)?; // the same bytes, later in the frame
+    /// assert_eq!((first.offset, first.memory), (then.offset, then.memory));
+    /// # allocator.free(shared)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError`] unless the resource allows the memory type, and fits with size and alignment at `offset` from
+    /// the allocation's start; [`AccessError::DedicatedRequired`] where the requirements say that the resource
+    /// requires dedicated memory.
+    pub fn place_within(
+        &self,
+        allocation: &Allocation,
+        offset: u64,
+        requirements: &Requirements,
+    ) -> Result<MemoryLocation<D>, AccessError> {
+        // In Vulkan dedicated memory may only be bound to its own resource (`VkMemoryDedicatedAllocateInfo`); a
+        // committed resource of Direct3D 12 has no heap in which another could be placed.
+        if self.raw_place(allocation)?.dedicated_to_resource {
+            return Err(AccessError::Exclusive);
+        }
+        self.place_inside(allocation, offset, requirements)
+    }
+
+    /// Returns the location as [`place_within`](Self::place_within), in memory of one resource too.
+    pub(in crate::memory) fn place_inside(
+        &self,
+        allocation: &Allocation,
+        offset: u64,
+        requirements: &Requirements,
+    ) -> Result<MemoryLocation<D>, AccessError> {
+        let place = self.location(allocation)?;
+        check_range(offset, requirements.size, place.size)?;
+        let offset_in_memory = place.offset + offset;
+        check_place(place.memory_type, offset_in_memory, place.size - offset, requirements)?;
+        let mapped_ptr =
+            place.mapped_ptr.and_then(|first| NonNull::new(first.as_ptr().wrapping_add(offset as usize)));
+        Ok(MemoryLocation { offset: offset_in_memory, size: requirements.size, mapped_ptr, ..place })
+    }
+}
+
+/// Checks requirements at `offset` in memory of a type, with `available` bytes from there on.
+pub(in crate::memory) fn check_place(
+    memory_type: MemoryTypeIndex,
+    offset: u64,
+    available: u64,
+    requirements: &Requirements,
+) -> Result<(), AccessError> {
+    let Requirements { size, alignment, memory_types: allowed, dedicated, .. } = *requirements;
+    if dedicated == DedicatedNeed::Required {
+        // However much room there is, the memory was not allocated for this resource alone.
+        return Err(AccessError::DedicatedRequired);
+    }
+    if !allowed.contains(memory_type) {
+        return Err(AccessError::WrongMemoryType { memory_type, allowed });
+    }
+    if size > available {
+        return Err(AccessError::OutOfRange { offset, size, available });
+    }
+    if !alignment.is_aligned(offset) {
+        return Err(AccessError::Misaligned { offset, alignment: alignment.get() });
+    }
+    Ok(())
+}
+
+pub(crate) fn check_range(offset: u64, size: u64, available: u64) -> Result<(), AccessError> {
+    match offset.checked_add(size) {
+        Some(end) if end <= available => Ok(()),
+        _ => Err(AccessError::OutOfRange { offset, size, available }),
+    }
+}
+
+/// Returns the address of a range of an allocation, and the range in its memory object.
+fn within(place: &RawPlace, offset: u64, len: usize) -> Result<(NonNull<u8>, Range<u64>), AccessError> {
+    let len = len as u64;
+    check_range(offset, len, place.size)?;
+    let first = place.address.ok_or(AccessError::NotHostVisible { memory_type: place.memory_type })?;
+    // SAFETY: `offset` lies in the allocation, all of which is mapped.
+    let at = unsafe { first.add(offset as usize) };
+    let start = place.offset + offset;
+    Ok((at, start..start + len))
+}

@@ -1,0 +1,5 @@
+//! What a token of an allocation refers to: its record, its location, and access to its bytes.
+
+pub(in crate::memory) mod access;
+pub(in crate::memory) mod location;
+pub(in crate::memory) mod record;

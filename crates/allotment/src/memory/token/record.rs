@@ -1,0 +1,336 @@
+//! The record of an allocation: its location, readable without a lock.
+//!
+//! Each pool has a table of records, and a handle names its record by index. The pool writes the location under its
+//! lock; any thread reads it through a sequence lock. The writer makes the sequence odd, writes, and makes it even
+//! again; a reader that saw an odd or a changed sequence reads once more. All fields are atomic, so a torn read is
+//! detected and never used.
+
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+
+use crate::device::MemoryTypeIndex;
+
+/// The record of one allocation, live or not yet. Fills a cache line.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub(in crate::memory) struct Record {
+    /// Odd while a writer changes the location.
+    sequence: AtomicU32,
+    /// Counts the allocations that used this record; an id contains it. It never wraps around: at [`SPENT`] the record
+    /// is not used again.
+    generation: AtomicU32,
+    memory: AtomicU64,
+    offset: AtomicU64,
+    size: AtomicU64,
+    memory_size: AtomicU64,
+    /// Address of the first byte; null where the CPU cannot access the memory.
+    address: AtomicPtr<u8>,
+    /// The memory type in the lowest eight bits, and the flags below.
+    kind: AtomicU32,
+    /// The number of mappings that the owner has not unmapped yet.
+    maps: AtomicU32,
+}
+
+/// The content of a record at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::memory) struct RawPlace {
+    pub(in crate::memory) memory: u64,
+    pub(in crate::memory) offset: u64,
+    /// Bytes, as requested.
+    pub(in crate::memory) size: u64,
+    /// Bytes of the memory object.
+    pub(in crate::memory) memory_size: u64,
+    pub(in crate::memory) address: Option<NonNull<u8>>,
+    pub(in crate::memory) memory_type: MemoryTypeIndex,
+    /// The memory was created together with its resource, and no other resource may be bound to it.
+    pub(in crate::memory) dedicated_to_resource: bool,
+    /// Defragmentation may move the allocation.
+    pub(in crate::memory) movable: bool,
+    /// A move is in progress: a write to the old location would be lost and is refused.
+    pub(in crate::memory) moving: bool,
+    /// The record has the new location already, but the copy has not completed: reads are refused as well.
+    pub(in crate::memory) arriving: bool,
+    /// Only its `Defragmenter` moves the allocation, since that alone knows the resource.
+    pub(in crate::memory) of_a_defragmenter: bool,
+    /// A pass moved the allocation: a resource bound to it may be bound to a range that is free by now.
+    pub(in crate::memory) moved: bool,
+}
+
+/// The generation after the last. No allocation is published under it.
+const SPENT: u32 = u32::MAX;
+
+/// Flags in a record's `kind`, above the memory type.
+const DEDICATED_TO_RESOURCE: u32 = 1 << 8;
+const MOVABLE: u32 = 1 << 9;
+const MOVING: u32 = 1 << 10;
+const ARRIVING: u32 = 1 << 11;
+const OF_A_DEFRAGMENTER: u32 = 1 << 12;
+const MOVED: u32 = 1 << 13;
+
+impl Record {
+    /// Writes the location. The pool's lock ensures that there is one writer.
+    pub(in crate::memory) fn write(&self, place: &RawPlace) {
+        let sequence = self.sequence.load(Ordering::Relaxed);
+        // Odd from here on: readers retry.
+        self.sequence.store(sequence.wrapping_add(1), Ordering::Relaxed);
+        // A reader that sees any of the stores below also sees the odd sequence.
+        fence(Ordering::Release);
+        self.memory.store(place.memory, Ordering::Relaxed);
+        self.offset.store(place.offset, Ordering::Relaxed);
+        self.size.store(place.size, Ordering::Relaxed);
+        self.memory_size.store(place.memory_size, Ordering::Relaxed);
+        let address = place.address.map_or(core::ptr::null_mut(), NonNull::as_ptr);
+        self.address.store(address, Ordering::Relaxed);
+        let bit = |is: bool, bit| if is { bit } else { 0 };
+        let kind = bit(place.dedicated_to_resource, DEDICATED_TO_RESOURCE)
+            | bit(place.movable, MOVABLE)
+            | bit(place.moving, MOVING)
+            | bit(place.arriving, ARRIVING)
+            | bit(place.of_a_defragmenter, OF_A_DEFRAGMENTER)
+            | bit(place.moved, MOVED);
+        self.kind.store(u32::from(place.memory_type.0) | kind, Ordering::Relaxed);
+        self.sequence.store(sequence.wrapping_add(2), Ordering::Release);
+    }
+
+    /// Reads the location without a lock.
+    pub(in crate::memory) fn read(&self) -> RawPlace {
+        loop {
+            // Between two equal, even readings of the sequence there was no writer.
+            let before = self.sequence.load(Ordering::Acquire);
+            let kind = self.kind.load(Ordering::Relaxed);
+            let place = RawPlace {
+                memory: self.memory.load(Ordering::Relaxed),
+                offset: self.offset.load(Ordering::Relaxed),
+                size: self.size.load(Ordering::Relaxed),
+                memory_size: self.memory_size.load(Ordering::Relaxed),
+                address: NonNull::new(self.address.load(Ordering::Relaxed)),
+                memory_type: MemoryTypeIndex((kind & 0xff) as u8),
+                dedicated_to_resource: kind & DEDICATED_TO_RESOURCE != 0,
+                movable: kind & MOVABLE != 0,
+                moving: kind & MOVING != 0,
+                arriving: kind & ARRIVING != 0,
+                of_a_defragmenter: kind & OF_A_DEFRAGMENTER != 0,
+                moved: kind & MOVED != 0,
+            };
+            // Orders the loads above before the second load of the sequence.
+            fence(Ordering::Acquire);
+            if before & 1 == 0 && self.sequence.load(Ordering::Relaxed) == before {
+                return place;
+            }
+            // A writer stores a few words under the pool's lock, so waiting takes nanoseconds.
+            core::hint::spin_loop();
+        }
+    }
+
+    #[inline]
+    pub(in crate::memory) fn generation(&self) -> u32 {
+        // Relaxed: whatever brought the token to this thread has ordered the writes of its record before this load.
+        self.generation.load(Ordering::Relaxed)
+    }
+
+    /// Returns true when the record must not be used again: the next generation would make an old id valid.
+    pub(in crate::memory) fn is_spent(&self) -> bool {
+        self.generation() == SPENT
+    }
+
+    /// Returns true when the record is [spent](Self::is_spent) after its current allocation is freed.
+    #[inline]
+    pub(in crate::memory) fn is_last_use(&self) -> bool {
+        self.generation() == SPENT - 1
+    }
+
+    /// Makes every id of the record stale and resets its map count.
+    #[inline]
+    pub(in crate::memory) fn retire(&self) {
+        // A load and a store suffice: the pool's lock ensures that there is one writer.
+        self.generation.store(self.generation().saturating_add(1), Ordering::Relaxed);
+        // Most allocations are never mapped; the check saves the store.
+        if self.maps() != 0 {
+            self.maps.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Changes only the size and whether the allocation may move. A reader that does not own the handle finds the
+    /// generation changed: it was changed before, and these stores do not become visible earlier.
+    #[inline]
+    pub(in crate::memory) fn refit(&self, size: u64, movable: bool) {
+        self.size.store(size, Ordering::Release);
+        let kind = self.kind.load(Ordering::Relaxed);
+        let kept = kind & !(MOVABLE | OF_A_DEFRAGMENTER | MOVED);
+        let wanted = if movable { kept | MOVABLE } else { kept };
+        // The short path of small requests: an unchanged flag word is not stored.
+        if wanted != kind {
+            self.kind.store(wanted, Ordering::Release);
+        }
+    }
+
+    /// Sets whether a move is in progress. The pool's lock ensures that there is one writer.
+    pub(in crate::memory) fn set_moving(&self, moving: bool) {
+        let kind = self.kind.load(Ordering::Relaxed);
+        let wanted = if moving { kind | MOVING } else { kind & !(MOVING | ARRIVING) };
+        self.kind.store(wanted, Ordering::Release);
+    }
+
+    /// Returns true when only a `Defragmenter` moves the allocation.
+    pub(in crate::memory) fn is_of_a_defragmenter(&self) -> bool {
+        self.kind.load(Ordering::Relaxed) & OF_A_DEFRAGMENTER != 0
+    }
+
+    /// Sets whether the allocation may move, and whether only a `Defragmenter` moves it. The pool's lock ensures that
+    /// there is one writer.
+    pub(in crate::memory) fn set_movable(&self, movable: bool, of_a_defragmenter: bool) {
+        let kind = self.kind.load(Ordering::Relaxed) & !(MOVABLE | OF_A_DEFRAGMENTER);
+        let movable = if movable { MOVABLE } else { 0 };
+        let of_a_defragmenter = if of_a_defragmenter { OF_A_DEFRAGMENTER } else { 0 };
+        self.kind.store(kind | movable | of_a_defragmenter, Ordering::Release);
+    }
+
+    /// Records that the bytes are still being copied to the location.
+    pub(in crate::memory) fn set_arriving(&self) {
+        let kind = self.kind.load(Ordering::Relaxed);
+        self.kind.store(kind | MOVING | ARRIVING, Ordering::Release);
+    }
+
+    pub(in crate::memory) fn maps(&self) -> u32 {
+        self.maps.load(Ordering::Relaxed)
+    }
+
+    /// Counts a mapping. A count that has reached its maximum stays there: the allocation counts as mapped for good.
+    pub(in crate::memory) fn map(&self) {
+        let _ = self.maps.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |maps| maps.checked_add(1));
+    }
+
+    /// Counts an unmapping. Returns false when the allocation was not mapped.
+    pub(in crate::memory) fn unmap(&self) -> bool {
+        // A count at its maximum may have missed mappings, so it is never decreased.
+        let unmapped = |maps| if maps == u32::MAX { Some(maps) } else { u32::checked_sub(maps, 1) };
+        self.maps.fetch_update(Ordering::Relaxed, Ordering::Relaxed, unmapped).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::sync::atomic::Ordering::Relaxed;
+
+    use super::SPENT;
+    use crate::device::MemoryTypeIndex;
+    use crate::device::simulated::{Profile, SimulatedGpu};
+    use crate::memory::{
+        AccessError, Allocation, Allocator, AllocatorDesc, BlockSizes, DefragmentationDesc,
+        DefragmentationStrategy, MemoryUsage, Movability, NextPass, PassLimits, Pool, PoolDesc,
+    };
+    use crate::{AllocationOptions, Requirements};
+
+    fn allocator() -> Allocator<SimulatedGpu> {
+        let mut desc = AllocatorDesc::default();
+        (desc.shards, desc.block_sizes) = (1, BlockSizes::fixed(64 << 10));
+        Allocator::new(SimulatedGpu::new(Profile::named("integrated").unwrap()), desc).unwrap()
+    }
+
+    fn upload() -> AllocationOptions {
+        MemoryUsage::Upload.into()
+    }
+
+    /// Sets the generation of the first `count` records of a pool, as if they had been used that often.
+    fn age(allocator: &Allocator<SimulatedGpu>, pool: &Pool, count: u32, generation: u32) {
+        for index in 0..count {
+            let records = &allocator.pools.get(pool.shards().first).unwrap().records;
+            records.get_or_make(index).unwrap().generation.store(generation, Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_record_that_has_come_to_its_end_is_not_used_again_so_that_no_stale_token_is_good() {
+        let allocator = allocator();
+        let pool = allocator.create_pool(PoolDesc::new([MemoryTypeIndex(0)])).unwrap();
+        let allocate = || allocator.allocate(&Requirements::new(64), &upload().with_pool(&pool)).unwrap();
+        age(&allocator, &pool, 2, SPENT - 3);
+        let (stale, _keeps) = (allocate(), allocate());
+        allocator.reset_pool(&pool).unwrap();
+        // Keeps the block from becoming empty, so that freed ranges wait in the quick lists with their records.
+        let keeps = allocate();
+        let mut generations = Vec::new();
+        for _ in 0..8 {
+            let token = allocate();
+            assert_ne!(token.id(), stale.id());
+            if token.record < 2 {
+                generations.push(token.generation);
+            }
+            allocator.free(token).unwrap();
+            allocator.check_invariants();
+        }
+        assert_eq!(generations, [SPENT - 2, SPENT - 1], "up to the last");
+        assert_eq!(allocator.location(&stale).unwrap_err(), AccessError::Stale);
+        allocator.free(keeps).unwrap();
+        allocator.free(stale).unwrap();
+        allocator.check_invariants();
+        allocator.destroy_pool(pool).unwrap();
+    }
+
+    #[test]
+    fn a_pool_in_the_place_of_another_uses_none_of_the_records_that_came_to_their_end_there() {
+        let allocator = allocator();
+        let pool = allocator.create_pool(PoolDesc::new([MemoryTypeIndex(0)])).unwrap();
+        age(&allocator, &pool, 40, SPENT - 1);
+        let last: Vec<_> = (0..40)
+            .map(|_| allocator.allocate(&Requirements::new(64), &upload().with_pool(&pool)).unwrap())
+            .collect();
+        allocator.reset_pool(&pool).unwrap();
+        allocator.check_invariants();
+        let slot = pool.shards();
+        allocator.destroy_pool(pool).unwrap();
+        let pool = allocator.create_pool(PoolDesc::new([MemoryTypeIndex(0)])).unwrap();
+        assert_eq!(pool.shards(), slot);
+        let got = allocator.allocate(&Requirements::new(64), &upload().with_pool(&pool)).unwrap();
+        assert_eq!(got.record, 40);
+        assert!(last.iter().all(|token| allocator.location(token).is_err()));
+        allocator.check_invariants();
+        allocator.free(got).unwrap();
+        allocator.destroy_pool(pool).unwrap();
+    }
+
+    #[test]
+    fn an_allocation_that_is_freed_while_it_is_moved_may_be_the_last_of_its_record() {
+        let allocator = allocator();
+        let pool = allocator.create_pool(PoolDesc::new([MemoryTypeIndex(0)])).unwrap();
+        age(&allocator, &pool, 8, SPENT - 1);
+        let (size, movable) = (Requirements::new(16 << 10), upload().with_movability(Movability::Copied));
+        let mut tokens: Vec<_> = (0..8)
+            .map(|_| Some(allocator.allocate(&size, &movable.clone().with_pool(&pool)).unwrap()))
+            .collect();
+        for gone in [1, 2, 3, 5] {
+            tokens[gone].take().into_iter().for_each(|token| allocator.free(token).unwrap());
+        }
+        let full = DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(PassLimits::NONE);
+        let mut run = allocator.defragmentation_in(&pool, full).unwrap();
+        let NextPass::Moves(pass) = run.next_pass() else { panic!("there is something to move") };
+        let moved = pass.moves()[0].id();
+        let freed = tokens.iter().position(|token| token.as_ref().is_some_and(|it| it.id() == moved));
+        let freed: Allocation = tokens[freed.unwrap()].take().unwrap();
+        allocator.free(freed).unwrap();
+        pass.end();
+        drop(run);
+        allocator.check_invariants();
+        let more: Vec<_> =
+            (0..8).map(|_| allocator.allocate(&size, &movable.clone().with_pool(&pool)).unwrap()).collect();
+        assert!(more.iter().all(|token| token.record >= 8), "{more:?}");
+        more.into_iter().chain(tokens.into_iter().flatten()).for_each(|it| allocator.free(it).unwrap());
+        allocator.check_invariants();
+        allocator.destroy_pool(pool).unwrap();
+    }
+
+    #[test]
+    fn a_count_of_mappings_that_has_come_to_its_end_never_says_that_nothing_is_mapped() {
+        let allocator = allocator();
+        let token = allocator.allocate(&Requirements::new(64), &upload()).unwrap();
+        let record = allocator.pools.get(token.pool).unwrap().records.get(token.record).unwrap();
+        record.maps.store(u32::MAX - 1, Relaxed);
+        for _ in 0..3 {
+            allocator.map(&token).unwrap();
+        }
+        assert_eq!(record.maps(), u32::MAX);
+        allocator.unmap(&token).unwrap();
+        assert_eq!(record.maps(), u32::MAX, "how many there are is not known any more");
+        allocator.free(token).unwrap();
+    }
+}
