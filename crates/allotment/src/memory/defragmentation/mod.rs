@@ -10,7 +10,7 @@
 //! `survey` reads the layout of the pools. `selection` picks the blocks that are worth emptying. `plan` finds a place
 //! for each allocation in them, in the free ranges of the other blocks (`holes`). `run` executes the plan, one
 //! `evacuation` of a block after the other: it reserves the places and hands out the moves. `pass` ends them. The pools
-//! only reserve places and exchange them (`moves.rs`, beside this folder).
+//! only reserve places and exchange them (`moves.rs`).
 //!
 //! A worked example, with sizes, is at the top of `run.rs`.
 //!

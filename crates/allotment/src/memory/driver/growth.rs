@@ -3,7 +3,7 @@
 //! Block sizes decide about waste far more than the algorithm inside the blocks: the same streaming traffic wastes
 //! 8–18 % in blocks of 32 MiB where every resource above an eighth of a block gets dedicated memory, and 50–125 % in
 //! blocks of 256 MiB where only those above half of one do. So blocks grow with usage: the next one has about a 64th of
-//! the bytes that the pool has, and a resource larger than that gets dedicated memory (`dedicated.rs`).
+//! the bytes that the pool has, and a resource larger than that gets dedicated memory (`request/dedicated.rs`).
 //!
 //! | a pool has | next block, and threshold for dedicated memory |
 //! |---|---|

@@ -3,11 +3,11 @@
 //! A default pool serves one memory type, one lifetime, and linear or optimal resources; a custom pool serves what
 //! its user directs there. Both are the same type with other [`Rules`].
 //!
-//! The files are the steps of an allocation, in the order in which `allocate.rs` takes them:
+//! The files are the steps of an allocation, in the order in which `request/allocate.rs` takes them:
 //!
 //! | file | step | entry |
 //! |---|---|---|
-//! | `quick.rs` | 0: reuse a range that was freed a moment ago | [`place_quickly`](PoolState::place_quickly) |
+//! | `quick_path.rs` | 0: reuse a range that was freed a moment ago | [`place_quickly`](PoolState::place_quickly) |
 //! | `round.rs` | 1: round the request; choose a shared or a dedicated block | [`round_request`](PoolState::round_request) |
 //! | `place.rs` | 2: search the existing blocks | [`place_in_existing`](PoolState::place_in_existing) |
 //! | `plan.rs` | 3: choose the sizes of a new block | [`plan_block`](PoolState::plan_block) |

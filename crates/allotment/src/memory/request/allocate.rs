@@ -4,16 +4,16 @@
 //!
 //! | step | function | where |
 //! |---|---|---|
-//! | 0. If no other thread holds the shard: reuse a range of about the size that was freed a moment ago, or steps 3 and 4 for the best memory type | [`Allocator::allocate_quickly`] | `pool/quick.rs` |
+//! | 0. If no other thread holds the shard: reuse a range of about the size that was freed a moment ago, or steps 3 and 4 for the best memory type | [`Allocator::allocate_quickly`] | `pool/quick_path.rs` |
 //! | 1. Rank the memory types that suit; the following steps are tried for each, the best first; in a custom pool, for each of its memory types | [`Allocator::ranking`], [`Allocator::by_ranking`], [`Allocator::by_pool_types`] | `candidates.rs` |
-//! | 2. Lock the thread's shard of the pool | `lock_shard` | `shards.rs` |
+//! | 2. Lock the thread's shard of the pool | `lock_shard` | `pool/shards.rs` |
 //! | 3. Round the request, and decide whether it wants a shared or a dedicated block | `round_request` | `pool/round.rs`, `dedicated.rs` |
-//! | 4. Search the existing blocks, then empty blocks of the other shards | `place_in_existing`, `place_in_lent_block` | `pool/place.rs`, `shards.rs` |
+//! | 4. Search the existing blocks, then empty blocks of the other shards | `place_in_existing`, `place_in_lent_block` | `pool/place.rs`, `pool/shards.rs` |
 //! | 5. Choose the sizes of a new block, the preferred one first | `plan_block` | `pool/plan.rs` |
-//! | 6. Wait for a block that another thread is allocating; or release the lock and allocate one | `wait_for_full_pool`, `allocate_block_replacing_stale` | here, `new_block.rs` |
-//! | 7. Refused: free empty blocks of the heap and try once more | `make_room` | `new_block.rs` |
-//! | 8. Add the block, place the request in it, wake the waiting threads | `insert_block` | `new_block.rs` |
-//! | 9. Refused for good: search the room in the other shards, then try the next memory type | `allocate_from_shards`, [`Allocator::by_ranking`] | `shards.rs` |
+//! | 6. Wait for a block that another thread is allocating; or release the lock and allocate one | `wait_for_full_pool`, `allocate_block_replacing_stale` | here, `driver/new_block.rs` |
+//! | 7. Refused: free empty blocks of the heap and try once more | `make_room` | `driver/new_block.rs` |
+//! | 8. Add the block, place the request in it, wake the waiting threads | `insert_block` | `driver/new_block.rs` |
+//! | 9. Refused for good: search the room in the other shards, then try the next memory type | `allocate_from_shards`, [`Allocator::by_ranking`] | `pool/shards.rs` |
 //!
 //! # A worked example
 //!
