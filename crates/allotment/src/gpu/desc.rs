@@ -64,8 +64,8 @@ pub enum Maintenance {
 pub struct GpuDesc {
     /// How the allocator works.
     pub allocator: AllocatorDesc,
-    /// How many frames are in flight, with the one that is being recorded: 3 by default. Frame N begins once the GPU has
-    /// completed frame N − 3.
+    /// How many frames are in flight, with the one that is being recorded: 3 by default. Frame N begins once the GPU
+    /// has completed frame N − 3.
     pub frames_in_flight: NonZero<usize>,
     /// How long [`begin_frame`](super::Gpu::begin_frame) and [`wait_idle`](super::Gpu::wait_idle) wait for the GPU at
     /// most: 5 seconds by default.

@@ -17,8 +17,8 @@
 //! 2. It ranks the suitable memory types (`request/candidates.rs`) and tries the pool of the best one.
 //! 3. Under the pool's lock it looks for a free range in a block. For a large request it looks for a cached dedicated
 //!    memory object of about the same size instead.
-//! 4. If there is none, it releases the lock and allocates a block from the driver (`driver/heaps.rs`). While one thread does
-//!    so, other threads that need a block of the same pool wait for it rather than allocate a block each.
+//! 4. If there is none, it releases the lock and allocates a block from the driver (`driver/heaps.rs`). While one
+//!    thread does so, other threads that need a block of the same pool wait for it rather than allocate a block each.
 //! 5. If the driver or a budget refuses, the allocator frees the empty blocks that it kept and tries once more; then it
 //!    tries smaller blocks, a dedicated allocation, and the next memory type.
 //!

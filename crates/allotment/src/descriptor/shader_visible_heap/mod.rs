@@ -167,8 +167,8 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::NoHeaps`] where shaders see none, [`DescriptorError::OverLimit`] beyond the device's limit, [`DescriptorError::WrongDevice`] if the tracker
-    /// belongs to another device, or the device's error.
+    /// [`DescriptorError::NoHeaps`] where shaders see none, [`DescriptorError::OverLimit`] beyond the device's limit,
+    /// [`DescriptorError::WrongDevice`] if the tracker belongs to another device, or the device's error.
     pub fn new(
         allocator: &Arc<Allocator<D>>,
         tracker: &SubmissionTracker,

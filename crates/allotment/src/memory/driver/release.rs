@@ -51,8 +51,8 @@ impl<D: Device> Allocator<D> {
         }
     }
 
-    /// Frees all empty blocks, except the [`min_blocks`](crate::memory::PoolDesc::min_blocks) of pools. Call it at level
-    /// changes and on low-memory warnings. Returns true if any was freed.
+    /// Frees all empty blocks, except the [`min_blocks`](crate::memory::PoolDesc::min_blocks) of pools. Call it at
+    /// level changes and on low-memory warnings. Returns true if any was freed.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};

@@ -19,8 +19,8 @@ use crate::device::{Device, OwnedMemory};
 use crate::memory::allocator::Allocator;
 use crate::sync::locked;
 
-/// The clock of an allocator. It counts while the program does not call [`end_frame`](crate::memory::Allocator::end_frame); see
-/// [`EmptyBlockPolicy`](crate::memory::EmptyBlockPolicy).
+/// The clock of an allocator. It counts while the program does not call
+/// [`end_frame`](crate::memory::Allocator::end_frame); see [`EmptyBlockPolicy`](crate::memory::EmptyBlockPolicy).
 ///
 /// ```
 /// use allotment::AllocatorDesc;
@@ -101,7 +101,8 @@ impl ManualTime {
 }
 
 /// A frame of real time has the length of a frame on most screens, so that
-/// [`EmptyBlockPolicy::frames`](crate::memory::EmptyBlockPolicy::frames) means much the same with `end_frame` and without.
+/// [`EmptyBlockPolicy::frames`](crate::memory::EmptyBlockPolicy::frames) means much the same with `end_frame` and
+/// without.
 const TICKS_PER_SECOND: u64 = 60;
 
 /// Ten seconds: after that time without `end_frame`, the program is taken to have stopped ending frames.

@@ -113,9 +113,9 @@ pub enum Lifetime {
 
 /// Whether [defragmentation](crate::memory::Allocator::defragmentation) may move an allocation.
 ///
-/// The owner of a movable allocation queries its [location](crate::memory::Allocator::location) again after each pass, and
-/// does not write to it while a pass is open. Mapped memory ([`Allocator::map`](crate::memory::Allocator::map)) is not moved
-/// while it is mapped.
+/// The owner of a movable allocation queries its [location](crate::memory::Allocator::location) again after each pass,
+/// and does not write to it while a pass is open. Mapped memory ([`Allocator::map`](crate::memory::Allocator::map)) is
+/// not moved while it is mapped.
 ///
 /// ```
 /// # use allotment::device::simulated::{Profile, SimulatedGpu};

@@ -59,7 +59,8 @@ pub enum AllocationError {
         name: ShortName,
     },
     /// No memory type that the resource allows has the properties that the request requires beside its memory usage
-    /// ([`AllocationOptions::required`](crate::memory::AllocationOptions::required)). Prefer them instead, or do without.
+    /// ([`AllocationOptions::required`](crate::memory::AllocationOptions::required)). Prefer them instead, or do
+    /// without.
     NoTypeWithProperties {
         /// Memory types that the resource allows.
         allowed: MemoryTypeMask,
@@ -327,8 +328,8 @@ impl Error for AllocationError {
     }
 }
 
-/// A token, such as an [`Allocation`] or a [`RawBuffer`](crate::memory::RawBuffer), was given to another allocator than the one
-/// that made it. The error returns the token unchanged.
+/// A token, such as an [`Allocation`] or a [`RawBuffer`](crate::memory::RawBuffer), was given to another allocator than
+/// the one that made it. The error returns the token unchanged.
 ///
 /// ```
 /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -404,8 +405,8 @@ pub enum AccessError {
     /// [`copied_at`](crate::memory::DefragmentationStep::copied_at), or make the allocation pinned.
     Moving,
     /// A defragmentation pass moved the allocation, and the resource is still bound to the old location, which may be
-    /// freed already. Destroy the resource and create it again, or have its [`Defragmenter`](crate::memory::Defragmenter) move
-    /// it.
+    /// freed already. Destroy the resource and create it again, or have its
+    /// [`Defragmenter`](crate::memory::Defragmenter) move it.
     Moved,
     /// The buffer was not created to be copied from or to. Add the usage to its description
     /// (`VK_BUFFER_USAGE_TRANSFER_SRC_BIT`, `VK_BUFFER_USAGE_TRANSFER_DST_BIT`).

@@ -71,7 +71,8 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Returns the location of a resource that a queue is about to copy to or from by its handle. Refused where a pass
-    /// moved the allocation away from the resource, and while a [`Defragmenter`](crate::memory::Defragmenter) moves both.
+    /// moved the allocation away from the resource, and while a [`Defragmenter`](crate::memory::Defragmenter) moves
+    /// both.
     pub(crate) fn place_of_bound(&self, allocation: &Allocation) -> Result<MemoryLocation<D>, AccessError> {
         let place = self.raw_place(allocation)?;
         if place.moving && !place.arriving {

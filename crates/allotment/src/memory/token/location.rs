@@ -6,8 +6,8 @@ use crate::device::{Device, MemoryHandle, MemoryTypeIndex, ResourceKind};
 use crate::memory::token::record::RawPlace;
 use crate::memory::{CallSite, Movability, Name};
 
-/// Where the memory of an allocation is, as [`Allocator::location`](crate::memory::Allocator::location) reads it without a
-/// lock.
+/// Where the memory of an allocation is, as [`Allocator::location`](crate::memory::Allocator::location) reads it
+/// without a lock.
 ///
 /// ```
 /// # use allotment::device::simulated::{Profile, SimulatedGpu};
