@@ -187,8 +187,9 @@ impl<D: DescriptorDevice> Gpu<D> {
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::OverLimit`] where the description of a heap exceeds the device's limit, or the device's
-    /// refusal. The next call tries again.
+    /// [`DescriptorError::NoHeaps`] where shaders of the device see none (on Vulkan, descriptor indexing and descriptor
+    /// buffers are both off), [`DescriptorError::OverLimit`] where the description of a heap exceeds the device's limit,
+    /// or the device's refusal. The next call tries again.
     pub fn descriptors(&self) -> Result<&Descriptors<D>, DescriptorError> {
         self.shared.descriptors.get_or_try_init(|| Descriptors::new(self))
     }

@@ -66,11 +66,11 @@ impl GatedDevice {
 
 impl Hook for Gate {
     fn reached(&self, gate: Point) {
+        let mut state = self.state.lock().unwrap();
         if gate == Point::AfterFree {
-            self.state.lock().unwrap().frees += 1;
+            state.frees += 1;
             self.changed.notify_all();
         }
-        let mut state = self.state.lock().unwrap();
         if state.closed == Some(gate) {
             state.waiting.push(gate);
             self.changed.notify_all();

@@ -225,10 +225,10 @@ impl<D: Device> Allocator<D> {
         // In arrays: a program that resets a pool in each frame takes nothing from the heap for it.
         let mut shards = self.slots_of(pool)?;
         let slots: [_; MOST_SHARDS as usize] = core::array::from_fn(|_| shards.next());
-        // No thread is accessing bytes of the pool while their memory is freed. Before the pool's locks, as everywhere:
-        // threads that hold `changes` for reading take those.
-        // The locks of all shards, or a resource could be created in one while another is reset. No other code holds two
-        // locks of a kind, and another reset takes them in the same order.
+        // No thread accesses bytes of the pool while their memory is freed. `changes` before `state`, as everywhere:
+        // threads that hold the first for reading take the second. Both of all shards, or a resource could be created
+        // in one while another is reset. No other code holds two locks of a kind, and another reset takes them in the
+        // same order.
         let alone = slots.map(|slot| Some(slot?.changes.write().unwrap_or_else(PoisonError::into_inner)));
         let mut guards = slots.map(|slot| Some(locked(&slot?.state)));
         let count =

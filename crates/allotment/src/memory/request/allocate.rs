@@ -129,10 +129,9 @@ impl<D: Device> Allocator<D> {
             return None;
         }
         let allowed = request.requirements.memory_types;
-        // An ordinary request requires and prefers no properties, so the ranking of its memory usage is made already,
-        // and the first type of a pool that it allows suits it.
         // The best type only: whether the next one may be used depends on why this one refuses, which the slow path
-        // finds out.
+        // finds out. An ordinary request requires and prefers no properties, so the ranking of its memory usage is
+        // made already, and the first type of a pool that it allows suits it.
         let (shards, set) = match &request.options.pool {
             None => {
                 let memory_type = self.rankings[request.options.usage as usize].types(allowed).next()?;
