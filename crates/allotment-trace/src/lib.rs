@@ -99,6 +99,7 @@ mod fields;
 mod format;
 mod image;
 mod reader;
+pub mod recording;
 mod resource;
 mod text;
 mod trace;

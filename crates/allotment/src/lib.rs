@@ -69,6 +69,7 @@
 
 pub mod descriptor;
 pub mod device;
+pub mod events;
 pub mod gpu;
 pub mod lifetime;
 mod log;

@@ -1,0 +1,34 @@
+//! Recordings: what the library did, event by event, with every offset. In contrast to a [trace](crate::Trace), which
+//! has only what a program requested.
+
+mod header;
+mod state;
+
+pub use allotment::events::{
+    Allocated, AllocationKey, BlockId, BlockKind, DeletionQueueKind, DescriptorKind, Event, ObjectId,
+    Placement, PoolId, RefusalReason, RingKind, StallKind, TextId,
+};
+pub use header::{Api, Header, Heap, MemoryType};
+pub use state::{
+    Block, Budget, DeletionQueue, DescriptorHeap, Inconsistent, Live, Moment, Pool, Ring, State,
+};
+
+/// A recording in memory: where it was made, its texts, and its events in their order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recording {
+    /// Where and how it was made.
+    pub header: Header,
+    /// The texts that events name: [`TextId`] `n` is `texts[n - 1]`.
+    pub texts: Vec<String>,
+    /// The events, in their order.
+    pub events: Vec<Event>,
+}
+
+impl Recording {
+    /// Returns a text. `None` for [`TextId::NONE`], and for a text that the recording lacks.
+    #[must_use]
+    pub fn text(&self, text: TextId) -> Option<&str> {
+        let index = (text.0 as usize).checked_sub(1)?;
+        self.texts.get(index).map(String::as_str)
+    }
+}

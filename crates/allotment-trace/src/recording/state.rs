@@ -1,0 +1,308 @@
+//! The state that events lead to: applied one after another, they give what exists at each moment.
+
+use core::fmt;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::{
+    Allocated, AllocationKey, BlockId, BlockKind, DeletionQueueKind, DescriptorKind, Event, ObjectId, PoolId,
+    RingKind, TextId,
+};
+use allotment::Algorithm;
+use allotment::device::MemoryTypeIndex;
+
+/// When something happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment {
+    /// How many events came before.
+    pub event: u64,
+    /// How many frames had ended.
+    pub frame: u64,
+    /// Nanoseconds since the recording began, as the last time before says.
+    pub nanoseconds: u64,
+}
+
+/// What exists at a moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    /// Now.
+    pub now: Moment,
+    /// The pools.
+    pub pools: BTreeMap<PoolId, Pool>,
+    /// The blocks.
+    pub blocks: HashMap<BlockId, Block>,
+    /// The allocations.
+    pub allocations: HashMap<AllocationKey, Live>,
+    /// The last budget of each heap, by its index.
+    pub budgets: BTreeMap<u8, Budget>,
+    /// The descriptor heaps.
+    pub descriptor_heaps: BTreeMap<ObjectId, DescriptorHeap>,
+    /// The rings.
+    pub rings: BTreeMap<ObjectId, Ring>,
+    /// The deletion queues.
+    pub deletion_queues: BTreeMap<ObjectId, DeletionQueue>,
+    /// The last submitted and the last completed value of each queue, by its index.
+    pub queues: BTreeMap<u8, (u64, u64)>,
+}
+
+/// A pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pool {
+    /// Its name.
+    pub name: TextId,
+    /// How it suballocates its blocks.
+    pub algorithm: Algorithm,
+    /// It is one of the program's own.
+    pub custom: bool,
+}
+
+/// A block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// The pool that has it.
+    pub pool: PoolId,
+    /// Its memory type.
+    pub memory_type: MemoryTypeIndex,
+    /// What it is for.
+    pub kind: BlockKind,
+    /// Bytes.
+    pub size: u64,
+    /// Its allocations, by offset.
+    pub allocations: BTreeSet<(u64, AllocationKey)>,
+    /// When it was allocated.
+    pub allocated: Moment,
+    /// When it became empty, while it is.
+    pub empty_since: Option<Moment>,
+}
+
+/// An allocation that exists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Live {
+    /// As it is now: a move changes its block and offset, a new label its texts.
+    pub is: Allocated,
+    /// Where the program made it.
+    pub call_site: TextId,
+    /// When it was allocated.
+    pub allocated: Moment,
+    /// When the program released it, while the GPU may still use it.
+    pub free_requested: Option<Moment>,
+    /// How many mappings of the CPU exist.
+    pub maps: u32,
+    /// It is the destination or the old range of a move, and no allocation of the program's.
+    pub reservation: bool,
+}
+
+/// The budget of a heap, as the driver last told it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Bytes that the process uses.
+    pub usage: u64,
+    /// Bytes that it should not exceed.
+    pub budget: u64,
+}
+
+/// A descriptor heap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DescriptorHeap {
+    /// What it holds.
+    pub kind: DescriptorKind,
+    /// Descriptors that it has room for.
+    pub capacity: u32,
+    /// Its name.
+    pub name: TextId,
+    /// The allocated ranges: the count by the first slot.
+    pub ranges: BTreeMap<u32, u32>,
+}
+
+/// A ring.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ring {
+    /// What it is for.
+    pub kind: RingKind,
+    /// Bytes.
+    pub capacity: u64,
+    /// Its name.
+    pub name: TextId,
+    /// Bytes that are in use.
+    pub used: u64,
+}
+
+/// A deletion queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeletionQueue {
+    /// What it holds.
+    pub kind: DeletionQueueKind,
+    /// Objects that wait for the GPU.
+    pub waiting: u32,
+}
+
+/// An event contradicts the events before it. The state is as it was before the event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inconsistent {
+    /// How many events came before.
+    pub event: u64,
+    /// What is wrong.
+    pub reason: &'static str,
+}
+
+impl fmt::Display for Inconsistent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "event {} contradicts the events before it: {}", self.event, self.reason)
+    }
+}
+
+impl core::error::Error for Inconsistent {}
+
+impl State {
+    /// Applies the next event.
+    ///
+    /// # Errors
+    ///
+    /// [`Inconsistent`], with the state unchanged but for the count of events, so that a reader may go on.
+    pub fn apply(&mut self, event: &Event) -> Result<(), Inconsistent> {
+        let now = self.now;
+        self.now.event += 1;
+        self.change(event, now).map_err(|reason| Inconsistent { event: now.event, reason })
+    }
+
+    fn change(&mut self, event: &Event, now: Moment) -> Result<(), &'static str> {
+        match *event {
+            Event::Time { nanoseconds } => self.now.nanoseconds = nanoseconds,
+            Event::FrameEnd { .. } => self.now.frame += 1,
+            Event::Lost => {
+                self.pools.clear();
+                self.blocks.clear();
+                self.allocations.clear();
+            }
+            Event::PoolCreated { pool, name, algorithm, custom } => {
+                self.pools.insert(pool, Pool { name, algorithm, custom });
+            }
+            Event::PoolDestroyed { pool } => {
+                self.pools.remove(&pool).ok_or("it destroys a pool that does not exist")?;
+            }
+            Event::BlockAllocated { block, pool, memory_type, kind, size } => {
+                if self.blocks.contains_key(&block) {
+                    return Err("it allocates a block that exists");
+                }
+                let (allocations, empty_since) = (BTreeSet::new(), Some(now));
+                let new = Block { pool, memory_type, kind, size, allocations, allocated: now, empty_since };
+                self.blocks.insert(block, new);
+            }
+            Event::BlockFreed { block } => {
+                let found = self.blocks.get(&block).ok_or("it frees a block that does not exist")?;
+                if !found.allocations.is_empty() {
+                    return Err("it frees a block that has allocations");
+                }
+                self.blocks.remove(&block);
+            }
+            Event::Allocated(is) => self.allocate(is, now)?,
+            Event::CallSite { allocation, site } => self.live_mut(allocation)?.call_site = site,
+            Event::Labelled { allocation, name, category, user_data } => {
+                let is = &mut self.live_mut(allocation)?.is;
+                (is.name, is.category, is.user_data) = (name, category, user_data);
+            }
+            Event::FreeRequested { allocation } => {
+                self.live_mut(allocation)?.free_requested.get_or_insert(now);
+            }
+            Event::Freed { allocation } => self.free(allocation, now)?,
+            Event::Exchanged { allocation, reservation } => self.exchange(allocation, reservation)?,
+            Event::Reserved { reservation, .. } => self.live_mut(reservation)?.reservation = true,
+            Event::Mapped { allocation } => {
+                let live = self.live_mut(allocation)?;
+                live.maps = live.maps.saturating_add(1);
+            }
+            Event::Unmapped { allocation } => {
+                let live = self.live_mut(allocation)?;
+                live.maps = live.maps.checked_sub(1).ok_or("it unmaps an allocation that is not mapped")?;
+            }
+            Event::Budget { heap, usage, budget } => {
+                self.budgets.insert(heap.0, Budget { usage, budget });
+            }
+            Event::Submitted { queue, value } => self.queues.entry(queue.0).or_default().0 = value,
+            Event::Completed { queue, value } => self.queues.entry(queue.0).or_default().1 = value,
+            Event::DescriptorHeapCreated { heap, kind, capacity, name } => {
+                let ranges = BTreeMap::new();
+                self.descriptor_heaps.insert(heap, DescriptorHeap { kind, capacity, name, ranges });
+            }
+            Event::DescriptorHeapDestroyed { heap } => {
+                self.descriptor_heaps.remove(&heap).ok_or("it destroys a descriptor heap that does not exist")?;
+            }
+            Event::DescriptorsAllocated { heap, first, count } => {
+                self.descriptor_heap_mut(heap)?.ranges.insert(first, count);
+            }
+            Event::DescriptorsFreed { heap, first, .. } => {
+                let ranges = &mut self.descriptor_heap_mut(heap)?.ranges;
+                ranges.remove(&first).ok_or("it frees descriptors that are not allocated")?;
+            }
+            Event::RingCreated { ring, kind, capacity, name } => {
+                self.rings.insert(ring, Ring { kind, capacity, name, used: 0 });
+            }
+            Event::RingUsed { ring, used } => {
+                self.rings.get_mut(&ring).ok_or("it names a ring that does not exist")?.used = used;
+            }
+            Event::RingDestroyed { ring } => {
+                self.rings.remove(&ring).ok_or("it destroys a ring that does not exist")?;
+            }
+            Event::DeletionQueue { queue, kind, waiting } => {
+                self.deletion_queues.insert(queue, DeletionQueue { kind, waiting });
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn allocate(&mut self, is: Allocated, now: Moment) -> Result<(), &'static str> {
+        if self.allocations.contains_key(&is.allocation) {
+            return Err("it allocates an allocation that exists");
+        }
+        let block = self.blocks.get_mut(&is.block).ok_or("it allocates in a block that does not exist")?;
+        if is.requested > is.occupied {
+            return Err("an allocation occupies less than was requested");
+        }
+        if is.offset.checked_add(is.occupied).is_none_or(|end| end > block.size) {
+            return Err("an allocation reaches beyond its block");
+        }
+        block.allocations.insert((is.offset, is.allocation));
+        block.empty_since = None;
+        let call_site = TextId::NONE;
+        let live = Live { is, call_site, allocated: now, free_requested: None, maps: 0, reservation: false };
+        self.allocations.insert(is.allocation, live);
+        Ok(())
+    }
+
+    fn free(&mut self, allocation: AllocationKey, now: Moment) -> Result<(), &'static str> {
+        let live = self.allocations.remove(&allocation).ok_or("it frees an allocation that does not exist")?;
+        if let Some(block) = self.blocks.get_mut(&live.is.block) {
+            block.allocations.remove(&(live.is.offset, allocation));
+            if block.allocations.is_empty() {
+                block.empty_since = Some(now);
+            }
+        }
+        Ok(())
+    }
+
+    fn exchange(&mut self, one: AllocationKey, other: AllocationKey) -> Result<(), &'static str> {
+        let missing = "it moves an allocation that does not exist";
+        let a = self.allocations.get(&one).ok_or(missing)?.is;
+        let b = self.allocations.get(&other).ok_or(missing)?.is;
+        for (key, was, will) in [(one, a, b), (other, b, a)] {
+            if let Some(block) = self.blocks.get_mut(&was.block) {
+                block.allocations.remove(&(was.offset, key));
+            }
+            if let Some(block) = self.blocks.get_mut(&will.block) {
+                block.allocations.insert((will.offset, key));
+            }
+            if let Some(live) = self.allocations.get_mut(&key) {
+                (live.is.block, live.is.offset, live.is.occupied) = (will.block, will.offset, will.occupied);
+            }
+        }
+        Ok(())
+    }
+
+    fn live_mut(&mut self, allocation: AllocationKey) -> Result<&mut Live, &'static str> {
+        self.allocations.get_mut(&allocation).ok_or("it names an allocation that does not exist")
+    }
+
+    fn descriptor_heap_mut(&mut self, heap: ObjectId) -> Result<&mut DescriptorHeap, &'static str> {
+        self.descriptor_heaps.get_mut(&heap).ok_or("it names a descriptor heap that does not exist")
+    }
+}

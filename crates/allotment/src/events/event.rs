@@ -1,0 +1,325 @@
+//! One change of state, as a small copyable value.
+
+use super::codes::{BlockKind, DescriptorKind, DeletionQueueKind, Placement, RefusalReason, RingKind, StallKind};
+use crate::device::{MemoryHeapIndex, MemoryTypeIndex, QueueIndex, ResourceKind};
+use crate::memory::MemoryUsage;
+use crate::{Algorithm, Alignment};
+
+/// Names a pool among those that exist: unique until its [`Event::PoolDestroyed`], and then used again.
+///
+/// The default pools are pools as well: one for each memory type, lifetime and shard.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PoolId(pub u32);
+
+/// Names a block among those that exist: unique until its [`Event::BlockFreed`], and then used again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BlockId(pub u64);
+
+/// Names an allocation among those that exist: unique until its [`Event::Freed`], and then used again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AllocationKey(pub u64);
+
+/// Names a descriptor heap, a ring or a deletion queue among those that exist.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectId(pub u32);
+
+/// A text of the events: of an [`EventBatch`](super::EventBatch), or of the recording that they are in. 0 is no text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TextId(pub u32);
+
+impl TextId {
+    /// No text.
+    pub const NONE: Self = Self(0);
+
+    /// Returns true where there is no text.
+    #[must_use]
+    pub const fn is_none(self) -> bool {
+        self.0 == 0
+    }
+}
+
+/// An allocation as it begins. Part of [`Event::Allocated`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allocated {
+    /// The allocation.
+    pub allocation: AllocationKey,
+    /// The block that it is in.
+    pub block: BlockId,
+    /// Bytes from the start of the block.
+    pub offset: u64,
+    /// Bytes, as the program requested.
+    pub requested: u64,
+    /// Bytes of the block that no other allocation can have meanwhile: at least `requested`.
+    pub occupied: u64,
+    /// The program's own number.
+    pub user_data: u64,
+    /// The debug name.
+    pub name: TextId,
+    /// The category.
+    pub category: TextId,
+    /// The alignment of the offset.
+    pub alignment: Alignment,
+    /// What the memory is for; `None` where the event does not say.
+    pub usage: Option<MemoryUsage>,
+    /// The kind of resource.
+    pub kind: ResourceKind,
+    /// Why the allocation is where it is.
+    pub placement: Placement,
+    /// Another memory type suits the request better, and could not be used.
+    pub second_choice: bool,
+    /// Defragmentation may move the allocation.
+    pub movable: bool,
+}
+
+/// A change of state of the library.
+///
+/// Events are in the order in which the changes happened. All are `Copy` and hold numbers only: texts are in the batch
+/// or the recording that an event is part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// Time passed: the events up to the next `Time` happened between the two.
+    Time {
+        /// Nanoseconds since the first event of the recording.
+        nanoseconds: u64,
+    },
+    /// A frame ended.
+    FrameEnd {
+        /// How many frames ended before.
+        number: u64,
+    },
+    /// The program marked a moment.
+    Mark {
+        /// What it said.
+        text: TextId,
+    },
+    /// Events were lost, because their reader was too slow. Nothing that was known of pools, blocks and allocations
+    /// holds any more; the whole state follows.
+    Lost,
+    /// A pool was created.
+    PoolCreated {
+        /// The pool.
+        pool: PoolId,
+        /// Its name; none for default pools.
+        name: TextId,
+        /// How it suballocates its blocks.
+        algorithm: Algorithm,
+        /// It is one of the program's own pools.
+        custom: bool,
+    },
+    /// A pool was destroyed; its blocks were freed before.
+    PoolDestroyed {
+        /// The pool.
+        pool: PoolId,
+    },
+    /// The driver allocated a block, or a pool got one from another pool.
+    BlockAllocated {
+        /// The block.
+        block: BlockId,
+        /// The pool that has it.
+        pool: PoolId,
+        /// Its memory type.
+        memory_type: MemoryTypeIndex,
+        /// What it is for.
+        kind: BlockKind,
+        /// Bytes.
+        size: u64,
+    },
+    /// A block left its pool: to the driver, or to another pool.
+    BlockFreed {
+        /// The block.
+        block: BlockId,
+    },
+    /// Memory was allocated.
+    Allocated(Allocated),
+    /// The call site of an allocation became known.
+    CallSite {
+        /// The allocation.
+        allocation: AllocationKey,
+        /// `file:line:column`.
+        site: TextId,
+    },
+    /// An allocation got another name, category or number.
+    Labelled {
+        /// The allocation.
+        allocation: AllocationKey,
+        /// Its name from now on.
+        name: TextId,
+        /// Its category from now on.
+        category: TextId,
+        /// The program's own number from now on.
+        user_data: u64,
+    },
+    /// The program released an allocation, which is freed once the GPU has finished with it.
+    FreeRequested {
+        /// The allocation.
+        allocation: AllocationKey,
+    },
+    /// An allocation was freed: its range can be allocated again.
+    Freed {
+        /// The allocation.
+        allocation: AllocationKey,
+    },
+    /// Defragmentation exchanged the ranges of two allocations: of one that moves, and of a reserved destination.
+    Exchanged {
+        /// The allocation that moved.
+        allocation: AllocationKey,
+        /// The reservation, which has the old range now.
+        reservation: AllocationKey,
+    },
+    /// A range became the destination of a move: a reservation is no allocation of the program's.
+    Reserved {
+        /// The reservation, an allocation from here on.
+        reservation: AllocationKey,
+        /// The allocation that moves there.
+        allocation: AllocationKey,
+    },
+    /// The CPU mapped an allocation.
+    Mapped {
+        /// The allocation.
+        allocation: AllocationKey,
+    },
+    /// The CPU unmapped an allocation.
+    Unmapped {
+        /// The allocation.
+        allocation: AllocationKey,
+    },
+    /// The driver was asked for the budget of a heap.
+    Budget {
+        /// The heap.
+        heap: MemoryHeapIndex,
+        /// Bytes that the process uses, as the driver counts.
+        usage: u64,
+        /// Bytes that the process should not exceed.
+        budget: u64,
+    },
+    /// A request was refused.
+    Refused {
+        /// Why.
+        reason: RefusalReason,
+        /// Bytes that were requested.
+        requested: u64,
+        /// Bytes that there were: free bytes, a limit or a budget, as the reason says.
+        available: u64,
+        /// The largest free range, where the reason is about free ranges.
+        largest_free: u64,
+        /// The name of the request.
+        name: TextId,
+    },
+    /// A thread waited in the library.
+    Stalled {
+        /// What for.
+        kind: StallKind,
+        /// For how long.
+        nanoseconds: u64,
+    },
+    /// Commands were submitted to a queue.
+    Submitted {
+        /// The queue.
+        queue: QueueIndex,
+        /// The value that the queue's timeline reaches with them.
+        value: u64,
+    },
+    /// A queue's timeline reached a value.
+    Completed {
+        /// The queue.
+        queue: QueueIndex,
+        /// The value.
+        value: u64,
+    },
+    /// A descriptor heap was created.
+    DescriptorHeapCreated {
+        /// The heap.
+        heap: ObjectId,
+        /// Its type, and whether shaders see it.
+        kind: DescriptorKind,
+        /// Descriptors that it holds.
+        capacity: u32,
+        /// Its name.
+        name: TextId,
+    },
+    /// A descriptor heap was destroyed.
+    DescriptorHeapDestroyed {
+        /// The heap.
+        heap: ObjectId,
+    },
+    /// Slots of a descriptor heap were allocated.
+    DescriptorsAllocated {
+        /// The heap.
+        heap: ObjectId,
+        /// The first slot.
+        first: u32,
+        /// How many.
+        count: u32,
+    },
+    /// Slots of a descriptor heap were freed.
+    DescriptorsFreed {
+        /// The heap.
+        heap: ObjectId,
+        /// The first slot.
+        first: u32,
+        /// How many.
+        count: u32,
+    },
+    /// A ring was created, or grew.
+    RingCreated {
+        /// The ring.
+        ring: ObjectId,
+        /// What it is for.
+        kind: RingKind,
+        /// Bytes.
+        capacity: u64,
+        /// Its name.
+        name: TextId,
+    },
+    /// The bytes in use of a ring changed.
+    RingUsed {
+        /// The ring.
+        ring: ObjectId,
+        /// Bytes that are allocated, or that the GPU still reads.
+        used: u64,
+    },
+    /// A ring was destroyed.
+    RingDestroyed {
+        /// The ring.
+        ring: ObjectId,
+    },
+    /// The number of objects in a deletion queue changed.
+    DeletionQueue {
+        /// The queue.
+        queue: ObjectId,
+        /// What it holds.
+        kind: DeletionQueueKind,
+        /// Objects that wait for the GPU.
+        waiting: u32,
+    },
+}
+
+// A thread writes one for each change while it holds the lock of a pool.
+const _: () = assert!(size_of::<Event>() <= 72, "an event is about a cache line");
+
+impl Event {
+    /// Replaces each text of the event.
+    #[must_use]
+    pub fn map_texts(mut self, mut replaced: impl FnMut(TextId) -> TextId) -> Self {
+        let mut replace = |text: &mut TextId| {
+            if !text.is_none() {
+                *text = replaced(*text);
+            }
+        };
+        match &mut self {
+            Self::Allocated(Allocated { name, category, .. }) | Self::Labelled { name, category, .. } => {
+                replace(name);
+                replace(category);
+            }
+            Self::Mark { text: name }
+            | Self::PoolCreated { name, .. }
+            | Self::CallSite { site: name, .. }
+            | Self::Refused { name, .. }
+            | Self::DescriptorHeapCreated { name, .. }
+            | Self::RingCreated { name, .. } => replace(name),
+            _ => {}
+        }
+        self
+    }
+}

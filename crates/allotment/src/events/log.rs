@@ -1,0 +1,218 @@
+//! The log: where the parts of the library write events, and one reader takes them out.
+//!
+//! A thread writes an event while it holds the lock that the change happened under, so the events of a pool are in the
+//! order of its changes. The log has one lock, which is held for the few stores of an event and never while user code
+//! or a driver runs; its reader takes all events out at once, by exchanging two lists.
+//!
+//! The log is bounded. When its reader is too slow, the log begins a new *epoch*: it refuses the events of each pool
+//! until that pool has announced its whole state again, which the next frame end or call of `maintain` makes it do. So
+//! a slow reader loses events, but never sees a state that did not exist, and no thread ever waits for it.
+
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::time::Duration;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Instant;
+
+use super::{Event, EventBatch};
+use crate::sync::locked;
+
+/// Shared by the parts of the library that write events and the reader.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct EventLog(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// The epoch of the events that are accepted; 0 where nobody reads. Written under the lock.
+    epoch: AtomicU32,
+    /// A new epoch has begun, whose state has not been announced yet.
+    wants_state: AtomicBool,
+    queue: Mutex<Queue>,
+    /// Events wait for the reader.
+    ready: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    batch: EventBatch,
+    /// The most events that wait for the reader.
+    limit: usize,
+    /// The epoch before this one, while nobody reads: an epoch is never used twice.
+    last_epoch: u32,
+    /// When the reader began to read.
+    began: Option<Instant>,
+    frames: u64,
+    /// The allocator is gone: no event will come.
+    closed: bool,
+}
+
+impl Queue {
+    fn nanoseconds(&self) -> u64 {
+        self.began.map_or(0, |began| u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+impl EventLog {
+    /// Returns true while a reader is attached.
+    #[inline]
+    pub(crate) fn is_read(&self) -> bool {
+        self.0.epoch.load(Ordering::Relaxed) != 0
+    }
+
+    /// Returns the epoch of a state that is announced now; 0 where nobody reads.
+    pub(crate) fn epoch(&self) -> u32 {
+        // Acquire and release are the lock's: whoever announces takes it next.
+        self.0.epoch.load(Ordering::Relaxed)
+    }
+
+    /// Returns true once for each new epoch: the caller announces the whole state.
+    #[inline]
+    pub(crate) fn takes_state(&self) -> bool {
+        self.0.wants_state.load(Ordering::Relaxed) && self.0.wants_state.swap(false, Ordering::Relaxed)
+    }
+
+    /// Attaches a reader. Returns false when there is one.
+    pub(super) fn attach(&self, limit: usize) -> bool {
+        let mut queue = locked(&self.0.queue);
+        if self.is_read() {
+            return false;
+        }
+        queue.batch.clear();
+        (queue.limit, queue.frames) = (limit, 0);
+        queue.began = Some(Instant::now());
+        self.begin_epoch(&mut queue);
+        true
+    }
+
+    fn begin_epoch(&self, queue: &mut Queue) {
+        // Never 0 again, which is no epoch: after 2^32 of them an epoch would be mistaken for a very old one.
+        queue.last_epoch = queue.last_epoch.checked_add(1).unwrap_or(1);
+        self.0.epoch.store(queue.last_epoch, Ordering::Relaxed);
+        self.0.wants_state.store(true, Ordering::Relaxed);
+    }
+
+    /// Detaches the reader.
+    pub(super) fn detach(&self) {
+        let mut queue = locked(&self.0.queue);
+        self.0.epoch.store(0, Ordering::Relaxed);
+        self.0.wants_state.store(false, Ordering::Relaxed);
+        queue.batch = EventBatch::new();
+    }
+
+    /// Notes that no event will come any more.
+    pub(crate) fn close(&self) {
+        locked(&self.0.queue).closed = true;
+        self.0.ready.notify_all();
+    }
+
+    /// Adds an event of a part that announced its state in `epoch`. Returns false when that is over: the part writes no
+    /// more events until it has announced its state again.
+    pub(crate) fn push(&self, epoch: u32, event: impl FnOnce(&mut EventBatch) -> Event) -> bool {
+        let mut queue = locked(&self.0.queue);
+        if epoch != self.epoch() {
+            return false;
+        }
+        if queue.batch.events.len() >= queue.limit {
+            self.begin_epoch(&mut queue);
+            // Here, where the reader forgets its state: the parts announce theirs after it.
+            queue.batch.events.push(Event::Lost);
+            return false;
+        }
+        self.add(&mut queue, event);
+        true
+    }
+
+    /// Adds an event that is true whatever was lost before it: a frame's end, a part's announcement of its state.
+    pub(crate) fn push_always(&self, event: impl FnOnce(&mut EventBatch) -> Event) {
+        let mut queue = locked(&self.0.queue);
+        if self.is_read() {
+            self.add(&mut queue, event);
+        }
+    }
+
+    /// Adds the end of a frame, with the time.
+    #[cold]
+    pub(crate) fn end_frame(&self) {
+        let mut queue = locked(&self.0.queue);
+        if self.is_read() {
+            let (number, nanoseconds) = (queue.frames, queue.nanoseconds());
+            queue.frames += 1;
+            self.add(&mut queue, |_| Event::FrameEnd { number });
+            self.add(&mut queue, |_| Event::Time { nanoseconds });
+        }
+    }
+
+    #[inline]
+    fn add(&self, queue: &mut Queue, event: impl FnOnce(&mut EventBatch) -> Event) {
+        let event = event(&mut queue.batch);
+        queue.batch.events.push(event);
+        // Long before the limit, so that the reader has time to come; once, since waking a thread takes microseconds.
+        if queue.batch.events.len() == queue.limit / 8 {
+            self.0.ready.notify_one();
+        }
+    }
+
+    /// Exchanges the events for an empty batch. Waits up to `patience` for some. Returns false when there is none and
+    /// none will come.
+    pub(super) fn take(&self, batch: &mut EventBatch, patience: Duration) -> bool {
+        batch.clear();
+        let mut queue = locked(&self.0.queue);
+        if queue.batch.events.len() < queue.limit / 8 && !queue.closed && !patience.is_zero() {
+            let waited = self.0.ready.wait_timeout(queue, patience);
+            queue = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        if !queue.batch.events.is_empty() {
+            let nanoseconds = queue.nanoseconds();
+            queue.batch.events.push(Event::Time { nanoseconds });
+        }
+        core::mem::swap(batch, &mut queue.batch);
+        !(queue.closed && batch.events.is_empty())
+    }
+}
+
+/// A part of the library that has state and writes events: a pool.
+#[derive(Debug)]
+pub(crate) struct EventSource {
+    log: EventLog,
+    /// The epoch in which the part has announced its state; 0 where it writes nothing.
+    epoch: u32,
+}
+
+impl EventSource {
+    /// Creates the source of a part that has no state yet, and whose creation is no event by itself.
+    pub(crate) fn new(log: &EventLog) -> Self {
+        Self { log: log.clone(), epoch: 0 }
+    }
+
+    /// Returns true if the part announces its changes.
+    #[inline]
+    pub(crate) fn is_read(&self) -> bool {
+        self.epoch != 0
+    }
+
+    /// Returns true if the part has announced its state to the reader.
+    pub(crate) fn is_announced(&self) -> bool {
+        self.epoch != 0 && self.epoch == self.log.epoch()
+    }
+
+    /// Writes an event, if there is a reader. One branch where there is none.
+    #[inline]
+    pub(crate) fn emit(&mut self, event: impl FnOnce(&mut EventBatch) -> Event) {
+        if self.epoch != 0 {
+            self.write(event);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn write(&mut self, event: impl FnOnce(&mut EventBatch) -> Event) {
+        if !self.log.push(self.epoch, event) {
+            self.epoch = 0;
+        }
+    }
+
+    /// Begins to announce the state of the part: its caller holds the part's lock, and writes all of it.
+    pub(crate) fn announce(&mut self) -> Option<&EventLog> {
+        self.epoch = self.log.epoch();
+        (self.epoch != 0).then_some(&self.log)
+    }
+}

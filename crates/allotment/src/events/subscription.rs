@@ -1,0 +1,98 @@
+//! The reader of a log.
+
+use core::fmt;
+use core::time::Duration;
+
+use super::EventBatch;
+use super::log::EventLog;
+
+/// Options of a subscription.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SubscriptionDesc {
+    /// The most events that wait for the reader, about 72 bytes of host memory each. When there are more, the library
+    /// drops events until it has announced its whole state again ([`Event::Lost`](super::Event::Lost)).
+    pub max_waiting_events: usize,
+}
+
+impl Default for SubscriptionDesc {
+    /// Half a million events, 36 MiB if the reader never comes.
+    fn default() -> Self {
+        Self { max_waiting_events: 1 << 19 }
+    }
+}
+
+/// Reads the events of an allocator and of what works with it. Dropped, it ends the events.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// use allotment::events::{Event, EventBatch, SubscriptionDesc};
+///
+/// let early = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.with_name("early"))?;
+/// let mut events = allocator.subscribe(&SubscriptionDesc::default())?;
+/// let late = allocator.allocate(&Requirements::new(2000), &MemoryUsage::GpuOnly.with_name("late"))?;
+/// allocator.free(early)?;
+///
+/// let mut batch = EventBatch::new();
+/// events.read(&mut batch);
+/// let names: Vec<_> = batch
+///     .events()
+///     .iter()
+///     .filter_map(|event| match event {
+///         Event::Allocated(allocated) => batch.text(allocated.name),
+///         _ => None,
+///     })
+///     .collect();
+/// assert_eq!(names, ["early", "late"], "the state first, then the changes");
+/// # allocator.free(late)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct EventSubscription {
+    log: EventLog,
+}
+
+impl EventSubscription {
+    /// Attaches a reader to a log. The caller then announces the state.
+    pub(crate) fn new(log: &EventLog, desc: &SubscriptionDesc) -> Result<Self, AlreadySubscribed> {
+        // Eight, so that an eighth of it is an event.
+        if log.attach(desc.max_waiting_events.max(8)) {
+            Ok(Self { log: log.clone() })
+        } else {
+            Err(AlreadySubscribed)
+        }
+    }
+
+    /// Takes out the events that wait, in their order, and the time. The batch is cleared before.
+    ///
+    /// Returns false when the allocator is gone and all its events have been read.
+    pub fn read(&mut self, batch: &mut EventBatch) -> bool {
+        self.log.take(batch, Duration::ZERO)
+    }
+
+    /// Waits until many events wait, the allocator is gone, or `timeout` is over; then as [`read`](Self::read).
+    pub fn wait(&mut self, batch: &mut EventBatch, timeout: Duration) -> bool {
+        self.log.take(batch, timeout)
+    }
+}
+
+impl Drop for EventSubscription {
+    fn drop(&mut self) {
+        self.log.detach();
+    }
+}
+
+/// The error of subscribing to events that another subscription reads. Drop that one first, or share what it reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AlreadySubscribed;
+
+impl fmt::Display for AlreadySubscribed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the events are read by another subscription already: drop that one, or share its events")
+    }
+}
+
+impl core::error::Error for AlreadySubscribed {}
