@@ -194,6 +194,10 @@ impl State {
                 }
                 self.blocks.remove(&block);
             }
+            Event::BlockShared { block } => {
+                let missing = "it shares a block that does not exist";
+                self.blocks.get_mut(&block).ok_or(missing)?.kind = BlockKind::Shared;
+            }
             Event::Allocated(is) => self.allocate(is, now)?,
             Event::CallSite { allocation, site } => self.live_mut(allocation)?.call_site = site,
             Event::Labelled { allocation, name, category, user_data } => {
@@ -206,14 +210,7 @@ impl State {
             Event::Freed { allocation } => self.free(allocation, now)?,
             Event::Exchanged { allocation, reservation } => self.exchange(allocation, reservation)?,
             Event::Reserved { reservation, .. } => self.live_mut(reservation)?.reservation = true,
-            Event::Mapped { allocation } => {
-                let live = self.live_mut(allocation)?;
-                live.maps = live.maps.saturating_add(1);
-            }
-            Event::Unmapped { allocation } => {
-                let live = self.live_mut(allocation)?;
-                live.maps = live.maps.checked_sub(1).ok_or("it unmaps an allocation that is not mapped")?;
-            }
+            Event::Mapped { allocation, count } => self.live_mut(allocation)?.maps = count,
             Event::Budget { heap, usage, budget } => {
                 self.budgets.insert(heap.0, Budget { usage, budget });
             }
@@ -224,7 +221,9 @@ impl State {
                 self.descriptor_heaps.insert(heap, DescriptorHeap { kind, capacity, name, ranges });
             }
             Event::DescriptorHeapDestroyed { heap } => {
-                self.descriptor_heaps.remove(&heap).ok_or("it destroys a descriptor heap that does not exist")?;
+                self.descriptor_heaps
+                    .remove(&heap)
+                    .ok_or("it destroys a descriptor heap that does not exist")?;
             }
             Event::DescriptorsAllocated { heap, first, count } => {
                 self.descriptor_heap_mut(heap)?.ranges.insert(first, count);
@@ -270,7 +269,8 @@ impl State {
     }
 
     fn free(&mut self, allocation: AllocationKey, now: Moment) -> Result<(), &'static str> {
-        let live = self.allocations.remove(&allocation).ok_or("it frees an allocation that does not exist")?;
+        let live =
+            self.allocations.remove(&allocation).ok_or("it frees an allocation that does not exist")?;
         if let Some(block) = self.blocks.get_mut(&live.is.block) {
             block.allocations.remove(&(live.is.offset, allocation));
             if block.allocations.is_empty() {

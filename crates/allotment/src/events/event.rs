@@ -1,6 +1,8 @@
 //! One change of state, as a small copyable value.
 
-use super::codes::{BlockKind, DescriptorKind, DeletionQueueKind, Placement, RefusalReason, RingKind, StallKind};
+use super::codes::{
+    BlockKind, DeletionQueueKind, DescriptorKind, Placement, RefusalReason, RingKind, StallKind,
+};
 use crate::device::{MemoryHeapIndex, MemoryTypeIndex, QueueIndex, ResourceKind};
 use crate::memory::MemoryUsage;
 use crate::{Algorithm, Alignment};
@@ -130,6 +132,11 @@ pub enum Event {
         /// The block.
         block: BlockId,
     },
+    /// A cached dedicated block became one that allocations share.
+    BlockShared {
+        /// The block.
+        block: BlockId,
+    },
     /// Memory was allocated.
     Allocated(Allocated),
     /// The call site of an allocation became known.
@@ -174,15 +181,12 @@ pub enum Event {
         /// The allocation that moves there.
         allocation: AllocationKey,
     },
-    /// The CPU mapped an allocation.
+    /// The CPU mapped or unmapped an allocation.
     Mapped {
         /// The allocation.
         allocation: AllocationKey,
-    },
-    /// The CPU unmapped an allocation.
-    Unmapped {
-        /// The allocation.
-        allocation: AllocationKey,
+        /// How many mappings there are from here on.
+        count: u32,
     },
     /// The driver was asked for the budget of a heap.
     Budget {

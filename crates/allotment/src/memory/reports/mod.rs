@@ -6,3 +6,4 @@ pub(in crate::memory) mod inspect;
 pub(in crate::memory) mod leaks;
 pub(in crate::memory) mod stalls;
 pub(in crate::memory) mod statistics;
+pub(in crate::memory) mod subscribe;

@@ -10,7 +10,7 @@ use crate::device::{
     write_bytes,
 };
 use crate::memory::allocator::{Allocation, AllocationId, Allocator};
-use crate::memory::pool::{Label, PoolSlot};
+use crate::memory::pool::{Label, PoolSlot, PoolState};
 use crate::memory::token::record::{RawPlace, Record};
 use crate::memory::{AccessError, AllocationInfo, MemoryLocation, Name};
 use crate::sync::locked;
@@ -213,7 +213,8 @@ impl<D: Device> Allocator<D> {
     /// The errors of [`location`](Self::location).
     pub fn set_name(&self, allocation: &Allocation, name: Option<Name>) -> Result<(), AccessError> {
         // The old name is dropped without the lock, since that may free host memory.
-        self.change_label(allocation, |label| core::mem::replace(&mut label.name, name)).map(drop)
+        let change = |label: &mut Label| core::mem::replace(&mut label.name, name);
+        self.change_label(allocation, change, PoolState::emit_label).map(drop)
     }
 
     /// Sets the user data of an allocation. Locks its pool.
@@ -234,13 +235,14 @@ impl<D: Device> Allocator<D> {
     ///
     /// The errors of [`location`](Self::location).
     pub fn set_user_data(&self, allocation: &Allocation, user_data: u64) -> Result<(), AccessError> {
-        self.change_label(allocation, |label| label.user_data = user_data)
+        self.change_label(allocation, |label| label.user_data = user_data, PoolState::emit_label)
     }
 
     pub(in crate::memory) fn change_label<T>(
         &self,
         allocation: &Allocation,
         change: impl FnOnce(&mut Label) -> T,
+        emit: impl FnOnce(&mut PoolState<D>, u32),
     ) -> Result<T, AccessError> {
         let (slot, record) = self.slot_and_record(allocation.id())?;
         let mut guard = locked(&slot.state);
@@ -248,8 +250,10 @@ impl<D: Device> Allocator<D> {
         if record.generation() != allocation.generation {
             return Err(AccessError::Stale);
         }
-        let label = guard.as_mut().and_then(|state| state.label_mut(allocation.record));
-        Ok(change(label.ok_or(AccessError::Stale)?))
+        let state = guard.as_mut().ok_or(AccessError::Stale)?;
+        let changed = change(state.label_mut(allocation.record).ok_or(AccessError::Stale)?);
+        emit(state, allocation.record);
+        Ok(changed)
     }
 
     /// Copies `bytes` into an allocation from byte `offset` on, and makes them visible to the GPU.
@@ -346,6 +350,7 @@ impl<D: Device> Allocator<D> {
         let (_, record) = self.slot_and_record(allocation.id())?;
         let address = place.address.ok_or(AccessError::NotHostVisible { memory_type: place.memory_type })?;
         record.map();
+        self.emit_maps(allocation);
         Ok(address)
     }
 
@@ -373,7 +378,11 @@ impl<D: Device> Allocator<D> {
     pub fn unmap(&self, allocation: &Allocation) -> Result<(), AccessError> {
         let (_, _held) = self.hold(allocation)?;
         let (_, record) = self.slot_and_record(allocation.id())?;
-        if record.unmap() { Ok(()) } else { Err(AccessError::NotMapped) }
+        if !record.unmap() {
+            return Err(AccessError::NotMapped);
+        }
+        self.emit_maps(allocation);
+        Ok(())
     }
 
     /// Makes the CPU's writes to a range of an allocation visible to the GPU. Rounds to whole atoms;
