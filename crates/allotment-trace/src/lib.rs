@@ -96,6 +96,7 @@
 mod error;
 mod event;
 mod fields;
+mod file;
 mod format;
 mod image;
 mod reader;

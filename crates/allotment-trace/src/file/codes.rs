@@ -92,9 +92,12 @@ mod tests {
         for value in MemoryUsage::ALL.map(Some).into_iter().chain([None]) {
             assert_eq!(usage(of_usage(value)), value);
         }
-        for value in
-            [ResourceKind::Buffer, ResourceKind::LinearImage, ResourceKind::OptimalImage, ResourceKind::Unknown]
-        {
+        for value in [
+            ResourceKind::Buffer,
+            ResourceKind::LinearImage,
+            ResourceKind::OptimalImage,
+            ResourceKind::Unknown,
+        ] {
             assert_eq!(resource(of_resource(value)), value);
         }
         for value in Algorithm::ALL {
@@ -103,6 +106,9 @@ mod tests {
         for value in [Api::Other, Api::Simulated, Api::Vulkan, Api::Direct3D12, Api::Cuda] {
             assert_eq!(api(of_api(value)), value);
         }
-        assert_eq!((usage(99), resource(99), algorithm(99), api(99)), (None, ResourceKind::Unknown, Algorithm::Tlsf, Api::Other));
+        assert_eq!(
+            (usage(99), resource(99), algorithm(99), api(99)),
+            (None, ResourceKind::Unknown, Algorithm::Tlsf, Api::Other)
+        );
     }
 }

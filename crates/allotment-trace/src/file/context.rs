@@ -4,9 +4,9 @@
 //! without the chunks before it.
 
 use allotment::Alignment;
+use allotment::MemoryUsage;
 use allotment::device::ResourceKind;
 use allotment::events::{BlockId, Placement, TextId};
-use allotment::MemoryUsage;
 
 /// How many values a table holds. The code of a value that is not in its table, and follows.
 pub(super) const SLOTS: usize = 64;

@@ -3,8 +3,8 @@
 use allotment::Alignment;
 use allotment::device::{MemoryHeapIndex, MemoryTypeIndex, QueueIndex};
 use allotment::events::{
-    Allocated, AllocationKey, BlockId, BlockKind, DeletionQueueKind, DescriptorKind, Event, ObjectId, Placement,
-    PoolId, RefusalReason, RingKind, StallKind, TextId,
+    Allocated, AllocationKey, BlockId, BlockKind, DeletionQueueKind, DescriptorKind, Event, ObjectId,
+    Placement, PoolId, RefusalReason, RingKind, StallKind, TextId,
 };
 
 use super::bytes::{Input, Wrong};
@@ -25,7 +25,10 @@ pub(super) struct Decoder<'a> {
 pub(super) enum Record<'a> {
     Event(Event),
     /// Of a kind that is not an event's of version 1.
-    Other { kind: u8, payload: Input<'a> },
+    Other {
+        kind: u8,
+        payload: Input<'a>,
+    },
 }
 
 impl<'a> Decoder<'a> {
@@ -64,7 +67,9 @@ impl<'a> Decoder<'a> {
             kind::EXCHANGED => {
                 Event::Exchanged { allocation: self.allocation()?, reservation: self.allocation()? }
             }
-            kind::RESERVED => Event::Reserved { reservation: self.allocation()?, allocation: self.allocation()? },
+            kind::RESERVED => {
+                Event::Reserved { reservation: self.allocation()?, allocation: self.allocation()? }
+            }
             kind::TIME => {
                 self.context.nanoseconds = self.input.difference(self.context.nanoseconds)?;
                 Event::Time { nanoseconds: self.context.nanoseconds }
@@ -148,7 +153,8 @@ impl<'a> Decoder<'a> {
             kind::RING_DESTROYED => Event::RingDestroyed { ring: self.object()? },
             kind::DELETION_QUEUE => Event::DeletionQueue {
                 queue: self.object()?,
-                kind: DeletionQueueKind::from_code(self.input.byte()?).unwrap_or(DeletionQueueKind::Resources),
+                kind: DeletionQueueKind::from_code(self.input.byte()?)
+                    .unwrap_or(DeletionQueueKind::Resources),
                 waiting: self.input.number32()?,
             },
             _ => return Err("a record has a kind that is not an event's"),
@@ -187,7 +193,8 @@ impl<'a> Decoder<'a> {
             self.context.name = id;
             name = TextId(u32::try_from(id).map_err(|_| "a text's number has more than 32 bits")?);
         }
-        let place = self.context.blocks.get_mut(slot).ok_or("an allocation names an empty slot of the blocks")?;
+        let place =
+            self.context.blocks.get_mut(slot).ok_or("an allocation names an empty slot of the blocks")?;
         let offset = if has(flags::OFFSET_IN_UNITS) {
             self.input.difference(units_up(place.end, log2))? << log2
         } else {
