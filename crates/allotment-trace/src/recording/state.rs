@@ -212,6 +212,7 @@ impl State {
                 let is = &mut self.live_mut(allocation)?.is;
                 (is.name, is.category, is.user_data) = (name, category, user_data);
             }
+            Event::Movable { allocation, movable } => self.live_mut(allocation)?.is.movable = movable,
             Event::FreeRequested { allocation } => {
                 self.live_mut(allocation)?.free_requested.get_or_insert(now);
             }

@@ -38,6 +38,9 @@ struct Queue {
     limit: usize,
     /// The epoch before this one, while nobody reads: an epoch is never used twice.
     last_epoch: u32,
+    /// Events were lost since the reader last came. Until it comes, the state is not announced: the lists would grow
+    /// with each announcement.
+    overflowed: bool,
     /// When the reader began to read.
     began: Option<Instant>,
     frames: u64,
@@ -77,9 +80,10 @@ impl EventLog {
             return false;
         }
         queue.batch.clear();
-        (queue.limit, queue.frames) = (limit, 0);
+        (queue.limit, queue.frames, queue.overflowed) = (limit, 0, false);
         queue.began = Some(Instant::now());
         self.begin_epoch(&mut queue);
+        self.0.wants_state.store(true, Ordering::Relaxed);
         true
     }
 
@@ -87,7 +91,6 @@ impl EventLog {
         // Never 0 again, which is no epoch: after 2^32 of them an epoch would be mistaken for a very old one.
         queue.last_epoch = queue.last_epoch.checked_add(1).unwrap_or(1);
         self.0.epoch.store(queue.last_epoch, Ordering::Relaxed);
-        self.0.wants_state.store(true, Ordering::Relaxed);
     }
 
     /// Detaches the reader.
@@ -113,6 +116,8 @@ impl EventLog {
         }
         if queue.batch.events.len() >= queue.limit {
             self.begin_epoch(&mut queue);
+            self.0.wants_state.store(false, Ordering::Relaxed);
+            queue.overflowed = true;
             // Here, where the reader forgets its state: the parts announce theirs after it.
             queue.batch.events.push(Event::Lost);
             return false;
@@ -121,7 +126,16 @@ impl EventLog {
         true
     }
 
-    /// Adds an event that is true whatever was lost before it: a frame's end, a part's announcement of its state.
+    /// Adds an event of the state that a part announces in `epoch`, unless that is over. Beyond the limit, if need be: a
+    /// state that is announced by halves is none.
+    pub(crate) fn announce(&self, epoch: u32, event: impl FnOnce(&mut EventBatch) -> Event) {
+        let mut queue = locked(&self.0.queue);
+        if epoch == self.epoch() {
+            self.add(&mut queue, event);
+        }
+    }
+
+    /// Adds an event that is true whatever was lost before it: a frame's end, the budget of a heap.
     pub(crate) fn push_always(&self, event: impl FnOnce(&mut EventBatch) -> Event) {
         let mut queue = locked(&self.0.queue);
         if self.is_read() {
@@ -159,6 +173,9 @@ impl EventLog {
         if queue.batch.events.len() < queue.limit / 8 && !queue.closed && !patience.is_zero() {
             let waited = self.0.ready.wait_timeout(queue, patience);
             queue = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        if core::mem::take(&mut queue.overflowed) {
+            self.0.wants_state.store(self.is_read(), Ordering::Relaxed);
         }
         if !queue.batch.events.is_empty() {
             let nanoseconds = queue.nanoseconds();
@@ -211,8 +228,21 @@ impl EventSource {
     }
 
     /// Begins to announce the state of the part: its caller holds the part's lock, and writes all of it.
-    pub(crate) fn announce(&mut self) -> Option<&EventLog> {
+    pub(crate) fn announce(&mut self) -> Option<Announcement> {
         self.epoch = self.log.epoch();
-        (self.epoch != 0).then_some(&self.log)
+        (self.epoch != 0).then(|| Announcement { log: self.log.clone(), epoch: self.epoch })
+    }
+}
+
+/// Writes the state of a part, at once and under its lock.
+#[derive(Debug)]
+pub(crate) struct Announcement {
+    log: EventLog,
+    epoch: u32,
+}
+
+impl Announcement {
+    pub(crate) fn emit(&self, event: impl FnOnce(&mut EventBatch) -> Event) {
+        self.log.announce(self.epoch, event);
     }
 }
