@@ -17,8 +17,20 @@ pub(super) fn put_number(out: &mut Vec<u8>, mut value: u64) {
 /// 0, -1, 1, -2 and so on become 0, 1, 2, 3.
 #[inline]
 pub(super) fn put_difference(out: &mut Vec<u8>, from: u64, to: u64) {
+    put_number(out, zigzag(from, to));
+}
+
+/// Returns the difference as [`put_difference`] writes it.
+#[inline]
+pub(super) const fn zigzag(from: u64, to: u64) -> u64 {
     let difference = to.wrapping_sub(from) as i64;
-    put_number(out, ((difference << 1) ^ (difference >> 63)) as u64);
+    ((difference << 1) ^ (difference >> 63)) as u64
+}
+
+/// Returns the number whose difference from `from` was written.
+#[inline]
+pub(super) const fn unzigzag(from: u64, coded: u64) -> u64 {
+    from.wrapping_add((coded >> 1) ^ (coded & 1).wrapping_neg())
 }
 
 /// Appends a text: its length in bytes, and the bytes.
@@ -97,8 +109,7 @@ impl<'a> Input<'a> {
     /// Reads the difference from an earlier number.
     #[inline]
     pub(super) fn difference(&mut self, from: u64) -> Result<u64, Wrong> {
-        let coded = self.number()?;
-        Ok(from.wrapping_add((coded >> 1) ^ (coded & 1).wrapping_neg()))
+        Ok(unzigzag(from, self.number()?))
     }
 
     pub(super) fn take(&mut self, count: u64) -> Result<&'a [u8], Wrong> {

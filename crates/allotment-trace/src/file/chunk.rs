@@ -88,7 +88,7 @@ pub(super) fn read(from: &mut impl Read, payload: &mut Vec<u8>) -> io::Result<Re
 
 /// What stands before the records of an events chunk and of a snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Start {
+pub(crate) struct Start {
     /// The moment before its first event.
     pub(super) moment: Moment,
     /// How many events it has.

@@ -20,7 +20,7 @@ pub(crate) struct Chunk<'a> {
     pub(crate) kind: u8,
     pub(crate) payload: &'a [u8],
     /// Of events and snapshots.
-    pub(super) start: Start,
+    pub(crate) start: Start,
     /// It is the first part of a snapshot.
     pub(crate) begins_snapshot: bool,
 }
@@ -34,7 +34,7 @@ pub(crate) trait ChunkSink {
 #[derive(Debug)]
 pub(crate) struct Composer<S> {
     pub(crate) sink: S,
-    pub(crate) texts: Texts,
+    texts: Texts,
     encoder: Encoder,
     snapshots: Encoder,
     payload: Vec<u8>,
@@ -73,6 +73,21 @@ impl<S: ChunkSink> Composer<S> {
         self.state.now.event
     }
 
+    /// Returns how many texts there are.
+    pub(crate) fn text_count(&self) -> u64 {
+        self.texts.len() as u64
+    }
+
+    /// Calls `emit` with payloads of all texts.
+    pub(crate) fn all_texts(&self, emit: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        self.texts.write_all(emit)
+    }
+
+    /// Forgets the texts that no segment from `oldest` on names.
+    pub(crate) fn forget_texts_before(&mut self, oldest: u64) {
+        self.texts.forget_before(oldest);
+    }
+
     pub(crate) fn text(&mut self, text: &str) -> TextId {
         self.texts.number(text)
     }
@@ -108,8 +123,10 @@ impl<S: ChunkSink> Composer<S> {
         self.sink.put(Chunk { kind, payload, start, begins_snapshot: false })?;
         self.since_snapshot += payload.len() as u64;
         self.begin();
-        // As much as twice the last snapshot: of a large state they would be most of the file.
-        let due = self.snapshot_every.max(self.last_snapshot.saturating_mul(2));
+        // As much as twice the last snapshot: of a large state they would be most of the file. Where the past is
+        // forgotten, snapshots bound what is kept.
+        let least = if self.texts.is_forgetful() { 0 } else { self.last_snapshot.saturating_mul(2) };
+        let due = self.snapshot_every.max(least);
         if self.snapshot_every != 0 && self.since_snapshot >= due { self.snapshot() } else { Ok(()) }
     }
 

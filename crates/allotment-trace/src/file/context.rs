@@ -8,7 +8,7 @@ use allotment::MemoryUsage;
 use allotment::device::ResourceKind;
 use allotment::events::{BlockId, Placement, TextId};
 
-/// How many values a table holds. The code of a value that is not in its table, and follows.
+/// How many values a table holds; also the code of a value that is in no slot, and follows.
 pub(super) const SLOTS: usize = 64;
 
 /// The last values of a chunk.
@@ -17,7 +17,10 @@ pub(super) struct Context {
     pub(super) nanoseconds: u64,
     /// The number that the next frame's end has, if none is missing.
     pub(super) frame: u64,
-    pub(super) allocation: u64,
+    /// The upper halves of allocations, which are of pools, and the last lower half of each.
+    pub(super) pools: Recent<Pool>,
+    /// The slot of the last allocation's.
+    pub(super) pool: usize,
     /// The last block that was written out, rather than as a slot.
     pub(super) block: u64,
     pub(super) name: u64,
@@ -35,7 +38,8 @@ impl Context {
         Self {
             nanoseconds: 0,
             frame: 0,
-            allocation: 0,
+            pools: Recent::new(),
+            pool: SLOTS,
             block: 0,
             name: 0,
             budgets: [(0, 0); 16],
@@ -45,6 +49,13 @@ impl Context {
             shapes: Recent::new(),
         }
     }
+}
+
+/// The upper half of some allocations' numbers, and the lower half of the last of them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pool {
+    pub(super) upper: u32,
+    pub(super) lower: u32,
 }
 
 /// A block, and where the last allocation in it ended: the next one often begins there.

@@ -7,9 +7,9 @@ use allotment::events::{
     Placement, PoolId, RefusalReason, RingKind, StallKind, TextId,
 };
 
-use super::bytes::{Input, Wrong};
+use super::bytes::{Input, Wrong, unzigzag};
 use super::codes;
-use super::context::{Context, Place, SLOTS, Shape, flags};
+use super::context::{Context, Place, Pool, SLOTS, Shape, flags};
 use super::encode::units_up;
 use super::kind;
 
@@ -55,8 +55,10 @@ impl<'a> Decoder<'a> {
             kind::ALLOCATED => Event::Allocated(self.allocated()?),
             kind::FREED => Event::Freed { allocation: self.allocation()? },
             kind::FREE_REQUESTED => Event::FreeRequested { allocation: self.allocation()? },
-            kind::MAPPED => Event::Mapped { allocation: self.allocation()? },
-            kind::UNMAPPED => Event::Unmapped { allocation: self.allocation()? },
+            kind::MAPPED => Event::Mapped { allocation: self.allocation()?, count: self.input.number32()? },
+            kind::MOVABLE => {
+                Event::Movable { allocation: self.allocation()?, movable: self.input.byte()? != 0 }
+            }
             kind::CALL_SITE => Event::CallSite { allocation: self.allocation()?, site: self.text()? },
             kind::LABELLED => Event::Labelled {
                 allocation: self.allocation()?,
@@ -95,6 +97,7 @@ impl<'a> Decoder<'a> {
                 kind: BlockKind::from_code(self.input.byte()?).unwrap_or(BlockKind::Shared),
                 size: self.input.number()?,
             },
+            kind::BLOCK_SHARED => Event::BlockShared { block: self.block()? },
             kind::BLOCK_FREED => Event::BlockFreed { block: self.block()? },
             kind::BUDGET => {
                 let heap = self.input.byte()?;
@@ -171,8 +174,28 @@ impl<'a> Decoder<'a> {
 
     #[inline]
     fn allocation(&mut self) -> Result<AllocationKey, Wrong> {
-        self.context.allocation = self.input.difference(self.context.allocation)?;
-        Ok(AllocationKey(self.context.allocation))
+        let first = self.input.number()?;
+        let difference = if first & 1 == 0 {
+            first >> 1
+        } else {
+            self.context.pool = self.pool(first >> 1)?;
+            self.input.number()?
+        };
+        let pool = self.context.pools.get_mut(self.context.pool);
+        let pool = pool.ok_or("an allocation names an empty slot of the pools")?;
+        let lower = unzigzag(pool.lower.into(), difference);
+        pool.lower =
+            u32::try_from(lower).map_err(|_| "half of an allocation's number has more than 32 bits")?;
+        Ok(AllocationKey(u64::from(pool.upper) << 32 | lower))
+    }
+
+    /// Reads the upper half of an allocation, whose code was read. Returns its slot.
+    fn pool(&mut self, code: u64) -> Result<usize, Wrong> {
+        if code == SLOTS as u64 {
+            let upper = self.input.number32()?;
+            return Ok(self.context.pools.add(Pool { upper, lower: 0 }));
+        }
+        usize::try_from(code).map_err(|_| "an allocation names an empty slot of the pools")
     }
 
     fn block(&mut self) -> Result<BlockId, Wrong> {

@@ -2,9 +2,9 @@
 
 use allotment::events::{Allocated, Event, TextId};
 
-use super::bytes::{put_difference, put_number};
+use super::bytes::{put_difference, put_number, zigzag};
 use super::codes;
-use super::context::{Context, Place, SLOTS, Shape, flags};
+use super::context::{Context, Place, Pool, SLOTS, Shape, flags};
 use super::kind;
 
 /// Writes the records of one chunk after another.
@@ -14,13 +14,20 @@ pub(super) struct Encoder {
     pub(super) out: Vec<u8>,
     context: Context,
     /// Where in the tables a value may be, by its hash: a guess that saves a search, and costs bytes where it is wrong.
+    pool_guesses: [u8; 256],
     block_guesses: [u8; 256],
     shape_guesses: [u8; 256],
 }
 
 impl Encoder {
     pub(super) fn new() -> Self {
-        Self { out: Vec::new(), context: Context::new(), block_guesses: [0; 256], shape_guesses: [0; 256] }
+        Self {
+            out: Vec::new(),
+            context: Context::new(),
+            pool_guesses: [0; 256],
+            block_guesses: [0; 256],
+            shape_guesses: [0; 256],
+        }
     }
 
     /// Begins a chunk.
@@ -44,8 +51,14 @@ impl Encoder {
             Event::Allocated(ref allocated) => self.allocated(allocated),
             Event::Freed { allocation } => self.allocation(kind::FREED, allocation.0),
             Event::FreeRequested { allocation } => self.allocation(kind::FREE_REQUESTED, allocation.0),
-            Event::Mapped { allocation } => self.allocation(kind::MAPPED, allocation.0),
-            Event::Unmapped { allocation } => self.allocation(kind::UNMAPPED, allocation.0),
+            Event::Mapped { allocation, count } => {
+                self.allocation(kind::MAPPED, allocation.0);
+                put_number(&mut self.out, count.into());
+            }
+            Event::Movable { allocation, movable } => {
+                self.allocation(kind::MOVABLE, allocation.0);
+                self.out.push(movable.into());
+            }
             Event::CallSite { allocation, site } => {
                 self.allocation(kind::CALL_SITE, allocation.0);
                 self.text(site);
@@ -88,6 +101,7 @@ impl Encoder {
                 self.out.extend([memory_type.0, kind.code()]);
                 put_number(&mut self.out, size);
             }
+            Event::BlockShared { block } => self.block(kind::BLOCK_SHARED, block.0),
             Event::BlockFreed { block } => self.block(kind::BLOCK_FREED, block.0),
             Event::Budget { heap, usage, budget } => {
                 self.out.extend([kind::BUDGET, heap.0]);
@@ -175,8 +189,37 @@ impl Encoder {
 
     #[inline]
     fn another(&mut self, allocation: u64) {
-        put_difference(&mut self.out, self.context.allocation, allocation);
-        self.context.allocation = allocation;
+        let (upper, lower) = ((allocation >> 32) as u32, allocation as u32);
+        let mut slot = self.context.pool;
+        if self.context.pools.get(slot).is_none_or(|pool| pool.upper != upper) {
+            slot = self.pool(upper);
+        }
+        if let Some(pool) = self.context.pools.get_mut(slot) {
+            let difference = zigzag(pool.lower.into(), lower.into());
+            // An odd number is a slot, and the difference follows.
+            put_number(&mut self.out, if slot == self.context.pool { difference << 1 } else { difference });
+            pool.lower = lower;
+        }
+        self.context.pool = slot;
+    }
+
+    /// Writes the upper half of an allocation that is another than the last one's. Returns its slot.
+    fn pool(&mut self, upper: u32) -> usize {
+        let guess = &mut self.pool_guesses[hash(upper.into())];
+        let slot = usize::from(*guess);
+        if self.context.pools.get(slot).is_some_and(|pool| pool.upper == upper) {
+            put_number(&mut self.out, (slot as u64) << 1 | 1);
+            return slot;
+        }
+        let slot = self.context.pools.add(Pool { upper, lower: 0 });
+        *guess = slot as u8;
+        put_number(&mut self.out, (SLOTS as u64) << 1 | 1);
+        put_number(&mut self.out, upper.into());
+        if slot == self.context.pool {
+            // It has another value now: the difference has no bit for a slot.
+            self.context.pool = SLOTS;
+        }
+        slot
     }
 
     fn block(&mut self, kind: u8, block: u64) {

@@ -31,11 +31,13 @@ mod texts;
 mod writer;
 
 pub use chunk::MAX_CHUNK_BYTES;
+pub(crate) use chunk::Start;
 pub(crate) use composer::{Chunk, ChunkSink, Composer};
 pub use error::{Damage, DamageKind, ReadError};
 pub use reader::ReadOptions;
 pub use seek::{RecordingReader, SnapshotInfo};
 pub use texts::MAX_TEXT_BYTES;
+pub(crate) use writer::FileSink;
 pub use writer::{RecordingWriter, Summary, WriterDesc};
 
 /// The first bytes of a file. The line ends in it are changed by transfers in text mode, which therefore show.
@@ -72,7 +74,7 @@ mod kind {
     pub(super) const EXCHANGED: u8 = 14;
     pub(super) const RESERVED: u8 = 15;
     pub(super) const MAPPED: u8 = 16;
-    pub(super) const UNMAPPED: u8 = 17;
+    pub(super) const BLOCK_SHARED: u8 = 17;
     pub(super) const BUDGET: u8 = 18;
     pub(super) const REFUSED: u8 = 19;
     pub(super) const STALLED: u8 = 20;
@@ -86,16 +88,15 @@ mod kind {
     pub(super) const RING_USED: u8 = 28;
     pub(super) const RING_DESTROYED: u8 = 29;
     pub(super) const DELETION_QUEUE: u8 = 30;
+    pub(super) const MOVABLE: u8 = 31;
 
     /// In snapshots: the moment of the records that follow.
     pub(super) const MOMENT: u8 = 64;
     /// In snapshots: a block has been empty since the moment.
     pub(super) const EMPTY_SINCE: u8 = 65;
-    /// In snapshots: how often an allocation is mapped.
-    pub(super) const MAPS: u8 = 66;
 
     /// Returns true for the kinds whose records have no length: the events of version 1.
     pub(super) const fn is_event(kind: u8) -> bool {
-        kind >= TIME && kind <= DELETION_QUEUE
+        kind >= TIME && kind <= MOVABLE
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A large state has several chunks, its *parts*. Each part has a context of its own, as every chunk does.
 
-use allotment::events::{AllocationKey, BlockId};
+use allotment::events::BlockId;
 
 use super::bytes::{Input, Wrong, put_difference, put_number};
 use super::chunk::Start;
@@ -64,10 +64,6 @@ pub(super) fn write<E>(
                 encoder.event(&event);
             }
             Step::EmptySince(block) => encoder.other(kind::EMPTY_SINCE, |out| put_number(out, block.0)),
-            Step::Maps(allocation, maps) => encoder.other(kind::MAPS, |out| {
-                put_number(out, allocation.0);
-                put_number(out, maps.into());
-            }),
         }
     });
     result.and_then(|()| flush(&encoder.out, LAST))
@@ -104,9 +100,6 @@ impl Reading {
                 }
                 Record::Other { kind: kind::EMPTY_SINCE, mut payload } => {
                     Step::EmptySince(BlockId(payload.number()?))
-                }
-                Record::Other { kind: kind::MAPS, mut payload } => {
-                    Step::Maps(AllocationKey(payload.number()?), payload.number32()?)
                 }
                 Record::Other { .. } => continue,
             };

@@ -119,7 +119,7 @@ impl<W: Write> RecordingWriter<W> {
     /// If it cannot be written.
     pub fn finish(mut self) -> io::Result<(W, Summary)> {
         self.composer.flush()?;
-        let (events, texts) = (self.composer.events(), self.composer.texts.len() as u64);
+        let (events, texts) = (self.composer.events(), self.composer.text_count());
         let (to, summary) = self.composer.sink.finish(events)?;
         Ok((to, Summary { texts, ..summary }))
     }

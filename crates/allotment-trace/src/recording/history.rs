@@ -10,8 +10,6 @@ pub(crate) enum Step {
     Event(Event),
     /// The block became empty, and not when it was allocated.
     EmptySince(BlockId),
-    /// The allocation is mapped so often.
-    Maps(AllocationKey, u32),
 }
 
 impl State {
@@ -22,7 +20,7 @@ impl State {
         let mut blocks: Vec<_> = self.blocks.iter().collect();
         // In the order in which they were made, so that moments are small differences.
         blocks.sort_unstable_by_key(|(id, block)| (block.allocated, **id));
-        for (&id, block) in &blocks {
+        for (&id, block) in blocks {
             visit(block.allocated, Step::Event(self.block_event(id)));
             if let Some(since) = block.empty_since.filter(|&since| since != block.allocated) {
                 visit(since, Step::EmptySince(id));
@@ -33,9 +31,6 @@ impl State {
         for live in allocations {
             let allocation = live.is.allocation;
             allocation_events(live, |event| visit(live.allocated, Step::Event(event)));
-            if live.maps != 0 {
-                visit(live.allocated, Step::Maps(allocation, live.maps));
-            }
             if let Some(since) = live.free_requested {
                 visit(since, Step::Event(Event::FreeRequested { allocation }));
             }
@@ -58,10 +53,6 @@ impl State {
                 let block =
                     self.blocks.get_mut(&block).ok_or("a snapshot empties a block that does not exist")?;
                 block.empty_since = Some(moment);
-            }
-            Step::Maps(allocation, maps) => {
-                let live = self.allocations.get_mut(&allocation);
-                live.ok_or("a snapshot maps an allocation that does not exist")?.maps = maps;
             }
         }
         Ok(())
@@ -104,12 +95,9 @@ impl State {
             match what {
                 0 => events.push(self.block_event(BlockId(id))),
                 1 => {
-                    let allocation = AllocationKey(id);
-                    let Some(live) = self.allocations.get(&allocation) else { continue };
-                    allocation_events(live, |event| events.push(event));
-                    // A program maps an allocation once or twice; more would be a file that wants memory.
-                    let maps = live.maps.min(1 << 10);
-                    events.extend((0..maps).map(|_| Event::Mapped { allocation }));
+                    if let Some(live) = self.allocations.get(&AllocationKey(id)) {
+                        allocation_events(live, |event| events.push(event));
+                    }
                 }
                 _ => events.push(Event::FreeRequested { allocation: AllocationKey(id) }),
             }
@@ -167,6 +155,9 @@ fn allocation_events(live: &Live, mut visit: impl FnMut(Event)) {
     visit(Event::Allocated(live.is));
     if live.call_site != TextId::NONE {
         visit(Event::CallSite { allocation, site: live.call_site });
+    }
+    if live.maps != 0 {
+        visit(Event::Mapped { allocation, count: live.maps });
     }
     if live.reservation {
         // What moves there is over before anybody asks.
