@@ -1,10 +1,12 @@
 //! The events of an allocator: applied one after another they give what the allocator itself lists, whenever the reader
 //! came and whatever several threads do.
 
+#![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
+
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
-use allotment::device::{BufferDesc, MemoryTypeIndex};
+use allotment::device::{BufferDesc, MemoryTypeIndex, QueueDevice as _, QueueIndex, Submission};
 use allotment::events::{
     AlreadySubscribed, Event, EventBatch, EventSubscription, Placement, SubscriptionDesc,
 };
@@ -155,7 +157,7 @@ fn defragment(allocator: &Simulated) {
     for _ in 0..4 {
         // No byte is copied: nobody reads the memory here.
         match run.next_pass() {
-            NextPass::Moves(pass) => drop(pass.end()),
+            NextPass::Moves(pass) => pass.end(),
             NextPass::LimitReached => {}
             NextPass::Done => break,
         }
@@ -330,4 +332,38 @@ fn an_event_says_why_an_allocation_is_where_it_is() {
         [Placement::NewBlock, Placement::ExistingBlock, Placement::DedicatedBlock, Placement::ReusedRange];
     assert_eq!(placements, expected);
     [new, dedicated, reused].into_iter().for_each(|allocation| allocator.free(allocation).unwrap());
+}
+
+#[test]
+fn the_events_of_a_gpu_tell_frames_submissions_and_what_waits() {
+    let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    let mut desc = GpuDesc::default();
+    desc.frames_in_flight = core::num::NonZero::new(1).unwrap();
+    let gpu = Gpu::new(device.clone(), desc).unwrap();
+    let mut events = gpu.subscribe(&SubscriptionDesc::default()).unwrap();
+    let queue = QueueIndex(0);
+    let mut last = 0;
+    for _ in 0..3 {
+        let frame = gpu.begin_frame().unwrap();
+        let mesh = gpu.create_buffer(&BufferDesc::new(64), &MemoryUsage::GpuOnly.with_name("mesh")).unwrap();
+        frame.upload(7_u32.to_ne_bytes()).unwrap();
+        let submitted = frame.submit(queue, |queue, waits| {
+            // SAFETY: the submission is empty.
+            unsafe { device.submit(queue, &Submission { waits, ..Submission::default() }) }
+        });
+        last = submitted.unwrap().value.0;
+        drop(mesh);
+        frame.end().unwrap();
+    }
+    gpu.wait_idle().unwrap();
+    gpu.begin_frame().unwrap().end().unwrap();
+    let mut reader = Reader::default();
+    reader.read(&mut events);
+    reader.compare(gpu.allocator());
+    let state = &reader.state;
+    assert_eq!((state.now.frame, state.queues[&queue.0]), (4, (last, last)));
+    assert_eq!(state.deletion_queues.values().map(|queue| queue.waiting).sum::<u32>(), 0);
+    assert!(state.rings.values().any(|ring| ring.capacity != 0), "the pages of uploads");
+    assert!(state.now.nanoseconds > 0);
+    assert!(!state.budgets.is_empty());
 }
