@@ -112,10 +112,10 @@ impl<S: ChunkSink> Composer<S> {
 
     /// Ends the chunk.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
+        self.flush_texts()?;
         if self.start.events == 0 {
             return Ok(());
         }
-        self.flush_texts()?;
         self.payload.clear();
         self.start.put(&mut self.payload);
         self.payload.extend_from_slice(&self.encoder.out);

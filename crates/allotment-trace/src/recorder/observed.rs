@@ -33,7 +33,7 @@ impl<D: Device> Observed for Allocator<D> {
 
 impl<D: Device> Observed for Gpu<D> {
     fn subscribe(&self, desc: &SubscriptionDesc) -> Result<EventSubscription, AlreadySubscribed> {
-        self.allocator().subscribe(desc)
+        Self::subscribe(self, desc)
     }
 
     /// Returns the device, and the settings of the allocator.
