@@ -2,7 +2,6 @@
 //!
 //! Each module is one analysis of a [`Recording`](allotment_trace::recording::Recording), over a [`Timeline`] of it.
 
-
 mod block_bytes;
 mod cursor;
 mod fragmentation;
