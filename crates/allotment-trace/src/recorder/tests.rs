@@ -13,7 +13,7 @@ const BLOCK: BlockId = BlockId(5);
 const LIVE: u64 = 100;
 
 /// A program that keeps `LIVE` allocations, each with a name of its own, and frees the oldest for each new one.
-fn play(ring: &mut Ring, state: &mut State, names: &mut Vec<String>, from: u64, to: u64) {
+fn play(ring: &mut Ring, state: &mut State, names: &mut [String], from: u64, to: u64) {
     let mut put = |ring: &mut Ring, event: Event| {
         state.apply(&event).unwrap();
         ring.composer.event(&event).unwrap();

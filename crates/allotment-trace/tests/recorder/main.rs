@@ -125,8 +125,7 @@ fn a_recording_of_a_gpu_says_how_its_allocator_is_set() {
     let error = Recorder::ring(&gpu, &RingDesc::default()).unwrap_err();
     assert!(matches!(error, RecordError::AlreadySubscribed(_)), "{error}");
     assert!(matches!(recorder.write_to(env::temp_dir()), Err(RecordError::NotARing)));
-    let mesh =
-        gpu.create_buffer(&BufferDesc::new(4096).into(), &MemoryUsage::GpuOnly.with_name("mesh")).unwrap();
+    let mesh = gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("mesh")).unwrap();
     for _ in 0..5 {
         gpu.begin_frame().unwrap().end().unwrap();
     }
