@@ -2,6 +2,7 @@
 //!
 //! Each module is one analysis of a [`Recording`](allotment_trace::recording::Recording), over a [`Timeline`] of it.
 
+#![forbid(unsafe_code)]
 
 mod block_bytes;
 mod cursor;
