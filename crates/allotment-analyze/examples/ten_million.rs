@@ -2,11 +2,15 @@
 //!
 //! Prints the time and the memory of the index, and the slowest of a thousand seeks to random moments.
 
-use std::time::{Duration, Instant};
+use core::time::Duration;
+use std::time::Instant;
 
 use allotment::device::{MemoryTypeIndex, ResourceKind};
 use allotment::{Algorithm, Alignment};
-use allotment_analyze::{BlockBytes, Cursor, Grouping, Holes, Leaks, Scope, Timeline};
+use allotment_analyze::{
+    BlockBytes, Cursor, Grouping, Holes, Leaks, Peaks, ReleaseLatency, Scope, SeriesAxis, Timeline,
+    fragmentation_over_time, series,
+};
 use allotment_trace::recording::{
     Allocated, AllocationKey, BlockId, BlockKind, Event, Placement, PoolId, Recording, TextId,
 };
@@ -49,15 +53,19 @@ fn main() {
     measure("all events forwards", || while cursor.step().is_some() {});
     measure("all events backwards", || while cursor.step_back().is_some() {});
     cursor.seek(timeline.end());
-    measure("bytes of all blocks", || drop(BlockBytes::of_scope(&cursor, Scope::All)));
-    measure("holes of all blocks", || drop(Holes::of_scope(&cursor, Scope::All)));
-    measure("leaks", || drop(Leaks::at(&cursor, Grouping::CallSite)));
+    measure("bytes of all blocks", || BlockBytes::of_scope(&cursor, Scope::All));
+    measure("holes of all blocks", || Holes::of_scope(&cursor, Scope::All));
+    measure("leaks", || Leaks::at(&cursor, Grouping::CallSite));
+    measure("release latency", || ReleaseLatency::at(&timeline, timeline.end()));
+    measure("peaks", || Peaks::of(&timeline, Scope::All));
+    measure("series", || series(&timeline, &[Scope::All], SeriesAxis::Frames, 1000));
+    measure("fragmentation over time", || fragmentation_over_time(&timeline, Scope::All, 100));
     println!("end: {}", memory());
 }
 
-fn measure(what: &str, run: impl FnOnce()) {
+fn measure<T>(what: &str, run: impl FnOnce() -> T) {
     let start = Instant::now();
-    run();
+    core::hint::black_box(run());
     println!("{what}: {:?}", start.elapsed());
 }
 
@@ -76,7 +84,7 @@ impl Random {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
-        (u128::from(self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)) * u128::from(bound) >> 64) as u64
+        ((u128::from(self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)) * u128::from(bound)) >> 64) as u64
     }
 }
 
