@@ -69,9 +69,9 @@ impl<W: Write + ?Sized> Object<'_, W> {
         string(self.0.key(key)?, value)
     }
 
-    /// Writes a member whose value is JSON text already.
-    pub fn raw(&mut self, key: &str, json: &str) -> fmt::Result {
-        self.0.key(key)?.write_str(json)
+    /// Writes a member whose value is displayed as JSON.
+    pub fn raw(&mut self, key: &str, json: impl Display) -> fmt::Result {
+        write!(self.0.key(key)?, "{json}")
     }
 
     /// Writes a member with an object as its value.
@@ -98,9 +98,9 @@ impl<W: Write + ?Sized> Array<'_, W> {
         object(self.0.next()?, fill)
     }
 
-    /// Writes an element that is JSON text already.
-    pub fn raw(&mut self, json: &str) -> fmt::Result {
-        self.0.next()?.write_str(json)
+    /// Writes an element that is displayed as JSON.
+    pub fn raw(&mut self, json: impl Display) -> fmt::Result {
+        write!(self.0.next()?, "{json}")
     }
 
     /// Writes a string element.
@@ -109,7 +109,7 @@ impl<W: Write + ?Sized> Array<'_, W> {
     }
 }
 
-/// Writes `value` between quotes and escapes quotes, backslashes and control characters.
+/// Writes `value` between quotes and escapes quotes, backslashes, control characters and `<`.
 fn string<W: Write + ?Sized>(out: &mut W, value: impl Display) -> fmt::Result {
     // An adapter of the output, so that a value is escaped while it is formatted and no string is allocated.
     struct Escape<'a, W: Write + ?Sized>(&'a mut W);
@@ -122,8 +122,9 @@ fn string<W: Write + ?Sized>(out: &mut W, value: impl Display) -> fmt::Result {
                         self.0.write_char('\\')?;
                         self.0.write_char(char)?;
                     }
-                    // The form that RFC 8259 allows for every control character.
-                    control if control < ' ' => write!(self.0, "\\u{:04x}", u32::from(control))?,
+                    // The form that RFC 8259 allows for every character. `<` could end the script of a page that the
+                    // text is embedded in.
+                    '\0'..' ' | '<' => write!(self.0, "\\u{:04x}", u32::from(char))?,
                     char => self.0.write_char(char)?,
                 }
             }

@@ -2,16 +2,20 @@
 //! has only what a program requested.
 
 mod header;
+mod spans;
 mod state;
+mod usage;
 
 pub use allotment::events::{
     Allocated, AllocationKey, BlockId, BlockKind, DeletionQueueKind, DescriptorKind, Event, ObjectId,
     Placement, PoolId, RefusalReason, RingKind, StallKind, TextId,
 };
 pub use header::{Api, Header, Heap, MemoryType};
+pub use spans::{Span, Spans};
 pub use state::{
     Block, Budget, DeletionQueue, DescriptorHeap, Inconsistent, Live, Moment, Pool, Ring, State,
 };
+pub use usage::{Usage, UsageTotals};
 
 /// A recording in memory: where it was made, its texts, and its events in their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -224,7 +224,9 @@ impl State {
                 self.descriptor_heaps.insert(heap, DescriptorHeap { kind, capacity, name, ranges });
             }
             Event::DescriptorHeapDestroyed { heap } => {
-                self.descriptor_heaps.remove(&heap).ok_or("it destroys a descriptor heap that does not exist")?;
+                self.descriptor_heaps
+                    .remove(&heap)
+                    .ok_or("it destroys a descriptor heap that does not exist")?;
             }
             Event::DescriptorsAllocated { heap, first, count } => {
                 self.descriptor_heap_mut(heap)?.ranges.insert(first, count);
@@ -270,7 +272,8 @@ impl State {
     }
 
     fn free(&mut self, allocation: AllocationKey, now: Moment) -> Result<(), &'static str> {
-        let live = self.allocations.remove(&allocation).ok_or("it frees an allocation that does not exist")?;
+        let live =
+            self.allocations.remove(&allocation).ok_or("it frees an allocation that does not exist")?;
         if let Some(block) = self.blocks.get_mut(&live.is.block) {
             block.allocations.remove(&(live.is.offset, allocation));
             if block.allocations.is_empty() {
