@@ -109,30 +109,37 @@ impl<W: Write + ?Sized> Array<'_, W> {
     }
 }
 
-/// Writes `value` between quotes and escapes quotes, backslashes, control characters and `<`.
+/// Writes `value` between quotes and escapes quotes, backslashes, control characters, and what could end the script of a
+/// page that the text is embedded in (`</`, `<!`).
 fn string<W: Write + ?Sized>(out: &mut W, value: impl Display) -> fmt::Result {
     // An adapter of the output, so that a value is escaped while it is formatted and no string is allocated.
-    struct Escape<'a, W: Write + ?Sized>(&'a mut W);
+    struct Escape<'a, W: Write + ?Sized> {
+        out: &'a mut W,
+        last: char,
+    }
 
     impl<W: Write + ?Sized> Write for Escape<'_, W> {
         fn write_str(&mut self, text: &str) -> fmt::Result {
             for char in text.chars() {
                 match char {
-                    '"' | '\\' => {
-                        self.0.write_char('\\')?;
-                        self.0.write_char(char)?;
-                    }
-                    // The form that RFC 8259 allows for every character. `<` could end the script of a page that the
-                    // text is embedded in.
-                    '\0'..' ' | '<' => write!(self.0, "\\u{:04x}", u32::from(char))?,
-                    char => self.0.write_char(char)?,
-                }
+                    '"' | '\\' => self.out.write_char('\\').and_then(|()| self.out.write_char(char)),
+                    '/' if self.last == '<' => self.out.write_str("\\/"),
+                    // Readers that are not quite complete know the short forms better than the long one.
+                    '\n' => self.out.write_str("\\n"),
+                    '\r' => self.out.write_str("\\r"),
+                    '\t' => self.out.write_str("\\t"),
+                    '!' if self.last == '<' => self.out.write_str("\\u0021"),
+                    // The form that RFC 8259 allows for every control character.
+                    control if control < ' ' => write!(self.out, "\\u{:04x}", u32::from(control)),
+                    char => self.out.write_char(char),
+                }?;
+                self.last = char;
             }
             Ok(())
         }
     }
 
     out.write_char('"')?;
-    write!(Escape(out), "{value}")?;
+    write!(Escape { out, last: '"' }, "{value}")?;
     out.write_char('"')
 }

@@ -35,7 +35,10 @@ use core::fmt;
 use core::str::FromStr;
 use std::io::{self, Write};
 
-use crate::recording::{Event, Recording};
+use allotment::ResourceKind;
+use allotment::device::MemoryTypeIndex;
+
+use crate::recording::{Allocated, Event, Placement, Recording};
 
 /// A format of exports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -132,6 +135,11 @@ impl<'a> Export<'a> {
         Self { events: &self.events[..count], ..self }
     }
 
+    /// Returns the heap of a memory type; 0 where it is not known.
+    fn heap_of(&self, memory_type: MemoryTypeIndex) -> u8 {
+        self.recording.header.memory_types.get(memory_type.get()).map_or(0, |of| of.heap)
+    }
+
     /// Writes the export in a format. `out` is written in small pieces: buffer it.
     ///
     /// # Errors
@@ -146,5 +154,27 @@ impl<'a> Export<'a> {
             Format::AllocationsCsv => allocations_csv::write(self, out),
             Format::TrafficCsv => traffic_csv::write(self, out),
         }
+    }
+}
+
+/// Returns true where a recording has times. Without, exports that need them give each event a microsecond.
+fn is_timed(events: &[Event]) -> bool {
+    events.iter().any(|event| matches!(event, Event::Time { nanoseconds } if *nanoseconds > 0))
+}
+
+/// Returns true where an allocation, which is the event `index`, is the destination of a move and none of the program's.
+fn is_reservation(events: &[Event], index: usize, is: &Allocated) -> bool {
+    let next = events.get(index + 1);
+    is.placement == Placement::Destination
+        || matches!(next, Some(Event::Reserved { reservation, .. }) if *reservation == is.allocation)
+}
+
+/// Returns what exports call a kind of resource.
+const fn kind_name(kind: ResourceKind) -> &'static str {
+    match kind {
+        ResourceKind::Buffer => "buffer",
+        ResourceKind::LinearImage => "linear image",
+        ResourceKind::OptimalImage => "optimal image",
+        ResourceKind::Unknown => "unknown",
     }
 }

@@ -29,7 +29,8 @@ pub struct UsageTotals {
 }
 
 impl UsageTotals {
-    fn add(&mut self, of: &Self) {
+    /// Adds other totals to these.
+    pub fn add(&mut self, of: &Self) {
         self.change(of, u64::saturating_add);
     }
 
