@@ -93,11 +93,13 @@
 
 #![forbid(unsafe_code)]
 
+mod bytes;
 mod error;
 mod event;
 mod fields;
 mod format;
 mod image;
+pub mod import;
 mod reader;
 pub mod recording;
 mod resource;
