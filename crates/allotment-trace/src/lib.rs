@@ -94,6 +94,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bytes;
 mod error;
 mod event;
 pub mod export;
@@ -101,6 +102,7 @@ mod fields;
 mod file;
 mod format;
 mod image;
+pub mod import;
 mod reader;
 mod recorder;
 pub mod recording;
