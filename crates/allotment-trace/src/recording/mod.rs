@@ -2,15 +2,21 @@
 //! has only what a program requested.
 
 mod header;
+mod history;
 mod state;
 
+pub use crate::file::{
+    Damage, DamageKind, MAX_CHUNK_BYTES, MAX_TEXT_BYTES, ReadError, ReadOptions, RecordingReader,
+    RecordingWriter, SnapshotInfo, Summary, VERSION, WriterDesc,
+};
 pub use allotment::events::{
     Allocated, AllocationKey, BlockId, BlockKind, DeletionQueueKind, DescriptorKind, Event, ObjectId,
     Placement, PoolId, RefusalReason, RingKind, StallKind, TextId,
 };
 pub use header::{Api, Header, Heap, MemoryType};
+pub(crate) use history::Step;
 pub use state::{
-    Block, Budget, DeletionQueue, DescriptorHeap, Inconsistent, Live, Moment, Pool, Ring, State,
+    Block, Budget, DeletionQueue, DescriptorHeap, IdMap, Inconsistent, Live, Moment, Pool, Ring, State,
 };
 
 /// A recording in memory: where it was made, its texts, and its events in their order.

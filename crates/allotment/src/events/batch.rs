@@ -43,6 +43,16 @@ impl EventBatch {
         })
     }
 
+    /// Returns the place in the program that a text is made of. `None` for other texts. A reader that keeps texts
+    /// compares places by their address, and formats each once.
+    #[must_use]
+    pub fn call_site(&self, text: TextId) -> Option<&'static Location<'static>> {
+        match self.texts.get((text.0 as usize).checked_sub(1)?)? {
+            Text::CallSite(location) => Some(location),
+            Text::Name(_) => None,
+        }
+    }
+
     /// Removes all events and texts. Their host memory is kept for the next ones.
     pub fn clear(&mut self) {
         self.events.clear();

@@ -157,6 +157,13 @@ pub enum Event {
         /// The program's own number from now on.
         user_data: u64,
     },
+    /// Whether defragmentation may move an allocation changed.
+    Movable {
+        /// The allocation.
+        allocation: AllocationKey,
+        /// It may from here on.
+        movable: bool,
+    },
     /// The program released an allocation, which is freed once the GPU has finished with it.
     FreeRequested {
         /// The allocation.

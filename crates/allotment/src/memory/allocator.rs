@@ -322,6 +322,11 @@ impl<D: Device> Allocator<D> {
         &self.device
     }
 
+    /// Returns the log that the allocator and what works with it write their events to.
+    pub(crate) fn events(&self) -> &EventLog {
+        &self.events
+    }
+
     pub(super) fn id(&self) -> u32 {
         self.id
     }

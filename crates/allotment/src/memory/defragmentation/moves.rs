@@ -281,9 +281,14 @@ impl<D: Device> Allocator<D> {
         if record.generation() != allocation.generation {
             return;
         }
-        if let Some(detail) = guard.as_mut().and_then(|state| state.detail_mut(allocation.record)) {
+        let Some(state) = guard.as_mut() else { return };
+        let movable = movability != Movability::Pinned;
+        if let Some(detail) = state.detail_mut(allocation.record) {
             detail.movability = movability;
-            record.set_movable(movability != Movability::Pinned, of_a_defragmenter);
+            record.set_movable(movable, of_a_defragmenter);
+            state
+                .events
+                .of_allocation(allocation.record, |allocation| Event::Movable { allocation, movable });
         }
     }
 

@@ -77,9 +77,9 @@ impl<D: Device> PoolState<D> {
         if self.events.source.is_announced() {
             return;
         }
-        let Some(log) = self.events.source.announce().cloned() else { return };
+        let Some(announcement) = self.events.source.announce() else { return };
         let algorithm = self.rules.algorithm;
-        log.push_always(|texts| Event::PoolCreated {
+        announcement.emit(|texts| Event::PoolCreated {
             pool: PoolId(pool),
             name: texts.add_text(Some(name)),
             algorithm,
@@ -88,7 +88,7 @@ impl<D: Device> PoolState<D> {
         for (set, blocks) in self.sets.iter().enumerate() {
             for (index, block) in blocks.blocks() {
                 let (kind, size) = (kind_of(block.role), block.memory.size());
-                log.push_always(|_| Event::BlockAllocated {
+                announcement.emit(|_| Event::BlockAllocated {
                     block: self.events.block(set, index),
                     pool: PoolId(pool),
                     memory_type: blocks.memory_type,
@@ -102,17 +102,17 @@ impl<D: Device> PoolState<D> {
                 continue;
             };
             let label = self.label(record);
-            log.push_always(|texts| Event::Allocated(with_label(allocated, label, texts)));
+            announcement.emit(|texts| Event::Allocated(with_label(allocated, label, texts)));
             let allocation = allocated.allocation;
             if let Some(site) = &label.call_site {
-                log.push_always(|texts| Event::CallSite { allocation, site: texts.add_call_site(site) });
+                announcement.emit(|texts| Event::CallSite { allocation, site: texts.add_call_site(site) });
             }
             let Some(entry) = slot.records.get(record) else { continue };
             if entry.is_released() {
-                log.push_always(|_| Event::FreeRequested { allocation });
+                announcement.emit(|_| Event::FreeRequested { allocation });
             }
             if entry.maps() != 0 {
-                log.push_always(|_| Event::Mapped { allocation, count: entry.maps() });
+                announcement.emit(|_| Event::Mapped { allocation, count: entry.maps() });
             }
         }
     }
@@ -132,7 +132,7 @@ impl<D: Device> PoolState<D> {
             block: self.events.block(usize::from(detail.set), block),
             offset,
             requested: detail.sizes.requested,
-            occupied: detail.sizes.occupied,
+            occupied: self.sets[usize::from(detail.set)].bytes_taken(&detail.block_range, detail.sizes),
             user_data: 0,
             name: TextId::NONE,
             category: TextId::NONE,

@@ -162,36 +162,11 @@ impl<D: Device> Allocator<D> {
         let (slot, record) = self.slot_and_record(id)?;
         let guard = locked(&slot.state);
         let state = guard.as_ref().ok_or(AccessError::Stale)?;
-        let detail = state.detail(id.record).ok_or(AccessError::Stale)?;
         // Compared under the lock, since the record may have gone to another allocation before it was taken.
         if record.generation() != id.generation {
             return Err(AccessError::Stale);
         }
-        let label = state.label(id.record);
-        let set = &state.sets[usize::from(detail.set)];
-        let block = set.block(detail.block_range.block).ok_or(AccessError::Stale)?;
-        // Only the holder of the lock writes a record, so this is the location that belongs to the detail.
-        let place = record.read();
-        Ok(AllocationInfo {
-            memory: D::Memory::from_raw(place.memory),
-            offset: place.offset,
-            size: detail.sizes.requested,
-            mapped_ptr: place.address,
-            memory_type: place.memory_type,
-            occupied: set.bytes_taken(&detail.block_range, detail.sizes),
-            kind: detail.kind,
-            name: label.name.clone(),
-            call_site: label.call_site.clone(),
-            user_data: label.user_data,
-            category: label.category,
-            dedicated: block.role != crate::memory::block_set::Role::Shared,
-            dedicated_to_resource: place.dedicated_to_resource,
-            block: detail.block_range.block,
-            block_size: block.memory.size(),
-            maps: record.maps(),
-            movability: detail.movability,
-            moving: place.moving,
-        })
+        state.allocation_info(slot, id.record).ok_or(AccessError::Stale)
     }
 
     /// Sets the debug name of an allocation; `None` removes it. Locks its pool.

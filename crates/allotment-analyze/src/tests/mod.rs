@@ -1,0 +1,5 @@
+//! Tests of every analysis against naive versions, on generated recordings.
+
+mod generated;
+mod metrics;
+mod timeline;
