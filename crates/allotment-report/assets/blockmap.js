@@ -112,7 +112,7 @@ class BlockMap {
     const cells = this.cells, edges = [], labels = [];
     const end = clamp(Math.ceil((size - from) / perPixel), 0, pixels);
     cells.fill(FREE, 0, end); cells.fill(NOTHING, end);
-    const over = model.overheadClass(b), until = from + pixels * perPixel;
+    const until = from + pixels * perPixel;
     const mark = (low, high, what) => {
       let p = Math.max(0, Math.floor((low - from) / perPixel));
       const last = Math.min(pixels, Math.max(p + 1, Math.ceil((high - from) / perPixel - 1e-6)));
@@ -122,13 +122,12 @@ class BlockMap {
       const i = moment.live[k], low = offset[i], what = moment.classOf(i);
       if (low >= until) break;
       const high = low + requested[i] + beyond[i];
-      if (what !== USED) mark(low, high, what);
-      else {
-        mark(low, low + requested[i], USED);
-        if (beyond[i]) mark(low + requested[i], high, over);
-      }
+      mark(low, low + requested[i], what);
+      if (beyond[i]) mark(low + requested[i], high, what === MOVE ? MOVE : ROUNDING);
+      const padding = moment.paddingBefore(k, b);
+      if (padding < low) mark(padding, low, PADDING);
       const wide = (high - low) / perPixel;
-      if (wide >= 4 * ratio) edges.push((high - from) / perPixel);
+      if (wide >= 4 * ratio && high < until) edges.push((high - from) / perPixel);
       if (wide >= 44 * ratio && h >= 13) labels.push(i);
     }
     c.save();
@@ -151,7 +150,8 @@ class BlockMap {
   drawLabels(c, labels, y, h, b) {
     c.textAlign = "left";
     for (const i of labels) {
-      const r = this.rectangle(b, view.model.offset[i], view.model.offset[i] + view.model.occupied(i));
+      const r = this.rectangle(b, view.model.offset[i], view.model.offset[i] + view.model.requested[i]);
+      if (!r) continue;
       c.fillStyle = view.moment.classOf(i) === USED ? INK["on-used"] : INK.ink;
       fitText(c, view.model.name(i), r.x + 5, y + h / 2 + 0.5, r.w - 9);
     }

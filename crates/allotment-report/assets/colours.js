@@ -5,12 +5,12 @@ const INK = {};
 function readColours() {
   const style = getComputedStyle(document.documentElement);
   for (const name of ["page", "card", "ink", "muted", "faint", "line", "grid", "accent", "accent-soft", "cursor", "edge", "free", "used", "overhead",
-    "pending", "pending-ground", "hatch", "on-used", "budget", "alarm", "stall", "selected"]) INK[name] = style.getPropertyValue(`--${name}`).trim();
+    "pending", "pending-ground", "hatch", "padding", "on-used", "budget", "alarm", "stall", "selected"]) INK[name] = style.getPropertyValue(`--${name}`).trim();
   const context = document.createElement("canvas").getContext("2d");
   INK.fill = [];
   INK.fill[NOTHING] = "transparent";
   INK.fill[FREE] = INK.free;
-  INK.fill[PADDING] = INK.overhead;
+  INK.fill[PADDING] = INK.padding;
   INK.fill[ROUNDING] = hatch(context, INK.overhead, INK.hatch, "\\");
   INK.fill[MOVE] = hatch(context, INK.overhead, INK.hatch, "x");
   INK.fill[PENDING] = hatch(context, INK["pending-ground"], INK.pending, "/");

@@ -23,8 +23,8 @@ function momentFacts() {
   const n = view.moment.totals;
   return el("div", {}, el("h3", {}, "At this moment"), facts([
     ["Allocated from the driver", sizes(n.reserved)], ["Used", sizes(n.used)],
-    ["Padding", sizes(n.padding)], ["Rounding", sizes(n.rounding)], ["Reserved for moves", sizes(n.moves)],
-    ["Pending release", sizes(n.pending)], ["Free in blocks", sizes(n.free)], ["Largest free range", sizes(n.largestFree)],
+    ["Rounding", sizes(n.rounding)], ["Reserved for moves", sizes(n.moves)],
+    ["Pending release", sizes(n.pending)], ["Free in blocks", sizes(n.free)], ["… alignment padding", sizes(n.padding)], ["Largest free range", sizes(n.largestFree)],
     ["… of all free bytes", percent(n.largestFree, n.free)], ["Blocks", int(n.blocks)], ["Allocations", int(n.allocations)],
   ]));
 }
@@ -44,7 +44,7 @@ function rangeDetails(i) {
     el("p", { class: "what" }, [sentence(state), model.text(field("category")), field("kind") < 3 ? model.word("kind", field("kind")) : ""].filter(Boolean).join(" · ")),
     facts([
       ["Requested", sizes(model.requested[i])], ["Occupied", model.beyond[i] ? sizes(model.occupied(i)) : null],
-      [sentence(CLASS_NAMES[model.overheadClass(b)]), model.beyond[i] ? sizes(model.beyond[i]) : null],
+      ["Rounding", model.beyond[i] ? sizes(model.beyond[i]) : null],
       ["Offset", el("dd", {}, hex(model.offset[i]), el("span", { class: "exact" }, ` ${exact(model.offset[i])}`))],
       ["Alignment", exact(2 ** field("alignment"))],
       ["Block", el("button", { class: "link", onclick: () => select({ block: b }) }, `#${model.block.id[b]}, ${bytes(model.block.size[b])}, ${model.word("block", model.block.kind[b])}`)],

@@ -33,7 +33,7 @@ function el(tag, attributes = {}, ...children) {
     if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
     else if (value !== false && value != null) node.setAttribute(key, value === true ? "" : value);
   }
-  node.append(...children.flat().filter(child => child != null));
+  node.append(...children.flat(Infinity).filter(child => child != null));
   return node;
 }
 

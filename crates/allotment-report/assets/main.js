@@ -60,7 +60,7 @@ function drawPanel() {
 }
 
 function drawLegend() {
-  const items = [[USED, "used"], [PADDING, "padding"], [ROUNDING, "rounding"], [MOVE, "reserved for a move"], [PENDING, "pending release"], [FREE, "free"]];
+  const items = [[USED, "used"], [PADDING, "padding"], [ROUNDING, "rounding"], [MOVE, "moving"], [PENDING, "pending release"], [FREE, "free"]];
   $("legend").replaceChildren(...items.map(([what, text]) => {
     const canvas = el("canvas", { width: 24, height: 24 }), c = canvas.getContext("2d");
     c.scale(1.5, 1.5); c.fillStyle = INK.fill[what]; c.fillRect(0, 0, 24, 24);

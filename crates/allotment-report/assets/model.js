@@ -4,9 +4,10 @@
 // from <= t < to. Ranges are sorted by block, then offset, so one block's are neighbours and in address order.
 
 const RESERVATION = 1, MAPPED = 2, MOVABLE = 4, SECOND_CHOICE = 8;
-/** What a byte of a block is, from the least to the most important: where a pixel has several, the highest is drawn. */
+/** What a byte of a block is, from the least to the most important: where a pixel has several, the highest is drawn.
+    Padding is free bytes before an allocation that are fewer than its alignment: the alignment made the hole. */
 const NOTHING = 0, FREE = 1, PADDING = 2, ROUNDING = 3, MOVE = 4, PENDING = 5, USED = 6;
-const CLASS_NAMES = ["", "free", "padding", "rounding", "reserved for a move", "pending release", "used"];
+const CLASS_NAMES = ["", "free", "alignment padding", "rounding", "reserved for a move", "pending release", "used"];
 
 class Model {
   constructor(columns) {
@@ -44,12 +45,18 @@ class Model {
     this.pending = columns.numbers("range.pending");
     for (let i = 0; i < this.count; i++) this.pending[i] = this.pending[i] ? this.from[i] + this.pending[i] - 1 : Infinity;
 
+    // When a reservation became one: an event after its allocation.
+    const reserved = columns.numbers("reservation.range"), reservedFrom = columns.numbers("reservation.from");
+    this.reserved = new Map(Array.from(reserved, (i, k) => [i, Math.max(reservedFrom[k], this.from[i])]));
+    this.alignment = columns.numbers("range.alignment"); // its power of two
+
     // The ranges of block b are first[b] .. first[b + 1].
     this.first = new Uint32Array(this.blocks + 1);
     for (let i = 0; i < this.count; i++) this.first[this.blockOf[i] + 1]++;
     for (let b = 0; b < this.blocks; b++) this.first[b + 1] += this.first[b];
 
     this.frames = columns.numbers("frame.at");
+    this.frameNumbers = columns.numbers("frame.number");
     this.timeAt = columns.numbers("time.at");
     this.timeNs = columns.numbers("time.ns");
   }
@@ -68,10 +75,10 @@ class Model {
   name(i) { return this.text(this.field("name", i)) || "(no name)"; }
   isReservation(i) { return (this.flags[i] & RESERVATION) > 0; }
 
-  /** How the bytes beyond the request came about in a block: a buddy rounds sizes up, others pad. */
-  overheadClass(b) {
-    const pool = this.pools[this.block.pool[b] - 1];
-    return pool?.algorithm === 1 ? ROUNDING : PADDING;
+  /** What the requested bytes of a range are at a moment; the bytes beyond are rounding, unless reserved. */
+  classAt(i, t) {
+    if (this.flags[i] & RESERVATION && this.reserved.get(i) <= t) return MOVE;
+    return this.pending[i] <= t ? PENDING : USED;
   }
   heapOf(b) { return this.types[this.block.type[b]]?.heap ?? 0; }
   /** The first range of the same allocation, before any move. */
@@ -79,7 +86,8 @@ class Model {
     for (let before = this.field("before", i); before > 0; before = this.field("before", i)) i = before - 1;
     return i;
   }
-  frameAt(t) { return after(this.frames, t); }
+  /** How many frames of the program had ended; a recording may begin in the middle. */
+  frameAt(t) { const i = after(this.frames, t); return i ? this.frameNumbers[i - 1] : this.frames.length ? this.frameNumbers[0] - 1 : 0; }
   nsAt(t) { const i = after(this.timeAt, t); return i ? this.timeNs[i - 1] : 0; }
   /** A moment in words. */
   when(t) {

@@ -6,7 +6,7 @@ class Moment {
     this.model = model;
     this.t = t;
     this.scope = scope;
-    const { block, blocks, first, from, to, offset, requested, beyond, flags, pending } = model;
+    const { block, blocks, first, from, to, offset, requested, beyond, alignment } = model;
     this.live = new Uint32Array(model.count);   // the ranges that exist
     this.liveFirst = new Uint32Array(blocks + 1); // those of block b are liveFirst[b] .. liveFirst[b + 1]
     this.blocks = [];                           // the blocks that exist
@@ -20,7 +20,7 @@ class Moment {
       if (block.from[b] > t || block.to[b] <= t || (scope >= 0 && model.heapOf(b) !== scope)) continue;
       this.blocks.push(b);
       reserved += block.size[b];
-      let reach = 0, over = 0, blockUsed = 0, blockFree = 0, blockLargest = 0;
+      let reach = 0, blockUsed = 0, blockFree = 0, blockLargest = 0;
       const hole = size => {
         blockFree += size;
         squares += size * size;
@@ -30,18 +30,19 @@ class Moment {
         if (from[i] > t || to[i] <= t) continue;
         this.live[n++] = i;
         const size = requested[i] + beyond[i];
-        if (offset[i] > reach) hole(offset[i] - reach);
-        if (offset[i] + size > reach) reach = offset[i] + size;
-        if (flags[i] & RESERVATION) moves += size;
-        else {
-          allocations++;
-          if (pending[i] <= t) waiting += size;
-          else { blockUsed += requested[i]; over += beyond[i]; }
+        if (offset[i] > reach) {
+          hole(offset[i] - reach);
+          if (offset[i] - reach < 2 ** alignment[i]) padding += offset[i] - reach;
         }
+        if (offset[i] + size > reach) reach = offset[i] + size;
+        const what = model.classAt(i, t);
+        allocations++;
+        if (what === MOVE) { moves += size; continue; }
+        rounding += beyond[i];
+        if (what === PENDING) waiting += requested[i]; else blockUsed += requested[i];
       }
       if (block.size[b] > reach) hole(block.size[b] - reach);
       used += blockUsed;
-      if (model.overheadClass(b) === ROUNDING) rounding += over; else padding += over;
       free += blockFree;
       largest = Math.max(largest, blockLargest);
       this.blockUsed[b] = blockUsed; this.blockFree[b] = blockFree; this.blockLargest[b] = blockLargest;
@@ -49,7 +50,7 @@ class Moment {
     this.liveFirst[blocks] = n;
     this.liveCount = n;
     this.totals = {
-      t, allocations, blocks: this.blocks.length, reserved, used, overhead: padding + rounding + moves, padding, rounding, moves,
+      t, allocations, blocks: this.blocks.length, reserved, used, overhead: rounding + moves, padding, rounding, moves,
       pending: waiting, free, largestFree: largest, unfragmented: free > 0 ? squares / (free * free) : 1,
     };
   }
@@ -57,9 +58,13 @@ class Moment {
   has(i) { return this.model.from[i] <= this.t && this.t < this.model.to[i]; }
 
   /** What a range is at this moment. */
-  classOf(i) {
-    const { flags, pending } = this.model;
-    return flags[i] & RESERVATION ? MOVE : pending[i] <= this.t ? PENDING : USED;
+  classOf(i) { return this.model.classAt(i, this.t); }
+
+  /** Where the free bytes before the k-th live range begin, if they are alignment padding; else its own offset. */
+  paddingBefore(k, b) {
+    const { model, live } = this, i = live[k], at = model.offset[i];
+    const end = k > this.liveFirst[b] ? model.offset[live[k - 1]] + model.occupied(live[k - 1]) : 0;
+    return at > end && at - end < 2 ** model.alignment[i] ? end : at;
   }
 
   /** The position in `live` of the first range of a block that ends after an offset. */

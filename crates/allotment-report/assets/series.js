@@ -15,11 +15,16 @@ class Series {
     const scoped = scope < 0 ? null : Array.from({ length: model.blocks }, (_, b) => inScope(b));
     for (let i = 0; i < count; i++) {
       if (scoped && !scoped[blockOf[i]]) continue;
-      const a = from[i], z = to[i], size = requested[i] + beyond[i];
-      if (flags[i] & RESERVATION) { this.overhead[a] += size; this.overhead[z] -= size; continue; }
+      const a = from[i], z = to[i], size = requested[i];
+      if (beyond[i]) { this.overhead[a] += beyond[i]; this.overhead[z] -= beyond[i]; }
+      if (flags[i] & RESERVATION) {
+        const reserved = model.reserved.get(i);
+        this.used[a] += size; this.used[reserved] -= size;
+        this.overhead[reserved] += size; this.overhead[z] -= size;
+        continue;
+      }
       const wait = pending[i] < z ? pending[i] : z;
-      this.used[a] += requested[i]; this.used[wait] -= requested[i];
-      if (beyond[i]) { this.overhead[a] += beyond[i]; this.overhead[wait] -= beyond[i]; }
+      this.used[a] += size; this.used[wait] -= size;
       if (wait < z) { this.pending[wait] += size; this.pending[z] -= size; }
     }
     this.occupied = new Float64Array(n);

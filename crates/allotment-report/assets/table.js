@@ -61,7 +61,7 @@ function drawTable(panel) {
     el("thead", {}, el("tr", {}, columns.map(([name, heading, right]) => el("th", { class: right ? "r" : "", "aria-sort": table.sort === name && (table.down ? "descending" : "ascending") },
       el("button", { onclick: () => { table.down = table.sort === name ? !table.down : right; table.sort = name; redraw("panel"); } }, `${heading}${table.sort === name ? (table.down ? " ↓" : " ↑") : ""}`))))),
     el("tbody", {}, shown.map(i => el("tr", { class: view.selected?.range === i ? "go sel" : "go", "data-range": i, onclick: () => show(i) },
-      columns.map(([, , right, text]) => { const shownText = text(model, i); return el("td", { class: right ? "r" : "", title: shownText.length > 40 && shownText }, shownText); })))))
+      columns.map(([name, , right, text]) => { const shownText = text(model, i); return el("td", { class: right ? "r" : "", style: name === "category" && "max-width:150px", title: shownText.length > 40 && shownText }, shownText); })))))
     : el("p", { class: "empty" }, table.query ? "Nothing matches the search." : table.whole ? "No allocation was made in this recording." : "Nothing is allocated at this moment."));
   const more = found.length > shown.length ? el("button", { class: "link", onclick: () => { table.most *= 5; redraw("panel"); } }, "Show more") : null;
   $("more").replaceChildren(`${int(shown.length)} of ${plural(found.length, "allocation")} shown, ${bytes(sum)} requested by all. `, more ?? "");

@@ -37,7 +37,7 @@ class Timeline {
   draw() {
     const { c, w, h, ratio } = prepare(this.base), { model, series } = view;
     this.lanes = view.happenings.lanes();
-    const plot = this.plot = { x: TIME_LEFT, y: TIME_TOP, w: this.width, h: h - TIME_TOP - 20 - this.lanes.length * LANE };
+    const plot = this.plot = { x: TIME_LEFT, y: TIME_TOP, w: this.width, h: h - TIME_TOP - 26 - this.lanes.length * LANE };
     const budget = view.happenings.budget();
     const budgetMost = Math.max(0, ...budget.value);
     // A budget far above would leave a flat line at the bottom; it is named instead of drawn.
@@ -77,7 +77,7 @@ class Timeline {
   /** The stacked columns of used, overhead, pending and free bytes. */
   columns(c, plot, y, ratio) {
     const { series } = view, pixels = Math.floor(plot.w * ratio), { axis, span } = this;
-    const layers = [["used", INK.fill[USED]], ["overhead", INK.fill[PADDING]], ["pending", INK.fill[PENDING]], ["free", INK.fill[FREE]]];
+    const layers = [["used", INK.fill[USED]], ["overhead", INK.overhead], ["pending", INK.fill[PENDING]], ["free", INK.fill[FREE]]];
     const edges = layers.map(() => new Float64Array(pixels * 2));
     let event = Math.floor(axis.toEvent(span.a));
     for (let p = 0; p < pixels; p++) {
@@ -126,7 +126,7 @@ class Timeline {
   /** Below the plot: one lane for each kind of thing that happened. */
   drawLanes(c, plot) {
     this.lanes.forEach((lane, l) => {
-      const y = plot.y + plot.h + 4 + l * LANE;
+      const y = plot.y + plot.h + 8 + l * LANE;
       c.fillStyle = INK.muted; c.textAlign = "right"; c.fillText(lane.name, plot.x - 8, y + LANE / 2);
       c.fillStyle = INK[lane.colour];
       let last = -Infinity;
@@ -144,7 +144,7 @@ class Timeline {
 
   /** What happened at a point of the lanes: `{ lane, index, at }`. */
   markAt(x, y) {
-    const l = Math.floor((y - this.plot.y - this.plot.h - 4) / LANE), lane = this.lanes[l];
+    const l = Math.floor((y - this.plot.y - this.plot.h - 8) / LANE), lane = this.lanes[l];
     if (!lane || lane.quiet || !lane.at.length) return null;
     const i = after(lane.at, this.axis.toEvent(this.position(x)));
     const near = [i - 1, i].filter(k => k >= 0 && k < lane.at.length && Math.abs(this.x(lane.at[k]) - x) < 7);

@@ -19,7 +19,7 @@ function tipOf(hit) {
   if (hit.range != null) {
     const i = hit.range, what = moment.classOf(i);
     const lines = [[exact(model.requested[i]), "requested"]];
-    if (model.beyond[i]) lines.push([exact(model.beyond[i]), what === USED ? `of ${CLASS_NAMES[model.overheadClass(b)]}` : "beyond"]);
+    if (model.beyond[i]) lines.push([exact(model.beyond[i]), "of rounding"]);
     lines.push(["offset", hex(model.offset[i]), `(${exact(model.offset[i])})`, `in block #${model.block.id[b]}`]);
     if (what !== USED) lines.push([CLASS_NAMES[what]]);
     return [model.name(i), lines];

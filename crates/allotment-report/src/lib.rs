@@ -29,5 +29,7 @@ mod lives;
 mod page;
 mod payload;
 mod report;
+mod running;
 
 pub use report::{Report, write_report};
+pub use running::{ReportError, WriteReport};

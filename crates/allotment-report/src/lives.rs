@@ -8,8 +8,8 @@
 use std::collections::HashMap;
 
 use allotment_trace::recording::{
-    Allocated, AllocationKey, BlockId, BlockKind, DeletionQueueKind, DescriptorKind, Event, ObjectId, Placement,
-    PoolId, RefusalReason, RingKind, StallKind, TextId,
+    Allocated, AllocationKey, BlockId, BlockKind, DeletionQueueKind, DescriptorKind, Event, ObjectId, PoolId,
+    RefusalReason, RingKind, StallKind, TextId,
 };
 
 /// The end of what exists at the end.
@@ -48,8 +48,8 @@ pub(crate) struct RangeLife {
     /// The index of the range that the allocation had before, plus 1; 0 if none.
     pub(crate) before: u32,
     pub(crate) mapped: bool,
-    /// Destination or old range of a move: no allocation of the program's.
-    pub(crate) reservation: bool,
+    /// From when on it was the destination or the old range of a move, and no allocation of the program's; 0 if never.
+    pub(crate) reserved_from: u64,
 }
 
 /// A descriptor heap, a ring or a deletion queue.
@@ -106,7 +106,8 @@ pub(crate) struct Lives {
     pub(crate) queues: Vec<ObjectLife<DeletionQueueKind>>,
     pub(crate) queue_samples: Vec<Sample>,
     pub(crate) budgets: Vec<Sample>,
-    pub(crate) frames: Vec<u64>,
+    /// Moments, and how many frames of the program had ended then.
+    pub(crate) frames: Vec<(u64, u64)>,
     /// Moments and nanoseconds.
     pub(crate) times: Vec<(u64, u64)>,
     pub(crate) marks: Vec<(u64, TextId)>,
@@ -129,13 +130,14 @@ struct Open {
 }
 
 impl Lives {
-    /// Notes an event that the model ([`State`](allotment_trace::recording::State)) accepted.
-    pub(crate) fn accepted(&mut self, event: &Event) {
+    /// Notes an event that the model ([`State`](allotment_trace::recording::State)) accepted; `frame` frames have ended
+    /// then.
+    pub(crate) fn accepted(&mut self, event: &Event, frame: u64) {
         self.events += 1;
         let now = self.events;
         match *event {
             Event::Time { nanoseconds } => self.times.push((now, nanoseconds)),
-            Event::FrameEnd { .. } => self.frames.push(now),
+            Event::FrameEnd { .. } => self.frames.push((now, frame)),
             Event::Mark { text } => self.marks.push((now, text)),
             Event::Lost => self.lost(now),
             Event::PoolCreated { pool, name, algorithm, custom } => {
@@ -147,7 +149,15 @@ impl Lives {
                 let pool = self.open.pools.get(&pool).copied();
                 self.open.blocks.insert(block, self.blocks.len());
                 let memory_type = memory_type.0;
-                self.blocks.push(BlockLife { id: block, pool, memory_type, kind, size, from: now, to: NEVER });
+                self.blocks.push(BlockLife {
+                    id: block,
+                    pool,
+                    memory_type,
+                    kind,
+                    size,
+                    from: now,
+                    to: NEVER,
+                });
             }
             Event::BlockFreed { block } => {
                 if let Some(index) = self.open.blocks.remove(&block) {
@@ -175,7 +185,14 @@ impl Lives {
                 }
             }
             Event::Exchanged { allocation, reservation } => self.exchanged(allocation, reservation, now),
-            Event::Reserved { reservation, .. } => self.change(reservation, |range| range.reservation = true),
+            Event::Reserved { reservation, .. } => self.change(reservation, |range| {
+                if range.reserved_from == 0 {
+                    range.reserved_from = now;
+                }
+            }),
+            Event::Movable { allocation, movable } => {
+                self.change(allocation, |range| range.is.movable = movable)
+            }
             Event::Mapped { allocation, count } => self.change(allocation, |range| range.mapped |= count > 0),
             Event::Budget { heap, usage, budget } => {
                 self.budgets.push(Sample { at: now, of: heap.0.into(), values: [usage, budget] });
@@ -268,9 +285,7 @@ impl Lives {
             pending_from: 0,
             before: 0,
             mapped: false,
-            // Also where `Reserved` follows, which it does at once: a reservation is none of the program's allocations
-            // at any moment.
-            reservation: is.placement == Placement::Destination,
+            reserved_from: 0,
         });
     }
 

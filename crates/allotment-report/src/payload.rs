@@ -91,7 +91,10 @@ fn ranges<W: Write>(ranges: &[RangeLife], out: &mut ColumnWriter<W>) -> io::Resu
     out.difference("range.offset", ranges.iter().map(|range| range.is.offset))?;
     out.plain("range.requested", ranges.iter().map(|range| range.is.requested))?;
     // Mostly none, so the bytes beyond the request are cheaper than all bytes.
-    out.plain("range.beyond", ranges.iter().map(|range| range.is.occupied.saturating_sub(range.is.requested)))?;
+    out.plain(
+        "range.beyond",
+        ranges.iter().map(|range| range.is.occupied.saturating_sub(range.is.requested)),
+    )?;
     out.difference("range.from", ranges.iter().map(|range| range.from))?;
     out.plain("range.life", ranges.iter().map(|range| life(range.from, range.to)))?;
     // When the program released it, for the GPU to finish with: see `pending`.
@@ -106,6 +109,10 @@ fn ranges<W: Write>(ranges: &[RangeLife], out: &mut ColumnWriter<W>) -> io::Resu
     out.plain("range.placement", ranges.iter().map(|range| range.is.placement.code().into()))?;
     out.difference("range.key", ranges.iter().map(|range| range.is.allocation.0))?;
     out.plain("range.before", ranges.iter().map(|range| range.before.into()))?;
+    // Few ranges are reservations: which, and from when on.
+    let reserved = ranges.iter().enumerate().filter(|(_, range)| range.reserved_from > 0);
+    out.difference("reservation.range", reserved.clone().map(|(index, _)| index as u64))?;
+    out.difference("reservation.from", reserved.map(|(_, range)| range.reserved_from))?;
     // The program's number may need all 64 bits.
     out.plain("range.user_low", ranges.iter().map(|range| range.is.user_data & u64::from(u32::MAX)))?;
     out.plain("range.user_high", ranges.iter().map(|range| range.is.user_data >> 32))
@@ -142,7 +149,8 @@ fn object<W: Write, Kind: Copy>(
 fn happenings<W: Write>(lives: &Lives, out: &mut ColumnWriter<W>) -> io::Result<()> {
     samples(out, "budget", &lives.budgets)?;
     out.plain("budget.limit", lives.budgets.iter().map(|sample| sample.values[1]))?;
-    out.difference("frame.at", lives.frames.iter().copied())?;
+    out.difference("frame.at", lives.frames.iter().map(|&(at, _)| at))?;
+    out.difference("frame.number", lives.frames.iter().map(|&(_, frame)| frame))?;
     out.difference("time.at", lives.times.iter().map(|&(at, _)| at))?;
     out.difference("time.ns", lives.times.iter().map(|&(_, nanoseconds)| nanoseconds))?;
     out.difference("mark.at", lives.marks.iter().map(|&(at, _)| at))?;
@@ -185,7 +193,7 @@ fn pending(range: &RangeLife) -> u64 {
 }
 
 fn flags(range: &RangeLife) -> u64 {
-    u64::from(range.reservation)
+    u64::from(range.reserved_from > 0)
         | u64::from(range.mapped) << 1
         | u64::from(range.is.movable) << 2
         | u64::from(range.is.second_choice) << 3

@@ -31,7 +31,7 @@ impl Report {
     /// An event that contradicts those before it changes nothing; the page says how many there were.
     pub fn push(&mut self, event: &Event) {
         match self.state.apply(event) {
-            Ok(()) => self.lives.accepted(event),
+            Ok(()) => self.lives.accepted(event, self.state.now.frame),
             Err(_) => self.lives.contradicted(),
         }
     }

@@ -48,13 +48,22 @@ impl Chromium {
     pub(crate) fn open(page: &Path, width: u32, height: u32) -> Option<Self> {
         let Some(program) = installed() else {
             let required = std::env::var("ALLOTMENT_REQUIRE").unwrap_or_default();
-            assert!(!required.split(',').any(|one| one == "chromium"), "Chromium is required and not installed");
+            assert!(
+                !required.split(',').any(|one| one == "chromium"),
+                "Chromium is required and not installed"
+            );
             println!("skipped: Chromium is not installed (Debian: apt-get install chromium)");
             return None;
         };
         let mut child = Command::new("sh")
             .args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null", &program])
-            .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", "--hide-scrollbars"])
+            .args([
+                "--headless=new",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--remote-debugging-pipe",
+                "--hide-scrollbars",
+            ])
             .arg(format!("--user-data-dir={}", scratch("chromium").display()))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -167,7 +176,9 @@ impl Chromium {
     pub(crate) fn click_on(&mut self, selector: &str) {
         self.value(&format!("document.querySelector(`{selector}`).scrollIntoView({{ block: 'nearest' }})"));
         let at = |side: &str, size: &str| {
-            format!("(r => r.{side} + r.{size} / 2)(document.querySelector(`{selector}`).getBoundingClientRect())")
+            format!(
+                "(r => r.{side} + r.{size} / 2)(document.querySelector(`{selector}`).getBoundingClientRect())"
+            )
         };
         let at = (self.number(&at("left", "width")), self.number(&at("top", "height")));
         self.click(at);
@@ -179,7 +190,11 @@ impl Chromium {
         self.pointer("mousePressed", from, 1);
         for step in 1..=steps {
             let share = f64::from(step) / f64::from(steps);
-            self.pointer("mouseMoved", (from.0 + (to.0 - from.0) * share, from.1 + (to.1 - from.1) * share), 1);
+            self.pointer(
+                "mouseMoved",
+                (from.0 + (to.0 - from.0) * share, from.1 + (to.1 - from.1) * share),
+                1,
+            );
         }
         self.pointer("mouseReleased", to, 0);
         self.settle();

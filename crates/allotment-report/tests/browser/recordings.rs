@@ -6,14 +6,15 @@ use allotment::Algorithm;
 use allotment::Alignment;
 use allotment::device::{MemoryHeapIndex, MemoryTypeIndex, QueueIndex, ResourceKind};
 use allotment_trace::recording::{
-    Allocated, AllocationKey, Api, BlockId, BlockKind, DeletionQueueKind, DescriptorKind, Event, Header, Heap,
-    MemoryType, ObjectId, Placement, PoolId, Recording, RefusalReason, RingKind, StallKind, TextId,
+    Allocated, AllocationKey, Api, BlockId, BlockKind, DeletionQueueKind, DescriptorKind, Event, Header,
+    Heap, MemoryType, ObjectId, Placement, PoolId, Recording, RefusalReason, RingKind, StallKind, TextId,
 };
 
 pub(crate) const MIB: u64 = 1 << 20;
 
 /// A name that would end the script that it were in.
-pub(crate) const HOSTILE: &str = "</script><script>document.title='harmed'</script><img src=x onerror=\"document.title='harmed'\">";
+pub(crate) const HOSTILE: &str =
+    "</script><script>document.title='harmed'</script><img src=x onerror=\"document.title='harmed'\">";
 
 /// Random numbers: a step of xorshift.
 pub(crate) struct Random(pub u64);
@@ -69,7 +70,13 @@ impl Maker {
     }
 
     /// Allocates in a block, and returns the key; `None` if there is no room.
-    pub(crate) fn allocate(&mut self, block: usize, name: &str, requested: u64, occupied: u64) -> Option<AllocationKey> {
+    pub(crate) fn allocate(
+        &mut self,
+        block: usize,
+        name: &str,
+        requested: u64,
+        occupied: u64,
+    ) -> Option<AllocationKey> {
         let (id, _, size, taken) = &mut self.blocks[block];
         let mut offset = 0;
         for (&low, &high) in taken.iter() {
@@ -133,7 +140,10 @@ fn header() -> Header {
         producer: "tests".into(),
         api: Api::Simulated,
         device: "Test device".into(),
-        heaps: vec![Heap { size: 512 * MIB, device_local: true }, Heap { size: 2048 * MIB, device_local: false }],
+        heaps: vec![
+            Heap { size: 512 * MIB, device_local: true },
+            Heap { size: 2048 * MIB, device_local: false },
+        ],
         memory_types: vec![MemoryType { heap: 0, properties: 1 }, MemoryType { heap: 1, properties: 6 }],
         ..Header::default()
     }
@@ -152,7 +162,12 @@ pub(crate) fn program(frames: u64) -> Recording {
     maker.block(0, 0, 16 * MIB); // stays empty
     let heap = ObjectId(1);
     let name = maker.text("resources");
-    maker.event(Event::DescriptorHeapCreated { heap, kind: DescriptorKind::ShaderVisibleResources, capacity: 4096, name });
+    maker.event(Event::DescriptorHeapCreated {
+        heap,
+        kind: DescriptorKind::ShaderVisibleResources,
+        capacity: 4096,
+        name,
+    });
     let (ring, name) = (ObjectId(2), maker.text("upload ring"));
     maker.event(Event::RingCreated { ring, kind: RingKind::Upload, capacity: 4 * MIB, name });
     let hostile = maker.allocate(upload, HOSTILE, 300_000, 300_288).unwrap();
@@ -211,7 +226,11 @@ pub(crate) fn program(frames: u64) -> Recording {
         let first = (frame as u32 * 37) % 4000;
         maker.event(Event::DescriptorsAllocated { heap, first, count: 20 });
         if frame > 30 {
-            maker.event(Event::DescriptorsFreed { heap, first: ((frame as u32 - 30) * 37) % 4000, count: 20 });
+            maker.event(Event::DescriptorsFreed {
+                heap,
+                first: ((frame as u32 - 30) * 37) % 4000,
+                count: 20,
+            });
         }
         maker.event(Event::RingUsed { ring, used: random.below(4 * MIB) });
         let waiting = pending.len() as u32;
@@ -231,10 +250,21 @@ pub(crate) fn large(allocations: u64) -> Recording {
     let (per_block, blocks) = (10_000, allocations.div_ceil(2) / 10_000 + 1);
     recording.texts = (0..5000).map(|i| format!("resource {i}")).collect();
     let pool = PoolId(0);
-    recording.events.push(Event::PoolCreated { pool, name: TextId::NONE, algorithm: Algorithm::Tlsf, custom: false });
+    recording.events.push(Event::PoolCreated {
+        pool,
+        name: TextId::NONE,
+        algorithm: Algorithm::Tlsf,
+        custom: false,
+    });
     for block in 0..blocks {
         let (block, memory_type, kind) = (BlockId(block), MemoryTypeIndex(0), BlockKind::Shared);
-        recording.events.push(Event::BlockAllocated { block, pool, memory_type, kind, size: per_block * 1024 });
+        recording.events.push(Event::BlockAllocated {
+            block,
+            pool,
+            memory_type,
+            kind,
+            size: per_block * 1024,
+        });
     }
     let slots = blocks * per_block;
     let mut owner = vec![None; slots as usize];
