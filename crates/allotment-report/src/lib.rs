@@ -33,3 +33,10 @@ mod running;
 
 pub use report::{Report, write_report};
 pub use running::{ReportError, WriteReport};
+
+/// The code of the guide, compiled and run as doctests.
+#[cfg(doctest)]
+mod guide {
+    #[doc = include_str!("../../../docs/guide/seeing-memory.md")]
+    struct SeeingMemory;
+}
