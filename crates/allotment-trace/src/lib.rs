@@ -94,12 +94,15 @@
 
 #![forbid(unsafe_code)]
 
+mod bytes;
 mod error;
 mod event;
+pub mod export;
 mod fields;
 mod file;
 mod format;
 mod image;
+pub mod import;
 mod reader;
 mod recorder;
 pub mod recording;

@@ -98,6 +98,7 @@ impl<'a> Decoder<'a> {
                 size: self.input.number()?,
             },
             kind::BLOCK_SHARED => Event::BlockShared { block: self.block()? },
+            kind::BLOCK_RESIZED => Event::BlockResized { block: self.block()?, size: self.input.number()? },
             kind::BLOCK_FREED => Event::BlockFreed { block: self.block()? },
             kind::BUDGET => {
                 let heap = self.input.byte()?;

@@ -102,6 +102,10 @@ impl Encoder {
                 put_number(&mut self.out, size);
             }
             Event::BlockShared { block } => self.block(kind::BLOCK_SHARED, block.0),
+            Event::BlockResized { block, size } => {
+                self.block(kind::BLOCK_RESIZED, block.0);
+                put_number(&mut self.out, size);
+            }
             Event::BlockFreed { block } => self.block(kind::BLOCK_FREED, block.0),
             Event::Budget { heap, usage, budget } => {
                 self.out.extend([kind::BUDGET, heap.0]);

@@ -89,6 +89,7 @@ mod kind {
     pub(super) const RING_DESTROYED: u8 = 29;
     pub(super) const DELETION_QUEUE: u8 = 30;
     pub(super) const MOVABLE: u8 = 31;
+    pub(super) const BLOCK_RESIZED: u8 = 32;
 
     /// In snapshots: the moment of the records that follow.
     pub(super) const MOMENT: u8 = 64;
@@ -97,6 +98,6 @@ mod kind {
 
     /// Returns true for the kinds whose records have no length: the events of version 1.
     pub(super) const fn is_event(kind: u8) -> bool {
-        kind >= TIME && kind <= MOVABLE
+        kind >= TIME && kind <= BLOCK_RESIZED
     }
 }

@@ -40,7 +40,9 @@
 
 mod header;
 mod history;
+mod spans;
 mod state;
+mod usage;
 
 pub use crate::file::{
     Damage, DamageKind, MAX_CHUNK_BYTES, MAX_TEXT_BYTES, ReadError, ReadOptions, RecordingReader,
@@ -52,9 +54,11 @@ pub use allotment::events::{
 };
 pub use header::{Api, Header, Heap, MemoryType};
 pub(crate) use history::Step;
+pub use spans::{Span, Spans};
 pub use state::{
     Block, Budget, DeletionQueue, DescriptorHeap, IdMap, Inconsistent, Live, Moment, Pool, Ring, State,
 };
+pub use usage::{Usage, UsageTotals};
 
 /// A recording in memory: where it was made, its texts, and its events in their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
