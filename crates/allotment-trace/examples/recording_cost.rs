@@ -65,6 +65,10 @@ fn main() -> Result<(), Box<dyn Error>> {
             state.allocations.len(),
             time.elapsed()
         );
+        let late = reader.snapshots().get(middle + 1).map_or(count as u64, |next| next.moment.event) - 1;
+        let time = Instant::now();
+        reader.state_at(late)?;
+        println!("state just before a snapshot: {:?}", time.elapsed());
     }
 
     let mut file = Vec::new();

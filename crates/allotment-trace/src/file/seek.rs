@@ -213,6 +213,34 @@ impl<R: Read + Seek> RecordingReader<R> {
         }
     }
 
+    /// Returns the state after the first `event` events of the recording: from the last snapshot before, and the events
+    /// since. For a moment before the beginning of a ring's recording, the state at its beginning; for one after the end,
+    /// or after [damage](Self::damage), the last state there is. Afterwards the reader is at the end:
+    /// [`begin`](Self::begin) again to read events.
+    ///
+    /// Cost: some 70 ns an event since the snapshot, about 50 ms in all with the default distance of snapshots.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadError`], if the source fails.
+    pub fn state_at(&mut self, event: u64) -> Result<State, ReadError> {
+        let before = self.snapshots.partition_point(|snapshot| snapshot.moment.event <= event);
+        let mut state = match before.checked_sub(1) {
+            Some(last) => self.begin_at(last)?,
+            None => self.begin()?,
+        };
+        let mut events = Vec::new();
+        while state.now.event < event && self.read_events(&mut events)? {
+            let missing = usize::try_from(event - state.now.event).unwrap_or(usize::MAX);
+            for event in events.drain(..).take(missing) {
+                // What contradicts the events before changes nothing, as when it was recorded.
+                let _ = state.apply(&event);
+            }
+        }
+        self.next = self.chunks.len();
+        Ok(state)
+    }
+
     /// Appends the events of the next chunk, some ten thousand. Returns false at the end, and where the recording is
     /// [damaged](Self::damage).
     ///

@@ -22,12 +22,16 @@ proptest! {
     fn each_snapshot_is_the_state_there_and_the_events_continue_it(
         events in proptest::collection::vec(likely_event(9), 0..500),
         chunk in 1_usize..60,
+        moment in 0_usize..600,
     ) {
         let recording = Recording { header: header(), texts: texts(9), events };
         let file = file(&recording, chunk, &WriterDesc::default().with_snapshot_every(40));
         let mut reader = RecordingReader::new(Cursor::new(&file)).unwrap();
         let whole = state_after(&recording.events);
         prop_assert_eq!(reader.event_count(), recording.events.len() as u64);
+        let moment = moment.min(recording.events.len());
+        prop_assert_eq!(reader.state_at(moment as u64).unwrap(), state_after(&recording.events[..moment]));
+        prop_assert_eq!(&reader.state_at(u64::MAX).unwrap(), &whole);
         for snapshot in 0..reader.snapshots().len() {
             let info = reader.snapshots()[snapshot];
             let mut state = reader.begin_at(snapshot).unwrap();
