@@ -31,7 +31,6 @@ impl Lanes {
         for allocation in placed {
             // One of no bytes overlaps none.
             if allocation.occupied == 0 {
-                lanes.count = lanes.count.max(1);
                 lanes.lane.push(0);
                 continue;
             }
@@ -53,6 +52,7 @@ impl Lanes {
             lanes.sweep(&mut swept, *end, ends.len());
             ends.pop();
         }
+        lanes.count = lanes.count.max(u32::from(!placed.is_empty()));
         lanes
     }
 
