@@ -31,8 +31,7 @@ pub(crate) struct Text<'a> {
 impl<'a> Text<'a> {
     /// Opens a source; its first bytes tell whether it is compressed. `limit` bounds the text in bytes.
     pub(crate) fn new(source: &'a mut dyn Read, limit: u64) -> Result<Self, TraceError> {
-        let bytes =
-            Bytes::new(source).map_err(|error| TraceError::new(None, TraceErrorKind::Io(error)))?;
+        let bytes = Bytes::new(source).map_err(|error| TraceError::new(None, TraceErrorKind::Io(error)))?;
         Ok(Self { bytes, line: Vec::new(), number: 0, left: limit, limit })
     }
 

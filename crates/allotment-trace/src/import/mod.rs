@@ -109,7 +109,8 @@ pub fn detect(start: &[u8]) -> Option<Format> {
 /// [`ImportError`] with the path, if the file cannot be read, is of no known format, or is damaged.
 pub fn open(path: impl AsRef<Path>) -> Result<Recording, ImportError> {
     let path = path.as_ref();
-    let file = File::open(path).map_err(|error| ImportError::new(None, ImportErrorKind::Io(error)).at(path))?;
+    let file =
+        File::open(path).map_err(|error| ImportError::new(None, ImportErrorKind::Io(error)).at(path))?;
     read(file).map_err(|error| error.at(path))
 }
 

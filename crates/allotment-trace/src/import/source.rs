@@ -118,8 +118,11 @@ impl Read for Source<'_> {
 
 impl BufRead for Source<'_> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        let found =
-            if self.start_read < self.start.len() { &self.start[self.start_read..] } else { self.bytes.input.fill_buf()? };
+        let found = if self.start_read < self.start.len() {
+            &self.start[self.start_read..]
+        } else {
+            self.bytes.input.fill_buf()?
+        };
         let allowed = usize::try_from(self.limit.saturating_sub(self.read)).unwrap_or(usize::MAX);
         if allowed == 0 && !found.is_empty() {
             self.exceeded = true;

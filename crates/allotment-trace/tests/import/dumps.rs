@@ -44,7 +44,8 @@ fn a_dump_of_this_library_has_each_allocation_where_its_token_says() {
     let recording = import::read(allocator.dump_json().as_bytes()).unwrap();
     assert_eq!(left_out(&recording), [""; 0]);
     let found = by_name(&recording);
-    let found: BTreeMap<_, _> = found.into_iter().map(|(name, (offset, size, ..))| (name, (offset, size))).collect();
+    let found: BTreeMap<_, _> =
+        found.into_iter().map(|(name, (offset, size, ..))| (name, (offset, size))).collect();
     assert_eq!(found, expected);
     let state = applied(&recording);
     let statistics = allocator.statistics();
@@ -79,7 +80,10 @@ fn a_dump_of_vma_has_pools_blocks_dedicated_memory_names_and_budgets() {
     let header = &recording.header;
     assert_eq!((header.api, header.device.as_str()), (Api::Vulkan, "A GPU"));
     assert_eq!((header.buffer_image_granularity, header.max_memory_objects), (1024, 4096));
-    assert_eq!(header.memory_types.iter().map(|kind| (kind.heap, kind.properties)).collect::<Vec<_>>(), [(0, 1), (1, 6)]);
+    assert_eq!(
+        header.memory_types.iter().map(|kind| (kind.heap, kind.properties)).collect::<Vec<_>>(),
+        [(0, 1), (1, 6)]
+    );
     let found = by_name(&recording);
     assert_eq!(found["sky"], (65536, 4_194_304, ResourceKind::OptimalImage, BlockKind::Shared));
     assert_eq!(found["shadow"], (0, 67_108_864, ResourceKind::OptimalImage, BlockKind::Dedicated));
@@ -112,13 +116,16 @@ fn a_dump_of_d3d12ma_has_heap_types_as_memory_types() {
 
 #[test]
 fn a_dump_without_allocations_says_how_to_write_one_with_them() {
-    let error = import::read(&br#"{"General":{"API":"Vulkan","GPU":""},"Total":{},"MemoryInfo":{}}"#[..]).unwrap_err();
+    let error = import::read(&br#"{"General":{"API":"Vulkan","GPU":""},"Total":{},"MemoryInfo":{}}"#[..])
+        .unwrap_err();
     assert!(matches!(error.kind(), ImportErrorKind::DumpWithoutDetails));
 }
 
 #[test]
 fn a_suballocation_beyond_its_block_is_an_error_with_its_line() {
-    let text = std::fs::read_to_string(data("vma.json")).unwrap().replace("\"Offset\": 65536", "\"Offset\": 33554432");
+    let text = std::fs::read_to_string(data("vma.json"))
+        .unwrap()
+        .replace("\"Offset\": 65536", "\"Offset\": 33554432");
     let error = import::read(text.as_bytes()).unwrap_err();
     assert!(matches!(error.position(), Some(Position::Line(2..))), "{error}");
     assert!(error.to_string().contains("a suballocation reaches beyond its block"), "{error}");

@@ -89,7 +89,10 @@ fn the_race_has_its_blocks_heaps_mappings_and_submissions() {
     let recording = race();
     let state = applied(&recording);
     let header = &recording.header;
-    assert_eq!((header.api, header.producer.as_str()), (Api::Vulkan, "GFXReconstruct 0.9.18-unknown (unknown-build-source)"));
+    assert_eq!(
+        (header.api, header.producer.as_str()),
+        (Api::Vulkan, "GFXReconstruct 0.9.18-unknown (unknown-build-source)")
+    );
     assert_eq!((header.heaps.len(), header.heaps[0].size, header.heaps[0].device_local), (1, 2 << 30, true));
     assert_eq!((header.memory_types[0].heap, header.memory_types[0].properties), (0, 15));
     let mut sizes: Vec<_> = state.blocks.values().map(|block| block.size).collect();
@@ -183,15 +186,32 @@ fn a_failed_allocation_is_a_refusal() {
 
 #[test]
 fn a_resource_that_is_bound_beyond_its_memory_is_marked_and_left_out() {
-    let recording = import(&[memory(1, 64, "null"), buffer(2, 100), bind(2, 1, 0), bind(2, 9, 0), bind(9, 1, 0)]);
+    let recording =
+        import(&[memory(1, 64, "null"), buffer(2, 100), bind(2, 1, 0), bind(2, 9, 0), bind(9, 1, 0)]);
     assert_eq!(left_out(&recording).len(), 3);
     assert!(applied(&recording).allocations.is_empty());
 }
 
 #[test]
+fn memory_that_is_mapped_again_and_again_does_not_fill_the_recording() {
+    let mut lines = vec![memory(1, 1 << 30, "null")];
+    for i in 2..2000 {
+        lines.extend([buffer(i, 100), bind(i, 1, i * 256)]);
+    }
+    let map = call("vkMapMemory", "VK_SUCCESS", r#"{"memory":1,"offset":0,"size":1000000}"#);
+    let unmap = call("vkUnmapMemory", "", r#"{"memory":1}"#);
+    lines.extend((0..2000).flat_map(|_| [map.clone(), unmap.clone()]));
+    let recording = import(&lines);
+    assert!(recording.events.len() < 1 << 21);
+    assert_eq!(left_out(&recording), ["import: the mappings of a memory object are no longer followed"]);
+    applied(&recording);
+}
+
+#[test]
 fn the_header_is_of_the_device_that_was_created() {
     let properties = |device: u32, name: &str| {
-        let limits = r#"{"bufferImageGranularity":1024,"nonCoherentAtomSize":64,"maxMemoryAllocationCount":4096}"#;
+        let limits =
+            r#"{"bufferImageGranularity":1024,"nonCoherentAtomSize":64,"maxMemoryAllocationCount":4096}"#;
         call(
             "vkGetPhysicalDeviceProperties",
             "",

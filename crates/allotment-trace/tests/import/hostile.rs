@@ -89,7 +89,16 @@ fn no_flipped_bit_makes_an_importer_panic_or_an_event_contradict_others() {
 fn bytes_that_are_repeated_swapped_or_extreme_make_no_importer_panic() {
     for (_, bytes) in samples() {
         for at in (0..bytes.len()).step_by(3) {
-            for with in [&b""[..], b"0", b"18446744073709551615", b"9223372036854775807", b"\"", b"null", b"]", b"\xff\xff\xff\x7f"] {
+            for with in [
+                &b""[..],
+                b"0",
+                b"18446744073709551615",
+                b"9223372036854775807",
+                b"\"",
+                b"null",
+                b"]",
+                b"\xff\xff\xff\x7f",
+            ] {
                 for removed in [0, 1, 4, 17] {
                     let rest = &bytes[usize::min(at + removed, bytes.len())..];
                     let _ = try_import(&[&bytes[..at], with, rest].concat());
@@ -141,7 +150,8 @@ fn values_that_refer_to_each_other_many_times_are_refused_at_the_limit() {
     // 2,000 segments that are the same one, which has 2,000 blocks that are the same one.
     let text = |text: &str| [&[0x8c, text.len() as u8], text.as_bytes()].concat();
     let times = |value: &[u8]| [b"](", value.repeat(2000).as_slice(), b"e"].concat();
-    let block = [&b"}("[..], &text("size"), b"K\0", &text("state"), &text("active_allocated"), b"uq\0"].concat();
+    let block =
+        [&b"}("[..], &text("size"), b"K\0", &text("state"), &text("active_allocated"), b"uq\0"].concat();
     let segment = [
         &b"}("[..],
         &text("address"),
@@ -153,7 +163,9 @@ fn values_that_refer_to_each_other_many_times_are_refused_at_the_limit() {
         b"uq\x01",
     ]
     .concat();
-    let pickle = [&b"\x80\x04"[..], &block, b"0", &segment, b"0}", &text("segments"), &times(b"h\x01"), b"s."].concat();
+    let pickle =
+        [&b"\x80\x04"[..], &block, b"0", &segment, b"0}", &text("segments"), &times(b"h\x01"), b"s."]
+            .concat();
     assert!(matches!(kind(&pickle), ImportErrorKind::TooMuchMemory { .. }));
 }
 
@@ -176,7 +188,7 @@ fn nested_lists_of_any_depth_are_refused_without_recursion() {
 #[test]
 fn a_small_file_that_decompresses_endlessly_is_refused() {
     let mut bomb = GzEncoder::new(Vec::new(), Compression::best());
-    bomb.write_all(b"{\"vkFunc\":{}}\n").unwrap();
+    bomb.write_all(b"{\"vkFunc\":null}\n").unwrap();
     for _ in 0..64 {
         bomb.write_all(&[b'\n'; 1 << 20]).unwrap();
     }

@@ -8,7 +8,6 @@ use serde_json::value::RawValue;
 use allotment::device::MemoryHeapIndex;
 use allotment::events::Event;
 
-use super::super::ImportErrorKind;
 use super::super::builder::{Builder, cut};
 use super::json::{Flags, Num, find};
 use crate::recording::{Api, Header, Heap, MemoryType};
@@ -169,8 +168,7 @@ impl Devices {
         }
         let s_type = "VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES";
         if let Some(driver) = find::<DriverProperties>(given.p_next, s_type) {
-            header.driver =
-                cut(format!("{} {}", driver.driver_name, driver.driver_info).trim()).to_owned();
+            header.driver = cut(format!("{} {}", driver.driver_name, driver.driver_info).trim()).to_owned();
         }
         Ok(())
     }
@@ -225,8 +223,8 @@ impl Devices {
     }
 
     /// Returns the header of the device that the program used.
-    pub(super) fn into_header(mut self) -> Result<Header, ImportErrorKind> {
-        Ok(self.used.and_then(|used| self.known.remove(&used)).unwrap_or_else(empty))
+    pub(super) fn into_header(mut self) -> Header {
+        self.used.and_then(|used| self.known.remove(&used)).unwrap_or_else(empty)
     }
 }
 

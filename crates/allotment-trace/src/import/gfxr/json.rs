@@ -98,7 +98,8 @@ impl<'de> Deserialize<'de> for Flags {
 
             fn visit_str<E: Error>(self, value: &str) -> Result<Flags, E> {
                 let hex = value.strip_prefix("0x").and_then(|digits| u64::from_str_radix(digits, 16).ok());
-                Ok(hex.map_or_else(|| Flags::Names(super::super::builder::cut(value).to_owned()), Flags::Bits))
+                Ok(hex
+                    .map_or_else(|| Flags::Names(super::super::builder::cut(value).to_owned()), Flags::Bits))
             }
         }
 

@@ -20,6 +20,9 @@ use super::{Call, CallError};
 const MEMORY_BYTES: usize = 256;
 const BOUND_BYTES: usize = 160;
 
+/// The most allocations that are looked at for mappings of one memory object.
+const MOST_MAP_WORK: u64 = 1 << 20;
+
 #[derive(Default)]
 pub(super) struct MemoryObjects {
     memories: HashMap<u64, MemoryObject>,
@@ -36,6 +39,8 @@ struct MemoryObject {
     bound: BTreeMap<AllocationKey, Bound>,
     /// The mapped range, while it is.
     mapped: Option<(u64, u64)>,
+    /// How many allocations were looked at for mappings.
+    map_work: u64,
 }
 
 struct Bound {
@@ -189,7 +194,8 @@ impl MemoryObjects {
         builder.push(Event::BlockAllocated { block, pool, memory_type, kind, size })?;
         builder.memory.charge(MEMORY_BYTES)?;
         let bound = BTreeMap::new();
-        self.memories.insert(handle, MemoryObject { block, size, dedicated, bound, mapped: None });
+        self.memories
+            .insert(handle, MemoryObject { block, size, dedicated, bound, mapped: None, map_work: 0 });
         Ok(())
     }
 
@@ -322,6 +328,14 @@ impl MemoryObjects {
 
     fn set_mapped(&mut self, map: &Map, is: bool, builder: &mut Builder) -> Result<(), CallError> {
         let Some(memory) = self.memories.get_mut(&map.memory.0) else { return Ok(()) };
+        if memory.map_work > MOST_MAP_WORK {
+            return Ok(());
+        }
+        memory.map_work += memory.bound.len() as u64 + 1;
+        if memory.map_work > MOST_MAP_WORK {
+            builder.mark("import: the mappings of a memory object are no longer followed")?;
+            return Ok(());
+        }
         let was = memory.mapped;
         let mut changed: Vec<AllocationKey> = Vec::new();
         // `VK_WHOLE_SIZE` is the largest number: the end saturates.
@@ -344,7 +358,9 @@ impl MemoryObjects {
             "VK_OBJECT_TYPE_BUFFER" | "VK_DEBUG_REPORT_OBJECT_TYPE_BUFFER_EXT" => {
                 Handle::Buffer(object_handle.0)
             }
-            "VK_OBJECT_TYPE_IMAGE" | "VK_DEBUG_REPORT_OBJECT_TYPE_IMAGE_EXT" => Handle::Image(object_handle.0),
+            "VK_OBJECT_TYPE_IMAGE" | "VK_DEBUG_REPORT_OBJECT_TYPE_IMAGE_EXT" => {
+                Handle::Image(object_handle.0)
+            }
             _ => return Ok(()),
         };
         let Some(resource) = self.resources.get_mut(&handle) else { return Ok(()) };

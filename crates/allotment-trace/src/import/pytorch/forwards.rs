@@ -107,7 +107,8 @@ impl<'a> Forwards<'a> {
             Action::Alloc => {
                 let occupied = before.occupied.get(&i).copied().filter(|&occupied| occupied >= size);
                 let occupied = occupied.unwrap_or_else(|| rounded(size));
-                let block = Block { at, size: occupied, requested: size, pending: false, frames: entry.frames };
+                let block =
+                    Block { at, size: occupied, requested: size, pending: false, frames: entry.frames };
                 let label = self.pickle.text(entry.label).unwrap_or_default();
                 let label = self.builder.text(label)?;
                 self.allocated(&block, label, Placement::Unknown)?;
@@ -149,12 +150,18 @@ impl<'a> Forwards<'a> {
         self.builder.memory.charge(ENTRY_BYTES * (snapshot.blocks.len() + snapshot.segments.len()))?;
         wanted.extend(snapshot.blocks.iter().map(|block| (block.at, block)));
         let is_wanted = |at: Address, live: &Live| {
-            wanted.get(&at).is_some_and(|block| block.size == live.occupied && (block.pending || !live.pending))
+            wanted
+                .get(&at)
+                .is_some_and(|block| block.size == live.occupied && (block.pending || !live.pending))
         };
         let extra: Vec<Address> =
             self.live.iter().filter(|&(&at, live)| !is_wanted(at, live)).map(|(&at, _)| at).collect();
-        let segments: BTreeMap<Address, &Segment> =
-            snapshot.segments.iter().filter(|found| !found.expandable).map(|found| (found.at, found)).collect();
+        let segments: BTreeMap<Address, &Segment> = snapshot
+            .segments
+            .iter()
+            .filter(|found| !found.expandable)
+            .map(|found| (found.at, found))
+            .collect();
         let gone: Vec<Address> = self
             .segments
             .iter()
@@ -218,7 +225,13 @@ impl<'a> Forwards<'a> {
         let block = self.builder.new_block();
         // A memory type for each device, of which Vulkan and Direct3D 12 have fewer than 256.
         let memory_type = MemoryTypeIndex(u8::try_from(key.device).unwrap_or(u8::MAX));
-        self.builder.push(Event::BlockAllocated { block, pool, memory_type, kind: BlockKind::Shared, size })?;
+        self.builder.push(Event::BlockAllocated {
+            block,
+            pool,
+            memory_type,
+            kind: BlockKind::Shared,
+            size,
+        })?;
         Ok(block)
     }
 
@@ -228,7 +241,9 @@ impl<'a> Forwards<'a> {
         if size == 0 {
             return self.leave_out("import: a segment of no bytes was allocated");
         }
-        if before.is_some_and(|(&(_, start), written)| start.saturating_add(written.size) > at.1 || start >= at.1) {
+        if before
+            .is_some_and(|(&(_, start), written)| start.saturating_add(written.size) > at.1 || start >= at.1)
+        {
             return self.leave_out("import: a segment was allocated where one exists");
         }
         self.builder.memory.charge(ENTRY_BYTES)?;

@@ -95,8 +95,7 @@ struct Reader<'r, 's> {
 
 /// Reads one pickle up to its end mark.
 pub(super) fn read(source: &mut Source<'_>, memory: &mut Memory) -> Result<Pickle, ImportError> {
-    let pickle =
-        Pickle { text: String::new(), lists: Vec::new(), dicts: Vec::new(), root: Value::None };
+    let pickle = Pickle { text: String::new(), lists: Vec::new(), dicts: Vec::new(), root: Value::None };
     let (stack, marks, memo) = (Vec::new(), Vec::new(), HashMap::new());
     let mut reader = Reader { source, memory, stack, marks, most: (0, 0), memo, pickle };
     loop {

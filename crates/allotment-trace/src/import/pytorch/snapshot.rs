@@ -92,7 +92,8 @@ impl Snapshot {
         let traces = traces.unwrap_or_default();
         let mut timed = true;
         for (device, &trace) in traces.iter().enumerate() {
-            let device = u16::try_from(device).map_err(|_| damaged("it has more devices than any machine"))?;
+            let device =
+                u16::try_from(device).map_err(|_| damaged("it has more devices than any machine"))?;
             for &entry in pickle.list(trace).unwrap_or_default() {
                 memory.charge(3 * size_of::<Entry>())?;
                 let entry = parse_entry(pickle, device, entry)?;
@@ -121,7 +122,12 @@ impl Snapshot {
         self.entries.sort_by_key(|entry| entry.time);
     }
 
-    fn segment(&mut self, pickle: &Pickle, segment: Value, memory: &mut Memory) -> Result<(), ImportErrorKind> {
+    fn segment(
+        &mut self,
+        pickle: &Pickle,
+        segment: Value,
+        memory: &mut Memory,
+    ) -> Result<(), ImportErrorKind> {
         let int = |name: &str| pickle.get(segment, name).and_then(|value| pickle.int(value));
         let unsigned = |name: &str| int(name).and_then(|value| u64::try_from(value).ok());
         let (Some(address), Some(size)) = (unsigned("address"), unsigned("total_size")) else {

@@ -109,7 +109,8 @@ impl TryFrom<RawBlock> for Block {
 
     fn try_from(raw: RawBlock) -> Result<Self, &'static str> {
         let size = raw.total_bytes;
-        let fits = |range: &Suballocation| range.offset.checked_add(range.size).is_some_and(|end| end <= size);
+        let fits =
+            |range: &Suballocation| range.offset.checked_add(range.size).is_some_and(|end| end <= size);
         if !raw.suballocations.iter().all(fits) {
             return Err("a suballocation reaches beyond its block");
         }
