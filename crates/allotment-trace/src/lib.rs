@@ -6,7 +6,8 @@
 //! memory, in the order of the calls, and no times, addresses or driver. So a trace can be replayed through any
 //! allocator on any machine, and two replays differ only in what the allocators did.
 //!
-//! This crate reads traces. It depends on no allocator and no graphics API.
+//! This crate reads traces. It also records running programs of the library ([`Recorder`]): a [`recording`] has every
+//! event, with offsets, times and names, in a binary format of its own.
 //!
 //! # The format
 //!
@@ -93,13 +94,17 @@
 
 #![forbid(unsafe_code)]
 
+mod bytes;
 mod error;
 mod event;
 pub mod export;
 mod fields;
+mod file;
 mod format;
 mod image;
+pub mod import;
 mod reader;
+mod recorder;
 pub mod recording;
 mod resource;
 mod text;
@@ -110,6 +115,7 @@ pub use event::{Event, Op};
 pub use fields::{Column, HEADER};
 pub use image::ImageShape;
 pub use reader::{MAX_ALIGNMENT, MAX_SIZE};
+pub use recorder::{ENVIRONMENT_VARIABLE, Observed, RecordError, Recorder, RingDesc, device_header};
 pub use resource::{Resource, ResourceIndex, ResourceKind};
 pub use text::{MAX_LINE_BYTES, MAX_TEXT_BYTES};
 pub use trace::Trace;

@@ -21,6 +21,13 @@ pub struct Moment {
     pub nanoseconds: u64,
 }
 
+/// A table by ids, or by texts.
+///
+/// Its hashes take a nanosecond, since a state is applied millions of times. They begin with a number that is another
+/// in each process: who makes a file cannot choose ids that collide. (A plain multiplicative hash would be as fast, and
+/// a hostile file could make each look-up take as long as there are entries.)
+pub type IdMap<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
+
 /// What exists at a moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
@@ -29,9 +36,9 @@ pub struct State {
     /// The pools.
     pub pools: BTreeMap<PoolId, Pool>,
     /// The blocks.
-    pub blocks: HashMap<BlockId, Block>,
+    pub blocks: IdMap<BlockId, Block>,
     /// The allocations.
-    pub allocations: HashMap<AllocationKey, Live>,
+    pub allocations: IdMap<AllocationKey, Live>,
     /// The last budget of each heap, by its index.
     pub budgets: BTreeMap<u8, Budget>,
     /// The descriptor heaps.
@@ -160,14 +167,15 @@ impl State {
     /// [`Inconsistent`], with the state unchanged but for the count of events, so that a reader may go on.
     pub fn apply(&mut self, event: &Event) -> Result<(), Inconsistent> {
         let now = self.now;
-        self.now.event += 1;
+        self.now.event = now.event.saturating_add(1);
         self.change(event, now).map_err(|reason| Inconsistent { event: now.event, reason })
     }
 
     fn change(&mut self, event: &Event, now: Moment) -> Result<(), &'static str> {
         match *event {
             Event::Time { nanoseconds } => self.now.nanoseconds = nanoseconds,
-            Event::FrameEnd { .. } => self.now.frame += 1,
+            // More than one more, where a recording begins in the middle.
+            Event::FrameEnd { number } => self.now.frame = number.max(now.frame).saturating_add(1),
             Event::Lost => {
                 self.pools.clear();
                 self.blocks.clear();
@@ -194,26 +202,25 @@ impl State {
                 }
                 self.blocks.remove(&block);
             }
+            Event::BlockShared { block } => {
+                let missing = "it shares a block that does not exist";
+                self.blocks.get_mut(&block).ok_or(missing)?.kind = BlockKind::Shared;
+            }
+            Event::BlockResized { block, size } => self.resize(block, size)?,
             Event::Allocated(is) => self.allocate(is, now)?,
             Event::CallSite { allocation, site } => self.live_mut(allocation)?.call_site = site,
             Event::Labelled { allocation, name, category, user_data } => {
                 let is = &mut self.live_mut(allocation)?.is;
                 (is.name, is.category, is.user_data) = (name, category, user_data);
             }
+            Event::Movable { allocation, movable } => self.live_mut(allocation)?.is.movable = movable,
             Event::FreeRequested { allocation } => {
                 self.live_mut(allocation)?.free_requested.get_or_insert(now);
             }
             Event::Freed { allocation } => self.free(allocation, now)?,
             Event::Exchanged { allocation, reservation } => self.exchange(allocation, reservation)?,
             Event::Reserved { reservation, .. } => self.live_mut(reservation)?.reservation = true,
-            Event::Mapped { allocation } => {
-                let live = self.live_mut(allocation)?;
-                live.maps = live.maps.saturating_add(1);
-            }
-            Event::Unmapped { allocation } => {
-                let live = self.live_mut(allocation)?;
-                live.maps = live.maps.checked_sub(1).ok_or("it unmaps an allocation that is not mapped")?;
-            }
+            Event::Mapped { allocation, count } => self.live_mut(allocation)?.maps = count,
             Event::Budget { heap, usage, budget } => {
                 self.budgets.insert(heap.0, Budget { usage, budget });
             }
@@ -252,17 +259,36 @@ impl State {
         Ok(())
     }
 
+    fn resize(&mut self, block: BlockId, size: u64) -> Result<(), &'static str> {
+        let found = self.blocks.get_mut(&block).ok_or("it resizes a block that does not exist")?;
+        if size < found.size {
+            // Allocations may overlap, so that the last one need not be the one that ends last.
+            let ends = found.allocations.iter().filter_map(|(_, key)| self.allocations.get(key));
+            if ends.map(|live| live.is.offset + live.is.occupied).any(|end| end > size) {
+                return Err("it takes memory from a block that an allocation has");
+            }
+        }
+        found.size = size;
+        Ok(())
+    }
+
     fn allocate(&mut self, is: Allocated, now: Moment) -> Result<(), &'static str> {
         if self.allocations.contains_key(&is.allocation) {
             return Err("it allocates an allocation that exists");
         }
-        let block = self.blocks.get_mut(&is.block).ok_or("it allocates in a block that does not exist")?;
+        let block = self.blocks.get(&is.block).ok_or("it allocates in a block that does not exist")?;
         if is.requested > is.occupied {
             return Err("an allocation occupies less than was requested");
         }
         if is.offset.checked_add(is.occupied).is_none_or(|end| end > block.size) {
             return Err("an allocation reaches beyond its block");
         }
+        self.insert(is, now)
+    }
+
+    /// Adds an allocation that need not obey the rules of a new one: one that was moved, in a snapshot.
+    pub(super) fn insert(&mut self, is: Allocated, now: Moment) -> Result<(), &'static str> {
+        let block = self.blocks.get_mut(&is.block).ok_or("it allocates in a block that does not exist")?;
         block.allocations.insert((is.offset, is.allocation));
         block.empty_since = None;
         let call_site = TextId::NONE;

@@ -112,6 +112,8 @@ impl Cost {
     pub(crate) fn check(&self) -> Result<(), String> {
         match self.first {
             None => Ok(()),
+            // The list of events grows while the thread that writes them to the file is late.
+            Some(_) if std::env::args().any(|argument| argument == "--trace") => Ok(()),
             Some(frame) => {
                 if let Some(backtrace) = &self.backtrace {
                     eprintln!("a steady frame allocates at\n{backtrace}");

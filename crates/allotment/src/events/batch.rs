@@ -1,13 +1,23 @@
 //! Events and their texts, as a reader takes them out of the log.
 
+use core::panic::Location;
+use std::borrow::Cow;
+
 use super::{Event, TextId};
-use crate::memory::Name;
+use crate::memory::{CallSite, Name};
 
 /// Events in their order, and the texts that they name.
 #[derive(Clone, Debug, Default)]
 pub struct EventBatch {
     pub(super) events: Vec<Event>,
-    pub(super) texts: Vec<Name>,
+    pub(super) texts: Vec<Text>,
+}
+
+/// A text as the thread that wrote the event had it at hand: nothing is copied or formatted before it is read.
+#[derive(Clone, Debug)]
+pub(super) enum Text {
+    Name(Name),
+    CallSite(&'static Location<'static>),
 }
 
 impl EventBatch {
@@ -25,9 +35,22 @@ impl EventBatch {
 
     /// Returns a text that an event of this batch names. `None` for [`TextId::NONE`].
     #[must_use]
-    pub fn text(&self, text: TextId) -> Option<&str> {
+    pub fn text(&self, text: TextId) -> Option<Cow<'_, str>> {
         let index = (text.0 as usize).checked_sub(1)?;
-        self.texts.get(index).map(Name::as_str)
+        Some(match self.texts.get(index)? {
+            Text::Name(name) => Cow::Borrowed(name.as_str()),
+            Text::CallSite(location) => Cow::Owned(location.to_string()),
+        })
+    }
+
+    /// Returns the place in the program that a text is made of. `None` for other texts. A reader that keeps texts
+    /// compares places by their address, and formats each once.
+    #[must_use]
+    pub fn call_site(&self, text: TextId) -> Option<&'static Location<'static>> {
+        match self.texts.get((text.0 as usize).checked_sub(1)?)? {
+            Text::CallSite(location) => Some(location),
+            Text::Name(_) => None,
+        }
     }
 
     /// Removes all events and texts. Their host memory is kept for the next ones.
@@ -38,11 +61,18 @@ impl EventBatch {
 
     /// Adds a text. Nothing is compared: a text that is named twice is there twice.
     pub(crate) fn add_text(&mut self, text: Option<&Name>) -> TextId {
-        // Not `len() + 1` in a u32 beyond its range: the log's limit of events is far below.
-        text.map_or(TextId::NONE, |text| {
-            self.texts.push(text.clone());
-            TextId(self.texts.len() as u32)
-        })
+        text.map_or(TextId::NONE, |name| self.add(Text::Name(name.clone())))
+    }
+
+    /// Adds a call site as a text.
+    pub(crate) fn add_call_site(&mut self, site: &CallSite) -> TextId {
+        self.add(Text::CallSite(site.location()))
+    }
+
+    fn add(&mut self, text: Text) -> TextId {
+        self.texts.push(text);
+        // The batch is full long before 2^32 texts: memory would be, too.
+        TextId(self.texts.len() as u32)
     }
 
     /// Adds a text that is part of the program.

@@ -1,6 +1,8 @@
 //! One change of state, as a small copyable value.
 
-use super::codes::{BlockKind, DescriptorKind, DeletionQueueKind, Placement, RefusalReason, RingKind, StallKind};
+use super::codes::{
+    BlockKind, DeletionQueueKind, DescriptorKind, Placement, RefusalReason, RingKind, StallKind,
+};
 use crate::device::{MemoryHeapIndex, MemoryTypeIndex, QueueIndex, ResourceKind};
 use crate::memory::MemoryUsage;
 use crate::{Algorithm, Alignment};
@@ -130,8 +132,21 @@ pub enum Event {
         /// The block.
         block: BlockId,
     },
+    /// A cached dedicated block became one that allocations share.
+    BlockShared {
+        /// The block.
+        block: BlockId,
+    },
     /// Memory was allocated.
     Allocated(Allocated),
+    /// A block got another size at the same place: memory was mapped at its end, or taken from there. No block of
+    /// this library does; those of other allocators do, such as PyTorch's expandable segments.
+    BlockResized {
+        /// The block.
+        block: BlockId,
+        /// Bytes from now on. All its allocations end before.
+        size: u64,
+    },
     /// The call site of an allocation became known.
     CallSite {
         /// The allocation.
@@ -149,6 +164,13 @@ pub enum Event {
         category: TextId,
         /// The program's own number from now on.
         user_data: u64,
+    },
+    /// Whether defragmentation may move an allocation changed.
+    Movable {
+        /// The allocation.
+        allocation: AllocationKey,
+        /// It may from here on.
+        movable: bool,
     },
     /// The program released an allocation, which is freed once the GPU has finished with it.
     FreeRequested {
@@ -174,15 +196,12 @@ pub enum Event {
         /// The allocation that moves there.
         allocation: AllocationKey,
     },
-    /// The CPU mapped an allocation.
+    /// The CPU mapped or unmapped an allocation.
     Mapped {
         /// The allocation.
         allocation: AllocationKey,
-    },
-    /// The CPU unmapped an allocation.
-    Unmapped {
-        /// The allocation.
-        allocation: AllocationKey,
+        /// How many mappings there are from here on.
+        count: u32,
     },
     /// The driver was asked for the budget of a heap.
     Budget {

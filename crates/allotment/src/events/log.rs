@@ -2,7 +2,7 @@
 //!
 //! A thread writes an event while it holds the lock that the change happened under, so the events of a pool are in the
 //! order of its changes. The log has one lock, which is held for the few stores of an event and never while user code
-//! or a driver runs; its reader takes all events out at once, by exchanging two lists.
+//! or a driver runs, so a thread that finds it taken tries again rather than to sleep; its reader takes all events out at once, by exchanging two lists.
 //!
 //! The log is bounded. When its reader is too slow, the log begins a new *epoch*: it refuses the events of each pool
 //! until that pool has announced its whole state again, which the next frame end or call of `maintain` makes it do. So
@@ -14,7 +14,11 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
 use super::{Event, EventBatch};
-use crate::sync::locked;
+use crate::sync::{TryLock, TryLockGuard, locked};
+
+/// The most events after which the reader is woken, two megabytes: the lists that writers and the reader exchange are
+/// then not much larger than a processor's cache, and waking a thread is rare.
+const WAKE_AT: usize = 1 << 15;
 
 /// Shared by the parts of the library that write events and the reader.
 #[derive(Clone, Debug, Default)]
@@ -26,8 +30,9 @@ struct Shared {
     epoch: AtomicU32,
     /// A new epoch has begun, whose state has not been announced yet.
     wants_state: AtomicBool,
-    queue: Mutex<Queue>,
-    /// Events wait for the reader.
+    queue: TryLock<Queue>,
+    /// Set when many events wait for the reader, which sleeps until then.
+    many: Mutex<bool>,
     ready: Condvar,
 }
 
@@ -36,8 +41,13 @@ struct Queue {
     batch: EventBatch,
     /// The most events that wait for the reader.
     limit: usize,
+    /// The reader is woken when so many wait.
+    wake_at: usize,
     /// The epoch before this one, while nobody reads: an epoch is never used twice.
     last_epoch: u32,
+    /// Events were lost since the reader last came. Until it comes, the state is not announced: the lists would grow
+    /// with each announcement.
+    overflowed: bool,
     /// When the reader began to read.
     began: Option<Instant>,
     frames: u64,
@@ -46,12 +56,48 @@ struct Queue {
 }
 
 impl Queue {
+    /// Returns true while few events wait, and more may come.
+    fn may_fill(&self) -> bool {
+        self.batch.events.len() < self.wake_at && !self.closed
+    }
+
     fn nanoseconds(&self) -> u64 {
         self.began.map_or(0, |began| u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 }
 
 impl EventLog {
+    /// Locks the queue. It is held for some nanoseconds, so a thread that finds it taken tries again.
+    #[inline]
+    fn lock(&self) -> TryLockGuard<'_, Queue> {
+        match self.0.queue.try_lock() {
+            Some(guard) => guard,
+            None => self.lock_contended(),
+        }
+    }
+
+    #[cold]
+    fn lock_contended(&self) -> TryLockGuard<'_, Queue> {
+        for round in 0_u32.. {
+            for _ in 0..32 {
+                if let Some(guard) = self.0.queue.try_lock() {
+                    return guard;
+                }
+                core::hint::spin_loop();
+            }
+            // The thread that has it does not run. If this one has a higher priority, yielding alone may not let it.
+            if round < 16 { std::thread::yield_now() } else { std::thread::sleep(Duration::from_micros(50)) }
+        }
+        unreachable!("the rounds do not end")
+    }
+
+    /// Wakes the reader.
+    #[cold]
+    fn wake(&self) {
+        *locked(&self.0.many) = true;
+        self.0.ready.notify_all();
+    }
+
     /// Returns true while a reader is attached.
     #[inline]
     pub(crate) fn is_read(&self) -> bool {
@@ -72,14 +118,16 @@ impl EventLog {
 
     /// Attaches a reader. Returns false when there is one.
     pub(super) fn attach(&self, limit: usize) -> bool {
-        let mut queue = locked(&self.0.queue);
+        let mut queue = self.lock();
         if self.is_read() {
             return false;
         }
         queue.batch.clear();
-        (queue.limit, queue.frames) = (limit, 0);
+        (queue.limit, queue.frames, queue.overflowed) = (limit, 0, false);
+        queue.wake_at = (limit / 8).clamp(1, WAKE_AT);
         queue.began = Some(Instant::now());
         self.begin_epoch(&mut queue);
+        self.0.wants_state.store(true, Ordering::Relaxed);
         true
     }
 
@@ -87,12 +135,11 @@ impl EventLog {
         // Never 0 again, which is no epoch: after 2^32 of them an epoch would be mistaken for a very old one.
         queue.last_epoch = queue.last_epoch.checked_add(1).unwrap_or(1);
         self.0.epoch.store(queue.last_epoch, Ordering::Relaxed);
-        self.0.wants_state.store(true, Ordering::Relaxed);
     }
 
     /// Detaches the reader.
     pub(super) fn detach(&self) {
-        let mut queue = locked(&self.0.queue);
+        let mut queue = self.lock();
         self.0.epoch.store(0, Ordering::Relaxed);
         self.0.wants_state.store(false, Ordering::Relaxed);
         queue.batch = EventBatch::new();
@@ -100,19 +147,21 @@ impl EventLog {
 
     /// Notes that no event will come any more.
     pub(crate) fn close(&self) {
-        locked(&self.0.queue).closed = true;
-        self.0.ready.notify_all();
+        self.lock().closed = true;
+        self.wake();
     }
 
     /// Adds an event of a part that announced its state in `epoch`. Returns false when that is over: the part writes no
     /// more events until it has announced its state again.
     pub(crate) fn push(&self, epoch: u32, event: impl FnOnce(&mut EventBatch) -> Event) -> bool {
-        let mut queue = locked(&self.0.queue);
+        let mut queue = self.lock();
         if epoch != self.epoch() {
             return false;
         }
         if queue.batch.events.len() >= queue.limit {
             self.begin_epoch(&mut queue);
+            self.0.wants_state.store(false, Ordering::Relaxed);
+            queue.overflowed = true;
             // Here, where the reader forgets its state: the parts announce theirs after it.
             queue.batch.events.push(Event::Lost);
             return false;
@@ -121,9 +170,18 @@ impl EventLog {
         true
     }
 
-    /// Adds an event that is true whatever was lost before it: a frame's end, a part's announcement of its state.
+    /// Adds an event of the state that a part announces in `epoch`, unless that is over. Beyond the limit, if need be: a
+    /// state that is announced by halves is none.
+    pub(crate) fn announce(&self, epoch: u32, event: impl FnOnce(&mut EventBatch) -> Event) {
+        let mut queue = self.lock();
+        if epoch == self.epoch() {
+            self.add(&mut queue, event);
+        }
+    }
+
+    /// Adds an event that is true whatever was lost before it: a frame's end, the budget of a heap.
     pub(crate) fn push_always(&self, event: impl FnOnce(&mut EventBatch) -> Event) {
-        let mut queue = locked(&self.0.queue);
+        let mut queue = self.lock();
         if self.is_read() {
             self.add(&mut queue, event);
         }
@@ -132,7 +190,7 @@ impl EventLog {
     /// Adds the end of a frame, with the time.
     #[cold]
     pub(crate) fn end_frame(&self) {
-        let mut queue = locked(&self.0.queue);
+        let mut queue = self.lock();
         if self.is_read() {
             let (number, nanoseconds) = (queue.frames, queue.nanoseconds());
             queue.frames += 1;
@@ -146,8 +204,8 @@ impl EventLog {
         let event = event(&mut queue.batch);
         queue.batch.events.push(event);
         // Long before the limit, so that the reader has time to come; once, since waking a thread takes microseconds.
-        if queue.batch.events.len() == queue.limit / 8 {
-            self.0.ready.notify_one();
+        if queue.batch.events.len() == queue.wake_at {
+            self.wake();
         }
     }
 
@@ -155,10 +213,14 @@ impl EventLog {
     /// none will come.
     pub(super) fn take(&self, batch: &mut EventBatch, patience: Duration) -> bool {
         batch.clear();
-        let mut queue = locked(&self.0.queue);
-        if queue.batch.events.len() < queue.limit / 8 && !queue.closed && !patience.is_zero() {
-            let waited = self.0.ready.wait_timeout(queue, patience);
-            queue = waited.unwrap_or_else(PoisonError::into_inner).0;
+        if !patience.is_zero() && self.lock().may_fill() {
+            let many = locked(&self.0.many);
+            let waited = self.0.ready.wait_timeout_while(many, patience, |many| !*many);
+            *waited.unwrap_or_else(PoisonError::into_inner).0 = false;
+        }
+        let mut queue = self.lock();
+        if core::mem::take(&mut queue.overflowed) {
+            self.0.wants_state.store(self.is_read(), Ordering::Relaxed);
         }
         if !queue.batch.events.is_empty() {
             let nanoseconds = queue.nanoseconds();
@@ -211,8 +273,21 @@ impl EventSource {
     }
 
     /// Begins to announce the state of the part: its caller holds the part's lock, and writes all of it.
-    pub(crate) fn announce(&mut self) -> Option<&EventLog> {
+    pub(crate) fn announce(&mut self) -> Option<Announcement> {
         self.epoch = self.log.epoch();
-        (self.epoch != 0).then_some(&self.log)
+        (self.epoch != 0).then(|| Announcement { log: self.log.clone(), epoch: self.epoch })
+    }
+}
+
+/// Writes the state of a part, at once and under its lock.
+#[derive(Debug)]
+pub(crate) struct Announcement {
+    log: EventLog,
+    epoch: u32,
+}
+
+impl Announcement {
+    pub(crate) fn emit(&self, event: impl FnOnce(&mut EventBatch) -> Event) {
+        self.log.announce(self.epoch, event);
     }
 }

@@ -478,6 +478,7 @@ impl<D: Device> Frame<D> {
         self.close();
         let reclaimed = self.gpu.reclaim();
         // After reclaiming, which may have emptied blocks: their empty-block policy counts this frame already.
+        self.gpu.emit_end_of_frame();
         self.gpu.allocator().end_frame();
         self.gpu.maintain();
         // Last, since only this can fail: after an error nothing else of the frame's end is left to do.

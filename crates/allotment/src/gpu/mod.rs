@@ -65,6 +65,7 @@ mod commands;
 mod desc;
 mod descriptors;
 mod error;
+mod events;
 mod frame;
 mod part;
 mod readback;
@@ -89,6 +90,7 @@ pub use uploads::Uploads;
 use part::Part;
 
 use crate::device::{Device, DeviceError};
+use crate::events::StallKind;
 use crate::lifetime::{DeletionQueue, FramesInFlight, Reclaimed, SubmissionTracker, TimelinePoints};
 use crate::log::event;
 use crate::memory::{
@@ -137,6 +139,8 @@ struct Shared<D: Device> {
     uploader: Mutex<Uploader<D>>,
     defragmenter: Defragmenter<D>,
     memory: OwningAllocator<D>,
+    /// What the reader of events was last told.
+    levels: Mutex<events::Levels>,
 }
 
 // Not derived, since a clone needs no clone of the device.
@@ -189,6 +193,7 @@ impl<D: Device + Clone> Gpu<D> {
             uploader: Mutex::new(uploader),
             defragmenter: defragmenter.map_err(GpuError::Defragmentation)?,
             memory,
+            levels: Mutex::default(),
             desc,
         };
         Ok(Self { shared: Arc::new(shared) })
@@ -393,9 +398,11 @@ impl<D: Device> Gpu<D> {
         // One deadline for all waits: other threads may end frames meanwhile, and each of them would begin the wait
         // anew.
         let began = Instant::now();
+        let mut waited = false;
         loop {
             let oldest = locked(&self.shared.frames).oldest_to_wait_for();
             let Some(oldest) = oldest else { break };
+            waited = true;
             event!(TRACE, "gpu", "all frames are in flight: waits for the oldest");
             // Without the lock, since a thread that ends a frame meanwhile needs it.
             let left = timeout.saturating_sub(began.elapsed());
@@ -403,6 +410,9 @@ impl<D: Device> Gpu<D> {
                 .wait_all(&oldest, left)
                 .map_err(|error| FrameError::Wait(whole(error, timeout)))?;
             locked(&self.shared.frames).forget_completed();
+        }
+        if waited {
+            self.emit_wait(StallKind::FramesInFlight, began.elapsed());
         }
         // After the wait, so that a refused call leaves no gap: `Frame::slot` counts on consecutive numbers. Relaxed,
         // since nothing but the number is passed on.

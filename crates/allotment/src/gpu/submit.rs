@@ -76,7 +76,9 @@ impl<D: Device> Gpu<D> {
         waits.iter().for_each(|point| points.insert(*point));
         // Also points of the same queue: that a submission comes later does not make its reads see earlier writes.
         let mut room = TimelinePoints::ROOM;
-        submit(queue, points.as_slice(&mut room)).map_err(SubmitError::Commands)
+        let value = submit(queue, points.as_slice(&mut room)).map_err(SubmitError::Commands)?;
+        self.emit_submitted(queue, value);
+        Ok(value)
     }
 
     /// Returns the points at which every resource that defragmentation moved has its bytes.

@@ -62,9 +62,24 @@ impl<T: Send + 'static> Owned<T> {
     ///
     /// No other recording uses the value, nor does an uploader that was given it as a target.
     pub unsafe fn retire_with(mut self, recording: RecordingId) {
+        // SAFETY: as the caller promises.
+        unsafe { self.retire_value_with(recording) };
+    }
+
+    /// Retires the value as [`retire_with`](Self::retire_with); the owner is dropped next.
+    ///
+    /// # Safety
+    ///
+    /// As for `retire_with`.
+    pub(crate) unsafe fn retire_value_with(&mut self, recording: RecordingId) {
         if let Some(value) = self.value.take() {
             self.home.retire_owned_with(recording, value, self.bytes);
         }
+    }
+
+    /// Returns the value, unless it was retired or taken.
+    pub(crate) fn value(&self) -> Option<&T> {
+        self.value.as_ref()
     }
 
     /// Returns the value for modification.

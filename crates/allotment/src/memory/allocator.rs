@@ -20,6 +20,7 @@ use super::reports::stalls::Stalls;
 use super::request::candidates::Ranking;
 use super::{BudgetPolicy, CreateAllocatorError, Lifetime, MemoryUsage};
 use crate::device::{Device, MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask, Priority};
+use crate::events::EventLog;
 use crate::sync::locked;
 use crate::table::AppendTable;
 
@@ -196,6 +197,7 @@ pub struct Allocator<D: Device> {
     pub(super) stalls: Stalls,
     pub(super) time: Time,
     pub(super) to_do: ToDo<D>,
+    pub(super) events: EventLog,
 }
 
 /// Default pools per memory type: two lifetimes, each for linear and for optimal resources.
@@ -251,7 +253,8 @@ impl<D: Device> Allocator<D> {
         let types = properties.memory_types.len() as u32;
         // 0 would leave no pool to allocate from.
         let shards = desc.shards.clamp(1, MOST_SHARDS);
-        let heaps = Heaps::new(&device, &desc.heap_limits);
+        let events = EventLog::default();
+        let heaps = Heaps::new(&device, &desc.heap_limits, events.clone());
         let rankings = Ranking::for_memory_usages(properties, desc.memory_types);
         Ok(Self {
             heaps,
@@ -267,6 +270,7 @@ impl<D: Device> Allocator<D> {
             stalls: Stalls::default(),
             time: Time::new(desc.time.clone()),
             to_do: ToDo::default(),
+            events,
             desc,
             device,
         })
@@ -300,7 +304,7 @@ impl<D: Device> Allocator<D> {
             name: None,
         };
         let set = BlockSet::new(memory_type, found.heap, self.atom_of(memory_type), self.desc.algorithm);
-        Some(PoolState::new(rules, shard, vec![set]))
+        Some(PoolState::new(rules, shard, vec![set], &self.events))
     }
 
     /// Returns the device of the allocator.
@@ -316,6 +320,11 @@ impl<D: Device> Allocator<D> {
     /// ```
     pub fn device(&self) -> &D {
         &self.device
+    }
+
+    /// Returns the log that the allocator and what works with it write their events to.
+    pub(crate) fn events(&self) -> &EventLog {
+        &self.events
     }
 
     pub(super) fn id(&self) -> u32 {
@@ -387,6 +396,7 @@ impl<D: Device> Drop for Allocator<D> {
         // The leak handler is the caller's code. If it panics, the guard still frees the memory.
         let _last = GivesBack(self);
         report_leaks(self);
+        self.events.close();
     }
 }
 

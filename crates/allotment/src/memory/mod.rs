@@ -62,6 +62,7 @@ pub use reports::call_site::{CallSite, CallSites};
 pub use reports::dump_schema;
 pub use reports::inspect::{BlockInfo, CategoryStatistics};
 pub use reports::leaks::{Leak, LeakHandler, LeakReport};
+pub use reports::listing::ListedAllocation;
 pub use reports::stalls::StallStatistics;
 pub use reports::statistics::{DetailedStatistics, Statistics};
 pub use request::candidates::{MemoryTypeCandidate, Suitability};

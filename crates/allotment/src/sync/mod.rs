@@ -13,6 +13,8 @@ mod try_lock;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+pub(crate) use try_lock::{TryLock, TryLockGuard};
+
 /// Locks a mutex. User code never runs while one of this crate's mutexes is locked, so a poisoned one means that a
 /// bug of this crate has panicked already; its data is used as it is.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

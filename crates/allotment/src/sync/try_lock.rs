@@ -47,6 +47,12 @@ impl<T> TryLock<T> {
     }
 }
 
+impl<T: Default> Default for TryLock<T> {
+    fn default() -> Self {
+        Self::new(T::default())
+    }
+}
+
 impl<T> Deref for TryLockGuard<'_, T> {
     type Target = T;
 

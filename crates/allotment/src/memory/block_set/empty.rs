@@ -68,16 +68,17 @@ impl<D: Device> BlockSet<D> {
         fitting.min().map(|(_, index)| index)
     }
 
-    /// Turns a spare block into a shared one, so that this request needs no new block. Returns false if there is none.
+    /// Turns a spare block into a shared one, so that this request needs no new block. Returns its index; `None` if there
+    /// is none.
     pub(in crate::memory) fn share_spare(
         &mut self,
         request: &Request,
         block_size: u64,
         priority: Option<Priority>,
-    ) -> bool {
-        let Some(index) = self.shareable_spare(request, block_size, priority) else { return false };
+    ) -> Option<u32> {
+        let index = self.shareable_spare(request, block_size, priority)?;
         let algorithm = self.algorithm;
-        let Some(block) = self.blocks.get_mut(index) else { return false };
+        let block = self.blocks.get_mut(index)?;
         // A dedicated block has linear ranges; a shared one has those of the pool's algorithm.
         block.ranges = new_ranges(block.memory.size(), algorithm);
         debug_assert!(
@@ -89,7 +90,7 @@ impl<D: Device> BlockSet<D> {
         self.order.push(BlockSummary::of(index, &block.ranges));
         self.statistics.dedicated -= 1;
         self.statistics.blocks += 1;
-        true
+        Some(index)
     }
 
     /// Returns an empty block that would serve a request in another shard.
@@ -107,13 +108,6 @@ impl<D: Device> BlockSet<D> {
             });
             empty.min_by_key(|(_, block)| block.memory.size()).map(|(index, _)| index)
         })
-    }
-
-    /// Removes a [lendable](Self::lendable) block and returns its memory and role. None of its ranges may wait in the
-    /// quick lists.
-    pub(in crate::memory) fn lend(&mut self, index: u32) -> Option<(OwnedMemory<D>, Role)> {
-        let role = self.block(index)?.role;
-        Some((self.remove(index)?, role))
     }
 
     /// Returns the first empty block for which `unwanted` returns true; with `keep_shared`, the first dedicated one.

@@ -13,6 +13,7 @@
 use allotment_suballoc::{Algorithm, Alignment, Request};
 
 use crate::device::{Device, Priority, Requirements, ResourceKind};
+use crate::events::{Event, Placement};
 use crate::memory::EmptiedBlocks;
 use crate::memory::allocator::{Allocation, Allocator};
 use crate::memory::block_set::{Role, Sizes};
@@ -170,9 +171,10 @@ impl<D: Device> PoolState<D> {
             set,
             destination,
             block_range,
-            &fitted,
+            (&fitted, Placement::Destination),
             &AllocationRequest::new(&requirements, &options),
         );
+        self.emit_reserved(destination, record);
         self.note_moving(slot, record, true);
         Some(destination)
     }
@@ -199,6 +201,7 @@ impl<D: Device> PoolState<D> {
         }
         (detail.move_state, detail.has_resource) = (MoveState::Freed, false);
         entry.retire();
+        self.events.of_allocation(record, |allocation| Event::FreeRequested { allocation });
         Some(self.label_mut(record).and_then(|label| label.name.take()))
     }
 
@@ -246,6 +249,7 @@ impl<D: Device> PoolState<D> {
             }
             self.write_place(slot, record, marks);
         }
+        self.emit_exchanged(record, reserved);
         if arriving {
             // Until the copy completes the allocation must not be moved again, nor read or written by the CPU.
             self.detail_mut(record).into_iter().for_each(|detail| detail.move_state = MoveState::Moving);
@@ -277,9 +281,14 @@ impl<D: Device> Allocator<D> {
         if record.generation() != allocation.generation {
             return;
         }
-        if let Some(detail) = guard.as_mut().and_then(|state| state.detail_mut(allocation.record)) {
+        let Some(state) = guard.as_mut() else { return };
+        let movable = movability != Movability::Pinned;
+        if let Some(detail) = state.detail_mut(allocation.record) {
             detail.movability = movability;
-            record.set_movable(movability != Movability::Pinned, of_a_defragmenter);
+            record.set_movable(movable, of_a_defragmenter);
+            state
+                .events
+                .of_allocation(allocation.record, |allocation| Event::Movable { allocation, movable });
         }
     }
 

@@ -29,6 +29,7 @@ use std::sync::Mutex;
 use crate::device::{
     Device, DeviceError, MemoryDesc, MemoryHeapBudget, MemoryHeapIndex, MemoryTypeIndex, OwnedMemory,
 };
+use crate::events::{Event, EventLog};
 use crate::log::event;
 use crate::memory::{AllocationError, BudgetPolicy, ShortName};
 use crate::sync::locked;
@@ -118,6 +119,7 @@ pub(in crate::memory) struct Heaps {
     pub(in crate::memory) allocate_calls: AtomicU64,
     pub(in crate::memory) free_calls: AtomicU64,
     pub(in crate::memory) make_visible_calls: AtomicU64,
+    events: EventLog,
 }
 
 /// Bytes and a memory object that are charged. Refunds itself when dropped unless [kept](Self::keep).
@@ -149,7 +151,11 @@ impl Drop for Charge<'_> {
 }
 
 impl Heaps {
-    pub(in crate::memory) fn new<D: Device>(device: &D, limits: &[(MemoryHeapIndex, u64)]) -> Self {
+    pub(in crate::memory) fn new<D: Device>(
+        device: &D,
+        limits: &[(MemoryHeapIndex, u64)],
+        events: EventLog,
+    ) -> Self {
         let properties = device.properties();
         let heaps = properties.heaps.iter().enumerate().map(|(i, heap)| {
             let index = MemoryHeapIndex(i as u8);
@@ -172,6 +178,7 @@ impl Heaps {
             allocate_calls: AtomicU64::new(0),
             free_calls: AtomicU64::new(0),
             make_visible_calls: AtomicU64::new(0),
+            events,
         }
     }
 
@@ -379,6 +386,15 @@ impl Heaps {
             let reported = device.heap_budget(MemoryHeapIndex(i as u8));
             let own = allocated.saturating_sub(heap.freed.load(Acquire));
             *locked(&heap.reported) = (reported, own);
+            self.emit_budget(MemoryHeapIndex(i as u8));
+        }
+    }
+
+    /// Writes the usage and the budget of a heap, if there is a reader.
+    pub(in crate::memory) fn emit_budget(&self, heap: MemoryHeapIndex) {
+        if self.events.is_read() {
+            let MemoryHeapReport { usage, budget, .. } = self.report(heap);
+            self.events.push_always(|_| Event::Budget { heap, usage, budget });
         }
     }
 

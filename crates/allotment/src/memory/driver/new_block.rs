@@ -145,7 +145,8 @@ impl<D: Device> Allocator<D> {
         let mut guard = locked(&slot.state);
         // Before anything can fail: other threads wait for this.
         pending.end(guard.as_mut());
-        self.insert_into_locked_pool((pool, slot, guard), set, memory?, rounded, request)
+        let (memory, role) = memory?;
+        self.insert_into_locked_pool((pool, slot, guard), set, (memory, role, false), rounded, request)
     }
 
     /// Adds a memory object to a pool whose lock the caller holds, and places a request in it.
@@ -153,12 +154,12 @@ impl<D: Device> Allocator<D> {
         &self,
         (pool, slot, mut guard): LockedShard<'_, D>,
         set: usize,
-        (memory, role): (OwnedMemory<D>, Role),
+        (memory, role, lent): (OwnedMemory<D>, Role, bool),
         rounded: &RoundedRequest,
         request: &AllocationRequest<'_>,
     ) -> Result<Allocation, AllocationError> {
         let placed = match guard.as_mut() {
-            Some(state) => state.place_in_new_block(slot, set, memory, role, rounded, request),
+            Some(state) => state.place_in_new_block(slot, set, memory, (role, lent), rounded, request),
             // The pool was destroyed meanwhile.
             None => Err((AllocationError::WrongPool, Some(memory))),
         };
@@ -195,7 +196,7 @@ impl<D: Device> Allocator<D> {
         let mut guard = locked(&slot.state);
         // The pool's minimum goes where its block goes, so it holds for all shards together.
         guard.iter_mut().for_each(|state| state.rules.min_blocks += u32::from(of_minimum));
-        self.insert_into_locked_pool((pool, slot, guard), set, (memory, role), rounded, request)
+        self.insert_into_locked_pool((pool, slot, guard), set, (memory, role, true), rounded, request)
     }
 
     /// Announces to a pool that the caller creates dedicated memory together with a resource. The caller passes the

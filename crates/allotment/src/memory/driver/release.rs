@@ -34,6 +34,7 @@ impl<D: Device> Allocator<D> {
         let grows_ahead = self.grows_ahead();
         // First: from here on a thread that reads the clock counts no real time beside this frame.
         self.time.note_frame();
+        self.emit_frame_end();
         for slot in self.slots().filter(|slot| slot.has_memory()) {
             let mut guard = locked(&slot.state);
             let Some(state) = guard.as_mut() else { continue };

@@ -102,7 +102,9 @@ impl<D: Device> Allocator<D> {
         };
         blocks.into_iter().for_each(|memory| states[0].add_empty(slots[0], memory, Role::Shared));
         // Last: from here on walks over all pools find the pool, with all its blocks.
-        slots.iter().zip(states).for_each(|(slot, state)| *locked(&slot.state) = Some(state));
+        for ((slot, state), index) in slots.iter().zip(states).zip(shards.indices()) {
+            self.install(slot, index, Some(state));
+        }
         Ok(Pool::new(self.id, shards, &desc.memory_types))
     }
 
@@ -147,7 +149,7 @@ impl<D: Device> Allocator<D> {
             let heap = properties.memory_type(memory_type)?.heap;
             Some(BlockSet::new(memory_type, heap, self.atom_of(memory_type), desc.algorithm))
         });
-        PoolState::new(rules, shard, sets.collect())
+        PoolState::new(rules, shard, sets.collect(), &self.events)
     }
 
     fn sizing_of(&self, desc: &PoolDesc) -> BlockSize {
@@ -298,6 +300,7 @@ impl<D: Device> Allocator<D> {
             while guard.as_ref().is_some_and(|state| state.pending != 0) {
                 guard = self.waiting(|| slot.grown.wait(guard).unwrap_or_else(PoisonError::into_inner));
             }
+            guard.iter_mut().for_each(PoolState::emit_destroyed);
             let state = guard.take();
             // Statistics read the counters without the lock, and the slot has no pool from here on.
             slot.counters.iter().for_each(|counters| counters.store(&Statistics::default()));

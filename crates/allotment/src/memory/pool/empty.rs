@@ -75,7 +75,7 @@ impl<D: Device> PoolState<D> {
             if let Some(index) = set.find_empty(now, self.is_minimum(i), &unwanted) {
                 // An empty block may have ranges in the quick lists, which must not outlive it.
                 self.flush_quick_list(i);
-                return self.sets[i].remove(index);
+                return self.remove_block(i, index);
             }
         }
         None

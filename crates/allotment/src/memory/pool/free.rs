@@ -35,6 +35,7 @@ impl<D: Device> PoolState<D> {
             self.details.remove_for_good(record);
         }
         let emptied = self.sets[set].free(&block_range, sizes, self.clock.now);
+        self.emit_freed(record);
         let ticked = self.clock.freed(&self.rules.empty_blocks, || {
             self.sets.iter().map(|set| set.statistics.block_bytes - set.empty_bytes).sum()
         });
@@ -48,7 +49,7 @@ impl<D: Device> PoolState<D> {
         // Defragmentation moved the block's allocations away to free it.
         let defragmented = emptied && self.frees_when_emptied(set, block_range.block);
         let memory = if dedicated_to_this || defragmented {
-            self.sets[set].remove(block_range.block)
+            self.remove_block(set, block_range.block)
         } else if (emptied || ticked) && self.rules.ahead.is_none() {
             // One block here, the others by the caller with the lock released for each, so that no thread waits for
             // several driver calls. With a maintenance thread, that thread looks for them.

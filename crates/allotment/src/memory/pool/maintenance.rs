@@ -226,6 +226,7 @@ impl<D: Device> Allocator<D> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn maintain(&self) -> MaintenanceReport {
+        self.announce_if_asked();
         // Cleared before the work, so that a request made meanwhile is not lost.
         self.to_do.due.store(false, Relaxed);
         let mut done = MaintenanceReport { returned: self.return_memory(), ..MaintenanceReport::default() };

@@ -15,13 +15,15 @@
 //! | `place.rs` | 5: add the block and place the request in it | [`place_in_new_block`](PoolState::place_in_new_block) |
 //! | `records.rs` | 6: write the record that the token names | [`publish`](PoolState::publish) |
 //!
-//! The way back is in `free.rs` and `empty.rs`, which decides which empty blocks are freed.
+//! The way back is in `free.rs` and `empty.rs`, which decides which empty blocks are freed. `events.rs` writes what
+//! happens, for a reader.
 
 pub(in crate::memory) mod custom_pools;
 mod desc;
 mod empty;
 pub(in crate::memory) mod empty_block_policy;
 mod error;
+pub(in crate::memory) mod events;
 mod free;
 mod invariants;
 pub(in crate::memory) mod maintenance;
@@ -47,11 +49,13 @@ use super::reports::statistics::Counters;
 use super::token::record::Record;
 use super::{BudgetPolicy, Name};
 use crate::device::{Device, Priority, PrioritySupport};
+use crate::events::EventLog;
 use crate::slab::Slab;
 use crate::table::AppendTable;
 
 pub use desc::{BlockSize, MAX_POOL_TYPES, Pool, PoolDesc};
 pub use error::{CreatePoolError, DestroyPoolError};
+use events::PoolEvents;
 pub(super) use free::Freed;
 pub(super) use pending::PendingBlock;
 pub(super) use place::LentBlock;
@@ -148,10 +152,12 @@ pub(super) struct PoolState<D: Device> {
     /// Memory that was reused, and its new priority: the thread that holds the lock passes it to the device once it has
     /// released the lock.
     pub(super) changed_priority: Option<(D::Memory, Priority)>,
+    /// Where the pool writes what happens.
+    pub(super) events: PoolEvents,
 }
 
 impl<D: Device> PoolState<D> {
-    pub(super) fn new(rules: Rules<D>, shard: u32, sets: Vec<BlockSet<D>>) -> Self {
+    pub(super) fn new(rules: Rules<D>, shard: u32, sets: Vec<BlockSet<D>>, log: &EventLog) -> Self {
         Self {
             rules,
             shard,
@@ -166,6 +172,7 @@ impl<D: Device> PoolState<D> {
             refused_ahead: None,
             defragmented: false,
             changed_priority: None,
+            events: PoolEvents::new(log),
         }
     }
 

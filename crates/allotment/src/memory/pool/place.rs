@@ -4,7 +4,8 @@ use allotment_suballoc::{AllocateError, Strategy};
 
 use super::{PoolSlot, PoolState, RoundedRequest};
 use crate::device::{Device, OwnedMemory, Priority, PrioritySupport};
-use crate::memory::block_set::{Role, SpareCriteria};
+use crate::events::Placement;
+use crate::memory::block_set::{Block, Role, SpareCriteria};
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::{AllocationError, ShortName};
 
@@ -48,17 +49,16 @@ impl<D: Device> PoolState<D> {
         let (spare, in_blocks) =
             (self.spare_criteria(rounded, self.clock.has_frames), self.may_share_block(role));
         let shared_priority = self.required_priority(self.rules.priority);
-        let blocks = &mut self.sets[set];
-        let mut block_range = blocks.place(&range, spare, sizes, record).map_err(allocation_error)?;
+        let mut block_range = self.sets[set].place(&range, spare, sizes, record).map_err(allocation_error)?;
         // A spare block that is empty anyway costs no driver call; it is shared before a new block is allocated.
         if block_range.is_none()
             && role == Role::Shared
-            && blocks.share_spare(&range, rounded.block_size, shared_priority)
+            && self.share_spare(set, &range, rounded.block_size, shared_priority)
         {
-            block_range = blocks.place(&range, None, sizes, record).map_err(allocation_error)?;
+            block_range = self.sets[set].place(&range, None, sizes, record).map_err(allocation_error)?;
         }
         if block_range.is_none() && role != Role::Shared && in_blocks {
-            block_range = blocks.place(&range, None, sizes, record).map_err(allocation_error)?;
+            block_range = self.sets[set].place(&range, None, sizes, record).map_err(allocation_error)?;
         }
         if block_range.is_none() && in_blocks && self.sets[set].quick.len() != 0 {
             // Quick lists may change where an allocation is placed, never whether: joined with their neighbours, the
@@ -70,16 +70,21 @@ impl<D: Device> PoolState<D> {
             // To allocate a block while another is being emptied would undo what defragmentation gains.
             return self.place_in_existing(slot, set, rounded, request);
         }
-        Ok(block_range.map(|block_range| self.publish(slot, set, record, block_range, rounded, request)))
+        Ok(block_range.map(|block_range| {
+            let shared = |block: &Block<D>| block.role == Role::Shared;
+            let in_shared = self.sets[set].block(block_range.block).is_some_and(shared);
+            let placement = if in_shared { Placement::ExistingBlock } else { Placement::DedicatedBlock };
+            self.publish(slot, set, record, block_range, (rounded, placement), request)
+        }))
     }
 
-    /// Adds a new memory object and places a request in it. On error the memory object is returned.
+    /// Adds a memory object that is new in this pool and places a request in it. On error the memory object is returned.
     pub(in crate::memory) fn place_in_new_block(
         &mut self,
         slot: &PoolSlot<D>,
         set: usize,
         memory: OwnedMemory<D>,
-        role: Role,
+        (role, lent): (Role, bool),
         rounded: &RoundedRequest,
         request: &AllocationRequest<'_>,
     ) -> Result<u32, (AllocationError, Option<OwnedMemory<D>>)> {
@@ -87,13 +92,20 @@ impl<D: Device> PoolState<D> {
             Ok(record) => record,
             Err(error) => return Err((error, Some(memory))),
         };
-        let now = self.clock.now;
-        let block = self.sets[set].add(memory, role, now);
+        let block = self.add_block(set, memory, role);
+        let placement = match role {
+            _ if lent => Placement::LentBlock,
+            Role::Shared => Placement::NewBlock,
+            Role::Dedicated => Placement::DedicatedBlock,
+            Role::DedicatedToAllocation => Placement::DedicatedToResource,
+        };
         let block_range = self.sets[set].place_in_block(block, &rounded.request, rounded.sizes, record);
         match block_range {
-            Ok(Some(block_range)) => Ok(self.publish(slot, set, record, block_range, rounded, request)),
+            Ok(Some(block_range)) => {
+                Ok(self.publish(slot, set, record, block_range, (rounded, placement), request))
+            }
             refused => {
-                let memory = self.sets[set].remove(block);
+                let memory = self.remove_block(set, block);
                 let error = match refused {
                     Err(error) => allocation_error(error),
                     // Not reached by a plan, which asks for blocks that are large enough.
@@ -110,7 +122,7 @@ impl<D: Device> PoolState<D> {
 
     /// Adds an empty block of the pool's first memory type, for any later request.
     pub(in crate::memory) fn add_empty(&mut self, slot: &PoolSlot<D>, memory: OwnedMemory<D>, role: Role) {
-        self.sets[0].add(memory, role, self.clock.now);
+        self.add_block(0, memory, role);
         slot.counters[0].store(&self.sets[0].statistics);
     }
 
@@ -157,7 +169,8 @@ impl<D: Device> PoolState<D> {
         let shared = self.sets[set].block(index).is_some_and(|block| block.role == Role::Shared);
         // Without it this shard would keep a block less than its part of the pool's minimum.
         let of_minimum = shared && self.is_minimum(set);
-        let (memory, role) = self.sets[set].lend(index)?;
+        let role = self.sets[set].block(index)?.role;
+        let memory = self.remove_block(set, index)?;
         self.rules.min_blocks -= u32::from(of_minimum);
         self.store_counters(slot);
         Some(LentBlock { memory, role, of_minimum })

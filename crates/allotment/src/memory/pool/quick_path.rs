@@ -2,6 +2,7 @@
 
 use super::{Label, MoveState, PoolSlot, PoolState};
 use crate::device::Device;
+use crate::events::Placement;
 use crate::memory::block_set::Sizes;
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::token::record::Record;
@@ -45,6 +46,7 @@ impl<D: Device> PoolState<D> {
             // The bytes in use are counted in blocks, so they grow only with the first allocation of one.
             self.clock.used(self.used());
         }
+        self.emit_allocated(record, request, Placement::ReusedRange);
         Some((record, entry.generation()))
     }
 
@@ -74,7 +76,9 @@ impl<D: Device> PoolState<D> {
         detail.waiting = true;
         entry.retire();
         slot.counters[set].store_live(&blocks.statistics);
-        Some(if detail.labelled { core::mem::take(&mut self.labels[record as usize]).name } else { None })
+        let labelled = detail.labelled;
+        self.emit_freed(record);
+        Some(if labelled { core::mem::take(&mut self.labels[record as usize]).name } else { None })
     }
 
     /// Returns all waiting ranges of a set to its blocks.

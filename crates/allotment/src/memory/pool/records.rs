@@ -5,6 +5,7 @@ use allotment_suballoc::Alignment;
 
 use super::{PoolSlot, PoolState, RoundedRequest};
 use crate::device::{Device, MemoryHandle, PrioritySupport, ResourceKind};
+use crate::events::Placement;
 use crate::memory::block_set::{BlockRange, Role, Sizes};
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::token::record::RawPlace;
@@ -109,7 +110,7 @@ impl<D: Device> PoolState<D> {
         set: usize,
         record: u32,
         block_range: BlockRange,
-        rounded: &RoundedRequest,
+        (rounded, placement): (&RoundedRequest, Placement),
         request: &AllocationRequest<'_>,
     ) -> u32 {
         let RoundedRequest { sizes, dedicated_to_resource, role, .. } = *rounded;
@@ -145,6 +146,7 @@ impl<D: Device> PoolState<D> {
         self.flow.add(sizes.occupied);
         self.clock.used(self.used());
         slot.counters[set].store(&self.sets[set].statistics);
+        self.emit_allocated(record, request, placement);
         record
     }
 

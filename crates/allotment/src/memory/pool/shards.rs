@@ -149,7 +149,7 @@ impl<D: Device> Allocator<D> {
         let slot = self.pools.get_or_make(pool).ok_or(AllocationError::WrongPool)?;
         // Forced, so that a panic of the device during the first call does not make the pool unusable.
         slot.made.call_once_force(|_| {
-            *locked(&slot.state) = self.new_default_pool(pool);
+            self.install(slot, pool, self.new_default_pool(pool));
         });
         Ok(slot)
     }

@@ -170,6 +170,8 @@ impl<D: Device> Allocator<D> {
         if !self.time.is_due(now) {
             return unwanted;
         }
+        // A program without frames ends none, where it would be done.
+        self.announce_if_asked();
         for slot in self.slots().filter(|slot| slot.has_memory()) {
             let mut guard = locked(&slot.state);
             let Some(state) = guard.as_mut() else { continue };

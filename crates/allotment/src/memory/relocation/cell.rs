@@ -4,7 +4,7 @@
 use core::fmt;
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::device::{Device, TimelinePoint};
 use crate::lifetime::Owned;
@@ -135,6 +135,8 @@ impl<D: Device, C: BufferOrImage<D>> CurrentResource<D, C> {
 
 impl<D: Device, C: BufferOrImage<D>> Drop for Cell<D, C> {
     fn drop(&mut self) {
+        let current = self.current.get_mut().unwrap_or_else(PoisonError::into_inner);
+        current.resource.allocator().note_released(current.resource.allocation());
         // The defragmenter may have been dropped before its resources.
         if let Some(members) = self.members.upgrade() {
             // A statement of its own, so that the pool is dropped without the lock.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::device::Device;
 use crate::memory::allocator::{Allocation, Allocator};
+use crate::memory::pool::PoolState;
 
 /// Whether an allocator stores where allocations are made. [Leaks](crate::memory::Leak) and
 /// [`AllocationInfo`](crate::memory::AllocationInfo) show it.
@@ -115,6 +116,6 @@ impl<D: Device> Allocator<D> {
         let backtrace = wanted.then(|| Arc::new(Backtrace::force_capture()));
         let call_site = Some(CallSite { location, backtrace });
         // Nothing is stored for an allocation that another thread has freed meanwhile, by a reset of its pool.
-        let _ = self.change_label(allocation, |label| label.call_site = call_site);
+        let _ = self.change_label(allocation, |label| label.call_site = call_site, PoolState::emit_call_site);
     }
 }

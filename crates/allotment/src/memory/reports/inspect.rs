@@ -166,7 +166,7 @@ impl<D: Device> Allocator<D> {
         blocks
     }
 
-    fn default_pool_name(&self, index: u32) -> Name {
+    pub(in crate::memory) fn default_pool_name(&self, index: u32) -> Name {
         if index >= self.default_pool_count() {
             return Name::Static("custom");
         }

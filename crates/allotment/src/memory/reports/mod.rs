@@ -5,5 +5,7 @@ pub(in crate::memory) mod dump;
 pub mod dump_schema;
 pub(in crate::memory) mod inspect;
 pub(in crate::memory) mod leaks;
+pub(in crate::memory) mod listing;
 pub(in crate::memory) mod stalls;
 pub(in crate::memory) mod statistics;
+pub(in crate::memory) mod subscribe;

@@ -83,7 +83,9 @@ impl<D: Device> Allocator<D> {
     pub(in crate::memory) fn waiting<T>(&self, work: impl FnOnce() -> T) -> T {
         let began = Instant::now();
         let done = work();
-        self.stalls.add(began.elapsed());
+        let waited = began.elapsed();
+        self.stalls.add(waited);
+        self.emit_stall(waited);
         done
     }
 }

@@ -175,14 +175,16 @@ impl<D: Device> Allocator<D> {
         while let Some(memory_type) = types.next() {
             let options =
                 within_budget.as_ref().filter(|_| types.peek().is_some()).unwrap_or(request.options);
-            match attempt(memory_type, &request.with_options(options)) {
+            let mut request = request.with_options(options);
+            request.second_choice = first.is_some();
+            match attempt(memory_type, &request) {
                 // The best type's refusal says what would help the request; the types after it are only tried in its
                 // place.
                 Err(error) if error.falls_through() => first = first.or(Some(error)),
-                result => return result.map_err(|error| refused(error, request)),
+                result => return result.map_err(|error| self.refused(error, &request)),
             }
         }
-        Err(refused(first.unwrap_or_else(|| self.no_memory_type(request)), request))
+        Err(self.refused(first.unwrap_or_else(|| self.no_memory_type(request)), request))
     }
 
     /// Returns the reason why no memory type suits a request.
@@ -226,7 +228,7 @@ impl<D: Device> Allocator<D> {
             }
             match attempt(set) {
                 Err(error) if error.falls_through() => first = first.or(Some(error)),
-                result => return result.map_err(|error| refused(error, request)),
+                result => return result.map_err(|error| self.refused(error, request)),
             }
         }
         let name = ShortName::NONE;
@@ -235,7 +237,7 @@ impl<D: Device> Allocator<D> {
             None if any_allowed => AllocationError::NoTypeWithProperties { allowed, required, name },
             None => AllocationError::NotInPool { allowed, name },
         };
-        Err(refused(reason, request))
+        Err(self.refused(reason, request))
     }
 
     /// Checks the size of a request and ranks the memory types that suit it.
@@ -432,6 +434,14 @@ impl<D: Device> Allocator<D> {
         }
     }
 
+    /// Names the request in the error by which it is refused.
+    fn refused(&self, error: AllocationError, request: &AllocationRequest<'_>) -> AllocationError {
+        let error = error.of(request.options);
+        event!(DEBUG, "memory", bytes = request.requirements.size, %error, "refused a request");
+        self.emit_refused(&error, request);
+        error
+    }
+
     /// Creates the token of an allocation. The caller holds the pool's lock.
     pub(in crate::memory) fn token(&self, pool: u32, record: u32, slot: &PoolSlot<D>) -> Allocation {
         let generation = slot.records.get(record).map_or(0, |record| record.generation());
@@ -447,13 +457,6 @@ fn within_budget_unless_last(options: &AllocationOptions) -> Option<AllocationOp
     let limited =
         options.usage == MemoryUsage::DeviceUpload && options.budget == BudgetPolicy::AllowOverBudget;
     limited.then(|| options.clone().with_budget(BudgetPolicy::WithinBudget))
-}
-
-/// Names the request in the error by which it is refused.
-fn refused(error: AllocationError, request: &AllocationRequest<'_>) -> AllocationError {
-    let error = error.of(request.options);
-    event!(DEBUG, "memory", bytes = request.requirements.size, %error, "refused a request");
-    error
 }
 
 /// Checks the size of a request. After this check, no sum of sizes and offsets can overflow.

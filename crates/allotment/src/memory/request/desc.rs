@@ -552,6 +552,8 @@ pub(in crate::memory) struct AllocationRequest<'a> {
     /// The resource's own, narrowed by the options' alignment and memory types.
     pub requirements: Requirements,
     pub options: &'a AllocationOptions,
+    /// Memory types that suit better were tried, and refused.
+    pub second_choice: bool,
 }
 
 impl<'a> AllocationRequest<'a> {
@@ -560,7 +562,7 @@ impl<'a> AllocationRequest<'a> {
         // Narrowed once here, so that no later step can forget the options' part.
         requirements.memory_types.0 &= options.memory_types.0;
         requirements.alignment = requirements.alignment.max(options.min_alignment);
-        Self { requirements, options }
+        Self { requirements, options, second_choice: false }
     }
 
     /// Returns the same request with other options.
@@ -568,7 +570,7 @@ impl<'a> AllocationRequest<'a> {
         &self,
         options: &'b AllocationOptions,
     ) -> AllocationRequest<'b> {
-        AllocationRequest { requirements: self.requirements, options }
+        AllocationRequest { options, ..*self }
     }
 
     /// True when the request is small, and nothing but its requirements and usage decides where it is placed.

@@ -285,10 +285,11 @@ impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
     /// # Safety
     ///
     /// No other recording uses the resource, nor does an uploader that was given it as a target.
-    pub unsafe fn retire_with(self, recording: RecordingId) {
-        if let Owner::Pinned(resource) = self.owner {
+    pub unsafe fn retire_with(mut self, recording: RecordingId) {
+        if let Owner::Pinned(resource) = &mut self.owner {
+            resource.allocator().note_released(resource.allocation());
             // SAFETY: as the caller promises.
-            unsafe { resource.retire_with(recording) };
+            unsafe { resource.retire_value_with(recording) };
         }
     }
 
@@ -406,6 +407,18 @@ impl<D: Device> Image<D> {
     pub unsafe fn set_state(&self, state: D::ImageState) {
         if let Owner::Relocatable(cell) = &self.owner {
             cell.with(|current| current.state = Some(state));
+        }
+    }
+}
+
+impl<D: Device, C: BufferOrImage<D>> Drop for Resource<D, C> {
+    fn drop(&mut self) {
+        // Before the owner retires it. That of a relocatable resource is dropped with its cell, which does the same.
+        if let Owner::Pinned(resource) = &self.owner {
+            // Without one, it was retired with a recording.
+            if let Some(resource) = resource.value() {
+                resource.allocator().note_released(resource.allocation());
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::device::{
     write_bytes,
 };
 use crate::memory::allocator::{Allocation, AllocationId, Allocator};
-use crate::memory::pool::{Label, PoolSlot};
+use crate::memory::pool::{Label, PoolSlot, PoolState};
 use crate::memory::token::record::{RawPlace, Record};
 use crate::memory::{AccessError, AllocationInfo, MemoryLocation, Name};
 use crate::sync::locked;
@@ -162,36 +162,11 @@ impl<D: Device> Allocator<D> {
         let (slot, record) = self.slot_and_record(id)?;
         let guard = locked(&slot.state);
         let state = guard.as_ref().ok_or(AccessError::Stale)?;
-        let detail = state.detail(id.record).ok_or(AccessError::Stale)?;
         // Compared under the lock, since the record may have gone to another allocation before it was taken.
         if record.generation() != id.generation {
             return Err(AccessError::Stale);
         }
-        let label = state.label(id.record);
-        let set = &state.sets[usize::from(detail.set)];
-        let block = set.block(detail.block_range.block).ok_or(AccessError::Stale)?;
-        // Only the holder of the lock writes a record, so this is the location that belongs to the detail.
-        let place = record.read();
-        Ok(AllocationInfo {
-            memory: D::Memory::from_raw(place.memory),
-            offset: place.offset,
-            size: detail.sizes.requested,
-            mapped_ptr: place.address,
-            memory_type: place.memory_type,
-            occupied: set.bytes_taken(&detail.block_range, detail.sizes),
-            kind: detail.kind,
-            name: label.name.clone(),
-            call_site: label.call_site.clone(),
-            user_data: label.user_data,
-            category: label.category,
-            dedicated: block.role != crate::memory::block_set::Role::Shared,
-            dedicated_to_resource: place.dedicated_to_resource,
-            block: detail.block_range.block,
-            block_size: block.memory.size(),
-            maps: record.maps(),
-            movability: detail.movability,
-            moving: place.moving,
-        })
+        state.allocation_info(slot, id.record).ok_or(AccessError::Stale)
     }
 
     /// Sets the debug name of an allocation; `None` removes it. Locks its pool.
@@ -213,7 +188,8 @@ impl<D: Device> Allocator<D> {
     /// The errors of [`location`](Self::location).
     pub fn set_name(&self, allocation: &Allocation, name: Option<Name>) -> Result<(), AccessError> {
         // The old name is dropped without the lock, since that may free host memory.
-        self.change_label(allocation, |label| core::mem::replace(&mut label.name, name)).map(drop)
+        let change = |label: &mut Label| core::mem::replace(&mut label.name, name);
+        self.change_label(allocation, change, PoolState::emit_label).map(drop)
     }
 
     /// Sets the user data of an allocation. Locks its pool.
@@ -234,13 +210,14 @@ impl<D: Device> Allocator<D> {
     ///
     /// The errors of [`location`](Self::location).
     pub fn set_user_data(&self, allocation: &Allocation, user_data: u64) -> Result<(), AccessError> {
-        self.change_label(allocation, |label| label.user_data = user_data)
+        self.change_label(allocation, |label| label.user_data = user_data, PoolState::emit_label)
     }
 
     pub(in crate::memory) fn change_label<T>(
         &self,
         allocation: &Allocation,
         change: impl FnOnce(&mut Label) -> T,
+        emit: impl FnOnce(&mut PoolState<D>, u32),
     ) -> Result<T, AccessError> {
         let (slot, record) = self.slot_and_record(allocation.id())?;
         let mut guard = locked(&slot.state);
@@ -248,8 +225,10 @@ impl<D: Device> Allocator<D> {
         if record.generation() != allocation.generation {
             return Err(AccessError::Stale);
         }
-        let label = guard.as_mut().and_then(|state| state.label_mut(allocation.record));
-        Ok(change(label.ok_or(AccessError::Stale)?))
+        let state = guard.as_mut().ok_or(AccessError::Stale)?;
+        let changed = change(state.label_mut(allocation.record).ok_or(AccessError::Stale)?);
+        emit(state, allocation.record);
+        Ok(changed)
     }
 
     /// Copies `bytes` into an allocation from byte `offset` on, and makes them visible to the GPU.
@@ -346,6 +325,7 @@ impl<D: Device> Allocator<D> {
         let (_, record) = self.slot_and_record(allocation.id())?;
         let address = place.address.ok_or(AccessError::NotHostVisible { memory_type: place.memory_type })?;
         record.map();
+        self.emit_maps(allocation);
         Ok(address)
     }
 
@@ -373,7 +353,11 @@ impl<D: Device> Allocator<D> {
     pub fn unmap(&self, allocation: &Allocation) -> Result<(), AccessError> {
         let (_, _held) = self.hold(allocation)?;
         let (_, record) = self.slot_and_record(allocation.id())?;
-        if record.unmap() { Ok(()) } else { Err(AccessError::NotMapped) }
+        if !record.unmap() {
+            return Err(AccessError::NotMapped);
+        }
+        self.emit_maps(allocation);
+        Ok(())
     }
 
     /// Makes the CPU's writes to a range of an allocation visible to the GPU. Rounds to whole atoms;

@@ -29,6 +29,8 @@ pub(in crate::memory) struct Record {
     kind: AtomicU32,
     /// The number of mappings that the owner has not unmapped yet.
     maps: AtomicU32,
+    /// One more than the generation of the allocation that its owner released last, while the GPU may still use it.
+    released: AtomicU32,
 }
 
 /// The content of a record at one moment.
@@ -189,6 +191,17 @@ impl Record {
     pub(in crate::memory) fn set_arriving(&self) {
         let kind = self.kind.load(Ordering::Relaxed);
         self.kind.store(kind | MOVING | ARRIVING, Ordering::Release);
+    }
+
+    /// Notes that the owner released the allocation, which is freed once the GPU has finished with it.
+    pub(in crate::memory) fn note_released(&self) {
+        // Relaxed: it tells a reader of events what it cannot learn otherwise, and nothing depends on it.
+        self.released.store(self.generation().wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// Returns true if the current allocation was released, and is not freed yet.
+    pub(in crate::memory) fn is_released(&self) -> bool {
+        self.released.load(Ordering::Relaxed) == self.generation().wrapping_add(1)
     }
 
     pub(in crate::memory) fn maps(&self) -> u32 {

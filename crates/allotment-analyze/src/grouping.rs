@@ -1,0 +1,52 @@
+//! Allocations in groups: by call site, by name, by what a name begins with, by category.
+
+use allotment_trace::recording::TextId;
+
+use crate::timeline::{AllocationIndex, Timeline};
+
+/// What allocations are grouped by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Grouping {
+    /// The call site; of an allocation without one, what its name begins with.
+    #[default]
+    CallSite,
+    /// The whole name.
+    Name,
+    /// What the name begins with: all up to its first digit, so that `shadow map 3` and `shadow map 17` are one group.
+    NamePrefix,
+    /// The category.
+    Category,
+}
+
+impl Grouping {
+    /// Returns the group of an allocation. Empty for one that lacks the text.
+    #[must_use]
+    pub fn of<'a>(self, timeline: &Timeline<'a>, allocation: AllocationIndex) -> &'a str {
+        let texts = timeline.texts(allocation);
+        let text = |id: TextId| timeline.recording().text(id).unwrap_or("");
+        match self {
+            Self::CallSite if texts.call_site.is_none() => name_prefix(text(texts.name)),
+            Self::CallSite => text(texts.call_site),
+            Self::Name => text(texts.name),
+            Self::NamePrefix => name_prefix(text(texts.name)),
+            Self::Category => text(texts.category),
+        }
+    }
+}
+
+/// Returns all of a name up to its first digit, without the separators at the end. The whole name where nothing would be
+/// left.
+///
+/// ```
+/// use allotment_analyze::name_prefix;
+///
+/// assert_eq!(name_prefix("shadow map 17"), "shadow map");
+/// assert_eq!(name_prefix("tex_0_20"), "tex");
+/// assert_eq!(name_prefix("4K buffer"), "4K buffer");
+/// ```
+#[must_use]
+pub fn name_prefix(name: &str) -> &str {
+    let end = name.find(|c: char| c.is_ascii_digit()).unwrap_or(name.len());
+    let prefix = name[..end].trim_end_matches([' ', '_', '-', '.', ':', '#', '/', '[', '(']);
+    if prefix.is_empty() { name } else { prefix }
+}

@@ -1,0 +1,78 @@
+//! The cursor against applying the events one after another.
+
+use allotment_trace::recording::{Recording, State};
+use proptest::prelude::*;
+
+use super::generated::{Has, recordings};
+use crate::{Cursor, Timeline};
+
+/// The state after each number of events, and the numbers of contradictions.
+fn forwards(recording: &Recording) -> (Vec<State>, Vec<u64>) {
+    let mut state = State::default();
+    let (mut states, mut wrong) = (vec![state.clone()], Vec::new());
+    for event in &recording.events {
+        if let Err(error) = state.apply(event) {
+            wrong.push(error.event);
+        }
+        states.push(state.clone());
+    }
+    (states, wrong)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn at_every_event_forwards_backwards_and_after_a_seek_the_state_is_that_of_the_events_applied(
+        recording in recordings(Has { aliasing: true, contradictions: true }, 250),
+        checkpoints in 1usize..60,
+        seeks in prop::collection::vec(any::<prop::sample::Index>(), 20),
+    ) {
+        let (states, wrong) = forwards(&recording);
+        let timeline = Timeline::with_checkpoints(&recording, checkpoints);
+        prop_assert_eq!(timeline.contradictions().iter().map(|at| at.event).collect::<Vec<_>>(), wrong);
+        let mut cursor = Cursor::new(&timeline);
+        for state in &states {
+            prop_assert_eq!(&cursor.state(), state);
+            prop_assert_eq!(cursor.allocation_count(), state.allocations.len());
+            cursor.step();
+        }
+        for state in states.iter().rev() {
+            prop_assert_eq!(&cursor.state(), state);
+            prop_assert_eq!(cursor.allocations().count(), state.allocations.len());
+            cursor.step_back();
+        }
+        for seek in seeks {
+            let position = seek.index(states.len());
+            cursor.seek(position as u64);
+            prop_assert_eq!(&cursor.state(), &states[position]);
+        }
+    }
+
+    #[test]
+    fn a_block_is_aliased_exactly_if_two_of_its_allocations_overlap_at_some_event(
+        recording in recordings(Has { aliasing: true, contradictions: false }, 120),
+    ) {
+        let timeline = Timeline::new(&recording);
+        let mut cursor = Cursor::new(&timeline);
+        let mut aliased = std::collections::BTreeSet::new();
+        loop {
+            for block in cursor.blocks() {
+                let placed = cursor.placed(block);
+                let overlap = |a: usize, b: usize| {
+                    let (a, b) = (placed[a], placed[b]);
+                    a.offset.max(b.offset) < a.end().min(b.end())
+                };
+                if (0..placed.len()).any(|a| (0..a).any(|b| overlap(a, b))) {
+                    aliased.insert(block);
+                }
+            }
+            if cursor.step().is_none() {
+                break;
+            }
+        }
+        for block in timeline.blocks() {
+            prop_assert_eq!(timeline.block_info(block).aliased, aliased.contains(&block));
+        }
+    }
+}

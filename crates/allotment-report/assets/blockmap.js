@@ -1,0 +1,266 @@
+// The blocks at the moment of the cursor: one row a block, its bytes from left to right.
+//
+// Where a pixel has several ranges, it shows the most important class: used, then pending, overhead, free. So a small
+// allocation is visible at any zoom.
+
+const MAP_LEFT = 116, MAP_RIGHT = 132, MAP_TOP = 18, MAP_BOTTOM = 22, GROUP = 22;
+
+class BlockMap {
+  constructor(node) {
+    this.node = node;
+    this.canvas = node.querySelector("canvas");
+    this.span = new Span(1, 1e-9);
+    this.top = 0;       // pixels scrolled down
+    this.stretch = 1;   // of the height of rows
+    this.cells = new Uint8Array(0);
+    this.hover = null;
+    gestures(node, {
+      zoom: (x, y, factor, e) => {
+        if (e.shiftKey || x < MAP_LEFT) return this.scrollOrStretch(y, factor, e);
+        if (this.span.all && factor > 1) return false;
+        this.span.zoom(this.share(x), factor);
+        redraw("map");
+        return true;
+      },
+      pan: (dx, dy) => { this.span.pan(-dx / this.width * this.span.size); this.top -= dy; redraw("map"); },
+      hover: (x, y, e) => this.showHover(x, y, e),
+      leave: () => { this.hover = null; hideTip(); redraw("map"); },
+      click: (x, y) => select(this.hit(x, y)),
+      fit: () => this.fit(),
+    });
+  }
+
+  fit() { this.span.fit(); this.top = 0; this.stretch = 1; redraw("map"); }
+
+  /** Over the names, the wheel scrolls through the rows; with Shift it makes them taller. */
+  scrollOrStretch(y, factor, e) {
+    if (e.shiftKey) {
+      const before = this.stretch;
+      this.stretch = clamp(this.stretch / factor, 1, 12);
+      this.top = (this.top + y - MAP_TOP) * this.stretch / before - y + MAP_TOP;
+    } else this.top += e.deltaY;
+    redraw("map");
+    return true;
+  }
+
+  get width() { return Math.max(60, this.node.clientWidth - MAP_LEFT - MAP_RIGHT); }
+  get height() { return this.node.clientHeight - MAP_TOP - MAP_BOTTOM; }
+  share(x) { return this.span.a + clamp((x - MAP_LEFT) / this.width, 0, 1) * this.span.size; }
+  /** Bytes of the whole width of a row. */
+  scale(b) { return view.sharedScale ? this.largest : view.model.block.size[b]; }
+
+  /** Places a row for each block that exists, below a line for each pool and memory type. */
+  layOut() {
+    const { model, moment } = view, { block } = model, groups = new Map();
+    this.largest = 1;
+    for (const b of moment.blocks) {
+      const key = `${String(block.type[b]).padStart(3, "0")} ${String(block.pool[b]).padStart(9, "0")}`;
+      if (!groups.has(key)) groups.set(key, []);
+      groups.get(key).push(b);
+      this.largest = Math.max(this.largest, block.size[b]);
+    }
+    const room = this.height - groups.size * GROUP, each = room / Math.max(1, moment.blocks.length);
+    const height = clamp(each, 17, 44) * this.stretch;
+    this.rows = [];
+    let y = 0;
+    for (const key of [...groups.keys()].sort()) {
+      const blocks = groups.get(key);
+      this.rows.push({ y, h: GROUP, group: this.groupText(blocks[0], blocks.length) });
+      y += GROUP;
+      for (const b of blocks) { this.rows.push({ y, h: height, b }); y += height; }
+    }
+    this.total = y;
+    this.top = clamp(this.top, 0, Math.max(0, y - this.height));
+  }
+
+  groupText(b, count) {
+    const { model } = view, type = model.types[model.block.type[b]], pool = model.pools[model.block.pool[b] - 1];
+    const where = `Memory type ${model.block.type[b]}${type?.properties ? ` (${type.properties.toLowerCase()})` : ""}`;
+    const algorithm = pool ? `, ${model.word("algorithm", pool.algorithm)}` : "";
+    return `${pool?.name || where}${pool?.name ? ` · ${where}` : ""}${algorithm} · ${plural(count, "block")}`;
+  }
+
+  draw() {
+    const { c, w, h, ratio } = prepare(this.canvas), { model } = view;
+    this.layOut();
+    c.fillStyle = INK.faint; c.textAlign = "right";
+    c.fillText("used", w - 84, 8); c.fillText("largest free", w - 6, 8);
+    c.save();
+    c.beginPath(); c.rect(0, MAP_TOP, w, this.height); c.clip();
+    for (const row of this.rows) {
+      const y = MAP_TOP + row.y - this.top;
+      if (y + row.h < MAP_TOP || y > MAP_TOP + this.height) continue;
+      if (row.group) { c.textAlign = "left"; c.fillStyle = INK.muted; fitText(c, row.group, 2, y + GROUP / 2 + 2, w - 12); }
+      else this.drawRow(c, row.b, y + 1, row.h - 2, ratio);
+    }
+    this.outline(c, view.selected, INK.selected, 2);
+    this.outline(c, this.hover, INK.ink, 1);
+    c.restore();
+    this.drawRuler(c, w, h);
+    if (!this.rows.length) {
+      c.fillStyle = INK.muted; c.textAlign = "center";
+      c.fillText(model.blocks ? "No block exists at this moment. Move the cursor in the timeline." : "This recording has no blocks.", w / 2, h / 2);
+    }
+    this.node.setAttribute("aria-label", `${plural(view.moment.blocks.length, "block")}, ${plural(view.moment.totals.allocations, "allocation")}`);
+  }
+
+  drawRow(c, b, y, h, ratio) {
+    const { model, moment } = view, { offset, requested, beyond } = model;
+    const size = model.block.size[b], perPixel = this.scale(b) * this.span.size / (this.width * ratio), from = this.span.a * this.scale(b);
+    const pixels = Math.ceil(this.width * ratio);
+    if (this.cells.length < pixels + 2) this.cells = new Uint8Array(pixels + 2);
+    const cells = this.cells, edges = [], labels = [];
+    const end = clamp(Math.ceil((size - from) / perPixel), 0, pixels);
+    cells.fill(FREE, 0, end); cells.fill(NOTHING, end);
+    const until = from + pixels * perPixel;
+    const mark = (low, high, what) => {
+      let p = Math.max(0, Math.floor((low - from) / perPixel));
+      const last = Math.min(pixels, Math.max(p + 1, Math.ceil((high - from) / perPixel - 1e-6)));
+      for (; p < last; p++) if (cells[p] < what) cells[p] = what;
+    };
+    for (let k = moment.firstAfter(b, from), last = moment.liveFirst[b + 1]; k < last; k++) {
+      const i = moment.live[k], low = offset[i], what = moment.classOf(i);
+      if (low >= until) break;
+      const high = low + requested[i] + beyond[i];
+      mark(low, low + requested[i], what);
+      if (beyond[i]) mark(low + requested[i], high, what === MOVE ? MOVE : ROUNDING);
+      const padding = moment.paddingBefore(k, b);
+      if (padding < low) mark(padding, low, PADDING);
+      const wide = (high - low) / perPixel;
+      if (wide >= 4 * ratio && high < until) edges.push((high - from) / perPixel);
+      if (wide >= 44 * ratio && h >= 13) labels.push(i);
+    }
+    c.save();
+    c.setTransform(1, 0, 0, 1, Math.round(MAP_LEFT * ratio), Math.round(y * ratio));
+    const deep = Math.max(1, Math.round(h * ratio));
+    for (let p = 0; p < end;) {
+      let q = p + 1;
+      while (q < end && cells[q] === cells[p]) q++;
+      c.fillStyle = INK.fill[cells[p]];
+      c.fillRect(p, 0, q - p, deep);
+      p = q;
+    }
+    c.fillStyle = INK.edge;
+    for (const x of edges) c.fillRect(Math.round(x) - 1, 0, 1, deep);
+    c.restore();
+    this.drawLabels(c, labels, y, h, b);
+    this.drawNumbers(c, b, y + h / 2, end / ratio);
+  }
+
+  drawLabels(c, labels, y, h, b) {
+    c.textAlign = "left";
+    for (const i of labels) {
+      const r = this.rectangle(b, view.model.offset[i], view.model.offset[i] + view.model.requested[i]);
+      if (!r) continue;
+      c.fillStyle = view.moment.classOf(i) === USED ? INK["on-used"] : INK.ink;
+      fitText(c, view.model.name(i), r.x + 5, y + h / 2 + 0.5, r.w - 9);
+    }
+  }
+
+  /** At the left the block, at the right its numbers; in an empty one, for how long it has been empty. */
+  drawNumbers(c, b, y, end) {
+    const { model, moment } = view, size = model.block.size[b];
+    c.textAlign = "left"; c.fillStyle = view.selected?.block === b ? INK.accent : INK.ink;
+    c.fillText(`#${model.block.id[b]}`, 8, y);
+    c.fillStyle = INK.muted; c.textAlign = "right"; c.fillText(bytes(size), MAP_LEFT - 8, y);
+    const right = this.node.clientWidth;
+    c.fillText(percent(moment.blockUsed[b], size), right - 84, y); c.fillText(bytes(moment.blockLargest[b]), right - 6, y);
+    if (moment.liveFirst[b] === moment.liveFirst[b + 1] && end > 120) {
+      c.textAlign = "left"; c.fillStyle = INK.ink; fitText(c, emptyText(b), MAP_LEFT + 8, y, end - 12);
+    }
+  }
+
+  /** Where bytes of a block are on the page, cut to what is visible; null if nothing is. */
+  rectangle(b, low, high) {
+    const row = this.rows.find(row => row.b === b);
+    if (!row) return null;
+    const scale = this.scale(b), x = at => MAP_LEFT + (at / scale - this.span.a) / this.span.size * this.width;
+    const a = x(low), z = x(high);
+    if (z < MAP_LEFT || a > MAP_LEFT + this.width) return null;
+    const left = Math.max(a, MAP_LEFT), w = Math.min(z, MAP_LEFT + this.width) - left;
+    return { x: left, y: MAP_TOP + row.y - this.top + 1, w, h: row.h - 2 };
+  }
+
+  outline(c, what, colour, width) {
+    if (!what) return;
+    const { model, moment } = view, i = what.range;
+    if (i != null && !moment.has(i)) return;
+    const r = i != null ? this.rectangle(what.block, model.offset[i], model.offset[i] + model.occupied(i))
+      : what.high ? this.rectangle(what.block, what.low, what.high) : null;
+    if (!r) return;
+    const w = Math.max(r.w, 3);
+    c.strokeStyle = INK.card; c.lineWidth = width + 2; c.strokeRect(r.x, r.y, w, r.h);
+    c.strokeStyle = colour; c.lineWidth = width; c.strokeRect(r.x, r.y, w, r.h);
+  }
+
+  /** Below, what the width stands for, and which part of it is visible. */
+  drawRuler(c, w, h) {
+    const { a, size } = this.span, total = view.sharedScale ? this.largest : 100, y = h - MAP_BOTTOM + 6;
+    c.fillStyle = INK.line; c.fillRect(MAP_LEFT, y - 3, this.width, 3);
+    c.fillStyle = INK.accent; if (!this.span.all) c.fillRect(MAP_LEFT + a * this.width, y - 3, Math.max(3, size * this.width), 3);
+    c.fillStyle = INK.muted;
+    const parts = 4, digits = clamp(Math.ceil(-Math.log10(size)) + 1, 0, 9);
+    for (let k = 0; k <= parts; k++) {
+      const share = a + size * k / parts, x = MAP_LEFT + this.width * k / parts;
+      c.textAlign = k === 0 ? "left" : k === parts ? "right" : "center";
+      c.fillText(view.sharedScale ? (size < 0.01 ? hex(Math.floor(share * total)) : bytes(share * total)) : `${(share * total).toFixed(digits)} %`, x, y + 9);
+    }
+    c.textAlign = "right"; c.fillText(view.sharedScale ? "offset" : "of block", MAP_LEFT - 8, y + 9);
+    const hidden = this.total - this.height;
+    if (hidden > 1) {
+      const track = this.height, thumb = Math.max(24, track * this.height / this.total);
+      c.fillStyle = INK.line; c.fillRect(w - 3, MAP_TOP, 3, track);
+      c.fillStyle = INK.faint; c.fillRect(w - 3, MAP_TOP + (track - thumb) * this.top / hidden, 3, thumb);
+    }
+  }
+
+  /** What is at a point: `{ block, range }`, a hole `{ block, low, high }`, or a block `{ block }`. */
+  hit(x, y) {
+    if (y < MAP_TOP || y > MAP_TOP + this.height) return null;
+    const row = this.rows?.find(row => row.b != null && y >= MAP_TOP + row.y - this.top && y < MAP_TOP + row.y + row.h - this.top);
+    if (!row) return null;
+    if (x < MAP_LEFT || x > MAP_LEFT + this.width) return { block: row.b };
+    const { model, moment } = view, b = row.b, perPixel = this.scale(b) * this.span.size / this.width;
+    const low = this.share(x) * this.scale(b), high = low + perPixel;
+    if (low >= model.block.size[b]) return { block: b };
+    // As drawn: of several ranges in this pixel the most important.
+    let best = -1, rank = -1, k = moment.firstAfter(b, low);
+    for (const last = moment.liveFirst[b + 1]; k < last && model.offset[moment.live[k]] < high; k++) {
+      const what = moment.classOf(moment.live[k]);
+      if (what > rank) { rank = what; best = moment.live[k]; }
+    }
+    if (best >= 0) return { block: b, range: best };
+    const before = k > moment.liveFirst[b] ? moment.live[k - 1] : -1, next = k < moment.liveFirst[b + 1] ? moment.live[k] : -1;
+    return { block: b, low: before < 0 ? 0 : model.offset[before] + model.occupied(before), high: next < 0 ? model.block.size[b] : model.offset[next] };
+  }
+
+  showHover(x, y, e) {
+    const hit = this.hit(x, y);
+    this.node.classList.toggle("hit", hit != null);
+    const same = hit?.block === this.hover?.block && hit?.range === this.hover?.range && hit?.low === this.hover?.low;
+    this.hover = hit;
+    if (hit) showTip(e, ...tipOf(hit)); else hideTip();
+    if (!same) redraw("map");
+  }
+
+  /** Zooms so that a range is well visible. */
+  reveal(i) {
+    const { model } = view, b = model.blockOf[i], row = this.rows.find(row => row.b === b);
+    if (!row) return;
+    if (row.y < this.top || row.y + row.h > this.top + this.height) this.top = row.y - this.height / 2;
+    const low = model.offset[i] / this.scale(b), size = model.occupied(i) / this.scale(b), pixels = size / this.span.size * this.width;
+    if (pixels < 3 || low < this.span.a || low + size > this.span.b) {
+      const around = pixels < 3 ? size * 12 : this.span.size;
+      this.span.set(low + size / 2 - around / 2, around);
+    }
+  }
+}
+
+/** For how long a block without allocations has been empty. */
+function emptyText(b) {
+  const { model, t } = view;
+  let since = model.block.from[b];
+  for (let i = model.first[b]; i < model.first[b + 1]; i++) if (model.to[i] <= t && model.to[i] > since) since = model.to[i];
+  const frames = model.frameAt(t) - model.frameAt(since);
+  return frames > 0 ? `empty for ${plural(frames, "frame")}` : `empty for ${plural(t - since, "event")}`;
+}

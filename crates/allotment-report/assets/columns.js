@@ -1,0 +1,80 @@
+// The data of the report: named columns, decoded when first asked for. `src/columns.rs` writes them.
+
+/** Decodes base64 and inflates. */
+async function inflate(base64) {
+  const packed = Uint8Array.fromBase64 ? Uint8Array.fromBase64(base64) : Uint8Array.from(atob(base64), c => c.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+class Columns {
+  constructor(bytes) {
+    this.bytes = bytes;
+    this.at = 0;
+    this.places = new Map();
+    this.decoded = new Map();
+    const utf8 = new TextDecoder();
+    while (this.at < bytes.length) {
+      const length = this.next();
+      const name = utf8.decode(bytes.subarray(this.at, this.at += length));
+      const coding = bytes[this.at++], count = this.next(), size = this.next();
+      this.places.set(name, { coding, count, from: this.at, to: this.at + size });
+      this.at += size;
+    }
+  }
+
+  /** The integer at `this.at`: 7 bits a byte, lowest first. */
+  next() {
+    let value = 0, scale = 1, byte;
+    do {
+      byte = this.bytes[this.at++];
+      value += (byte & 127) * scale;
+      scale *= 128;
+    } while (byte > 127);
+    return value;
+  }
+
+  place(name) {
+    const place = this.places.get(name);
+    if (!place) throw new Error(`the report lacks the column ${name}`);
+    return place;
+  }
+  count(name) { return this.place(name).count; }
+
+  numbers(name) {
+    const known = this.decoded.get(name);
+    if (known) return known;
+    const { coding, count, from } = this.place(name), { bytes } = this;
+    const out = new Float64Array(count);
+    let at = from, before = 0;
+    for (let i = 0; i < count; i++) {
+      let byte = bytes[at++], value = byte & 127;
+      if (byte > 127) {
+        byte = bytes[at++]; value |= (byte & 127) << 7;
+        if (byte > 127) {
+          byte = bytes[at++]; value |= (byte & 127) << 14;
+          for (let scale = 2097152; byte > 127; scale *= 128) { byte = bytes[at++]; value += (byte & 127) * scale; }
+        }
+      }
+      // A difference has its sign in the lowest bit.
+      if (coding === 1) value = before += value % 2 ? -(value + 1) / 2 : value / 2;
+      out[i] = value;
+    }
+    this.decoded.set(name, out);
+    return out;
+  }
+
+  /** Texts, each decoded when asked for: `{ length, get(i) }`. */
+  texts(name) {
+    const { count, from } = this.place(name), ends = new Float64Array(count), known = new Array(count);
+    this.at = from;
+    for (let i = 0, end = 0; i < count; i++) ends[i] = end += this.next();
+    const start = this.at, utf8 = new TextDecoder();
+    const get = i => known[i] ??= utf8.decode(this.bytes.subarray(start + (i ? ends[i - 1] : 0), start + ends[i]));
+    return { length: count, get };
+  }
+  list(name) {
+    const texts = this.texts(name);
+    return Array.from({ length: texts.length }, (_, i) => texts.get(i));
+  }
+}

@@ -1,0 +1,52 @@
+// The difference of two moments, A and B.
+
+const compare = { what: "all" };
+const KINDS = [["all", "all"], ["new", "only in B"], ["freed", "only in A"], ["both", "in both"], ["moved", "moved"]];
+
+/** What became of each allocation between two moments. */
+function difference(model, a, b, scope) {
+  const A = new Moment(model, a, scope), B = new Moment(model, b, scope), at = new Uint32Array(model.count), out = [];
+  for (let k = 0; k < A.liveCount; k++) if (!model.isReservation(A.live[k])) at[model.origin(A.live[k])] = A.live[k] + 1;
+  for (let k = 0; k < B.liveCount; k++) {
+    const i = B.live[k];
+    if (model.isReservation(i)) continue;
+    const origin = model.origin(i), was = at[origin];
+    out.push({ i, kind: !was ? "new" : was - 1 === i ? "both" : "moved" });
+    at[origin] = 0;
+  }
+  for (let origin = 0; origin < model.count; origin++) if (at[origin]) out.push({ i: at[origin] - 1, kind: "freed" });
+  return { A, B, changes: out };
+}
+
+function drawCompare(panel) {
+  const { model, a, b, scope } = view, key = `${a} ${b} ${scope}`;
+  if (compare.key !== key) { compare.key = key; compare.found = difference(model, a, b, scope); }
+  const { A, B, changes } = compare.found, groups = new Map();
+  const counts = { new: [0, 0], freed: [0, 0], both: [0, 0], moved: [0, 0] };
+  for (const { i, kind } of changes) {
+    const size = model.requested[i];
+    counts[kind][0]++; counts[kind][1] += size;
+    if (compare.what === "all" ? kind === "both" || kind === "moved" : compare.what !== kind) continue;
+    const name = model.name(i), group = groups.get(name) ?? { name, count: 0, bytes: 0, i };
+    const sign = kind === "freed" ? -1 : 1;
+    group.count += sign; group.bytes += sign * size;
+    groups.set(name, group);
+  }
+  const rows = [...groups.values()].sort((x, y) => Math.abs(y.bytes) - Math.abs(x.bytes)), shown = rows.slice(0, 300);
+  const plus = compare.what === "both" || compare.what === "moved";
+  const delta = (n, text) => el("td", { class: `r ${plus ? "" : n > 0 ? "pos" : n < 0 ? "neg" : ""}` }, plus ? text(n) : signed(n, text));
+  const line = (text, value, before) => el("span", {}, `${text} `, el("b", {}, signed(value - before, bytes)));
+  panel.replaceChildren(
+    el("div", { class: "row" },
+      el("p", { class: "sum" }, el("span", {}, "From ", el("b", {}, "A"), " ", momentLink(a)), el("span", {}, "to ", el("b", {}, "B"), " ", momentLink(b))),
+      el("span", { class: "push" }, choices("changes", KINDS, value => { compare.what = value; redraw("panel"); }))),
+    el("p", { class: "sum" }, line("Used", B.totals.used, A.totals.used), line("Overhead", B.totals.overhead, A.totals.overhead), line("Pending", B.totals.pending, A.totals.pending),
+      line("Free", B.totals.free, A.totals.free), line("From the driver", B.totals.reserved, A.totals.reserved)),
+    el("p", { class: "sum muted", id: "difference" }, ...KINDS.slice(1).map(([kind, text]) => el("span", {}, `${text}: ${int(counts[kind][0])}, ${bytes(counts[kind][1])}`))),
+    rows.length ? el("div", { class: "scroll" }, el("table", {},
+      el("thead", {}, el("tr", {}, ["Name", "Allocations", "Bytes"].map((text, k) => el("th", { class: k ? "r" : "" }, text)))),
+      el("tbody", {}, shown.map(g => el("tr", { class: "go", onclick: () => show(g.i) }, el("td", { title: g.name }, g.name), delta(g.count, int), delta(g.bytes, bytes))))))
+      : el("p", { class: "empty" }, a === b ? "A and B are the same moment. Move the cursor and press “Set A” or “Set B”." : "No such allocation."),
+    el("p", { class: "more" }, rows.length > shown.length ? `${int(shown.length)} of ${int(rows.length)} names shown.` : ""));
+  press("changes", compare.what);
+}

@@ -1,0 +1,63 @@
+// What happened at single moments: frames, stalls, refusals, marks, losses; and budgets.
+
+class Happenings {
+  constructor(model) {
+    this.model = model;
+    const numbers = name => model.columns.numbers(name);
+    this.refusal = Object.fromEntries(["at", "reason", "requested", "available", "largest", "name"].map(name => [name, numbers(`refusal.${name}`)]));
+    this.stall = { at: numbers("stall.at"), kind: numbers("stall.kind"), ns: numbers("stall.ns") };
+    this.mark = { at: numbers("mark.at"), text: numbers("mark.text") };
+    this.loss = { at: numbers("loss.at") };
+  }
+
+  /** The lanes below the timeline: only those in which something happened. */
+  lanes() {
+    const all = [
+      { name: "frames", at: this.model.frames, colour: "faint", quiet: true },
+      { name: "stalls", at: this.stall.at, colour: "stall", text: i => `${duration(this.stall.ns[i])} for ${this.model.word("stall", this.stall.kind[i])}` },
+      { name: "refusals", at: this.refusal.at, colour: "alarm", mark: true, text: i => this.refusalText(i) },
+      { name: "marks", at: this.mark.at, colour: "accent", mark: true, text: i => this.model.text(this.mark.text[i]) },
+      { name: "lost events", at: this.loss.at, colour: "alarm", mark: true, text: () => "Events were lost here; the whole state follows." },
+    ];
+    return all.filter(lane => lane.at.length);
+  }
+
+  refusalText(i) {
+    const r = this.refusal, name = this.model.text(r.name[i]);
+    return `${name ? `${name}: ` : ""}${exact(r.requested[i])} refused: ${this.model.word("refusal", r.reason[i])}; available ${exact(r.available[i])}${r.largest[i] ? `, largest free range ${exact(r.largest[i])}` : ""}`;
+  }
+
+  /** The budget over time: of the chosen heap, or the sum of those that are known. */
+  budget() {
+    if (this.budgets?.scope === view.scope) return this.budgets;
+    const numbers = name => this.model.columns.numbers(name), at = numbers("budget.at"), of = numbers("budget.of"), limit = numbers("budget.limit");
+    const last = new Map(), out = { scope: view.scope, at: [], value: [] };
+    for (let i = 0; i < at.length; i++) {
+      if (view.scope >= 0 && of[i] !== view.scope) continue;
+      last.set(of[i], limit[i]);
+      const sum = [...last.values()].reduce((a, b) => a + b, 0);
+      if (out.value.at(-1) !== sum) { out.at.push(at[i]); out.value.push(sum); }
+    }
+    return this.budgets = out;
+  }
+
+  /** Everything but frames, in its order. */
+  all() {
+    return this.list ??= this.lanes().filter(lane => !lane.quiet)
+      .flatMap(lane => Array.from(lane.at, (at, i) => ({ at, kind: lane.name, colour: lane.colour, lane, i })))
+      .sort((a, b) => a.at - b.at);
+  }
+}
+
+function drawHappenings(panel) {
+  const all = view.happenings.all(), at = Math.max(0, after(all.map(one => one.at), view.t) - 100), shown = all.slice(at, at + 400);
+  const none = [["refusal", "refusals"], ["stall", "stalls"], ["mark", "marks"]].filter(([kind]) => !view.happenings[kind].at.length).map(([, text]) => text);
+  panel.replaceChildren(
+    none.length ? el("p", { class: all.length ? "muted" : "empty" }, `There are no ${none.join(", no ")} in this recording.`) : "",
+    all.length ? el("div", { class: "scroll" }, el("table", {},
+      el("thead", {}, el("tr", {}, ["Event", "Frame", "What", ""].map((text, k) => el("th", { class: k < 2 ? "r" : "" }, text)))),
+      el("tbody", {}, shown.map(one => el("tr", { class: one.at === view.t ? "go sel" : "go", onclick: () => goTo(one.at) },
+        el("td", { class: "r" }, int(one.at)), el("td", { class: "r" }, int(view.model.frameAt(one.at))), el("td", { style: `color:var(--${one.colour})` }, one.kind.replace(/s$/, "")), el("td", { style: "max-width:none;white-space:normal" }, one.lane.text(one.i)))))))
+      : "",
+    el("p", { class: "more" }, all.length > shown.length ? `${int(shown.length)} of ${int(all.length)} shown, around the cursor.` : ""));
+}

@@ -1,0 +1,51 @@
+// The keys, and the text that explains them.
+
+const KEYS = [
+  ["← →", "one event back or forward"], ["Shift ← →", "one frame back or forward"], ["Home End", "beginning and end"], ["P", "the moment with the most bytes in use"],
+  ["[ ]", "previous and next stall, refusal or mark"], ["+ −", "zoom the block map at its middle"], ["W S", "scroll through the blocks"], ["0", "show all"],
+  ["A B", "set a moment to compare"], ["1 … 7", "the lists below"], ["/", "search"], ["Esc", "deselect"], ["T C", "theme, colours"],
+];
+const GESTURES = [
+  ["Wheel", "zooms at the pointer; over the names of blocks it scrolls, with Shift it makes rows taller"], ["Drag", "moves the cursor in the timeline, pans the block map"],
+  ["Shift drag", "pans the timeline"], ["Double click", "shows all"], ["Click", "an allocation, a free range, or the name of a block"],
+];
+
+function openHelp() {
+  const list = rows => el("dl", {}, rows.map(([key, text]) => [el("dt", {}, key), el("dd", {}, text)]));
+  $("help").replaceChildren(el("h2", {}, "Keys"), list(KEYS), el("h2", {}, "Pointer"), list(GESTURES), el("form", { method: "dialog" }, el("button", { class: "btn" }, "Close")));
+  $("help").showModal();
+}
+
+/** Moves by frames: to the end of the frame before or after the cursor. */
+function stepFrame(way) {
+  const { frames, end } = view.model;
+  if (!frames.length) { goTo(view.t + way * 100); return; }
+  const at = after(frames, view.t);
+  goTo(way > 0 ? frames[at] ?? end : frames[frames[at - 1] === view.t ? at - 2 : at - 1] ?? 0);
+}
+
+function stepHappening(way) {
+  const all = view.happenings.all(), next = way > 0 ? all.find(one => one.at > view.t) : all.findLast(one => one.at < view.t);
+  if (next) goTo(next.at);
+}
+
+function onKey(e) {
+  if (e.ctrlKey || e.metaKey || e.altKey || $("help").open) return;
+  const field = e.target.closest?.("input, select");
+  if (field) { if (e.key === "Escape") field.blur(); return; }
+  const { map } = view, zoom = factor => { map.span.zoom((map.span.a + map.span.b) / 2, factor); redraw("map"); };
+  const keys = {
+    ArrowLeft: () => e.shiftKey ? stepFrame(-1) : goTo(view.t - 1), ArrowRight: () => e.shiftKey ? stepFrame(1) : goTo(view.t + 1),
+    Home: () => goTo(0), End: () => goTo(view.model.end), p: () => goTo(view.series.peak),
+    "[": () => stepHappening(-1), "]": () => stepHappening(1), "+": () => zoom(0.7), "=": () => zoom(0.7), "-": () => zoom(1 / 0.7),
+    w: () => { map.top -= 60; redraw("map"); }, s: () => { map.top += 60; redraw("map"); },
+    0: () => { map.fit(); view.timeline.span.fit(); redraw("time"); },
+    a: () => setMark("a"), b: () => setMark("b"), "/": () => { showTab("table", true); $("search").focus(); },
+    Escape: () => { hideTip(); select(null); }, t: nextTheme, c: nextPalette, "?": openHelp,
+  };
+  TABS.forEach(([name], k) => { keys[k + 1] = () => showTab(name, true); });
+  const act = keys[e.key] ?? keys[e.key.toLowerCase()];
+  if (!act) return;
+  e.preventDefault();
+  act();
+}

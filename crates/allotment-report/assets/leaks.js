@@ -1,0 +1,38 @@
+// Allocations that were never freed, by where they were made.
+
+const leaks = { between: false };
+
+function drawLeaks(panel) {
+  const { model } = view, groups = new Map(), from = leaks.between ? view.a : 0, to = leaks.between ? view.b : model.end;
+  let count = 0, sum = 0;
+  for (let i = 0; i < model.count; i++) {
+    if (model.to[i] <= model.end || model.pending[i] < Infinity || model.isReservation(i)) continue;
+    const first = model.origin(i), made = model.from[first];
+    if (made < from || made > to || (leaks.between && made <= from)) continue;
+    const site = model.text(model.field("site", i)), key = site || model.name(i);
+    const group = groups.get(key) ?? { key, count: 0, bytes: 0, first: Infinity, last: 0 };
+    group.count++; group.bytes += model.requested[i]; count++; sum += model.requested[i];
+    group.first = Math.min(group.first, made); group.last = Math.max(group.last, made);
+    groups.set(key, group);
+  }
+  const rows = [...groups.values()].sort((a, b) => b.bytes - a.bytes), shown = rows.slice(0, 300);
+  const search = key => { table.query = key.split(/\s+/)[0]; table.whole = true; showTab("table", true); };
+  panel.replaceChildren(
+    el("div", { class: "row" }, el("p", { class: "sum" }, el("span", {}, "Never freed ", el("b", {}, plural(count, "allocation")), ", ", el("b", {}, bytes(sum)))),
+      el("span", { class: "push" }, choices("between", [["all", "whole recording"], ["between", "allocated between A and B"]], value => { leaks.between = value === "between"; view.comparing ||= leaks.between; redraw("panel", "cursor"); }))),
+    rows.length ? el("div", { class: "scroll" }, el("table", {},
+      el("thead", {}, el("tr", {}, [["Call site or name"], ["Allocations", 1], ["Bytes", 1], ["First", 1], ["Last", 1], ["Rate", 1]].map(([text, right]) => el("th", { class: right ? "r" : "" }, text)))),
+      el("tbody", {}, shown.map(g => el("tr", { class: "go", onclick: () => search(g.key) },
+        el("td", { title: g.key }, g.key), ...[int(g.count), bytes(g.bytes), int(g.first), int(g.last), rate(g)].map(text => el("td", { class: "r" }, text)))))))
+      : el("p", { class: "empty" }, leaks.between ? "All that was allocated between A and B was freed." : "Every allocation of this recording was freed."),
+    el("p", { class: "more" }, rows.length > shown.length ? `${int(shown.length)} of ${int(rows.length)} groups shown.` : ""));
+  press("between", leaks.between ? "between" : "all");
+}
+
+/** How often a group allocates, if it does so again and again. */
+function rate(group) {
+  const { model } = view, frames = model.frameAt(group.last) - model.frameAt(group.first);
+  if (group.count < 4 || frames < 4) return "–";
+  const each = frames / (group.count - 1);
+  return each <= 1 ? `${(1 / each).toFixed(1)} a frame` : `one in ${each.toFixed(each < 10 ? 1 : 0)} frames`;
+}

@@ -1,0 +1,196 @@
+// What is shown, and how a change of it reaches the page.
+
+/** Everything that can change. */
+const view = { t: 0, scope: -1, selected: null, sharedScale: false, a: 0, b: 0, comparing: false, tab: "table", theme: "system", palette: "standard" };
+
+/** The lists below the block map: name, heading, how it is drawn, the count in its heading. */
+const TABS = [
+  ["table", "Allocations", drawTable, () => view.moment.totals.allocations],
+  ["leaks", "Never freed", drawLeaks, null],
+  ["compare", "Compare A and B", drawCompare, null],
+  ["free", "Free ranges", drawFree, null],
+  ["descriptors", "Descriptor heaps", drawDescriptors, () => view.model.columns.count("descriptors.from")],
+  ["queues", "Deletion queues and rings", drawQueues, () => view.model.columns.count("queue.from") + view.model.columns.count("ring.from")],
+  ["happenings", "Refusals, stalls, marks", drawHappenings, () => view.happenings.all().length],
+];
+
+// ---- drawing: parts that are out of date are drawn once, in the next frame
+
+const stale = new Set();
+let panelTimer = 0;
+function redraw(...parts) {
+  if (!stale.size) requestAnimationFrame(drawStale);
+  for (const part of parts) stale.add(part);
+}
+function drawStale() {
+  const parts = new Set(stale);
+  stale.clear();
+  if (parts.has("moment")) {
+    if (view.moment?.t !== view.t || view.moment.scope !== view.scope) view.moment = new Moment(view.model, view.t, view.scope);
+    view.map.hover = null;
+    drawStats();
+    parts.add("map").add("details");
+    // A list follows the cursor when it rests.
+    clearTimeout(panelTimer);
+    panelTimer = setTimeout(() => redraw("panel"), view.model.count > 50000 ? 180 : 0);
+  }
+  if (parts.has("time")) { view.timeline.draw(); parts.add("cursor"); }
+  if (parts.has("cursor")) view.timeline.drawCursor();
+  if (parts.has("map")) view.map.draw();
+  if (parts.has("details")) drawDetails();
+  if (parts.has("panel")) drawPanel();
+}
+
+function drawStats() {
+  const n = view.moment.totals, { model, t } = view;
+  $("where").textContent = sentence(model.when(t)) + (model.timeAt.length ? `, ${duration(model.nsAt(t))}` : "");
+  const pairs = [["From the driver", n.reserved], ["used", n.used], ["overhead", n.overhead], ["pending", n.pending], ["free", n.free]];
+  $("stats").replaceChildren(...pairs.map(([name, value]) => el("div", { title: exact(value) }, el("dt", {}, name), el("dd", {}, bytes(value)))));
+  $("totals").textContent = JSON.stringify(n);
+}
+
+function drawPanel() {
+  for (const button of $("tabs").children) {
+    const tab = TABS.find(([name]) => name === button.dataset.v), count = tab[3]?.();
+    button.setAttribute("aria-selected", tab[0] === view.tab);
+    button.tabIndex = tab[0] === view.tab ? 0 : -1;
+    button.replaceChildren(tab[1], count == null ? "" : el("span", { class: "n" }, int(count)));
+  }
+  TABS.find(([name]) => name === view.tab)[2]($("panel"));
+}
+
+function drawLegend() {
+  const items = [[USED, "used"], [PADDING, "padding"], [ROUNDING, "rounding"], [MOVE, "moving"], [PENDING, "pending release"], [FREE, "free"]];
+  $("legend").replaceChildren(...items.map(([what, text]) => {
+    const canvas = el("canvas", { width: 24, height: 24 }), c = canvas.getContext("2d");
+    c.scale(1.5, 1.5); c.fillStyle = INK.fill[what]; c.fillRect(0, 0, 24, 24);
+    return el("span", {}, canvas, text);
+  }));
+}
+
+// ---- changes
+
+function goTo(t) { view.t = clamp(Math.round(t), 0, view.model.end); redraw("moment", "cursor"); }
+function select(what) { view.selected = what; redraw("map", "details"); if (view.tab === "table") redraw("panel"); }
+/** Selects a range, and moves the cursor to where it exists. */
+function show(i) {
+  const { model } = view;
+  if (!view.moment.has(i)) view.t = view.t < model.from[i] ? model.from[i] : Math.max(model.from[i], model.to[i] - 1);
+  view.moment = new Moment(model, view.t, view.scope);
+  view.map.layOut();
+  view.map.reveal(i);
+  select({ block: model.blockOf[i], range: i });
+  redraw("moment", "cursor");
+}
+function setMark(which) {
+  view[which] = view.t;
+  if (view.a > view.b) view[which === "a" ? "b" : "a"] = view.t;
+  view.comparing = true;
+  redraw("cursor", "panel");
+}
+function showTab(name, scroll = false) {
+  if (view.tab !== name) $("panel").replaceChildren();
+  view.tab = name;
+  if (name === "compare") view.comparing = true;
+  drawPanel();
+  redraw("cursor");
+  if (scroll) $("lists").scrollIntoView({ block: "nearest" });
+}
+function setScope(scope) {
+  view.scope = scope;
+  view.series = new Series(view.model, scope);
+  redraw("moment", "time");
+}
+function applyColours() {
+  const dark = view.theme === "dark" || (view.theme === "system" && matchMedia("(prefers-color-scheme: dark)").matches);
+  document.documentElement.dataset.theme = dark ? "dark" : "light";
+  document.documentElement.dataset.palette = view.palette;
+  $("theme").textContent = `Theme: ${view.theme}`;
+  $("palette").textContent = `Colours: ${view.palette === "safe" ? "colour-blind" : "standard"}`;
+  readColours();
+  drawLegend();
+  redraw("time", "map", "details", "panel");
+}
+function nextTheme() { view.theme = { system: "light", light: "dark", dark: "system" }[view.theme]; applyColours(); }
+function nextPalette() { view.palette = view.palette === "safe" ? "standard" : "safe"; applyColours(); }
+
+/** A row of buttons of which one is pressed. */
+function choices(id, list, act) {
+  return el("span", { class: "seg", id, role: "group" }, list.map(([value, text]) => el("button", { "data-v": value, onclick: () => act(value) }, text)));
+}
+function press(id, value) { for (const button of $(id).children) button.setAttribute("aria-pressed", button.dataset.v === value); }
+
+function setAxis(unit) { view.timeline.setAxis(new Axis(view.model, unit)); press("axis", unit); redraw("time"); }
+function setScale(shared) { view.sharedScale = shared; press("scale", shared ? "shared" : "fit"); redraw("map"); }
+
+// ---- start
+
+function header() {
+  const { model } = view, [producer, api, device, driver] = model.columns.list("facts");
+  document.title = `${model.title} – memory report`;
+  $("title").textContent = model.title;
+  const parts = [api, device, driver, producer, plural(model.end, "event"), model.frames.length ? plural(model.frames.length, "frame") : "", plural(model.count, "allocation")];
+  $("meta").replaceChildren(...parts.filter(Boolean).map(text => el("span", {}, text)));
+  if (model.contradictions) {
+    $("notice").textContent = `${plural(model.contradictions, "event")} of this recording ${model.contradictions === 1 ? "contradicts" : "contradict"} the events before and changed nothing.`;
+    $("notice").hidden = false;
+  }
+  const scopes = [[-1, "all"], ...model.heaps.map((heap, i) => [i, `heap ${i}, ${heap.local ? "GPU" : "system"}${heap.size ? `, ${bytes(heap.size)}` : ""}`])];
+  $("scope").replaceChildren(...scopes.map(([value, text]) => el("option", { value }, text)));
+}
+
+function connect() {
+  const { model } = view, units = [["events", "events"]];
+  if (model.frames.length > 1) units.push(["frames", "frames"]);
+  if (model.timeAt.length > 1) units.push(["seconds", "seconds"]);
+  $("axis").replaceChildren(...choices("", units, setAxis).children);
+  $("scale").replaceChildren(...choices("", [["fit", "each block full width"], ["shared", "one scale"]], value => setScale(value === "shared")).children);
+  $("tabs").replaceChildren(...TABS.map(([name]) => el("button", { role: "tab", "data-v": name, onclick: () => showTab(name) })));
+  $("scope").onchange = e => setScope(+e.target.value);
+  $("to-peak").onclick = () => goTo(view.series.peak);
+  $("set-a").onclick = () => setMark("a");
+  $("set-b").onclick = () => setMark("b");
+  $("fit").onclick = () => view.map.fit();
+  $("theme").onclick = nextTheme;
+  $("palette").onclick = nextPalette;
+  $("help-open").onclick = openHelp;
+  addEventListener("keydown", onKey);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", applyColours);
+  new ResizeObserver(() => redraw("time", "map")).observe($("main"));
+}
+
+/** What the address says after #, as key=value&…: t, theme, palette, tab. So a link or a picture can show one view. */
+function readAddress() {
+  const said = new URLSearchParams(location.hash.slice(1)), one = (key, ...allowed) => allowed.includes(said.get(key)) ? said.get(key) : null;
+  view.theme = one("theme", "light", "dark") ?? "system";
+  view.palette = one("palette", "safe") ?? "standard";
+  view.tab = one("tab", ...TABS.map(([name]) => name)) ?? "table";
+  view.t = said.has("t") && said.get("t") !== "" && isFinite(said.get("t")) ? clamp(Math.floor(+said.get("t")), 0, view.model.end) : view.series.peak;
+}
+
+async function start() {
+  const columns = new Columns(await inflate($("data").textContent));
+  $("data").textContent = "";
+  view.model = new Model(columns);
+  view.happenings = new Happenings(view.model);
+  view.series = new Series(view.model);
+  view.b = view.model.end;
+  view.timeline = new Timeline($("timeline"));
+  view.map = new BlockMap($("map"));
+  readAddress();
+  header();
+  connect();
+  setAxis("events");
+  setScale(false);
+  view.moment = new Moment(view.model, view.t, view.scope);
+  stale.clear();
+  applyColours();
+  stale.add("moment");
+  drawStale();
+  view.opened = performance.now();
+}
+start().catch(error => {
+  $("notice").textContent = `This report could not be shown: ${error.message}. It needs a browser of 2023 or later.`;
+  $("notice").hidden = false;
+  throw error;
+});

@@ -1,0 +1,97 @@
+// The recording: blocks, and the ranges that allocations had, each with the moments of its life.
+//
+// A moment is a count of events: at moment t the first t events have happened. A range exists at t if
+// from <= t < to. Ranges are sorted by block, then offset, so one block's are neighbours and in address order.
+
+const RESERVATION = 1, MAPPED = 2, MOVABLE = 4, SECOND_CHOICE = 8;
+/** What a byte of a block is, from the least to the most important: where a pixel has several, the highest is drawn.
+    Padding is free bytes before an allocation that are fewer than its alignment: the alignment made the hole. */
+const NOTHING = 0, FREE = 1, PADDING = 2, ROUNDING = 3, MOVE = 4, PENDING = 5, USED = 6;
+const CLASS_NAMES = ["", "free", "alignment padding", "rounding", "reserved for a move", "pending release", "used"];
+
+class Model {
+  constructor(columns) {
+    this.columns = columns;
+    const one = name => columns.numbers(name)[0];
+    this.end = one("events");
+    this.contradictions = one("contradictions");
+    this.title = columns.texts("title").get(0);
+    this.texts = columns.texts("texts");
+
+    const heapSize = columns.numbers("heap.size"), heapLocal = columns.numbers("heap.local");
+    this.heaps = Array.from(heapSize, (size, i) => ({ size, local: heapLocal[i] > 0 }));
+    const properties = columns.texts("type.properties");
+    this.types = Array.from(columns.numbers("type.heap"), (heap, i) => ({ heap, properties: properties.get(i) }));
+
+    const algorithm = columns.numbers("pool.algorithm"), custom = columns.numbers("pool.custom");
+    this.pools = Array.from(columns.numbers("pool.name"), (name, i) => ({ name: this.text(name), algorithm: algorithm[i], custom: custom[i] > 0 }));
+
+    this.block = {
+      id: columns.numbers("block.id"), pool: columns.numbers("block.pool"), type: columns.numbers("block.type"),
+      kind: columns.numbers("block.kind"), size: columns.numbers("block.size"), from: columns.numbers("block.from"),
+      to: this.ends("block"),
+    };
+    this.blocks = this.block.id.length;
+
+    this.count = columns.count("range.from");
+    this.blockOf = columns.numbers("range.block");
+    this.offset = columns.numbers("range.offset");
+    this.requested = columns.numbers("range.requested");
+    this.beyond = columns.numbers("range.beyond");
+    this.from = columns.numbers("range.from");
+    this.to = this.ends("range");
+    this.flags = columns.numbers("range.flags");
+    // From when on only the GPU needed the range.
+    this.pending = columns.numbers("range.pending");
+    for (let i = 0; i < this.count; i++) this.pending[i] = this.pending[i] ? this.from[i] + this.pending[i] - 1 : Infinity;
+
+    // When a reservation became one: an event after its allocation.
+    const reserved = columns.numbers("reservation.range"), reservedFrom = columns.numbers("reservation.from");
+    this.reserved = new Map(Array.from(reserved, (i, k) => [i, Math.max(reservedFrom[k], this.from[i])]));
+    this.alignment = columns.numbers("range.alignment"); // its power of two
+
+    // The ranges of block b are first[b] .. first[b + 1].
+    this.first = new Uint32Array(this.blocks + 1);
+    for (let i = 0; i < this.count; i++) this.first[this.blockOf[i] + 1]++;
+    for (let b = 0; b < this.blocks; b++) this.first[b + 1] += this.first[b];
+
+    this.frames = columns.numbers("frame.at");
+    this.frameNumbers = columns.numbers("frame.number");
+    this.timeAt = columns.numbers("time.at");
+    this.timeNs = columns.numbers("time.ns");
+  }
+
+  /** Turns lengths of lives into their ends; what has no end ends after the last moment. */
+  ends(table) {
+    const from = this.columns.numbers(`${table}.from`), life = this.columns.numbers(`${table}.life`);
+    for (let i = 0; i < life.length; i++) life[i] = life[i] ? from[i] + life[i] : this.end + 1;
+    return life;
+  }
+
+  text(id) { return id > 0 && id <= this.texts.length ? this.texts.get(id - 1) : ""; }
+  word(table, code) { return this.words?.[table]?.[code] ?? ((this.words ??= {})[table] ??= this.columns.list(`words.${table}`))[code] ?? "?"; }
+  field(name, i) { return this.columns.numbers(`range.${name}`)[i]; }
+  occupied(i) { return this.requested[i] + this.beyond[i]; }
+  name(i) { return this.text(this.field("name", i)) || "(no name)"; }
+  isReservation(i) { return (this.flags[i] & RESERVATION) > 0; }
+
+  /** What the requested bytes of a range are at a moment; the bytes beyond are rounding, unless reserved. */
+  classAt(i, t) {
+    if (this.flags[i] & RESERVATION && this.reserved.get(i) <= t) return MOVE;
+    return this.pending[i] <= t ? PENDING : USED;
+  }
+  heapOf(b) { return this.types[this.block.type[b]]?.heap ?? 0; }
+  /** The first range of the same allocation, before any move. */
+  origin(i) {
+    for (let before = this.field("before", i); before > 0; before = this.field("before", i)) i = before - 1;
+    return i;
+  }
+  /** How many frames of the program had ended; a recording may begin in the middle. */
+  frameAt(t) { const i = after(this.frames, t); return i ? this.frameNumbers[i - 1] : this.frames.length ? this.frameNumbers[0] - 1 : 0; }
+  nsAt(t) { const i = after(this.timeAt, t); return i ? this.timeNs[i - 1] : 0; }
+  /** A moment in words. */
+  when(t) {
+    const frame = this.frames.length ? `, frame ${int(this.frameAt(t))}` : "";
+    return `event ${int(t)}${frame}`;
+  }
+}

@@ -1,0 +1,75 @@
+// The allocations, as a table that can be searched and sorted.
+
+/** Columns: key, heading, aligned right, text of a range, number to sort by. */
+const COLUMNS = [
+  ["name", "Name", false, (m, i) => m.name(i), (m, i) => textRank(m, m.field("name", i))],
+  ["category", "Category", false, (m, i) => m.text(m.field("category", i)), (m, i) => textRank(m, m.field("category", i))],
+  ["kind", "Kind", false, (m, i) => m.word("kind", m.field("kind", i)), (m, i) => m.field("kind", i)],
+  ["size", "Requested", true, (m, i) => bytes(m.requested[i]), (m, i) => m.requested[i]],
+  ["over", "Overhead", true, (m, i) => m.beyond[i] ? bytes(m.beyond[i]) : "–", (m, i) => m.beyond[i]],
+  ["block", "Block", true, (m, i) => `#${m.block.id[m.blockOf[i]]}`, (m, i) => m.block.id[m.blockOf[i]]],
+  ["offset", "Offset", true, (m, i) => hex(m.offset[i]), (m, i) => m.offset[i]],
+  ["from", "Allocated", true, (m, i) => int(m.from[i]), (m, i) => m.from[i]],
+  ["to", "Freed", true, (m, i) => m.to[i] <= m.end ? int(m.to[i]) : "–", (m, i) => m.to[i]],
+  ["life", "Lifetime", true, (m, i) => m.frames.length ? plural(m.frameAt(Math.min(m.to[i], m.end)) - m.frameAt(m.from[i]), "frame") : plural(Math.min(m.to[i], m.end) - m.from[i], "event"), (m, i) => Math.min(m.to[i], m.end) - m.from[i]],
+  ["site", "Call site", false, (m, i) => m.text(m.field("site", i)), (m, i) => textRank(m, m.field("site", i))],
+];
+
+/** The position of a text among all in the order of the alphabet. */
+function textRank(model, id) {
+  if (!model.ranks) {
+    const order = Array.from({ length: model.texts.length + 1 }, (_, i) => i), text = order.map(i => model.text(i));
+    const compare = new Intl.Collator("en", { numeric: true }).compare;
+    order.sort((i, j) => compare(text[i], text[j]));
+    model.ranks = new Uint32Array(order.length);
+    order.forEach((i, rank) => { model.ranks[i] = rank; });
+  }
+  return model.ranks[id] ?? 0;
+}
+
+/** The first `most` of `items` by `key`. Of many, only those that can be shown are sorted. */
+function firstBy(items, key, down, most) {
+  const sign = down ? -1 : 1, keys = new Float64Array(items.length);
+  for (let k = 0; k < items.length; k++) keys[k] = sign * key(items[k]);
+  let limit = Infinity;
+  if (items.length > most * 4) limit = keys.slice().sort()[most - 1];
+  const chosen = [];
+  for (let k = 0; k < items.length; k++) if (keys[k] <= limit) chosen.push(k);
+  chosen.sort((a, b) => keys[a] - keys[b] || a - b);
+  return chosen.slice(0, most).map(k => items[k]);
+}
+
+const table = { query: "", whole: false, sort: "size", down: true, most: 200 };
+
+function drawTable(panel) {
+  const { model, moment } = view, test = parseQuery(table.query, model), found = [];
+  const all = table.whole ? model.count : moment.liveCount;
+  for (let k = 0; k < all; k++) {
+    const i = table.whole ? k : moment.live[k];
+    if (model.isReservation(i) || (table.whole && view.scope >= 0 && model.heapOf(model.blockOf[i]) !== view.scope)) continue;
+    if (!test || test(i)) found.push(i);
+  }
+  const key = COLUMNS.find(column => column[0] === table.sort)[4];
+  const shown = firstBy(found, i => key(model, i), table.down, table.most);
+  let sum = 0;
+  for (const i of found) sum += model.requested[i];
+  if (!$("search")) panel.replaceChildren(tableHead(), el("div", { class: "scroll", id: "rows" }), el("p", { class: "more", id: "more" }));
+  press("whole", table.whole ? "recording" : "moment");
+  // A column in which no row has anything is left out.
+  const columns = COLUMNS.filter(([name, , , text]) => !["category", "site"].includes(name) || shown.some(i => text(model, i)));
+  $("rows").replaceChildren(found.length ? el("table", {},
+    el("thead", {}, el("tr", {}, columns.map(([name, heading, right]) => el("th", { class: right ? "r" : "", "aria-sort": table.sort === name && (table.down ? "descending" : "ascending") },
+      el("button", { onclick: () => { table.down = table.sort === name ? !table.down : right; table.sort = name; redraw("panel"); } }, `${heading}${table.sort === name ? (table.down ? " ↓" : " ↑") : ""}`))))),
+    el("tbody", {}, shown.map(i => el("tr", { class: view.selected?.range === i ? "go sel" : "go", "data-range": i, onclick: () => show(i) },
+      columns.map(([name, , right, text]) => { const shownText = text(model, i); return el("td", { class: right ? "r" : "", style: name === "category" && "max-width:150px", title: shownText.length > 40 && shownText }, shownText); })))))
+    : el("p", { class: "empty" }, table.query ? "Nothing matches the search." : table.whole ? "No allocation was made in this recording." : "Nothing is allocated at this moment."));
+  const more = found.length > shown.length ? el("button", { class: "link", onclick: () => { table.most *= 5; redraw("panel"); } }, "Show more") : null;
+  $("more").replaceChildren(`${int(shown.length)} of ${plural(found.length, "allocation")} shown, ${bytes(sum)} requested by all. `, more ?? "");
+}
+
+function tableHead() {
+  const field = el("input", { class: "search", id: "search", type: "search", spellcheck: "false", placeholder: "Name, category or call site · #block · 0x1000-0x1fff · >64k  ( / )", "aria-label": "Search allocations",
+    oninput: e => { table.query = e.target.value; table.most = 200; redraw("panel"); } });
+  field.value = table.query;
+  return el("div", { class: "row" }, field, choices("whole", [["moment", "at this moment"], ["recording", "whole recording"]], value => { table.whole = value === "recording"; redraw("panel"); }));
+}

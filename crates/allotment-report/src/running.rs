@@ -1,0 +1,119 @@
+//! The report of a running program.
+
+use core::error::Error;
+use core::fmt;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use allotment::events::{AlreadySubscribed, EventBatch, SubscriptionDesc, TextId};
+use allotment_trace::Observed;
+
+use crate::Report;
+
+/// The state of a running program arrives all at once, so all of it must fit: this is more allocations than there can be.
+const MAX_EVENTS: usize = 1 << 28;
+
+/// Writes a report of a running program's memory: of a [`Gpu`](allotment::Gpu) or an
+/// [`Allocator`](allotment::Allocator).
+pub trait WriteReport {
+    /// Writes the report of this moment to a file. A file that exists is replaced.
+    ///
+    /// The page shows what exists now. To see what led to it, record the program
+    /// ([`Recorder`](allotment_trace::Recorder)) and write the report of the recording.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::device::BufferDesc;
+    /// # use allotment::{Gpu, GpuDesc, MemoryUsage};
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let path = std::env::temp_dir().join(format!("allotment-report-{}.html", std::process::id()));
+    /// use allotment_report::WriteReport;
+    ///
+    /// let gpu = Gpu::new(device, GpuDesc::default())?;
+    /// let mesh = gpu.create_buffer(&BufferDesc::new(4096).into(), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+    /// gpu.write_report(&path)?; // for example when a key is pressed
+    /// # assert!(std::fs::read_to_string(&path)?.starts_with("<!doctype html>"));
+    /// # std::fs::remove_file(&path)?;
+    /// # drop(mesh);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ReportError`], if another reader has the events, or the file cannot be written.
+    fn write_report(&self, path: impl AsRef<Path>) -> Result<(), ReportError>;
+}
+
+impl<T: Observed> WriteReport for T {
+    fn write_report(&self, path: impl AsRef<Path>) -> Result<(), ReportError> {
+        let mut desc = SubscriptionDesc::default();
+        desc.max_waiting_events = MAX_EVENTS;
+        let mut batch = EventBatch::new();
+        // The subscription ends here: while the page is written, the program pays for no events.
+        self.subscribe(&desc).map_err(ReportError::AlreadySubscribed)?.read(&mut batch);
+
+        let mut report = Report::new(&program(), &self.header());
+        let (mut texts, mut known) = (Vec::new(), HashMap::new());
+        for event in batch.events() {
+            report.push(&event.map_texts(|id| {
+                let Some(text) = batch.text(id) else { return TextId::NONE };
+                *known.entry(text.clone().into_owned()).or_insert_with(|| {
+                    texts.push(text.into_owned());
+                    TextId(texts.len() as u32)
+                })
+            }));
+        }
+        let path = path.as_ref();
+        let failed = |error| ReportError::Write { path: path.to_owned(), error };
+        let mut file = BufWriter::new(File::create(path).map_err(failed)?);
+        report.write(&texts, &mut file).map_err(failed)?;
+        file.flush().map_err(failed)
+    }
+}
+
+/// Returns the name of the running program.
+fn program() -> String {
+    let path = std::env::current_exe().unwrap_or_default();
+    let name = path.file_stem().map(|name| name.to_string_lossy().into_owned());
+    name.unwrap_or_else(|| "running program".to_owned())
+}
+
+/// The error of writing the report of a running program.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ReportError {
+    /// Another subscription reads the events, for example a recorder. Write the report of its recording, or finish it
+    /// first.
+    AlreadySubscribed(AlreadySubscribed),
+    /// The file cannot be written.
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+impl fmt::Display for ReportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AlreadySubscribed(_) => f.write_str(
+                "another reader has the events: write the report of its recording, or finish it first",
+            ),
+            Self::Write { path, error } => {
+                write!(f, "the report {} cannot be written: {error}", path.display())
+            }
+        }
+    }
+}
+
+impl Error for ReportError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::AlreadySubscribed(error) => Some(error),
+            Self::Write { error, .. } => Some(error),
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The numbers of enumerations that are not of the events' own: a number never changes its meaning.
+//!
+//! A reader takes a number that it does not know for 0, which is the most neutral of each.
+
+use allotment::device::ResourceKind;
+use allotment::{Algorithm, MemoryUsage};
+
+use crate::recording::Api;
+
+pub(super) const fn of_usage(usage: Option<MemoryUsage>) -> u8 {
+    match usage {
+        None => 0,
+        Some(MemoryUsage::GpuOnly) => 1,
+        Some(MemoryUsage::Upload) => 2,
+        Some(MemoryUsage::Readback) => 3,
+        Some(MemoryUsage::DeviceUpload) => 4,
+        Some(MemoryUsage::Transient) => 5,
+    }
+}
+
+pub(super) const fn usage(code: u8) -> Option<MemoryUsage> {
+    Some(match code {
+        1 => MemoryUsage::GpuOnly,
+        2 => MemoryUsage::Upload,
+        3 => MemoryUsage::Readback,
+        4 => MemoryUsage::DeviceUpload,
+        5 => MemoryUsage::Transient,
+        _ => return None,
+    })
+}
+
+pub(super) const fn of_resource(kind: ResourceKind) -> u8 {
+    match kind {
+        ResourceKind::Unknown => 0,
+        ResourceKind::Buffer => 1,
+        ResourceKind::LinearImage => 2,
+        ResourceKind::OptimalImage => 3,
+    }
+}
+
+pub(super) const fn resource(code: u8) -> ResourceKind {
+    match code {
+        1 => ResourceKind::Buffer,
+        2 => ResourceKind::LinearImage,
+        3 => ResourceKind::OptimalImage,
+        _ => ResourceKind::Unknown,
+    }
+}
+
+pub(super) const fn of_algorithm(algorithm: Algorithm) -> u8 {
+    match algorithm {
+        Algorithm::Tlsf => 0,
+        Algorithm::Buddy => 1,
+        Algorithm::Linear => 2,
+    }
+}
+
+pub(super) const fn algorithm(code: u8) -> Algorithm {
+    match code {
+        1 => Algorithm::Buddy,
+        2 => Algorithm::Linear,
+        _ => Algorithm::Tlsf,
+    }
+}
+
+pub(super) const fn of_api(api: Api) -> u8 {
+    match api {
+        Api::Other => 0,
+        Api::Simulated => 1,
+        Api::Vulkan => 2,
+        Api::Direct3D12 => 3,
+        Api::Cuda => 4,
+    }
+}
+
+pub(super) const fn api(code: u8) -> Api {
+    match code {
+        1 => Api::Simulated,
+        2 => Api::Vulkan,
+        3 => Api::Direct3D12,
+        4 => Api::Cuda,
+        _ => Api::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_value_has_a_number_of_its_own() {
+        for value in MemoryUsage::ALL.map(Some).into_iter().chain([None]) {
+            assert_eq!(usage(of_usage(value)), value);
+        }
+        for value in [
+            ResourceKind::Buffer,
+            ResourceKind::LinearImage,
+            ResourceKind::OptimalImage,
+            ResourceKind::Unknown,
+        ] {
+            assert_eq!(resource(of_resource(value)), value);
+        }
+        for value in Algorithm::ALL {
+            assert_eq!(algorithm(of_algorithm(value)), value);
+        }
+        for value in [Api::Other, Api::Simulated, Api::Vulkan, Api::Direct3D12, Api::Cuda] {
+            assert_eq!(api(of_api(value)), value);
+        }
+        assert_eq!(
+            (usage(99), resource(99), algorithm(99), api(99)),
+            (None, ResourceKind::Unknown, Algorithm::Tlsf, Api::Other)
+        );
+    }
+}

@@ -1,0 +1,173 @@
+//! Events become chunks: what the writer of a file and the ring in memory have in common.
+
+use std::io;
+
+use allotment::events::{Event, TextId};
+
+use super::chunk::Start;
+use super::chunk_kind;
+use super::encode::Encoder;
+use super::snapshot;
+use super::texts::Texts;
+use crate::recording::{State, Step};
+
+/// How long a chunk's records grow. A chunk is what a crash can cost, and what a reader has in memory.
+const CHUNK_BYTES: usize = 128 << 10;
+
+/// A whole chunk.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Chunk<'a> {
+    pub(crate) kind: u8,
+    pub(crate) payload: &'a [u8],
+    /// Of events and snapshots.
+    pub(crate) start: Start,
+    /// It is the first part of a snapshot.
+    pub(crate) begins_snapshot: bool,
+}
+
+/// Where chunks go.
+pub(crate) trait ChunkSink {
+    fn put(&mut self, chunk: Chunk<'_>) -> io::Result<()>;
+}
+
+/// Numbers texts, encodes events, and adds snapshots of the state.
+#[derive(Debug)]
+pub(crate) struct Composer<S> {
+    pub(crate) sink: S,
+    texts: Texts,
+    encoder: Encoder,
+    snapshots: Encoder,
+    payload: Vec<u8>,
+    state: State,
+    /// Of the chunk that is being written.
+    start: Start,
+    /// Bytes of events between two snapshots; 0 for none.
+    snapshot_every: u64,
+    since_snapshot: u64,
+    last_snapshot: u64,
+}
+
+impl<S: ChunkSink> Composer<S> {
+    pub(crate) fn new(sink: S, snapshot_every: u64) -> Self {
+        Self {
+            sink,
+            texts: Texts::default(),
+            encoder: Encoder::new(),
+            snapshots: Encoder::new(),
+            payload: Vec::new(),
+            state: State::default(),
+            start: Start::default(),
+            snapshot_every,
+            since_snapshot: 0,
+            last_snapshot: 0,
+        }
+    }
+
+    /// A composer for a sink that forgets what is before a snapshot.
+    pub(crate) fn forgetful(sink: S, snapshot_every: u64) -> Self {
+        Self { texts: Texts::forgetful(), ..Self::new(sink, snapshot_every) }
+    }
+
+    /// Returns how many events there are.
+    pub(crate) const fn events(&self) -> u64 {
+        self.state.now.event
+    }
+
+    /// Returns how many texts there are.
+    pub(crate) fn text_count(&self) -> u64 {
+        self.texts.len() as u64
+    }
+
+    /// Calls `emit` with payloads of all texts.
+    pub(crate) fn all_texts(&self, emit: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        self.texts.write_all(emit)
+    }
+
+    /// Forgets the texts that no segment from `oldest` on names.
+    pub(crate) fn forget_texts_before(&mut self, oldest: u64) {
+        self.texts.forget_before(oldest);
+    }
+
+    pub(crate) fn text(&mut self, text: &str) -> TextId {
+        self.texts.number(text)
+    }
+
+    pub(crate) fn event(&mut self, event: &Event) -> io::Result<()> {
+        if !self.encoder.event(event) {
+            // An event of a version of the library that is later than the format.
+            return Ok(());
+        }
+        if self.texts.is_forgetful() {
+            use_texts(&mut self.texts, event);
+        }
+        self.start.events += 1;
+        if self.snapshot_every != 0 {
+            // An event that contradicts the others is recorded all the same: the reader shall see it.
+            let _ = self.state.apply(event);
+        } else {
+            self.state.now.event += 1;
+        }
+        if self.encoder.out.len() >= CHUNK_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    /// Ends the chunk.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        self.flush_texts()?;
+        if self.start.events == 0 {
+            return Ok(());
+        }
+        self.payload.clear();
+        self.start.put(&mut self.payload);
+        self.payload.extend_from_slice(&self.encoder.out);
+        let (kind, payload, start) = (chunk_kind::EVENTS, &*self.payload, self.start);
+        self.sink.put(Chunk { kind, payload, start, begins_snapshot: false })?;
+        self.since_snapshot += payload.len() as u64;
+        self.begin();
+        // As much as twice the last snapshot: of a large state they would be most of the file. Where the past is
+        // forgotten, snapshots bound what is kept.
+        let least = if self.texts.is_forgetful() { 0 } else { self.last_snapshot.saturating_mul(2) };
+        let due = self.snapshot_every.max(least);
+        if self.snapshot_every != 0 && self.since_snapshot >= due { self.snapshot() } else { Ok(()) }
+    }
+
+    fn begin(&mut self) {
+        self.encoder.begin();
+        self.start = Start { moment: self.state.now, events: 0 };
+    }
+
+    fn flush_texts(&mut self) -> io::Result<()> {
+        if self.texts.is_forgetful() {
+            // All that are still used are written at once, when somebody wants the recording.
+            return Ok(());
+        }
+        let (kind, start) = (chunk_kind::TEXTS, Start { events: 0, ..self.start });
+        let sink = &mut self.sink;
+        self.texts.write_new(|payload| sink.put(Chunk { kind, payload, start, begins_snapshot: false }))
+    }
+
+    fn snapshot(&mut self) -> io::Result<()> {
+        self.texts.begin_segment();
+        let (sink, texts) = (&mut self.sink, &mut self.texts);
+        let mut bytes = 0;
+        let visit = |step: &Step| {
+            if let Step::Event(event) = step {
+                if texts.is_forgetful() {
+                    use_texts(texts, event);
+                }
+            }
+        };
+        snapshot::write(&self.state, &mut self.snapshots, visit, |payload, begins_snapshot, start| {
+            bytes += payload.len() as u64;
+            sink.put(Chunk { kind: chunk_kind::SNAPSHOT, payload, start, begins_snapshot })
+        })?;
+        (self.since_snapshot, self.last_snapshot) = (0, bytes);
+        Ok(())
+    }
+}
+
+fn use_texts(texts: &mut Texts, event: &Event) {
+    let _ = event.map_texts(|text| {
+        texts.used(text);
+        text
+    });
+}

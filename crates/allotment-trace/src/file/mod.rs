@@ -1,0 +1,103 @@
+//! The file of a recording: what is in it, how it is written, and how it is read.
+//!
+//! ```text
+//!   magic, version │ header │ texts │ events │ events │ texts │ events │ snapshot │ … │ index │ end
+//!                    └ each a chunk: length, kind, checksum, payload
+//! ```
+//!
+//! `docs/recording-format.md` describes each byte.
+//!
+//! | what | how |
+//! |---|---|
+//! | a program crashes while it records | each chunk is whole by itself: the file reads up to the last one |
+//! | a reader wants a moment in the middle | a snapshot of the state every few MiB; the index says where |
+//! | a later version of this crate writes more | chunks and records of unknown kinds are skipped |
+//! | the file is small | numbers have as many bytes as they need, and most are small differences |
+//! | somebody changed the file | checksums, limits on everything that a file asks memory for, and no panic |
+
+mod bytes;
+mod chunk;
+mod codes;
+mod composer;
+mod context;
+mod decode;
+mod encode;
+mod error;
+mod header;
+mod reader;
+mod seek;
+mod snapshot;
+mod texts;
+mod writer;
+
+pub use chunk::MAX_CHUNK_BYTES;
+pub(crate) use chunk::Start;
+pub(crate) use composer::{Chunk, ChunkSink, Composer};
+pub use error::{Damage, DamageKind, ReadError};
+pub use reader::ReadOptions;
+pub use seek::{RecordingReader, SnapshotInfo};
+pub use texts::MAX_TEXT_BYTES;
+pub(crate) use writer::FileSink;
+pub use writer::{RecordingWriter, Summary, WriterDesc};
+
+/// The first bytes of a file. The line ends in it are changed by transfers in text mode, which therefore show.
+pub(crate) const MAGIC: [u8; 8] = *b"\x89ALT\r\n\x1a\n";
+
+/// The version of the format that this crate reads and writes.
+pub const VERSION: u32 = 1;
+
+/// The kinds of chunks.
+pub(crate) mod chunk_kind {
+    pub(crate) const HEADER: u8 = 1;
+    pub(crate) const TEXTS: u8 = 2;
+    pub(crate) const EVENTS: u8 = 3;
+    pub(crate) const SNAPSHOT: u8 = 4;
+    pub(crate) const INDEX: u8 = 5;
+    pub(crate) const END: u8 = 6;
+}
+
+/// The kinds of records. A number never changes its meaning.
+mod kind {
+    pub(super) const TIME: u8 = 1;
+    pub(super) const FRAME_END: u8 = 2;
+    pub(super) const MARK: u8 = 3;
+    pub(super) const LOST: u8 = 4;
+    pub(super) const POOL_CREATED: u8 = 5;
+    pub(super) const POOL_DESTROYED: u8 = 6;
+    pub(super) const BLOCK_ALLOCATED: u8 = 7;
+    pub(super) const BLOCK_FREED: u8 = 8;
+    pub(super) const ALLOCATED: u8 = 9;
+    pub(super) const CALL_SITE: u8 = 10;
+    pub(super) const LABELLED: u8 = 11;
+    pub(super) const FREE_REQUESTED: u8 = 12;
+    pub(super) const FREED: u8 = 13;
+    pub(super) const EXCHANGED: u8 = 14;
+    pub(super) const RESERVED: u8 = 15;
+    pub(super) const MAPPED: u8 = 16;
+    pub(super) const BLOCK_SHARED: u8 = 17;
+    pub(super) const BUDGET: u8 = 18;
+    pub(super) const REFUSED: u8 = 19;
+    pub(super) const STALLED: u8 = 20;
+    pub(super) const SUBMITTED: u8 = 21;
+    pub(super) const COMPLETED: u8 = 22;
+    pub(super) const DESCRIPTOR_HEAP_CREATED: u8 = 23;
+    pub(super) const DESCRIPTOR_HEAP_DESTROYED: u8 = 24;
+    pub(super) const DESCRIPTORS_ALLOCATED: u8 = 25;
+    pub(super) const DESCRIPTORS_FREED: u8 = 26;
+    pub(super) const RING_CREATED: u8 = 27;
+    pub(super) const RING_USED: u8 = 28;
+    pub(super) const RING_DESTROYED: u8 = 29;
+    pub(super) const DELETION_QUEUE: u8 = 30;
+    pub(super) const MOVABLE: u8 = 31;
+    pub(super) const BLOCK_RESIZED: u8 = 32;
+
+    /// In snapshots: the moment of the records that follow.
+    pub(super) const MOMENT: u8 = 64;
+    /// In snapshots: a block has been empty since the moment.
+    pub(super) const EMPTY_SINCE: u8 = 65;
+
+    /// Returns true for the kinds whose records have no length: the events of version 1.
+    pub(super) const fn is_event(kind: u8) -> bool {
+        kind >= TIME && kind <= BLOCK_RESIZED
+    }
+}

@@ -1,0 +1,217 @@
+//! Writes a recording.
+
+use std::io::{self, Write};
+
+use allotment::events::{Event, TextId};
+
+use super::bytes::{put_difference, put_number};
+use super::chunk::{self, MAX_CHUNK_BYTES, Start};
+use super::composer::{Chunk, ChunkSink, Composer};
+use super::{MAGIC, VERSION, chunk_kind, header};
+use crate::recording::{Header, Recording};
+
+/// Options of a [`RecordingWriter`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct WriterDesc {
+    /// Bytes of events between two snapshots of the state, from which a reader can begin; 0 for no snapshots. A
+    /// snapshot of a large state comes later: after events that have twice its bytes.
+    pub snapshot_every: u64,
+}
+
+impl Default for WriterDesc {
+    /// A snapshot every 4 MiB, about half a million events.
+    fn default() -> Self {
+        Self { snapshot_every: 4 << 20 }
+    }
+}
+
+impl WriterDesc {
+    /// Sets the bytes of events between two snapshots.
+    #[must_use]
+    pub const fn with_snapshot_every(mut self, bytes: u64) -> Self {
+        self.snapshot_every = bytes;
+        self
+    }
+}
+
+/// What was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Summary {
+    /// Events.
+    pub events: u64,
+    /// Distinct texts.
+    pub texts: u64,
+    /// Snapshots of the state.
+    pub snapshots: u64,
+    /// Bytes of the whole file.
+    pub bytes: u64,
+}
+
+/// Writes a recording, event by event.
+///
+/// What is written can be read up to the last [`flush`](Self::flush) if the program ends before
+/// [`finish`](Self::finish). Wrap files in a [`BufWriter`](io::BufWriter) only if it is flushed: chunks have 128 KiB
+/// and are written whole.
+///
+/// ```
+/// use allotment_trace::recording::{AllocationKey, Event, Header, Recording, RecordingWriter, WriterDesc};
+///
+/// let mut writer = RecordingWriter::new(Vec::new(), &Header::default(), &WriterDesc::default())?;
+/// let text = writer.text("the level is loaded");
+/// writer.event(&Event::Mark { text })?;
+/// writer.event(&Event::FrameEnd { number: 0 })?;
+/// let (file, summary) = writer.finish()?;
+/// assert_eq!(summary.events, 2);
+///
+/// let (recording, damage) = Recording::read(&*file)?;
+/// assert_eq!(recording.text(text), Some("the level is loaded"));
+/// assert_eq!((recording.events.len(), damage), (2, None));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct RecordingWriter<W: Write> {
+    composer: Composer<FileSink<W>>,
+}
+
+impl<W: Write> RecordingWriter<W> {
+    /// Begins a recording. Of a header, at most 256 heaps and memory types and 64 settings are written.
+    ///
+    /// # Errors
+    ///
+    /// If the header cannot be written.
+    pub fn new(to: W, header: &Header, desc: &WriterDesc) -> io::Result<Self> {
+        let sink = FileSink::new(to, header)?;
+        Ok(Self { composer: Composer::new(sink, desc.snapshot_every) })
+    }
+
+    /// Returns the number of a text, which events name. Equal texts have equal numbers; an empty one has none. A text
+    /// is cut after [`MAX_TEXT_BYTES`](super::MAX_TEXT_BYTES).
+    pub fn text(&mut self, text: &str) -> TextId {
+        self.composer.text(text)
+    }
+
+    /// Adds an event, whose texts are numbers of [`text`](Self::text). One that contradicts the events before it is
+    /// written as well.
+    ///
+    /// # Errors
+    ///
+    /// If a chunk cannot be written. What comes after an error may be unreadable.
+    pub fn event(&mut self, event: &Event) -> io::Result<()> {
+        self.composer.event(event)
+    }
+
+    /// Writes the events that have not been written, so that they survive the end of the program.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be written.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.composer.flush()?;
+        self.composer.sink.to.flush()
+    }
+
+    /// Ends the recording: writes what is left, and the index. Returns where it was written to.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be written.
+    pub fn finish(mut self) -> io::Result<(W, Summary)> {
+        self.composer.flush()?;
+        let (events, texts) = (self.composer.events(), self.composer.text_count());
+        let (to, summary) = self.composer.sink.finish(events)?;
+        Ok((to, Summary { texts, ..summary }))
+    }
+}
+
+impl Recording {
+    /// Writes the recording. Texts keep their numbers only if they are distinct and not empty; reading gives events
+    /// that name the same texts.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be written.
+    pub fn write(&self, to: impl Write) -> io::Result<Summary> {
+        let mut writer = RecordingWriter::new(to, &self.header, &WriterDesc::default())?;
+        let numbers: Vec<_> = self.texts.iter().map(|text| writer.text(text)).collect();
+        let number = |text: TextId| {
+            let index = (text.0 as usize).checked_sub(1);
+            index.and_then(|index| numbers.get(index)).copied().unwrap_or_default()
+        };
+        for event in &self.events {
+            writer.event(&event.map_texts(number))?;
+        }
+        writer.finish().map(|(_, summary)| summary)
+    }
+}
+
+/// Writes chunks to a file, and remembers where they are.
+#[derive(Debug)]
+pub(crate) struct FileSink<W> {
+    to: W,
+    offset: u64,
+    index: Vec<Entry>,
+    summary: Summary,
+}
+
+/// A chunk in the index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) kind: u8,
+    /// Where the chunk begins.
+    pub(super) offset: u64,
+    pub(super) start: Start,
+}
+
+impl<W: Write> FileSink<W> {
+    pub(crate) fn new(mut to: W, header: &Header) -> io::Result<Self> {
+        to.write_all(&MAGIC)?;
+        to.write_all(&VERSION.to_le_bytes())?;
+        let mut payload = Vec::new();
+        header::put(&mut payload, header);
+        let bytes = chunk::write(&mut to, chunk_kind::HEADER, &payload)?;
+        let offset = (MAGIC.len() + size_of::<u32>()) as u64 + bytes;
+        Ok(Self { to, offset, index: Vec::new(), summary: Summary::default() })
+    }
+
+    /// Writes the index and the end.
+    pub(crate) fn finish(mut self, events: u64) -> io::Result<(W, Summary)> {
+        let mut payload = Vec::new();
+        let mut last = Entry { kind: 0, offset: 0, start: Start::default() };
+        for entry in &self.index {
+            payload.push(entry.kind);
+            put_difference(&mut payload, last.offset, entry.offset);
+            let (from, to) = (last.start.moment, entry.start.moment);
+            put_difference(&mut payload, from.event, to.event);
+            put_difference(&mut payload, from.frame, to.frame);
+            put_difference(&mut payload, from.nanoseconds, to.nanoseconds);
+            put_number(&mut payload, entry.start.events);
+            last = *entry;
+        }
+        let mut end = Vec::with_capacity(16);
+        // The index of a file of many hundreds of GiB is above the limit. Its reader looks at each chunk.
+        if payload.len() <= MAX_CHUNK_BYTES as usize {
+            end.extend(self.offset.to_le_bytes());
+            self.offset += chunk::write(&mut self.to, chunk_kind::INDEX, &payload)?;
+        } else {
+            end.extend(0_u64.to_le_bytes());
+        }
+        end.extend(events.to_le_bytes());
+        self.offset += chunk::write(&mut self.to, chunk_kind::END, &end)?;
+        self.to.flush()?;
+        Ok((self.to, Summary { events, bytes: self.offset, ..self.summary }))
+    }
+}
+
+impl<W: Write> ChunkSink for FileSink<W> {
+    fn put(&mut self, chunk: Chunk<'_>) -> io::Result<()> {
+        let Chunk { kind, payload, start, begins_snapshot } = chunk;
+        if kind != chunk_kind::SNAPSHOT || begins_snapshot {
+            self.index.push(Entry { kind, offset: self.offset, start });
+        }
+        self.summary.snapshots += u64::from(begins_snapshot);
+        self.offset += chunk::write(&mut self.to, kind, payload)?;
+        Ok(())
+    }
+}

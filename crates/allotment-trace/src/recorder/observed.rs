@@ -1,0 +1,92 @@
+//! What can be recorded, and what a recording says about it.
+
+use allotment::device::{Api, Device, DeviceProperties};
+use allotment::events::{AlreadySubscribed, EventSubscription, SubscriptionDesc};
+use allotment::memory::AllocatorDesc;
+use allotment::{Allocator, Gpu};
+
+use crate::recording::{self, Header, Heap, MemoryType};
+
+/// Something whose events can be recorded: a [`Gpu`], or an [`Allocator`].
+pub trait Observed {
+    /// Attaches a reader to its events.
+    ///
+    /// # Errors
+    ///
+    /// [`AlreadySubscribed`] while another reader is attached.
+    fn subscribe(&self, desc: &SubscriptionDesc) -> Result<EventSubscription, AlreadySubscribed>;
+
+    /// Returns what a recording of it says about where it was made.
+    fn header(&self) -> Header;
+}
+
+impl<D: Device> Observed for Allocator<D> {
+    fn subscribe(&self, desc: &SubscriptionDesc) -> Result<EventSubscription, AlreadySubscribed> {
+        Self::subscribe(self, desc)
+    }
+
+    /// Returns the device. The settings of an allocator are not known.
+    fn header(&self) -> Header {
+        device_header(self.device().properties())
+    }
+}
+
+impl<D: Device> Observed for Gpu<D> {
+    fn subscribe(&self, desc: &SubscriptionDesc) -> Result<EventSubscription, AlreadySubscribed> {
+        Self::subscribe(self, desc)
+    }
+
+    /// Returns the device, and the settings of the allocator.
+    fn header(&self) -> Header {
+        let settings = settings(&self.desc().allocator);
+        Header { settings, ..device_header(self.device().properties()) }
+    }
+}
+
+/// Returns the header of a recording that is made on a device.
+#[must_use]
+pub fn device_header(properties: &DeviceProperties) -> Header {
+    let limits = &properties.limits;
+    Header {
+        producer: concat!("allotment ", env!("CARGO_PKG_VERSION")).to_owned(),
+        api: match properties.api {
+            Api::Simulated => recording::Api::Simulated,
+            Api::Vulkan => recording::Api::Vulkan,
+            Api::Direct3D12 => recording::Api::Direct3D12,
+            _ => recording::Api::Other,
+        },
+        device: properties.name.clone(),
+        driver: String::new(),
+        heaps: properties
+            .heaps
+            .iter()
+            .map(|heap| Heap { size: heap.size, device_local: heap.device_local })
+            .collect(),
+        memory_types: properties
+            .memory_types
+            .iter()
+            .map(|it| MemoryType { heap: it.heap.0, properties: it.properties.bits() })
+            .collect(),
+        buffer_image_granularity: limits.buffer_image_granularity.get(),
+        non_coherent_atom_size: limits.non_coherent_atom_size.get(),
+        max_memory_objects: limits.max_allocation_count,
+        settings: Vec::new(),
+    }
+}
+
+/// Returns the settings that decide where allocations are.
+fn settings(desc: &AllocatorDesc) -> Vec<(String, String)> {
+    let sizes = &desc.block_sizes;
+    let mut settings = vec![
+        ("algorithm".to_owned(), desc.algorithm.to_string()),
+        ("smallest block".to_owned(), sizes.smallest.to_string()),
+        ("largest block".to_owned(), sizes.largest.to_string()),
+        ("growth divisor".to_owned(), sizes.growth_divisor.to_string()),
+        ("dedicated threshold divisor".to_owned(), sizes.dedicated_threshold_divisor.to_string()),
+        ("shards".to_owned(), desc.shards.to_string()),
+        ("memory types".to_owned(), format!("{:#x}", desc.memory_types.0)),
+    ];
+    let limits = desc.heap_limits.iter();
+    settings.extend(limits.map(|(heap, bytes)| (format!("limit of heap {heap}"), bytes.to_string())));
+    settings
+}

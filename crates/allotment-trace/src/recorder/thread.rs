@@ -1,0 +1,177 @@
+//! The thread that takes events out of the library and puts them into the recording.
+
+use core::panic::Location;
+use core::time::Duration;
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender};
+use std::time::Instant;
+
+use allotment::events::{Event, EventBatch, EventSubscription, TextId};
+
+use super::error::RecordError;
+use super::ring::Ring;
+use crate::recording::{IdMap, RecordingWriter, Summary};
+
+/// How long the thread waits for events before it looks for commands: at most so long, [`finish`] waits.
+///
+/// [`finish`]: super::Recorder::finish
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// How old events become before they are written to the file: what the sudden end of a program can cost.
+const FLUSH_EVERY: Duration = Duration::from_secs(1);
+
+/// What the thread is asked for.
+#[derive(Debug)]
+pub(super) enum Command {
+    Mark(String),
+    Write(PathBuf, SyncSender<Result<Summary, RecordError>>),
+    Finish,
+}
+
+/// Where events go.
+#[derive(Debug)]
+pub(super) enum Target {
+    File { writer: Box<RecordingWriter<File>>, path: PathBuf },
+    Ring(Box<Ring>),
+}
+
+impl Target {
+    fn text(&mut self, text: &str) -> TextId {
+        match self {
+            Self::File { writer, .. } => writer.text(text),
+            Self::Ring(ring) => ring.composer.text(text),
+        }
+    }
+
+    fn event(&mut self, event: &Event) -> io::Result<()> {
+        match self {
+            Self::File { writer, .. } => writer.event(event),
+            Self::Ring(ring) => ring.composer.event(event),
+        }
+    }
+
+    fn error(&self, error: io::Error) -> RecordError {
+        let path = match self {
+            Self::File { path, .. } => path.clone(),
+            Self::Ring(_) => PathBuf::new(),
+        };
+        RecordError::Write { path, error }
+    }
+
+    fn finish(self) -> Result<Summary, RecordError> {
+        match self {
+            Self::File { writer, path } => match writer.finish() {
+                Ok((_, summary)) => Ok(summary),
+                Err(error) => Err(RecordError::Write { path, error }),
+            },
+            Self::Ring(ring) => Ok(ring.summary()),
+        }
+    }
+}
+
+/// The thread's own.
+#[derive(Debug)]
+pub(super) struct Worker {
+    target: Target,
+    batch: EventBatch,
+    /// The texts of call sites, by the address of the place: they are made into text once.
+    sites: IdMap<usize, TextId>,
+}
+
+impl Worker {
+    pub(super) fn new(target: Target) -> Self {
+        Self { target, batch: EventBatch::new(), sites: IdMap::default() }
+    }
+
+    /// Records until it is told to finish, the allocator is gone, or the file cannot be written. The events end then.
+    pub(super) fn run(
+        mut self,
+        mut events: EventSubscription,
+        commands: &Receiver<Command>,
+    ) -> Result<Summary, RecordError> {
+        let mut flushed = Instant::now();
+        loop {
+            let alive = events.wait(&mut self.batch, PATIENCE);
+            self.record()?;
+            if flushed.elapsed() >= FLUSH_EVERY {
+                if let Target::File { writer, .. } = &mut self.target {
+                    writer.flush().map_err(|error| self.target.error(error))?;
+                }
+                flushed = Instant::now();
+            }
+            while let Ok(command) = commands.try_recv() {
+                // What happened before the command was given is recorded before it.
+                events.read(&mut self.batch);
+                self.record()?;
+                if !self.obey(command)? {
+                    return self.target.finish();
+                }
+            }
+            if !alive {
+                break;
+            }
+        }
+        drop(events);
+        // A ring can still be written when the allocator is gone; a file is whole at once.
+        if let Target::Ring(_) = self.target {
+            while let Ok(command) = commands.recv() {
+                if !self.obey(command)? {
+                    break;
+                }
+            }
+        }
+        self.target.finish()
+    }
+
+    /// Records the batch.
+    fn record(&mut self) -> Result<(), RecordError> {
+        let Self { target, batch, sites } = self;
+        for event in batch.events() {
+            let event = event.map_texts(|text| {
+                if let Some(site) = batch.call_site(text) {
+                    let address = core::ptr::from_ref::<Location<'_>>(site).addr();
+                    *sites.entry(address).or_insert_with(|| target.text(&site.to_string()))
+                } else {
+                    batch.text(text).map_or(TextId::NONE, |text| target.text(&text))
+                }
+            });
+            target.event(&event).map_err(|error| target.error(error))?;
+            if let Target::Ring(ring) = target {
+                if ring.forget() {
+                    // Their numbers may be other texts' now.
+                    sites.clear();
+                }
+            }
+        }
+        batch.clear();
+        Ok(())
+    }
+
+    /// Does what a command says. Returns false where that is the end.
+    fn obey(&mut self, command: Command) -> Result<bool, RecordError> {
+        match command {
+            Command::Mark(text) => {
+                let text = self.target.text(&text);
+                self.target.event(&Event::Mark { text }).map_err(|error| self.target.error(error))?;
+            }
+            Command::Write(path, answer) => {
+                let written = match &mut self.target {
+                    Target::Ring(ring) => write_ring(ring, &path),
+                    Target::File { .. } => Err(RecordError::NotARing),
+                };
+                // Nobody hears it where the time of a panic was over.
+                let _ = answer.send(written);
+            }
+            Command::Finish => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+fn write_ring(ring: &mut Ring, path: &Path) -> Result<Summary, RecordError> {
+    let failed = |error| RecordError::Write { path: path.to_owned(), error };
+    let file = File::create(path).map_err(|error| RecordError::Create { path: path.to_owned(), error })?;
+    ring.write(BufWriter::new(file)).map_err(failed)
+}

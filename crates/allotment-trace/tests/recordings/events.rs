@@ -1,0 +1,187 @@
+//! Events that make sense to nobody, and events that mostly make sense.
+
+use allotment::device::{MemoryHeapIndex, MemoryTypeIndex, QueueIndex, ResourceKind};
+use allotment::{Algorithm, Alignment, MemoryUsage};
+use allotment_trace::recording::{
+    Allocated, AllocationKey, Api, BlockId, BlockKind, DeletionQueueKind, DescriptorKind, Event, Header,
+    Heap, MemoryType, ObjectId, Placement, PoolId, RefusalReason, RingKind, StallKind, TextId,
+};
+use proptest::prelude::*;
+use proptest::sample::select;
+
+/// How many kinds of events there are.
+pub(crate) const KINDS: u32 = 31;
+
+/// The numbers that an event is made of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Numbers {
+    kind: u32,
+    /// Ids and the like.
+    ids: [u64; 3],
+    sizes: [u64; 4],
+    codes: [u8; 4],
+    texts: [u32; 2],
+    flags: [bool; 2],
+}
+
+fn code<T: Copy>(all: &[T], code: u8) -> T {
+    all[usize::from(code) % all.len()]
+}
+
+impl Numbers {
+    pub(crate) fn event(self) -> Event {
+        let Self { kind, ids, sizes, codes, texts, flags } = self;
+        let allocation = AllocationKey(ids[0]);
+        let reservation = AllocationKey(ids[1]);
+        let block = BlockId(ids[2]);
+        let pool = PoolId(ids[1] as u32);
+        let object = ObjectId(ids[0] as u32);
+        let [name, category] = texts.map(TextId);
+        let [a, b, c, d] = sizes;
+        match kind % KINDS {
+            0 => Event::Time { nanoseconds: a },
+            1 => Event::FrameEnd { number: a },
+            2 => Event::Mark { text: name },
+            3 => Event::Lost,
+            4 => Event::PoolCreated {
+                pool,
+                name,
+                algorithm: code(&Algorithm::ALL, codes[0]),
+                custom: flags[0],
+            },
+            5 => Event::PoolDestroyed { pool },
+            6 => Event::BlockAllocated {
+                block,
+                pool,
+                memory_type: MemoryTypeIndex(codes[1]),
+                kind: code(BlockKind::ALL, codes[0]),
+                size: a,
+            },
+            7 => Event::BlockFreed { block },
+            8 => {
+                let kinds = [
+                    ResourceKind::Buffer,
+                    ResourceKind::LinearImage,
+                    ResourceKind::OptimalImage,
+                    ResourceKind::Unknown,
+                ];
+                let usages = MemoryUsage::ALL.map(Some);
+                Event::Allocated(Allocated {
+                    allocation,
+                    block,
+                    offset: a,
+                    requested: b,
+                    occupied: c,
+                    user_data: d,
+                    name,
+                    category,
+                    alignment: Alignment::new(1 << (codes[0] % 49)).unwrap(),
+                    usage: if flags[0] && flags[1] { None } else { code(&usages, codes[1]) },
+                    kind: code(&kinds, codes[2]),
+                    placement: code(Placement::ALL, codes[3]),
+                    second_choice: flags[0],
+                    movable: flags[1],
+                })
+            }
+            9 => Event::CallSite { allocation, site: name },
+            10 => Event::Labelled { allocation, name, category, user_data: a },
+            11 => Event::FreeRequested { allocation },
+            12 => Event::Freed { allocation },
+            13 => Event::Exchanged { allocation, reservation },
+            14 => Event::Reserved { reservation, allocation },
+            15 => Event::Mapped { allocation, count: b as u32 },
+            16 => Event::Movable { allocation, movable: flags[0] },
+            17 => Event::BlockShared { block },
+            18 => Event::Budget { heap: MemoryHeapIndex(codes[0]), usage: a, budget: b },
+            19 => Event::Refused {
+                reason: code(RefusalReason::ALL, codes[0]),
+                requested: a,
+                available: b,
+                largest_free: c,
+                name,
+            },
+            20 => Event::Stalled { kind: code(StallKind::ALL, codes[0]), nanoseconds: a },
+            21 => Event::Submitted { queue: QueueIndex(codes[0]), value: a },
+            22 => Event::Completed { queue: QueueIndex(codes[0]), value: a },
+            23 => Event::DescriptorHeapCreated {
+                heap: object,
+                kind: code(DescriptorKind::ALL, codes[0]),
+                capacity: a as u32,
+                name,
+            },
+            24 => Event::DescriptorHeapDestroyed { heap: object },
+            25 => Event::DescriptorsAllocated { heap: object, first: a as u32, count: b as u32 },
+            26 => Event::DescriptorsFreed { heap: object, first: a as u32, count: b as u32 },
+            27 => Event::RingCreated { ring: object, kind: code(RingKind::ALL, codes[0]), capacity: a, name },
+            28 => Event::RingUsed { ring: object, used: a },
+            29 => Event::RingDestroyed { ring: object },
+            _ => Event::DeletionQueue {
+                queue: object,
+                kind: code(DeletionQueueKind::ALL, codes[0]),
+                waiting: a as u32,
+            },
+        }
+    }
+}
+
+fn numbers(
+    ids: impl Strategy<Value = u64> + Clone + 'static,
+    sizes: impl Strategy<Value = u64> + Clone + 'static,
+    texts: u32,
+) -> impl Strategy<Value = Numbers> {
+    let ids = [ids.clone(), ids.clone(), ids];
+    let sizes = [sizes.clone(), sizes.clone(), sizes.clone(), sizes];
+    // An allocation more often than anything else.
+    let kind = prop_oneof![0..KINDS, Just(8), Just(8), Just(12)];
+    (kind, ids, sizes, any::<[u8; 4]>(), [0..=texts, 0..=texts], any::<[bool; 2]>())
+        .prop_map(|(kind, ids, sizes, codes, texts, flags)| Numbers { kind, ids, sizes, codes, texts, flags })
+}
+
+/// Any event at all. Its texts are up to `texts`.
+pub(crate) fn any_event(texts: u32) -> impl Strategy<Value = Event> {
+    let number = || (any::<u64>(), 0..64_u32).prop_map(|(bits, shift)| bits >> shift).boxed();
+    numbers(number(), number(), texts).prop_map(Numbers::event)
+}
+
+/// An event about few things, so that many follow from those before.
+pub(crate) fn likely_event(texts: u32) -> impl Strategy<Value = Event> {
+    let ids = (0..4_u64).boxed();
+    let sizes = select(vec![0_u64, 1, 64, 100, 256, 4096, 1 << 20]).boxed();
+    numbers(ids, sizes, texts).prop_map(|numbers| match numbers.event() {
+        // As in a program: the clock of a state does not go back.
+        Event::FrameEnd { .. } => Event::FrameEnd { number: 0 },
+        Event::BlockAllocated { block, pool, memory_type, kind, .. } => {
+            Event::BlockAllocated { block, pool, memory_type, kind, size: 1 << 20 }
+        }
+        Event::Allocated(it) => Event::Allocated(Allocated {
+            offset: it.offset & 0xffff,
+            occupied: it.requested.max(it.occupied),
+            ..it
+        }),
+        event => event,
+    })
+}
+
+/// A header in which nothing is as by default.
+pub(crate) fn header() -> Header {
+    Header {
+        producer: "a test".to_owned(),
+        api: Api::Direct3D12,
+        device: "Gerät № 1".to_owned(),
+        driver: "1.2.3".to_owned(),
+        heaps: vec![Heap { size: 8 << 30, device_local: true }, Heap { size: u64::MAX, device_local: false }],
+        memory_types: vec![
+            MemoryType { heap: 1, properties: 0b110 },
+            MemoryType { heap: 0, properties: u32::MAX },
+        ],
+        buffer_image_granularity: 1024,
+        non_coherent_atom_size: 64,
+        max_memory_objects: 4096,
+        settings: vec![("algorithm".to_owned(), "tlsf".to_owned())],
+    }
+}
+
+/// `count` texts, all different.
+pub(crate) fn texts(count: u32) -> Vec<String> {
+    (1..=count).map(|number| format!("text {number} é")).collect()
+}

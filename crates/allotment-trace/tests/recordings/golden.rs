@@ -1,0 +1,126 @@
+//! A file of each version that was ever released: every later version of the library reads it.
+
+use std::fs;
+use std::path::PathBuf;
+
+use allotment::device::{MemoryHeapIndex, MemoryTypeIndex, QueueIndex, ResourceKind};
+use allotment::{Algorithm, Alignment, MemoryUsage};
+use allotment_trace::recording::{
+    Allocated, AllocationKey, BlockId, BlockKind, DeletionQueueKind, DescriptorKind, Event, ObjectId,
+    Placement, PoolId, Recording, RefusalReason, RingKind, StallKind, TextId, WriterDesc,
+};
+
+use crate::events::{header, texts};
+use crate::files::file;
+
+pub(crate) fn allocation() -> Event {
+    Event::Allocated(Allocated {
+        allocation: AllocationKey(7 << 32 | 3),
+        block: BlockId(7 << 32 | 1),
+        offset: 65536,
+        requested: 1000,
+        occupied: 1024,
+        user_data: 42,
+        name: TextId(2),
+        category: TextId(3),
+        alignment: Alignment::new(256).unwrap(),
+        usage: Some(MemoryUsage::DeviceUpload),
+        kind: ResourceKind::OptimalImage,
+        placement: Placement::NewBlock,
+        second_choice: true,
+        movable: true,
+    })
+}
+
+/// Every event of version 1, and allocations that differ in what is short.
+fn recording() -> Recording {
+    let Event::Allocated(first) = allocation() else { unreachable!() };
+    let (pool, block, allocation) = (PoolId(7), first.block, first.allocation);
+    let reservation = AllocationKey(7 << 32 | 4);
+    let plain = Allocated {
+        allocation: AllocationKey(9 << 32),
+        offset: 66560,
+        requested: 512,
+        occupied: 512,
+        user_data: 0,
+        name: TextId::NONE,
+        usage: None,
+        kind: ResourceKind::Unknown,
+        movable: false,
+        ..first
+    };
+    let odd =
+        Allocated { allocation: reservation, offset: 131_072 + 1, requested: 77, occupied: 77, ..first };
+    let other = Allocated { allocation: AllocationKey(7 << 32 | 5), offset: 1 << 18, ..first };
+    let (heap, queue, ring) = (ObjectId(5), QueueIndex(1), ObjectId(6));
+    let events = vec![
+        Event::Time { nanoseconds: 123_456_789 },
+        Event::PoolCreated { pool, name: TextId(1), algorithm: Algorithm::Buddy, custom: true },
+        Event::BlockAllocated {
+            block,
+            pool,
+            memory_type: MemoryTypeIndex(1),
+            kind: BlockKind::Dedicated,
+            size: 64 << 20,
+        },
+        Event::BlockShared { block },
+        Event::Allocated(first),
+        Event::CallSite { allocation, site: TextId(4) },
+        Event::Allocated(plain),
+        Event::Allocated(odd),
+        Event::Allocated(other),
+        Event::FrameEnd { number: 0 },
+        Event::Time { nanoseconds: 140_000_000 },
+        Event::Reserved { reservation, allocation },
+        Event::Exchanged { allocation, reservation },
+        Event::Mapped { allocation, count: 2 },
+        Event::Movable { allocation, movable: false },
+        Event::Labelled { allocation, name: TextId(1), category: TextId(2), user_data: u64::MAX },
+        Event::Budget { heap: MemoryHeapIndex(0), usage: 5 << 20, budget: 7 << 30 },
+        Event::Refused {
+            reason: RefusalReason::PoolFull,
+            requested: 1 << 40,
+            available: 1 << 20,
+            largest_free: 4096,
+            name: TextId(2),
+        },
+        Event::Stalled { kind: StallKind::Gpu, nanoseconds: 1_500_000 },
+        Event::Submitted { queue, value: 10 },
+        Event::Completed { queue, value: 9 },
+        Event::DescriptorHeapCreated {
+            heap,
+            kind: DescriptorKind::RenderTargets,
+            capacity: 4096,
+            name: TextId(3),
+        },
+        Event::DescriptorsAllocated { heap, first: 100, count: 16 },
+        Event::DescriptorsFreed { heap, first: 100, count: 16 },
+        Event::RingCreated { ring, kind: RingKind::Staging, capacity: 1 << 25, name: TextId(4) },
+        Event::RingUsed { ring, used: 12345 },
+        Event::DeletionQueue { queue: ObjectId(1), kind: DeletionQueueKind::Objects, waiting: 17 },
+        Event::Mark { text: TextId(1) },
+        Event::FrameEnd { number: 1 },
+        Event::FreeRequested { allocation },
+        Event::Freed { allocation },
+        Event::RingDestroyed { ring },
+        Event::DescriptorHeapDestroyed { heap },
+        Event::Freed { allocation: reservation },
+        Event::BlockFreed { block },
+        Event::PoolDestroyed { pool },
+        Event::Lost,
+    ];
+    Recording { header: header(), texts: texts(4), events }
+}
+
+#[test]
+fn the_file_of_version_1_is_read() {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/recordings/version-1.altr");
+    let written = file(&recording(), 20, &WriterDesc::default().with_snapshot_every(100));
+    if std::env::var_os("ALLOTMENT_WRITE_GOLDEN").is_some() {
+        fs::write(&path, &written).unwrap();
+    }
+    let kept = fs::read(&path).unwrap();
+    assert_eq!(Recording::read(&*kept).unwrap(), (recording(), None));
+    // Of this version, also the bytes are the same.
+    assert_eq!(written, kept, "the format has changed: give it another version, and keep this file");
+}

@@ -1,0 +1,127 @@
+//! The events of the front: submissions, completions, waits, and at the end of each frame how full the queues and rings
+//! are. Those of memory are the allocator's.
+
+use core::time::Duration;
+
+use super::Gpu;
+use crate::device::{Device, QueueIndex, TimelineValue};
+use crate::events::{
+    AlreadySubscribed, DeletionQueueKind, Event, EventSubscription, ObjectId, RingKind, StallKind,
+    SubscriptionDesc, TextId,
+};
+use crate::lifetime::MAX_QUEUES;
+use crate::sync::locked;
+use crate::upload::ReadbackRing;
+
+/// The deletion queue of a `Gpu`, which has one.
+const DELETION_QUEUE: ObjectId = ObjectId(0);
+/// What the reader was last told, so that it is told of changes alone.
+#[derive(Debug, Default)]
+pub(super) struct Levels {
+    completed: [Option<u64>; MAX_QUEUES],
+    waiting: Option<u32>,
+    /// Capacity and bytes in use, by the code of the ring's kind: a `Gpu` has one ring of each.
+    rings: [Option<(u64, u64)>; RingKind::ALL.len()],
+}
+
+impl<D: Device> Gpu<D> {
+    /// Attaches a reader to the events of this `Gpu`: those of its [allocator](crate::Allocator::subscribe), its
+    /// submissions and their completion, its waits for the GPU, and at the end of each frame how full its deletion
+    /// queue and its rings are.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use allotment::events::{Event, EventBatch, SubscriptionDesc};
+    ///
+    /// let mut events = gpu.subscribe(&SubscriptionDesc::default())?;
+    /// gpu.begin_frame()?.end()?;
+    /// let mut batch = EventBatch::new();
+    /// events.read(&mut batch);
+    /// assert!(batch.events().contains(&Event::FrameEnd { number: 0 }));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`AlreadySubscribed`] while another subscription of this `Gpu` or its allocator lives.
+    pub fn subscribe(&self, desc: &SubscriptionDesc) -> Result<EventSubscription, AlreadySubscribed> {
+        let subscription = self.allocator().subscribe(desc)?;
+        *locked(&self.shared.levels) = Levels::default();
+        self.emit_levels();
+        Ok(subscription)
+    }
+
+    /// Writes how far the queues are, and how full the deletion queue and the rings, where that has changed.
+    #[cold]
+    fn emit_levels(&self) {
+        // All of it before the lock: no lock is held during a driver call. A lost device tells nothing.
+        let completed: [Option<u64>; MAX_QUEUES] = core::array::from_fn(|queue| {
+            let exists = queue < self.device().properties().queues.len();
+            let value = exists.then(|| self.device().completed(QueueIndex(queue as u8)).ok()).flatten();
+            value.map(|TimelineValue(value)| value)
+        });
+        let waiting = u32::try_from(self.deletion_queue().statistics().pending).unwrap_or(u32::MAX);
+        let pages = self.shared.upload_pool.statistics();
+        let uploads = locked(&self.shared.uploader).statistics();
+        let staged = uploads.open_bytes + uploads.bytes_in_flight;
+        let readback = locked(&self.shared.readback).as_ref().map(ReadbackRing::statistics);
+
+        let mut levels = locked(&self.shared.levels);
+        let log = self.allocator().events();
+        for (queue, value) in completed.into_iter().enumerate() {
+            let Some(value) = value else { continue };
+            if levels.completed[queue].replace(value) != Some(value) {
+                log.push_always(|_| Event::Completed { queue: QueueIndex(queue as u8), value });
+            }
+        }
+        if levels.waiting.replace(waiting) != Some(waiting) {
+            let (queue, kind) = (DELETION_QUEUE, DeletionQueueKind::Resources);
+            log.push_always(|_| Event::DeletionQueue { queue, kind, waiting });
+        }
+        self.emit_ring(&mut levels, RingKind::Upload, pages.bytes, pages.bytes - pages.free_bytes);
+        self.emit_ring(&mut levels, RingKind::Staging, self.desc().uploader.staging, staged);
+        if let Some(ring) = readback {
+            self.emit_ring(&mut levels, RingKind::Readback, ring.capacity, ring.used);
+        }
+    }
+
+    fn emit_ring(&self, levels: &mut Levels, kind: RingKind, capacity: u64, used: u64) {
+        let log = self.allocator().events();
+        let ring = ObjectId(kind.code().into());
+        let level = &mut levels.rings[usize::from(kind.code())];
+        let before = level.replace((capacity, used));
+        if before.map(|(capacity, _)| capacity) != Some(capacity) {
+            log.push_always(|_| Event::RingCreated { ring, kind, capacity, name: TextId::NONE });
+        }
+        if before != Some((capacity, used)) {
+            log.push_always(|_| Event::RingUsed { ring, used });
+        }
+    }
+
+    /// Writes the levels at the end of a frame, if there is a reader.
+    pub(super) fn emit_end_of_frame(&self) {
+        if self.allocator().events().is_read() {
+            self.emit_levels();
+        }
+    }
+
+    /// Writes that commands were submitted, if there is a reader.
+    pub(super) fn emit_submitted(&self, queue: QueueIndex, TimelineValue(value): TimelineValue) {
+        let log = self.allocator().events();
+        if log.is_read() {
+            log.push_always(|_| Event::Submitted { queue, value });
+        }
+    }
+
+    /// Writes that a thread waited for the GPU, if there is a reader.
+    pub(super) fn emit_wait(&self, kind: StallKind, waited: Duration) {
+        let log = self.allocator().events();
+        if log.is_read() {
+            let nanoseconds = u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX);
+            log.push_always(|_| Event::Stalled { kind, nanoseconds });
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! The events of a pool. Each is written under the pool's lock, at the change; without a reader it costs a branch.
+//!
+//! A block's id has its pool, its block set and its index there; an allocation's key has its pool and its record. Both
+//! are unique among what exists, and used again.
+
+use allotment_suballoc::Request;
+
+use super::{Label, PoolSlot, PoolState};
+use crate::device::{Device, OwnedMemory, Priority};
+use crate::events::{
+    Allocated, AllocationKey, BlockId, BlockKind, Event, EventBatch, EventLog, EventSource, Placement,
+    PoolId, TextId,
+};
+use crate::memory::block_set::{BlockRange, Role};
+use crate::memory::request::desc::AllocationRequest;
+use crate::memory::{MemoryUsage, Movability, Name};
+
+/// The bits of a block's id that are its index in its block set, and its block set in the pool.
+const INDEX_BITS: u32 = 27;
+const SET_BITS: u32 = 5;
+
+/// Where a pool writes its events.
+#[derive(Debug)]
+pub(in crate::memory) struct PoolEvents {
+    source: EventSource,
+    /// The index of the pool's slot. Written when the pool gets it, before any event.
+    pool: u32,
+}
+
+impl PoolEvents {
+    pub(in crate::memory) fn new(log: &EventLog) -> Self {
+        Self { source: EventSource::new(log), pool: 0 }
+    }
+
+    fn block(&self, set: usize, block: u32) -> BlockId {
+        debug_assert!(set < 1 << SET_BITS && block < 1 << INDEX_BITS, "no driver has so many memory objects");
+        BlockId(u64::from(self.pool) << 32 | (set as u64) << INDEX_BITS | u64::from(block))
+    }
+
+    fn allocation(&self, record: u32) -> AllocationKey {
+        AllocationKey(u64::from(self.pool) << 32 | u64::from(record))
+    }
+
+    /// Writes an event about an allocation.
+    #[inline]
+    pub(in crate::memory) fn of_allocation(
+        &mut self,
+        record: u32,
+        event: impl FnOnce(AllocationKey) -> Event,
+    ) {
+        if self.source.is_read() {
+            let allocation = self.allocation(record);
+            self.source.emit(|_| event(allocation));
+        }
+    }
+}
+
+/// Returns what a block of a role is for.
+fn kind_of(role: Role) -> BlockKind {
+    match role {
+        Role::Shared => BlockKind::Shared,
+        Role::Dedicated => BlockKind::Dedicated,
+        Role::DedicatedToAllocation => BlockKind::DedicatedToResource,
+    }
+}
+
+impl<D: Device> PoolState<D> {
+    /// Announces the whole state of a pool that is in a slot from now on, or whose reader has just begun to read, if
+    /// there is a reader that has not heard of it.
+    pub(in crate::memory) fn announce(
+        &mut self,
+        slot: &PoolSlot<D>,
+        (pool, name): (u32, &Name),
+        custom: bool,
+    ) {
+        self.events.pool = pool;
+        if self.events.source.is_announced() {
+            return;
+        }
+        let Some(announcement) = self.events.source.announce() else { return };
+        let algorithm = self.rules.algorithm;
+        announcement.emit(|texts| Event::PoolCreated {
+            pool: PoolId(pool),
+            name: texts.add_text(Some(name)),
+            algorithm,
+            custom,
+        });
+        for (set, blocks) in self.sets.iter().enumerate() {
+            for (index, block) in blocks.blocks() {
+                let (kind, size) = (kind_of(block.role), block.memory.size());
+                announcement.emit(|_| Event::BlockAllocated {
+                    block: self.events.block(set, index),
+                    pool: PoolId(pool),
+                    memory_type: blocks.memory_type,
+                    kind,
+                    size,
+                });
+            }
+        }
+        for (record, _) in self.live() {
+            let Some(allocated) = self.allocated_event(record, None, Placement::Existing, false) else {
+                continue;
+            };
+            let label = self.label(record);
+            announcement.emit(|texts| Event::Allocated(with_label(allocated, label, texts)));
+            let allocation = allocated.allocation;
+            if let Some(site) = &label.call_site {
+                announcement.emit(|texts| Event::CallSite { allocation, site: texts.add_call_site(site) });
+            }
+            let Some(entry) = slot.records.get(record) else { continue };
+            if entry.is_released() {
+                announcement.emit(|_| Event::FreeRequested { allocation });
+            }
+            if entry.maps() != 0 {
+                announcement.emit(|_| Event::Mapped { allocation, count: entry.maps() });
+            }
+        }
+    }
+
+    /// Describes an allocation, without its texts.
+    fn allocated_event(
+        &self,
+        record: u32,
+        usage: Option<MemoryUsage>,
+        placement: Placement,
+        second_choice: bool,
+    ) -> Option<Allocated> {
+        let detail = self.detail(record)?;
+        let BlockRange { block, offset, .. } = detail.block_range;
+        Some(Allocated {
+            allocation: self.events.allocation(record),
+            block: self.events.block(usize::from(detail.set), block),
+            offset,
+            requested: detail.sizes.requested,
+            occupied: self.sets[usize::from(detail.set)].bytes_taken(&detail.block_range, detail.sizes),
+            user_data: 0,
+            name: TextId::NONE,
+            category: TextId::NONE,
+            alignment: detail.alignment,
+            usage,
+            kind: detail.kind,
+            placement,
+            second_choice,
+            movable: detail.movability != Movability::Pinned,
+        })
+    }
+
+    /// Writes that a request was placed.
+    #[inline]
+    pub(in crate::memory) fn emit_allocated(
+        &mut self,
+        record: u32,
+        request: &AllocationRequest<'_>,
+        placement: Placement,
+    ) {
+        if self.events.source.is_read() {
+            self.write_allocated(record, request, placement);
+        }
+    }
+
+    #[cold]
+    fn write_allocated(&mut self, record: u32, request: &AllocationRequest<'_>, placement: Placement) {
+        let usage = Some(request.options.usage);
+        let Some(mut allocated) = self.allocated_event(record, usage, placement, request.second_choice)
+        else {
+            return;
+        };
+        let options = request.options;
+        allocated.user_data = options.user_data;
+        self.events.source.emit(|texts| {
+            allocated.name = texts.add_text(options.name.as_ref());
+            allocated.category = texts.add_static(options.category);
+            Event::Allocated(allocated)
+        });
+    }
+
+    /// Writes that the label of an allocation changed.
+    pub(in crate::memory) fn emit_label(&mut self, record: u32) {
+        if self.events.source.is_read() {
+            let allocation = self.events.allocation(record);
+            let label = &self.labels[record as usize];
+            self.events.source.emit(|texts| Event::Labelled {
+                allocation,
+                name: texts.add_text(label.name.as_ref()),
+                category: texts.add_static(label.category),
+                user_data: label.user_data,
+            });
+        }
+    }
+
+    /// Writes where the program made an allocation.
+    pub(in crate::memory) fn emit_call_site(&mut self, record: u32) {
+        if self.events.source.is_read() {
+            let allocation = self.events.allocation(record);
+            if let Some(site) = &self.labels[record as usize].call_site {
+                self.events
+                    .source
+                    .emit(|texts| Event::CallSite { allocation, site: texts.add_call_site(site) });
+            }
+        }
+    }
+
+    /// Writes that an allocation was freed.
+    #[inline]
+    pub(in crate::memory) fn emit_freed(&mut self, record: u32) {
+        self.events.of_allocation(record, |allocation| Event::Freed { allocation });
+    }
+
+    /// Writes that two allocations exchanged their ranges.
+    pub(in crate::memory) fn emit_exchanged(&mut self, record: u32, reserved: u32) {
+        let reservation = self.events.allocation(reserved);
+        self.events.of_allocation(record, |allocation| Event::Exchanged { allocation, reservation });
+    }
+
+    /// Writes that an allocation is the destination of a move.
+    pub(in crate::memory) fn emit_reserved(&mut self, reserved: u32, record: u32) {
+        let reservation = self.events.allocation(reserved);
+        self.events.of_allocation(record, |allocation| Event::Reserved { reservation, allocation });
+    }
+
+    /// Adds a memory object to a block set. Returns its index.
+    pub(super) fn add_block(&mut self, set: usize, memory: OwnedMemory<D>, role: Role) -> u32 {
+        let (size, memory_type) = (memory.size(), self.sets[set].memory_type);
+        let index = self.sets[set].add(memory, role, self.clock.now);
+        let (block, pool) = (self.events.block(set, index), PoolId(self.events.pool));
+        let kind = kind_of(role);
+        self.events.source.emit(|_| Event::BlockAllocated { block, pool, memory_type, kind, size });
+        index
+    }
+
+    /// Removes an empty block and returns its memory; see [`BlockSet::remove`](super::BlockSet::remove).
+    pub(super) fn remove_block(&mut self, set: usize, index: u32) -> Option<OwnedMemory<D>> {
+        let memory = self.sets[set].remove(index)?;
+        let block = self.events.block(set, index);
+        self.events.source.emit(|_| Event::BlockFreed { block });
+        Some(memory)
+    }
+
+    /// Turns a cached dedicated block into a shared one; see [`BlockSet::share_spare`]. Returns false if there is none.
+    pub(super) fn share_spare(
+        &mut self,
+        set: usize,
+        request: &Request,
+        block_size: u64,
+        priority: Option<Priority>,
+    ) -> bool {
+        let Some(index) = self.sets[set].share_spare(request, block_size, priority) else { return false };
+        let block = self.events.block(set, index);
+        self.events.source.emit(|_| Event::BlockShared { block });
+        true
+    }
+
+    /// Writes that the pool is destroyed, with the blocks that are left.
+    pub(in crate::memory) fn emit_destroyed(&mut self) {
+        let Self { events, sets, .. } = self;
+        if !events.source.is_read() {
+            return;
+        }
+        for (set, blocks) in sets.iter().enumerate() {
+            for (index, _) in blocks.blocks() {
+                let block = events.block(set, index);
+                events.source.emit(|_| Event::BlockFreed { block });
+            }
+        }
+        let pool = PoolId(events.pool);
+        events.source.emit(|_| Event::PoolDestroyed { pool });
+    }
+}
+
+fn with_label(mut allocated: Allocated, label: &Label, texts: &mut EventBatch) -> Allocated {
+    allocated.name = texts.add_text(label.name.as_ref());
+    allocated.category = texts.add_static(label.category);
+    allocated.user_data = label.user_data;
+    allocated
+}

@@ -1,0 +1,140 @@
+//! All live allocations as values, for a program's own memory window or report.
+
+use crate::device::{Device, MemoryHandle as _};
+use crate::events::AllocationKey;
+use crate::memory::allocator::{AllocationId, Allocator};
+use crate::memory::block_set::Role;
+use crate::memory::pool::{Pool, PoolSlot, PoolState};
+use crate::memory::{AllocationError, AllocationInfo, Name};
+use crate::sync::locked;
+
+/// A live allocation; see [`Allocator::allocations`].
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct ListedAllocation<D: Device> {
+    /// Its id, for the calls that take one.
+    pub id: AllocationId,
+    /// The name of its pool; of a default pool, the resources that it serves.
+    pub pool: Name,
+    /// True when its owner released it, and it waits until the GPU has finished with it.
+    pub released: bool,
+    /// Block, offset, sizes, name, category, user data, call site.
+    pub info: AllocationInfo<D>,
+}
+
+// Not derived, since it is cloned whether or not the device can be.
+impl<D: Device> Clone for ListedAllocation<D> {
+    fn clone(&self) -> Self {
+        Self { pool: self.pool.clone(), info: self.info.clone(), ..*self }
+    }
+}
+
+impl AllocationId {
+    /// Returns the key by which [events](crate::events) name the allocation.
+    #[must_use]
+    pub fn key(self) -> AllocationKey {
+        AllocationKey(u64::from(self.pool) << 32 | u64::from(self.record))
+    }
+}
+
+impl<D: Device> Allocator<D> {
+    /// Returns all live allocations, pool by pool, in no particular order in a pool. O(allocations); locks one pool
+    /// after the other, for about 100 ns an allocation, so other threads may change pools that were listed before.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+    /// for listed in allocator.allocations() {
+    ///     let info = &listed.info;
+    ///     println!("{:?}: {} bytes at {} of {:?} ({})", info.name, info.size, info.offset, info.memory, listed.pool);
+    /// }
+    /// assert_eq!(allocator.allocations()[0].id, mesh.id());
+    /// # allocator.free(mesh)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn allocations(&self) -> Vec<ListedAllocation<D>> {
+        let mut listed = Vec::new();
+        for (index, slot) in self.indexed_slots() {
+            self.list(slot, index, &mut listed);
+        }
+        listed
+    }
+
+    /// Returns the live allocations of a custom pool, as [`allocations`](Self::allocations).
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// # let best = allocator.explain(&Requirements::new(1024), &MemoryUsage::GpuOnly.into())[0].memory_type;
+    /// let pool = allocator.create_pool(PoolDesc::new([best]))?;
+    /// let tile = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.with_pool(&pool))?;
+    /// assert_eq!(allocator.pool_allocations(&pool)?.len(), 1);
+    /// # allocator.free(tile)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`AllocationError::WrongPool`] when the pool is from another allocator.
+    pub fn pool_allocations(&self, pool: &Pool) -> Result<Vec<ListedAllocation<D>>, AllocationError> {
+        let mut listed = Vec::new();
+        for (slot, index) in self.slots_of(pool)?.zip(pool.shards().indices()) {
+            self.list(slot, index, &mut listed);
+        }
+        Ok(listed)
+    }
+
+    fn list(&self, slot: &PoolSlot<D>, index: u32, listed: &mut Vec<ListedAllocation<D>>) {
+        let guard = locked(&slot.state);
+        let Some(state) = guard.as_ref() else { return };
+        let pool = state.rules.name.clone().unwrap_or(self.default_pool_name(index));
+        listed.extend(state.live().filter_map(|(record, _)| {
+            let entry = slot.records.get(record)?;
+            let generation = entry.generation();
+            let id = AllocationId { allocator: self.id, pool: index, record, generation };
+            let info = state.allocation_info(slot, record)?;
+            Some(ListedAllocation { id, pool: pool.clone(), released: entry.is_released(), info })
+        }));
+    }
+}
+
+impl<D: Device> PoolState<D> {
+    /// Describes a live allocation.
+    pub(in crate::memory) fn allocation_info(
+        &self,
+        slot: &PoolSlot<D>,
+        record: u32,
+    ) -> Option<AllocationInfo<D>> {
+        let (detail, label, entry) = (self.detail(record)?, self.label(record), slot.records.get(record)?);
+        let set = &self.sets[usize::from(detail.set)];
+        let block = set.block(detail.block_range.block)?;
+        // Only the holder of the lock writes a record, so this is the location that belongs to the detail.
+        let place = entry.read();
+        Some(AllocationInfo {
+            memory: D::Memory::from_raw(place.memory),
+            offset: place.offset,
+            size: detail.sizes.requested,
+            mapped_ptr: place.address,
+            memory_type: place.memory_type,
+            occupied: set.bytes_taken(&detail.block_range, detail.sizes),
+            kind: detail.kind,
+            name: label.name.clone(),
+            call_site: label.call_site.clone(),
+            user_data: label.user_data,
+            category: label.category,
+            dedicated: block.role != Role::Shared,
+            dedicated_to_resource: place.dedicated_to_resource,
+            block: detail.block_range.block,
+            block_size: block.memory.size(),
+            maps: entry.maps(),
+            movability: detail.movability,
+            moving: place.moving,
+        })
+    }
+}

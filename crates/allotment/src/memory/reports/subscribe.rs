@@ -1,0 +1,187 @@
+//! Events of an allocator, from its pools to a reader.
+
+use core::time::Duration;
+
+use crate::device::{Device, MemoryHeapIndex};
+use crate::events::{
+    AlreadySubscribed, Event, EventSubscription, RefusalReason, StallKind, SubscriptionDesc,
+};
+use crate::memory::AllocationError;
+use crate::memory::allocator::{Allocation, Allocator};
+use crate::memory::pool::{PoolSlot, PoolState};
+use crate::memory::request::desc::AllocationRequest;
+use crate::memory::token::record::Record;
+use crate::sync::locked;
+
+/// Returns why a request was refused, the bytes that there were, and the largest free range.
+fn reason_of(error: &AllocationError) -> (RefusalReason, u64, u64) {
+    match *error {
+        AllocationError::OverBudget { usage, budget, .. } => {
+            (RefusalReason::OverBudget, budget.saturating_sub(usage), 0)
+        }
+        AllocationError::HeapLimit { reserved, limit, .. } => {
+            (RefusalReason::HeapLimit, limit.saturating_sub(reserved), 0)
+        }
+        AllocationError::OutOfMemory { .. } => (RefusalReason::OutOfMemory, 0, 0),
+        AllocationError::WouldGrow { free, largest_free, .. } => {
+            (RefusalReason::WouldGrow, free, largest_free)
+        }
+        AllocationError::PoolFull { free, largest_free, .. } => (RefusalReason::PoolFull, free, largest_free),
+        AllocationError::TooManyAllocations { .. } => (RefusalReason::TooManyBlocks, 0, 0),
+        AllocationError::NoMemoryType { .. }
+        | AllocationError::NoTypeWithProperties { .. }
+        | AllocationError::NotInPool { .. } => (RefusalReason::NoMemoryType, 0, 0),
+        _ => (RefusalReason::Other, 0, 0),
+    }
+}
+
+impl<D: Device> Allocator<D> {
+    /// Attaches a reader to the events of the allocator: first its whole state, as events too, then each change. The
+    /// state of a pool is written under its lock, about 20 ns an allocation, and changes of it follow without a gap.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// use allotment::events::{Event, EventBatch, SubscriptionDesc};
+    ///
+    /// let mut events = allocator.subscribe(&SubscriptionDesc::default())?;
+    /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
+    /// let mut batch = EventBatch::new();
+    /// events.read(&mut batch);
+    /// assert!(batch.events().iter().any(|event| matches!(event, Event::Allocated(it) if it.requested == 1000)));
+    /// # allocator.free(mesh)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`AlreadySubscribed`] while another subscription of this allocator lives.
+    pub fn subscribe(&self, desc: &SubscriptionDesc) -> Result<EventSubscription, AlreadySubscribed> {
+        let subscription = EventSubscription::new(&self.events, desc)?;
+        self.announce_if_asked();
+        Ok(subscription)
+    }
+
+    /// Announces the state of all pools, if a reader has just begun to read or has lost events.
+    #[inline]
+    pub(in crate::memory) fn announce_if_asked(&self) {
+        if self.events.takes_state() {
+            self.announce();
+        }
+    }
+
+    #[cold]
+    fn announce(&self) {
+        for heap in 0..self.device.properties().heaps.len() {
+            // A device has at most 16 heaps.
+            self.heaps.emit_budget(MemoryHeapIndex(heap as u8));
+        }
+        for (index, slot) in self.indexed_slots() {
+            let mut guard = locked(&slot.state);
+            let Some(state) = guard.as_mut() else { continue };
+            self.announce_pool(slot, index, state);
+        }
+    }
+
+    fn announce_pool(&self, slot: &PoolSlot<D>, index: u32, state: &mut PoolState<D>) {
+        let name = state.rules.name.clone().unwrap_or(self.default_pool_name(index));
+        state.announce(slot, (index, &name), index >= self.default_pool_count());
+    }
+
+    /// Puts a pool into its slot, where requests find it.
+    pub(in crate::memory) fn install(&self, slot: &PoolSlot<D>, index: u32, state: Option<PoolState<D>>) {
+        let mut guard = locked(&slot.state);
+        *guard = state;
+        // Under the lock: whether the reader came before or comes next, it hears of the pool once.
+        if let Some(state) = guard.as_mut() {
+            self.announce_pool(slot, index, state);
+        }
+    }
+
+    /// Writes that a request was refused, if there is a reader.
+    #[cold]
+    pub(in crate::memory) fn emit_refused(&self, error: &AllocationError, request: &AllocationRequest<'_>) {
+        if !self.events.is_read() {
+            return;
+        }
+        let (reason, available, largest_free) = reason_of(error);
+        let requested = request.requirements.size;
+        let name = request.options.name.as_ref();
+        self.events.push_always(|texts| Event::Refused {
+            reason,
+            requested,
+            available,
+            largest_free,
+            name: texts.add_text(name),
+        });
+    }
+
+    /// Writes that a frame ended, and announces the state of all pools to a reader that lost events.
+    #[inline]
+    pub(in crate::memory) fn emit_frame_end(&self) {
+        if self.events.is_read() {
+            self.events.end_frame();
+            self.announce_if_asked();
+        }
+    }
+
+    /// Writes that a thread waited, if there is a reader.
+    pub(in crate::memory) fn emit_stall(&self, waited: Duration) {
+        if self.events.is_read() {
+            let nanoseconds = u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX);
+            self.events.push_always(|_| Event::Stalled { kind: StallKind::DriverCall, nanoseconds });
+        }
+    }
+
+    /// Writes how often an allocation is mapped, after a change.
+    pub(in crate::memory) fn emit_maps(&self, allocation: &Allocation) {
+        self.emit_of_allocation(allocation, |state, slot| {
+            // Read under the lock: the last event is the last count, whichever thread came first.
+            let count = slot.records.get(allocation.record).map_or(0, Record::maps);
+            state.events.of_allocation(allocation.record, |allocation| Event::Mapped { allocation, count });
+        });
+    }
+
+    /// Notes that the owner of an allocation released it, which is freed once the GPU has finished with it.
+    pub(in crate::memory) fn note_released(&self, allocation: &Allocation) {
+        let Some(slot) = self.pools.get(allocation.pool) else { return };
+        let Some(record) = slot.records.get(allocation.record) else { return };
+        // For a reader that begins to read before the free.
+        record.note_released();
+        self.emit_of_allocation(allocation, |state, _| {
+            state.events.of_allocation(allocation.record, |allocation| Event::FreeRequested { allocation });
+        });
+    }
+
+    /// Writes an event about an allocation that was made without its pool's lock, unless the allocation is freed
+    /// already. One branch without a reader.
+    #[inline]
+    pub(in crate::memory) fn emit_of_allocation(
+        &self,
+        allocation: &Allocation,
+        emit: impl FnOnce(&mut PoolState<D>, &PoolSlot<D>),
+    ) {
+        if self.events.is_read() {
+            self.write_of_allocation(allocation, emit);
+        }
+    }
+
+    #[cold]
+    fn write_of_allocation(
+        &self,
+        allocation: &Allocation,
+        emit: impl FnOnce(&mut PoolState<D>, &PoolSlot<D>),
+    ) {
+        let Some(slot) = self.pools.get(allocation.pool) else { return };
+        let Some(record) = slot.records.get(allocation.record) else { return };
+        let mut guard = locked(&slot.state);
+        // After a reset of the pool the record may belong to another allocation.
+        if record.generation() == allocation.generation {
+            if let Some(state) = guard.as_mut() {
+                emit(state, slot);
+            }
+        }
+    }
+}
