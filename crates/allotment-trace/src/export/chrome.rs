@@ -18,7 +18,7 @@
 //! viewers merge with those of its `b`.
 //!
 //! Counters are written once for each time that the recording has: as often as they can be told apart. Where a recording
-//! has no times, an event takes a microsecond.
+//! has no times, an event takes a microsecond. Fragmentation is written at the ends of some frames.
 
 mod counters;
 mod slices;
@@ -47,6 +47,10 @@ const MARKS: u32 = 2;
 const REFUSALS: u32 = 3;
 const STALLS: u32 = 4;
 
+/// How often fragmentation is written, beside at the end: it takes a walk over all blocks. Measured with 20,000 live
+/// allocations and a survey at each of 5,000 frames, those took 95 % of the time of an export.
+const SURVEYS: u64 = 250;
+
 pub(super) fn write(export: Export<'_>, out: &mut impl io::Write) -> io::Result<()> {
     let header = &export.recording.header;
     json(out, |o| {
@@ -70,7 +74,7 @@ fn write_events<W: io::Write>(export: &Export<'_>, writer: &mut Writer<'_, '_, '
     let mut counters = Counters::default();
     let mut slices = Slices::default();
     let timed = is_timed(export.events);
-    let mut frame_begin = 0;
+    let (mut frame_begin, mut next_survey) = (0, 0);
     for (index, event) in (0..).zip(export.events) {
         if timed {
             if let Event::Time { nanoseconds } = *event {
@@ -95,7 +99,10 @@ fn write_events<W: io::Write>(export: &Export<'_>, writer: &mut Writer<'_, '_, '
                     o.raw("dur", Microseconds(duration))
                 })?;
                 frame_begin = writer.now;
-                counters.write_fragmentation(writer, &usage)?;
+                if index >= next_survey {
+                    counters.write_fragmentation(writer, &usage)?;
+                    next_survey = index + export.events.len() as u64 / SURVEYS;
+                }
             }
             Event::Mark { text } => {
                 let text = writer.recording.text(text).unwrap_or("mark");

@@ -17,7 +17,7 @@ mod walk;
 use core::fmt::{self, Display};
 use std::io;
 
-use allotment_suballoc::json::{Array, Object};
+use allotment_suballoc::json::Object;
 
 use self::stacks::Stacks;
 use self::walk::{Item, Marker, MarkerKind, Walk};
@@ -109,7 +109,7 @@ fn counter<W: io::Write>(
     what: &str,
     description: &str,
 ) -> fmt::Result {
-    let change = |item: &Item<'_>| match *item {
+    let change = |item: &Item| match *item {
         Item::Blocks { heap: of, bytes } if of == heap && what == "blocks" => Some(bytes),
         Item::Bytes { heap: of, bytes } if of == heap && what == "allocations" => Some(bytes),
         _ => None,
@@ -141,8 +141,8 @@ fn counter<W: io::Write>(
     })?;
     o.object("samples", |samples| {
         column(samples, "time", walk, |time, item| change(item).map(|_| Milliseconds(time)))?;
-        column(samples, "count", walk, |_, item| change(item))?;
-        length(samples, walk, |item| change(item).is_some())
+        let rows = column(samples, "count", walk, |_, item| change(item))?;
+        samples.number("length", rows)
     })
 }
 
@@ -168,7 +168,7 @@ fn thread<W: io::Write>(o: &mut Json<'_, '_, W>, walk: &Walk<'_>, stacks: &Stack
         samples.number("length", 0)
     })?;
     o.object("nativeAllocations", |samples| {
-        let sample = |item: &Item<'_>| match *item {
+        let sample = |item: &Item| match *item {
             Item::Sample(sample) => Some(sample),
             _ => None,
         };
@@ -180,30 +180,19 @@ fn thread<W: io::Write>(o: &mut Json<'_, '_, W>, walk: &Walk<'_>, stacks: &Stack
         })?;
         // Not an address, but as unique: the profiler pairs what is freed with what was allocated by it.
         column(samples, "memoryAddress", walk, |_, item| sample(item).map(|sample| sample.number))?;
-        column(samples, "threadId", walk, |_, item| sample(item).map(|_| 1))?;
-        length(samples, walk, |item| sample(item).is_some())
+        let rows = column(samples, "threadId", walk, |_, item| sample(item).map(|_| 1))?;
+        samples.number("length", rows)
     })?;
     o.object("markers", |markers| {
-        markers.array("data", |array| {
-            walk.all(|_, item| marker(item).map_or(Ok(()), |marker| array.object(|o| data(o, marker))))
-        })?;
-        column(markers, "name", walk, |_, item| marker(item).map(|marker| stacks.marker(marker.kind)))?;
-        column(markers, "startTime", walk, |time, item| {
-            marker(item).map(|marker| Milliseconds(marker.begin.unwrap_or(time)))
-        })?;
-        markers.array("endTime", |array| {
-            walk.all(|time, item| match marker(item) {
-                Some(Marker { begin: Some(_), .. }) => array.raw(Milliseconds(time)),
-                Some(_) => array.raw("null"),
-                None => Ok(()),
-            })
-        })?;
+        markers.array("data", |array| walk.markers(|_, marker| array.object(|o| data(o, marker))))?;
+        marker_column(markers, "name", walk, |_, marker| stacks.marker(marker.kind))?;
+        marker_column(markers, "startTime", walk, |now, marker| Milliseconds(marker.begin.unwrap_or(now)))?;
+        // Not read where a marker is an instant.
+        marker_column(markers, "endTime", walk, |now, _| Milliseconds(now))?;
         // 0 is an instant, 1 an interval.
-        column(markers, "phase", walk, |_, item| {
-            marker(item).map(|marker| u8::from(marker.begin.is_some()))
-        })?;
-        column(markers, "category", walk, |_, item| marker(item).map(|_| 0))?;
-        length(markers, walk, |item| marker(item).is_some())
+        marker_column(markers, "phase", walk, |_, marker| u8::from(marker.begin.is_some()))?;
+        let rows = marker_column(markers, "category", walk, |_, _| 0)?;
+        markers.number("length", rows)
     })
 }
 
@@ -213,37 +202,39 @@ fn data<W: io::Write>(o: &mut Json<'_, '_, W>, marker: &Marker<'_>) -> fmt::Resu
     o.number("value", marker.value)
 }
 
-fn marker<'i>(item: &'i Item<'_>) -> Option<&'i Marker<'i>> {
-    match item {
-        Item::Marker(marker) => Some(marker),
-        _ => None,
-    }
-}
-
-/// Writes a column: an array of what `value` returns for the items of a recording.
+/// Writes a column, an array of what `value` returns for the items of a recording, and returns how many rows it has.
 fn column<W: io::Write, V: Display>(
     table: &mut Json<'_, '_, W>,
     key: &str,
     walk: &Walk<'_>,
-    value: impl Fn(u64, &Item<'_>) -> Option<V>,
-) -> fmt::Result {
-    table.array(key, |array: &mut Array<'_, Text<'_, W>>| {
-        walk.all(|time, item| value(time, item).map_or(Ok(()), |value| array.raw(value)))
-    })
+    value: impl Fn(u64, &Item) -> Option<V>,
+) -> Result<u64, fmt::Error> {
+    let mut rows = 0;
+    table.array(key, |array| {
+        walk.items(|now, item| {
+            let Some(value) = value(now, item) else { return Ok(()) };
+            rows += 1;
+            array.raw(value)
+        })
+    })?;
+    Ok(rows)
 }
 
-/// Writes how many rows a table has.
-fn length<W: io::Write>(
+/// Writes a column of the markers, and returns how many there are.
+fn marker_column<W: io::Write, V: Display>(
     table: &mut Json<'_, '_, W>,
+    key: &str,
     walk: &Walk<'_>,
-    counts: impl Fn(&Item<'_>) -> bool,
-) -> fmt::Result {
+    value: impl Fn(u64, &Marker<'_>) -> V,
+) -> Result<u64, fmt::Error> {
     let mut rows = 0;
-    walk.all(|_, item| {
-        rows += u64::from(counts(item));
-        Ok(())
+    table.array(key, |array| {
+        walk.markers(|now, marker| {
+            rows += 1;
+            array.raw(value(now, marker))
+        })
     })?;
-    table.number("length", rows)
+    Ok(rows)
 }
 
 /// Nanoseconds as a decimal number of milliseconds, the unit of the format.

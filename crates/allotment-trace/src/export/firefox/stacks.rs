@@ -4,8 +4,10 @@ use core::fmt;
 use std::collections::HashMap;
 use std::io;
 
+use allotment_suballoc::json::Array;
+
 use super::walk::{Item, MarkerKind, Walk};
-use super::{Array, Json, Text};
+use super::{Json, Text};
 use crate::recording::{Recording, TextId};
 
 /// Strings that no recording has: their indices come first.
@@ -31,7 +33,7 @@ impl<'a> Stacks<'a> {
         let mut stacks = Self { recording, files: Vec::new(), nodes, by_node, sites };
         let mut files: HashMap<&str, usize> = HashMap::new();
         // The callback never fails.
-        let _ = walk.all(|_, item| {
+        let _ = walk.items(|_, item| {
             let Item::Sample(sample) = item else { return Ok(()) };
             let site = match stacks.sites.get(&sample.site) {
                 Some(site) => *site,

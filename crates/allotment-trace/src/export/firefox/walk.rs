@@ -1,4 +1,4 @@
-//! The items of a profile, in the order of the events: what its tables have rows of.
+//! The items and markers of a profile, in the order of the events: what its tables have rows of.
 
 use core::fmt;
 use std::borrow::Cow;
@@ -8,20 +8,13 @@ use super::super::{Export, is_reservation, is_timed};
 use crate::recording::{AllocationKey, BlockId, Event, State, TextId};
 
 /// What a table has a row of.
-pub(super) enum Item<'a> {
+pub(super) enum Item {
     /// An allocation, or its end.
     Sample(Sample),
     /// The bytes of the blocks of a heap changed.
-    Blocks {
-        heap: u8,
-        bytes: i128,
-    },
+    Blocks { heap: u8, bytes: i128 },
     /// The bytes of the allocations of a heap changed.
-    Bytes {
-        heap: u8,
-        bytes: i128,
-    },
-    Marker(Marker<'a>),
+    Bytes { heap: u8, bytes: i128 },
 }
 
 #[derive(Clone, Copy)]
@@ -126,38 +119,57 @@ impl<'a> Walk<'a> {
         self.heaps.iter().copied()
     }
 
-    /// Calls `each` for all items with their time in nanoseconds.
-    pub(super) fn all(&self, mut each: impl FnMut(u64, &Item<'_>) -> fmt::Result) -> fmt::Result {
-        let events = self.export.events;
-        let (mut now, mut frame_begin, mut number) = (0, 0, 0);
-        let mut blocks: HashMap<BlockId, (u8, i128)> = HashMap::new();
-        let mut live: HashMap<AllocationKey, Live> = HashMap::new();
-        for (index, event) in events.iter().enumerate() {
-            if self.left_out.contains(&index) {
-                continue;
-            }
+    /// Returns the events with their time in nanoseconds and their index.
+    fn events(&self) -> impl Iterator<Item = (u64, usize, &'a Event)> {
+        let mut now = 0;
+        let kept = self.export.events.iter().enumerate().filter(|(index, _)| !self.left_out.contains(index));
+        kept.map(move |(index, event)| {
             if !self.timed {
                 now = index as u64 * 1000;
+            } else if let Event::Time { nanoseconds } = *event {
+                now = nanoseconds.max(now);
             }
-            let heap_of = |blocks: &HashMap<_, (u8, i128)>, block| blocks.get(&block).map_or(0, |of| of.0);
-            let marker = |kind, begin, text, value| Item::Marker(Marker { kind, begin, text, value });
-            match *event {
-                Event::Time { nanoseconds } if self.timed => now = nanoseconds.max(now),
+            (now, index, event)
+        })
+    }
+
+    /// Calls `each` for all markers with their time in nanoseconds.
+    pub(super) fn markers(&self, mut each: impl FnMut(u64, &Marker<'_>) -> fmt::Result) -> fmt::Result {
+        let mut frame_begin = 0;
+        for (now, index, event) in self.events() {
+            let instant = |kind, text, value| Marker { kind, begin: None, text, value };
+            let marker = match *event {
                 Event::FrameEnd { number } => {
-                    let text = Cow::from(format!("frame {number}"));
-                    each(now, &marker(MarkerKind::Frame, Some(frame_begin), text, number))?;
-                    frame_begin = now;
+                    let begin = Some(core::mem::replace(&mut frame_begin, now));
+                    Marker { begin, ..instant(MarkerKind::Frame, format!("frame {number}").into(), number) }
                 }
                 Event::Mark { text } => {
                     let text = self.export.recording.text(text).unwrap_or("mark");
-                    each(now, &marker(MarkerKind::Mark, None, text.into(), index as u64))?;
+                    instant(MarkerKind::Mark, text.into(), index as u64)
                 }
                 Event::Refused { reason, requested, .. } => {
-                    each(now, &marker(MarkerKind::Refused, None, reason.to_string().into(), requested))?;
+                    instant(MarkerKind::Refused, reason.to_string().into(), requested)
                 }
                 Event::Stalled { kind, nanoseconds } => {
-                    each(now, &marker(MarkerKind::Stall, None, kind.to_string().into(), nanoseconds))?;
+                    instant(MarkerKind::Stall, kind.to_string().into(), nanoseconds)
                 }
+                Event::Lost => instant(MarkerKind::Lost, "events were lost".into(), index as u64),
+                _ => continue,
+            };
+            each(now, &marker)?;
+        }
+        Ok(())
+    }
+
+    /// Calls `each` for all other items with their time in nanoseconds.
+    pub(super) fn items(&self, mut each: impl FnMut(u64, &Item) -> fmt::Result) -> fmt::Result {
+        let events = self.export.events;
+        let mut number = 0;
+        let mut blocks: HashMap<BlockId, (u8, i128)> = HashMap::new();
+        let mut live: HashMap<AllocationKey, Live> = HashMap::new();
+        for (now, index, event) in self.events() {
+            let heap_of = |blocks: &HashMap<_, (u8, i128)>, block| blocks.get(&block).map_or(0, |of| of.0);
+            match *event {
                 Event::BlockAllocated { block, memory_type, size, .. } => {
                     let of = (self.export.heap_of(memory_type), i128::from(size));
                     blocks.insert(block, of);
@@ -213,7 +225,6 @@ impl<'a> Walk<'a> {
                     }
                 }
                 Event::Lost => {
-                    each(now, &marker(MarkerKind::Lost, None, "events were lost".into(), index as u64))?;
                     // By number, so that every column has the same order.
                     let ended = live.drain().filter_map(|(_, of)| Some((of.block, of.sample?)));
                     let ended: BTreeMap<_, _> = ended.map(|of| (of.1.number, of)).collect();
