@@ -34,7 +34,7 @@ function rangeDetails(i) {
   const field = name => model.field(name, i), flag = bit => (model.flags[i] & bit) > 0;
   const high = field("user_high"), low = field("user_low");
   const user = high || low ? hex((BigInt(high) << 32n) | BigInt(low)) : null;
-  const released = model.pending[i] < Infinity ? model.pending[i] : null, freed = model.to[i] <= model.end ? model.to[i] : null;
+  const released = model.flags[i] & RELEASED ? model.pending[i] : null, freed = model.to[i] <= model.end ? model.to[i] : null;
   const before = field("before");
   const life = (freed ?? model.end) - model.from[i], frames = model.frameAt(freed ?? model.end) - model.frameAt(model.from[i]);
   const state = exists ? CLASS_NAMES[view.moment.classOf(i)] : t < model.from[i] ? "not yet allocated" : "freed";

@@ -32,7 +32,7 @@ function drawStale() {
     parts.add("map").add("details");
     // A list follows the cursor when it rests.
     clearTimeout(panelTimer);
-    panelTimer = setTimeout(() => redraw("panel"), view.model.count > 50000 ? 180 : 0);
+    panelTimer = setTimeout(() => redraw("panel"), view.model.count > 50000 ? 300 : 0);
   }
   if (parts.has("time")) { view.timeline.draw(); parts.add("cursor"); }
   if (parts.has("cursor")) view.timeline.drawCursor();
@@ -183,9 +183,9 @@ async function start() {
   setAxis("events");
   setScale(false);
   view.moment = new Moment(view.model, view.t, view.scope);
-  stale.clear();
   applyColours();
-  stale.add("moment");
+  stale.clear();
+  for (const part of ["moment", "time"]) stale.add(part);
   drawStale();
   view.opened = performance.now();
 }
