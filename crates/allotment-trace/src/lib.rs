@@ -6,7 +6,8 @@
 //! memory, in the order of the calls, and no times, addresses or driver. So a trace can be replayed through any
 //! allocator on any machine, and two replays differ only in what the allocators did.
 //!
-//! This crate reads traces. It depends on no allocator and no graphics API.
+//! This crate reads traces. It also records running programs of the library ([`Recorder`]): a [`recording`] has every
+//! event, with offsets, times and names, in a binary format of its own.
 //!
 //! # The format
 //!
@@ -93,12 +94,15 @@
 
 #![forbid(unsafe_code)]
 
+mod bytes;
 mod error;
 mod event;
+pub mod export;
 mod fields;
 mod file;
 mod format;
 mod image;
+pub mod import;
 mod reader;
 mod recorder;
 pub mod recording;

@@ -41,6 +41,7 @@ where
     R: DescriptorReader<D>,
 {
     let gpu = Gpu::new(device, GpuDesc::default())?;
+    device::trace::record(&gpu)?; // with --trace FILE
     let descriptors = gpu.descriptors()?;
     let shader = R::new(gpu.device(), descriptors.resources().statistics().capacity)?;
 

@@ -140,7 +140,7 @@ impl<S: ChunkSink> Composer<S> {
             // All that are still used are written at once, when somebody wants the recording.
             return Ok(());
         }
-        let (kind, start) = (chunk_kind::TEXTS, self.start);
+        let (kind, start) = (chunk_kind::TEXTS, Start { events: 0, ..self.start });
         let sink = &mut self.sink;
         self.texts.write_new(|payload| sink.put(Chunk { kind, payload, start, begins_snapshot: false }))
     }

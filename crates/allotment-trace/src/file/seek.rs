@@ -13,7 +13,7 @@ use super::writer::Entry;
 use super::{chunk_kind, snapshot};
 use crate::recording::{Header, Moment, State};
 
-/// The most chunks of a file without an index: 32 MiB of what a reader remembers of them.
+/// The most chunks of a file, about 64 GiB of events: a reader remembers up to 136 bytes of each, 68 MiB in all.
 const MAX_CHUNKS: usize = 1 << 19;
 
 /// A snapshot of the state in a recording.
@@ -292,6 +292,9 @@ fn entries(payload: &[u8]) -> Result<Vec<Entry>, Wrong> {
             nanoseconds: input.difference(moment.nanoseconds)?,
         };
         let start = Start { moment, events: input.number()? };
+        if entries.len() == MAX_CHUNKS {
+            return Err("the index has too many entries");
+        }
         entries.push(Entry { kind, offset, start });
     }
     Ok(entries)
@@ -320,7 +323,7 @@ fn scan(from: &mut (impl Read + Seek), first: u64) -> Result<(Vec<Entry>, Option
             break Some(DamageKind::Truncated);
         }
         if entries.len() == MAX_CHUNKS {
-            break Some(DamageKind::TooMuch { of: "chunks without an index", limit: MAX_CHUNKS as u64 });
+            break Some(DamageKind::TooMuch { of: "chunks", limit: MAX_CHUNKS as u64 });
         }
         let mut input = Input::new(&rest[..rest.len().min(head.length as usize)]);
         let start = match head.kind {

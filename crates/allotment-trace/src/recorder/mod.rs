@@ -76,7 +76,7 @@ impl RingDesc {
 /// let gpu = Gpu::new(device, GpuDesc::default())?;
 /// let recorder = Recorder::to_file(&gpu, &path)?; // from here on, and what there was before
 ///
-/// let mesh = gpu.create_buffer(&BufferDesc::new(4096).into(), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+/// let mesh = gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("mesh"))?;
 /// recorder.mark("the mesh is loaded");
 /// recorder.finish()?; // or drop it
 ///
@@ -131,7 +131,7 @@ impl Recorder {
         let created = File::create(&path);
         let file = created.map_err(|error| RecordError::Create { path: path.clone(), error })?;
         let begun = RecordingWriter::new(file, &of.header(), &WriterDesc::default());
-        let writer = begun.map_err(|error| RecordError::Write { path: path.clone(), error })?;
+        let writer = begun.map(Box::new).map_err(|error| RecordError::Write { path: path.clone(), error })?;
         Self::start(of, Target::File { writer, path })
     }
 

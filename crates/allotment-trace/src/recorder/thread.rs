@@ -33,7 +33,7 @@ pub(super) enum Command {
 /// Where events go.
 #[derive(Debug)]
 pub(super) enum Target {
-    File { writer: RecordingWriter<File>, path: PathBuf },
+    File { writer: Box<RecordingWriter<File>>, path: PathBuf },
     Ring(Box<Ring>),
 }
 

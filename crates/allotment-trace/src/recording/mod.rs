@@ -1,9 +1,48 @@
 //! Recordings: what the library did, event by event, with every offset. In contrast to a [trace](crate::Trace), which
 //! has only what a program requested.
+//!
+//! A [`Recorder`](crate::Recorder) makes them of a running program, a [`RecordingWriter`] of anything else. A
+//! [`Recording`] has one in memory, a [`State`] what existed at a moment of it; a [`RecordingReader`] reads parts of a
+//! file that is too large for that.
+//!
+//! ```
+//! # use allotment_trace::recording::{Header, RecordingWriter, WriterDesc};
+//! # let path = std::env::temp_dir().join(format!("allotment-doc-recording-{}.altr", std::process::id()));
+//! # let file = std::fs::File::create(&path)?;
+//! # RecordingWriter::new(file, &Header::default(), &WriterDesc::default())?.finish()?;
+//! use allotment_trace::recording::{Event, Recording, State};
+//!
+//! let (recording, damage) = Recording::open(&path)?;
+//! if let Some(damage) = damage {
+//!     eprintln!("only a part could be read: {damage}");
+//! }
+//! let mut state = State::default();
+//! let mut peak = 0;
+//! for event in &recording.events {
+//!     state.apply(event)?;
+//!     peak = peak.max(state.blocks.values().map(|block| block.size).sum::<u64>());
+//! }
+//! println!("{peak} bytes at the peak, on {}", recording.header.device);
+//! # std::fs::remove_file(&path)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Cost
+//!
+//! Measured on one core of a shared server, with the events of a game and of a training run: 3 to 5 bytes an event in the
+//! file; 30 ns to encode an event, 45 with the snapshots; 40 ns to decode and 25 to 50 to apply one. Ten million events
+//! are read in under 2 s. (`cargo run --release -p allotment-trace --example recording_cost`.)
+//!
+//! # Hostile files
+//!
+//! No file makes a reader panic, and none makes it take more memory than [`ReadOptions`] say, with 16 MiB for a chunk and
+//! 68 MiB for an index on top. `docs/recording-format.md` describes each byte.
 
 mod header;
 mod history;
+mod spans;
 mod state;
+mod usage;
 
 pub use crate::file::{
     Damage, DamageKind, MAX_CHUNK_BYTES, MAX_TEXT_BYTES, ReadError, ReadOptions, RecordingReader,
@@ -15,9 +54,11 @@ pub use allotment::events::{
 };
 pub use header::{Api, Header, Heap, MemoryType};
 pub(crate) use history::Step;
+pub use spans::{Span, Spans};
 pub use state::{
     Block, Budget, DeletionQueue, DescriptorHeap, IdMap, Inconsistent, Live, Moment, Pool, Ring, State,
 };
+pub use usage::{Usage, UsageTotals};
 
 /// A recording in memory: where it was made, its texts, and its events in their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

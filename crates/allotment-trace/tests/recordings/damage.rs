@@ -3,7 +3,8 @@
 use std::io::Cursor;
 
 use allotment_trace::recording::{
-    DamageKind, Event, MAX_CHUNK_BYTES, ReadError, ReadOptions, Recording, RecordingReader, WriterDesc,
+    AllocationKey, DamageKind, Event, MAX_CHUNK_BYTES, ReadError, ReadOptions, Recording, RecordingReader,
+    WriterDesc,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -134,6 +135,14 @@ fn chunks_and_records_of_unknown_kinds_are_skipped() {
     assert_eq!(read, (frames.to_vec(), None));
     // Nothing follows the end.
     assert_eq!(events_of(&[end.clone(), chunk(EVENTS, &[0, 0, 0, 1, 4]), end]), (vec![], None));
+}
+
+#[test]
+fn the_example_of_the_format_description_is_right() {
+    let payload = [0, 0, 0, 3, 0x02, 0x00, 0x0d, 0x81, 0x01, 0x07, 0x06, 0x0d, 0x04];
+    let (events, what) = events_of(&[chunk(EVENTS, &payload), chunk(END, &[0; 16])]);
+    let freed = |lower| Event::Freed { allocation: AllocationKey((7_u64 << 32) + lower) };
+    assert_eq!((events, what), (vec![Event::FrameEnd { number: 0 }, freed(3), freed(4)], None));
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! Which device an example runs on, as its arguments say.
 
+#[path = "trace.rs"]
+pub(crate) mod trace;
+
 use core::error::Error;
 use core::time::Duration;
 
@@ -51,8 +54,13 @@ macro_rules! main {
 pub(crate) use main;
 
 pub(crate) fn run<E: Example>() -> Result<(), Box<dyn Error>> {
-    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    let arguments = trace::other_arguments();
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+    run_on::<E>(&arguments)?;
+    trace::finish()
+}
+
+fn run_on<E: Example>(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
     match *arguments {
         [] | ["simulated"] => simulated::<E>("discrete-no-bar"),
         ["simulated", profile] => simulated::<E>(profile),
@@ -60,7 +68,10 @@ pub(crate) fn run<E: Example>() -> Result<(), Box<dyn Error>> {
         ["vulkan", "sets"] => vulkan::<E>(Descriptors::Model(DescriptorModel::Sets)),
         ["d3d12"] => d3d12::<E>(true),
         ["d3d12", "unread"] => d3d12::<E>(false),
-        _ => Err(format!("{} [simulated [PROFILE] | vulkan [sets] | d3d12 [unread]]", E::NAME).into()),
+        _ => {
+            Err(format!("{} [simulated [PROFILE] | vulkan [sets] | d3d12 [unread]] [--trace FILE]", E::NAME)
+                .into())
+        }
     }
 }
 

@@ -1,5 +1,8 @@
 //! Which device an example runs on that needs nothing but memory and queues, as its arguments say.
 
+#[path = "trace.rs"]
+pub(crate) mod trace;
+
 use core::error::Error;
 
 use allotment::Device;
@@ -38,8 +41,13 @@ macro_rules! main {
 pub(crate) use main;
 
 pub(crate) fn run<E: Example>() -> Result<(), Box<dyn Error>> {
-    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    let arguments = trace::other_arguments();
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+    run_on::<E>(&arguments)?;
+    trace::finish()
+}
+
+fn run_on<E: Example>(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
     match *arguments {
         [] | ["simulated"] => simulated::<E>("discrete-no-bar"),
         ["simulated", profile] => simulated::<E>(profile),
@@ -48,7 +56,7 @@ pub(crate) fn run<E: Example>() -> Result<(), Box<dyn Error>> {
             E::run(Headless::open(&HeadlessDesc::default().with_device(choice))?.device().clone())
         }
         ["d3d12"] => d3d12::<E>(),
-        _ => Err(format!("{} [simulated [PROFILE] | vulkan | d3d12]", E::NAME).into()),
+        _ => Err(format!("{} [simulated [PROFILE] | vulkan | d3d12] [--trace FILE]", E::NAME).into()),
     }
 }
 
