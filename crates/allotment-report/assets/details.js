@@ -4,7 +4,7 @@
 function momentLink(t) { return el("button", { class: "link", onclick: () => goTo(t) }, view.model.when(t)); }
 
 /** Bytes for reading, and exactly. */
-function sizes(n) { return el("dd", {}, n < 1024 ? exact(n) : bytes(n), n < 1024 ? null : el("span", { class: "exact" }, ` ${exact(n)}`)); }
+function sizes(n) { return el("dd", {}, el("span", { style: "white-space:nowrap" }, n < 1024 ? exact(n) : bytes(n)), n < 1024 ? null : el("span", { class: "exact" }, ` ${exact(n)}`)); }
 
 function facts(rows) {
   const shown = rows.filter(([, value]) => value != null && value !== "");
@@ -22,11 +22,17 @@ function drawDetails() {
 function momentFacts() {
   const n = view.moment.totals;
   return el("div", {}, el("h3", {}, "At this moment"), facts([
-    ["Allocated from the driver", sizes(n.reserved)], ["Used", sizes(n.used)],
+    ["From the driver", sizes(n.reserved)], ["Used", sizes(n.used)],
     ["Rounding", sizes(n.rounding)], ["Reserved for moves", sizes(n.moves)],
     ["Pending release", sizes(n.pending)], ["Free in blocks", sizes(n.free)], ["… alignment padding", sizes(n.padding)], ["Largest free range", sizes(n.largestFree)],
     ["… of all free bytes", percent(n.largestFree, n.free)], ["Blocks", int(n.blocks)], ["Allocations", int(n.allocations)],
-  ]));
+  ]), settings());
+}
+
+/** The settings of the allocator, where the recording has them. */
+function settings() {
+  const { columns } = view.model, names = columns.list("setting.name"), values = columns.list("setting.value");
+  return names.length ? [el("h3", {}, "Settings of the allocator"), facts(names.map((name, k) => [sentence(name), values[k]]))] : [];
 }
 
 function rangeDetails(i) {

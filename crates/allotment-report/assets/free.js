@@ -38,7 +38,7 @@ function drawFree(panel) {
   panel.replaceChildren(
     el("p", { class: "sum" }, el("span", {}, "Free ", el("b", {}, bytes(n.free))), el("span", {}, "Largest range ", el("b", {}, bytes(n.largestFree)), ` (${percent(n.largestFree, n.free)} of the free bytes)`),
       el("span", { title: "The sum of the squares of all free ranges, divided by the square of their sum: 1 if there is only one range." }, "Unfragmented ", el("b", {}, n.unfragmented.toFixed(3)))),
-    el("h3", {}, "Free bytes outside the largest free range, over time"), sparkline({ at: over.at, value: over.share }, 1),
+    el("h3", {}, "Free bytes outside the largest free range, over time"), sparkline({ at: over.at, value: over.share }, 1, 44),
     el("p", { class: "more" }, over.next <= over.count ? "Sampling …" : `At most ${percent(Math.max(...over.share), 1)}, in ${int(over.count)} samples.`),
     el("div", { class: "scroll" }, el("table", {},
       el("thead", {}, el("tr", {}, ["Ranges of at least", "Count", "Bytes", "Free bytes in ranges at least so large"].map((text, k) => el("th", { class: k < 3 ? "r" : "" }, text)))),

@@ -42,7 +42,7 @@ class Timeline {
     const budgetMost = Math.max(0, ...budget.value);
     // A budget far above would leave a flat line at the bottom; it is named instead of drawn.
     const inReach = budgetMost > 0 && budgetMost < series.most * 2.2;
-    const top = Math.max(1, series.most, inReach ? budgetMost : 0) * 1.06;
+    const top = Math.max(4, series.most, inReach ? budgetMost : 0) * 1.06;
     const y = value => plot.y + plot.h - value / top * plot.h;
 
     c.strokeStyle = INK.grid; c.fillStyle = INK.muted; c.textAlign = "right";

@@ -58,9 +58,9 @@ impl<W: Write> ColumnWriter<W> {
     pub(crate) fn difference(&mut self, name: &str, values: impl IntoIterator<Item = u64>) -> io::Result<()> {
         let (mut count, mut before) = (0, 0i64);
         for value in values {
-            let value = value.min(MAX_EXACT).cast_signed();
+            let value = value.min(MAX_EXACT) as i64;
             let step = value - before; // both are below 2^53
-            push(&mut self.bytes, ((step << 1) ^ (step >> 63)).cast_unsigned());
+            push(&mut self.bytes, ((step << 1) ^ (step >> 63)) as u64);
             before = value;
             count += 1;
         }

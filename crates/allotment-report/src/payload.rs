@@ -12,18 +12,27 @@ use allotment_trace::recording::{
 use crate::columns::ColumnWriter;
 use crate::lives::{Lives, NEVER, ObjectLife, RangeLife, Sample};
 
+/// What a page shows.
+pub(crate) struct Content<'a> {
+    pub(crate) title: String,
+    pub(crate) header: Header,
+    pub(crate) lives: Lives,
+    /// Texts, and the moments that they are about.
+    pub(crate) advice: Vec<(String, Option<u64>)>,
+    /// The texts of the recording.
+    pub(crate) texts: &'a [String],
+}
+
 /// Writes all columns. Columns of one table begin with its name and have equally many values.
-pub(crate) fn write<W: Write>(
-    title: &str,
-    header: &Header,
-    lives: &Lives,
-    texts: &[String],
-    out: &mut ColumnWriter<W>,
-) -> io::Result<()> {
+pub(crate) fn write<W: Write>(content: &Content<'_>, out: &mut ColumnWriter<W>) -> io::Result<()> {
+    let Content { title, header, lives, advice, texts } = content;
     head(title, header, out)?;
     out.plain("events", [lives.events])?;
     out.plain("contradictions", [lives.contradictions])?;
-    out.texts("texts", texts)?;
+    out.texts("texts", *texts)?;
+    out.texts("advice.text", advice.iter().map(|(text, _)| text))?;
+    // 0 for none.
+    out.plain("advice.at", advice.iter().map(|(_, at)| at.map_or(0, |at| at.saturating_add(1))))?;
     memory(lives, out)?;
     ranges(&lives.ranges, out)?;
     objects(lives, out)?;

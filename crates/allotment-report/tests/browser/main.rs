@@ -299,8 +299,6 @@ fn a_name_that_is_markup_stays_a_name() {
     recording.header.device = HOSTILE.to_owned();
     let Some(mut page) = open(&recording, HOSTILE) else { return };
     page.settle();
-    let html = std::fs::read_to_string(page_of(&recording, HOSTILE)).unwrap();
-    assert_eq!(html.matches("</script>").count(), 2, "the data's and the scripts' own");
     let range = live_named(&mut page, "</script>");
     page.value(&format!("show({range})"));
     for tab in ["table", "leaks", "compare", "free", "descriptors", "queues", "happenings"] {
@@ -310,6 +308,31 @@ fn a_name_that_is_markup_stays_a_name() {
     assert_eq!(page.text("$('details').querySelector('h2').textContent"), HOSTILE);
     assert_eq!(page.text("document.title"), format!("{HOSTILE} – memory report"));
     assert_eq!(page.number("document.querySelectorAll('img').length"), 0.0);
+}
+
+#[test]
+fn no_text_of_a_recording_is_part_of_the_html() {
+    let mut recording = recordings::program(30);
+    recording.header.device = HOSTILE.to_owned();
+    let html = std::fs::read_to_string(page_of(&recording, HOSTILE)).unwrap();
+    assert_eq!(html.matches("</script>").count(), 2, "the data's and the scripts' own");
+    assert!(!html.contains("harmed") && !html.contains("loader.rs"));
+}
+
+#[test]
+fn advice_is_listed_and_leads_to_its_moment() {
+    let recording = recordings::program(60);
+    let mut report = allotment_report::Report::new("advice", &recording.header);
+    recording.events.iter().for_each(|event| report.push(event));
+    report.advise("a 16 MiB block is empty for 60 frames", Some(100));
+    report.advise("no moment", None);
+    let path = scratch("report").join("report.html");
+    report.write(&recording.texts, std::fs::File::create(&path).unwrap()).unwrap();
+    let Some(mut page) = Chromium::open(&path, 1400, 900) else { return };
+    page.click_on("#tabs button[data-v=advice]");
+    page.click_on("#panel tbody tr:first-child button");
+    assert_eq!(page.number("view.t"), 100.0);
+    assert_eq!(page.text("$('panel').querySelector('tr:last-child').textContent"), "no moment");
 }
 
 #[test]
