@@ -1,7 +1,8 @@
 // The blocks at the moment of the cursor: one row a block, its bytes from left to right.
 //
 // Where a pixel has several ranges, it shows the most important class: used, then pending, overhead, free. So a small
-// allocation is visible at any zoom.
+// allocation is visible at any zoom. Where ranges are smaller than a pixel, the height of the colour says how much of the
+// pixel they have: at least a third.
 
 const MAP_LEFT = 116, MAP_RIGHT = 132, MAP_TOP = 18, MAP_BOTTOM = 22, GROUP = 22;
 
@@ -12,7 +13,9 @@ class BlockMap {
     this.span = new Span(1, 1e-9);
     this.top = 0;       // pixels scrolled down
     this.stretch = 1;   // of the height of rows
-    this.cells = new Uint8Array(0);
+    this.cells = new Uint8Array(0);      // the class of each pixel of the row that is drawn
+    this.taken = new Float32Array(0);    // in pixels: how much of each pixel ranges have
+    this.crowded = new Uint8Array(0);    // pixels with a range that is smaller than a pixel
     this.hover = null;
     gestures(node, {
       zoom: (x, y, factor, e) => {
@@ -108,8 +111,11 @@ class BlockMap {
     const { model, moment } = view, { offset, requested, beyond } = model;
     const size = model.block.size[b], perPixel = this.scale(b) * this.span.size / (this.width * ratio), from = this.span.a * this.scale(b);
     const pixels = Math.ceil(this.width * ratio);
-    if (this.cells.length < pixels + 2) this.cells = new Uint8Array(pixels + 2);
-    const cells = this.cells, edges = [], labels = [];
+    if (this.cells.length < pixels + 2) {
+      this.cells = new Uint8Array(pixels + 2); this.taken = new Float32Array(pixels + 2); this.crowded = new Uint8Array(pixels + 2);
+    }
+    this.taken.fill(0); this.crowded.fill(0);
+    const { cells, taken, crowded } = this, edges = [], labels = [];
     const end = clamp(Math.ceil((size - from) / perPixel), 0, pixels);
     cells.fill(FREE, 0, end); cells.fill(NOTHING, end);
     const until = from + pixels * perPixel;
@@ -126,7 +132,13 @@ class BlockMap {
       if (beyond[i]) mark(low + requested[i], high, what === MOVE ? MOVE : ROUNDING);
       const padding = moment.paddingBefore(k, b);
       if (padding < low) mark(padding, low, PADDING);
-      const wide = (high - low) / perPixel;
+      const wide = (high - low) / perPixel, p0 = Math.floor((low - from) / perPixel), p1 = Math.floor((high - from) / perPixel);
+      if (p0 === p1) { if (p0 >= 0) { taken[p0] += wide; crowded[p0] = 1; } }
+      else {
+        if (p0 >= 0) taken[p0] += p0 + 1 - (low - from) / perPixel;
+        if (p1 < pixels) taken[p1] += (high - from) / perPixel - p1;
+        for (let p = Math.max(0, p0 + 1), last = Math.min(p1, pixels); p < last; p++) taken[p] = 1;
+      }
       if (wide >= 4 * ratio && high < until) edges.push((high - from) / perPixel);
       if (wide >= 44 * ratio && h >= 13) labels.push(i);
     }
@@ -139,6 +151,10 @@ class BlockMap {
       c.fillStyle = INK.fill[cells[p]];
       c.fillRect(p, 0, q - p, deep);
       p = q;
+    }
+    c.fillStyle = INK.fill[FREE];
+    for (let p = 0; p < end; p++) {
+      if (crowded[p] && taken[p] < 0.98) { const free = Math.round(deep * Math.min(2 / 3, 1 - taken[p])); c.fillRect(p, deep - free, 1, free); }
     }
     c.fillStyle = INK.edge;
     for (const x of edges) c.fillRect(Math.round(x) - 1, 0, 1, deep);

@@ -41,11 +41,17 @@ class Columns {
   }
   count(name) { return this.place(name).count; }
 
-  numbers(name) {
+  /** The values of a column, in an array of a type that can hold them. */
+  numbers(name, Type = Float64Array) {
     const known = this.decoded.get(name);
     if (known) return known;
     const { coding, count, from } = this.place(name), { bytes } = this;
-    const out = new Float64Array(count);
+    const out = new Type(count);
+    if (coding === 3) {
+      this.at = from;
+      this.decoded.set(name, out.fill(this.next()));
+      return out;
+    }
     let at = from, before = 0;
     for (let i = 0; i < count; i++) {
       let byte = bytes[at++], value = byte & 127;
@@ -56,8 +62,11 @@ class Columns {
           for (let scale = 2097152; byte > 127; scale *= 128) { byte = bytes[at++]; value += (byte & 127) * scale; }
         }
       }
-      // A difference has its sign in the lowest bit.
-      if (coding === 1) value = before += value % 2 ? -(value + 1) / 2 : value / 2;
+      // A difference has its sign in the lowest bit. Integers of 31 bits are several times as fast as larger ones.
+      if (coding === 1) {
+        if (value <= 0x7fffffff) value = before += (value >>> 1) ^ -(value & 1);
+        else value = before += value % 2 ? -(value + 1) / 2 : value / 2;
+      }
       out[i] = value;
     }
     this.decoded.set(name, out);

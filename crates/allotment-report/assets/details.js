@@ -4,7 +4,7 @@
 function momentLink(t) { return el("button", { class: "link", onclick: () => goTo(t) }, view.model.when(t)); }
 
 /** Bytes for reading, and exactly. */
-function sizes(n) { return el("dd", {}, n < 1024 ? exact(n) : bytes(n), n < 1024 ? null : el("span", { class: "exact" }, ` ${exact(n)}`)); }
+function sizes(n) { return el("dd", {}, el("span", { style: "white-space:nowrap" }, n < 1024 ? exact(n) : bytes(n)), n < 1024 ? null : el("span", { class: "exact" }, ` ${exact(n)}`)); }
 
 function facts(rows) {
   const shown = rows.filter(([, value]) => value != null && value !== "");
@@ -22,11 +22,17 @@ function drawDetails() {
 function momentFacts() {
   const n = view.moment.totals;
   return el("div", {}, el("h3", {}, "At this moment"), facts([
-    ["Allocated from the driver", sizes(n.reserved)], ["Used", sizes(n.used)],
+    ["From the driver", sizes(n.reserved)], ["Used", sizes(n.used)],
     ["Rounding", sizes(n.rounding)], ["Reserved for moves", sizes(n.moves)],
     ["Pending release", sizes(n.pending)], ["Free in blocks", sizes(n.free)], ["… alignment padding", sizes(n.padding)], ["Largest free range", sizes(n.largestFree)],
     ["… of all free bytes", percent(n.largestFree, n.free)], ["Blocks", int(n.blocks)], ["Allocations", int(n.allocations)],
-  ]));
+  ]), settings());
+}
+
+/** The settings of the allocator, where the recording has them. */
+function settings() {
+  const { columns } = view.model, names = columns.list("setting.name"), values = columns.list("setting.value");
+  return names.length ? [el("h3", {}, "Settings of the allocator"), facts(names.map((name, k) => [sentence(name), values[k]]))] : [];
 }
 
 function rangeDetails(i) {
@@ -34,7 +40,7 @@ function rangeDetails(i) {
   const field = name => model.field(name, i), flag = bit => (model.flags[i] & bit) > 0;
   const high = field("user_high"), low = field("user_low");
   const user = high || low ? hex((BigInt(high) << 32n) | BigInt(low)) : null;
-  const released = model.pending[i] < Infinity ? model.pending[i] : null, freed = model.to[i] <= model.end ? model.to[i] : null;
+  const released = model.flags[i] & RELEASED ? model.pending[i] : null, freed = model.to[i] <= model.end ? model.to[i] : null;
   const before = field("before");
   const life = (freed ?? model.end) - model.from[i], frames = model.frameAt(freed ?? model.end) - model.frameAt(model.from[i]);
   const state = exists ? CLASS_NAMES[view.moment.classOf(i)] : t < model.from[i] ? "not yet allocated" : "freed";

@@ -6,7 +6,7 @@ function drawLeaks(panel) {
   const { model } = view, groups = new Map(), from = leaks.between ? view.a : 0, to = leaks.between ? view.b : model.end;
   let count = 0, sum = 0;
   for (let i = 0; i < model.count; i++) {
-    if (model.to[i] <= model.end || model.pending[i] < Infinity || model.isReservation(i)) continue;
+    if (model.to[i] <= model.end || model.pending[i] <= model.end || model.isReservation(i)) continue;
     const first = model.origin(i), made = model.from[first];
     if (made < from || made > to || (leaks.between && made <= from)) continue;
     const site = model.text(model.field("site", i)), key = site || model.name(i);

@@ -12,6 +12,7 @@ const TABS = [
   ["descriptors", "Descriptor heaps", drawDescriptors, () => view.model.columns.count("descriptors.from")],
   ["queues", "Deletion queues and rings", drawQueues, () => view.model.columns.count("queue.from") + view.model.columns.count("ring.from")],
   ["happenings", "Refusals, stalls, marks", drawHappenings, () => view.happenings.all().length],
+  ["advice", "Advice", drawAdvice, () => view.model.columns.count("advice.text")],
 ];
 
 // ---- drawing: parts that are out of date are drawn once, in the next frame
@@ -32,7 +33,7 @@ function drawStale() {
     parts.add("map").add("details");
     // A list follows the cursor when it rests.
     clearTimeout(panelTimer);
-    panelTimer = setTimeout(() => redraw("panel"), view.model.count > 50000 ? 180 : 0);
+    panelTimer = setTimeout(() => redraw("panel"), view.model.count > 50000 ? 300 : 0);
   }
   if (parts.has("time")) { view.timeline.draw(); parts.add("cursor"); }
   if (parts.has("cursor")) view.timeline.drawCursor();
@@ -145,6 +146,8 @@ function connect() {
   if (model.timeAt.length > 1) units.push(["seconds", "seconds"]);
   $("axis").replaceChildren(...choices("", units, setAxis).children);
   $("scale").replaceChildren(...choices("", [["fit", "each block full width"], ["shared", "one scale"]], value => setScale(value === "shared")).children);
+  // A recording that nothing is said about has no list for that.
+  if (!model.columns.count("advice.text")) TABS.pop();
   $("tabs").replaceChildren(...TABS.map(([name]) => el("button", { role: "tab", "data-v": name, onclick: () => showTab(name) })));
   $("scope").onchange = e => setScope(+e.target.value);
   $("to-peak").onclick = () => goTo(view.series.peak);
@@ -177,15 +180,15 @@ async function start() {
   view.b = view.model.end;
   view.timeline = new Timeline($("timeline"));
   view.map = new BlockMap($("map"));
+  connect();
   readAddress();
   header();
-  connect();
   setAxis("events");
   setScale(false);
   view.moment = new Moment(view.model, view.t, view.scope);
-  stale.clear();
   applyColours();
-  stale.add("moment");
+  stale.clear();
+  for (const part of ["moment", "time"]) stale.add(part);
   drawStale();
   view.opened = performance.now();
 }

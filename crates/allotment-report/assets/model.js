@@ -3,7 +3,7 @@
 // A moment is a count of events: at moment t the first t events have happened. A range exists at t if
 // from <= t < to. Ranges are sorted by block, then offset, so one block's are neighbours and in address order.
 
-const RESERVATION = 1, MAPPED = 2, MOVABLE = 4, SECOND_CHOICE = 8;
+const RESERVATION = 1, MAPPED = 2, MOVABLE = 4, SECOND_CHOICE = 8, RELEASED = 16;
 /** What a byte of a block is, from the least to the most important: where a pixel has several, the highest is drawn.
     Padding is free bytes before an allocation that are fewer than its alignment: the alignment made the hole. */
 const NOTHING = 0, FREE = 1, PADDING = 2, ROUNDING = 3, MOVE = 4, PENDING = 5, USED = 6;
@@ -34,26 +34,31 @@ class Model {
     this.blocks = this.block.id.length;
 
     this.count = columns.count("range.from");
-    this.blockOf = columns.numbers("range.block");
     this.offset = columns.numbers("range.offset");
     this.requested = columns.numbers("range.requested");
     this.beyond = columns.numbers("range.beyond");
-    this.from = columns.numbers("range.from");
-    this.to = this.ends("range");
-    this.flags = columns.numbers("range.flags");
-    // From when on only the GPU needed the range.
-    this.pending = columns.numbers("range.pending");
-    for (let i = 0; i < this.count; i++) this.pending[i] = this.pending[i] ? this.from[i] + this.pending[i] - 1 : Infinity;
+    // What is looked at for each range at each moment is kept small.
+    const Moments = this.end < 2 ** 32 - 2 ? Uint32Array : Float64Array;
+    this.from = columns.numbers("range.from", Moments);
+    this.to = this.ends("range", Moments);
+    this.flags = columns.numbers("range.flags", Uint8Array);
+    // From when on only the GPU needed the range; the end of the recording plus 1 if its free was not deferred.
+    this.pending = columns.numbers("range.pending", Moments);
+    for (let i = 0; i < this.count; i++) this.pending[i] = this.pending[i] ? this.from[i] + this.pending[i] - 1 : this.end + 1;
 
     // When a reservation became one: an event after its allocation.
     const reserved = columns.numbers("reservation.range"), reservedFrom = columns.numbers("reservation.from");
     this.reserved = new Map(Array.from(reserved, (i, k) => [i, Math.max(reservedFrom[k], this.from[i])]));
-    this.alignment = columns.numbers("range.alignment"); // its power of two
+    this.alignment = columns.numbers("range.alignment", Uint8Array); // its power of two
 
     // The ranges of block b are first[b] .. first[b + 1].
     this.first = new Uint32Array(this.blocks + 1);
-    for (let i = 0; i < this.count; i++) this.first[this.blockOf[i] + 1]++;
-    for (let b = 0; b < this.blocks; b++) this.first[b + 1] += this.first[b];
+    this.blockOf = new Uint32Array(this.count);
+    const ranges = columns.numbers("block.ranges");
+    for (let b = 0; b < this.blocks; b++) {
+      this.first[b + 1] = this.first[b] + ranges[b];
+      this.blockOf.fill(b, this.first[b], this.first[b + 1]);
+    }
 
     this.frames = columns.numbers("frame.at");
     this.frameNumbers = columns.numbers("frame.number");
@@ -62,8 +67,8 @@ class Model {
   }
 
   /** Turns lengths of lives into their ends; what has no end ends after the last moment. */
-  ends(table) {
-    const from = this.columns.numbers(`${table}.from`), life = this.columns.numbers(`${table}.life`);
+  ends(table, Type = Float64Array) {
+    const from = this.columns.numbers(`${table}.from`, Type), life = this.columns.numbers(`${table}.life`, Type);
     for (let i = 0; i < life.length; i++) life[i] = life[i] ? from[i] + life[i] : this.end + 1;
     return life;
   }
@@ -77,7 +82,9 @@ class Model {
 
   /** What the requested bytes of a range are at a moment; the bytes beyond are rounding, unless reserved. */
   classAt(i, t) {
-    if (this.flags[i] & RESERVATION && this.reserved.get(i) <= t) return MOVE;
+    const flags = this.flags[i];
+    if (!(flags & (RESERVATION | RELEASED))) return USED;
+    if (flags & RESERVATION && this.reserved.get(i) <= t) return MOVE;
     return this.pending[i] <= t ? PENDING : USED;
   }
   heapOf(b) { return this.types[this.block.type[b]]?.heap ?? 0; }

@@ -20,14 +20,14 @@ function samplesOf(model, tableName, index) {
 }
 
 /** A step line over the whole recording, with the cursor. */
-function sparkline({ at, value }, top) {
-  const canvas = el("canvas", { class: "strip", width: 520, height: 44 }), c = canvas.getContext("2d"), { model, t } = view;
+function sparkline({ at, value }, top, height = 22) {
+  const canvas = el("canvas", { class: "strip", style: `height:${height}px`, width: 520, height: 44 }), c = canvas.getContext("2d"), { model, t } = view;
   const x = event => event / Math.max(1, model.end) * 520, y = n => 42 - n / Math.max(1, top) * 40;
   c.fillStyle = INK["accent-soft"]; c.strokeStyle = INK.accent; c.lineWidth = 2;
   c.beginPath(); c.moveTo(x(at[0] ?? 0), 44);
   for (let i = 0; i < at.length; i++) { c.lineTo(x(at[i]), y(value[i - 1] ?? 0)); c.lineTo(x(at[i]), y(value[i])); }
   c.lineTo(520, y(value.at(-1) ?? 0)); c.stroke(); c.lineTo(520, 44); c.fill();
-  c.fillStyle = INK.cursor; c.fillRect(x(t), 0, 2, 44);
+  c.fillStyle = INK.cursor; c.fillRect(x(t), 0, 1, 44);
   return canvas;
 }
 

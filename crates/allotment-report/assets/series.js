@@ -3,44 +3,46 @@
 class Series {
   constructor(model, scope = -1) {
     const { end, count, from, to, requested, beyond, flags, pending, blockOf, block } = model, n = end + 2;
-    this.used = new Float64Array(n); this.overhead = new Float64Array(n);
-    this.pending = new Float64Array(n); this.reserved = new Float64Array(n);
-    const inScope = b => scope < 0 || model.heapOf(b) === scope;
+    const inScope = Array.from({ length: model.blocks }, (_, b) => scope < 0 || model.heapOf(b) === scope);
+    // First the changes at each moment, then their sums. The classes of a moment are neighbours in memory: the ranges
+    // are in the order of addresses, so the moments that they change are all over the place.
+    const sums = this.sums = new Float64Array(4 * n);
+    const change = (t, kind, size) => { sums[4 * t + kind] += size; };
     for (let b = 0; b < model.blocks; b++) {
-      if (!inScope(b)) continue;
-      this.reserved[block.from[b]] += block.size[b];
-      this.reserved[block.to[b]] -= block.size[b];
+      if (!inScope[b]) continue;
+      change(block.from[b], 3, block.size[b]); change(block.to[b], 3, -block.size[b]);
     }
-    // Changes at each moment first; their sums below.
-    const scoped = scope < 0 ? null : Array.from({ length: model.blocks }, (_, b) => inScope(b));
     for (let i = 0; i < count; i++) {
-      if (scoped && !scoped[blockOf[i]]) continue;
-      const a = from[i], z = to[i], size = requested[i];
-      if (beyond[i]) { this.overhead[a] += beyond[i]; this.overhead[z] -= beyond[i]; }
+      if (!inScope[blockOf[i]]) continue;
+      const a = from[i], z = to[i], size = requested[i], over = beyond[i];
+      let until = z;
+      if (over) { sums[4 * a + 1] += over; sums[4 * z + 1] -= over; }
       if (flags[i] & RESERVATION) {
-        const reserved = model.reserved.get(i);
-        this.used[a] += size; this.used[reserved] -= size;
-        this.overhead[reserved] += size; this.overhead[z] -= size;
-        continue;
+        until = model.reserved.get(i);
+        change(until, 1, size); change(z, 1, -size);
+      } else if (flags[i] & RELEASED && pending[i] < z) {
+        until = pending[i];
+        change(until, 2, size); change(z, 2, -size);
       }
-      const wait = pending[i] < z ? pending[i] : z;
-      this.used[a] += size; this.used[wait] -= size;
-      if (wait < z) { this.pending[wait] += size; this.pending[z] -= size; }
+      sums[4 * a] += size; sums[4 * until] -= size;
     }
-    this.occupied = new Float64Array(n);
-    let u = 0, o = 0, p = 0, r = 0;
-    this.peak = 0; this.most = 0;
-    for (let t = 0; t < n; t++) {
-      this.used[t] = u += this.used[t]; this.overhead[t] = o += this.overhead[t];
-      this.pending[t] = p += this.pending[t]; this.reserved[t] = r += this.reserved[t];
+    this.occupied = new Float64Array(n); this.reserved = new Float64Array(n);
+    let u = 0, o = 0, p = 0, r = 0, peak = 0, most = 0;
+    for (let t = 0, at = 0; t < n; t++, at += 4) {
+      sums[at] = u += sums[at]; sums[at + 1] = o += sums[at + 1]; sums[at + 2] = p += sums[at + 2];
+      this.reserved[t] = r += sums[at + 3];
       this.occupied[t] = u + o + p;
-      if (t <= end && this.occupied[t] > this.occupied[this.peak]) this.peak = t;
-      if (r > this.most) this.most = r;
+      if (t <= end && u + o + p > this.occupied[peak]) peak = t;
+      if (r > most) most = r;
     }
-    this.most = Math.max(this.most, this.occupied[this.peak]);
+    this.peak = peak;
+    this.most = Math.max(most, this.occupied[peak]);
     this.occupiedPeaks = new Peaks(this.occupied, end + 1);
     this.reservedPeaks = new Peaks(this.reserved, end + 1);
   }
+  used(t) { return this.sums[4 * t]; }
+  overhead(t) { return this.sums[4 * t + 1]; }
+  pending(t) { return this.sums[4 * t + 2]; }
 }
 
 /** Where the largest value of any range is: a maximum for each 256 values, so that a whole recording is a short walk. */

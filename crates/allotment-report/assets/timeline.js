@@ -42,7 +42,7 @@ class Timeline {
     const budgetMost = Math.max(0, ...budget.value);
     // A budget far above would leave a flat line at the bottom; it is named instead of drawn.
     const inReach = budgetMost > 0 && budgetMost < series.most * 2.2;
-    const top = Math.max(1, series.most, inReach ? budgetMost : 0) * 1.06;
+    const top = Math.max(4, series.most, inReach ? budgetMost : 0) * 1.06;
     const y = value => plot.y + plot.h - value / top * plot.h;
 
     c.strokeStyle = INK.grid; c.fillStyle = INK.muted; c.textAlign = "right";
@@ -87,7 +87,7 @@ class Timeline {
       let sum = 0;
       for (let l = 0; l < 4; l++) {
         edges[l][2 * p] = sum;
-        sum = l < 3 ? sum + series[layers[l][0]][at] : Math.max(sum, reserved);
+        sum = l < 3 ? sum + series[layers[l][0]](at) : Math.max(sum, reserved);
         edges[l][2 * p + 1] = sum;
       }
       event = Math.max(event, next);
@@ -157,7 +157,7 @@ class Timeline {
     const mark = this.markAt(x, y), t = mark ? mark.at : this.event(x), { series, model } = view;
     this.hover = t;
     const lines = mark ? [[mark.lane.text(mark.index)]] : [
-      ["used", exact(series.used[t])], ["overhead", exact(series.overhead[t])], ["pending release", exact(series.pending[t])],
+      ["used", exact(series.used(t))], ["overhead", exact(series.overhead(t))], ["pending release", exact(series.pending(t))],
       ["free in blocks", exact(Math.max(0, series.reserved[t] - series.occupied[t]))], ["allocated from the driver", exact(series.reserved[t])],
     ];
     const time = model.timeAt.length ? ` · ${duration(model.nsAt(t))}` : "";

@@ -18,6 +18,8 @@ enum Coding {
     Difference = 1,
     /// UTF-8 texts: the length of each, then all bytes.
     Texts = 2,
+    /// All are equal: one value.
+    Equal = 3,
 }
 
 /// Writes columns to a stream.
@@ -34,10 +36,20 @@ impl<W: Write> ColumnWriter<W> {
 
     /// Writes values that are mostly small.
     pub(crate) fn plain(&mut self, name: &str, values: impl IntoIterator<Item = u64>) -> io::Result<()> {
-        let mut count = 0;
+        let (mut count, mut first, mut equal) = (0, 0, true);
         for value in values {
-            push(&mut self.bytes, value.min(MAX_EXACT));
+            let value = value.min(MAX_EXACT);
+            if count == 0 {
+                first = value;
+            }
+            equal &= value == first;
+            push(&mut self.bytes, value);
             count += 1;
+        }
+        if equal && count > 1 {
+            self.bytes.clear();
+            push(&mut self.bytes, first);
+            return self.column(name, Coding::Equal, count);
         }
         self.column(name, Coding::Plain, count)
     }
@@ -46,9 +58,9 @@ impl<W: Write> ColumnWriter<W> {
     pub(crate) fn difference(&mut self, name: &str, values: impl IntoIterator<Item = u64>) -> io::Result<()> {
         let (mut count, mut before) = (0, 0i64);
         for value in values {
-            let value = value.min(MAX_EXACT).cast_signed();
+            let value = value.min(MAX_EXACT) as i64;
             let step = value - before; // both are below 2^53
-            push(&mut self.bytes, ((step << 1) ^ (step >> 63)).cast_unsigned());
+            push(&mut self.bytes, ((step << 1) ^ (step >> 63)) as u64);
             before = value;
             count += 1;
         }
@@ -111,11 +123,13 @@ mod tests {
         writer.plain("a", [0, 127, 128, u64::MAX]).unwrap();
         writer.difference("b", [5, 3]).unwrap();
         writer.texts("c", ["é", ""]).unwrap();
+        writer.plain("d", [7, 7, 7]).unwrap();
         let expected = [
             &[1, b'a', 0, 4, 12, 0, 127, 0x80, 1][..],
             &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x0f], // 2^53 - 1
             &[1, b'b', 1, 2, 2, 10, 3],
             &[1, b'c', 2, 2, 4, 2, 0, 0xc3, 0xa9],
+            &[1, b'd', 3, 3, 1, 7],
         ]
         .concat();
         assert_eq!(writer.finish(), expected);

@@ -191,7 +191,7 @@ impl Lives {
                 }
             }),
             Event::Movable { allocation, movable } => {
-                self.change(allocation, |range| range.is.movable = movable)
+                self.change(allocation, |range| range.is.movable = movable);
             }
             Event::Mapped { allocation, count } => self.change(allocation, |range| range.mapped |= count > 0),
             Event::Budget { heap, usage, budget } => {

@@ -2,15 +2,13 @@
 
 use std::io::{self, Write};
 
-use allotment_trace::recording::Header;
 use base64::engine::general_purpose::STANDARD;
 use base64::write::EncoderWriter;
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
 
 use crate::columns::ColumnWriter;
-use crate::lives::Lives;
-use crate::payload;
+use crate::payload::{self, Content};
 
 /// The markup, with the placeholders below, in their order.
 const TEMPLATE: &str = include_str!("../assets/page.html");
@@ -38,18 +36,13 @@ const SCRIPTS: &[&str] = &[
     include_str!("../assets/compare.js"),
     include_str!("../assets/objects.js"),
     include_str!("../assets/happenings.js"),
+    include_str!("../assets/advice.js"),
     include_str!("../assets/keyboard.js"),
     include_str!("../assets/main.js"),
 ];
 
 /// Writes the page.
-pub(crate) fn write(
-    title: &str,
-    header: &Header,
-    lives: &Lives,
-    texts: &[String],
-    mut out: impl Write,
-) -> io::Result<()> {
+pub(crate) fn write(content: &Content<'_>, mut out: impl Write) -> io::Result<()> {
     let (head, rest) = split(TEMPLATE, "/*STYLES*/");
     let (body, rest) = split(rest, "DATA");
     let (between, end) = split(rest, "/*SCRIPTS*/");
@@ -60,7 +53,7 @@ pub(crate) fn write(
     out.write_all(body.as_bytes())?;
     let mut encoder = EncoderWriter::new(&mut out, &STANDARD);
     let mut columns = ColumnWriter::new(DeflateEncoder::new(&mut encoder, Compression::new(6)));
-    payload::write(title, header, lives, texts, &mut columns)?;
+    payload::write(content, &mut columns)?;
     columns.finish().finish()?;
     encoder.finish()?;
     drop(encoder);

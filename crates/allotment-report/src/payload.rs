@@ -12,18 +12,27 @@ use allotment_trace::recording::{
 use crate::columns::ColumnWriter;
 use crate::lives::{Lives, NEVER, ObjectLife, RangeLife, Sample};
 
+/// What a page shows.
+pub(crate) struct Content<'a> {
+    pub(crate) title: String,
+    pub(crate) header: Header,
+    pub(crate) lives: Lives,
+    /// Texts, and the moments that they are about.
+    pub(crate) advice: Vec<(String, Option<u64>)>,
+    /// The texts of the recording.
+    pub(crate) texts: &'a [String],
+}
+
 /// Writes all columns. Columns of one table begin with its name and have equally many values.
-pub(crate) fn write<W: Write>(
-    title: &str,
-    header: &Header,
-    lives: &Lives,
-    texts: &[String],
-    out: &mut ColumnWriter<W>,
-) -> io::Result<()> {
+pub(crate) fn write<W: Write>(content: &Content<'_>, out: &mut ColumnWriter<W>) -> io::Result<()> {
+    let Content { title, header, lives, advice, texts } = content;
     head(title, header, out)?;
     out.plain("events", [lives.events])?;
     out.plain("contradictions", [lives.contradictions])?;
-    out.texts("texts", texts)?;
+    out.texts("texts", *texts)?;
+    out.texts("advice.text", advice.iter().map(|(text, _)| text))?;
+    // 0 for none.
+    out.plain("advice.at", advice.iter().map(|(_, at)| at.map_or(0, |at| at.saturating_add(1))))?;
     memory(lives, out)?;
     ranges(&lives.ranges, out)?;
     objects(lives, out)?;
@@ -83,11 +92,16 @@ fn memory<W: Write>(lives: &Lives, out: &mut ColumnWriter<W>) -> io::Result<()> 
     out.plain("block.kind", blocks.iter().map(|block| block.kind.code().into()))?;
     out.plain("block.size", blocks.iter().map(|block| block.size))?;
     out.difference("block.from", blocks.iter().map(|block| block.from))?;
-    out.plain("block.life", blocks.iter().map(|block| life(block.from, block.to)))
+    out.plain("block.life", blocks.iter().map(|block| life(block.from, block.to)))?;
+    // The ranges are in the order of the blocks.
+    let mut ranges = vec![0; blocks.len()];
+    for range in &lives.ranges {
+        ranges[range.block as usize] += 1;
+    }
+    out.plain("block.ranges", ranges)
 }
 
 fn ranges<W: Write>(ranges: &[RangeLife], out: &mut ColumnWriter<W>) -> io::Result<()> {
-    out.difference("range.block", ranges.iter().map(|range| range.block.into()))?;
     out.difference("range.offset", ranges.iter().map(|range| range.is.offset))?;
     out.plain("range.requested", ranges.iter().map(|range| range.is.requested))?;
     // Mostly none, so the bytes beyond the request are cheaper than all bytes.
@@ -107,7 +121,6 @@ fn ranges<W: Write>(ranges: &[RangeLife], out: &mut ColumnWriter<W>) -> io::Resu
     out.plain("range.kind", ranges.iter().map(|range| kind(range.is.kind)))?;
     out.plain("range.usage", ranges.iter().map(usage))?;
     out.plain("range.placement", ranges.iter().map(|range| range.is.placement.code().into()))?;
-    out.difference("range.key", ranges.iter().map(|range| range.is.allocation.0))?;
     out.plain("range.before", ranges.iter().map(|range| range.before.into()))?;
     // Few ranges are reservations: which, and from when on.
     let reserved = ranges.iter().enumerate().filter(|(_, range)| range.reserved_from > 0);
@@ -197,6 +210,7 @@ fn flags(range: &RangeLife) -> u64 {
         | u64::from(range.mapped) << 1
         | u64::from(range.is.movable) << 2
         | u64::from(range.is.second_choice) << 3
+        | u64::from(range.pending_from > 0) << 4
 }
 
 fn kind(kind: ResourceKind) -> u64 {

@@ -6,6 +6,7 @@ use allotment_trace::recording::{Event, Header, Recording, State};
 
 use crate::lives::Lives;
 use crate::page;
+use crate::payload::Content;
 
 /// A report in the making.
 ///
@@ -16,6 +17,8 @@ pub struct Report {
     /// The model: it says which events are consistent.
     state: State,
     lives: Lives,
+    /// Texts, and the moments that they are about.
+    advice: Vec<(String, Option<u64>)>,
 }
 
 impl Report {
@@ -23,7 +26,7 @@ impl Report {
     #[must_use]
     pub fn new(title: &str, header: &Header) -> Self {
         let (title, header) = (title.to_owned(), header.clone());
-        Self { title, header, state: State::default(), lives: Lives::default() }
+        Self { title, header, state: State::default(), lives: Lives::default(), advice: Vec::new() }
     }
 
     /// Adds the next event.
@@ -36,6 +39,12 @@ impl Report {
         }
     }
 
+    /// Adds a piece of advice: a sentence about the recording, and the number of events before the moment that it is
+    /// about, if any. The page lists them in this order.
+    pub fn advise(&mut self, text: &str, moment: Option<u64>) {
+        self.advice.push((text.to_owned(), moment));
+    }
+
     /// Writes the page. `texts` are the recording's: [`TextId`](allotment_trace::recording::TextId) `n` is
     /// `texts[n - 1]`.
     ///
@@ -46,7 +55,8 @@ impl Report {
     /// Those of `out`.
     pub fn write(mut self, texts: &[String], out: impl Write) -> io::Result<()> {
         self.lives.sort_ranges();
-        page::write(&self.title, &self.header, &self.lives, texts, out)
+        let Self { title, header, lives, advice, .. } = self;
+        page::write(&Content { title, header, lives, advice, texts }, out)
     }
 }
 

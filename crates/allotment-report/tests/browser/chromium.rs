@@ -87,6 +87,7 @@ impl Chromium {
         this.session = Some(attached["sessionId"].as_str().unwrap().to_owned());
         this.call("Runtime.enable", &json!({}));
         this.call("Page.enable", &json!({}));
+        this.call("Performance.enable", &json!({"timeDomain": "threadTicks"}));
         let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
         this.call("Emulation.setDeviceMetricsOverride", &size);
         this.call("Page.navigate", &json!({"url": format!("file://{}", page.display())}));
@@ -129,6 +130,15 @@ impl Chromium {
     /// Returns a number of the page's scripts.
     pub(crate) fn number(&mut self, expression: &str) -> f64 {
         self.value(expression).as_f64().unwrap_or_else(|| panic!("no number: {expression}"))
+    }
+
+    /// Returns the milliseconds of a processor that the page's main thread had. Other load on the machine hardly
+    /// changes them.
+    pub(crate) fn cpu(&mut self) -> f64 {
+        let answer = self.call("Performance.getMetrics", &json!({}));
+        let metrics = answer["metrics"].as_array().unwrap();
+        let tasks = metrics.iter().find(|metric| metric["name"] == "TaskDuration").unwrap();
+        tasks["value"].as_f64().unwrap() * 1000.0
     }
 
     /// Waits until an expression is true.
