@@ -69,9 +69,9 @@ impl<W: Write + ?Sized> Object<'_, W> {
         string(self.0.key(key)?, value)
     }
 
-    /// Writes a member whose value is JSON text already.
-    pub fn raw(&mut self, key: &str, json: &str) -> fmt::Result {
-        self.0.key(key)?.write_str(json)
+    /// Writes a member whose value is displayed as JSON.
+    pub fn raw(&mut self, key: &str, json: impl Display) -> fmt::Result {
+        write!(self.0.key(key)?, "{json}")
     }
 
     /// Writes a member with an object as its value.
@@ -98,9 +98,9 @@ impl<W: Write + ?Sized> Array<'_, W> {
         object(self.0.next()?, fill)
     }
 
-    /// Writes an element that is JSON text already.
-    pub fn raw(&mut self, json: &str) -> fmt::Result {
-        self.0.next()?.write_str(json)
+    /// Writes an element that is displayed as JSON.
+    pub fn raw(&mut self, json: impl Display) -> fmt::Result {
+        write!(self.0.next()?, "{json}")
     }
 
     /// Writes a string element.
@@ -109,29 +109,37 @@ impl<W: Write + ?Sized> Array<'_, W> {
     }
 }
 
-/// Writes `value` between quotes and escapes quotes, backslashes and control characters.
+/// Writes `value` between quotes and escapes quotes, backslashes, control characters, and what could end the script of a
+/// page that the text is embedded in (`</`, `<!`).
 fn string<W: Write + ?Sized>(out: &mut W, value: impl Display) -> fmt::Result {
     // An adapter of the output, so that a value is escaped while it is formatted and no string is allocated.
-    struct Escape<'a, W: Write + ?Sized>(&'a mut W);
+    struct Escape<'a, W: Write + ?Sized> {
+        out: &'a mut W,
+        last: char,
+    }
 
     impl<W: Write + ?Sized> Write for Escape<'_, W> {
         fn write_str(&mut self, text: &str) -> fmt::Result {
             for char in text.chars() {
                 match char {
-                    '"' | '\\' => {
-                        self.0.write_char('\\')?;
-                        self.0.write_char(char)?;
-                    }
+                    '"' | '\\' => self.out.write_char('\\').and_then(|()| self.out.write_char(char)),
+                    '/' if self.last == '<' => self.out.write_str("\\/"),
+                    // Readers that are not quite complete know the short forms better than the long one.
+                    '\n' => self.out.write_str("\\n"),
+                    '\r' => self.out.write_str("\\r"),
+                    '\t' => self.out.write_str("\\t"),
+                    '!' if self.last == '<' => self.out.write_str("\\u0021"),
                     // The form that RFC 8259 allows for every control character.
-                    control if control < ' ' => write!(self.0, "\\u{:04x}", u32::from(control))?,
-                    char => self.0.write_char(char)?,
-                }
+                    control if control < ' ' => write!(self.out, "\\u{:04x}", u32::from(control)),
+                    char => self.out.write_char(char),
+                }?;
+                self.last = char;
             }
             Ok(())
         }
     }
 
     out.write_char('"')?;
-    write!(Escape(out), "{value}")?;
+    write!(Escape { out, last: '"' }, "{value}")?;
     out.write_char('"')
 }

@@ -95,6 +95,7 @@
 
 mod error;
 mod event;
+pub mod export;
 mod fields;
 mod file;
 mod format;

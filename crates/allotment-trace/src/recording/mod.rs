@@ -3,7 +3,9 @@
 
 mod header;
 mod history;
+mod spans;
 mod state;
+mod usage;
 
 pub use crate::file::{
     Damage, DamageKind, MAX_CHUNK_BYTES, MAX_TEXT_BYTES, ReadError, ReadOptions, RecordingReader,
@@ -14,10 +16,12 @@ pub use allotment::events::{
     Placement, PoolId, RefusalReason, RingKind, StallKind, TextId,
 };
 pub use header::{Api, Header, Heap, MemoryType};
+pub use spans::{Span, Spans};
 pub(crate) use history::Step;
 pub use state::{
     Block, Budget, DeletionQueue, DescriptorHeap, IdMap, Inconsistent, Live, Moment, Pool, Ring, State,
 };
+pub use usage::{Usage, UsageTotals};
 
 /// A recording in memory: where it was made, its texts, and its events in their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 #![allow(clippy::unwrap_used, reason = "all of this is test code, also outside of #[test]")]
 
+pub(crate) mod recordings;
+
 use std::collections::HashSet;
 use std::io::Write;
 

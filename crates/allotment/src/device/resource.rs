@@ -24,16 +24,6 @@ impl ResourceKind {
         // An unknown resource counts as optimal here and as linear elsewhere: it must be apart from both.
         matches!(self, Self::OptimalImage | Self::Unknown)
     }
-
-    /// Returns the name that VMA's JSON dumps use.
-    pub(crate) const fn dump_name(self) -> &'static str {
-        match self {
-            Self::Buffer => "BUFFER",
-            Self::LinearImage => "IMAGE_LINEAR",
-            Self::OptimalImage => "IMAGE_OPTIMAL",
-            Self::Unknown => "UNKNOWN",
-        }
-    }
 }
 
 /// A buffer to create.

@@ -58,6 +58,8 @@ pub use pool::time::{ManualTime, TimeSource};
 pub use pool::{BlockSize, CreatePoolError, DestroyPoolError, MAX_POOL_TYPES, Pool, PoolDesc};
 pub use relocation::{DefragmentationStep, Defragmenter, DefragmenterDesc, MoveError, StepOutcome};
 pub use reports::call_site::{CallSite, CallSites};
+#[doc(hidden)]
+pub use reports::dump_schema;
 pub use reports::inspect::{BlockInfo, CategoryStatistics};
 pub use reports::leaks::{Leak, LeakHandler, LeakReport};
 pub use reports::listing::ListedAllocation;

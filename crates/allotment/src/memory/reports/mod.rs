@@ -2,6 +2,7 @@
 
 pub(in crate::memory) mod call_site;
 pub(in crate::memory) mod dump;
+pub mod dump_schema;
 pub(in crate::memory) mod inspect;
 pub(in crate::memory) mod leaks;
 pub(in crate::memory) mod listing;

@@ -137,6 +137,21 @@ impl DetailedStatistics {
     }
 }
 
+impl Add for DetailedStatistics {
+    type Output = Self;
+
+    fn add(mut self, other: Self) -> Self {
+        Self::add(&mut self, &other);
+        self
+    }
+}
+
+impl Sum for DetailedStatistics {
+    fn sum<I: Iterator<Item = Self>>(parts: I) -> Self {
+        parts.fold(Self::default(), |sum, part| sum + part)
+    }
+}
+
 /// The counters of one pool and memory type. The pool writes them under its lock; any thread reads them without it.
 #[derive(Debug, Default)]
 pub(in crate::memory) struct Counters {

@@ -1,0 +1,234 @@
+//! The items of a profile, in the order of the events: what its tables have rows of.
+
+use core::fmt;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::super::{Export, is_reservation, is_timed};
+use crate::recording::{AllocationKey, BlockId, Event, State, TextId};
+
+/// What a table has a row of.
+pub(super) enum Item<'a> {
+    /// An allocation, or its end.
+    Sample(Sample),
+    /// The bytes of the blocks of a heap changed.
+    Blocks {
+        heap: u8,
+        bytes: i128,
+    },
+    /// The bytes of the allocations of a heap changed.
+    Bytes {
+        heap: u8,
+        bytes: i128,
+    },
+    Marker(Marker<'a>),
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Sample {
+    /// As requested; negative where the allocation ends.
+    pub(super) bytes: i128,
+    pub(super) site: TextId,
+    pub(super) name: TextId,
+    /// How many allocations there were before: in contrast to its key, never used again.
+    pub(super) number: u64,
+}
+
+impl Sample {
+    const fn ended(self) -> Self {
+        Self { bytes: -self.bytes, ..self }
+    }
+}
+
+#[derive(Clone)]
+pub(super) struct Marker<'a> {
+    pub(super) kind: MarkerKind,
+    /// When it began, in nanoseconds. `None` for an instant.
+    pub(super) begin: Option<u64>,
+    pub(super) text: Cow<'a, str>,
+    pub(super) value: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum MarkerKind {
+    Frame,
+    Mark,
+    Refused,
+    Stall,
+    Lost,
+}
+
+impl MarkerKind {
+    pub(super) const ALL: [Self; 5] = [Self::Frame, Self::Mark, Self::Refused, Self::Stall, Self::Lost];
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Frame => "frame",
+            Self::Mark => "mark",
+            Self::Refused => "refused request",
+            Self::Stall => "stall",
+            Self::Lost => "events lost",
+        }
+    }
+
+    /// Returns what its value is.
+    pub(super) const fn value(self) -> &'static str {
+        match self {
+            Self::Frame => "Number",
+            Self::Mark | Self::Lost => "Events before",
+            Self::Refused => "Requested",
+            Self::Stall => "Duration",
+        }
+    }
+
+    /// Returns the profiler's format of the value.
+    pub(super) const fn format(self) -> &'static str {
+        match self {
+            Self::Frame | Self::Mark | Self::Lost => "integer",
+            Self::Refused => "bytes",
+            Self::Stall => "nanoseconds",
+        }
+    }
+}
+
+/// An allocation that exists, as far as a profile is concerned.
+#[derive(Clone, Copy)]
+struct Live {
+    block: BlockId,
+    /// `None` for a reservation, which is no allocation of the program's.
+    sample: Option<Sample>,
+}
+
+/// Walks over a recording, as often as there are columns.
+pub(super) struct Walk<'a> {
+    pub(super) export: &'a Export<'a>,
+    timed: bool,
+    /// Events that contradict those before them, by index: rarely any.
+    left_out: BTreeSet<usize>,
+    heaps: BTreeSet<u8>,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(export: &'a Export<'a>) -> Self {
+        let (mut state, mut left_out, mut heaps) = (State::default(), BTreeSet::new(), BTreeSet::new());
+        for (index, event) in export.events.iter().enumerate() {
+            if state.apply(event).is_err() {
+                left_out.insert(index);
+            } else if let Event::BlockAllocated { memory_type, .. } = *event {
+                heaps.insert(export.heap_of(memory_type));
+            }
+        }
+        Self { export, timed: is_timed(export.events), left_out, heaps }
+    }
+
+    /// Returns the heaps that ever had a block.
+    pub(super) fn heaps(&self) -> impl Iterator<Item = u8> {
+        self.heaps.iter().copied()
+    }
+
+    /// Calls `each` for all items with their time in nanoseconds.
+    pub(super) fn all(&self, mut each: impl FnMut(u64, &Item<'_>) -> fmt::Result) -> fmt::Result {
+        let events = self.export.events;
+        let (mut now, mut frame_begin, mut number) = (0, 0, 0);
+        let mut blocks: HashMap<BlockId, (u8, i128)> = HashMap::new();
+        let mut live: HashMap<AllocationKey, Live> = HashMap::new();
+        for (index, event) in events.iter().enumerate() {
+            if self.left_out.contains(&index) {
+                continue;
+            }
+            if !self.timed {
+                now = index as u64 * 1000;
+            }
+            let heap_of = |blocks: &HashMap<_, (u8, i128)>, block| blocks.get(&block).map_or(0, |of| of.0);
+            let marker = |kind, begin, text, value| Item::Marker(Marker { kind, begin, text, value });
+            match *event {
+                Event::Time { nanoseconds } if self.timed => now = nanoseconds.max(now),
+                Event::FrameEnd { number } => {
+                    let text = Cow::from(format!("frame {number}"));
+                    each(now, &marker(MarkerKind::Frame, Some(frame_begin), text, number))?;
+                    frame_begin = now;
+                }
+                Event::Mark { text } => {
+                    let text = self.export.recording.text(text).unwrap_or("mark");
+                    each(now, &marker(MarkerKind::Mark, None, text.into(), index as u64))?;
+                }
+                Event::Refused { reason, requested, .. } => {
+                    each(now, &marker(MarkerKind::Refused, None, reason.to_string().into(), requested))?;
+                }
+                Event::Stalled { kind, nanoseconds } => {
+                    each(now, &marker(MarkerKind::Stall, None, kind.to_string().into(), nanoseconds))?;
+                }
+                Event::BlockAllocated { block, memory_type, size, .. } => {
+                    let of = (self.export.heap_of(memory_type), i128::from(size));
+                    blocks.insert(block, of);
+                    each(now, &Item::Blocks { heap: of.0, bytes: of.1 })?;
+                }
+                Event::BlockFreed { block } => {
+                    if let Some((heap, bytes)) = blocks.remove(&block) {
+                        each(now, &Item::Blocks { heap, bytes: -bytes })?;
+                    }
+                }
+                Event::Allocated(is) if is_reservation(events, index, &is) => {
+                    live.insert(is.allocation, Live { block: is.block, sample: None });
+                }
+                Event::Allocated(is) => {
+                    // The recorder writes it right after the allocation.
+                    let site = match events.get(index + 1) {
+                        Some(Event::CallSite { allocation, site }) if *allocation == is.allocation => *site,
+                        _ => TextId::NONE,
+                    };
+                    let sample = Sample { bytes: is.requested.into(), site, name: is.name, number };
+                    number += 1;
+                    live.insert(is.allocation, Live { block: is.block, sample: Some(sample) });
+                    each(now, &Item::Sample(sample))?;
+                    each(now, &Item::Bytes { heap: heap_of(&blocks, is.block), bytes: sample.bytes })?;
+                }
+                Event::Freed { allocation } => {
+                    let of = live.remove(&allocation);
+                    if let Some(Live { block, sample: Some(sample) }) = of {
+                        each(now, &Item::Sample(sample.ended()))?;
+                        each(now, &Item::Bytes { heap: heap_of(&blocks, block), bytes: -sample.bytes })?;
+                    }
+                }
+                // Most reservations are known before; of others the sample ends here.
+                Event::Reserved { reservation, .. } => {
+                    let of = live.get_mut(&reservation);
+                    if let Some((block, sample)) = of.and_then(|of| Some((of.block, of.sample.take()?))) {
+                        each(now, &Item::Sample(sample.ended()))?;
+                        each(now, &Item::Bytes { heap: heap_of(&blocks, block), bytes: -sample.bytes })?;
+                    }
+                }
+                Event::Exchanged { allocation, reservation } => {
+                    let blocks_of = (live.get(&allocation), live.get(&reservation));
+                    let (Some(of), Some(reserved)) = blocks_of else { continue };
+                    let (from, to) = (of.block, reserved.block);
+                    for (key, from, to) in [(allocation, from, to), (reservation, to, from)] {
+                        let Some(of) = live.get_mut(&key) else { continue };
+                        of.block = to;
+                        let (from, to) = (heap_of(&blocks, from), heap_of(&blocks, to));
+                        if let Some(sample) = of.sample.filter(|_| from != to) {
+                            each(now, &Item::Bytes { heap: from, bytes: -sample.bytes })?;
+                            each(now, &Item::Bytes { heap: to, bytes: sample.bytes })?;
+                        }
+                    }
+                }
+                Event::Lost => {
+                    each(now, &marker(MarkerKind::Lost, None, "events were lost".into(), index as u64))?;
+                    // By number, so that every column has the same order.
+                    let ended = live.drain().filter_map(|(_, of)| Some((of.block, of.sample?)));
+                    let ended: BTreeMap<_, _> = ended.map(|of| (of.1.number, of)).collect();
+                    for (block, sample) in ended.into_values() {
+                        each(now, &Item::Sample(sample.ended()))?;
+                        each(now, &Item::Bytes { heap: heap_of(&blocks, block), bytes: -sample.bytes })?;
+                    }
+                    let freed: BTreeMap<_, _> = blocks.drain().collect();
+                    for (heap, bytes) in freed.into_values() {
+                        each(now, &Item::Blocks { heap, bytes: -bytes })?;
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
