@@ -129,12 +129,16 @@ pub fn segments(size: u64, placed: &[Placed]) -> Vec<Segment> {
 }
 
 fn of_disjoint(size: u64, placed: &[Placed]) -> Vec<Segment> {
-    let mut segments = Vec::with_capacity(2 * placed.len() + 1);
+    let mut segments: Vec<Segment> = Vec::with_capacity(2 * placed.len() + 1);
     let mut end = 0;
     let mut push = |until: u64, class, depth| {
         let until = until.min(size);
         if until > end {
-            segments.push(Segment { start: end, end: until, class, depth });
+            match segments.last_mut() {
+                // An allocation of no bytes does not split a hole.
+                Some(last) if class == Class::Free && last.class == Class::Free => last.end = until,
+                _ => segments.push(Segment { start: end, end: until, class, depth }),
+            }
             end = until;
         }
     };
@@ -166,8 +170,8 @@ fn of_overlapping(size: u64, placed: &[Placed]) -> Vec<Segment> {
     while start < size {
         while let Some((_, class, begins)) = edges.next_if(|&(at, ..)| at == start) {
             let count = &mut open[class as usize];
-            // A range can end at an offset before another of its class begins there; counts may pass below zero.
-            *count = if begins { count.wrapping_add(1) } else { count.wrapping_sub(1) };
+            // Ends sort before starts at the same offset, and each range started at a lower one.
+            if begins { *count += 1 } else { *count -= 1 }
         }
         let end = edges.peek().map_or(size, |&(at, ..)| at);
         let class = Class::ALL.into_iter().rev().find(|&class| open[class as usize] > 0);

@@ -2,4 +2,6 @@
 
 mod generated;
 mod metrics;
+mod over_time;
+mod queries;
 mod timeline;

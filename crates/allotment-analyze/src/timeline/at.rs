@@ -73,6 +73,11 @@ impl Timeline<'_> {
         }
     }
 
+    /// Returns when each allocation of the recording began and ended, in the order in which they were allocated.
+    pub fn lifetimes(&self) -> impl ExactSizeIterator<Item = (AllocationIndex, Lifetime)> {
+        self.allocations().map(|allocation| (allocation, self.lifetime(allocation)))
+    }
+
     /// Returns true if an allocation exists at a position.
     #[must_use]
     pub fn allocation_exists(&self, allocation: AllocationIndex, position: u64) -> bool {

@@ -66,6 +66,11 @@ impl Timeline<'_> {
         self.marks.iter().map(|&event| u64::from(event))
     }
 
+    /// Returns true if an event lost what was known.
+    pub(crate) fn is_loss(&self, event: u64) -> bool {
+        self.losses.binary_search_by_key(&event, |&loss| u64::from(loss)).is_ok()
+    }
+
     pub(crate) fn clamp(&self, position: u64) -> u32 {
         position.min(self.end()) as u32
     }

@@ -8,7 +8,16 @@ use allotment_trace::recording::{
 
 use super::moments::{before, last_before};
 use super::rows::{SpanRow, exists};
-use super::{DescriptorHeapIndex, PoolIndex, Timeline};
+use super::{DescriptorHeapIndex, NONE, PoolIndex, Timeline};
+
+/// A range of descriptors, as it is allocated or freed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DescriptorChange {
+    pub(crate) event: u64,
+    pub(crate) first: u32,
+    pub(crate) count: u32,
+    pub(crate) allocated: bool,
+}
 
 impl Timeline<'_> {
     /// Returns the id that events know a pool by, and what it is.
@@ -66,6 +75,37 @@ impl Timeline<'_> {
             }
         }
         Some((id, DescriptorHeap { kind, capacity, name, ranges }))
+    }
+
+    /// Returns the positions at which a descriptor heap exists first and last, and its slots.
+    pub(crate) fn descriptor_heap_span(&self, heap: DescriptorHeapIndex) -> (u64, u64, u32) {
+        let SpanRow { created, destroyed } = self.descriptor_heaps[heap.0 as usize];
+        let capacity = match *self.event(created) {
+            Event::DescriptorHeapCreated { capacity, .. } => capacity,
+            _ => 0,
+        };
+        (u64::from(created) + 1, u64::from(destroyed).min(self.end()), capacity)
+    }
+
+    /// Returns each allocation and each free of descriptors of a heap, in the order of the events.
+    pub(crate) fn descriptor_changes(&self, heap: DescriptorHeapIndex) -> Vec<DescriptorChange> {
+        let mut changes = Vec::new();
+        for &range in self.ranges_of_heap.of(heap.0) {
+            let row = self.descriptor_ranges[range as usize];
+            if let Event::DescriptorsAllocated { first, count, .. } = *self.event(row.allocated) {
+                let event = u64::from(row.allocated);
+                changes.push(DescriptorChange { event, first, count, allocated: true });
+                // One that ends as another begins at its first slot is replaced, which is one change.
+                let freed =
+                    row.freed != NONE && matches!(self.event(row.freed), Event::DescriptorsFreed { .. });
+                if freed {
+                    let event = u64::from(row.freed);
+                    changes.push(DescriptorChange { event, first, count, allocated: false });
+                }
+            }
+        }
+        changes.sort_unstable_by_key(|change| change.event);
+        changes
     }
 
     /// Returns a state at a position without its blocks and allocations.

@@ -1,0 +1,212 @@
+//! Bytes over time: in few enough samples to draw, without losing a peak between two of them.
+
+use allotment_trace::recording::{Budget, Event, Moment};
+
+use crate::block_bytes::BlockBytes;
+use crate::running::Running;
+use crate::scope::Scope;
+use crate::timeline::{BlockIndex, Timeline};
+
+/// What the samples of a series divide evenly.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SeriesAxis {
+    /// The events.
+    #[default]
+    Events,
+    /// The frames. What follows the last end of a frame is a frame as well.
+    Frames,
+}
+
+/// What happened from the sample before up to a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SeriesSample {
+    /// The moment.
+    pub moment: Moment,
+    /// The bytes there.
+    pub last: BlockBytes,
+    /// The most that each of the bytes was since the sample before, each for itself.
+    pub peak: BlockBytes,
+    /// The budget as the driver last told it. Only for a scope of one heap.
+    pub budget: Option<Budget>,
+}
+
+/// The bytes of a scope over time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Series {
+    /// The scope.
+    pub scope: Scope,
+    /// In the order of time. `padding` and `aliased` of their bytes are 0.
+    pub samples: Vec<SeriesSample>,
+}
+
+/// The most bytes of a kind at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Peak {
+    /// Bytes.
+    pub bytes: u64,
+    /// When there were so many for the first time.
+    pub moment: Moment,
+}
+
+/// The peaks of a scope.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Peaks {
+    /// Of the bytes that the program requested and used.
+    pub used: Peak,
+    /// Of all bytes that allocations occupied: used, pending release and overhead.
+    pub occupied: Peak,
+    /// Of the bytes of the blocks.
+    pub blocks: Peak,
+}
+
+impl Peaks {
+    /// Finds the peaks of a scope, in one walk over the events.
+    ///
+    /// ```
+    /// use allotment_analyze::{Peaks, Scope, Timeline};
+    /// use allotment_trace::recording::Recording;
+    ///
+    /// let recording = Recording::default();
+    /// let peaks = Peaks::of(&Timeline::new(&recording), Scope::All);
+    /// assert_eq!(peaks.used.bytes, 0);
+    /// ```
+    #[must_use]
+    pub fn of(timeline: &Timeline<'_>, scope: Scope) -> Self {
+        let mut peaks = Self::default();
+        walk(timeline, &[scope], |position, _, sums| {
+            let bytes = sums[0].bytes();
+            for (peak, now) in [
+                (&mut peaks.used, bytes.used),
+                (&mut peaks.occupied, bytes.size - bytes.free),
+                (&mut peaks.blocks, bytes.size),
+            ] {
+                if now > peak.bytes {
+                    *peak = Peak { bytes: now, moment: Moment { event: position, ..Moment::default() } };
+                }
+            }
+        });
+        for peak in [&mut peaks.used, &mut peaks.occupied, &mut peaks.blocks] {
+            peak.moment = timeline.moment(peak.moment.event);
+        }
+        peaks
+    }
+}
+
+/// Returns the bytes over time of each of some scopes, in at most `samples` samples each, in one walk over the events.
+///
+/// ```
+/// use allotment_analyze::{Scope, SeriesAxis, Timeline, series};
+/// use allotment_trace::recording::{Event, Recording};
+///
+/// let events = vec![Event::FrameEnd { number: 0 }; 1000];
+/// let recording = Recording { events, ..Recording::default() };
+/// let all = series(&Timeline::new(&recording), &[Scope::All], SeriesAxis::Frames, 100);
+/// assert_eq!(all[0].samples.len(), 100);
+/// ```
+#[must_use]
+pub fn series(timeline: &Timeline<'_>, scopes: &[Scope], axis: SeriesAxis, samples: usize) -> Vec<Series> {
+    let count = samples.max(1) as u64;
+    let of = |n: u64, all: u64| (u128::from(all) * u128::from(n) / u128::from(count)) as u64;
+    let mut borders: Vec<u64> = (1..=count)
+        .map(|n| match axis {
+            SeriesAxis::Events => of(n, timeline.end()),
+            // The position behind the end of a frame; frame n ends with the event at its position.
+            SeriesAxis::Frames => match of(n, timeline.frame_count() + 1) {
+                0 => 0,
+                frame => (timeline.position_of_frame(frame - 1) + 1).min(timeline.end()),
+            },
+        })
+        .collect();
+    borders.dedup();
+    let mut series: Vec<Series> =
+        scopes.iter().map(|&scope| Series { scope, samples: Vec::with_capacity(borders.len()) }).collect();
+    let mut peaks = vec![BlockBytes::default(); scopes.len()];
+    let mut borders = borders.into_iter().peekable();
+    walk(timeline, scopes, |position, changed, sums| {
+        if changed {
+            for (peak, sum) in peaks.iter_mut().zip(sums) {
+                *peak = most(*peak, sum.bytes());
+            }
+        }
+        if borders.next_if_eq(&position).is_none() {
+            return;
+        }
+        for ((series, sum), peak) in series.iter_mut().zip(sums).zip(&mut peaks) {
+            let last = sum.bytes();
+            let budget = match series.scope {
+                Scope::Heap(heap) => timeline.budget_at(heap, position),
+                _ => None,
+            };
+            series.samples.push(SeriesSample {
+                moment: timeline.moment(position),
+                last,
+                peak: most(*peak, last),
+                budget,
+            });
+            *peak = last;
+        }
+    });
+    series
+}
+
+/// The larger of each of the bytes.
+fn most(a: BlockBytes, b: BlockBytes) -> BlockBytes {
+    BlockBytes {
+        size: a.size.max(b.size),
+        used: a.used.max(b.used),
+        pending: a.pending.max(b.pending),
+        reserved: a.reserved.max(b.reserved),
+        rounding: a.rounding.max(b.rounding),
+        free: a.free.max(b.free),
+        padding: 0,
+        aliased: 0,
+        allocations: a.allocations.max(b.allocations),
+    }
+}
+
+/// A sum over blocks. Wide, since sizes in a wrong recording may be anything, and a sum must shrink as it grew.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum([u128; 7]);
+
+impl Sum {
+    fn change(&mut self, before: &BlockBytes, after: &BlockBytes) {
+        let parts = |of: &BlockBytes| {
+            [of.size, of.used, of.pending, of.reserved, of.rounding, of.free, of.allocations]
+        };
+        for ((sum, before), after) in self.0.iter_mut().zip(parts(before)).zip(parts(after)) {
+            *sum = *sum + u128::from(after) - u128::from(before);
+        }
+    }
+
+    fn bytes(&self) -> BlockBytes {
+        let [size, used, pending, reserved, rounding, free, allocations] =
+            self.0.map(|sum| u64::try_from(sum).unwrap_or(u64::MAX));
+        BlockBytes { size, used, pending, reserved, rounding, free, padding: 0, aliased: 0, allocations }
+    }
+}
+
+/// Calls a function for each position from 0 on, with whether the last event changed bytes, and the sum of each scope.
+fn walk(timeline: &Timeline<'_>, scopes: &[Scope], mut visit: impl FnMut(u64, bool, &[Sum])) {
+    let mut running = Running::new(timeline);
+    let mut sums = vec![Sum::default(); scopes.len()];
+    // The scopes of a block do not change, so each block is asked once.
+    let mut members: Vec<Option<Box<[u32]>>> = vec![None; timeline.blocks().len()];
+    visit(0, false, &sums);
+    while let Some(event) = running.step() {
+        let mut changed = matches!(event, Event::Lost);
+        for (block, before, after) in running.changed() {
+            let of_block = members[block as usize].get_or_insert_with(|| {
+                let scopes = scopes.iter().zip(0..);
+                scopes
+                    .filter(|(scope, _)| scope.contains(timeline, BlockIndex(block)))
+                    .map(|(_, index)| index)
+                    .collect()
+            });
+            for &scope in of_block.iter() {
+                sums[scope as usize].change(&before, &after);
+                changed = true;
+            }
+        }
+        visit(u64::from(running.position()), changed, &sums);
+    }
+}
