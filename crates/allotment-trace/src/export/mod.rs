@@ -2,7 +2,7 @@
 //!
 //! | [`Format`] | for | what it has |
 //! |---|---|---|
-//! | [`VmaJson`](Format::VmaJson) | GpuMemDumpVis, the viewer of VMA and D3D12MA | every block at one moment |
+//! | [`VmaJson`](Format::VmaJson) | `GpuMemDumpVis`, the viewer of VMA and D3D12MA | every block at one moment |
 //! | [`ChromeJson`](Format::ChromeJson) | Perfetto, `chrome://tracing`, Tracy's importer | everything over time |
 //! | [`FirefoxJson`](Format::FirefoxJson) | Firefox Profiler | live bytes by call site, over time |
 //! | [`AllocationsCsv`](Format::AllocationsCsv) | spreadsheets, databases | a row for each allocation |

@@ -44,6 +44,9 @@ struct Dump<'a> {
     flavor: Flavor,
 }
 
+/// Blocks, by id once all are there.
+type Blocks<'a> = Vec<(BlockId, &'a Block)>;
+
 /// A range of a block, as a dump has it.
 #[derive(Clone, Copy)]
 struct Range<'s, 'a> {
@@ -73,8 +76,8 @@ impl<'a> Dump<'a> {
         schema::memory_info(dump, &heaps, &types)?;
 
         // By memory type; then, for the program's own pools, by pool.
-        let mut default: BTreeMap<MemoryTypeIndex, Vec<(BlockId, &Block)>> = BTreeMap::new();
-        let mut custom: BTreeMap<MemoryTypeIndex, BTreeMap<PoolId, Vec<(BlockId, &Block)>>> = BTreeMap::new();
+        let mut default: BTreeMap<MemoryTypeIndex, Blocks<'a>> = BTreeMap::new();
+        let mut custom: BTreeMap<MemoryTypeIndex, BTreeMap<PoolId, Blocks<'a>>> = BTreeMap::new();
         for (&id, block) in &self.state.blocks {
             let of_type = if self.state.pools.get(&block.pool).is_some_and(|pool| pool.custom) {
                 custom.entry(block.memory_type).or_default().entry(block.pool).or_default()

@@ -150,10 +150,7 @@ impl Usage {
     fn around(&mut self, event: &Event, allocations: &[AllocationKey]) -> Result<(), Inconsistent> {
         let mut before = Vec::with_capacity(allocations.len());
         before.extend(allocations.iter().filter_map(|key| self.share(*key)));
-        let result = self.state.apply(event);
-        if result.is_err() {
-            return result;
-        }
+        self.state.apply(event)?;
         let after: Vec<_> = allocations.iter().filter_map(|key| self.share(*key)).collect();
         for &(block, ref share) in &before {
             let mut totals = self.block(block);

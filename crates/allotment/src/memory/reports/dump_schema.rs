@@ -3,7 +3,7 @@
 //!
 //! Hidden from the documentation, and not part of the stable interface.
 //!
-//! The existing viewer (GpuMemDumpVis) stops at a type that it does not know, and Direct3D 12's types differ from
+//! The existing viewer (`GpuMemDumpVis`) stops at a type that it does not know, and Direct3D 12's types differ from
 //! Vulkan's. It draws the ranges of a block one after another and ignores their offsets, so a dump has a range for every
 //! byte of a block.
 
