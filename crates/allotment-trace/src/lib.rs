@@ -93,6 +93,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bytes;
 mod error;
 mod event;
 pub mod export;
@@ -100,6 +101,7 @@ mod fields;
 mod file;
 mod format;
 mod image;
+pub mod import;
 mod reader;
 mod recorder;
 pub mod recording;

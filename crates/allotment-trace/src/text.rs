@@ -1,11 +1,8 @@
 //! The lines of a trace: decompression, line breaks, line numbers and size limits.
 
-use core::cell::Cell;
-use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read};
-use std::rc::Rc;
+use std::io::{self, BufRead, Read};
 
-use flate2::bufread::MultiGzDecoder;
-
+use crate::bytes::{Bytes, Failure};
 use crate::error::{TraceError, TraceErrorKind};
 
 /// The most text a trace may have, uncompressed, in bytes: 1 GiB.
@@ -19,15 +16,9 @@ pub const MAX_TEXT_BYTES: u64 = 1 << 30;
 /// binary files from being read completely in search of a line break.
 pub const MAX_LINE_BYTES: u64 = 1 << 16;
 
-const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
-
 /// Reads lines from plain or compressed bytes, up to a limit.
 pub(crate) struct Text<'a> {
-    input: Box<dyn BufRead + 'a>,
-    compressed: bool,
-    /// Set if the source reported an error, rather than the decompression on top of it. Both are [`io::Error`]s of
-    /// `input`, with overlapping kinds.
-    source_failed: Rc<Cell<bool>>,
+    bytes: Bytes<'a>,
     /// The last line, kept for its capacity.
     line: Vec<u8>,
     /// Its number; 0 before the first.
@@ -40,23 +31,8 @@ pub(crate) struct Text<'a> {
 impl<'a> Text<'a> {
     /// Opens a source; its first bytes tell whether it is compressed. `limit` bounds the text in bytes.
     pub(crate) fn new(source: &'a mut dyn Read, limit: u64) -> Result<Self, TraceError> {
-        let source_failed = Rc::new(Cell::new(false));
-        let mut source = Watched { source, failed: Rc::clone(&source_failed) };
-
-        let mut start = Vec::new();
-        Read::take(&mut source, GZIP_MAGIC.len() as u64)
-            .read_to_end(&mut start)
-            .map_err(|error| TraceError::new(None, TraceErrorKind::Io(error)))?;
-        let compressed = start == GZIP_MAGIC;
-
-        let bytes = BufReader::new(Cursor::new(start).chain(source));
-        let input: Box<dyn BufRead + 'a> = if compressed {
-            // Several concatenated gzip files are one gzip file; parallel compressors write such files.
-            Box::new(BufReader::new(MultiGzDecoder::new(bytes)))
-        } else {
-            Box::new(bytes)
-        };
-        Ok(Self { input, compressed, source_failed, line: Vec::new(), number: 0, left: limit, limit })
+        let bytes = Bytes::new(source).map_err(|error| TraceError::new(None, TraceErrorKind::Io(error)))?;
+        Ok(Self { bytes, line: Vec::new(), number: 0, left: limit, limit })
     }
 
     /// Returns the next non-blank line without its line break, and its number; `None` at the end.
@@ -67,7 +43,7 @@ impl<'a> Text<'a> {
             self.line.clear();
             // One byte more than either limit, so that exceeding it is noticed.
             let most = u64::min(self.left, MAX_LINE_BYTES) + 1;
-            let read = Read::take(&mut self.input, most)
+            let read = Read::take(&mut self.bytes.input, most)
                 .read_until(b'\n', &mut self.line)
                 .map_err(|error| self.failure(error))? as u64;
             if read == 0 {
@@ -108,34 +84,10 @@ impl<'a> Text<'a> {
 
     #[cold]
     fn failure(&self, error: io::Error) -> TraceError {
-        self.refuse(if self.source_failed.get() || !self.compressed {
-            TraceErrorKind::Io(error)
-        } else if error.kind() == ErrorKind::UnexpectedEof {
-            TraceErrorKind::GzipTruncated
-        } else {
-            TraceErrorKind::GzipCorrupt(error)
+        self.refuse(match self.bytes.failure(error) {
+            Failure::Source(error) => TraceErrorKind::Io(error),
+            Failure::GzipTruncated => TraceErrorKind::GzipTruncated,
+            Failure::GzipCorrupt(error) => TraceErrorKind::GzipCorrupt(error),
         })
-    }
-}
-
-/// A source that remembers whether it failed.
-struct Watched<'a> {
-    source: &'a mut dyn Read,
-    failed: Rc<Cell<bool>>,
-}
-
-impl Read for Watched<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
-            match self.source.read(buffer) {
-                // Retried here rather than above, where decompression would have to survive the error.
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => {
-                    self.failed.set(true);
-                    return Err(error);
-                }
-                Ok(read) => return Ok(read),
-            }
-        }
     }
 }

@@ -206,6 +206,7 @@ impl State {
                 let missing = "it shares a block that does not exist";
                 self.blocks.get_mut(&block).ok_or(missing)?.kind = BlockKind::Shared;
             }
+            Event::BlockResized { block, size } => self.resize(block, size)?,
             Event::Allocated(is) => self.allocate(is, now)?,
             Event::CallSite { allocation, site } => self.live_mut(allocation)?.call_site = site,
             Event::Labelled { allocation, name, category, user_data } => {
@@ -255,6 +256,19 @@ impl State {
             }
             _ => {}
         }
+        Ok(())
+    }
+
+    fn resize(&mut self, block: BlockId, size: u64) -> Result<(), &'static str> {
+        let found = self.blocks.get_mut(&block).ok_or("it resizes a block that does not exist")?;
+        if size < found.size {
+            // Allocations may overlap, so that the last one need not be the one that ends last.
+            let ends = found.allocations.iter().filter_map(|(_, key)| self.allocations.get(key));
+            if ends.map(|live| live.is.offset + live.is.occupied).any(|end| end > size) {
+                return Err("it takes memory from a block that an allocation has");
+            }
+        }
+        found.size = size;
         Ok(())
     }
 

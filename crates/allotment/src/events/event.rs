@@ -139,6 +139,14 @@ pub enum Event {
     },
     /// Memory was allocated.
     Allocated(Allocated),
+    /// A block got another size at the same place: memory was mapped at its end, or taken from there. No block of
+    /// this library does; those of other allocators do, such as PyTorch's expandable segments.
+    BlockResized {
+        /// The block.
+        block: BlockId,
+        /// Bytes from now on. All its allocations end before.
+        size: u64,
+    },
     /// The call site of an allocation became known.
     CallSite {
         /// The allocation.

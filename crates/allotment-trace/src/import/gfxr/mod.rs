@@ -1,0 +1,181 @@
+//! GFXReconstruct: the calls of any captured Vulkan program, as `gfxrecon-convert --format jsonl` prints them.
+//!
+//! | call | becomes |
+//! |---|---|
+//! | `vkAllocateMemory`, `vkFreeMemory` | a block; dedicated, if its chain says so |
+//! | `vkBindBufferMemory`, `vkBindImageMemory` and `…2` | an allocation, with the size and alignment that the driver required |
+//! | `vkDestroyBuffer`, `vkDestroyImage` | the end of its allocation, unless its memory was freed before |
+//! | `vkMapMemory`, `vkUnmapMemory` and `…2` | mappings of the allocations in the range |
+//! | `vkSetDebugUtilsObjectNameEXT`, `vkDebugMarkerSetObjectNameEXT` | names; else an allocation is named as in CSV [traces](crate::Trace) |
+//! | `vkQueuePresentKHR` | the end of a frame |
+//! | `vkQueueSubmit` and `…2` | a submission; waits for fences, queues and devices: its completion |
+//! | `vkGetPhysicalDevice…Properties` and `…2`, `vkCreateDevice` | the header; budgets |
+//! | an allocation with an error code | a refusal |
+//!
+//! All other calls are skipped without being looked into. The program's own allocator is not in a capture: what it
+//! loses to alignment and rounding is free in the recording, its pools are not known, and there is one pool for each
+//! memory type. Sparse bindings are not imported. A program that maps and unmaps a memory object of many resources in each
+//! frame would fill the recording with that: after a million resources have been mapped so, the mappings of that object
+//! are no longer followed, which a mark says.
+
+mod device;
+mod json;
+mod memory;
+mod queues;
+mod resources;
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use allotment::events::Event;
+
+use super::builder::{Builder, cut};
+use super::source::Source;
+use super::{ImportError, ImportErrorKind, Limits, Position};
+use crate::recording::Recording;
+use device::Devices;
+use memory::MemoryObjects;
+use queues::Queues;
+
+/// One line.
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(borrow, default, rename = "vkFunc", alias = "function")]
+    call: Option<Call<'a>>,
+    #[serde(borrow, default)]
+    header: Option<FileHeader<'a>>,
+}
+
+#[derive(Deserialize)]
+struct FileHeader<'a> {
+    #[serde(borrow, default, rename = "gfxrecon-version")]
+    version: Cow<'a, str>,
+}
+
+/// A call. Its arguments are parsed only if it matters.
+#[derive(Deserialize)]
+struct Call<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(borrow, default, rename = "return")]
+    result: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    args: Option<&'a RawValue>,
+}
+
+impl Call<'_> {
+    /// Returns the result code, without its quotation marks.
+    fn result(&self) -> &str {
+        self.result.map_or("", |raw| raw.get().trim_matches('"'))
+    }
+
+    fn failed(&self) -> bool {
+        self.result().starts_with("VK_ERROR")
+    }
+
+    fn args(&self) -> &str {
+        self.args.map_or("{}", RawValue::get)
+    }
+}
+
+/// Why a call cannot be imported.
+enum CallError {
+    Json(serde_json::Error),
+    Kind(ImportErrorKind),
+}
+
+impl From<serde_json::Error> for CallError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Json(error)
+    }
+}
+
+impl From<ImportErrorKind> for CallError {
+    fn from(kind: ImportErrorKind) -> Self {
+        Self::Kind(kind)
+    }
+}
+
+#[derive(Default)]
+struct Import {
+    devices: Devices,
+    objects: MemoryObjects,
+    queues: Queues,
+    frames: u64,
+}
+
+pub(super) fn read(source: &mut Source<'_>, limits: &Limits) -> Result<Recording, ImportError> {
+    source.limit(limits.text_bytes);
+    let mut builder = Builder::new(limits.memory_bytes);
+    let mut import = Import::default();
+    let mut producer = "GFXReconstruct".to_owned();
+    while let Some((number, text)) = source.next_line(limits.line_bytes)? {
+        let at = |kind| ImportError::new(Some(Position::Line(number)), kind);
+        let line: Line<'_> = serde_json::from_str(text).map_err(|e| at(ImportErrorKind::json(&e)))?;
+        if let Some(header) = line.header {
+            producer = format!("GFXReconstruct {}", cut(&header.version));
+        }
+        if let Some(call) = line.call {
+            import.call(&call, &mut builder).map_err(|error| match error {
+                // Not truncated: the line as a whole is JSON.
+                CallError::Json(error) => at(ImportErrorKind::json_value(&error)),
+                CallError::Kind(kind) => at(kind),
+            })?;
+        }
+    }
+    builder.recording.header = import.devices.into_header();
+    builder.recording.header.producer = producer;
+    Ok(builder.recording)
+}
+
+impl Import {
+    fn call(&mut self, call: &Call<'_>, builder: &mut Builder) -> Result<(), CallError> {
+        let (args, objects, queues) = (call.args(), &mut self.objects, &mut self.queues);
+        match &*call.name {
+            "vkAllocateMemory" => objects.allocate(call, builder),
+            // It did not complete, so that it may have no arguments of its end.
+            _ if call.failed() && &*call.name != "vkQueuePresentKHR" => Ok(()),
+            "vkGetPhysicalDeviceProperties"
+            | "vkGetPhysicalDeviceProperties2"
+            | "vkGetPhysicalDeviceProperties2KHR" => Ok(self.devices.properties(args)?),
+            "vkGetPhysicalDeviceMemoryProperties"
+            | "vkGetPhysicalDeviceMemoryProperties2"
+            | "vkGetPhysicalDeviceMemoryProperties2KHR" => self.devices.memory(args, builder),
+            "vkCreateDevice" => Ok(self.devices.created(args)?),
+            "vkCreateBuffer" => objects.create_buffer(args, builder),
+            "vkCreateImage" => objects.create_image(args, builder),
+            "vkDestroyBuffer" | "vkDestroyImage" => objects.destroy_one(args, builder),
+            "vkGetBufferMemoryRequirements"
+            | "vkGetBufferMemoryRequirements2"
+            | "vkGetBufferMemoryRequirements2KHR"
+            | "vkGetImageMemoryRequirements"
+            | "vkGetImageMemoryRequirements2"
+            | "vkGetImageMemoryRequirements2KHR" => objects.requirements(args),
+            "vkFreeMemory" => objects.free(args, builder),
+            "vkBindBufferMemory" | "vkBindImageMemory" => objects.bind(call, builder),
+            "vkBindBufferMemory2"
+            | "vkBindBufferMemory2KHR"
+            | "vkBindImageMemory2"
+            | "vkBindImageMemory2KHR" => objects.bind_several(call, builder),
+            "vkMapMemory" => objects.map(args, builder),
+            "vkUnmapMemory" => objects.unmap(args, builder),
+            "vkMapMemory2" | "vkMapMemory2KHR" => objects.map2(args, true, builder),
+            "vkUnmapMemory2" | "vkUnmapMemory2KHR" => objects.map2(args, false, builder),
+            "vkSetDebugUtilsObjectNameEXT" | "vkDebugMarkerSetObjectNameEXT" => objects.name(args, builder),
+            "vkQueueSubmit" | "vkQueueSubmit2" | "vkQueueSubmit2KHR" => queues.submit(args, builder),
+            "vkWaitForFences" if call.result() == "VK_SUCCESS" => queues.waited(args, builder),
+            "vkGetFenceStatus" if call.result() == "VK_SUCCESS" => queues.fence_status(args, builder),
+            "vkDestroyFence" => queues.fence_destroyed(args, builder),
+            "vkQueueWaitIdle" => queues.queue_idle(args, builder),
+            "vkDeviceWaitIdle" => queues.device_idle(builder),
+            "vkQueuePresentKHR" => {
+                let number = self.frames;
+                self.frames += 1;
+                Ok(builder.push(Event::FrameEnd { number })?)
+            }
+            _ => Ok(()),
+        }
+    }
+}

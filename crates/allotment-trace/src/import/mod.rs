@@ -1,0 +1,150 @@
+//! Imports what other tools record as a [`Recording`].
+//!
+//! | format | from | what it has |
+//! |---|---|---|
+//! | [GFXReconstruct JSON lines](Format::GfxReconstruct) | `gfxrecon-convert --format jsonl` of any captured Vulkan program | every memory object, resource, frame and submission |
+//! | [JSON dump](Format::MemoryDump) | `vmaBuildStatsString`, D3D12MA's `BuildStatsString`, [`Allocator::dump_json`](allotment::Allocator::dump_json) | one moment: pools, blocks, allocations, budgets |
+//! | [PyTorch memory snapshot](Format::PyTorch) | `torch.cuda.memory._dump_snapshot` | the final state, and the events before it that its ring kept |
+//!
+//! Each may be gzip-compressed. Two more formats are recognised and answered with an error that says what to do: CSV
+//! traces, which have requests and no offsets and must be [replayed](crate::Trace), and recordings themselves.
+//!
+//! ```
+//! use allotment_trace::import;
+//! use allotment_trace::recording::State;
+//!
+//! let line = r#"{"vkFunc":{"name":"vkAllocateMemory","return":"VK_SUCCESS","args":{
+//!     "pAllocateInfo":{"allocationSize":65536,"memoryTypeIndex":0},"pMemory":7}}}"#;
+//! let recording = import::read(line.replace('\n', " ").as_bytes())?;
+//! let recording = import::read(lines.as_bytes())?;
+//! let mut state = State::default();
+//! for event in &recording.events {
+//!     state.apply(event)?;
+//! }
+//! assert_eq!(state.blocks.len(), 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What is kept of a file that contradicts itself?
+//!
+//! Files of real programs do: a game binds beyond its memory, a ring of events lost one. An event that cannot be
+//! applied is left out, and a [`Mark`](allotment::events::Event::Mark) at its place says so; what is imported always
+//! applies to a [`State`](crate::recording::State). A file whose *form* is wrong is an error, with the line or byte.
+//!
+//! # Hostile files
+//!
+//! No file makes an importer panic, recurse without bound or use more than [`Limits`] say.
+
+mod builder;
+mod error;
+mod gfxr;
+mod limits;
+mod pytorch;
+mod source;
+mod vma;
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+pub use error::{ImportError, ImportErrorKind, Position};
+pub use limits::Limits;
+
+use crate::fields::HEADER;
+use crate::recording::Recording;
+use source::Source;
+
+/// A format of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Format {
+    /// A recording of this library. No importer reads it.
+    Recording,
+    /// A CSV [trace](crate::Trace). No importer reads it: it must be replayed.
+    Trace,
+    /// GFXReconstruct calls, one JSON object a line.
+    GfxReconstruct,
+    /// GFXReconstruct calls as one JSON document, which is not read.
+    GfxReconstructDocument,
+    /// A JSON dump of VMA, D3D12MA or this library.
+    MemoryDump,
+    /// A PyTorch memory snapshot.
+    PyTorch,
+}
+
+/// The first bytes of a recording.
+const RECORDING_MAGIC: &[u8] = b"ALLOTREC";
+
+/// Returns the format of a file by its first bytes, uncompressed; some 4 KiB are enough. `None` where no format begins
+/// so.
+#[must_use]
+pub fn detect(start: &[u8]) -> Option<Format> {
+    if start.starts_with(RECORDING_MAGIC) {
+        return Some(Format::Recording);
+    }
+    // A pickle of protocol 2 or newer begins with the instruction PROTO.
+    if let [0x80, 2..=5, ..] = start {
+        return Some(Format::PyTorch);
+    }
+    let start = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start).trim_ascii_start();
+    if start.starts_with(HEADER.as_bytes()) {
+        return Some(Format::Trace);
+    }
+    let has = |text: &str| start.windows(text.len()).any(|window| window == text.as_bytes());
+    let is_gfxr = has("\"gfxrecon-version\"") || has("\"vkFunc\"") || has("\"function\"");
+    match start.first()? {
+        b'[' if is_gfxr => Some(Format::GfxReconstructDocument),
+        b'{' if is_gfxr => Some(Format::GfxReconstruct),
+        b'{' if has("\"General\"") || has("\"MemoryInfo\"") || has("\"DefaultPools\"") => {
+            Some(Format::MemoryDump)
+        }
+        _ => None,
+    }
+}
+
+/// Imports a file, plain or gzip-compressed, with the default [`Limits`].
+///
+/// # Errors
+///
+/// [`ImportError`] with the path, if the file cannot be read, is of no known format, or is damaged.
+pub fn open(path: impl AsRef<Path>) -> Result<Recording, ImportError> {
+    let path = path.as_ref();
+    let file =
+        File::open(path).map_err(|error| ImportError::new(None, ImportErrorKind::Io(error)).at(path))?;
+    read(file).map_err(|error| error.at(path))
+}
+
+/// Imports bytes, plain or gzip-compressed, with the default [`Limits`].
+///
+/// # Errors
+///
+/// [`ImportError`], as [`open`].
+pub fn read(source: impl Read) -> Result<Recording, ImportError> {
+    read_within(source, &Limits::default())
+}
+
+/// Imports bytes, plain or gzip-compressed.
+///
+/// # Errors
+///
+/// [`ImportError`], as [`open`], and where a limit is exceeded.
+pub fn read_within(mut source: impl Read, limits: &Limits) -> Result<Recording, ImportError> {
+    let whole = |kind| ImportError::new(None, kind);
+    let mut source = Source::new(&mut source).map_err(whole)?;
+    let start = source.start();
+    if start.is_empty() {
+        return Err(whole(ImportErrorKind::Empty));
+    }
+    if start.starts_with(b"\xff\xfe") || start.starts_with(b"\xfe\xff") {
+        return Err(whole(ImportErrorKind::Utf16));
+    }
+    match detect(start) {
+        Some(Format::GfxReconstruct) => gfxr::read(&mut source, limits),
+        Some(Format::MemoryDump) => vma::read(&mut source, limits),
+        Some(Format::PyTorch) => pytorch::read(&mut source, limits),
+        Some(Format::Trace) => Err(whole(ImportErrorKind::IsTrace)),
+        Some(Format::Recording) => Err(whole(ImportErrorKind::IsRecording)),
+        Some(Format::GfxReconstructDocument) => Err(whole(ImportErrorKind::GfxrNotLines)),
+        None => Err(whole(ImportErrorKind::UnknownFormat)),
+    }
+}

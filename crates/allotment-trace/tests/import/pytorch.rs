@@ -1,0 +1,174 @@
+//! PyTorch snapshots, made by `tests/data/make_snapshots.py`.
+
+use std::collections::BTreeMap;
+
+use allotment_trace::import::{self, ImportErrorKind, Position};
+use allotment_trace::recording::{Event, Placement, Recording, State};
+
+use super::{applied, data, left_out};
+
+fn open(name: &str) -> Recording {
+    import::open(data(name)).unwrap()
+}
+
+/// What exists: for each address the requested bytes, and whether it was released.
+fn live(state: &State) -> BTreeMap<u64, (u64, bool)> {
+    let found = state.allocations.values();
+    found.map(|live| (live.is.user_data, (live.is.requested, live.free_requested.is_some()))).collect()
+}
+
+/// The state before the first event of the history.
+fn at_the_beginning(recording: &Recording) -> State {
+    let is_before = |event: &&Event| {
+        matches!(
+            event,
+            Event::PoolCreated { .. }
+                | Event::BlockAllocated { .. }
+                | Event::FreeRequested { .. }
+                | Event::CallSite { .. }
+        ) || matches!(event, Event::Allocated(is) if is.placement == Placement::Existing)
+    };
+    let mut state = State::default();
+    for event in recording.events.iter().take_while(is_before) {
+        state.apply(event).unwrap();
+    }
+    state
+}
+
+#[test]
+fn a_whole_history_leads_from_nothing_to_the_final_state() {
+    let recording = open("snapshot.pickle");
+    assert_eq!(left_out(&recording), [""; 0]);
+    assert!(
+        !recording
+            .events
+            .iter()
+            .any(|event| matches!(event, Event::Allocated(is) if is.placement == Placement::Existing))
+    );
+    let state = applied(&recording);
+    // The final state alone gives the same.
+    let alone = applied(&open("snapshot-protocol-4.pickle"));
+    assert_eq!(live(&state), live(&alone));
+    let occupied = |state: &State| state.allocations.values().map(|live| live.is.occupied).sum::<u64>();
+    assert_eq!(occupied(&state), occupied(&alone));
+    let sizes = |state: &State| {
+        let mut sizes: Vec<_> = state.blocks.values().map(|block| block.size).collect();
+        sizes.sort_unstable();
+        sizes
+    };
+    assert_eq!(sizes(&state), sizes(&alone));
+}
+
+#[test]
+fn all_protocols_say_the_same() {
+    let recording = open("snapshot-protocol-2.pickle");
+    assert_eq!(left_out(&recording), [""; 0]);
+    for protocol in 3..=5 {
+        assert_eq!(recording, open(&format!("snapshot-protocol-{protocol}.pickle")), "protocol {protocol}");
+    }
+}
+
+#[test]
+fn where_the_ring_lost_the_beginning_the_state_before_it_is_found_backwards() {
+    let recording = open("snapshot-ring.pickle");
+    assert_eq!(left_out(&recording), [""; 0]);
+    let expected: Vec<(u64, u64, bool)> =
+        serde_json::from_str(&std::fs::read_to_string(data("snapshot-ring.json")).unwrap()).unwrap();
+    let expected: BTreeMap<_, _> =
+        expected.into_iter().map(|(at, size, released)| (at, (size, released))).collect();
+    let begun = at_the_beginning(&recording);
+    assert!(expected.len() > 10);
+    assert_eq!(live(&begun), expected);
+    assert_eq!(live(&applied(&recording)), live(&applied(&open("snapshot.pickle"))));
+}
+
+#[test]
+fn the_state_of_a_ring_is_that_of_the_whole_history_at_each_common_event() {
+    let (whole, ring) = (open("snapshot.pickle"), open("snapshot-ring.pickle"));
+    // Both end alike, so that the states are compared from the end: after the last n events of the kinds that change
+    // what is live.
+    let states = |recording: &Recording| {
+        let mut state = State::default();
+        let mut states = Vec::new();
+        for event in &recording.events {
+            state.apply(event).unwrap();
+            if matches!(event, Event::Allocated(_) | Event::FreeRequested { .. } | Event::Freed { .. }) {
+                states.push(live(&state));
+            }
+        }
+        states
+    };
+    let (whole, ring) = (states(&whole), states(&ring));
+    // The ring kept 400 entries of one device and all of the other, which are earlier; most change what is live.
+    let common = 350;
+    assert!(ring.len() > common && whole.len() > ring.len());
+    for (i, (a, b)) in whole.iter().rev().zip(ring.iter().rev()).take(common).enumerate() {
+        assert_eq!(a, b, "{i} events before the end");
+    }
+}
+
+#[test]
+fn call_sites_are_of_the_program_and_not_of_torch() {
+    let recording = open("snapshot.pickle");
+    let sites: std::collections::BTreeSet<_> = recording
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            Event::CallSite { site, .. } => recording.text(*site),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(Vec::from_iter(sites), ["/work/train.py:130", "/work/train.py:41", "/work/train.py:77"]);
+    assert!(recording.texts.iter().any(|text| text == "forward"));
+    assert!(recording.texts.iter().any(|text| text == "warm-up"));
+    let refused = recording.events.iter().find_map(|event| match *event {
+        Event::Refused { requested, available, .. } => Some((requested, available)),
+        _ => None,
+    });
+    assert_eq!(refused, Some((99_000_000_000, 123_456)));
+}
+
+#[test]
+fn an_expandable_segment_is_one_block_that_grows_and_shrinks() {
+    let recording = open("snapshot-expandable.pickle");
+    assert_eq!(left_out(&recording), [""; 0]);
+    let sizes: Vec<_> = recording
+        .events
+        .iter()
+        .filter_map(|event| match *event {
+            Event::BlockAllocated { size, .. } | Event::BlockResized { size, .. } => Some(size >> 20),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(sizes, [20, 40, 60, 40]);
+    let state = applied(&recording);
+    assert_eq!((state.blocks.len(), state.allocations.len()), (1, 2));
+}
+
+fn text(text: &str) -> Vec<u8> {
+    [&[0x8c, text.len() as u8], text.as_bytes()].concat()
+}
+
+fn error(parts: &[&[u8]]) -> import::ImportError {
+    import::read([b"\x80\x04", parts.concat().as_slice()].concat().as_slice()).unwrap_err()
+}
+
+#[test]
+fn pickles_that_name_code_or_are_no_snapshots_are_refused_by_byte() {
+    let found = error(&[b"cos\nsystem\n(X\x02\0\0\0lstR."]);
+    assert!(matches!(found.kind(), ImportErrorKind::PickleCode));
+    assert_eq!(found.position(), Some(Position::Byte(2)));
+    assert!(matches!(error(&[b"K\x01."]).kind(), ImportErrorKind::NotASnapshot { .. }));
+    assert!(matches!(error(&[b"K\x01"]).kind(), ImportErrorKind::PickleTruncated));
+    assert!(matches!(error(&[b"\xff"]).kind(), ImportErrorKind::PickleOpcode { opcode: 0xff }));
+    assert!(matches!(error(&[b"(0"]).kind(), ImportErrorKind::PickleCorrupt { .. }));
+    let found = error(&[b"}", &text("segments"), b"]}as."]);
+    assert_eq!(found.to_string(), "the pickle is no memory snapshot: a segment has no address or no size");
+}
+
+#[test]
+fn a_list_that_contains_itself_is_read() {
+    // A list in the memo, appended to itself, as the segments.
+    let found = error(&[b"}", &text("segments"), b"]q\0h\0as."]);
+    assert!(matches!(found.kind(), ImportErrorKind::NotASnapshot { .. }));
+}
