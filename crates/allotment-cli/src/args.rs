@@ -7,13 +7,14 @@ use std::path::PathBuf;
 
 use allotment::device::simulated::Profile;
 use allotment::memory::{
-    BlockSizes, DefragmentationDesc, DefragmentationStrategy, EmptyBlockPolicy, ManualTime, PassLimits,
-    TimeSource,
+    BlockSizes, CallSites, DefragmentationDesc, DefragmentationStrategy, EmptyBlockPolicy, ManualTime,
+    PassLimits, TimeSource,
 };
 use allotment::{Algorithm, AllocatorDesc};
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::failure::Failure;
+use crate::inspect::args::{CheckArgs, DiffArgs, ExportArgs, LeaksArgs, MapArgs, StatsArgs};
 use crate::waste;
 
 /// Replays recorded GPU memory traffic through the Allotment library and shows where the memory went.
@@ -37,6 +38,18 @@ pub(crate) enum Command {
     Defragment(DefragmentArgs),
     /// Show a device's heaps, memory types and limits, and rank the memory types for each memory usage
     Info(InfoArgs),
+    /// Show what there is at a moment of a recording: blocks, bytes, pools, heaps, peaks
+    Stats(StatsArgs),
+    /// Draw each block at a moment of a recording as a line of text
+    Map(MapArgs),
+    /// List allocations that were not released, by call site or name
+    Leaks(LeaksArgs),
+    /// Compare two moments of a recording, or two recordings
+    Diff(DiffArgs),
+    /// Write a recording as a file for another tool
+    Export(ExportArgs),
+    /// Check a recording against limits; the exit code is 1 if one does not hold
+    Check(CheckArgs),
     /// List the profiles of the simulated GPU
     Profiles(ProfilesArgs),
 }
@@ -105,7 +118,7 @@ impl DeviceArgs {
             DeviceKind::Simulated => {
                 only(self.gpu.is_none(), "--gpu", DRIVERS)?;
                 only(!validate, "--validate", DRIVERS)?;
-                profile(self.profile.as_deref().unwrap_or(DEFAULT_PROFILE)).map(Chosen::Simulated)
+                profile_or_default(self.profile.as_deref()).map(Chosen::Simulated)
             }
             DeviceKind::Vulkan => driver(Api::Vulkan),
             DeviceKind::D3d12 => driver(Api::Direct3D12),
@@ -155,7 +168,7 @@ pub(crate) enum Bytes {
 
 /// Options of the allocator.
 #[derive(Clone, Debug, Default, Parser)]
-struct BlockArgs {
+pub(crate) struct BlockArgs {
     /// Suballocation algorithm of the blocks
     #[arg(long, value_enum, default_value_t)]
     algorithm: AlgorithmArg,
@@ -165,7 +178,7 @@ struct BlockArgs {
 }
 
 impl BlockArgs {
-    fn setup(&self) -> Setup {
+    pub(crate) fn setup(&self) -> Setup {
         let block_sizes = self.block_size.map_or_else(BlockSizes::default, BlockSizes::fixed);
         Setup { algorithm: self.algorithm.into(), block_sizes, empty_blocks: EmptyBlockPolicy::default() }
     }
@@ -192,6 +205,9 @@ pub(crate) struct ReplayArgs {
     /// Also write the state at the peak as JSON, in the schema of VMA's viewers
     #[arg(long, value_name = "FILE")]
     pub(crate) dump: Option<PathBuf>,
+    /// Also write a recording of what the allocator does, with the replay's own staging buffers unless --bytes is none
+    #[arg(long = "trace", value_name = "FILE")]
+    pub(crate) trace_file: Option<PathBuf>,
     /// Print a single JSON object on standard output
     #[arg(long)]
     pub(crate) json: bool,
@@ -210,6 +226,7 @@ impl Default for ReplayArgs {
             bytes: Bytes::All,
             report: DEFAULT_REPORT.into(),
             dump: None,
+            trace_file: None,
             json: false,
         }
     }
@@ -357,13 +374,16 @@ impl Setup {
         // Manual time: a replay gives the same result on fast and on slow machines.
         desc.time = TimeSource::Manual(ManualTime::new());
         desc.algorithm = self.algorithm;
+        // All would be the one line of the replay that allocates.
+        desc.call_sites = CallSites::None;
         (desc.block_sizes, desc.empty_blocks) = (self.block_sizes, self.empty_blocks);
         desc
     }
 }
 
-/// Returns the profile of this name, or a usage error that lists all names.
-fn profile(name: &str) -> Result<Profile, Failure> {
+/// Returns the profile of this name or the default one, or a usage error that lists all names.
+pub(crate) fn profile_or_default(name: Option<&str>) -> Result<Profile, Failure> {
+    let name = name.unwrap_or(DEFAULT_PROFILE);
     Profile::named(name).ok_or_else(|| {
         let names: Vec<_> = Profile::all().iter().map(|profile| profile.name).collect();
         Failure::Usage(format!("unknown profile \"{name}\"; the profiles are {}", names.join(", ")))
@@ -380,7 +400,7 @@ fn parse_size(text: &str) -> Result<u64, String> {
 }
 
 /// Parses a number of bytes, such as `1000`, `32M` or `32MiB`.
-fn parse_bytes(text: &str) -> Result<u64, String> {
+pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
     let shift = match &text[digits.len()..] {
         "" => 0,

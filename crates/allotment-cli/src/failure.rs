@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use allotment::memory::{CreateAllocatorError, ResourceError, TransferError};
 use allotment::{AlignmentError, AllocationError};
-use allotment_trace::TraceError;
+use allotment_trace::{RecordError, TraceError};
 
 /// The failure of a command.
 #[derive(Debug)]
@@ -16,6 +16,12 @@ pub(crate) enum Failure {
     Usage(String),
     /// The trace cannot be read.
     Trace(TraceError),
+    /// The input of a command that inspects recordings cannot be read.
+    Input(String),
+    /// Rules of the check command that do not hold.
+    Rules { failed: usize, of: usize },
+    /// The recording of a replay failed.
+    Record(RecordError),
     /// An allocation of the trace was refused.
     Allocation { line: u64, id: u64, error: AllocationError },
     /// A resource of the trace could not be created.
@@ -41,9 +47,9 @@ impl Failure {
         Self::Write { path: path.to_owned(), error }
     }
 
-    /// 2 for bad usage, 1 for everything else.
+    /// 2 for bad usage, and for a recording that cannot be read; 1 for everything else.
     pub(crate) fn exit_code(&self) -> ExitCode {
-        ExitCode::from(if matches!(self, Self::Usage(_)) { 2 } else { 1 })
+        ExitCode::from(if matches!(self, Self::Usage(_) | Self::Input(_)) { 2 } else { 1 })
     }
 }
 
@@ -52,6 +58,9 @@ impl fmt::Display for Failure {
         match self {
             Self::Usage(what) => f.write_str(what),
             Self::Trace(error) => error.fmt(f),
+            Self::Input(what) => f.write_str(what),
+            Self::Rules { failed, of } => write!(f, "{failed} of {of} rules failed"),
+            Self::Record(error) => error.fmt(f),
             Self::Allocation { line, id, error } => write!(f, "line {line}: resource {id}: {error}"),
             Self::Resource { line, id, error } => write!(f, "line {line}: resource {id}: {error}"),
             Self::Transfer { id, error } => write!(f, "resource {id}: {error}"),

@@ -12,6 +12,7 @@
 //!   defragment/  the defragment command: a defragmentation at one frame of a trace
 //!   info/        the info command: a device's properties, and the memory types for each memory usage
 //!   profiles     the profiles command: the profiles of the simulated GPU
+//!   inspect/     the commands that inspect recordings: stats, map, leaks, diff, export, check
 //!   output       standard output with checked writes
 //!   progress     the progress bar
 //!   waste        the definition of waste
@@ -26,6 +27,7 @@ mod compare;
 mod defragment;
 mod failure;
 mod info;
+mod inspect;
 mod output_file;
 mod profiles;
 mod progress;
@@ -61,6 +63,12 @@ fn main() -> ExitCode {
         Some(Command::Compare(args)) => compare::run(&args),
         Some(Command::Defragment(args)) => defragment::run(&args),
         Some(Command::Info(args)) => info::run(&args),
+        Some(Command::Stats(args)) => inspect::stats::run(&args),
+        Some(Command::Map(args)) => inspect::map::run(&args),
+        Some(Command::Leaks(args)) => inspect::leaks::run(&args),
+        Some(Command::Diff(args)) => inspect::diff::run(&args),
+        Some(Command::Export(args)) => inspect::export::run(&args),
+        Some(Command::Check(args)) => inspect::check::run(&args),
         Some(Command::Profiles(args)) => profiles::run(&args),
     })
 }

@@ -6,7 +6,7 @@ use crate::args::{ReplayArgs, Setup};
 use crate::failure::Failure;
 use crate::output_file::OutputFile;
 use crate::progress::Progress;
-use crate::replay::{Images, Options, Outcome, Percentiles, replay, work};
+use crate::replay::{Images, Options, Outcome, Percentiles, Record, replay, work};
 use crate::report;
 use crate::source::{self, Source};
 use crate::target::{Machine, Target, Task, on_device};
@@ -17,10 +17,17 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<(), Failure> {
     let chosen = args.chosen()?;
     let report = OutputFile::new(&args.report)?;
     let dump = args.dump.as_deref().map(OutputFile::new).transpose()?;
-    if args.dump.as_ref().is_some_and(|dump| report.is(dump)) {
-        return Err(Failure::Usage("--report and --dump are the same file".to_owned()));
+    let recording = args.trace_file.as_deref().map(OutputFile::new).transpose()?;
+    for (option, file, other, path) in [
+        ("--report", Some(&report), "--dump", &args.dump),
+        ("--report", Some(&report), "--trace", &args.trace_file),
+        ("--dump", dump.as_ref(), "--trace", &args.trace_file),
+    ] {
+        if file.zip(path.as_ref()).is_some_and(|(file, path)| file.is(path)) {
+            return Err(Failure::Usage(format!("{option} and {other} are the same file")));
+        }
     }
-    source::keep(args.trace.as_deref(), [Some(&report), dump.as_ref()])?;
+    source::keep(args.trace.as_deref(), [Some(&report), dump.as_ref(), recording.as_ref()])?;
     on_device(chosen, Replay { args, report, dump })
 }
 
@@ -46,8 +53,9 @@ fn run_on(target: impl Target, Replay { args, report, dump }: Replay<'_>) -> Res
         bytes: args.bytes,
         history: true,
         dump: dump.is_some(),
-        names: dump.is_some() || args.validate,
+        names: dump.is_some() || args.trace_file.is_some() || args.validate,
         stop_at_refusal: true,
+        record: args.trace_file.as_deref().map_or(Record::Nowhere, Record::File),
     };
     let work = work(&source.trace, args.bytes);
     let mut progress = Progress::new(format!("replaying {}", source.title), work);
@@ -71,6 +79,9 @@ fn run_on(target: impl Target, Replay { args, report, dump }: Replay<'_>) -> Res
     }
     say!();
     say!("Report: {} (open it in a browser)", args.report.display());
+    if let Some(recording) = &args.trace_file {
+        say!("Recording: {} (see it with allotment stats, map or leaks)", recording.display());
+    }
     Ok(())
 }
 

@@ -10,11 +10,13 @@
 //!   steady     frames that should not call the driver
 //!   timing     the time of single operations
 //!   history    the data of the report
+//!   record     the events of the allocator, as a recording
 //! ```
 
 mod history;
 mod live;
 pub(crate) mod pattern;
+mod record;
 mod roles;
 mod steady;
 #[cfg(test)]
@@ -26,6 +28,7 @@ use allotment::memory::{
     DriverCallStatistics, MemoryLocation, ResourceError, Statistics, Transfer, TransferError,
 };
 use allotment::{AllocationOptions, Allocator};
+use allotment_trace::recording::Recording;
 use allotment_trace::{Op, Resource, ResourceIndex, Trace};
 
 use crate::args::{Bytes, Setup};
@@ -35,6 +38,8 @@ use crate::target::{Plan, Target, close_after};
 pub(crate) use history::{Block, History, Sample};
 use live::Live;
 use pattern::Pattern;
+pub(crate) use record::Record;
+use record::Recordings;
 pub(crate) use roles::{display_name, roles};
 use steady::SteadyFrames;
 pub(crate) use timing::{Percentiles, Stopwatch};
@@ -47,7 +52,7 @@ const END: u64 = 64 << 10;
 
 /// What to do besides allocating and freeing.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Options {
+pub(crate) struct Options<'a> {
     /// The part of each resource that is filled and verified.
     pub(crate) bytes: Bytes,
     /// Record the history for the report.
@@ -58,6 +63,8 @@ pub(crate) struct Options {
     pub(crate) names: bool,
     /// Stop at the first failed allocation instead of counting it.
     pub(crate) stop_at_refusal: bool,
+    /// Where the events of the allocator go.
+    pub(crate) record: Record<'a>,
 }
 
 /// The outcome of a replay.
@@ -82,6 +89,8 @@ pub(crate) struct Outcome {
     pub(crate) timing: Percentiles,
     pub(crate) history: History,
     pub(crate) dump: Option<String>,
+    /// The events, if they were recorded into memory.
+    pub(crate) recording: Option<Recording>,
 }
 
 /// Statistics of recorded images, on a device that creates resources.
@@ -117,7 +126,7 @@ pub(crate) fn replay<T: Target>(
     trace: &Trace,
     target: T,
     setup: &Setup,
-    options: Options,
+    options: Options<'_>,
     progress: impl FnMut(u64),
 ) -> Result<Outcome, Failure> {
     let outcome = replay_on(target.device(), trace, &target, setup, options, progress);
@@ -129,15 +138,21 @@ fn replay_on<T: Target>(
     trace: &Trace,
     target: &T,
     setup: &Setup,
-    options: Options,
+    options: Options<'_>,
     progress: impl FnMut(u64),
 ) -> Result<Outcome, Failure> {
-    let allocator = Allocator::new(device, setup.allocator())?;
-    let transfer = Transfer::new(&allocator, copy_queue(allocator.device()), STAGING)
-        .map_err(|error| Failure::Unexpected(format!("staging buffers: {error}")))?
+    let desc = setup.allocator();
+    let allocator = Allocator::new(device, desc.clone())?;
+    let recordings = Recordings::begin(options.record, &allocator, &desc)?;
+    // Without bytes to fill there are no staging buffers either, which a recording would show.
+    let transfer = (options.bytes != Bytes::None).then(|| {
+        Transfer::new(&allocator, copy_queue(allocator.device()), STAGING)
+            .map_err(|error| Failure::Unexpected(format!("staging buffers: {error}")))
+    });
+    let transfer = transfer.transpose()?.map(|transfer| {
         // Through the queue: uploads then exercise the GPU's access to the memory, not only the CPU's.
-        .with_usage(target.overlay_usage())
-        .through_the_queue();
+        transfer.with_usage(target.overlay_usage()).through_the_queue()
+    });
     let run = Run {
         trace,
         target,
@@ -145,6 +160,7 @@ fn replay_on<T: Target>(
         staging: Baseline { statistics: allocator.statistics(), calls: allocator.device_calls() },
         allocator: &allocator,
         transfer,
+        recordings,
         slots: trace.resources().iter().map(|_| None).collect(),
         live_bytes: 0,
         pattern: Pattern::default(),
@@ -170,9 +186,11 @@ struct Baseline {
 struct Run<'a, T: Target> {
     trace: &'a Trace,
     target: &'a T,
-    options: Options,
+    options: Options<'a>,
     allocator: &'a Allocator<T::Device>,
-    transfer: Transfer<'a, T::Device>,
+    /// `None` if no bytes are filled.
+    transfer: Option<Transfer<'a, T::Device>>,
+    recordings: Recordings,
     staging: Baseline,
     /// By resource index; `None` if not created yet, failed, or destroyed.
     slots: Vec<Option<Slot<T::Device>>>,
@@ -195,10 +213,14 @@ struct Slot<D: Device> {
 impl<T: Target> Run<'_, T> {
     fn all(mut self, progress: impl FnMut(u64)) -> Result<Outcome, Failure> {
         let played = self.play(progress);
+        // Now: what exists when the trace ends is still there, and not what the replay itself destroys.
+        let recorded = self.recordings.end();
         // On every path, so that validation does not report leaked objects.
         let mut left = self.slots.iter_mut().filter_map(Option::take);
         let destroyed = left.try_for_each(|slot| known(slot.live.destroy(self.allocator)));
-        played.and(destroyed).map(|()| self.outcome)
+        played.and(destroyed)?;
+        self.outcome.recording = recorded?;
+        Ok(self.outcome)
     }
 
     fn play(&mut self, mut progress: impl FnMut(u64)) -> Result<(), Failure> {
@@ -215,6 +237,7 @@ impl<T: Target> Run<'_, T> {
                 }
             }
             self.observe(index);
+            self.recordings.after_event();
             let bytes = match event.op {
                 Op::Allocate(resource) | Op::Free(resource) => carried(resource),
                 Op::FrameEnd => 0,
@@ -334,10 +357,12 @@ impl<T: Target> Run<'_, T> {
     }
 
     fn fill_parts(&mut self, id: u64, slot: &Slot<T::Device>) -> Result<(), TransferError> {
-        for part in self.parts(slot.filled) {
+        let parts = self.parts(slot.filled);
+        let Some(transfer) = &mut self.transfer else { return Ok(()) };
+        for part in parts {
             for chunk in pattern::chunks(part) {
                 let bytes = self.pattern.bytes(id, chunk.clone());
-                slot.live.write(&mut self.transfer, chunk.start, bytes)?;
+                slot.live.write(transfer, chunk.start, bytes)?;
                 self.outcome.bytes_uploaded += chunk.end - chunk.start;
             }
         }
@@ -350,11 +375,12 @@ impl<T: Target> Run<'_, T> {
         let id = self.trace.resource(resource).id();
         let mapped = self.place(&slot.live)?.mapped_ptr.is_some();
         let parts = self.parts(slot.filled);
+        let Some(transfer) = &mut self.transfer else { return Ok(()) };
         let is_verified_image = matches!(slot.live, Live::Image(_)) && !parts.is_empty() && slot.filled != 0;
         for part in parts {
             for chunk in pattern::chunks(part) {
                 let (expected, back) = self.pattern.bytes_and_room(id, chunk.clone());
-                let moved = slot.live.read(&mut self.transfer, mapped, chunk.start, back);
+                let moved = slot.live.read(transfer, mapped, chunk.start, back);
                 moved.map_err(|error| Failure::Transfer { id, error })?;
                 if expected != back {
                     // Compared as slices first: finding the position byte by byte is needed only for the error.

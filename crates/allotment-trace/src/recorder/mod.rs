@@ -26,7 +26,7 @@ use allotment::events::SubscriptionDesc;
 
 use crate::recording::{RecordingWriter, Summary, WriterDesc};
 pub use error::RecordError;
-pub use observed::{Observed, device_header};
+pub use observed::{Observed, allocator_settings, device_header};
 use ring::Ring;
 use thread::{Command, Target, Worker};
 

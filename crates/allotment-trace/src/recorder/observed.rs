@@ -38,7 +38,7 @@ impl<D: Device> Observed for Gpu<D> {
 
     /// Returns the device, and the settings of the allocator.
     fn header(&self) -> Header {
-        let settings = settings(&self.desc().allocator);
+        let settings = allocator_settings(&self.desc().allocator);
         Header { settings, ..device_header(self.device().properties()) }
     }
 }
@@ -74,8 +74,9 @@ pub fn device_header(properties: &DeviceProperties) -> Header {
     }
 }
 
-/// Returns the settings that decide where allocations are.
-fn settings(desc: &AllocatorDesc) -> Vec<(String, String)> {
+/// Returns the settings of an allocator that decide where allocations are, as recordings name them.
+#[must_use]
+pub fn allocator_settings(desc: &AllocatorDesc) -> Vec<(String, String)> {
     let sizes = &desc.block_sizes;
     let mut settings = vec![
         ("algorithm".to_owned(), desc.algorithm.to_string()),

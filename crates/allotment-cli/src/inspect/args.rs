@@ -1,0 +1,211 @@
+//! The arguments of the commands that inspect recordings.
+
+use std::path::PathBuf;
+
+use allotment_analyze::Grouping;
+use clap::{Args, Parser, ValueEnum};
+
+use super::when::{self, When};
+use crate::args::Setup;
+use crate::args::{BlockArgs, parse_bytes, profile_or_default};
+use crate::failure::Failure;
+use allotment::device::simulated::Profile;
+
+/// How a CSV trace is replayed, which has requests and no offsets.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ReplayedArgs {
+    /// For a CSV trace: the profile of the simulated GPU that it is replayed on [default: discrete-large-bar]
+    #[arg(long)]
+    profile: Option<String>,
+    #[command(flatten)]
+    blocks: BlockArgs,
+}
+
+impl ReplayedArgs {
+    pub(super) fn profile(&self) -> Result<Profile, Failure> {
+        profile_or_default(self.profile.as_deref())
+    }
+
+    pub(super) fn setup(&self) -> Setup {
+        self.blocks.setup()
+    }
+}
+
+/// The help of each command's file.
+macro_rules! file_help {
+    () => {
+        "A recording, or a CSV trace, which is replayed on the simulated GPU"
+    };
+}
+
+#[derive(Debug, Parser)]
+#[command(after_help = when::HELP)]
+pub(crate) struct StatsArgs {
+    #[doc = file_help!()]
+    pub(crate) file: PathBuf,
+    /// The moment to show
+    #[arg(long, value_name = "MOMENT", default_value_t)]
+    pub(crate) at: When,
+    #[command(flatten)]
+    pub(crate) replayed: ReplayedArgs,
+    /// Print a single JSON object on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Parser)]
+#[command(after_help = when::HELP)]
+pub(crate) struct MapArgs {
+    #[doc = file_help!()]
+    pub(crate) file: PathBuf,
+    /// The moment to show
+    #[arg(long, value_name = "MOMENT", default_value_t)]
+    pub(crate) at: When,
+    /// Columns of a line [default: those of the terminal, or 100]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(60..=1000))]
+    pub(crate) width: Option<u16>,
+    #[command(flatten)]
+    pub(crate) replayed: ReplayedArgs,
+    /// Print a single JSON object on standard output, with the ranges of each block
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What allocations are grouped by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum By {
+    /// The call site; of an allocation without one, what its name begins with
+    #[default]
+    CallSite,
+    /// The whole name
+    Name,
+    /// What the name begins with, up to its first digit
+    Prefix,
+    /// The category
+    Category,
+}
+
+impl By {
+    pub(super) const fn grouping(self) -> Grouping {
+        match self {
+            Self::CallSite => Grouping::CallSite,
+            Self::Name => Grouping::Name,
+            Self::Prefix => Grouping::NamePrefix,
+            Self::Category => Grouping::Category,
+        }
+    }
+}
+
+#[derive(Debug, Parser)]
+#[command(after_help = when::HELP)]
+pub(crate) struct LeaksArgs {
+    #[doc = file_help!()]
+    pub(crate) file: PathBuf,
+    /// The moment at which allocations still exist
+    #[arg(long, value_name = "MOMENT", default_value_t)]
+    pub(crate) at: When,
+    /// Leave out what was allocated before this moment
+    #[arg(long, value_name = "MOMENT")]
+    pub(crate) since: Option<When>,
+    /// What allocations are grouped by
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) by: By,
+    #[command(flatten)]
+    pub(crate) replayed: ReplayedArgs,
+    /// Print a single JSON object on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Parser)]
+#[command(after_help = when::HELP)]
+pub(crate) struct DiffArgs {
+    #[doc = file_help!()]
+    pub(crate) a: PathBuf,
+    /// The file to compare with [default: the same, at another moment]
+    pub(crate) b: Option<PathBuf>,
+    /// The moment of the first file [default: 0 in one file, end in two]
+    #[arg(long, value_name = "MOMENT")]
+    pub(crate) from: Option<When>,
+    /// The moment of the second file
+    #[arg(long, value_name = "MOMENT", default_value_t)]
+    pub(crate) to: When,
+    /// What allocations are grouped by
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) by: By,
+    #[command(flatten)]
+    pub(crate) replayed: ReplayedArgs,
+    /// Print a single JSON object on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A format of exports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// The JSON dump of VMA and D3D12MA, for GpuMemDumpVis: the state at one moment
+    Vma,
+    /// Trace events, for Perfetto and chrome://tracing
+    Chrome,
+    /// A profile for Firefox Profiler
+    Firefox,
+    /// A table with a row for each allocation
+    Csv,
+    /// A CSV trace: requests, frees and frames, for `allotment replay`
+    Traffic,
+}
+
+#[derive(Debug, Parser)]
+#[command(after_help = when::HELP)]
+pub(crate) struct ExportArgs {
+    #[doc = file_help!()]
+    pub(crate) file: PathBuf,
+    /// The format
+    #[arg(long, value_enum)]
+    pub(crate) format: ExportFormat,
+    /// The file to write; an older one is replaced [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Export what happened up to this moment only; for vma, the moment itself
+    #[arg(long, value_name = "MOMENT", default_value_t)]
+    pub(crate) at: When,
+    #[command(flatten)]
+    pub(crate) replayed: ReplayedArgs,
+    /// Print a single JSON object about the written file on standard output; with --output only
+    #[arg(long, requires = "output")]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Parser)]
+#[command(after_help = when::HELP, group = clap::ArgGroup::new("rules").required(true).multiple(true))]
+pub(crate) struct CheckArgs {
+    #[doc = file_help!()]
+    pub(crate) file: PathBuf,
+    /// The most allocations that may exist at the end of the recording and are not released
+    #[arg(long, value_name = "N", group = "rules")]
+    pub(crate) max_leaks: Option<u64>,
+    /// The most bytes that all blocks may have at once, with an optional K, M or G
+    #[arg(long, value_name = "SIZE", group = "rules", value_parser = parse_bytes)]
+    pub(crate) max_peak: Option<u64>,
+    /// The largest fragmentation, from 0 to 1: the share of the free bytes that are not in the largest hole of their
+    /// block
+    #[arg(long, value_name = "SHARE", group = "rules", value_parser = parse_share)]
+    pub(crate) max_fragmentation: Option<f64>,
+    /// The most times that a thread may wait in the library
+    #[arg(long, value_name = "N", group = "rules")]
+    pub(crate) max_stalls: Option<u64>,
+    /// The moment whose fragmentation is measured
+    #[arg(long, value_name = "MOMENT", default_value_t)]
+    pub(crate) at: When,
+    #[command(flatten)]
+    pub(crate) replayed: ReplayedArgs,
+    /// Print a single JSON object on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Parses a number from 0 to 1.
+fn parse_share(text: &str) -> Result<f64, String> {
+    let share: f64 = text.parse().map_err(|_| format!("\"{text}\" is not a number"))?;
+    if (0.0..=1.0).contains(&share) { Ok(share) } else { Err("expected a number from 0 to 1".to_owned()) }
+}

@@ -1,0 +1,102 @@
+//! `allotment check`: rules for a recording, for continuous integration. The exit code is 1 if one does not hold.
+
+use allotment_analyze::{Cursor, Grouping, Leaks, Peaks, Scope};
+use serde::Serialize;
+
+use super::args::CheckArgs;
+use super::figures::Figures;
+use super::load::{index, load};
+use super::table::{Align, Table, shown};
+use super::when::words;
+use crate::failure::Failure;
+use crate::units::{bytes, count};
+
+pub(crate) fn run(args: &CheckArgs) -> Result<(), Failure> {
+    let loaded = load(&args.file, &args.replayed)?;
+    let timeline = index(&loaded);
+    let mut rules = Vec::new();
+    if let Some(limit) = args.max_leaks {
+        let leaks = Leaks::at(&Cursor::at(&timeline, timeline.end()), Grouping::CallSite);
+        let texts = [count(leaks.count), count(limit)];
+        let about = format!("{} not released at the end", bytes(leaks.bytes));
+        rules.push(Rule::new("max-leaks", Value::Whole(leaks.count), Value::Whole(limit), texts, about));
+    }
+    if let Some(limit) = args.max_peak {
+        let peak = Peaks::of(&timeline, Scope::All).blocks;
+        let texts = [bytes(peak.bytes), bytes(limit)];
+        let about = format!("bytes of all blocks at {}", words(peak.moment));
+        rules.push(Rule::new("max-peak", Value::Whole(peak.bytes), Value::Whole(limit), texts, about));
+    }
+    if let Some(limit) = args.max_fragmentation {
+        let cursor = Cursor::at(&timeline, args.at.position(&timeline)?);
+        let fragmentation = Figures::of_all(&cursor).fragmentation();
+        let texts = [fragmentation, limit].map(|share| format!("{share:.3}"));
+        let about = format!("at {}", words(cursor.moment()));
+        let (measured, limit) = (Value::Share(fragmentation), Value::Share(limit));
+        rules.push(Rule::new("max-fragmentation", measured, limit, texts, about));
+    }
+    if let Some(limit) = args.max_stalls {
+        let stalls = timeline.stalls().len() as u64;
+        let texts = [count(stalls), count(limit)];
+        let about = "times a thread waited in the library".to_owned();
+        rules.push(Rule::new("max-stalls", Value::Whole(stalls), Value::Whole(limit), texts, about));
+    }
+    let failed = rules.iter().filter(|rule| !rule.ok).count();
+    if args.json {
+        let check = CheckJson { file: &loaded.title, ok: failed == 0, rules: &rules };
+        say!("{}", serde_json::to_string(&check)?);
+    } else {
+        print(&loaded.title, &rules);
+    }
+    if failed == 0 { Ok(()) } else { Err(Failure::Rules { failed, of: rules.len() }) }
+}
+
+fn print(title: &str, rules: &[Rule]) {
+    say!("{}", shown(title));
+    say!();
+    let (left, right) = (Align::Left, Align::Right);
+    let mut table =
+        Table::new(&[("", left), ("Rule", left), ("Limit", right), ("Measured", right), ("", left)]);
+    for rule in rules {
+        let [measured, limit] = rule.texts.clone();
+        let outcome = if rule.ok { "ok" } else { "FAILED" };
+        table.row([outcome.to_owned(), rule.rule.to_owned(), limit, measured, rule.about.clone()]);
+    }
+    table.print();
+}
+
+/// A measured value, or its limit.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize)]
+#[serde(untagged)]
+enum Value {
+    Whole(u64),
+    Share(f64),
+}
+
+/// A rule and what was measured.
+#[derive(Serialize)]
+struct Rule {
+    rule: &'static str,
+    ok: bool,
+    measured: Value,
+    limit: Value,
+    /// Both as text.
+    #[serde(skip)]
+    texts: [String; 2],
+    #[serde(skip)]
+    about: String,
+}
+
+impl Rule {
+    fn new(rule: &'static str, measured: Value, limit: Value, texts: [String; 2], about: String) -> Self {
+        Self { rule, ok: measured <= limit, measured, limit, texts, about }
+    }
+}
+
+/// The JSON output.
+#[derive(Serialize)]
+struct CheckJson<'a> {
+    file: &'a str,
+    ok: bool,
+    rules: &'a [Rule],
+}

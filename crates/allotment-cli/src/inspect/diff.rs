@@ -1,0 +1,154 @@
+//! `allotment diff`: what changed between two moments of a recording, or between two recordings.
+
+use allotment_analyze::{Amount, Cursor, Difference, GroupDifference};
+use allotment_trace::recording::Moment;
+use serde::Serialize;
+
+use super::args::DiffArgs;
+use super::figures::Figures;
+use super::json::{FiguresJson, MomentJson};
+use super::load::{index, load};
+use super::table::{Align, Table, group_name, print_pairs, shown};
+use super::when::{When, words};
+use crate::failure::Failure;
+use crate::units::{bytes, count};
+
+pub(crate) fn run(args: &DiffArgs) -> Result<(), Failure> {
+    let a = load(&args.a, &args.replayed)?;
+    let b = args.b.as_deref().map(|b| load(b, &args.replayed)).transpose()?;
+    let in_a = index(&a);
+    let in_b = b.as_ref().map(index);
+    let from = args.from.unwrap_or(if b.is_some() { When::End } else { When::Event(0) });
+    let from = Cursor::at(&in_a, from.position(&in_a)?);
+    let other = in_b.as_ref().unwrap_or(&in_a);
+    let to = Cursor::at(other, args.to.position(other)?);
+    let difference = Difference::between(&from, &to, args.by.grouping());
+    let sides = [&from, &to].map(|cursor| (cursor.moment(), Figures::of_all(cursor)));
+    let titles = [&a.title, &b.as_ref().unwrap_or(&a).title];
+    if args.json {
+        let side =
+            |n: usize| SideJson { file: titles[n], at: sides[n].0.into(), figures: (&sides[n].1).into() };
+        say!("{}", serde_json::to_string(&DiffJson::new(side(0), side(1), &difference))?);
+    } else {
+        print(titles, &sides, &difference);
+    }
+    Ok(())
+}
+
+fn print(titles: [&String; 2], sides: &[(Moment, Figures); 2], difference: &Difference) {
+    for ((side, title), (moment, _)) in ["A", "B"].iter().zip(titles).zip(sides) {
+        say!("{side}: {} at {}", shown(title), words(*moment));
+    }
+    say!();
+    let row = |label: &str, value: String| (label.to_owned(), value);
+    let amount = |is: Amount| format!("{}, {}", count(is.count), bytes(is.bytes));
+    let change = |figure: fn(&Figures) -> u64| {
+        let [a, b] = [figure(&sides[0].1), figure(&sides[1].1)];
+        format!("{} → {} ({})", bytes(a), bytes(b), signed(i128::from(b) - i128::from(a)))
+    };
+    print_pairs(&[
+        row("Blocks", format!("{} → {}", count(sides[0].1.blocks), count(sides[1].1.blocks))),
+        row("Bytes of blocks", change(|is| is.bytes.size)),
+        row("Used", change(|is| is.bytes.used)),
+        row("Only in A", amount(difference.only_a)),
+        row("Only in B", amount(difference.only_b)),
+        row("In both", amount(difference.both)),
+        row("… moved", amount(difference.moved)),
+        row("… of another size", count(difference.resized)),
+    ]);
+    let mut changed = difference.groups.iter().filter(|group| group.a != group.b).peekable();
+    if changed.peek().is_none() {
+        return;
+    }
+    say!();
+    let mut columns = ["Change", "Bytes in A", "Bytes in B", "Count in A", "Count in B"]
+        .map(|title| (title, Align::Right))
+        .to_vec();
+    columns.push(("Group", Align::Left));
+    let mut table = Table::new(&columns);
+    for group in changed {
+        let cells = [signed(group.grown()), bytes(group.a.bytes), bytes(group.b.bytes)];
+        let counts = [count(group.a.count), count(group.b.count), group_name(&group.key)];
+        table.row([cells, counts].concat());
+    }
+    table.print();
+}
+
+/// Formats a change of bytes with its sign.
+fn signed(change: i128) -> String {
+    let size = bytes(u64::try_from(change.unsigned_abs()).unwrap_or(u64::MAX));
+    match change {
+        0 => "0 B".to_owned(),
+        1.. => format!("+{size}"),
+        _ => format!("−{size}"),
+    }
+}
+
+/// The JSON output.
+#[derive(Serialize)]
+struct DiffJson<'a> {
+    a: SideJson<'a>,
+    b: SideJson<'a>,
+    grown: i64,
+    only_a: AmountJson,
+    only_b: AmountJson,
+    both: AmountJson,
+    moved: AmountJson,
+    resized: u64,
+    groups: Vec<GroupJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct SideJson<'a> {
+    file: &'a str,
+    at: MomentJson,
+    #[serde(flatten)]
+    figures: FiguresJson,
+}
+
+#[derive(Serialize)]
+struct AmountJson {
+    count: u64,
+    bytes: u64,
+}
+
+impl From<Amount> for AmountJson {
+    fn from(Amount { count, bytes }: Amount) -> Self {
+        Self { count, bytes }
+    }
+}
+
+#[derive(Serialize)]
+struct GroupJson<'a> {
+    group: &'a str,
+    a: AmountJson,
+    b: AmountJson,
+    grown: i64,
+}
+
+impl<'a> From<&'a GroupDifference> for GroupJson<'a> {
+    fn from(group: &'a GroupDifference) -> Self {
+        Self { group: &group.key, a: group.a.into(), b: group.b.into(), grown: whole(group.grown()) }
+    }
+}
+
+impl<'a> DiffJson<'a> {
+    fn new(a: SideJson<'a>, b: SideJson<'a>, difference: &'a Difference) -> Self {
+        Self {
+            a,
+            b,
+            grown: whole(difference.grown()),
+            only_a: difference.only_a.into(),
+            only_b: difference.only_b.into(),
+            both: difference.both.into(),
+            moved: difference.moved.into(),
+            resized: difference.resized,
+            groups: difference.groups.iter().map(GroupJson::from).collect(),
+        }
+    }
+}
+
+/// Returns a change as a number that JSON readers have.
+fn whole(change: i128) -> i64 {
+    i64::try_from(change).unwrap_or(if change < 0 { i64::MIN } else { i64::MAX })
+}

@@ -1,0 +1,24 @@
+//! The commands that inspect recordings: one file a command.
+//!
+//! ```text
+//!   args     their arguments
+//!   load     a recording file, or a CSV trace that is replayed into a recording
+//!   when     moments, as the command line names them
+//!   figures  blocks and bytes of a pool, of a heap or of all
+//!   table    tables of text
+//!   json     what several of the JSON outputs have
+//!   stats, map, leaks, diff, export, check   the commands
+//! ```
+
+pub(crate) mod args;
+pub(crate) mod check;
+pub(crate) mod diff;
+pub(crate) mod export;
+mod figures;
+mod json;
+pub(crate) mod leaks;
+mod load;
+pub(crate) mod map;
+pub(crate) mod stats;
+mod table;
+mod when;

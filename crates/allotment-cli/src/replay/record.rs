@@ -1,0 +1,131 @@
+//! The events of a replay: to a file, or into memory.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use allotment::Allocator;
+use allotment::device::Device;
+use allotment::events::{AlreadySubscribed, Event, EventBatch, EventSubscription, SubscriptionDesc, TextId};
+use allotment::memory::AllocatorDesc;
+use allotment_trace::recording::{Header, Recording};
+use allotment_trace::{Observed, Recorder, allocator_settings};
+
+use super::unexpected;
+use crate::failure::Failure;
+
+/// After how many events of the trace the events of the allocator are taken out. Each causes a few, so that far fewer
+/// wait than a subscription keeps.
+const READ_EVERY: u32 = 1024;
+
+/// Where the events of a replay go.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) enum Record<'a> {
+    /// Nowhere.
+    #[default]
+    Nowhere,
+    /// To a recording file, with times and stalls.
+    File(&'a Path),
+    /// Into memory, without times and stalls: those of a replay say nothing about the program that was recorded.
+    Memory,
+}
+
+/// Records a replay.
+pub(super) enum Recordings {
+    Nowhere,
+    File(Recorder),
+    Memory(Box<Collector>),
+}
+
+impl Recordings {
+    pub(super) fn begin<D: Device>(
+        record: Record<'_>,
+        allocator: &Allocator<D>,
+        desc: &AllocatorDesc,
+    ) -> Result<Self, Failure> {
+        let replayed = Replayed { allocator, desc };
+        Ok(match record {
+            Record::Nowhere => Self::Nowhere,
+            Record::File(path) => Self::File(Recorder::to_file(&replayed, path).map_err(Failure::Record)?),
+            Record::Memory => Self::Memory(Box::new(Collector {
+                events: replayed.subscribe(&SubscriptionDesc::default()).map_err(unexpected)?,
+                batch: EventBatch::new(),
+                ids: HashMap::new(),
+                recording: Recording { header: replayed.header(), ..Recording::default() },
+                unread: 0,
+            })),
+        })
+    }
+
+    /// Called after each event of the trace.
+    pub(super) fn after_event(&mut self) {
+        if let Self::Memory(collector) = self {
+            collector.unread += 1;
+            if collector.unread == READ_EVERY {
+                collector.read();
+            }
+        }
+    }
+
+    /// Ends the recording, before what still exists is destroyed.
+    pub(super) fn end(self) -> Result<Option<Recording>, Failure> {
+        match self {
+            Self::Nowhere => Ok(None),
+            Self::File(recorder) => recorder.finish().map(|_| None).map_err(Failure::Record),
+            Self::Memory(mut collector) => {
+                collector.read();
+                Ok(Some(collector.recording))
+            }
+        }
+    }
+}
+
+/// An allocator, whose recording also says how the replay was set up.
+struct Replayed<'a, D: Device> {
+    allocator: &'a Allocator<D>,
+    desc: &'a AllocatorDesc,
+}
+
+impl<D: Device> Observed for Replayed<'_, D> {
+    fn subscribe(&self, desc: &SubscriptionDesc) -> Result<EventSubscription, AlreadySubscribed> {
+        self.allocator.subscribe(desc)
+    }
+
+    fn header(&self) -> Header {
+        Header { settings: allocator_settings(self.desc), ..Observed::header(self.allocator) }
+    }
+}
+
+/// Collects events in memory.
+pub(super) struct Collector {
+    events: EventSubscription,
+    batch: EventBatch,
+    ids: HashMap<String, TextId>,
+    recording: Recording,
+    /// Events of the trace since the events of the allocator were read.
+    unread: u32,
+}
+
+impl Collector {
+    fn read(&mut self) {
+        let Self { events, batch, ids, recording, unread } = self;
+        *unread = 0;
+        events.read(batch);
+        for event in batch.events() {
+            if matches!(event, Event::Time { .. } | Event::Stalled { .. }) {
+                continue;
+            }
+            let event = event.map_texts(|text| {
+                let Some(text) = batch.text(text) else { return TextId::NONE };
+                if let Some(&id) = ids.get(&*text) {
+                    return id;
+                }
+                recording.texts.push(text.clone().into_owned());
+                // Memory would be full before 2^32 texts.
+                let id = TextId(recording.texts.len() as u32);
+                ids.insert(text.into_owned(), id);
+                id
+            });
+            recording.events.push(event);
+        }
+    }
+}
