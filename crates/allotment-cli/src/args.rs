@@ -14,7 +14,7 @@ use allotment::{Algorithm, AllocatorDesc};
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::failure::Failure;
-use crate::inspect::args::{CheckArgs, DiffArgs, ExportArgs, LeaksArgs, MapArgs, StatsArgs};
+use crate::inspect::args::{CheckArgs, DiffArgs, ExportArgs, LeaksArgs, MapArgs, ReportArgs, StatsArgs};
 use crate::waste;
 
 /// Replays recorded GPU memory traffic through the Allotment library and shows where the memory went.
@@ -48,6 +48,8 @@ pub(crate) enum Command {
     Diff(DiffArgs),
     /// Write a recording as a file for another tool
     Export(ExportArgs),
+    /// Write a recording as one HTML page, which any browser opens
+    Report(ReportArgs),
     /// Check a recording against limits; the exit code is 1 if one does not hold
     Check(CheckArgs),
     /// List the profiles of the simulated GPU

@@ -177,6 +177,20 @@ pub(crate) struct ExportArgs {
 }
 
 #[derive(Debug, Parser)]
+pub(crate) struct ReportArgs {
+    #[doc = file_help!()]
+    pub(crate) file: PathBuf,
+    /// The page to write; an older one is replaced
+    #[arg(short, long, value_name = "FILE", default_value = "allotment-report.html")]
+    pub(crate) output: PathBuf,
+    #[command(flatten)]
+    pub(crate) replayed: ReplayedArgs,
+    /// Print a single JSON object about the written page on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Parser)]
 #[command(after_help = when::HELP, group = clap::ArgGroup::new("rules").required(true).multiple(true))]
 pub(crate) struct CheckArgs {
     #[doc = file_help!()]

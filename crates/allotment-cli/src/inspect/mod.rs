@@ -7,7 +7,7 @@
 //!   figures  blocks and bytes of a pool, of a heap or of all
 //!   table    tables of text
 //!   json     what several of the JSON outputs have
-//!   stats, map, leaks, diff, export, check   the commands
+//!   stats, map, leaks, diff, export, check, report   the commands
 //! ```
 
 pub(crate) mod args;
@@ -19,6 +19,7 @@ mod json;
 pub(crate) mod leaks;
 mod load;
 pub(crate) mod map;
+pub(crate) mod report;
 pub(crate) mod stats;
 mod table;
 mod when;

@@ -1,0 +1,39 @@
+//! `allotment report`: a recording as one HTML page.
+
+use serde::Serialize;
+
+use super::args::ReportArgs;
+use super::load::load;
+use crate::failure::Failure;
+use crate::output_file::OutputFile;
+use crate::units::bytes;
+
+pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
+    let output = OutputFile::new(&args.output)?;
+    if output.is(&args.file) {
+        let file = args.file.display();
+        return Err(Failure::Usage(format!("{file} is the recording and would be overwritten")));
+    }
+    let loaded = load(&args.file, &args.replayed)?;
+    // Whole in memory before it is written, as every file of this command is.
+    let mut page = Vec::new();
+    let written = allotment_report::write_report(&loaded.title, &loaded.recording, &mut page);
+    written.map_err(|error| Failure::write(&args.output, error))?;
+    output.write(&page)?;
+    let (path, size) = (args.output.display().to_string(), page.len() as u64);
+    if args.json {
+        let report = ReportJson { file: &loaded.title, output: &path, bytes: size };
+        say!("{}", serde_json::to_string(&report)?);
+    } else {
+        say!("The report is in {path} ({}): open it in a browser.", bytes(size));
+    }
+    Ok(())
+}
+
+/// The JSON output.
+#[derive(Serialize)]
+struct ReportJson<'a> {
+    file: &'a str,
+    output: &'a str,
+    bytes: u64,
+}
