@@ -1,5 +1,6 @@
 //! Tests of every analysis against naive versions, on generated recordings.
 
+mod advice;
 mod generated;
 mod metrics;
 mod over_time;

@@ -2,11 +2,13 @@
 //! [`State::apply`](allotment_trace::recording::State::apply) judges it, so the index and the state agree on every event
 //! that contradicts others.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 use allotment_trace::recording::{Allocated, AllocationKey, Event, Inconsistent, ObjectId, Recording};
 
 use super::grouped::Grouped;
+use super::key_hasher::KeyHasher;
 use super::live_set::LiveSet;
 use super::rows::{AllocationRow, BlockRow, DescriptorRow, Exchange, Move, SpanRow};
 use super::{Checkpoint, NONE, Timeline};
@@ -21,8 +23,8 @@ const KEPT_CONTRADICTIONS: usize = 1000;
 #[derive(Default)]
 struct Open {
     /// Allocations and blocks that exist, by the program's own key.
-    allocations: HashMap<AllocationKey, u32>,
-    blocks: HashMap<u64, u32>,
+    allocations: HashMap<AllocationKey, u32, KeyHasher>,
+    blocks: HashMap<u64, u32, KeyHasher>,
     pools: HashMap<u32, u32>,
     rings: HashMap<ObjectId, u32>,
     heaps: HashMap<ObjectId, u32>,
@@ -187,9 +189,9 @@ impl Timeline<'_> {
     }
 
     fn allocate(&mut self, open: &mut Open, is: Allocated, number: u32) -> Result<u32, &'static str> {
-        if open.allocations.contains_key(&is.allocation) {
+        let Entry::Vacant(new_key) = open.allocations.entry(is.allocation) else {
             return Err("it allocates an allocation that exists");
-        }
+        };
         let block = *open.blocks.get(&is.block.0).ok_or("it allocates in a block that does not exist")?;
         if is.requested > is.occupied {
             return Err("an allocation occupies less than was requested");
@@ -200,7 +202,7 @@ impl Timeline<'_> {
         let (free_requested, freed) = (NONE, NONE);
         let new = AllocationRow { allocated: number, free_requested, freed, block, first_move: NONE };
         self.allocations.push(new);
-        open.allocations.insert(is.allocation, row);
+        new_key.insert(row);
         open.live.insert(row);
         open.counts[block as usize] += 1;
         let known = &mut open.ranges[block as usize];

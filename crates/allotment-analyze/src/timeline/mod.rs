@@ -8,6 +8,7 @@
 mod at;
 mod build;
 mod grouped;
+mod key_hasher;
 mod live_set;
 mod moments;
 mod other;

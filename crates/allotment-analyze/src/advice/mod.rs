@@ -1,0 +1,444 @@
+//! What a recording suggests to change, each with the numbers that say so.
+
+mod sentences;
+
+use core::cmp::Reverse;
+use core::fmt;
+use std::collections::BTreeMap;
+
+use allotment::Algorithm;
+use allotment_trace::recording::{BlockId, BlockKind, Event, Moment, RefusalReason, StallKind};
+
+use crate::block_bytes::BlockBytes;
+use crate::cursor::Cursor;
+use crate::descriptors::DescriptorOccupancy;
+use crate::fragmentation::Holes;
+use crate::grouping::Grouping;
+use crate::leaks::Leaks;
+use crate::release_latency::ReleaseLatency;
+use crate::timeline::{BlockIndex, Timeline};
+
+pub use sentences::Bytes;
+
+/// What is worth saying. The default values are what most programs should hear of.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AdviceThresholds {
+    /// Frames for which a block is empty.
+    pub empty_frames: u64,
+    /// The share of the occupied bytes that rounding wastes.
+    pub rounding: f64,
+    /// The fragmentation of a pool's free memory, as [`Holes::fragmentation`] says.
+    pub fragmentation: f64,
+    /// Bytes below which a pool or a block is not worth a word.
+    pub bytes: u64,
+    /// Frames that most releases wait for.
+    pub release_frames: u64,
+    /// The share of allocations that are freed in the frame in which they were made.
+    pub short_lived: f64,
+    /// The share of a descriptor heap that is allocated.
+    pub descriptors: f64,
+}
+
+impl Default for AdviceThresholds {
+    fn default() -> Self {
+        Self {
+            // Ten seconds at 60 frames a second: longer than most pauses of a game.
+            empty_frames: 600,
+            rounding: 0.15,
+            fragmentation: 0.5,
+            bytes: 1 << 20,
+            // Three frames in flight, and one.
+            release_frames: 4,
+            short_lived: 0.5,
+            descriptors: 0.9,
+        }
+    }
+}
+
+/// A suggestion, with the numbers behind it. [`Display`](fmt::Display) makes a sentence of it.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Advice {
+    /// A block is empty and was not freed.
+    EmptyBlock {
+        /// The block.
+        block: BlockId,
+        /// Its bytes.
+        size: u64,
+        /// When it became empty.
+        since: Moment,
+        /// Frames since then.
+        frames: u64,
+    },
+    /// Allocations occupy more than was requested.
+    Rounding {
+        /// The pool's name, or which default pool.
+        pool: String,
+        /// Its algorithm.
+        algorithm: Algorithm,
+        /// Bytes that no allocation requested.
+        wasted: u64,
+        /// Their share of the occupied bytes, from 0 to 1.
+        share: f64,
+    },
+    /// The free memory of a pool is in many holes.
+    Fragmented {
+        /// The pool's name, or which default pool.
+        pool: String,
+        /// Free bytes in blocks that are not empty.
+        free: u64,
+        /// The largest hole.
+        largest: u64,
+        /// How many holes there are.
+        holes: u64,
+        /// Blocks that would be empty if the rest held their allocations, by bytes alone.
+        blocks: u64,
+    },
+    /// A group of allocations grows and is not freed.
+    Leak {
+        /// Where they are allocated.
+        site: String,
+        /// How many exist.
+        count: u64,
+        /// Bytes that were requested for them.
+        bytes: u64,
+        /// How many come a frame.
+        per_frame: f64,
+    },
+    /// The process used more of a heap than the driver advises.
+    OverBudget {
+        /// The heap.
+        heap: u8,
+        /// The most bytes beyond the budget.
+        bytes: u64,
+        /// When.
+        moment: Moment,
+    },
+    /// Requests were refused.
+    Refused {
+        /// Why.
+        reason: RefusalReason,
+        /// How many.
+        count: u64,
+        /// The largest.
+        largest: u64,
+    },
+    /// Threads waited.
+    Stalled {
+        /// What for.
+        kind: StallKind,
+        /// How often.
+        count: u64,
+        /// Nanoseconds in all.
+        total: u64,
+        /// Nanoseconds of the longest.
+        longest: u64,
+    },
+    /// Allocations got a memory type that suits less.
+    SecondChoice {
+        /// How many that exist.
+        count: u64,
+        /// Bytes that were requested for them.
+        bytes: u64,
+    },
+    /// Released memory waits long for the GPU.
+    SlowRelease {
+        /// Frames within which half of the releases completed.
+        median: u64,
+        /// Frames that the slowest waited.
+        longest: u64,
+        /// Bytes that wait now.
+        pending: u64,
+    },
+    /// Many allocations live for less than a frame.
+    ShortLived {
+        /// Those that were freed or released in the frame in which they were made.
+        count: u64,
+        /// Their share of all, from 0 to 1.
+        share: f64,
+        /// How many a frame.
+        per_frame: f64,
+    },
+    /// Blocks are allocated and freed again and again.
+    BlockChurn {
+        /// Shared blocks that were allocated, without those that exist.
+        freed: u64,
+        /// The most shared blocks at once, as far as the last state says.
+        live: u64,
+        /// Frames between two allocations of blocks, on average.
+        frames: f64,
+    },
+    /// The driver's limit of memory objects is near.
+    ManyBlocks {
+        /// Blocks.
+        count: u64,
+        /// The most that the driver allows.
+        limit: u64,
+    },
+    /// A descriptor heap is nearly full.
+    DescriptorHeapFull {
+        /// Its name.
+        heap: String,
+        /// How full it is.
+        occupancy: DescriptorOccupancy,
+    },
+}
+
+/// Returns what a recording suggests where a cursor is, what costs most bytes first.
+///
+/// Costs one walk over all allocations and over those that exist.
+///
+/// ```
+/// use allotment_analyze::{AdviceThresholds, Cursor, Timeline, advice};
+/// use allotment_trace::recording::Recording;
+///
+/// let recording = Recording::default();
+/// let timeline = Timeline::new(&recording);
+/// let cursor = Cursor::at(&timeline, timeline.end());
+/// assert!(advice(&cursor, &AdviceThresholds::default()).is_empty());
+/// ```
+#[must_use]
+pub fn advice(cursor: &Cursor<'_, '_>, thresholds: &AdviceThresholds) -> Vec<Advice> {
+    let mut found = Vec::new();
+    empty_blocks(cursor, thresholds, &mut found);
+    pools(cursor, thresholds, &mut found);
+    leaks(cursor, &mut found);
+    budgets(cursor, &mut found);
+    refusals_and_stalls(cursor, &mut found);
+    second_choices(cursor, thresholds, &mut found);
+    lifetimes(cursor, thresholds, &mut found);
+    blocks(cursor, &mut found);
+    descriptors(cursor, thresholds, &mut found);
+    // A stable sort: advice about no bytes keeps its order, behind the rest.
+    found.sort_by_key(|advice| Reverse(advice.bytes()));
+    found
+}
+
+impl Advice {
+    /// Returns the bytes that it is about; 0 where it is about none.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        match *self {
+            Self::EmptyBlock { size, .. } => size,
+            Self::Rounding { wasted, .. } => wasted,
+            Self::Fragmented { free, largest, .. } => free.saturating_sub(largest),
+            Self::Leak { bytes, .. } | Self::OverBudget { bytes, .. } | Self::SecondChoice { bytes, .. } => {
+                bytes
+            }
+            Self::Refused { largest, .. } => largest,
+            Self::SlowRelease { pending, .. } => pending,
+            _ => 0,
+        }
+    }
+}
+
+fn empty_blocks(cursor: &Cursor<'_, '_>, thresholds: &AdviceThresholds, found: &mut Vec<Advice>) {
+    let now = cursor.moment();
+    for block in cursor.blocks() {
+        let Some(since) = cursor.empty_since(block) else { continue };
+        let info = cursor.timeline().block_info(block);
+        let frames = now.frame - since.frame;
+        if frames >= thresholds.empty_frames && info.size >= thresholds.bytes {
+            found.push(Advice::EmptyBlock { block: info.id, size: info.size, since, frames });
+        }
+    }
+}
+
+fn pools(cursor: &Cursor<'_, '_>, thresholds: &AdviceThresholds, found: &mut Vec<Advice>) {
+    let timeline = cursor.timeline();
+    let mut by_pool = BTreeMap::<_, Vec<_>>::new();
+    for block in cursor.blocks() {
+        if let Some(pool) = timeline.block_info(block).pool {
+            by_pool.entry(pool).or_default().push(block);
+        }
+    }
+    for (pool, blocks) in by_pool {
+        let Some((id, is)) = timeline.pool_info(pool) else { continue };
+        let name = timeline.recording().text(is.name).filter(|name| !name.is_empty());
+        let name = name.map_or_else(|| format!("default pool {}", id.0), |name| format!("pool \"{name}\""));
+        let bytes: BlockBytes = blocks.iter().map(|&block| BlockBytes::of_block(cursor, block)).sum();
+        if bytes.rounding >= thresholds.bytes && bytes.rounding_share() >= thresholds.rounding {
+            let (wasted, share) = (bytes.rounding, bytes.rounding_share());
+            found.push(Advice::Rounding { pool: name.clone(), algorithm: is.algorithm, wasted, share });
+        }
+        // An empty block is no fragmentation: it can be freed.
+        let shared: Vec<_> = blocks
+            .iter()
+            .copied()
+            .filter(|&block| cursor.count_in(block) > 0)
+            .filter(|&block| timeline.block_kind_at(block, cursor.position()) == BlockKind::Shared)
+            .collect();
+        let sizes = shared.iter().flat_map(|&block| Holes::of_block(cursor, block).sizes().to_vec());
+        let holes = Holes::from_sizes(sizes.collect());
+        let free = holes.free();
+        if free >= thresholds.bytes && holes.fragmentation() >= thresholds.fragmentation {
+            found.push(Advice::Fragmented {
+                pool: name,
+                free,
+                largest: holes.largest(),
+                holes: holes.sizes().len() as u64,
+                blocks: could_be_emptied(cursor, &shared, free),
+            });
+        }
+    }
+}
+
+/// How many blocks the free bytes of the others could take over, from the emptiest on.
+fn could_be_emptied(cursor: &Cursor<'_, '_>, blocks: &[BlockIndex], mut free: u64) -> u64 {
+    let mut bytes: Vec<_> = blocks.iter().map(|&block| BlockBytes::of_block(cursor, block)).collect();
+    bytes.sort_by_key(|bytes| bytes.size - bytes.free);
+    let mut emptied = 0;
+    for block in bytes {
+        // Its own free bytes help nobody once it is empty.
+        free = free.saturating_sub(block.free);
+        let occupied = block.size - block.free;
+        if occupied > free {
+            break;
+        }
+        free -= occupied;
+        emptied += 1;
+    }
+    emptied
+}
+
+fn leaks(cursor: &Cursor<'_, '_>, found: &mut Vec<Advice>) {
+    let leaks = Leaks::at(cursor, Grouping::CallSite);
+    for group in leaks.groups.iter().filter(|group| group.is_steady(leaks.at)) {
+        found.push(Advice::Leak {
+            site: group.key.clone(),
+            count: group.count,
+            bytes: group.bytes,
+            per_frame: group.per_frame(),
+        });
+    }
+}
+
+fn budgets(cursor: &Cursor<'_, '_>, found: &mut Vec<Advice>) {
+    let timeline = cursor.timeline();
+    for (heap, events) in timeline.budgets() {
+        let over = events.take_while(|&event| event < cursor.position()).filter_map(|event| {
+            let told = timeline.budget_at(heap, event + 1)?;
+            Some((told.usage.checked_sub(told.budget).filter(|&over| over > 0)?, event))
+        });
+        // The first of the largest.
+        if let Some((bytes, event)) = over.max_by_key(|&(bytes, event)| (bytes, Reverse(event))) {
+            found.push(Advice::OverBudget { heap, bytes, moment: timeline.moment(event) });
+        }
+    }
+}
+
+fn refusals_and_stalls(cursor: &Cursor<'_, '_>, found: &mut Vec<Advice>) {
+    let timeline = cursor.timeline();
+    let mut refused = BTreeMap::<_, (u64, u64)>::new();
+    for event in timeline.refusals().take_while(|&event| event < cursor.position()) {
+        if let Event::Refused { reason, requested, .. } = *timeline.event(event as u32) {
+            let sum = refused.entry(reason).or_default();
+            *sum = (sum.0 + 1, sum.1.max(requested));
+        }
+    }
+    let refused = refused.into_iter();
+    found.extend(refused.map(|(reason, (count, largest))| Advice::Refused { reason, count, largest }));
+    let mut stalled = BTreeMap::<_, (u64, u64, u64)>::new();
+    for event in timeline.stalls().take_while(|&event| event < cursor.position()) {
+        if let Event::Stalled { kind, nanoseconds } = *timeline.event(event as u32) {
+            let sum = stalled.entry(kind).or_default();
+            *sum = (sum.0 + 1, sum.1.saturating_add(nanoseconds), sum.2.max(nanoseconds));
+        }
+    }
+    for (kind, (count, total, longest)) in stalled {
+        // Waiting for frames in flight is how a program that the GPU limits runs.
+        if kind != StallKind::FramesInFlight {
+            found.push(Advice::Stalled { kind, count, total, longest });
+        }
+    }
+}
+
+fn second_choices(cursor: &Cursor<'_, '_>, thresholds: &AdviceThresholds, found: &mut Vec<Advice>) {
+    let (mut count, mut bytes) = (0, 0u64);
+    for is in cursor.allocations().filter_map(|row| cursor.timeline().allocated(row.0)) {
+        if is.second_choice {
+            count += 1;
+            bytes = bytes.saturating_add(is.requested);
+        }
+    }
+    if bytes >= thresholds.bytes {
+        found.push(Advice::SecondChoice { count, bytes });
+    }
+}
+
+fn lifetimes(cursor: &Cursor<'_, '_>, thresholds: &AdviceThresholds, found: &mut Vec<Advice>) {
+    let timeline = cursor.timeline();
+    let latency = ReleaseLatency::at(timeline, cursor.position());
+    let (median, longest) = (latency.frames_at(0.5), latency.longest.map_or(0, |(_, frames)| frames));
+    if median >= thresholds.release_frames {
+        found.push(Advice::SlowRelease { median, longest, pending: latency.pending_bytes });
+    }
+    let (mut all, mut count) = (0u64, 0u64);
+    for (_, life) in timeline.lifetimes().take_while(|(_, life)| life.allocated < cursor.position()) {
+        let Some(end) = life.free_requested.or(life.freed).filter(|&end| end < cursor.position()) else {
+            continue;
+        };
+        all += 1;
+        count += u64::from(timeline.same_frame(life.allocated, end));
+    }
+    let frames = cursor.moment().frame;
+    let share = count as f64 / all.max(1) as f64;
+    // Fewer than one a frame is not worth another way of allocating.
+    if share >= thresholds.short_lived && count >= frames && frames > 0 {
+        found.push(Advice::ShortLived { count, share, per_frame: count as f64 / frames as f64 });
+    }
+}
+
+fn blocks(cursor: &Cursor<'_, '_>, found: &mut Vec<Advice>) {
+    let timeline = cursor.timeline();
+    let now = cursor.moment();
+    let (mut freed, mut live, mut count) = (0, 0, 0);
+    for block in timeline.blocks() {
+        let info = timeline.block_info(block);
+        if info.allocated >= cursor.position() {
+            break;
+        }
+        let exists = timeline.block_exists(block, cursor.position());
+        count += u64::from(exists);
+        if info.kind == BlockKind::Shared {
+            *(if exists { &mut live } else { &mut freed }) += 1;
+        }
+    }
+    // Every block was allocated four times over, and one at least each few seconds.
+    if freed >= 16 && freed >= 4 * live && now.frame > 0 {
+        let frames = now.frame as f64 / (freed + live) as f64;
+        if frames < 300.0 {
+            found.push(Advice::BlockChurn { freed, live, frames });
+        }
+    }
+    let limit = u64::from(timeline.recording().header.max_memory_objects);
+    if limit > 0 && count >= limit / 2 {
+        found.push(Advice::ManyBlocks { count, limit });
+    }
+}
+
+fn descriptors(cursor: &Cursor<'_, '_>, thresholds: &AdviceThresholds, found: &mut Vec<Advice>) {
+    let timeline = cursor.timeline();
+    for heap in timeline.descriptor_heaps() {
+        let Some(occupancy) = DescriptorOccupancy::at(timeline, heap, cursor.position()) else { continue };
+        if occupancy.capacity > 0 && occupancy.share() >= thresholds.descriptors {
+            let known = timeline.descriptor_heap_at(heap, cursor.position());
+            let name =
+                known.and_then(|(_, is)| timeline.recording().text(is.name)).unwrap_or("without a name");
+            found.push(Advice::DescriptorHeapFull { heap: name.to_owned(), occupancy });
+        }
+    }
+}
+
+impl fmt::Display for Advice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        sentences::write(self, f)
+    }
+}
+
+impl Timeline<'_> {
+    /// Returns true if no frame ended between two events.
+    fn same_frame(&self, one: u64, other: u64) -> bool {
+        self.moment(one).frame == self.moment(other).frame
+    }
+}

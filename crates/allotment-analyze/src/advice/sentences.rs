@@ -1,0 +1,119 @@
+//! Advice as sentences.
+
+use core::fmt;
+
+use allotment::Algorithm;
+
+use super::Advice;
+
+/// Bytes as people read them: `32 MiB`, `1.5 KiB`, `17 bytes`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bytes(
+    /// How many.
+    pub u64,
+);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
+        let Some((unit, shift)) = units.into_iter().find(|&(_, shift)| self.0 >> shift > 0) else {
+            return write!(f, "{} bytes", self.0);
+        };
+        let tenths = (u128::from(self.0) * 10) >> shift;
+        match tenths % 10 {
+            0 => write!(f, "{} {unit}", tenths / 10),
+            tenth => write!(f, "{}.{tenth} {unit}", tenths / 10),
+        }
+    }
+}
+
+pub(super) fn write(advice: &Advice, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match advice {
+        Advice::EmptyBlock { block, size, frames, .. } => write!(
+            f,
+            "block {} of {} has been empty for {frames} frames: free it, or let the empty-block policy do so",
+            block.0,
+            Bytes(*size)
+        ),
+        Advice::Rounding { pool, algorithm, wasted, share } => {
+            let (what, remedy) = match algorithm {
+                Algorithm::Buddy => {
+                    ("power-of-two rounding", ": use TLSF, or request sizes near powers of two")
+                }
+                _ => ("rounding", ": request sizes that are multiples of the alignment"),
+            };
+            let percent = share * 100.0;
+            write!(f, "{what} wastes {percent:.0} % of {pool}, {}{remedy}", Bytes(*wasted))
+        }
+        Advice::Fragmented { pool, free, largest, holes, blocks } => {
+            let (free, largest) = (Bytes(*free), Bytes(*largest));
+            write!(f, "{free} are free in {pool}, in {holes} holes of at most {largest}")?;
+            if *blocks > 0 {
+                write!(f, ": defragmentation could empty up to {blocks} blocks")?;
+            }
+            Ok(())
+        }
+        Advice::Leak { site, count, bytes, per_frame } => {
+            let site = if site.is_empty() { "an unknown call site" } else { site };
+            let bytes = Bytes(*bytes);
+            if (0.95..1.05).contains(per_frame) {
+                write!(f, "one leak a frame at {site}: ")?;
+            } else {
+                write!(f, "{per_frame:.2} leaks a frame at {site}: ")?;
+            }
+            write!(f, "{count} allocations of {bytes} exist and none of them was freed")
+        }
+        Advice::OverBudget { heap, bytes, moment } => write!(
+            f,
+            "heap {heap} was {} over its budget in frame {}: free memory, or limit the heap",
+            Bytes(*bytes),
+            moment.frame
+        ),
+        Advice::Refused { reason, count, largest } => {
+            write!(f, "{count} requests of up to {} were refused: {reason}", Bytes(*largest))
+        }
+        Advice::Stalled { kind, count, total, longest } => {
+            let (total, longest) = (milliseconds(*total), milliseconds(*longest));
+            write!(
+                f,
+                "threads waited {count} times for {kind}, {total:.2} ms in all, {longest:.2} ms at most"
+            )
+        }
+        Advice::SecondChoice { count, bytes } => write!(
+            f,
+            "{count} allocations of {} are in a memory type that was not their first choice",
+            Bytes(*bytes)
+        ),
+        Advice::SlowRelease { median, longest, pending } => write!(
+            f,
+            "half of the released allocations wait {median} frames or more for the GPU, one of them {longest}; {} \
+             wait now",
+            Bytes(*pending)
+        ),
+        Advice::ShortLived { count, share, per_frame } => {
+            let percent = share * 100.0;
+            write!(
+                f,
+                "{count} allocations, {percent:.0} % of those that ended, lived for less than a frame, \
+                 {per_frame:.1} a frame: use a ring or a linear pool"
+            )
+        }
+        Advice::BlockChurn { freed, live, frames } => write!(
+            f,
+            "{freed} shared blocks were freed and {live} exist, one allocated every {frames:.1} frames: keep more \
+             empty blocks"
+        ),
+        Advice::ManyBlocks { count, limit } => {
+            write!(f, "{count} of the {limit} memory objects that the driver allows exist: use larger blocks")
+        }
+        Advice::DescriptorHeapFull { heap, occupancy } => write!(
+            f,
+            "descriptor heap {heap} has {} of {} descriptors allocated; the longest free run is {}",
+            occupancy.allocated, occupancy.capacity, occupancy.longest_free
+        ),
+    }
+}
+
+fn milliseconds(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e6
+}
