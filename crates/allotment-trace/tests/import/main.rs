@@ -1,5 +1,7 @@
 //! Imports of other tools' files, each read as a recording and applied to a state.
 
+#![allow(clippy::unwrap_used, reason = "all of this is test code, also outside of #[test]")]
+
 mod dumps;
 mod gfxr;
 mod hostile;
