@@ -5,8 +5,8 @@ use allotment::memory::MemoryUsage;
 use allotment::{Algorithm, Alignment, ResourceKind};
 use allotment_trace::recording::{
     Allocated, AllocationKey, Api, BlockId, BlockKind, DeletionQueueKind, DescriptorKind, Event, Header,
-    Heap, Live, MemoryType, ObjectId, Placement, PoolId, Recording, RefusalReason, RingKind, StallKind, State,
-    TextId,
+    Heap, Live, MemoryType, ObjectId, Placement, PoolId, Recording, RefusalReason, RingKind, StallKind,
+    State, TextId,
 };
 
 /// Names that formats could stumble over. The first is an ordinary one.
