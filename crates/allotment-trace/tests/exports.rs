@@ -8,6 +8,7 @@ mod export {
     pub(crate) mod chrome;
     pub(crate) mod csv;
     pub(crate) mod firefox;
+    pub(crate) mod round_trip;
     pub(crate) mod vma;
 }
 

@@ -127,6 +127,12 @@ impl Usage {
                 self.set(block, totals);
                 Ok(())
             }
+            Event::BlockResized { block, size } => {
+                self.state.apply(event)?;
+                self.set(block, UsageTotals { block_bytes: size, ..self.block(block) });
+                self.update_free(block);
+                Ok(())
+            }
             Event::BlockFreed { block } => {
                 let memory_type = self.state.blocks.get(&block).map(|found| found.memory_type.0);
                 self.state.apply(event)?;

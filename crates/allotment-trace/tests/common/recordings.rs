@@ -5,8 +5,8 @@ use allotment::memory::MemoryUsage;
 use allotment::{Algorithm, Alignment, ResourceKind};
 use allotment_trace::recording::{
     Allocated, AllocationKey, Api, BlockId, BlockKind, DeletionQueueKind, DescriptorKind, Event, Header,
-    Heap, MemoryType, ObjectId, Placement, PoolId, Recording, RefusalReason, RingKind, StallKind, State,
-    TextId,
+    Heap, Live, MemoryType, ObjectId, Placement, PoolId, Recording, RefusalReason, RingKind, StallKind,
+    State, TextId,
 };
 
 /// Names that formats could stumble over. The first is an ordinary one.
@@ -183,7 +183,10 @@ impl Generator {
                 self.push(Event::Submitted { queue: QueueIndex(0), value });
                 self.push(Event::Completed { queue: QueueIndex(0), value: value / 2 });
             }
-            38 => self.other_objects(),
+            38 => {
+                self.other_objects();
+                self.resize_block();
+            }
             _ if self.shape.lost => self.lose(),
             _ => {}
         }
@@ -324,9 +327,21 @@ impl Generator {
         let Some(allocation) = self.random.pick(&self.allocations()) else { return };
         let (name, category) = (self.text(), self.text());
         self.push(Event::Labelled { allocation, name, category, user_data: 7 });
-        self.push(Event::Mapped { allocation });
-        if self.random.below(2) == 0 {
-            self.push(Event::Unmapped { allocation });
+        let count = self.random.below(3) as u32;
+        self.push(Event::Mapped { allocation, count });
+        self.push(Event::Movable { allocation, movable: count == 0 });
+    }
+
+    /// A shared block gets another size, which all of its allocations fit.
+    fn resize_block(&mut self) {
+        let blocks = self.blocks();
+        let shared = blocks.into_iter().filter(|block| self.state.blocks[block].kind == BlockKind::Shared);
+        let shared: Vec<_> = shared.collect();
+        if let Some(block) = self.random.pick(&shared) {
+            let end = |live: &Live| live.is.offset + live.is.occupied;
+            let of_block = self.state.allocations.values().filter(|live| live.is.block == block);
+            let size = of_block.map(end).max().unwrap_or(1) + self.random.below(1 << 20);
+            self.push(Event::BlockResized { block, size });
         }
     }
 

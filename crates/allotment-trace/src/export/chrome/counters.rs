@@ -41,7 +41,9 @@ impl Counters {
                 changes(allocation);
                 changes(reservation);
             }
-            Event::BlockAllocated { block, .. } | Event::BlockFreed { block } => {
+            Event::BlockAllocated { block, .. }
+            | Event::BlockResized { block, .. }
+            | Event::BlockFreed { block } => {
                 self.largest_free.remove(&block);
             }
             Event::Lost => self.largest_free.clear(),

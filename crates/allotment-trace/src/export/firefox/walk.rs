@@ -175,6 +175,12 @@ impl<'a> Walk<'a> {
                     blocks.insert(block, of);
                     each(now, &Item::Blocks { heap: of.0, bytes: of.1 })?;
                 }
+                Event::BlockResized { block, size } => {
+                    if let Some((heap, bytes)) = blocks.get_mut(&block) {
+                        let was = core::mem::replace(bytes, size.into());
+                        each(now, &Item::Blocks { heap: *heap, bytes: *bytes - was })?;
+                    }
+                }
                 Event::BlockFreed { block } => {
                     if let Some((heap, bytes)) = blocks.remove(&block) {
                         each(now, &Item::Blocks { heap, bytes: -bytes })?;
