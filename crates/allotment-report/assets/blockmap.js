@@ -153,8 +153,14 @@ class BlockMap {
       p = q;
     }
     c.fillStyle = INK.fill[FREE];
-    for (let p = 0; p < end; p++) {
-      if (crowded[p] && taken[p] < 0.98) { const free = Math.round(deep * Math.min(2 / 3, 1 - taken[p])); c.fillRect(p, deep - free, 1, free); }
+    // In sixths of the height, so that neighbours are mostly equal and drawn as one.
+    const sixths = p => crowded[p] ? Math.min(4, Math.round(6 * (1 - taken[p]))) : 0;
+    for (let p = 0; p < end;) {
+      const free = sixths(p);
+      let q = p + 1;
+      while (q < end && sixths(q) === free) q++;
+      if (free > 0) { const top = Math.round(deep * (1 - free / 6)); c.fillRect(p, top, q - p, deep - top); }
+      p = q;
     }
     c.fillStyle = INK.edge;
     for (const x of edges) c.fillRect(Math.round(x) - 1, 0, 1, deep);

@@ -3,12 +3,12 @@
 //! The protocol is JSON messages that end with a zero byte, on the file descriptors 3 and 4; a shell connects those to
 //! the pipes of the child.
 
+use core::sync::atomic::{AtomicU32, Ordering};
+use core::time::Duration;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
