@@ -34,7 +34,8 @@ impl ReplayedArgs {
 /// The help of each command's file.
 macro_rules! file_help {
     () => {
-        "A recording, or a CSV trace, which is replayed on the simulated GPU"
+        "A recording; a JSON dump of VMA or D3D12MA; GFXReconstruct JSON lines; a PyTorch memory snapshot; or a CSV trace, \
+         which is replayed on the simulated GPU"
     };
 }
 

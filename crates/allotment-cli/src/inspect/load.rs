@@ -1,7 +1,8 @@
 //! Reads what the commands inspect.
 //!
 //! ```text
-//!   recording file ──────────────────────────────────▶ recording
+//!   recording file ────────────────────────────────────▶ recording
+//!   VMA, GFXReconstruct, PyTorch ──import──────────────▶ recording
 //!   CSV trace ──replay on the simulated GPU, recorded──▶ recording
 //! ```
 
@@ -10,6 +11,7 @@ use std::path::Path;
 
 use allotment_analyze::Timeline;
 use allotment_trace::Trace;
+use allotment_trace::import::{self, ImportErrorKind};
 use allotment_trace::recording::{Damage, ReadError, Recording};
 
 use super::args::ReplayedArgs;
@@ -38,10 +40,14 @@ pub(super) fn load(path: &Path, replayed: &ReplayedArgs) -> Result<Loaded, Failu
             }
             recording
         }
-        Err(ReadError::NotARecording) => {
-            let trace = Trace::open(path).map_err(|error| failure(&error))?;
-            on_device(Chosen::Simulated(profile), Replayed { trace, setup })?
-        }
+        Err(ReadError::NotARecording) => match import::open(path) {
+            Ok(recording) => recording,
+            Err(error) if matches!(error.kind(), ImportErrorKind::IsTrace) => {
+                let trace = Trace::open(path).map_err(|error| Failure::Input(error.to_string()))?;
+                on_device(Chosen::Simulated(profile), Replayed { trace, setup })?
+            }
+            Err(error) => return Err(Failure::Input(error.to_string())),
+        },
         Err(error) => return Err(failure(&error)),
     };
     Ok(Loaded { title, recording })

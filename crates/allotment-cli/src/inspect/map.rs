@@ -63,7 +63,7 @@ pub(crate) fn run(args: &MapArgs) -> Result<(), Failure> {
         let used = percent(block.figures.bytes.used, block.figures.bytes.size);
         let mut line = format!(
             "  {:>8}  {:>4}  {:>10}  |",
-            block.id,
+            block_name(block.id),
             block.memory_type,
             bytes(block.figures.bytes.size)
         );
@@ -118,6 +118,13 @@ fn blocks(cursor: &Cursor<'_, '_>) -> Vec<Block> {
     let mut blocks: Vec<_> = blocks.collect();
     blocks.sort_by_key(|block| (block.memory_type, block.id));
     blocks
+}
+
+/// Returns a block's id as a line shows it. The allocator's own ids are a pool's number and a number in the pool, in the
+/// upper and the lower half.
+fn block_name(id: u64) -> String {
+    let (pool, block) = (id >> 32, id & u64::from(u32::MAX));
+    if pool == 0 { block.to_string() } else { format!("{pool}:{block}") }
 }
 
 /// What a cell of a line shows.
@@ -277,6 +284,11 @@ mod tests {
     #[test]
     fn a_block_of_fewer_bytes_than_cells_fills_its_line() {
         assert_eq!(line(2, &[(0, 1, Class::Used), (1, 2, Class::Free)], 6), "███···");
+    }
+
+    #[test]
+    fn ids_of_blocks_are_short() {
+        assert_eq!([block_name(7), block_name(12 << 32 | 3)], ["7", "12:3"]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   args     their arguments
-//!   load     a recording file, or a CSV trace that is replayed into a recording
+//!   load     a recording file, a file of another tool, or a CSV trace that is replayed into a recording
 //!   when     moments, as the command line names them
 //!   figures  blocks and bytes of a pool, of a heap or of all
 //!   table    tables of text

@@ -1,0 +1,255 @@
+//! The commands that inspect recordings, as processes.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod common;
+
+use std::fs;
+use std::process::Output;
+
+use allotment_trace::recording::Recording;
+use common::{allotment, error_line, folder, json, recorded};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Three resources in one block, of which one is freed in the second frame.
+const SMALL: &str = "op,id,size,alignment,kind,name\n\
+                     a,1,1048576,256,buffer,128\n\
+                     a,2,1048576,256,buffer,128\n\
+                     m,,,,,\n\
+                     a,3,524288,256,buffer,64\n\
+                     f,1,,,,\n\
+                     m,,,,,\n";
+
+fn written(folder: &TempDir, name: &str, text: &[u8]) -> String {
+    let path = folder.path().join(name);
+    fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+fn text(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn race() -> String {
+    recorded("supertuxkart-race").to_str().unwrap().to_owned()
+}
+
+/// Records a replay of the race, without the replay's own staging buffers.
+fn recording_of_the_race(folder: &TempDir) -> String {
+    let args = ["replay", "--bytes", "none", "--json", "--trace", "race.altr"];
+    json(&allotment(folder, &args));
+    folder.path().join("race.altr").to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_recording_of_a_replay_shows_what_the_trace_itself_shows() {
+    let folder = folder();
+    let recording = recording_of_the_race(&folder);
+    let [of_file, of_trace] =
+        [&recording, &race()].map(|file| json(&allotment(&folder, &["stats", file, "--json"])));
+    for key in ["all", "heaps", "pools", "frames", "refused", "lost", "contradictions"] {
+        assert_eq!(of_file[key], of_trace[key], "{key}");
+    }
+    for key in ["peak_blocks", "peak_used"] {
+        assert_eq!(of_file[key]["bytes"], of_trace[key]["bytes"], "{key}");
+        assert_eq!(of_file[key]["at"]["frame"], of_trace[key]["at"]["frame"], "{key}");
+    }
+    // The counts of the trace, by another program: 858 allocations, 587 frees.
+    assert_eq!((&of_file["all"]["allocations"], &of_file["frames"]), (&271.into(), &3460.into()));
+    assert_eq!(of_file["contradictions"], 0);
+}
+
+#[test]
+fn stats_have_the_peaks_that_replay_measures() {
+    let folder = folder();
+    let replayed = json(&allotment(&folder, &["replay", "--bytes", "none", "--json"]));
+    let stats = json(&allotment(&folder, &["stats", &race(), "--json"]));
+    assert_eq!(stats["peak_blocks"]["bytes"], replayed["peak_reserved_bytes"]);
+    assert_eq!(stats["peak_used"]["bytes"], replayed["peak_live_bytes"]);
+    let at_peak = json(&allotment(&folder, &["stats", &race(), "--at", "peak", "--json"]));
+    assert_eq!(at_peak["all"]["bytes"]["size"], replayed["peak_reserved_bytes"]);
+    assert_eq!(at_peak["at"], stats["peak_blocks"]["at"]);
+}
+
+#[test]
+fn each_byte_of_a_block_is_counted_once_and_drawn_once() {
+    let folder = folder();
+    for algorithm in ["tlsf", "buddy"] {
+        for at in ["peak", "frame:25", "end"] {
+            let args = ["map", &race(), "--algorithm", algorithm, "--at", at, "--json"];
+            let map = json(&allotment(&folder, &args));
+            let number = |value: &Value| value.as_u64().unwrap();
+            let mut sum = 0;
+            for block in map["blocks"].as_array().unwrap() {
+                let (bytes, mut end) = (&block["bytes"], 0);
+                let parts = ["used", "pending", "reserved", "rounding", "free"];
+                assert_eq!(
+                    parts.iter().map(|part| number(&bytes[part])).sum::<u64>(),
+                    number(&bytes["size"])
+                );
+                for range in block["ranges"].as_array().unwrap() {
+                    assert_eq!(number(&range["offset"]), end, "{block}");
+                    end += number(&range["size"]);
+                }
+                assert_eq!(end, number(&bytes["size"]));
+                sum += end;
+            }
+            assert_eq!(sum, number(&map["all"]["bytes"]["size"]));
+            assert!(sum > 0);
+        }
+    }
+}
+
+#[test]
+fn lines_of_the_map_have_the_width_that_was_asked_for_and_no_colour_in_a_pipe() {
+    let folder = folder();
+    for width in [60, 80, 200] {
+        let map = text(&allotment(&folder, &["map", &race(), "--at", "peak", "--width", &width.to_string()]));
+        let lines: Vec<_> = map.lines().filter(|line| line.contains('|')).collect();
+        assert!(lines.len() > 3, "{map}");
+        // What stands behind, of an empty block, is in addition.
+        for line in lines.iter().filter(|line| !line.contains("empty since")) {
+            assert!(line.chars().count() <= width.max(65), "{width}: {line}");
+        }
+        assert!(!map.contains('\u{1b}'));
+    }
+}
+
+#[test]
+fn leaks_are_grouped_and_can_begin_later() {
+    let folder = folder();
+    let leaks = json(&allotment(&folder, &["leaks", &race(), "--json"]));
+    assert_eq!(leaks["count"], 271);
+    let groups = leaks["groups"].as_array().unwrap();
+    assert_eq!(groups.iter().map(|group| group["count"].as_u64().unwrap()).sum::<u64>(), 271);
+    let later = json(&allotment(&folder, &["leaks", &race(), "--since", "frame:25", "--json"]));
+    assert!(later["count"].as_u64() < leaks["count"].as_u64());
+    let by_category = json(&allotment(&folder, &["leaks", &race(), "--by", "category", "--json"]));
+    assert!(by_category["groups"].as_array().unwrap().iter().any(|group| group["group"] == "image"));
+    let before = text(&allotment(&folder, &["leaks", &race(), "--at", "0"]));
+    assert!(before.ends_with("No allocation exists that was not released.\n"), "{before}");
+}
+
+#[test]
+fn a_difference_of_two_moments_has_what_was_allocated_and_freed_between() {
+    let folder = folder();
+    let path = written(&folder, "small.csv", SMALL.as_bytes());
+    let diff = json(&allotment(&folder, &["diff", &path, "--from", "frame:0", "--json"]));
+    assert_eq!((&diff["only_a"]["count"], &diff["only_a"]["bytes"]), (&1.into(), &1_048_576.into()));
+    assert_eq!((&diff["only_b"]["count"], &diff["only_b"]["bytes"]), (&1.into(), &524_288.into()));
+    assert_eq!((&diff["both"]["count"], &diff["grown"]), (&1.into(), &(-524_288).into()));
+    let same = json(&allotment(&folder, &["diff", &path, &path, "--json"]));
+    assert_eq!(
+        (&same["grown"], &same["only_a"]["count"], &same["both"]["count"]),
+        (&0.into(), &0.into(), &2.into())
+    );
+}
+
+#[test]
+fn rules_that_hold_end_with_code_0_and_others_with_code_1() {
+    let folder = folder();
+    let path = written(&folder, "small.csv", SMALL.as_bytes());
+    let rules = ["--max-leaks", "2", "--max-peak", "64MiB", "--max-fragmentation", "1", "--max-stalls", "0"];
+    let good = allotment(&folder, &[&["check", &path][..], &rules].concat());
+    let report = text(&good);
+    assert_eq!(report.lines().filter(|line| line.trim_start().starts_with("ok ")).count(), 4, "{report}");
+    assert!(good.stderr.is_empty());
+
+    let bad =
+        allotment(&folder, &["check", &path, "--max-leaks", "1", "--max-peak", "1M", "--max-stalls", "0"]);
+    assert_eq!(bad.status.code(), Some(1));
+    let report = String::from_utf8(bad.stdout).unwrap();
+    assert_eq!(report.matches("FAILED").count(), 2, "{report}");
+    assert_eq!(String::from_utf8(bad.stderr).unwrap(), "allotment: 2 of 3 rules failed\n");
+
+    let bad = allotment(&folder, &["check", &path, "--max-leaks", "1", "--json"]);
+    assert_eq!(bad.status.code(), Some(1));
+    let report: Value = serde_json::from_slice(&bad.stdout).unwrap();
+    assert_eq!((&report["ok"], &report["rules"][0]["measured"]), (&false.into(), &2.into()));
+}
+
+#[test]
+fn bad_input_ends_with_code_2() {
+    let folder = folder();
+    let path = written(&folder, "small.csv", SMALL.as_bytes());
+    let text_file = written(&folder, "novel.txt", b"It was a dark and stormy night.\n");
+    let header_cut = written(&folder, "cut.altr", b"\x89ALT\r\n\x1a\n\x01\0");
+    for args in [
+        &["check", path.as_str()][..],
+        &["check", &path, "--max-peak", "12X"],
+        &["check", &path, "--max-fragmentation", "1.5"],
+        &["check", "nowhere.altr", "--max-leaks", "0"],
+        &["check", &text_file, "--max-leaks", "0"],
+        &["stats", &header_cut],
+        &["stats", &path, "--at", "frame:3"],
+        &["stats", &path, "--at", "99999"],
+        &["stats", &path, "--at", "noon"],
+        &["map", &path, "--profile", "voodoo"],
+        &["map", &path, "--width", "5"],
+        &["leaks", "nowhere.csv"],
+        &["export", &path, "--format", "png"],
+        &["export", &path, "--format", "csv", "--output", &path],
+    ] {
+        let output = allotment(&folder, args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {output:?}");
+        assert!(!output.stderr.is_empty() && output.stdout.is_empty(), "{args:?}");
+    }
+    assert_eq!(fs::read(&path).unwrap(), SMALL.as_bytes(), "the input is as it was");
+}
+
+#[test]
+fn of_a_recording_that_was_cut_what_is_left_is_used_with_a_warning() {
+    let folder = folder();
+    let whole = fs::read(recording_of_the_race(&folder)).unwrap();
+    let cut = written(&folder, "cut.altr", &whole[..whole.len() - 40]);
+    let output = allotment(&folder, &["stats", &cut, "--json"]);
+    let warning = String::from_utf8(output.stderr.clone()).unwrap();
+    assert!(
+        warning.starts_with("allotment: warning: ") && warning.contains("cut short at byte"),
+        "{warning}"
+    );
+    assert_eq!(warning.lines().count(), 1, "{warning}");
+    let stats: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(output.status.success() && stats["events"].is_u64());
+}
+
+#[test]
+fn each_format_is_exported_and_the_dump_can_be_inspected_again() {
+    let folder = folder();
+    let recording = recording_of_the_race(&folder);
+    let stats = json(&allotment(&folder, &["stats", &recording, "--json"]));
+    for format in ["vma", "chrome", "firefox", "csv", "traffic"] {
+        let args = ["export", &recording, "--format", format, "--output", "out.file", "--json"];
+        let export = json(&allotment(&folder, &args));
+        let written = fs::read(folder.path().join("out.file")).unwrap();
+        assert_eq!(export["bytes"], written.len(), "{format}");
+        let piped = allotment(&folder, &["export", &recording, "--format", format]);
+        assert!(piped.status.success() && piped.stdout == written, "{format}");
+        if !["csv", "traffic"].contains(&format) {
+            serde_json::from_slice::<Value>(&written).unwrap();
+        }
+    }
+    // The CSV trace gives the allocations of the recording again.
+    let again = json(&allotment(&folder, &["stats", "out.file", "--json"]));
+    assert_eq!(again["all"]["allocations"], stats["all"]["allocations"]);
+    allotment(&folder, &["export", &recording, "--format", "vma", "--output", "dump.json"]);
+    let again = json(&allotment(&folder, &["stats", "dump.json", "--json"]));
+    for key in ["blocks", "allocations"] {
+        assert_eq!(again["all"][key], stats["all"][key], "{key}");
+    }
+    assert_eq!(again["all"]["bytes"]["size"], stats["all"]["bytes"]["size"]);
+}
+
+#[test]
+fn a_recorded_replay_is_a_recording_that_can_be_read_whole() {
+    let folder = folder();
+    let path = recording_of_the_race(&folder);
+    let (recording, damage) = Recording::open(path).unwrap();
+    assert_eq!(damage, None);
+    assert!(recording.header.settings.iter().any(|(name, value)| name == "algorithm" && value == "tlsf"));
+    let out = allotment(&folder, &["replay", "--report", "same.html", "--trace", "same.html"]);
+    assert_eq!(out.status.code(), Some(2));
+    assert!(error_line(&out).contains("--report and --trace are the same file"));
+}
