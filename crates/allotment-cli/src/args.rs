@@ -14,7 +14,9 @@ use allotment::{Algorithm, AllocatorDesc};
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::failure::Failure;
-use crate::inspect::args::{CheckArgs, DiffArgs, ExportArgs, LeaksArgs, MapArgs, ReportArgs, StatsArgs};
+use crate::inspect::args::{
+    AdviseArgs, CheckArgs, DiffArgs, ExportArgs, LeaksArgs, MapArgs, ReportArgs, StatsArgs,
+};
 use crate::waste;
 
 /// Replays recorded GPU memory traffic through the Allotment library and shows where the memory went.
@@ -48,6 +50,8 @@ pub(crate) enum Command {
     Diff(DiffArgs),
     /// Write a recording as a file for another tool
     Export(ExportArgs),
+    /// Say what could be better at a moment of a recording, with numbers
+    Advise(AdviseArgs),
     /// Write a recording as one HTML page, which any browser opens
     Report(ReportArgs),
     /// Check a recording against limits; the exit code is 1 if one does not hold

@@ -178,6 +178,21 @@ pub(crate) struct ExportArgs {
 }
 
 #[derive(Debug, Parser)]
+#[command(after_help = when::HELP)]
+pub(crate) struct AdviseArgs {
+    #[doc = file_help!()]
+    pub(crate) file: PathBuf,
+    /// The moment
+    #[arg(long, value_name = "MOMENT", default_value_t)]
+    pub(crate) at: When,
+    #[command(flatten)]
+    pub(crate) replayed: ReplayedArgs,
+    /// Print a single JSON object on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Parser)]
 pub(crate) struct ReportArgs {
     #[doc = file_help!()]
     pub(crate) file: PathBuf,

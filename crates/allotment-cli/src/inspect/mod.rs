@@ -7,9 +7,10 @@
 //!   figures  blocks and bytes of a pool, of a heap or of all
 //!   table    tables of text
 //!   json     what several of the JSON outputs have
-//!   stats, map, leaks, diff, export, check, report   the commands
+//!   stats, map, leaks, diff, export, check, report, advise   the commands
 //! ```
 
+pub(crate) mod advise;
 pub(crate) mod args;
 pub(crate) mod check;
 pub(crate) mod diff;

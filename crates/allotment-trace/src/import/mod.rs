@@ -72,14 +72,11 @@ pub enum Format {
     PyTorch,
 }
 
-/// The first bytes of a recording.
-const RECORDING_MAGIC: &[u8] = b"ALLOTREC";
-
 /// Returns the format of a file by its first bytes, uncompressed; some 4 KiB are enough. `None` where no format begins
 /// so.
 #[must_use]
 pub fn detect(start: &[u8]) -> Option<Format> {
-    if start.starts_with(RECORDING_MAGIC) {
+    if start.starts_with(&crate::file::MAGIC) {
         return Some(Format::Recording);
     }
     // A pickle of protocol 2 or newer begins with the instruction PROTO.

@@ -26,7 +26,7 @@ use super::{ImportError, ImportErrorKind, Limits, Position};
 use crate::recording::{Api, Header, Heap, MemoryType, Recording};
 use dump::{Dump, General, Kind, Pool, Suballocation, TypeInfo};
 
-/// Of the limit of memory, the part that text may have: parsed, it takes less than 8 times its size (measured: 5).
+/// Of the limit of memory, the part that text may have: parsed, it takes less than 8 times its size.
 const TEXT_SHARE: u64 = 16;
 
 /// D3D12MA's heap types, and their properties in words of memory types.

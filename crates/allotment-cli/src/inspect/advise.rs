@@ -1,0 +1,47 @@
+//! `allotment advise`: what could be better, with the numbers behind it.
+
+use allotment_analyze::{AdviceThresholds, Cursor, advice};
+use serde::Serialize;
+
+use super::args::AdviseArgs;
+use super::json::MomentJson;
+use super::load::{index, load};
+use super::table::shown;
+use super::when::words;
+use crate::failure::Failure;
+
+pub(crate) fn run(args: &AdviseArgs) -> Result<(), Failure> {
+    let loaded = load(&args.file, &args.replayed)?;
+    let timeline = index(&loaded);
+    let cursor = Cursor::at(&timeline, args.at.position(&timeline)?);
+    let advice = advice(&cursor, &AdviceThresholds::default());
+    if args.json {
+        let advice = advice.iter().map(|it| ItemJson { text: it.to_string(), bytes: it.bytes() }).collect();
+        let advice = AdviceJson { file: &loaded.title, at: cursor.moment().into(), advice };
+        say!("{}", serde_json::to_string(&advice)?);
+        return Ok(());
+    }
+    say!("{} at {}", shown(&loaded.title), words(cursor.moment()));
+    if advice.is_empty() {
+        say!("Nothing stands out.");
+    }
+    for it in &advice {
+        say!("- {it}");
+    }
+    Ok(())
+}
+
+/// The JSON output.
+#[derive(Serialize)]
+struct AdviceJson<'a> {
+    file: &'a str,
+    at: MomentJson,
+    advice: Vec<ItemJson>,
+}
+
+#[derive(Serialize)]
+struct ItemJson {
+    text: String,
+    /// Bytes that it is about.
+    bytes: u64,
+}
