@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 /// How many kinds of events there are.
-pub(crate) const KINDS: u32 = 31;
+pub(crate) const KINDS: u32 = 32;
 
 /// The numbers that an event is made of.
 #[derive(Clone, Copy, Debug)]
@@ -92,6 +92,7 @@ impl Numbers {
             15 => Event::Mapped { allocation, count: b as u32 },
             16 => Event::Movable { allocation, movable: flags[0] },
             17 => Event::BlockShared { block },
+            30 => Event::BlockResized { block, size: a },
             18 => Event::Budget { heap: MemoryHeapIndex(codes[0]), usage: a, budget: b },
             19 => Event::Refused {
                 reason: code(RefusalReason::ALL, codes[0]),

@@ -64,6 +64,7 @@ fn recording() -> Recording {
             size: 64 << 20,
         },
         Event::BlockShared { block },
+        Event::BlockResized { block, size: 48 << 20 },
         Event::Allocated(first),
         Event::CallSite { allocation, site: TextId(4) },
         Event::Allocated(plain),
