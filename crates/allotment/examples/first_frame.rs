@@ -8,6 +8,8 @@
 
 #[path = "common/plain_device.rs"]
 mod device;
+#[path = "common/trace.rs"]
+mod trace;
 
 use core::error::Error;
 
@@ -18,7 +20,7 @@ const QUEUE: QueueIndex = QueueIndex(0);
 
 fn first_frame<D: Device + Clone>(device: D) -> Result<(), Box<dyn Error>> {
     let gpu = Gpu::new(device, GpuDesc::default())?;
-    device::trace::record(&gpu)?; // with --trace FILE
+    trace::record(&gpu)?; // with --trace FILE
     let options = MemoryUsage::GpuOnly.with_name("picture");
     let picture = gpu.create_buffer(&BufferDesc::new(512).into(), &options)?;
 

@@ -11,6 +11,8 @@
 
 #[path = "common/device.rs"]
 mod device;
+#[path = "common/trace.rs"]
+mod trace;
 
 use core::error::Error;
 use std::sync::Arc;
@@ -41,7 +43,7 @@ where
     R: DescriptorReader<D>,
 {
     let gpu = Gpu::new(device, GpuDesc::default())?;
-    device::trace::record(&gpu)?; // with --trace FILE
+    trace::record(&gpu)?; // with --trace FILE
     let descriptors = gpu.descriptors()?;
     let shader = R::new(gpu.device(), descriptors.resources().statistics().capacity)?;
 

@@ -8,6 +8,8 @@
 
 #[path = "common/plain_device.rs"]
 mod device;
+#[path = "common/trace.rs"]
+mod trace;
 
 use core::error::Error;
 
@@ -16,7 +18,7 @@ use allotment::{Device, Gpu, GpuDesc, MemoryUsage};
 
 fn hello_buffer<D: Device + Clone>(device: D) -> Result<(), Box<dyn Error>> {
     let gpu = Gpu::new(device, GpuDesc::default())?;
-    device::trace::record(&gpu)?; // with --trace FILE
+    trace::record(&gpu)?; // with --trace FILE
     let options = MemoryUsage::GpuOnly.with_name("hello");
     let buffer = gpu.create_buffer(&BufferDesc::new(4096).into(), &options)?;
     gpu.uploads().write_buffer(&buffer, 0, b"hello, GPU")?;

@@ -144,9 +144,9 @@ pub(crate) struct DiffArgs {
 /// A format of exports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ExportFormat {
-    /// The JSON dump of VMA and D3D12MA, for GpuMemDumpVis: the state at one moment
+    /// The JSON dump of VMA and D3D12MA, for the GpuMemDumpVis viewer: the state at one moment
     Vma,
-    /// Trace events, for Perfetto and chrome://tracing
+    /// Trace events, for Perfetto and the tracing page of Chrome
     Chrome,
     /// A profile for Firefox Profiler
     Firefox,

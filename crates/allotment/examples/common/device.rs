@@ -1,8 +1,5 @@
 //! Which device an example runs on, as its arguments say.
 
-#[path = "trace.rs"]
-pub(crate) mod trace;
-
 use core::error::Error;
 use core::time::Duration;
 
@@ -12,6 +9,8 @@ use allotment::device::{DescriptorDevice, MemoryDevice as _};
 use allotment_headless::DeviceChoice;
 use allotment_headless::vulkan::{Descriptors, Headless, HeadlessDesc};
 use allotment_readers::{DescriptorReader, SimulatedReader, VulkanReader};
+
+use super::trace;
 
 /// How long a submission takes the simulated device at least: so frames are in flight when the next ones are made.
 const LATENCY: Duration = Duration::from_millis(1);

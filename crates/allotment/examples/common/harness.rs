@@ -108,7 +108,7 @@ impl<D: DescriptorDevice + Clone, R: DescriptorReader<D>> Harness<D, R> {
             .with_resource_descriptors(heap)
             .with_readback(RingDesc::readback((IN_FLIGHT as u64 + 2) * size_of_list(most)));
         let gpu = Gpu::new(device, desc)?;
-        super::device::trace::record(&gpu)?;
+        super::trace::record(&gpu)?;
         let heap = Arc::clone(gpu.descriptors()?.resources());
         let reader = R::new(gpu.device(), heap.statistics().capacity)?;
         let mut cells = Cells::new();

@@ -12,6 +12,7 @@ pub(crate) mod harness;
 pub(crate) mod known_bytes;
 pub(crate) mod plain_device;
 pub(crate) mod report;
+pub(crate) mod trace;
 
 /// What examples return: any error ends them.
 pub(crate) type Outcome<T = ()> = Result<T, Box<dyn core::error::Error>>;

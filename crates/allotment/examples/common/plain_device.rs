@@ -1,14 +1,13 @@
 //! Which device an example runs on that needs nothing but memory and queues, as its arguments say.
 
-#[path = "trace.rs"]
-pub(crate) mod trace;
-
 use core::error::Error;
 
 use allotment::Device;
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment_headless::DeviceChoice;
 use allotment_headless::vulkan::{Headless, HeadlessDesc};
+
+use super::trace;
 
 /// An example that runs on any device.
 pub(crate) trait Example {

@@ -1,6 +1,6 @@
 //! `--trace FILE`: records what an example does, for `allotment report FILE`.
 
-use std::error::Error;
+use core::error::Error;
 use std::sync::{Mutex, PoisonError};
 
 use allotment::{Device, Gpu};

@@ -115,7 +115,7 @@ impl<D: Device + Clone> Town<D> {
             desc = desc.with_defragmentation(DefragmenterDesc::new(strategy).with_queue(QUEUE));
         }
         let gpu = Gpu::new(device, desc)?;
-        device::trace::record(&gpu)?;
+        common::trace::record(&gpu)?;
         Ok(Self {
             comparisons: Comparisons::new(&gpu),
             gpu,

@@ -90,7 +90,7 @@ impl<D: Device + Clone> Flight<D> {
         let ring = RingDesc::readback((IN_FLIGHT as u64 + 2) * picture);
         let desc = GpuDesc::default().with_allocator(allocator).with_readback(ring);
         let gpu = Gpu::new(device, desc.with_frames_in_flight(IN_FLIGHT))?;
-        device::trace::record(&gpu)?;
+        common::trace::record(&gpu)?;
 
         let loading = gpu.record("loading");
         let mesh = gpu.device().buffer_requirements(&BufferDesc::new(PAGE).into())?;
