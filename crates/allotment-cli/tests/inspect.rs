@@ -49,8 +49,12 @@ fn a_recording_of_a_replay_shows_what_the_trace_itself_shows() {
     let recording = recording_of_the_race(&folder);
     let [of_file, of_trace] =
         [&recording, &race()].map(|file| json(&allotment(&folder, &["stats", file, "--json"])));
-    for key in ["all", "heaps", "pools", "frames", "refused", "lost", "contradictions"] {
+    for key in ["frames", "refused", "lost", "contradictions"] {
         assert_eq!(of_file[key], of_trace[key], "{key}");
+    }
+    // Not the holes: the report of a replay looks at the blocks on the way, which changes what is reused first.
+    for key in ["blocks", "dedicated_blocks", "empty_blocks", "allocations", "bytes"] {
+        assert_eq!(of_file["all"][key], of_trace["all"][key], "{key}");
     }
     for key in ["peak_blocks", "peak_used"] {
         assert_eq!(of_file[key]["bytes"], of_trace[key]["bytes"], "{key}");
@@ -145,6 +149,18 @@ fn a_difference_of_two_moments_has_what_was_allocated_and_freed_between() {
         (&same["grown"], &same["only_a"]["count"], &same["both"]["count"]),
         (&0.into(), &0.into(), &2.into())
     );
+}
+
+#[test]
+fn leaks_print_as_expected() {
+    let folder = folder();
+    let path = written(&folder, "small.csv", SMALL.as_bytes());
+    let expected = "small.csv at event 10, frame 2\n\
+        2 allocations exist and were not released, 1.5 MiB\n\
+        \n      Bytes  Count  A frame  First  Last    Group\n    \
+        1.0 MiB      1     1.00      0     0    vertex buffer\n  \
+        512.0 KiB      1     1.00      1     1    index buffer\n";
+    assert_eq!(text(&allotment(&folder, &["leaks", &path])), expected);
 }
 
 #[test]

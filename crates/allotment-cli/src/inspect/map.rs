@@ -22,8 +22,7 @@ const DEFAULT_WIDTH: u16 = 100;
 /// Columns of a line besides the glyphs: id, memory type, size, share used, largest hole, and what separates them.
 const OTHER_COLUMNS: usize = 2 + 8 + 2 + 4 + 2 + 10 + 3 + 3 + 7 + 2 + 12;
 
-const LEGEND: &str =
-    "█ used   ▄ used in part   ▒ pending release   ~ overhead   · free   (the largest hole at the end)";
+const LEGEND: &str = "█ used   ▄ used in part   ▒ pending release   ~ overhead   · free";
 
 pub(crate) fn run(args: &MapArgs) -> Result<(), Failure> {
     let loaded = load(&args.file, &args.replayed)?;
@@ -78,7 +77,7 @@ pub(crate) fn run(args: &MapArgs) -> Result<(), Failure> {
     say!();
     let is = &all.bytes;
     say!(
-        "{} blocks, {}: {} used, {} pending release, {} overhead, {} free in {} holes",
+        "Blocks {}, {}: {} used, {} pending release, {} overhead, {} free in {} holes",
         count(all.blocks),
         bytes(is.size),
         bytes(is.used),
