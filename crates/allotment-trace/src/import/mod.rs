@@ -16,7 +16,6 @@
 //! let line = r#"{"vkFunc":{"name":"vkAllocateMemory","return":"VK_SUCCESS","args":{
 //!     "pAllocateInfo":{"allocationSize":65536,"memoryTypeIndex":0},"pMemory":7}}}"#;
 //! let recording = import::read(line.replace('\n', " ").as_bytes())?;
-//! let recording = import::read(lines.as_bytes())?;
 //! let mut state = State::default();
 //! for event in &recording.events {
 //!     state.apply(event)?;

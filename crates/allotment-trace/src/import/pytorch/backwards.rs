@@ -170,6 +170,10 @@ impl Mapped {
     pub(super) fn remove(&mut self, at: Address, size: u64) {
         let (device, start) = at;
         let end = start.saturating_add(size);
+        // Else a range around it would be split in two that touch.
+        if start == end {
+            return;
+        }
         while let Some((&(_, other), &other_end)) = self.0.range((device, 0)..(device, end)).next_back() {
             if other_end <= start {
                 break;
