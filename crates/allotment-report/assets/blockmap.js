@@ -183,7 +183,7 @@ class BlockMap {
   drawNumbers(c, b, y, end) {
     const { model, moment } = view, size = model.block.size[b];
     c.textAlign = "left"; c.fillStyle = view.selected?.block === b ? INK.accent : INK.ink;
-    c.fillText(`#${model.block.id[b]}`, 8, y);
+    c.fillText(`#${blockName(model.block.id[b])}`, 8, y);
     c.fillStyle = INK.muted; c.textAlign = "right"; c.fillText(bytes(size), MAP_LEFT - 8, y);
     const right = this.node.clientWidth;
     c.fillText(percent(moment.blockUsed[b], size), right - 84, y); c.fillText(bytes(moment.blockLargest[b]), right - 6, y);

@@ -53,7 +53,7 @@ function rangeDetails(i) {
       ["Rounding", model.beyond[i] ? sizes(model.beyond[i]) : null],
       ["Offset", el("dd", {}, hex(model.offset[i]), el("span", { class: "exact" }, ` ${exact(model.offset[i])}`))],
       ["Alignment", exact(2 ** field("alignment"))],
-      ["Block", el("button", { class: "link", onclick: () => select({ block: b }) }, `#${model.block.id[b]}, ${bytes(model.block.size[b])}, ${model.word("block", model.block.kind[b])}`)],
+      ["Block", el("button", { class: "link", onclick: () => select({ block: b }) }, `#${blockName(model.block.id[b])}, ${bytes(model.block.size[b])}, ${model.word("block", model.block.kind[b])}`)],
       ["Memory type", typeText(b) + (flag(SECOND_CHOICE) ? " – not the best for the request" : "")],
       ["Usage", field("usage") ? model.word("usage", field("usage")) : null],
       ["Placed in", field("placement") ? model.word("placement", field("placement")) : null],
@@ -71,7 +71,7 @@ function rangeDetails(i) {
   ];
 }
 
-const placeText = i => `block #${view.model.block.id[view.model.blockOf[i]]}, offset ${hex(view.model.offset[i])}`;
+const placeText = i => `block #${blockName(view.model.block.id[view.model.blockOf[i]])}, offset ${hex(view.model.offset[i])}`;
 
 /** The range that an allocation moved to when range `i` ended, plus 1; 0 if it was freed. */
 function movedTo(i) {
@@ -86,7 +86,7 @@ function typeText(b) {
 
 function holeDetails({ block: b, low, high }) {
   return [
-    el("h2", {}, "Free range"), el("p", { class: "what" }, `in block #${view.model.block.id[b]}`),
+    el("h2", {}, "Free range"), el("p", { class: "what" }, `in block #${blockName(view.model.block.id[b])}`),
     facts([["Size", sizes(high - low)], ["Offset", el("dd", {}, hex(low), el("span", { class: "exact" }, ` ${exact(low)}`))],
       ["Of the block's free bytes", percent(high - low, view.moment.blockFree[b])]]),
     ...historyOf(b, low, high, -1),
@@ -97,7 +97,7 @@ function blockDetails(b) {
   const { model, moment: now } = view, pool = model.pools[model.block.pool[b] - 1], exists = now.blocks.includes(b);
   const to = model.block.to[b];
   return [
-    el("h2", {}, `Block #${model.block.id[b]}`), el("p", { class: "what" }, sentence(model.word("block", model.block.kind[b]))),
+    el("h2", {}, `Block #${blockName(model.block.id[b])}`), el("p", { class: "what" }, sentence(model.word("block", model.block.kind[b]))),
     facts([
       ["Size", sizes(model.block.size[b])],
       ["Pool", pool ? `${pool.name || "default"}, ${model.word("algorithm", pool.algorithm)}` : null], ["Memory type", typeText(b)],

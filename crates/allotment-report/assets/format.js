@@ -14,6 +14,8 @@ const int = n => n.toLocaleString("en-US");
 const exact = n => `${int(n)} B`;
 const signed = (n, show) => n === 0 ? show(0) : `${n > 0 ? "+" : "−"}${show(Math.abs(n))}`;
 const percent = (part, whole) => whole > 0 ? `${(100 * part / whole).toFixed(part > 0 && part < whole * 0.1 ? 1 : 0)} %` : "–";
+/** The number of a block; of those that the library numbers, the pool and the block in it. */
+const blockName = id => id < 2 ** 32 ? `${id}` : `${Math.floor(id / 2 ** 32)}:${id % 2 ** 32}`;
 const hex = n => `0x${n.toString(16)}`;
 function duration(ns) {
   if (ns < 1e3) return `${ns.toFixed(0)} ns`;

@@ -1,6 +1,6 @@
 // The search of the table. Parts are separated by spaces and all must hold:
 //   text           in the name, category or call site
-//   #12            in block 12
+//   #12  #4:0      in block 12, in block 0 of pool 4
 //   0x1000         at that offset        0x1000-0x1fff   in that range of offsets
 //   >64k  <=2MiB   requested bytes
 
@@ -15,8 +15,8 @@ function parseQuery(text, model) {
       const limit = +size[2] * 1024 ** " kmg".indexOf(size[3].toLowerCase() || " ");
       const holds = { "<": n => n < limit, "<=": n => n <= limit, ">": n => n > limit, ">=": n => n >= limit }[size[1]];
       tests.push(i => holds(model.requested[i]));
-    } else if (/^#\d+$/.test(part)) {
-      tests.push(i => model.block.id[model.blockOf[i]] === +part.slice(1));
+    } else if (/^#\d+(:\d+)?$/.test(part)) {
+      tests.push(i => `#${blockName(model.block.id[model.blockOf[i]])}` === part);
     } else if (offsets || /^0x[0-9a-f]+$/i.test(part)) {
       const low = Number(offsets ? offsets[1] : part), high = Number(offsets ? offsets[2] : part);
       tests.push(i => model.offset[i] <= high && model.offset[i] + model.occupied(i) > low);

@@ -7,7 +7,7 @@ const COLUMNS = [
   ["kind", "Kind", false, (m, i) => m.word("kind", m.field("kind", i)), (m, i) => m.field("kind", i)],
   ["size", "Requested", true, (m, i) => bytes(m.requested[i]), (m, i) => m.requested[i]],
   ["over", "Overhead", true, (m, i) => m.beyond[i] ? bytes(m.beyond[i]) : "–", (m, i) => m.beyond[i]],
-  ["block", "Block", true, (m, i) => `#${m.block.id[m.blockOf[i]]}`, (m, i) => m.block.id[m.blockOf[i]]],
+  ["block", "Block", true, (m, i) => `#${blockName(m.block.id[m.blockOf[i]])}`, (m, i) => m.block.id[m.blockOf[i]]],
   ["offset", "Offset", true, (m, i) => hex(m.offset[i]), (m, i) => m.offset[i]],
   ["from", "Allocated", true, (m, i) => int(m.from[i]), (m, i) => m.from[i]],
   ["to", "Freed", true, (m, i) => m.to[i] <= m.end ? int(m.to[i]) : "–", (m, i) => m.to[i]],

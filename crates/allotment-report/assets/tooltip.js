@@ -20,10 +20,10 @@ function tipOf(hit) {
     const i = hit.range, what = moment.classOf(i);
     const lines = [[exact(model.requested[i]), "requested"]];
     if (model.beyond[i]) lines.push([exact(model.beyond[i]), "of rounding"]);
-    lines.push(["offset", hex(model.offset[i]), `(${exact(model.offset[i])})`, `in block #${model.block.id[b]}`]);
+    lines.push(["offset", hex(model.offset[i]), `(${exact(model.offset[i])})`, `in block #${blockName(model.block.id[b])}`]);
     if (what !== USED) lines.push([CLASS_NAMES[what]]);
     return [model.name(i), lines];
   }
-  if (hit.high) return ["Free", [[exact(hit.high - hit.low)], ["offset", hex(hit.low), `in block #${model.block.id[b]}`]]];
-  return [`Block #${model.block.id[b]}`, [[exact(model.block.size[b])], [exact(moment.blockUsed[b]), "used"], [exact(moment.blockFree[b]), "free"]]];
+  if (hit.high) return ["Free", [[exact(hit.high - hit.low)], ["offset", hex(hit.low), `in block #${blockName(model.block.id[b])}`]]];
+  return [`Block #${blockName(model.block.id[b])}`, [[exact(model.block.size[b])], [exact(moment.blockUsed[b]), "used"], [exact(moment.blockFree[b]), "free"]]];
 }

@@ -32,7 +32,7 @@ pub(super) fn write(advice: &Advice, f: &mut fmt::Formatter<'_>) -> fmt::Result 
         Advice::EmptyBlock { block, size, frames, .. } => write!(
             f,
             "block {} of {} has been empty for {frames} frames: free it, or let the empty-block policy do so",
-            block.0,
+            block,
             Bytes(*size)
         ),
         Advice::Rounding { pool, algorithm, wasted, share } => {

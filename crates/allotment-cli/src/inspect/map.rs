@@ -3,7 +3,7 @@
 use core::fmt::Write;
 
 use allotment_analyze::{Class, Cursor, Segment, segments};
-use allotment_trace::recording::BlockKind;
+use allotment_trace::recording::{BlockId, BlockKind};
 use console::{Color, Style, Term};
 use serde::Serialize;
 
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &MapArgs) -> Result<(), Failure> {
         let used = percent(block.figures.bytes.used, block.figures.bytes.size);
         let mut line = format!(
             "  {:>8}  {:>4}  {:>10}  |",
-            block_name(block.id),
+            BlockId(block.id).to_string(),
             block.memory_type,
             bytes(block.figures.bytes.size)
         );
@@ -117,13 +117,6 @@ fn blocks(cursor: &Cursor<'_, '_>) -> Vec<Block> {
     let mut blocks: Vec<_> = blocks.collect();
     blocks.sort_by_key(|block| (block.memory_type, block.id));
     blocks
-}
-
-/// Returns a block's id as a line shows it. The allocator's own ids are a pool's number and a number in the pool, in the
-/// upper and the lower half.
-fn block_name(id: u64) -> String {
-    let (pool, block) = (id >> 32, id & u64::from(u32::MAX));
-    if pool == 0 { block.to_string() } else { format!("{pool}:{block}") }
 }
 
 /// What a cell of a line shows.

@@ -1,5 +1,7 @@
 //! One change of state, as a small copyable value.
 
+use core::fmt;
+
 use super::codes::{
     BlockKind, DeletionQueueKind, DescriptorKind, Placement, RefusalReason, RingKind, StallKind,
 };
@@ -16,6 +18,16 @@ pub struct PoolId(pub u32);
 /// Names a block among those that exist: unique until its [`Event::BlockFreed`], and then used again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlockId(pub u64);
+
+/// The pool and the block in it, as `4:0`; an id below 2^32 alone, as those of other tools are.
+impl fmt::Display for BlockId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.0 >> 32, self.0 as u32) {
+            (0, block) => write!(f, "{block}"),
+            (pool, block) => write!(f, "{pool}:{block}"),
+        }
+    }
+}
 
 /// Names an allocation among those that exist: unique until its [`Event::Freed`], and then used again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -129,8 +129,7 @@ impl Slices {
         }
         let pool = state.pools.get(&block.pool).and_then(|pool| writer.recording.text(pool.name));
         let pool = pool.map(|name| format!(" \"{name}\"")).unwrap_or_default();
-        let name =
-            format!("block {} of pool {}{pool}: {}, {} bytes", id.0, block.pool.0, block.kind, block.size);
+        let name = format!("block {id}{pool}: {}, {} bytes", block.kind, block.size);
         // The first lane is written now, so that an empty block shows.
         let open = OpenBlock { process, name, lanes: 1, idle: BinaryHeap::from([Reverse(0)]) };
         let written = slice(writer, "b", (process, id, 0), &open.name, |o| {
