@@ -280,7 +280,8 @@ mod tests {
 
     #[test]
     fn ids_of_blocks_are_short() {
-        assert_eq!([block_name(7), block_name(12 << 32 | 3)], ["7", "12:3"]);
+        let names = [BlockId(7), BlockId(12 << 32 | 3)].map(|block| block.to_string());
+        assert_eq!(names, ["7", "12:3"]);
     }
 
     #[test]
