@@ -153,9 +153,8 @@ impl MemoryObjects {
 
     pub(super) fn requirements(&mut self, args: &str) -> Result<(), CallError> {
         let args: GetRequirements = serde_json::from_str(args)?;
-        if let Some((handle, required)) = args.found()
-            && let Some(resource) = self.resources.get_mut(&handle)
-        {
+        let Some((handle, required)) = args.found() else { return Ok(()) };
+        if let Some(resource) = self.resources.get_mut(&handle) {
             resource.size = required.size.0;
             resource.alignment = Alignment::new(required.alignment.0).unwrap_or(Alignment::ONE);
         }
