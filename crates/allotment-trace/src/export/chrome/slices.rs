@@ -120,9 +120,11 @@ impl Slices {
             match writer.recording.header.memory_types.get(block.memory_type.get()) {
                 Some(of) => {
                     let properties = MemoryProperties::from_bits_truncate(of.properties);
-                    let name =
-                        format_args!("memory type {} (heap {}: {properties})", block.memory_type, of.heap);
-                    writer.process(process, name)?;
+                    let (memory_type, heap) = (block.memory_type, of.heap);
+                    writer.process(
+                        process,
+                        format_args!("memory type {memory_type} (heap {heap}: {properties})"),
+                    )?;
                 }
                 None => writer.process(process, format_args!("memory type {}", block.memory_type))?,
             }

@@ -202,9 +202,8 @@ impl Devices {
                 .collect();
         }
         let s_type = "VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT";
-        if let Some(budget) = find::<MemoryBudget>(both.p_next, s_type)
-            && self.used == Some(device)
-        {
+        let budget = find::<MemoryBudget>(both.p_next, s_type).filter(|_| self.used == Some(device));
+        if let Some(budget) = budget {
             let heaps = budget.heap_budget.iter().zip(&budget.heap_usage).zip(&found.memory_heaps);
             for (i, ((budget, usage), _)) in heaps.take(MAX_HEAPS).enumerate() {
                 let heap = MemoryHeapIndex(i as u8);

@@ -300,9 +300,8 @@ impl MemoryObjects {
         let Some(resource) = self.resources.remove(&handle) else { return Ok(()) };
         builder.memory.refund(resource.bytes());
         for (allocation, memory) in resource.bound {
-            if let Some(memory) = self.memories.get_mut(&memory)
-                && memory.bound.remove(&allocation).is_some()
-            {
+            let memory = self.memories.get_mut(&memory);
+            if memory.is_some_and(|memory| memory.bound.remove(&allocation).is_some()) {
                 builder.memory.refund(BOUND_BYTES);
                 builder.push(Event::Freed { allocation })?;
             }

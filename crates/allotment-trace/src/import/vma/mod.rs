@@ -109,11 +109,11 @@ fn write_pool(
                 continue;
             }
             let mut occupied = range.size;
-            while let Some(next) = ranges.peek()
-                && padding > 0
-                && next.is_padding()
-                && next.offset == range.offset + occupied
-            {
+            while padding > 0 {
+                let end = range.offset + occupied;
+                let Some(next) = ranges.peek().filter(|next| next.is_padding() && next.offset == end) else {
+                    break;
+                };
                 occupied += next.size;
                 padding -= 1;
                 ranges.next();
