@@ -18,8 +18,8 @@ def frames(place):
     return [
         {"filename": "??", "name": "c10::cuda::alloc", "line": 0},
         {"filename": "/venv/torch/nn/modules/module.py", "name": "_call_impl", "line": 1501},
-        {"filename": "/work/train.py", "name": own[0], "line": own[1]},
-        {"filename": "/work/train.py", "name": "<module>", "line": 200},
+        {"filename": "model/train.py", "name": own[0], "line": own[1]},
+        {"filename": "model/train.py", "name": "<module>", "line": 200},
     ]
 
 

@@ -118,7 +118,7 @@ fn call_sites_are_of_the_program_and_not_of_torch() {
             _ => None,
         })
         .collect();
-    assert_eq!(Vec::from_iter(sites), ["/work/train.py:130", "/work/train.py:41", "/work/train.py:77"]);
+    assert_eq!(Vec::from_iter(sites), ["model/train.py:130", "model/train.py:41", "model/train.py:77"]);
     assert!(recording.texts.iter().any(|text| text == "forward"));
     assert!(recording.texts.iter().any(|text| text == "warm-up"));
     let refused = recording.events.iter().find_map(|event| match *event {
