@@ -116,7 +116,8 @@ pub use fields::{Column, HEADER};
 pub use image::ImageShape;
 pub use reader::{MAX_ALIGNMENT, MAX_SIZE};
 pub use recorder::{
-    ENVIRONMENT_VARIABLE, Observed, RecordError, Recorder, RingDesc, allocator_settings, device_header,
+    ENVIRONMENT_VARIABLE, Observed, RecordError, Recorder, RingDesc, allocator_settings, desc_of_settings,
+    device_header,
 };
 pub use resource::{Resource, ResourceIndex, ResourceKind};
 pub use text::{MAX_LINE_BYTES, MAX_TEXT_BYTES};

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use allotment::device::{MemoryHeapIndex, MemoryTypeIndex, QueueIndex, ResourceKind};
+use allotment::device::{MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask, QueueIndex, ResourceKind};
+use allotment::memory::{BlockSize, Lifetime};
 use allotment::{Algorithm, Alignment};
 use allotment_trace::recording::{
     Allocated, AllocationKey, BlockId, BlockKind, DeletionQueueKind, DescriptorKind, Event, Header, Heap,
-    MemoryType, ObjectId, Placement, PoolId, Recording, RingKind, State, TextId,
+    MemoryType, ObjectId, Placement, PoolId, Recording, RequestedOptions, RingKind, State, TextId,
 };
 use proptest::prelude::*;
 
@@ -151,7 +152,34 @@ fn event(has: Has, state: &State, (op, a, b): (u8, u16, u16)) -> Option<Event> {
         }
         98 if has.contradictions && a % 8 == 0 => Event::Lost,
         98 => Event::Mark { text: text(a) },
-        _ => return None,
+        _ => described(state, some_key(a), a, b)?,
+    })
+}
+
+/// What a pool serves, or what a request asked for.
+fn described(state: &State, allocation: Option<AllocationKey>, a: u16, b: u16) -> Option<Event> {
+    let pools: Vec<_> = state.pools.keys().copied().collect();
+    let pool = *pools.get(usize::from(a) % pools.len().max(1))?;
+    Some(match b % 3 {
+        0 => Event::PoolServes {
+            pool,
+            first: PoolId(0),
+            shard: u32::from(a),
+            memory_types: MemoryTypeMask(u32::from(b)),
+            first_type: MemoryTypeIndex(1),
+            lifetime: Lifetime::Short,
+            optimal_images: a % 2 == 0,
+        },
+        1 => Event::PoolSized {
+            pool,
+            sizing: BlockSize::Fixed(u64::from(b)),
+            min_blocks: u32::from(a),
+            max_blocks: 7,
+        },
+        _ => Event::Requested {
+            allocation: allocation?,
+            options: RequestedOptions { skips_quick_lists: b % 2 == 0, ..RequestedOptions::default() },
+        },
     })
 }
 

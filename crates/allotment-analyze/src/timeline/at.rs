@@ -1,7 +1,7 @@
 //! Allocations and blocks as they were at a position.
 
 use allotment::device::MemoryTypeIndex;
-use allotment_trace::recording::{BlockId, BlockKind, Event, Live, Moment, TextId};
+use allotment_trace::recording::{BlockId, BlockKind, Event, Live, Moment, RequestedOptions, TextId};
 
 use super::moments::last_before;
 use super::rows::{event_number, exists};
@@ -158,6 +158,7 @@ impl Timeline<'_> {
             free_requested: free_requested.map(|event| self.moment(event)),
             maps: 0,
             reservation: self.reserved.get(&allocation.0).is_some_and(|&event| event < position),
+            options: RequestedOptions::default(),
         };
         for &change in self.changes.of(allocation.0).iter().take_while(|&&change| change < position) {
             match *self.event(change) {
@@ -167,6 +168,7 @@ impl Timeline<'_> {
                 }
                 Event::Movable { movable, .. } => live.is.movable = movable,
                 Event::Mapped { count, .. } => live.maps = count,
+                Event::Requested { options, .. } => live.options = options,
                 _ => {}
             }
         }

@@ -42,6 +42,7 @@ struct Open {
     emptied: Vec<(u32, u32)>,
     changes: Vec<(u32, u32)>,
     used: Vec<(u32, u32)>,
+    descriptions: Vec<(u32, u32)>,
 }
 
 /// Indexes a recording, with a checkpoint after some events at least.
@@ -95,6 +96,12 @@ impl Timeline<'_> {
                 }
                 self.pools.push(SpanRow { created: number, destroyed: NONE });
             }
+            Event::PoolServes { pool, .. }
+            | Event::PoolSized { pool, .. }
+            | Event::PoolRules { pool, .. } => {
+                let row = *open.pools.get(&pool.0).ok_or("it describes a pool that does not exist")?;
+                open.descriptions.push((row, number));
+            }
             Event::PoolDestroyed { pool } => {
                 let row = open.pools.remove(&pool.0).ok_or("it destroys a pool that does not exist")?;
                 self.pools[row as usize].destroyed = number;
@@ -141,6 +148,7 @@ impl Timeline<'_> {
             Event::CallSite { allocation, .. }
             | Event::Labelled { allocation, .. }
             | Event::Movable { allocation, .. }
+            | Event::Requested { allocation, .. }
             | Event::Mapped { allocation, .. } => {
                 let row = open.find(allocation)?;
                 open.changes.push((row, number));
@@ -347,6 +355,7 @@ impl Timeline<'_> {
         self.changes = Grouped::new(self.allocations.len(), &open.changes);
         self.emptied = Grouped::new(self.blocks.len(), &open.emptied);
         self.ring_used = Grouped::new(self.rings.len(), &open.used);
+        self.descriptions = Grouped::new(self.pools.len(), &open.descriptions);
         let heaps = self.descriptor_ranges.iter().zip(0..).map(|(range, row)| (range.heap, row));
         self.ranges_of_heap = Grouped::new(self.descriptor_heaps.len(), &heaps.collect::<Vec<_>>());
     }

@@ -71,6 +71,8 @@ pub struct Timeline<'a> {
     /// Events after which a block was empty.
     emptied: Grouped,
     ring_used: Grouped,
+    /// Events that say what a pool serves, and its rules.
+    descriptions: Grouped,
     ranges_of_heap: Grouped,
     budgets: BTreeMap<u8, Vec<u32>>,
     queues: BTreeMap<u8, (Vec<u32>, Vec<u32>)>,
@@ -120,6 +122,7 @@ impl<'a> Timeline<'a> {
             changes: Grouped::default(),
             emptied: Grouped::default(),
             ring_used: Grouped::default(),
+            descriptions: Grouped::default(),
             ranges_of_heap: Grouped::default(),
             budgets: BTreeMap::new(),
             queues: BTreeMap::new(),

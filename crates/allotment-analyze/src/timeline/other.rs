@@ -20,15 +20,22 @@ pub(crate) struct DescriptorChange {
 }
 
 impl Timeline<'_> {
-    /// Returns the id that events know a pool by, and what it is.
+    /// Returns the id that events know a pool by, and what it is, with all that the recording says of it.
     #[must_use]
     pub fn pool_info(&self, pool: PoolIndex) -> Option<(PoolId, Pool)> {
-        match *self.event(self.pools[pool.0 as usize].created) {
-            Event::PoolCreated { pool, name, algorithm, custom } => {
-                Some((pool, Pool { name, algorithm, custom }))
-            }
-            _ => None,
-        }
+        self.pool_at(pool, self.end)
+    }
+
+    fn pool_at(&self, index: PoolIndex, position: u32) -> Option<(PoolId, Pool)> {
+        let &Event::PoolCreated { pool, name, algorithm, custom } =
+            self.event(self.pools[index.0 as usize].created)
+        else {
+            return None;
+        };
+        let mut info = Pool { name, algorithm, custom, description: Vec::new() };
+        let described = self.descriptions.of(index.0).iter().take_while(|&&event| event < position);
+        described.for_each(|&event| info.describe(self.event(event)));
+        Some((pool, info))
     }
 
     /// Returns the budget of a heap as the driver last told it before a position.
@@ -113,7 +120,7 @@ impl Timeline<'_> {
         let mut state = State { now: self.moment(u64::from(position)), ..State::default() };
         for (row, pool) in self.pools.iter().zip(self.pools()) {
             if exists(row.created, row.destroyed, position) {
-                state.pools.extend(self.pool_info(pool));
+                state.pools.extend(self.pool_at(pool, position));
             }
         }
         for &heap in self.budgets.keys() {

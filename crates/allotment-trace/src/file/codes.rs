@@ -2,8 +2,9 @@
 //!
 //! A reader takes a number that it does not know for 0, which is the most neutral of each.
 
-use allotment::device::ResourceKind;
-use allotment::{Algorithm, MemoryUsage};
+use allotment::device::{DedicatedNeed, ResourceKind};
+use allotment::memory::{BudgetPolicy, Dedicated, Lifetime, NewBlocks};
+use allotment::{Algorithm, MemoryUsage, Side, Strategy};
 
 use crate::recording::Api;
 
@@ -63,6 +64,35 @@ pub(super) const fn algorithm(code: u8) -> Algorithm {
     }
 }
 
+/// Declares the two directions of enumerations whose first value has the number 0.
+macro_rules! both_ways {
+    ($($to:ident, $from:ident: $type:ident { $first:ident $(, $other:ident = $code:literal)* })*) => {$(
+        pub(super) const fn $to(value: $type) -> u8 {
+            match value {
+                $type::$first => 0,
+                $($type::$other => $code,)*
+            }
+        }
+
+        pub(super) const fn $from(code: u8) -> $type {
+            match code {
+                $($code => $type::$other,)*
+                _ => $type::$first,
+            }
+        }
+    )*};
+}
+
+both_ways! {
+    of_dedicated, dedicated: Dedicated { Automatic, Always = 1, Never = 2 }
+    of_need, need: DedicatedNeed { None, Preferred = 1, Required = 2 }
+    of_new_blocks, new_blocks: NewBlocks { Allowed, NeverAllocate = 1 }
+    of_budget, budget: BudgetPolicy { AllowOverBudget, WithinBudget = 1 }
+    of_strategy, strategy: Strategy { Balanced, LeastTime = 1, LeastMemory = 2, LowestOffset = 3 }
+    of_side, side: Side { Lower, Upper = 1 }
+    of_lifetime, lifetime: Lifetime { Long, Short = 1 }
+}
+
 pub(super) const fn of_api(api: Api) -> u8 {
     match api {
         Api::Other => 0,
@@ -105,6 +135,16 @@ mod tests {
         }
         for value in [Api::Other, Api::Simulated, Api::Vulkan, Api::Direct3D12, Api::Cuda] {
             assert_eq!(api(of_api(value)), value);
+        }
+        for value in [Strategy::Balanced, Strategy::LeastTime, Strategy::LeastMemory, Strategy::LowestOffset]
+        {
+            assert_eq!(strategy(of_strategy(value)), value);
+        }
+        for value in [DedicatedNeed::None, DedicatedNeed::Preferred, DedicatedNeed::Required] {
+            assert_eq!(need(of_need(value)), value);
+        }
+        for value in [Dedicated::Automatic, Dedicated::Always, Dedicated::Never] {
+            assert_eq!(dedicated(of_dedicated(value)), value);
         }
         assert_eq!(
             (usage(99), resource(99), algorithm(99), api(99)),

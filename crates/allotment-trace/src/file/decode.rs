@@ -11,7 +11,7 @@ use super::bytes::{Input, Wrong, unzigzag};
 use super::codes;
 use super::context::{Context, Place, Pool, SLOTS, Shape, flags};
 use super::encode::units_up;
-use super::kind;
+use super::{kind, sized};
 
 /// Reads the records of one chunk.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(super) struct Decoder<'a> {
 #[derive(Debug)]
 pub(super) enum Record<'a> {
     Event(Event),
-    /// Of a kind that is not an event's of version 1.
+    /// Of a kind that is not an event's, as far as this reader knows.
     Other {
         kind: u8,
         payload: Input<'a>,
@@ -43,9 +43,13 @@ impl<'a> Decoder<'a> {
             return Ok(None);
         }
         let kind = self.input.byte()?;
-        if !kind::is_event(kind) {
+        if !kind::has_no_length(kind) {
             let length = self.input.number()?;
-            return Ok(Some(Record::Other { kind, payload: Input::new(self.input.take(length)?) }));
+            let payload = Input::new(self.input.take(length)?);
+            return Ok(Some(match sized::read(kind, payload)? {
+                Some(event) => Record::Event(event),
+                None => Record::Other { kind, payload },
+            }));
         }
         self.event(kind).map(|event| Some(Record::Event(event)))
     }

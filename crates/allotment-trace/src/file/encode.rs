@@ -5,7 +5,7 @@ use allotment::events::{Allocated, Event, TextId};
 use super::bytes::{put_difference, put_number, zigzag};
 use super::codes;
 use super::context::{Context, Place, Pool, SLOTS, Shape, flags};
-use super::kind;
+use super::{kind, sized};
 
 /// Writes the records of one chunk after another.
 #[derive(Debug)]
@@ -13,6 +13,8 @@ pub(super) struct Encoder {
     /// The records of the chunk.
     pub(super) out: Vec<u8>,
     context: Context,
+    /// The record that is being written, if it has its length.
+    payload: Vec<u8>,
     /// Where in the tables a value may be, by its hash: a guess that saves a search, and costs bytes where it is wrong.
     pool_guesses: [u8; 256],
     block_guesses: [u8; 256],
@@ -24,6 +26,7 @@ impl Encoder {
         Self {
             out: Vec::new(),
             context: Context::new(),
+            payload: Vec::new(),
             pool_guesses: [0; 256],
             block_guesses: [0; 256],
             shape_guesses: [0; 256],
@@ -164,9 +167,23 @@ impl Encoder {
                 self.out.push(kind.code());
                 put_number(&mut self.out, waiting.into());
             }
-            _ => return false,
+            _ => return self.sized(event),
         }
         true
+    }
+
+    /// Appends an event whose record has its length.
+    fn sized(&mut self, event: &Event) -> bool {
+        let mut payload = core::mem::take(&mut self.payload);
+        payload.clear();
+        let kind = sized::put(event, &mut payload);
+        if let Some(kind) = kind {
+            self.out.push(kind);
+            put_number(&mut self.out, payload.len() as u64);
+            self.out.extend_from_slice(&payload);
+        }
+        self.payload = payload;
+        kind.is_some()
     }
 
     fn numbers<const N: usize>(&mut self, kind: u8, numbers: [u64; N]) {

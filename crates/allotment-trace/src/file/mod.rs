@@ -26,6 +26,7 @@ mod error;
 mod header;
 mod reader;
 mod seek;
+mod sized;
 mod snapshot;
 mod texts;
 mod writer;
@@ -91,13 +92,25 @@ mod kind {
     pub(super) const MOVABLE: u8 = 31;
     pub(super) const BLOCK_RESIZED: u8 = 32;
 
+    // From here on each record has its length, so that an earlier reader of this version skips it.
+    pub(super) const POOL_SERVES: u8 = 33;
+    pub(super) const POOL_SIZED: u8 = 34;
+    pub(super) const POOL_RULES: u8 = 35;
+    pub(super) const POOL_RESET: u8 = 36;
+    pub(super) const JOINED: u8 = 37;
+    pub(super) const TIME_PASSED: u8 = 38;
+    pub(super) const TRIMMED: u8 = 39;
+    pub(super) const MAINTAINED: u8 = 40;
+    pub(super) const ROOM_RESERVED: u8 = 41;
+    pub(super) const REQUESTED: u8 = 42;
+
     /// In snapshots: the moment of the records that follow.
     pub(super) const MOMENT: u8 = 64;
     /// In snapshots: a block has been empty since the moment.
     pub(super) const EMPTY_SINCE: u8 = 65;
 
-    /// Returns true for the kinds whose records have no length: the events of version 1.
-    pub(super) const fn is_event(kind: u8) -> bool {
+    /// Returns true for the kinds whose records have no length: the first events of version 1.
+    pub(super) const fn has_no_length(kind: u8) -> bool {
         kind >= TIME && kind <= BLOCK_RESIZED
     }
 }

@@ -10,6 +10,7 @@
 mod error;
 mod observed;
 mod ring;
+mod settings;
 mod thread;
 
 #[cfg(test)]
@@ -26,8 +27,9 @@ use allotment::events::SubscriptionDesc;
 
 use crate::recording::{RecordingWriter, Summary, WriterDesc};
 pub use error::RecordError;
-pub use observed::{Observed, allocator_settings, device_header};
+pub use observed::{Observed, device_header};
 use ring::Ring;
+pub use settings::{allocator_settings, desc_of_settings};
 use thread::{Command, Target, Worker};
 
 /// The environment variable that [`Recorder::from_env`] reads: the path of the recording.

@@ -2,9 +2,9 @@
 
 use allotment::device::{Api, Device, DeviceProperties};
 use allotment::events::{AlreadySubscribed, EventSubscription, SubscriptionDesc};
-use allotment::memory::AllocatorDesc;
 use allotment::{Allocator, Gpu};
 
+use super::settings::allocator_settings;
 use crate::recording::{self, Header, Heap, MemoryType};
 
 /// Something whose events can be recorded: a [`Gpu`], or an [`Allocator`].
@@ -25,9 +25,9 @@ impl<D: Device> Observed for Allocator<D> {
         Self::subscribe(self, desc)
     }
 
-    /// Returns the device. The settings of an allocator are not known.
+    /// Returns the device, and the settings of the allocator.
     fn header(&self) -> Header {
-        device_header(self.device().properties())
+        Header { settings: allocator_settings(self.desc()), ..device_header(self.device().properties()) }
     }
 }
 
@@ -38,8 +38,7 @@ impl<D: Device> Observed for Gpu<D> {
 
     /// Returns the device, and the settings of the allocator.
     fn header(&self) -> Header {
-        let settings = allocator_settings(&self.desc().allocator);
-        Header { settings, ..device_header(self.device().properties()) }
+        Observed::header(&**self.allocator())
     }
 }
 
@@ -72,22 +71,4 @@ pub fn device_header(properties: &DeviceProperties) -> Header {
         max_memory_objects: limits.max_allocation_count,
         settings: Vec::new(),
     }
-}
-
-/// Returns the settings of an allocator that decide where allocations are, as recordings name them.
-#[must_use]
-pub fn allocator_settings(desc: &AllocatorDesc) -> Vec<(String, String)> {
-    let sizes = &desc.block_sizes;
-    let mut settings = vec![
-        ("algorithm".to_owned(), desc.algorithm.to_string()),
-        ("smallest block".to_owned(), sizes.smallest.to_string()),
-        ("largest block".to_owned(), sizes.largest.to_string()),
-        ("growth divisor".to_owned(), sizes.growth_divisor.to_string()),
-        ("dedicated threshold divisor".to_owned(), sizes.dedicated_threshold_divisor.to_string()),
-        ("shards".to_owned(), desc.shards.to_string()),
-        ("memory types".to_owned(), format!("{:#x}", desc.memory_types.0)),
-    ];
-    let limits = desc.heap_limits.iter();
-    settings.extend(limits.map(|(heap, bytes)| (format!("limit of heap {heap}"), bytes.to_string())));
-    settings
 }

@@ -1,7 +1,7 @@
 //! A state as events that lead to it.
 
 use super::state::{Live, Moment, State};
-use super::{AllocationKey, BlockId, Event, TextId};
+use super::{AllocationKey, BlockId, Event, RequestedOptions, TextId};
 use allotment::device::{MemoryHeapIndex, QueueIndex};
 
 /// A step towards a state: an event, or what no single event says.
@@ -110,6 +110,7 @@ impl State {
     fn pools(&self, mut visit: impl FnMut(Event)) {
         for (&pool, of) in &self.pools {
             visit(Event::PoolCreated { pool, name: of.name, algorithm: of.algorithm, custom: of.custom });
+            of.description.iter().for_each(|event| visit(*event));
         }
     }
 
@@ -153,6 +154,9 @@ impl State {
 fn allocation_events(live: &Live, mut visit: impl FnMut(Event)) {
     let allocation = live.is.allocation;
     visit(Event::Allocated(live.is));
+    if live.options != RequestedOptions::default() {
+        visit(Event::Requested { allocation, options: live.options });
+    }
     if live.call_site != TextId::NONE {
         visit(Event::CallSite { allocation, site: live.call_site });
     }

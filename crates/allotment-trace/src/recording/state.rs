@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::{
     Allocated, AllocationKey, BlockId, BlockKind, DeletionQueueKind, DescriptorKind, Event, ObjectId, PoolId,
-    RingKind, TextId,
+    RequestedOptions, RingKind, TextId,
 };
 use allotment::Algorithm;
 use allotment::device::MemoryTypeIndex;
@@ -60,6 +60,17 @@ pub struct Pool {
     pub algorithm: Algorithm,
     /// It is one of the program's own.
     pub custom: bool,
+    /// What it serves, and the rules of one of the program's own pools, as the events said that followed its creation.
+    pub description: Vec<Event>,
+}
+
+impl Pool {
+    /// Adds what an event says of the pool; it replaces what an earlier one of its kind said, so that a file cannot add
+    /// many.
+    pub fn describe(&mut self, event: &Event) {
+        self.description.retain(|known| core::mem::discriminant(known) != core::mem::discriminant(event));
+        self.description.push(*event);
+    }
 }
 
 /// A block.
@@ -96,6 +107,8 @@ pub struct Live {
     pub maps: u32,
     /// It is the destination or the old range of a move, and no allocation of the program's.
     pub reservation: bool,
+    /// What the program asked for.
+    pub options: RequestedOptions,
 }
 
 /// The budget of a heap, as the driver last told it.
@@ -182,7 +195,12 @@ impl State {
                 self.allocations.clear();
             }
             Event::PoolCreated { pool, name, algorithm, custom } => {
-                self.pools.insert(pool, Pool { name, algorithm, custom });
+                self.pools.insert(pool, Pool { name, algorithm, custom, description: Vec::new() });
+            }
+            Event::PoolServes { pool, .. }
+            | Event::PoolSized { pool, .. }
+            | Event::PoolRules { pool, .. } => {
+                self.describe(pool, event)?;
             }
             Event::PoolDestroyed { pool } => {
                 self.pools.remove(&pool).ok_or("it destroys a pool that does not exist")?;
@@ -208,6 +226,7 @@ impl State {
             }
             Event::BlockResized { block, size } => self.resize(block, size)?,
             Event::Allocated(is) => self.allocate(is, now)?,
+            Event::Requested { allocation, options } => self.live_mut(allocation)?.options = options,
             Event::CallSite { allocation, site } => self.live_mut(allocation)?.call_site = site,
             Event::Labelled { allocation, name, category, user_data } => {
                 let is = &mut self.live_mut(allocation)?.is;
@@ -259,6 +278,11 @@ impl State {
         Ok(())
     }
 
+    fn describe(&mut self, pool: PoolId, event: &Event) -> Result<(), &'static str> {
+        self.pools.get_mut(&pool).ok_or("it describes a pool that does not exist")?.describe(event);
+        Ok(())
+    }
+
     fn resize(&mut self, block: BlockId, size: u64) -> Result<(), &'static str> {
         let found = self.blocks.get_mut(&block).ok_or("it resizes a block that does not exist")?;
         if size < found.size {
@@ -292,7 +316,15 @@ impl State {
         block.allocations.insert((is.offset, is.allocation));
         block.empty_since = None;
         let call_site = TextId::NONE;
-        let live = Live { is, call_site, allocated: now, free_requested: None, maps: 0, reservation: false };
+        let live = Live {
+            is,
+            call_site,
+            allocated: now,
+            free_requested: None,
+            maps: 0,
+            reservation: false,
+            options: RequestedOptions::default(),
+        };
         self.allocations.insert(is.allocation, live);
         Ok(())
     }

@@ -1,16 +1,22 @@
 //! Events that make sense to nobody, and events that mostly make sense.
 
-use allotment::device::{MemoryHeapIndex, MemoryTypeIndex, QueueIndex, ResourceKind};
-use allotment::{Algorithm, Alignment, MemoryUsage};
+use allotment::device::{
+    DedicatedNeed, MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask, QueueIndex, ResourceKind,
+};
+use allotment::memory::{
+    BlockSize, BlockSizes, BudgetPolicy, Dedicated, EmptyBlockPolicy, Lifetime, NewBlocks,
+};
+use allotment::{Algorithm, Alignment, MemoryUsage, Side, Strategy as Search};
 use allotment_trace::recording::{
     Allocated, AllocationKey, Api, BlockId, BlockKind, DeletionQueueKind, DescriptorKind, Event, Header,
-    Heap, MemoryType, ObjectId, Placement, PoolId, RefusalReason, RingKind, StallKind, TextId,
+    Heap, MemoryType, ObjectId, Placement, PoolId, RefusalReason, RequestedOptions, RingKind, StallKind,
+    TextId,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
 
 /// How many kinds of events there are.
-pub(crate) const KINDS: u32 = 32;
+pub(crate) const KINDS: u32 = 42;
 
 /// The numbers that an event is made of.
 #[derive(Clone, Copy, Debug)]
@@ -116,10 +122,65 @@ impl Numbers {
             27 => Event::RingCreated { ring: object, kind: code(RingKind::ALL, codes[0]), capacity: a, name },
             28 => Event::RingUsed { ring: object, used: a },
             29 => Event::RingDestroyed { ring: object },
-            _ => Event::DeletionQueue {
+            31 => Event::DeletionQueue {
                 queue: object,
                 kind: code(DeletionQueueKind::ALL, codes[0]),
                 waiting: a as u32,
+            },
+            _ => self.sized(),
+        }
+    }
+
+    /// An event whose record has its length.
+    fn sized(self) -> Event {
+        let Self { kind, ids, sizes: [a, b, c, d], codes, flags, .. } = self;
+        let (pool, memory_type) = (PoolId(ids[1] as u32), MemoryTypeIndex(codes[1]));
+        let budget = code(&[BudgetPolicy::AllowOverBudget, BudgetPolicy::WithinBudget], codes[0]);
+        match kind % KINDS {
+            32 => Event::PoolServes {
+                pool,
+                first: PoolId(ids[0] as u32),
+                shard: a as u32,
+                memory_types: MemoryTypeMask(b as u32),
+                first_type: memory_type,
+                lifetime: code(&[Lifetime::Long, Lifetime::Short], codes[0]),
+                optimal_images: flags[0],
+            },
+            33 => {
+                let mut sizes = BlockSizes::fixed(a);
+                (sizes.largest, sizes.growth_divisor, sizes.dedicated_threshold_divisor) = (b, c, d);
+                let sizing = if flags[0] { BlockSize::Fixed(a) } else { BlockSize::Growing(sizes) };
+                Event::PoolSized { pool, sizing, min_blocks: b as u32, max_blocks: c as u32 }
+            }
+            34 => {
+                let mut empty_blocks = EmptyBlockPolicy::NONE;
+                (empty_blocks.frames, empty_blocks.kept_bytes, empty_blocks.kept_divisor) = (a as u32, b, c);
+                let alignment = Alignment::new(1 << (codes[0] % 49)).unwrap();
+                Event::PoolRules { pool, empty_blocks, alignment, budget, ignores_granularity: flags[0] }
+            }
+            35 => Event::PoolReset { pool },
+            36 => Event::Joined { pool },
+            37 => Event::TimePassed { pool, sixtieths: a },
+            38 => Event::Trimmed,
+            39 => Event::Maintained,
+            40 => Event::RoomReserved { pool, memory_type, requested: a, bytes: b },
+            _ => Event::Requested {
+                allocation: AllocationKey(ids[0]),
+                options: RequestedOptions {
+                    dedicated: code(&[Dedicated::Automatic, Dedicated::Always, Dedicated::Never], codes[1]),
+                    need: code(
+                        &[DedicatedNeed::None, DedicatedNeed::Preferred, DedicatedNeed::Required],
+                        codes[2],
+                    ),
+                    new_blocks: code(&[NewBlocks::Allowed, NewBlocks::NeverAllocate], codes[3]),
+                    budget,
+                    strategy: code(
+                        &[Search::Balanced, Search::LeastTime, Search::LeastMemory, Search::LowestOffset],
+                        codes[1],
+                    ),
+                    side: code(&[Side::Lower, Side::Upper], codes[2]),
+                    skips_quick_lists: flags[1],
+                },
             },
         }
     }

@@ -3,11 +3,16 @@
 use std::fs;
 use std::path::PathBuf;
 
-use allotment::device::{MemoryHeapIndex, MemoryTypeIndex, QueueIndex, ResourceKind};
-use allotment::{Algorithm, Alignment, MemoryUsage};
+use allotment::device::{
+    DedicatedNeed, MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask, QueueIndex, ResourceKind,
+};
+use allotment::memory::{
+    BlockSize, BlockSizes, BudgetPolicy, Dedicated, EmptyBlockPolicy, Lifetime, NewBlocks,
+};
+use allotment::{Algorithm, Alignment, MemoryUsage, Side, Strategy};
 use allotment_trace::recording::{
     Allocated, AllocationKey, BlockId, BlockKind, DeletionQueueKind, DescriptorKind, Event, ObjectId,
-    Placement, PoolId, Recording, RefusalReason, RingKind, StallKind, TextId, WriterDesc,
+    Placement, PoolId, Recording, RefusalReason, RequestedOptions, RingKind, StallKind, TextId, WriterDesc,
 };
 
 use crate::events::{header, texts};
@@ -113,15 +118,86 @@ fn recording() -> Recording {
     Recording { header: header(), texts: texts(4), events }
 }
 
+/// The events that came to version 1 later, each record of which has its length.
+fn later_recording() -> Recording {
+    let Event::Allocated(first) = allocation() else { unreachable!() };
+    let (pool, block) = (PoolId(7), first.block);
+    let mut empty_blocks = EmptyBlockPolicy::NONE;
+    (empty_blocks.frames, empty_blocks.kept_bytes, empty_blocks.kept_divisor) = (120, 4 << 20, 16);
+    let events = vec![
+        Event::PoolCreated { pool, name: TextId(1), algorithm: Algorithm::Tlsf, custom: true },
+        Event::PoolServes {
+            pool,
+            first: PoolId(5),
+            shard: 2,
+            memory_types: MemoryTypeMask(0b101),
+            first_type: MemoryTypeIndex(2),
+            lifetime: Lifetime::Short,
+            optimal_images: true,
+        },
+        Event::PoolSized { pool, sizing: BlockSize::Fixed(1 << 20), min_blocks: 1, max_blocks: u32::MAX },
+        Event::PoolSized {
+            pool,
+            sizing: BlockSize::Growing(BlockSizes::default()),
+            min_blocks: 0,
+            max_blocks: 9,
+        },
+        Event::PoolRules {
+            pool,
+            empty_blocks,
+            alignment: Alignment::new(256).unwrap(),
+            budget: BudgetPolicy::WithinBudget,
+            ignores_granularity: true,
+        },
+        Event::BlockAllocated {
+            block,
+            pool,
+            memory_type: MemoryTypeIndex(2),
+            kind: BlockKind::Shared,
+            size: 1 << 20,
+        },
+        Event::Allocated(first),
+        Event::Requested {
+            allocation: first.allocation,
+            options: RequestedOptions {
+                dedicated: Dedicated::Never,
+                need: DedicatedNeed::Preferred,
+                new_blocks: NewBlocks::NeverAllocate,
+                budget: BudgetPolicy::WithinBudget,
+                strategy: Strategy::LowestOffset,
+                side: Side::Upper,
+                skips_quick_lists: true,
+            },
+        },
+        Event::Joined { pool },
+        Event::TimePassed { pool, sixtieths: 1234 },
+        Event::RoomReserved { pool, memory_type: MemoryTypeIndex(200), requested: 1000, bytes: 1 << 30 },
+        Event::Maintained,
+        Event::Trimmed,
+        Event::PoolReset { pool },
+        Event::Freed { allocation: first.allocation },
+    ];
+    Recording { header: header(), texts: texts(4), events }
+}
+
 #[test]
 fn the_file_of_version_1_is_read() {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/recordings/version-1.altr");
-    let written = file(&recording(), 20, &WriterDesc::default().with_snapshot_every(100));
+    is_read_and_written_as_before("version-1.altr", &recording());
+}
+
+#[test]
+fn the_file_of_version_1_with_later_events_is_read() {
+    is_read_and_written_as_before("version-1-later-events.altr", &later_recording());
+}
+
+fn is_read_and_written_as_before(name: &str, recording: &Recording) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/recordings").join(name);
+    let written = file(recording, 20, &WriterDesc::default().with_snapshot_every(100));
     if std::env::var_os("ALLOTMENT_WRITE_GOLDEN").is_some() {
         fs::write(&path, &written).unwrap();
     }
     let kept = fs::read(&path).unwrap();
-    assert_eq!(Recording::read(&*kept).unwrap(), (recording(), None));
+    assert_eq!(Recording::read(&*kept).unwrap(), (recording.clone(), None));
     // Of this version, also the bytes are the same.
     assert_eq!(written, kept, "the format has changed: give it another version, and keep this file");
 }

@@ -5,9 +5,11 @@ use core::fmt;
 use super::codes::{
     BlockKind, DeletionQueueKind, DescriptorKind, Placement, RefusalReason, RingKind, StallKind,
 };
-use crate::device::{MemoryHeapIndex, MemoryTypeIndex, QueueIndex, ResourceKind};
-use crate::memory::MemoryUsage;
-use crate::{Algorithm, Alignment};
+use crate::device::{
+    DedicatedNeed, MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask, QueueIndex, ResourceKind,
+};
+use crate::memory::{BlockSize, BudgetPolicy, Dedicated, EmptyBlockPolicy, Lifetime, MemoryUsage, NewBlocks};
+use crate::{Algorithm, Alignment, Side, Strategy};
 
 /// Names a pool among those that exist: unique until its [`Event::PoolDestroyed`], and then used again.
 ///
@@ -85,6 +87,33 @@ pub struct Allocated {
     pub movable: bool,
 }
 
+/// What a request asked for, beside its size, alignment and usage. Part of [`Event::Requested`].
+///
+/// ```
+/// use allotment::events::RequestedOptions;
+///
+/// let ordinary = RequestedOptions::default();
+/// assert!(!ordinary.skips_quick_lists, "an event is written only for a request that differs from this");
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RequestedOptions {
+    /// Whether the program wanted dedicated memory.
+    pub dedicated: Dedicated,
+    /// Whether the resource wanted dedicated memory.
+    pub need: DedicatedNeed,
+    /// Whether the request could allocate a block.
+    pub new_blocks: NewBlocks,
+    /// Whether the request could take its heap over the budget.
+    pub budget: BudgetPolicy,
+    /// How a free range was chosen within a block.
+    pub strategy: Strategy,
+    /// From which end of a linear block.
+    pub side: Side,
+    /// The request did not look for a range that had just been freed: it named memory properties, or another thread
+    /// held the pool's lock.
+    pub skips_quick_lists: bool,
+}
+
 /// A change of state of the library.
 ///
 /// Events are in the order in which the changes happened. All are `Copy` and hold numbers only: texts are in the batch
@@ -120,6 +149,87 @@ pub enum Event {
         algorithm: Algorithm,
         /// It is one of the program's own pools.
         custom: bool,
+    },
+    /// What a pool serves. Follows its [`PoolCreated`](Self::PoolCreated).
+    PoolServes {
+        /// The pool.
+        pool: PoolId,
+        /// The first of the copies into which the pool is split, which threads use apart from each other.
+        first: PoolId,
+        /// Which of the copies this is; 0 is the first.
+        shard: u32,
+        /// The memory types of its blocks.
+        memory_types: MemoryTypeMask,
+        /// The one of them that is tried first.
+        first_type: MemoryTypeIndex,
+        /// The lifetime of its allocations. Of the program's own pools, which serve all lifetimes, it says nothing.
+        lifetime: Lifetime,
+        /// It serves optimal images alone.
+        optimal_images: bool,
+    },
+    /// The sizes and the number of the blocks of one of the program's own pools.
+    PoolSized {
+        /// The pool.
+        pool: PoolId,
+        /// The sizes of its blocks, in bytes.
+        sizing: BlockSize,
+        /// The blocks that it never has less of.
+        min_blocks: u32,
+        /// The most blocks that it may have; `u32::MAX` for no maximum.
+        max_blocks: u32,
+    },
+    /// The other rules of one of the program's own pools.
+    PoolRules {
+        /// The pool.
+        pool: PoolId,
+        /// When it frees its empty blocks.
+        empty_blocks: EmptyBlockPolicy,
+        /// The least alignment of its allocations.
+        alignment: Alignment,
+        /// Whether its requests may take a heap over the budget.
+        budget: BudgetPolicy,
+        /// Linear and optimal resources are not kept apart.
+        ignores_granularity: bool,
+    },
+    /// The program freed all allocations of a pool at once: the next events say which.
+    PoolReset {
+        /// The pool, or one of its copies.
+        pool: PoolId,
+    },
+    /// The program looked at the blocks of a pool, which joined the freed ranges that waited for reuse with their free
+    /// neighbours.
+    Joined {
+        /// The pool.
+        pool: PoolId,
+    },
+    /// Real time passed for a pool of a program that ends no frames.
+    TimePassed {
+        /// The pool.
+        pool: PoolId,
+        /// Sixtieths of a second since the allocator was created.
+        sixtieths: u64,
+    },
+    /// The program freed all empty blocks: the events before say which.
+    Trimmed,
+    /// Maintenance allocated or freed blocks: the events before say which.
+    Maintained,
+    /// The program reserved room in a pool: the next events say which blocks it took.
+    RoomReserved {
+        /// The pool.
+        pool: PoolId,
+        /// The memory type.
+        memory_type: MemoryTypeIndex,
+        /// Bytes of a request that the room is for.
+        requested: u64,
+        /// Bytes of room.
+        bytes: u64,
+    },
+    /// What a request asked for, where that is not the default. Follows its [`Allocated`](Self::Allocated).
+    Requested {
+        /// The allocation that it got.
+        allocation: AllocationKey,
+        /// What it asked for.
+        options: RequestedOptions,
     },
     /// A pool was destroyed; its blocks were freed before.
     PoolDestroyed {

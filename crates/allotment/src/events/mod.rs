@@ -18,6 +18,6 @@ pub use batch::EventBatch;
 pub use codes::{
     BlockKind, DeletionQueueKind, DescriptorKind, Placement, RefusalReason, RingKind, StallKind,
 };
-pub use event::{Allocated, AllocationKey, BlockId, Event, ObjectId, PoolId, TextId};
-pub(crate) use log::{EventLog, EventSource};
+pub use event::{Allocated, AllocationKey, BlockId, Event, ObjectId, PoolId, RequestedOptions, TextId};
+pub(crate) use log::{Announcement, EventLog, EventSource};
 pub use subscription::{AlreadySubscribed, EventSubscription, SubscriptionDesc};

@@ -208,6 +208,12 @@ pub(super) fn default_pool(memory_type: MemoryTypeIndex, lifetime: Lifetime, opt
     u32::from(memory_type.0) * POOLS_PER_TYPE + short * 2 + u32::from(optimal)
 }
 
+/// Returns the lifetime of a default pool's allocations, and whether they are optimal images.
+pub(super) fn served_by(index: u32) -> (Lifetime, bool) {
+    let lifetime = if index % POOLS_PER_TYPE < 2 { Lifetime::Long } else { Lifetime::Short };
+    (lifetime, index % 2 == 1)
+}
+
 /// Returns a number that no allocator of this process had before; `None` when there are none left.
 fn next_id(next: &AtomicU32) -> Option<u32> {
     // Never reused: a handle of a dropped allocator must not match a new one.
@@ -331,7 +337,18 @@ impl<D: Device> Allocator<D> {
         self.id
     }
 
-    pub(super) fn desc(&self) -> &AllocatorDesc {
+    /// Returns the description that the allocator was created with.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// assert_eq!(allocator.desc().block_sizes.smallest, 4 << 20, "bytes");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn desc(&self) -> &AllocatorDesc {
         &self.desc
     }
 

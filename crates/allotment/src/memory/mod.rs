@@ -54,6 +54,7 @@ pub use driver::growth::BlockSizes;
 pub use driver::heaps::{DriverCallStatistics, MemoryHeapReport};
 pub use pool::empty_block_policy::EmptyBlockPolicy;
 pub use pool::maintenance::{BlockGrowth, MaintenanceReport, MaintenanceThread, Watermark};
+pub use pool::shards::use_shard;
 pub use pool::time::{ManualTime, TimeSource};
 pub use pool::{BlockSize, CreatePoolError, DestroyPoolError, MAX_POOL_TYPES, Pool, PoolDesc};
 pub use relocation::{DefragmentationStep, Defragmenter, DefragmenterDesc, MoveError, StepOutcome};

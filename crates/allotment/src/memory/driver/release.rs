@@ -3,6 +3,7 @@
 //! Each driver call may take milliseconds, so the pool's lock is released for each, and a frame end makes one at most.
 
 use crate::device::{Device, MemoryHeapIndex, OwnedMemory};
+use crate::events::Event;
 use crate::memory::allocator::Allocator;
 use crate::memory::block_set::BlockSet;
 use crate::memory::pool::{PoolSlot, PoolState};
@@ -68,7 +69,11 @@ impl<D: Device> Allocator<D> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn trim(&self) -> bool {
-        self.release_empty(None)
+        let any = self.release_empty(None);
+        if self.events.is_read() {
+            self.events.push_always(|_| Event::Trimmed);
+        }
+        any
     }
 
     /// Frees all empty blocks of one heap, or of all heaps. Returns true if any was freed.

@@ -3,17 +3,17 @@
 //! A block's id has its pool, its block set and its index there; an allocation's key has its pool and its record. Both
 //! are unique among what exists, and used again.
 
-use allotment_suballoc::Request;
+use allotment_suballoc::{Alignment, Request};
 
-use super::{Label, PoolSlot, PoolState};
-use crate::device::{Device, OwnedMemory, Priority};
+use super::{Label, PoolSlot, PoolState, Rules};
+use crate::device::{Device, MemoryTypeIndex, MemoryTypeMask, OwnedMemory, Priority};
 use crate::events::{
-    Allocated, AllocationKey, BlockId, BlockKind, Event, EventBatch, EventLog, EventSource, Placement,
-    PoolId, TextId,
+    Allocated, AllocationKey, Announcement, BlockId, BlockKind, Event, EventBatch, EventLog, EventSource,
+    Placement, PoolId, RequestedOptions, TextId,
 };
 use crate::memory::block_set::{BlockRange, Role};
 use crate::memory::request::desc::AllocationRequest;
-use crate::memory::{MemoryUsage, Movability, Name};
+use crate::memory::{Lifetime, MemoryUsage, Movability, Name};
 
 /// The bits of a block's id that are its index in its block set, and its block set in the pool.
 const INDEX_BITS: u32 = 27;
@@ -67,12 +67,8 @@ fn kind_of(role: Role) -> BlockKind {
 impl<D: Device> PoolState<D> {
     /// Announces the whole state of a pool that is in a slot from now on, or whose reader has just begun to read, if
     /// there is a reader that has not heard of it.
-    pub(in crate::memory) fn announce(
-        &mut self,
-        slot: &PoolSlot<D>,
-        (pool, name): (u32, &Name),
-        custom: bool,
-    ) {
+    pub(in crate::memory) fn announce(&mut self, slot: &PoolSlot<D>, place: PoolPlace, name: &Name) {
+        let PoolPlace { index: pool, first, custom, .. } = place;
         self.events.pool = pool;
         if self.events.source.is_announced() {
             return;
@@ -85,6 +81,19 @@ impl<D: Device> PoolState<D> {
             algorithm,
             custom,
         });
+        let types = self.sets.iter().fold(0, |types, set| types | 1_u32 << set.memory_type.0);
+        announcement.emit(|_| Event::PoolServes {
+            pool: PoolId(pool),
+            first: PoolId(first),
+            shard: self.shard,
+            memory_types: MemoryTypeMask(types),
+            first_type: self.sets.first().map_or(MemoryTypeIndex(0), |set| set.memory_type),
+            lifetime: place.lifetime,
+            optimal_images: place.optimal_images,
+        });
+        if custom {
+            self.announce_rules(&announcement, PoolId(pool), place.granularity);
+        }
         for (set, blocks) in self.sets.iter().enumerate() {
             for (index, block) in blocks.blocks() {
                 let (kind, size) = (kind_of(block.role), block.memory.size());
@@ -115,6 +124,20 @@ impl<D: Device> PoolState<D> {
                 announcement.emit(|_| Event::Mapped { allocation, count: entry.maps() });
             }
         }
+    }
+
+    /// Announces the rules of one of the program's own pools; those of the default pools are the allocator's.
+    fn announce_rules(&self, announcement: &Announcement, pool: PoolId, granularity: Alignment) {
+        let Rules { sizing, min_blocks, max_blocks, alignment, empty_blocks, budget, .. } = self.rules;
+        announcement.emit(|_| Event::PoolSized { pool, sizing, min_blocks, max_blocks });
+        let ignores_granularity = self.rules.granularity != granularity;
+        announcement.emit(|_| Event::PoolRules {
+            pool,
+            empty_blocks,
+            alignment,
+            budget,
+            ignores_granularity,
+        });
     }
 
     /// Describes an allocation, without its texts.
@@ -172,6 +195,24 @@ impl<D: Device> PoolState<D> {
             allocated.category = texts.add_static(options.category);
             Event::Allocated(allocated)
         });
+        let asked = asked(request);
+        if asked != RequestedOptions::default() {
+            let allocation = allocated.allocation;
+            self.events.source.emit(|_| Event::Requested { allocation, options: asked });
+        }
+    }
+
+    /// Writes an event about the pool.
+    #[inline]
+    pub(in crate::memory) fn emit_of_pool(&mut self, event: impl FnOnce(PoolId) -> Event) {
+        let pool = PoolId(self.events.pool);
+        self.events.source.emit(|_| event(pool));
+    }
+
+    /// Writes that the program reserves room.
+    pub(in crate::memory) fn emit_room_reserved(&mut self, set: usize, requested: u64, bytes: u64) {
+        let memory_type: MemoryTypeIndex = self.sets[set].memory_type;
+        self.emit_of_pool(|pool| Event::RoomReserved { pool, memory_type, requested, bytes });
     }
 
     /// Writes that the label of an allocation changed.
@@ -264,6 +305,36 @@ impl<D: Device> PoolState<D> {
         }
         let pool = PoolId(events.pool);
         events.source.emit(|_| Event::PoolDestroyed { pool });
+    }
+}
+
+/// Where a pool is among those of its allocator.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::memory) struct PoolPlace {
+    /// The index of its slot.
+    pub(in crate::memory) index: u32,
+    /// That of its shard 0.
+    pub(in crate::memory) first: u32,
+    pub(in crate::memory) custom: bool,
+    /// What a default pool serves.
+    pub(in crate::memory) lifetime: Lifetime,
+    pub(in crate::memory) optimal_images: bool,
+    /// The device's, which the rules of a pool may leave aside.
+    pub(in crate::memory) granularity: Alignment,
+}
+
+/// Returns what a request asked for.
+fn asked(request: &AllocationRequest<'_>) -> RequestedOptions {
+    let options = request.options;
+    RequestedOptions {
+        dedicated: options.dedicated,
+        need: request.requirements.dedicated,
+        new_blocks: options.new_blocks,
+        budget: request.budget,
+        strategy: options.strategy,
+        side: options.side,
+        skips_quick_lists: request.contended
+            || !(options.required | options.preferred | options.avoided).is_empty(),
     }
 }
 

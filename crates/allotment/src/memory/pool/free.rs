@@ -3,6 +3,7 @@
 use super::quick_path::FLUSH_TICKS;
 use super::{Detail, PoolSlot, PoolState};
 use crate::device::{Device, OwnedMemory};
+use crate::events::Event;
 use crate::memory::Name;
 use crate::memory::block_set::Role;
 use crate::memory::pool::time::Moment;
@@ -66,6 +67,7 @@ impl<D: Device> PoolState<D> {
     /// Frees all allocations. The caller returns the result to the driver after it has released the lock.
     pub(in crate::memory) fn reset(&mut self, slot: &PoolSlot<D>) -> Vec<OwnedMemory<D>> {
         let mut memory = Vec::new();
+        self.emit_of_pool(|pool| Event::PoolReset { pool });
         for record in 0..self.records() {
             memory.extend(self.free(slot, record).memory);
         }
@@ -90,7 +92,10 @@ impl<D: Device> PoolState<D> {
         let used = self.used();
         match self.clock.pass(now, &self.rules.empty_blocks, used) {
             0 => {}
-            passed => self.on_tick(passed),
+            passed => {
+                self.emit_of_pool(|pool| Event::TimePassed { pool, sixtieths: now.tick });
+                self.on_tick(passed);
+            }
         }
     }
 

@@ -30,6 +30,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use crate::device::{Device, MemoryDesc, MemoryTypeIndex, OwnedMemory, Requirements};
+use crate::events::Event;
 use crate::log::event;
 use crate::memory::allocator::Allocator;
 use crate::memory::block_set::Role;
@@ -244,6 +245,9 @@ impl<D: Device> Allocator<D> {
             }
         }
         if done != MaintenanceReport::default() {
+            if self.events.is_read() {
+                self.events.push_always(|_| Event::Maintained);
+            }
             event!(
                 DEBUG,
                 "memory",
@@ -417,6 +421,9 @@ impl<D: Device> Allocator<D> {
                 (self.shard(self.default_pool_for(memory_type, request).own())?, 0)
             }
         };
+        if let Some(state) = locked(&slot.state).as_mut() {
+            state.emit_room_reserved(set, request.requirements.size, bytes);
+        }
         let mut allocated = 0;
         loop {
             // Decided anew for each block, since other threads allocate and free between two of them.

@@ -2,7 +2,7 @@
 
 use super::{Label, MoveState, PoolSlot, PoolState};
 use crate::device::Device;
-use crate::events::Placement;
+use crate::events::{Event, Placement};
 use crate::memory::block_set::Sizes;
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::token::record::Record;
@@ -98,7 +98,16 @@ impl<D: Device> PoolState<D> {
         }
     }
 
-    /// Returns the waiting ranges of all sets to their blocks, before a walk over the regions or a preview.
+    /// Returns the waiting ranges of all sets to their blocks, for a walk over the regions or a preview. A reader of the
+    /// events is told: no request and no free explains it.
+    pub(in crate::memory) fn flush_quick_lists_to_look(&mut self) {
+        if self.sets.iter().any(|set| set.quick.len() != 0) {
+            self.emit_of_pool(|pool| Event::Joined { pool });
+            self.flush_quick_lists();
+        }
+    }
+
+    /// Returns the waiting ranges of all sets to their blocks.
     pub(in crate::memory) fn flush_quick_lists(&mut self) {
         for set in 0..self.sets.len() {
             self.flush_quick_list(set);

@@ -55,6 +55,36 @@ const CONTENDED_COST: u32 = 8;
 /// long.
 const MOVE_AT: u32 = 64;
 
+/// Makes the calling thread use this [copy](crate::memory::AllocatorDesc::shards) of each pool from now on, and returns the one that it
+/// used before. All threads begin with 0.
+///
+/// A thread finds a copy for itself where others use its own at the same time, so a program need not call this. One that
+/// knows better may: of two threads that take turns, or of one that replays what several did. Of a number beyond the
+/// copies of a pool, the remainder counts.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// use allotment::memory::use_shard;
+///
+/// let mut desc = AllocatorDesc::default();
+/// desc.shards = 2;
+/// let allocator = Allocator::new(device, desc)?;
+/// let first = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
+/// let before = use_shard(1);
+/// let second = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
+/// use_shard(before);
+/// assert_eq!(allocator.statistics().blocks, 2, "one of each copy");
+/// # allocator.free(first)?;
+/// # allocator.free(second)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn use_shard(shard: u32) -> u32 {
+    CONTENTION.set(0);
+    SHARD.replace(shard)
+}
+
 /// Returns the number of threads that can run at once, up to eight.
 pub(in crate::memory) fn default_shards() -> u32 {
     std::thread::available_parallelism().map_or(1, |threads| threads.get().min(8) as u32)
@@ -289,7 +319,7 @@ impl<D: Device> Allocator<D> {
         for (_, other) in self.others_with_memory(shards, own) {
             let mut guard = locked(&other.state);
             let Some(state) = guard.as_mut() else { continue };
-            state.flush_quick_lists();
+            state.flush_quick_lists_to_look();
             // Room in other shards counts where they lend it, and where no block can be allocated, as in
             // `allocate_from_shards`.
             let searched = state.holds_reserve() || preview.is_err();

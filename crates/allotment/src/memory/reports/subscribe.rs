@@ -6,11 +6,12 @@ use crate::device::{Device, MemoryHeapIndex};
 use crate::events::{
     AlreadySubscribed, Event, EventSubscription, RefusalReason, StallKind, SubscriptionDesc,
 };
-use crate::memory::AllocationError;
-use crate::memory::allocator::{Allocation, Allocator};
+use crate::memory::allocator::{Allocation, Allocator, served_by};
+use crate::memory::pool::events::PoolPlace;
 use crate::memory::pool::{PoolSlot, PoolState};
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::token::record::Record;
+use crate::memory::{AllocationError, Lifetime};
 use crate::sync::locked;
 
 /// Returns why a request was refused, the bytes that there were, and the largest free range.
@@ -87,7 +88,22 @@ impl<D: Device> Allocator<D> {
 
     fn announce_pool(&self, slot: &PoolSlot<D>, index: u32, state: &mut PoolState<D>) {
         let name = state.rules.name.clone().unwrap_or(self.default_pool_name(index));
-        state.announce(slot, (index, &name), index >= self.default_pool_count());
+        state.announce(slot, self.place_of(index, state.shard), &name);
+    }
+
+    /// Returns where a pool is, and what it serves if it is a default one.
+    fn place_of(&self, index: u32, shard: u32) -> PoolPlace {
+        let custom = index >= self.default_pool_count();
+        let stride = if custom { 1 } else { self.pools_per_shard() };
+        let (lifetime, optimal) = if custom { (Lifetime::Long, false) } else { served_by(index % stride) };
+        PoolPlace {
+            index,
+            first: index - shard * stride,
+            custom,
+            lifetime,
+            optimal_images: optimal && self.separate_optimal,
+            granularity: self.device.properties().limits.buffer_image_granularity,
+        }
     }
 
     /// Puts a pool into its slot, where requests find it.

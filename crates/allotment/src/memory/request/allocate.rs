@@ -52,6 +52,10 @@ use crate::memory::request::desc::AllocationRequest;
 use crate::memory::{AllocationError, AllocationOptions, BudgetPolicy, MemoryUsage, NewBlocks, ShortName};
 use crate::sync::locked;
 
+/// Another thread holds the lock of the pool.
+#[derive(Clone, Copy, Debug)]
+struct Contended;
+
 impl<D: Device> Allocator<D> {
     /// Allocates memory from the default pools, or from the custom pool that the options name.
     ///
@@ -114,19 +118,28 @@ impl<D: Device> Allocator<D> {
         &self,
         request: &AllocationRequest<'_>,
     ) -> Result<Allocation, AllocationError> {
-        match (self.allocate_quickly(request), &request.options.pool) {
-            (Some(allocation), _) => Ok(allocation),
-            (None, None) => self.allocate_by_ranking(request),
-            (None, Some(pool)) => self
-                .by_pool_types(pool, request, |set| self.allocate_from_shards(pool.shards(), set, request)),
+        match self.allocate_quickly(request) {
+            Ok(Some(allocation)) => Ok(allocation),
+            Ok(None) => self.allocate_slowly(request),
+            Err(Contended) => self.allocate_slowly(&AllocationRequest { contended: true, ..*request }),
+        }
+    }
+
+    fn allocate_slowly(&self, request: &AllocationRequest<'_>) -> Result<Allocation, AllocationError> {
+        match &request.options.pool {
+            None => self.allocate_by_ranking(request),
+            Some(pool) => {
+                let attempt = |set| self.allocate_from_shards(pool.shards(), set, request);
+                self.by_pool_types(pool, request, attempt)
+            }
         }
     }
 
     /// Places a request as most requests are: in a range that was freed a moment ago, or else in an existing block, of
     /// the memory type that suits best, if no other thread holds the pool's lock.
-    fn allocate_quickly(&self, request: &AllocationRequest<'_>) -> Option<Allocation> {
+    fn allocate_quickly(&self, request: &AllocationRequest<'_>) -> Result<Option<Allocation>, Contended> {
         if !request.is_ordinary() {
-            return None;
+            return Ok(None);
         }
         let allowed = request.requirements.memory_types;
         // The best type only: whether the next one may be used depends on why this one refuses, which the slow path
@@ -134,25 +147,28 @@ impl<D: Device> Allocator<D> {
         // made already, and the first type of a pool that it allows suits it.
         let (shards, set) = match &request.options.pool {
             None => {
-                let memory_type = self.rankings[request.options.usage as usize].types(allowed).next()?;
+                let ranking = &self.rankings[request.options.usage as usize];
+                let Some(memory_type) = ranking.types(allowed).next() else { return Ok(None) };
                 (self.default_pool_for(memory_type, request), 0)
             }
-            Some(pool) if pool.allocator() != self.id => return None,
+            Some(pool) if pool.allocator() != self.id => return Ok(None),
             Some(pool) => {
-                let set = pool.memory_types().position(|memory_type| allowed.contains(memory_type))?;
+                let first = pool.memory_types().position(|memory_type| allowed.contains(memory_type));
+                let Some(set) = first else { return Ok(None) };
                 (pool.shards(), set)
             }
         };
         let pool = shards.own();
-        let slot = self.pools.get(pool)?;
+        let Some(slot) = self.pools.get(pool) else { return Ok(None) };
         // Not waited for: the slow path moves a thread that meets others here to another shard.
-        let mut guard = slot.state.try_lock().ok()?;
+        let Ok(mut guard) = slot.state.try_lock() else { return Err(Contended) };
         shards.note_uncontended();
-        if let Some((record, generation)) = guard.as_mut()?.place_quickly(slot, set, request) {
-            return Some(Allocation { allocator: self.id, pool, record, generation });
+        let Some(state) = guard.as_mut() else { return Ok(None) };
+        if let Some((record, generation)) = state.place_quickly(slot, set, request) {
+            return Ok(Some(Allocation { allocator: self.id, pool, record, generation }));
         }
         // The slow path begins with this search, too; here the lock need not be taken again. It also reports an error.
-        self.place_in_shard(pool, slot, guard, set, request).ok().flatten()
+        Ok(self.place_in_shard(pool, slot, guard, set, request).ok().flatten())
     }
 
     fn allocate_by_ranking(&self, request: &AllocationRequest<'_>) -> Result<Allocation, AllocationError> {

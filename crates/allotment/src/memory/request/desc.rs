@@ -554,6 +554,10 @@ pub(in crate::memory) struct AllocationRequest<'a> {
     pub options: &'a AllocationOptions,
     /// Memory types that suit better were tried, and refused.
     pub second_choice: bool,
+    /// The program's own budget policy: trying one memory type after another makes that of the options stricter.
+    pub budget: BudgetPolicy,
+    /// Another thread held the lock of the pool in which the quick path would have looked.
+    pub contended: bool,
 }
 
 impl<'a> AllocationRequest<'a> {
@@ -562,7 +566,7 @@ impl<'a> AllocationRequest<'a> {
         // Narrowed once here, so that no later step can forget the options' part.
         requirements.memory_types.0 &= options.memory_types.0;
         requirements.alignment = requirements.alignment.max(options.min_alignment);
-        Self { requirements, options, second_choice: false }
+        Self { requirements, options, second_choice: false, budget: options.budget, contended: false }
     }
 
     /// Returns the same request with other options.

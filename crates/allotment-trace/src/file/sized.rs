@@ -1,0 +1,162 @@
+//! Events whose records have their length: what a program asked for, and what else it did that decides where allocations
+//! are.
+//!
+//! They are rare, and a reader that does not know one skips it. A later version may add fields to the end of each.
+
+use allotment::Alignment;
+use allotment::device::{MemoryTypeIndex, MemoryTypeMask};
+use allotment::events::{AllocationKey, Event, PoolId, RequestedOptions};
+use allotment::memory::{BlockSize, BlockSizes, EmptyBlockPolicy};
+
+use super::bytes::{Input, Wrong, put_number};
+use super::{codes, kind};
+
+/// Appends the fields of an event. Returns the kind of its record; `None` for other events.
+pub(super) fn put(event: &Event, out: &mut Vec<u8>) -> Option<u8> {
+    Some(match *event {
+        Event::PoolServes { pool, first, shard, memory_types, first_type, lifetime, optimal_images } => {
+            put_numbers(out, &[pool.0.into(), first.0.into(), shard.into(), memory_types.0.into()]);
+            out.extend([first_type.0, codes::of_lifetime(lifetime), optimal_images.into()]);
+            kind::POOL_SERVES
+        }
+        Event::PoolSized { pool, sizing, min_blocks, max_blocks } => {
+            put_numbers(out, &[pool.0.into(), min_blocks.into(), max_blocks.into()]);
+            match sizing {
+                BlockSize::Fixed(bytes) => put_numbers(out, &[0, bytes]),
+                BlockSize::Growing(sizes) => put_numbers(
+                    out,
+                    &[
+                        1,
+                        sizes.smallest,
+                        sizes.largest,
+                        sizes.growth_divisor,
+                        sizes.dedicated_threshold_divisor,
+                    ],
+                ),
+            }
+            kind::POOL_SIZED
+        }
+        Event::PoolRules { pool, empty_blocks, alignment, budget, ignores_granularity } => {
+            let EmptyBlockPolicy { frames, kept_bytes, kept_divisor, .. } = empty_blocks;
+            put_numbers(out, &[pool.0.into(), frames.into(), kept_bytes, kept_divisor]);
+            out.extend([alignment.log2() as u8, codes::of_budget(budget), ignores_granularity.into()]);
+            kind::POOL_RULES
+        }
+        Event::PoolReset { pool } => {
+            put_number(out, pool.0.into());
+            kind::POOL_RESET
+        }
+        Event::Joined { pool } => {
+            put_number(out, pool.0.into());
+            kind::JOINED
+        }
+        Event::TimePassed { pool, sixtieths } => {
+            put_numbers(out, &[pool.0.into(), sixtieths]);
+            kind::TIME_PASSED
+        }
+        Event::Trimmed => kind::TRIMMED,
+        Event::Maintained => kind::MAINTAINED,
+        Event::RoomReserved { pool, memory_type, requested, bytes } => {
+            put_number(out, pool.0.into());
+            out.push(memory_type.0);
+            put_numbers(out, &[requested, bytes]);
+            kind::ROOM_RESERVED
+        }
+        Event::Requested { allocation, options } => {
+            put_number(out, allocation.0);
+            out.extend([
+                codes::of_dedicated(options.dedicated),
+                codes::of_need(options.need),
+                codes::of_new_blocks(options.new_blocks),
+                codes::of_budget(options.budget),
+                codes::of_strategy(options.strategy),
+                codes::of_side(options.side),
+                options.skips_quick_lists.into(),
+            ]);
+            kind::REQUESTED
+        }
+        _ => return None,
+    })
+}
+
+/// Reads the fields of an event. `None` for a kind that is not one of these.
+pub(super) fn read(kind: u8, mut input: Input<'_>) -> Result<Option<Event>, Wrong> {
+    Ok(Some(match kind {
+        kind::POOL_SERVES => Event::PoolServes {
+            pool: pool(&mut input)?,
+            first: pool(&mut input)?,
+            shard: input.number32()?,
+            memory_types: MemoryTypeMask(input.number32()?),
+            first_type: MemoryTypeIndex(input.byte()?),
+            lifetime: codes::lifetime(input.byte()?),
+            optimal_images: input.byte()? != 0,
+        },
+        kind::POOL_SIZED => Event::PoolSized {
+            pool: pool(&mut input)?,
+            min_blocks: input.number32()?,
+            max_blocks: input.number32()?,
+            sizing: sizing(&mut input)?,
+        },
+        kind::POOL_RULES => {
+            let pool = pool(&mut input)?;
+            let mut empty_blocks = EmptyBlockPolicy::NONE;
+            empty_blocks.frames = input.number32()?;
+            (empty_blocks.kept_bytes, empty_blocks.kept_divisor) = (input.number()?, input.number()?);
+            let alignment = 1_u64.checked_shl(input.byte()?.into()).unwrap_or(0);
+            Event::PoolRules {
+                pool,
+                empty_blocks,
+                alignment: Alignment::new(alignment).map_err(|_| "an alignment is above 2^48")?,
+                budget: codes::budget(input.byte()?),
+                ignores_granularity: input.byte()? != 0,
+            }
+        }
+        kind::POOL_RESET => Event::PoolReset { pool: pool(&mut input)? },
+        kind::JOINED => Event::Joined { pool: pool(&mut input)? },
+        kind::TIME_PASSED => Event::TimePassed { pool: pool(&mut input)?, sixtieths: input.number()? },
+        kind::TRIMMED => Event::Trimmed,
+        kind::MAINTAINED => Event::Maintained,
+        kind::ROOM_RESERVED => Event::RoomReserved {
+            pool: pool(&mut input)?,
+            memory_type: MemoryTypeIndex(input.byte()?),
+            requested: input.number()?,
+            bytes: input.number()?,
+        },
+        kind::REQUESTED => Event::Requested {
+            allocation: AllocationKey(input.number()?),
+            options: RequestedOptions {
+                dedicated: codes::dedicated(input.byte()?),
+                need: codes::need(input.byte()?),
+                new_blocks: codes::new_blocks(input.byte()?),
+                budget: codes::budget(input.byte()?),
+                strategy: codes::strategy(input.byte()?),
+                side: codes::side(input.byte()?),
+                skips_quick_lists: input.byte()? != 0,
+            },
+        },
+        _ => return Ok(None),
+    }))
+}
+
+fn put_numbers(out: &mut Vec<u8>, numbers: &[u64]) {
+    for &number in numbers {
+        put_number(out, number);
+    }
+}
+
+fn pool(input: &mut Input<'_>) -> Result<PoolId, Wrong> {
+    input.number32().map(PoolId)
+}
+
+fn sizing(input: &mut Input<'_>) -> Result<BlockSize, Wrong> {
+    match input.number()? {
+        0 => Ok(BlockSize::Fixed(input.number()?)),
+        1 => {
+            let mut sizes = BlockSizes::default();
+            (sizes.smallest, sizes.largest) = (input.number()?, input.number()?);
+            (sizes.growth_divisor, sizes.dedicated_threshold_divisor) = (input.number()?, input.number()?);
+            Ok(BlockSize::Growing(sizes))
+        }
+        _ => Err("a pool's blocks have sizes of an unknown kind"),
+    }
+}
