@@ -69,6 +69,7 @@
 //! | what shares bytes | [`Lanes`] |
 //! | how full descriptor heaps are | [`DescriptorOccupancy`], [`DescriptorHistory`] |
 //! | what to change | [`advice()`] |
+//! | what other settings of the allocator would have done | [`what_if()`] |
 //! | what to draw in few pixels, and what is under the mouse | [`pixel_runs`], [`hit_test`] |
 //!
 //! # Recordings that contradict themselves
@@ -103,6 +104,7 @@ mod scope;
 mod segments;
 mod series;
 mod timeline;
+mod what_if;
 
 pub use advice::{Advice, AdviceThresholds, Bytes, advice};
 pub use aliasing::Lanes;
@@ -123,6 +125,7 @@ pub use timeline::{
     AllocationIndex, BlockIndex, BlockInfo, DescriptorHeapIndex, Lifetime, Place, PoolIndex, Status, Texts,
     Timeline,
 };
+pub use what_if::{WhatIf, WhatIfError, recorded_settings, what_if};
 
 #[cfg(test)]
 mod tests;

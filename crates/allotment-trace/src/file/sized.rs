@@ -50,8 +50,8 @@ pub(super) fn put(event: &Event, out: &mut Vec<u8>) -> Option<u8> {
             put_number(out, pool.0.into());
             kind::JOINED
         }
-        Event::TimePassed { pool, sixtieths } => {
-            put_numbers(out, &[pool.0.into(), sixtieths]);
+        Event::TimePassed { sixtieths } => {
+            put_number(out, sixtieths);
             kind::TIME_PASSED
         }
         Event::Trimmed => kind::TRIMMED,
@@ -72,6 +72,7 @@ pub(super) fn put(event: &Event, out: &mut Vec<u8>) -> Option<u8> {
                 codes::of_strategy(options.strategy),
                 codes::of_side(options.side),
                 options.skips_quick_lists.into(),
+                options.with_resource.into(),
             ]);
             kind::REQUESTED
         }
@@ -113,7 +114,7 @@ pub(super) fn read(kind: u8, mut input: Input<'_>) -> Result<Option<Event>, Wron
         }
         kind::POOL_RESET => Event::PoolReset { pool: pool(&mut input)? },
         kind::JOINED => Event::Joined { pool: pool(&mut input)? },
-        kind::TIME_PASSED => Event::TimePassed { pool: pool(&mut input)?, sixtieths: input.number()? },
+        kind::TIME_PASSED => Event::TimePassed { sixtieths: input.number()? },
         kind::TRIMMED => Event::Trimmed,
         kind::MAINTAINED => Event::Maintained,
         kind::ROOM_RESERVED => Event::RoomReserved {
@@ -132,6 +133,7 @@ pub(super) fn read(kind: u8, mut input: Input<'_>) -> Result<Option<Event>, Wron
                 strategy: codes::strategy(input.byte()?),
                 side: codes::side(input.byte()?),
                 skips_quick_lists: input.byte()? != 0,
+                with_resource: input.byte()? != 0,
             },
         },
         _ => return Ok(None),

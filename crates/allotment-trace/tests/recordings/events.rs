@@ -160,7 +160,7 @@ impl Numbers {
             }
             35 => Event::PoolReset { pool },
             36 => Event::Joined { pool },
-            37 => Event::TimePassed { pool, sixtieths: a },
+            37 => Event::TimePassed { sixtieths: a },
             38 => Event::Trimmed,
             39 => Event::Maintained,
             40 => Event::RoomReserved { pool, memory_type, requested: a, bytes: b },
@@ -180,6 +180,7 @@ impl Numbers {
                     ),
                     side: code(&[Side::Lower, Side::Upper], codes[2]),
                     skips_quick_lists: flags[1],
+                    with_resource: flags[0],
                 },
             },
         }

@@ -109,9 +109,11 @@ pub struct RequestedOptions {
     pub strategy: Strategy,
     /// From which end of a linear block.
     pub side: Side,
-    /// The request did not look for a range that had just been freed: it named memory properties, or another thread
-    /// held the pool's lock.
+    /// The request did not look for a range that had just been freed: it named memory properties, another thread held
+    /// the pool's lock, or the pool is another copy than the one that the thread uses.
     pub skips_quick_lists: bool,
+    /// The memory was allocated together with its resource, or with options of the API.
+    pub with_resource: bool,
 }
 
 /// A change of state of the library.
@@ -196,22 +198,20 @@ pub enum Event {
         /// The pool, or one of its copies.
         pool: PoolId,
     },
-    /// The program looked at the blocks of a pool, which joined the freed ranges that waited for reuse with their free
-    /// neighbours.
+    /// The freed ranges of a pool that waited for reuse were joined with their free neighbours, because the program
+    /// looked at the blocks, or because a request found no room.
     Joined {
         /// The pool.
         pool: PoolId,
     },
-    /// Real time passed for a pool of a program that ends no frames.
+    /// The allocator looked at its clock: at the end of a frame, or where the time that has passed may count.
     TimePassed {
-        /// The pool.
-        pool: PoolId,
         /// Sixtieths of a second since the allocator was created.
         sixtieths: u64,
     },
     /// The program freed all empty blocks: the events before say which.
     Trimmed,
-    /// Maintenance allocated or freed blocks: the events before say which.
+    /// Maintenance allocated or freed blocks, or found that time had passed: the events before say which.
     Maintained,
     /// The program reserved room in a pool: the next events say which blocks it took.
     RoomReserved {

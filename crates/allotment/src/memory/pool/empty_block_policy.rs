@@ -119,6 +119,11 @@ impl Clock {
         self.emptied % EMPTIED_PER_LOOK == 1
     }
 
+    /// Returns true if real time has passed since it was last counted.
+    pub(in crate::memory) fn is_behind(&self, now: Moment) -> bool {
+        now.tick > self.real
+    }
+
     /// Advances the clock to `now` of real time. Returns the frames that passed: 0 while the program ends frames
     /// itself.
     pub(in crate::memory) fn pass(&mut self, now: Moment, empty_blocks: &EmptyBlockPolicy, used: u64) -> u64 {

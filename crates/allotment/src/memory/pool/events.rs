@@ -333,8 +333,9 @@ fn asked(request: &AllocationRequest<'_>) -> RequestedOptions {
         budget: request.budget,
         strategy: options.strategy,
         side: options.side,
-        skips_quick_lists: request.contended
+        skips_quick_lists: request.without_quick_lists
             || !(options.required | options.preferred | options.avoided).is_empty(),
+        with_resource: request.with_resource,
     }
 }
 

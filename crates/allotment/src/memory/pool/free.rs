@@ -87,16 +87,19 @@ impl<D: Device> PoolState<D> {
         self.clock.is_about_to_tick() || (empties && self.clock.looks_at_emptied())
     }
 
-    /// Counts the real time up to `now`, unless the application counts frames.
-    pub(in crate::memory) fn pass_time(&mut self, now: Moment) {
+    /// Counts the real time up to `now`, unless the application counts frames. Returns true if any passed
+    /// since the last call, whether it counts or not.
+    pub(in crate::memory) fn pass_time(&mut self, now: Moment) -> bool {
         let used = self.used();
-        match self.clock.pass(now, &self.rules.empty_blocks, used) {
-            0 => {}
-            passed => {
-                self.emit_of_pool(|pool| Event::TimePassed { pool, sixtieths: now.tick });
-                self.on_tick(passed);
-            }
+        let behind = self.clock.is_behind(now);
+        if behind {
+            self.emit_of_pool(|_| Event::TimePassed { sixtieths: now.tick });
         }
+        let passed = self.clock.pass(now, &self.rules.empty_blocks, used);
+        if passed != 0 {
+            self.on_tick(passed);
+        }
+        behind
     }
 
     /// Counts the end of a frame.

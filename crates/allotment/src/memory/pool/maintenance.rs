@@ -232,8 +232,9 @@ impl<D: Device> Allocator<D> {
         self.to_do.due.store(false, Relaxed);
         let mut done = MaintenanceReport { returned: self.return_memory(), ..MaintenanceReport::default() };
         let now = self.time.now();
+        let mut time_passed = false;
         for slot in self.slots().filter(|slot| slot.has_memory()) {
-            locked(&slot.state).iter_mut().for_each(|state| state.pass_time(now));
+            locked(&slot.state).iter_mut().for_each(|state| time_passed |= state.pass_time(now));
             // Growth first: requests may be waiting for the block, while freeing can wait.
             // This ends: each block adds room, and after a refusal the pool is not asked again in this frame.
             while let Some(bytes) = self.grow_ahead(slot) {
@@ -244,10 +245,10 @@ impl<D: Device> Allocator<D> {
                 done.returned += 1;
             }
         }
+        if (time_passed || done != MaintenanceReport::default()) && self.events.is_read() {
+            self.events.push_always(|_| Event::Maintained);
+        }
         if done != MaintenanceReport::default() {
-            if self.events.is_read() {
-                self.events.push_always(|_| Event::Maintained);
-            }
             event!(
                 DEBUG,
                 "memory",

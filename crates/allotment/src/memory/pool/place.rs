@@ -62,8 +62,9 @@ impl<D: Device> PoolState<D> {
         }
         if block_range.is_none() && in_blocks && self.sets[set].quick.len() != 0 {
             // Quick lists may change where an allocation is placed, never whether: joined with their neighbours, the
-            // ranges may have room for this request. The lists are empty afterwards, so this recurses once.
-            self.flush_quick_list(set);
+            // ranges may have room for this request. The lists are empty afterwards, so this recurses once. An event
+            // says so, since of a request that is refused no other would.
+            self.flush_quick_lists_and_say_so();
             return self.place_in_existing(slot, set, rounded, request);
         }
         if block_range.is_none() && in_blocks && self.sets[set].reopen_for(&range) {

@@ -98,9 +98,9 @@ impl<D: Device> PoolState<D> {
         }
     }
 
-    /// Returns the waiting ranges of all sets to their blocks, for a walk over the regions or a preview. A reader of the
-    /// events is told: no request and no free explains it.
-    pub(in crate::memory) fn flush_quick_lists_to_look(&mut self) {
+    /// Returns the waiting ranges of all sets to their blocks, for a walk over the regions, a preview, or a request that
+    /// finds no room. A reader of the events is told: it shows where no allocation and no free does.
+    pub(in crate::memory) fn flush_quick_lists_and_say_so(&mut self) {
         if self.sets.iter().any(|set| set.quick.len() != 0) {
             self.emit_of_pool(|pool| Event::Joined { pool });
             self.flush_quick_lists();

@@ -215,6 +215,7 @@ impl<D: Device> Allocator<D> {
             // No shard can get a block, so the rest of the others' blocks is better than a refusal.
             for (other, slot) in self.others_with_memory(shards, pool) {
                 let guard = locked(&slot.state);
+                let request = &AllocationRequest { without_quick_lists: true, ..*request };
                 if let Some(allocation) = self.place_in_shard(other, slot, guard, set, request)? {
                     return Ok(allocation);
                 }
@@ -251,6 +252,7 @@ impl<D: Device> Allocator<D> {
             }
             // A reservation is made in one shard, by one thread; the threads of the others have to find it.
             if state.holds_reserve() {
+                let request = &AllocationRequest { without_quick_lists: true, ..*request };
                 if let Some(allocation) = self.place_in_shard(other, other_slot, guard, set, request)? {
                     return Ok(Some(allocation));
                 }
@@ -319,7 +321,7 @@ impl<D: Device> Allocator<D> {
         for (_, other) in self.others_with_memory(shards, own) {
             let mut guard = locked(&other.state);
             let Some(state) = guard.as_mut() else { continue };
-            state.flush_quick_lists_to_look();
+            state.flush_quick_lists_and_say_so();
             // Room in other shards counts where they lend it, and where no block can be allocated, as in
             // `allocate_from_shards`.
             let searched = state.holds_reserve() || preview.is_err();

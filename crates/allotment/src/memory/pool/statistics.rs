@@ -16,7 +16,7 @@ impl<D: Device> PoolState<D> {
         mut add: impl FnMut(MemoryTypeIndex, DetailedStatistics),
     ) {
         // Ranges that wait in the quick lists are free.
-        self.flush_quick_lists_to_look();
+        self.flush_quick_lists_and_say_so();
         for (set, blocks) in self.sets.iter().enumerate() {
             add(blocks.memory_type, self.detailed(set));
         }

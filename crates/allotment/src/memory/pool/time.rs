@@ -154,10 +154,11 @@ impl Time {
         !in_frames && tick >= due && self.due.compare_exchange(due, next, Relaxed, Relaxed).is_ok()
     }
 
-    /// Records the end of a frame.
-    pub(in crate::memory) fn note_frame(&self) {
-        let until = self.now().tick.saturating_add(FRAMES_ARE_OVER);
-        self.frames_until.store(until, Relaxed);
+    /// Records the end of a frame. Returns when it is.
+    pub(in crate::memory) fn note_frame(&self) -> Moment {
+        let now = self.now();
+        self.frames_until.store(now.tick.saturating_add(FRAMES_ARE_OVER), Relaxed);
+        now
     }
 }
 

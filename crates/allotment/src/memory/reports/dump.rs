@@ -69,7 +69,7 @@ impl<D: Device> Allocator<D> {
                         continue;
                     };
                     // Merges the ranges of the quick lists, which would show as allocations.
-                    state.flush_quick_lists_to_look();
+                    state.flush_quick_lists_and_say_so();
                     shown.extend(Drawn::of(state, 0, flavor));
                 }
                 if shown.is_empty() {
@@ -94,7 +94,7 @@ impl<D: Device> Allocator<D> {
         for (index, slot) in self.custom_slots() {
             let mut guard = locked(&slot.state);
             let Some(state) = guard.as_mut() else { continue };
-            state.flush_quick_lists_to_look();
+            state.flush_quick_lists_and_say_so();
             // The index of shard 0 stays that of the pool. The other shards follow it.
             let number = index - state.shard - self.default_pool_count();
             for set in (0..state.sets.len()).filter(|&set| state.sets[set].memory_type == memory_type) {

@@ -151,7 +151,7 @@ impl<D: Device> Allocator<D> {
             let mut guard = locked(&slot.state);
             let Some(state) = guard.as_mut() else { continue };
             // A range in a quick list counts as used in its block until it is merged.
-            state.flush_quick_lists_to_look();
+            state.flush_quick_lists_and_say_so();
             for set in &state.sets {
                 blocks.extend(set.blocks().map(|(_, block)| BlockInfo {
                     memory: block.memory.handle(),

@@ -8,6 +8,7 @@ use crate::events::{
 };
 use crate::memory::allocator::{Allocation, Allocator, served_by};
 use crate::memory::pool::events::PoolPlace;
+use crate::memory::pool::time::Moment;
 use crate::memory::pool::{PoolSlot, PoolState};
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::token::record::Record;
@@ -136,8 +137,9 @@ impl<D: Device> Allocator<D> {
 
     /// Writes that a frame ended, and announces the state of all pools to a reader that lost events.
     #[inline]
-    pub(in crate::memory) fn emit_frame_end(&self) {
+    pub(in crate::memory) fn emit_frame_end(&self, now: Moment) {
         if self.events.is_read() {
+            self.events.push_always(|_| Event::TimePassed { sixtieths: now.tick });
             self.events.end_frame();
             self.announce_if_asked();
         }

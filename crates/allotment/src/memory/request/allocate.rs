@@ -121,7 +121,9 @@ impl<D: Device> Allocator<D> {
         match self.allocate_quickly(request) {
             Ok(Some(allocation)) => Ok(allocation),
             Ok(None) => self.allocate_slowly(request),
-            Err(Contended) => self.allocate_slowly(&AllocationRequest { contended: true, ..*request }),
+            Err(Contended) => {
+                self.allocate_slowly(&AllocationRequest { without_quick_lists: true, ..*request })
+            }
         }
     }
 

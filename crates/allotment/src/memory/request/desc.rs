@@ -556,8 +556,11 @@ pub(in crate::memory) struct AllocationRequest<'a> {
     pub second_choice: bool,
     /// The program's own budget policy: trying one memory type after another makes that of the options stricter.
     pub budget: BudgetPolicy,
-    /// Another thread held the lock of the pool in which the quick path would have looked.
-    pub contended: bool,
+    /// The quick path does not look in the quick lists of the shard that the request is placed in: another thread held
+    /// its lock, or it is not the thread's own.
+    pub without_quick_lists: bool,
+    /// The memory is allocated together with its resource, or with options of the API.
+    pub with_resource: bool,
 }
 
 impl<'a> AllocationRequest<'a> {
@@ -566,7 +569,14 @@ impl<'a> AllocationRequest<'a> {
         // Narrowed once here, so that no later step can forget the options' part.
         requirements.memory_types.0 &= options.memory_types.0;
         requirements.alignment = requirements.alignment.max(options.min_alignment);
-        Self { requirements, options, second_choice: false, budget: options.budget, contended: false }
+        Self {
+            requirements,
+            options,
+            second_choice: false,
+            budget: options.budget,
+            without_quick_lists: false,
+            with_resource: false,
+        }
     }
 
     /// Returns the same request with other options.

@@ -51,7 +51,9 @@ impl<D: Device> Allocator<D> {
         }
         let now = state.should_read_clock(allocation.record).then(|| self.time.now());
         // Before a block becomes empty: else it would count as empty since the last time that the clock was read.
-        now.into_iter().for_each(|now| state.pass_time(now));
+        if let Some(now) = now {
+            state.pass_time(now);
+        }
         let Freed { memory, more, name } = state.free(slot, allocation.record);
         drop(guard);
         drop(name);

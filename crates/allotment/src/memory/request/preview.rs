@@ -90,7 +90,7 @@ impl<D: Device> Allocator<D> {
         let mut guard = locked(&slot.state);
         let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
         // The request itself would flush them before it gave up, and ranges joined with their neighbours may hold it.
-        state.flush_quick_lists_to_look();
+        state.flush_quick_lists_and_say_so();
         let fitted = self.round_request(state, set, request)?;
         let BlockSet { memory_type, heap, .. } = state.sets[set];
         if state.would_place(set, &fitted) {

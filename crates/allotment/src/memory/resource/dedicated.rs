@@ -141,7 +141,7 @@ impl<D: Device> Allocator<D> {
     ) -> Result<(Allocation, H), AllocationError> {
         // So that the pool ties the memory to its resource, instead of reusing it later.
         let options = request.options.clone().with_dedicated(Dedicated::Always);
-        let request = &request.with_options(&options);
+        let request = &AllocationRequest { with_resource: true, ..request.with_options(&options) };
         if let Some(pool) = &request.options.pool {
             return self.by_pool_types(pool, request, |set| {
                 self.make_dedicated(
