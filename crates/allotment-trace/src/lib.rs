@@ -109,6 +109,7 @@ pub mod recording;
 mod resource;
 mod text;
 mod trace;
+mod usage_flags;
 
 pub use error::{TraceError, TraceErrorKind};
 pub use event::{Event, Op};
