@@ -96,6 +96,7 @@
 
 mod bytes;
 mod error;
+mod error_text;
 mod event;
 pub mod export;
 mod fields;
