@@ -39,37 +39,44 @@ macro_rules! file_help {
     };
 }
 
+/// A file to inspect.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct FileArgs {
+    #[doc = file_help!()]
+    #[arg(id = "file", value_name = "FILE")]
+    pub(super) path: PathBuf,
+    #[command(flatten)]
+    pub(super) replayed: ReplayedArgs,
+}
+
+/// A moment of a file, and how it is printed: what most commands take.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct MomentArgs {
+    /// The moment to show
+    #[arg(long, value_name = "MOMENT", default_value_t)]
+    pub(super) at: When,
+    #[command(flatten)]
+    pub(super) file: FileArgs,
+    /// Print a single JSON object on standard output
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
 #[derive(Debug, Parser)]
 #[command(after_help = when::HELP)]
 pub(crate) struct StatsArgs {
-    #[doc = file_help!()]
-    pub(crate) file: PathBuf,
-    /// The moment to show
-    #[arg(long, value_name = "MOMENT", default_value_t)]
-    pub(crate) at: When,
     #[command(flatten)]
-    pub(crate) replayed: ReplayedArgs,
-    /// Print a single JSON object on standard output
-    #[arg(long)]
-    pub(crate) json: bool,
+    pub(super) shown: MomentArgs,
 }
 
 #[derive(Debug, Parser)]
 #[command(after_help = when::HELP)]
 pub(crate) struct MapArgs {
-    #[doc = file_help!()]
-    pub(crate) file: PathBuf,
-    /// The moment to show
-    #[arg(long, value_name = "MOMENT", default_value_t)]
-    pub(crate) at: When,
     /// Columns of a line [default: those of the terminal, or 100]
     #[arg(long, value_parser = clap::value_parser!(u16).range(60..=1000))]
-    pub(crate) width: Option<u16>,
+    pub(super) width: Option<u16>,
     #[command(flatten)]
-    pub(crate) replayed: ReplayedArgs,
-    /// Print a single JSON object on standard output, with the ranges of each block
-    #[arg(long)]
-    pub(crate) json: bool,
+    pub(super) shown: MomentArgs,
 }
 
 /// What allocations are grouped by.
@@ -100,22 +107,14 @@ impl By {
 #[derive(Debug, Parser)]
 #[command(after_help = when::HELP)]
 pub(crate) struct LeaksArgs {
-    #[doc = file_help!()]
-    pub(crate) file: PathBuf,
-    /// The moment at which allocations still exist
-    #[arg(long, value_name = "MOMENT", default_value_t)]
-    pub(crate) at: When,
     /// Leave out what was allocated before this moment
     #[arg(long, value_name = "MOMENT")]
-    pub(crate) since: Option<When>,
+    pub(super) since: Option<When>,
     /// What allocations are grouped by
     #[arg(long, value_enum, default_value_t)]
-    pub(crate) by: By,
+    pub(super) by: By,
     #[command(flatten)]
-    pub(crate) replayed: ReplayedArgs,
-    /// Print a single JSON object on standard output
-    #[arg(long)]
-    pub(crate) json: bool,
+    pub(super) shown: MomentArgs,
 }
 
 #[derive(Debug, Parser)]
@@ -159,8 +158,6 @@ pub(crate) enum ExportFormat {
 #[derive(Debug, Parser)]
 #[command(after_help = when::HELP)]
 pub(crate) struct ExportArgs {
-    #[doc = file_help!()]
-    pub(crate) file: PathBuf,
     /// The format
     #[arg(long, value_enum)]
     pub(crate) format: ExportFormat,
@@ -171,7 +168,7 @@ pub(crate) struct ExportArgs {
     #[arg(long, value_name = "MOMENT", default_value_t)]
     pub(crate) at: When,
     #[command(flatten)]
-    pub(crate) replayed: ReplayedArgs,
+    pub(crate) file: FileArgs,
     /// Print a single JSON object about the written file on standard output; with --output only
     #[arg(long, requires = "output")]
     pub(crate) json: bool,
@@ -180,27 +177,17 @@ pub(crate) struct ExportArgs {
 #[derive(Debug, Parser)]
 #[command(after_help = when::HELP)]
 pub(crate) struct AdviseArgs {
-    #[doc = file_help!()]
-    pub(crate) file: PathBuf,
-    /// The moment
-    #[arg(long, value_name = "MOMENT", default_value_t)]
-    pub(crate) at: When,
     #[command(flatten)]
-    pub(crate) replayed: ReplayedArgs,
-    /// Print a single JSON object on standard output
-    #[arg(long)]
-    pub(crate) json: bool,
+    pub(super) shown: MomentArgs,
 }
 
 #[derive(Debug, Parser)]
 pub(crate) struct ReportArgs {
-    #[doc = file_help!()]
-    pub(crate) file: PathBuf,
     /// The page to write; an older one is replaced
     #[arg(short, long, value_name = "FILE", default_value = "allotment-report.html")]
     pub(crate) output: PathBuf,
     #[command(flatten)]
-    pub(crate) replayed: ReplayedArgs,
+    pub(crate) file: FileArgs,
     /// Print a single JSON object about the written page on standard output
     #[arg(long)]
     pub(crate) json: bool,
@@ -209,8 +196,6 @@ pub(crate) struct ReportArgs {
 #[derive(Debug, Parser)]
 #[command(after_help = when::HELP, group = clap::ArgGroup::new("rules").required(true).multiple(true))]
 pub(crate) struct CheckArgs {
-    #[doc = file_help!()]
-    pub(crate) file: PathBuf,
     /// The most allocations that may exist at the end of the recording and are not released
     #[arg(long, value_name = "N", group = "rules")]
     pub(crate) max_leaks: Option<u64>,
@@ -228,7 +213,7 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_name = "MOMENT", default_value_t)]
     pub(crate) at: When,
     #[command(flatten)]
-    pub(crate) replayed: ReplayedArgs,
+    pub(crate) file: FileArgs,
     /// Print a single JSON object on standard output
     #[arg(long)]
     pub(crate) json: bool,
