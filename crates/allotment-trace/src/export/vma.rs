@@ -22,7 +22,7 @@ use super::text::{Text, json};
 use crate::recording::{Api, Block, BlockId, BlockKind, Live, PoolId, Recording, Span, State};
 use crate::usage_flags;
 
-/// The names of so many allocations that share bytes are written; of the others only their number.
+/// The most names that are written of allocations that share bytes; the others are counted.
 const NAMES: usize = 8;
 
 pub(super) fn write(export: Export<'_>, out: &mut impl io::Write) -> io::Result<()> {

@@ -108,7 +108,7 @@ pub enum ImportErrorKind {
         /// The most bytes of a line.
         limit: u64,
     },
-    /// What the file says takes more memory than [`Limits`](super::Limits) allow.
+    /// The contents of the file take more memory than [`Limits`](super::Limits) allow.
     TooMuchMemory {
         /// The most bytes of memory.
         limit: u64,
@@ -165,7 +165,7 @@ impl ImportErrorKind {
         if error.is_eof() { Self::JsonTruncated } else { Self::json_value(error) }
     }
 
-    /// As [`json`](Self::json), of a part of a text that is known to be JSON as a whole.
+    /// Returns the same as [`json`](Self::json) for a part of a text that is known to be JSON as a whole.
     pub(crate) fn json_value(error: &serde_json::Error) -> Self {
         let (text, column) = (error.to_string(), error.column());
         // The line is part of the position.
