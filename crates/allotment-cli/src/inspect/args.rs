@@ -31,19 +31,14 @@ impl ReplayedArgs {
     }
 }
 
-/// The help of each command's file.
-macro_rules! file_help {
-    () => {
-        "A recording; a JSON dump of VMA or D3D12MA; GFXReconstruct JSON lines; a PyTorch memory snapshot; or a CSV trace, \
-         which is replayed on the simulated GPU"
-    };
-}
+/// The help of each command's file. Not a `#[doc = …]` of a macro, which clap shows as nothing.
+const FILE_HELP: &str = "A recording; a JSON dump of VMA or D3D12MA; GFXReconstruct JSON lines; a PyTorch memory snapshot; or \
+                         a CSV trace, which is replayed on the simulated GPU";
 
 /// A file to inspect.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct FileArgs {
-    #[doc = file_help!()]
-    #[arg(id = "file", value_name = "FILE")]
+    #[arg(id = "file", value_name = "FILE", help = FILE_HELP)]
     pub(super) path: PathBuf,
     #[command(flatten)]
     pub(super) replayed: ReplayedArgs,
@@ -120,7 +115,7 @@ pub(crate) struct LeaksArgs {
 #[derive(Debug, Parser)]
 #[command(after_help = when::HELP)]
 pub(crate) struct DiffArgs {
-    #[doc = file_help!()]
+    #[arg(help = FILE_HELP)]
     pub(crate) a: PathBuf,
     /// The file to compare with [default: the same, at another moment]
     pub(crate) b: Option<PathBuf>,
