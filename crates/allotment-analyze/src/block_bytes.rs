@@ -1,4 +1,6 @@
-//! What the bytes of a block, or of many, are: used, overhead, pending release, free.
+//! The bytes of a block, or of many, by class: used, overhead, pending release, free.
+//!
+//! `allotment_trace::recording::Usage` counts for the exports of that crate, and says at its top why the two are apart.
 
 use core::iter::Sum;
 use core::ops::{Add, AddAssign};

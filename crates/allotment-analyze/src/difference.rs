@@ -1,4 +1,4 @@
-//! What changed between two moments of a recording, or between two recordings.
+//! The difference between two moments of a recording, or between two recordings.
 //!
 //! At two moments of one recording an allocation is the same if it is the same allocation. Two recordings know nothing
 //! of each other, so allocations of equal name, category and call site are paired: those at the same place with the
@@ -55,7 +55,7 @@ impl GroupDifference {
     }
 }
 
-/// What changed from A to B. Reservations of defragmentation are left out; what waits for the GPU is not.
+/// The changes from A to B. Reservations of defragmentation are left out; memory that waits for the GPU is not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Difference {
     /// Every allocation of A or B: first those of A, in the order in which they were allocated, then those of B only.
@@ -64,22 +64,22 @@ pub struct Difference {
     pub a: Amount,
     /// All of B.
     pub b: Amount,
-    /// What only A has.
+    /// Allocations that only A has.
     pub only_a: Amount,
-    /// What only B has.
+    /// Allocations that only B has.
     pub only_b: Amount,
-    /// What both have, with the bytes of B.
+    /// Allocations that both have, with the bytes of B.
     pub both: Amount,
     /// Of those: what moved, with the bytes of B.
     pub moved: Amount,
     /// Of those that both have: how many have another size.
     pub resized: u64,
-    /// The same by group, the largest change of bytes first.
+    /// The changes by group, the largest change of bytes first.
     pub groups: Vec<GroupDifference>,
 }
 
 impl Difference {
-    /// Compares two moments of one recording, or of two, as the cursors stand in the same [`Timeline`] or not.
+    /// Compares two moments of one recording, or of two, as the cursors are of the same [`Timeline`] or not.
     ///
     /// ```
     /// use allotment_analyze::{Cursor, Difference, Grouping, Timeline};
@@ -174,7 +174,7 @@ fn same_recording(a: &Cursor<'_, '_>, b: &Cursor<'_, '_>) -> Vec<Pair> {
     in_a.iter().map(|row| (Some(*row), has(&in_b, row))).chain(only_b).collect()
 }
 
-/// What two recordings call an allocation: its name, category and call site.
+/// The identity of an allocation in two recordings: its name, category and call site.
 fn identity<'a>(timeline: &Timeline<'a>, row: AllocationIndex) -> [&'a str; 3] {
     let texts = timeline.texts(row);
     [texts.name, texts.category, texts.call_site].map(|text| timeline.recording().text(text).unwrap_or(""))
@@ -182,7 +182,7 @@ fn identity<'a>(timeline: &Timeline<'a>, row: AllocationIndex) -> [&'a str; 3] {
 
 type PairingKey<'a> = ([&'a str; 3], Option<u64>, Option<(BlockId, u64)>);
 
-/// What has to be equal in a round for two allocations to be paired.
+/// The values that must be equal in a round for two allocations to be paired.
 fn pairing_key<'a>(cursor: &Cursor<'_, 'a>, row: AllocationIndex, round: u32) -> PairingKey<'a> {
     let same_size = (round < 2).then(|| cursor.timeline().requested(row));
     let same_place = (round < 1).then(|| place(cursor, row));

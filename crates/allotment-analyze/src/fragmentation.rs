@@ -107,8 +107,8 @@ impl Holes {
         share(bytes, self.free())
     }
 
-    /// Returns the curve: for each power of two up to the largest hole, the share of the free bytes in holes of at
-    /// least so many. At most 64 points, from 1 at the smallest size downwards.
+    /// Returns the curve: for each power of two up to the largest hole, the share of the free bytes in holes of
+    /// at least that size. At most 64 points, from 1 at the smallest size downwards.
     #[must_use]
     pub fn curve(&self) -> Vec<(u64, f64)> {
         let powers = (0..u64::BITS).map(|power| 1 << power).take_while(|&size| size <= self.largest());

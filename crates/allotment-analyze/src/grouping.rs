@@ -4,7 +4,7 @@ use allotment_trace::recording::TextId;
 
 use crate::timeline::{AllocationIndex, Timeline};
 
-/// What allocations are grouped by.
+/// The property by which allocations are grouped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Grouping {
     /// The call site; of an allocation without one, what its name begins with.
@@ -12,7 +12,7 @@ pub enum Grouping {
     CallSite,
     /// The whole name.
     Name,
-    /// What the name begins with: all up to its first digit, so that `shadow map 3` and `shadow map 17` are one group.
+    /// The beginning of the name, up to its first digit, so that `shadow map 3` and `shadow map 17` are one group.
     NamePrefix,
     /// The category.
     Category,

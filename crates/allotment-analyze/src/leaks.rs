@@ -1,6 +1,6 @@
 //! Allocations that nothing freed, by what made them.
 //!
-//! What exists at the end of a recording is not wrong by itself: a program that is recorded while it runs has all its
+//! Allocations that exist at the end of a recording are not wrong by themselves: a program that is recorded while it runs has all its
 //! textures. A leak grows. So each group also says in how many frames its survivors were allocated and how many came
 //! a frame: a group whose survivors all date from one frame was loaded, one with a survivor in each frame leaks.
 
@@ -51,7 +51,7 @@ impl LeakGroup {
     }
 }
 
-/// What exists at a moment and was not released.
+/// Allocations that exist at a moment and were not released.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Leaks {
     /// The moment.
@@ -60,7 +60,7 @@ pub struct Leaks {
     pub count: u64,
     /// Bytes that were requested for them.
     pub bytes: u64,
-    /// The same by group, most bytes first.
+    /// The allocations by group, most bytes first.
     pub groups: Vec<LeakGroup>,
 }
 

@@ -1,7 +1,7 @@
 //! A block in few pixels, without losing what matters: each pixel shows the class that matters most of all bytes that it
 //! covers, at least in part.
 //!
-//! At low zoom a pixel stands for many KiB. Were it coloured by most of its bytes, small allocations in a free block
+//! At low zoom a pixel shows many KiB. Were it coloured by most of its bytes, small allocations in a free block
 //! would vanish, and the block would look empty. Here one used byte makes its pixel used.
 
 use core::ops::Range;
@@ -15,7 +15,7 @@ pub struct PixelRun {
     pub first: u32,
     /// How many.
     pub count: u32,
-    /// What matters most of the bytes of each.
+    /// The most important class among the bytes of each.
     pub class: Class,
 }
 

@@ -1,7 +1,7 @@
-//! What a recording of GPU memory shows: any moment of it, fragmentation, leaks, differences, and advice with numbers.
+//! Analyses of a recording of GPU memory: any moment of it, fragmentation, leaks, differences, and advice with numbers.
 //!
 //! A [`Recording`](allotment_trace::recording::Recording) is a list of events. [`Timeline::new`] indexes it once; a
-//! [`Cursor`] then stands at any of its moments, and moves forwards and backwards. All analyses are functions of these
+//! [`Cursor`] then is at any of its moments, and moves forwards and backwards. All analyses are functions of these
 //! two. There is no user interface here: commands, reports and viewers draw what this crate counts.
 //!
 //! ```

@@ -50,7 +50,7 @@ pub enum LifetimeRule {
     SpecificLifetime,
 }
 
-/// What counts as the end of an allocation.
+/// The moment that counts as the end of an allocation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum LifetimeEnd {
     /// The moment at which its range could be allocated again.

@@ -26,7 +26,7 @@ pub struct ReleaseLatency {
 }
 
 impl ReleaseLatency {
-    /// How many numbers of frames are told apart.
+    /// Numbers of frames that are counted apart.
     pub const FRAMES: usize = 64;
 
     /// Looks at every allocation that began before a position. What is freed later waits there.

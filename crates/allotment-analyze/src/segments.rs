@@ -14,7 +14,7 @@ use allotment::Alignment;
 
 use crate::timeline::{AllocationIndex, Status};
 
-/// What a byte of a block is, from what matters least to what matters most.
+/// The class of a byte of a block, from the least important to the most important.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
     /// It can be allocated.
@@ -65,7 +65,7 @@ pub struct Placed {
     pub occupied: u64,
     /// The alignment of the offset.
     pub alignment: Alignment,
-    /// What the requested bytes are needed for.
+    /// The class of the requested bytes.
     pub status: Status,
 }
 

@@ -7,7 +7,7 @@ use crate::running::Running;
 use crate::scope::Scope;
 use crate::timeline::{BlockIndex, Timeline};
 
-/// What the samples of a series divide evenly.
+/// The unit that the samples of a series divide evenly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SeriesAxis {
     /// The events.
@@ -17,7 +17,7 @@ pub enum SeriesAxis {
     Frames,
 }
 
-/// What happened from the sample before up to a moment.
+/// A sample: the peaks from the sample before up to a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SeriesSample {
     /// The moment.
@@ -44,7 +44,7 @@ pub struct Series {
 pub struct Peak {
     /// Bytes.
     pub bytes: u64,
-    /// When there were so many for the first time.
+    /// The first moment with that number of bytes.
     pub moment: Moment,
 }
 

@@ -18,6 +18,7 @@
 //!   team, start_barrier   threads that execute jobs, and start together
 //!   host_heap    counts the host allocations of each thread
 //!   clock, rng, units, output    helpers
+//!   vma_dump/    tests: dumps of the real VMA against the importer and the exporter
 //! ```
 
 #[macro_use]
@@ -42,6 +43,8 @@ mod streaming;
 mod team;
 mod traces;
 mod units;
+#[cfg(test)]
+mod vma_dump;
 mod vulkan;
 
 use std::io::{Write, stderr, stdout};

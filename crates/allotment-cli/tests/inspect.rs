@@ -155,7 +155,7 @@ fn a_difference_of_two_moments_has_what_was_allocated_and_freed_between() {
 fn leaks_print_as_expected() {
     let folder = folder();
     let path = written(&folder, "small.csv", SMALL.as_bytes());
-    let expected = "small.csv at event 10, frame 2\n\
+    let expected = "small.csv at event 11, frame 2\n\
         2 allocations exist and were not released, 1.5 MiB\n\
         \n      Bytes  Count  A frame  First  Last    Group\n    \
         1.0 MiB      1     1.00      0     0    vertex buffer\n  \
@@ -268,4 +268,32 @@ fn a_recorded_replay_is_a_recording_that_can_be_read_whole() {
     let out = allotment(&folder, &["replay", "--report", "same.html", "--trace", "same.html"]);
     assert_eq!(out.status.code(), Some(2));
     assert!(error_line(&out).contains("--report and --trace are the same file"));
+}
+
+/// Names of the sub-commands, as `--help` lists them.
+fn commands() -> Vec<String> {
+    let help = text(&allotment(&folder(), &["--help"]));
+    let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let names = lines.take_while(|line| !line.is_empty()).filter_map(|line| line.split_whitespace().next());
+    names.filter(|name| *name != "help").map(str::to_owned).collect()
+}
+
+#[test]
+fn the_help_of_each_command_says_which_files_it_reads() {
+    for command in ["stats", "map", "leaks", "diff", "export", "advise", "report", "check"] {
+        assert!(commands().iter().any(|name| name == command), "{command}");
+        let help = text(&allotment(&folder(), &[command, "--help"]));
+        for file in ["A recording;", "GFXReconstruct", "PyTorch", "a CSV trace"] {
+            assert!(help.contains(file), "{command}: {help}");
+        }
+    }
+}
+
+#[test]
+fn the_guide_lists_every_command() {
+    let guide = include_str!("../../../docs/guide/the-command.md");
+    let rows: String = guide.lines().filter(|line| line.starts_with("| `")).collect();
+    for command in commands() {
+        assert!(rows.contains(&format!("`{command}`")), "docs/guide/the-command.md has no row for {command}");
+    }
 }

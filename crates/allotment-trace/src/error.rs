@@ -1,11 +1,13 @@
 //! Errors of reading a trace.
 
 use core::error::Error;
-use core::fmt::{self, Write as _};
+use core::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::error_text;
 use crate::fields::{Column, HEADER};
+use crate::import::Position;
 use crate::text::MAX_LINE_BYTES;
 
 /// An error of reading a trace, with its location.
@@ -42,8 +44,7 @@ impl TraceError {
     }
 
     /// Returns the line of the uncompressed text that is wrong, or that was being read when reading failed. The
-    /// header is line
-    /// 1. `None` if no line was reached: the file could not be opened or is empty.
+    /// header is line 1. `None` if no line was reached: the file could not be opened or is empty.
     #[must_use]
     pub const fn line(&self) -> Option<u64> {
         self.line
@@ -58,20 +59,7 @@ impl TraceError {
 
 impl fmt::Display for TraceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(path) = &self.path {
-            // A path may hold line breaks; the message stays on one line all the same.
-            for c in path.to_string_lossy().chars() {
-                if c.is_control() {
-                    write!(f, "{}", c.escape_default())?;
-                } else {
-                    f.write_char(c)?;
-                }
-            }
-            f.write_str(": ")?;
-        }
-        if let Some(line) = self.line {
-            write!(f, "line {line}: ")?;
-        }
+        error_text::location(f, self.path(), self.line.map(Position::Line))?;
         self.kind.fmt(f)
     }
 }
@@ -203,20 +191,10 @@ impl TraceErrorKind {
 impl fmt::Display for TraceErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Io(error) => {
-                f.write_str("cannot read the trace: ")?;
-                // Not the error's own text: that comes from the source, and may have several lines.
-                match error.kind() {
-                    io::ErrorKind::NotFound => f.write_str("no such file"),
-                    io::ErrorKind::IsADirectory => f.write_str("it is a directory, not a file"),
-                    kind => kind.fmt(f),
-                }
-            }
+            Self::Io(error) => error_text::cannot_read(f, "the trace", error),
             Self::Empty => write!(f, "the trace is empty, without even the header \"{HEADER}\""),
-            Self::GzipTruncated => {
-                f.write_str("the gzip data ends too early; the file was cut short, copy it again")
-            }
-            Self::GzipCorrupt(_) => f.write_str("the gzip data is damaged; copy the file again"),
+            Self::GzipTruncated => f.write_str(error_text::GZIP_TRUNCATED),
+            Self::GzipCorrupt(_) => f.write_str(error_text::GZIP_CORRUPT),
             Self::TextTooLarge { limit } => {
                 write!(f, "the trace has more than {limit} bytes of uncompressed text, the most that is read")
             }

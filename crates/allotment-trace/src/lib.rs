@@ -96,6 +96,7 @@
 
 mod bytes;
 mod error;
+mod error_text;
 mod event;
 pub mod export;
 mod fields;
@@ -109,6 +110,7 @@ pub mod recording;
 mod resource;
 mod text;
 mod trace;
+mod usage_flags;
 
 pub use error::{TraceError, TraceErrorKind};
 pub use event::{Event, Op};

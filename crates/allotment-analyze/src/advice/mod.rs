@@ -1,4 +1,4 @@
-//! What a recording suggests to change, each with the numbers that say so.
+//! Suggestions from a recording, each with the numbers behind it.
 
 mod sentences;
 
@@ -20,7 +20,7 @@ use crate::timeline::{BlockIndex, Timeline};
 
 pub use sentences::Bytes;
 
-/// What is worth saying. The default values are what most programs should hear of.
+/// Thresholds below which nothing is suggested. The default values suit most programs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AdviceThresholds {
     /// Frames for which a block is empty.
@@ -289,7 +289,7 @@ fn could_be_emptied(cursor: &Cursor<'_, '_>, blocks: &[BlockIndex], mut free: u6
     bytes.sort_by_key(|bytes| bytes.size - bytes.free);
     let mut emptied = 0;
     for block in bytes {
-        // Its own free bytes help nobody once it is empty.
+        // Its own free bytes are of no use once it is empty.
         free = free.saturating_sub(block.free);
         let occupied = block.size - block.free;
         if occupied > free {

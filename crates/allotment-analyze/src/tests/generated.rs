@@ -11,7 +11,7 @@ use allotment_trace::recording::{
 };
 use proptest::prelude::*;
 
-/// What a recording may have.
+/// The events that a recording may have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Has {
     /// Allocations that overlap.

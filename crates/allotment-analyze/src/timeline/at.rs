@@ -18,7 +18,7 @@ pub struct Place {
     pub occupied: u64,
 }
 
-/// What an allocation's bytes are needed for.
+/// Whether an allocation's bytes are used, wait for the GPU, or are reserved for a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Status {
     /// A reservation of defragmentation: the destination or the old range of a move.
@@ -49,7 +49,7 @@ pub struct BlockInfo {
     pub pool: Option<PoolIndex>,
     /// Its memory type.
     pub memory_type: MemoryTypeIndex,
-    /// What it was allocated for.
+    /// Whether allocations share it.
     pub kind: BlockKind,
     /// Bytes.
     pub size: u64,

@@ -13,13 +13,13 @@ use super::live_set::LiveSet;
 use super::rows::{AllocationRow, BlockRow, DescriptorRow, Exchange, Move, SpanRow};
 use super::{Checkpoint, NONE, Timeline};
 
-/// A checkpoint is made after this many events at least: so many that walking them takes about a millisecond.
+/// A checkpoint is made after this many events at least. Walking them takes about a millisecond.
 pub(super) const CHECKPOINT_EVENTS: usize = 32 * 1024;
 
 /// Contradictions that are kept; the rest is only counted, because a wrong file can have one in each event.
 const KEPT_CONTRADICTIONS: usize = 1000;
 
-/// What the walk needs besides the rows that it makes.
+/// The tables that the walk needs besides the rows that it makes.
 #[derive(Default)]
 struct Open {
     /// Allocations and blocks that exist, by the program's own key.
@@ -47,7 +47,7 @@ struct Open {
 
 /// Indexes a recording, with a checkpoint after some events at least.
 pub(super) fn build(recording: &Recording, checkpoint_events: usize) -> Timeline<'_> {
-    // The last value is NONE. A recording of so many events would have 300 GiB.
+    // The last value is NONE. A recording with that number of events would have 300 GiB.
     let count = recording.events.len().min(NONE as usize - 1);
     let events = &recording.events[..count];
     let mut timeline = Timeline::empty(recording, count as u32);

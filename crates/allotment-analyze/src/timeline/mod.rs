@@ -28,7 +28,7 @@ pub use at::{BlockInfo, Lifetime, Place, Status, Texts};
 /// No event, or no row.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// What exists after a number of events.
+/// The state after a number of events.
 #[derive(Debug)]
 pub(crate) struct Checkpoint {
     pub(crate) position: u32,
@@ -53,7 +53,7 @@ pub(crate) struct Checkpoint {
 pub struct Timeline<'a> {
     recording: &'a Recording,
     end: u32,
-    /// What each event is about; see [`Timeline::target`].
+    /// The object that each event is about; see [`Timeline::target`].
     targets: Vec<u32>,
     allocations: Vec<AllocationRow>,
     blocks: Vec<BlockRow>,

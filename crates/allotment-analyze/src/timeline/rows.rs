@@ -1,4 +1,4 @@
-//! What the index knows of each allocation, block, pool, ring and descriptor heap of a whole recording: in which events
+//! The rows of the index, one for each allocation, block, pool, ring and descriptor heap of a recording: in which events
 //! it began and ended.
 
 use super::NONE;

@@ -1,23 +1,8 @@
 //! Checks the foundation of all tables: the meters are exact, and everything is freed.
 
-use std::sync::Arc;
-
 use super::*;
 use crate::args::Common;
 use crate::vulkan::{Gpu, Meter};
-
-/// Returns the device; prints a note and returns `None` if there is none and none is required.
-fn gpu() -> Option<Arc<Gpu>> {
-    match Gpu::open(&Common::default()) {
-        Ok(gpu) => Some(gpu),
-        Err(why) => {
-            let required = std::env::var("ALLOTMENT_REQUIRE").unwrap_or_default();
-            assert!(!required.split(',').any(|one| one == "vulkan"), "{why}");
-            eprintln!("skipped: {why}");
-            None
-        }
-    }
-}
 
 /// Returns requests of every kind and role, small ones and some with dedicated memory.
 fn requests() -> Vec<Request> {
@@ -50,7 +35,7 @@ fn fill_and_clear<C: Contender>(contender: &C, own_count: impl Fn(&C) -> u64) {
 // One test, since all instances of a contender share a meter.
 #[test]
 fn meters_agree_with_what_contenders_say_of_themselves() {
-    let Some(gpu) = gpu() else { return };
+    let Some(gpu) = Gpu::open_for_test() else { return };
     let allotment = Allotment::new(&gpu, Blocks::Default).unwrap();
     let vk_mem = VkMem::new(&gpu, Blocks::Default).unwrap();
     let gpu_allocator = GpuAllocator::new(&gpu, Blocks::Default).unwrap();
@@ -73,7 +58,7 @@ fn meters_agree_with_what_contenders_say_of_themselves() {
 
 #[test]
 fn a_device_that_is_not_there_is_a_failure_that_names_those_that_are() {
-    let Some(found) = gpu() else { return };
+    let Some(found) = Gpu::open_for_test() else { return };
     let args = Common { gpu: Some("no such device".to_owned()), ..Common::default() };
     let failure = Gpu::open(&args).err().unwrap().to_string();
     assert!(failure.contains(&found.info.name), "{failure}");

@@ -96,6 +96,20 @@ impl Gpu {
         Ok(Arc::new(Self { instance, physical, device, queue, queue_family, info, headless }))
     }
 
+    /// Opens the best device; prints a note and returns `None` if there is none and none is required.
+    #[cfg(test)]
+    pub(crate) fn open_for_test() -> Option<Arc<Self>> {
+        match Self::open(&Common::default()) {
+            Ok(gpu) => Some(gpu),
+            Err(why) => {
+                let required = std::env::var("ALLOTMENT_REQUIRE").unwrap_or_default();
+                assert!(!required.split(',').any(|one| one == "vulkan"), "{why}");
+                eprintln!("skipped: {why}");
+                None
+            }
+        }
+    }
+
     /// Returns the device for the library, with its queues and all features, unmetered, and with the driver's heap
     /// sizes.
     pub(crate) fn library(&self) -> &vulkan::Device {

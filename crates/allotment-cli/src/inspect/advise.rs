@@ -11,11 +11,11 @@ use super::when::words;
 use crate::failure::Failure;
 
 pub(crate) fn run(args: &AdviseArgs) -> Result<(), Failure> {
-    let loaded = load(&args.file, &args.replayed)?;
+    let loaded = load(&args.shown.file)?;
     let timeline = index(&loaded);
-    let cursor = Cursor::at(&timeline, args.at.position(&timeline)?);
+    let cursor = Cursor::at(&timeline, args.shown.at.position(&timeline)?);
     let advice = advice(&cursor, &AdviceThresholds::default());
-    if args.json {
+    if args.shown.json {
         let advice = advice.iter().map(|it| ItemJson { text: it.to_string(), bytes: it.bytes() }).collect();
         let advice = AdviceJson { file: &loaded.title, at: cursor.moment().into(), advice };
         say!("{}", serde_json::to_string(&advice)?);

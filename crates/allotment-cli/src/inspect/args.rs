@@ -31,45 +31,47 @@ impl ReplayedArgs {
     }
 }
 
-/// The help of each command's file.
-macro_rules! file_help {
-    () => {
-        "A recording; a JSON dump of VMA or D3D12MA; GFXReconstruct JSON lines; a PyTorch memory snapshot; or a CSV trace, \
-         which is replayed on the simulated GPU"
-    };
+/// The help of each command's file. Not a `#[doc = …]` of a macro, which clap shows as nothing.
+const FILE_HELP: &str = "A recording; a JSON dump of VMA or D3D12MA; GFXReconstruct JSON lines; a PyTorch memory snapshot; or \
+                         a CSV trace, which is replayed on the simulated GPU";
+
+/// A file to inspect.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct FileArgs {
+    #[arg(id = "file", value_name = "FILE", help = FILE_HELP)]
+    pub(super) path: PathBuf,
+    #[command(flatten)]
+    pub(super) replayed: ReplayedArgs,
+}
+
+/// A moment of a file, and how it is printed: what most commands take.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct MomentArgs {
+    /// The moment to show
+    #[arg(long, value_name = "MOMENT", default_value_t)]
+    pub(super) at: When,
+    #[command(flatten)]
+    pub(super) file: FileArgs,
+    /// Print a single JSON object on standard output
+    #[arg(long)]
+    pub(super) json: bool,
 }
 
 #[derive(Debug, Parser)]
 #[command(after_help = when::HELP)]
 pub(crate) struct StatsArgs {
-    #[doc = file_help!()]
-    pub(crate) file: PathBuf,
-    /// The moment to show
-    #[arg(long, value_name = "MOMENT", default_value_t)]
-    pub(crate) at: When,
     #[command(flatten)]
-    pub(crate) replayed: ReplayedArgs,
-    /// Print a single JSON object on standard output
-    #[arg(long)]
-    pub(crate) json: bool,
+    pub(super) shown: MomentArgs,
 }
 
 #[derive(Debug, Parser)]
 #[command(after_help = when::HELP)]
 pub(crate) struct MapArgs {
-    #[doc = file_help!()]
-    pub(crate) file: PathBuf,
-    /// The moment to show
-    #[arg(long, value_name = "MOMENT", default_value_t)]
-    pub(crate) at: When,
     /// Columns of a line [default: those of the terminal, or 100]
     #[arg(long, value_parser = clap::value_parser!(u16).range(60..=1000))]
-    pub(crate) width: Option<u16>,
+    pub(super) width: Option<u16>,
     #[command(flatten)]
-    pub(crate) replayed: ReplayedArgs,
-    /// Print a single JSON object on standard output, with the ranges of each block
-    #[arg(long)]
-    pub(crate) json: bool,
+    pub(super) shown: MomentArgs,
 }
 
 /// What allocations are grouped by.
@@ -100,28 +102,20 @@ impl By {
 #[derive(Debug, Parser)]
 #[command(after_help = when::HELP)]
 pub(crate) struct LeaksArgs {
-    #[doc = file_help!()]
-    pub(crate) file: PathBuf,
-    /// The moment at which allocations still exist
-    #[arg(long, value_name = "MOMENT", default_value_t)]
-    pub(crate) at: When,
     /// Leave out what was allocated before this moment
     #[arg(long, value_name = "MOMENT")]
-    pub(crate) since: Option<When>,
+    pub(super) since: Option<When>,
     /// What allocations are grouped by
     #[arg(long, value_enum, default_value_t)]
-    pub(crate) by: By,
+    pub(super) by: By,
     #[command(flatten)]
-    pub(crate) replayed: ReplayedArgs,
-    /// Print a single JSON object on standard output
-    #[arg(long)]
-    pub(crate) json: bool,
+    pub(super) shown: MomentArgs,
 }
 
 #[derive(Debug, Parser)]
 #[command(after_help = when::HELP)]
 pub(crate) struct DiffArgs {
-    #[doc = file_help!()]
+    #[arg(help = FILE_HELP)]
     pub(crate) a: PathBuf,
     /// The file to compare with [default: the same, at another moment]
     pub(crate) b: Option<PathBuf>,
@@ -159,8 +153,6 @@ pub(crate) enum ExportFormat {
 #[derive(Debug, Parser)]
 #[command(after_help = when::HELP)]
 pub(crate) struct ExportArgs {
-    #[doc = file_help!()]
-    pub(crate) file: PathBuf,
     /// The format
     #[arg(long, value_enum)]
     pub(crate) format: ExportFormat,
@@ -171,7 +163,7 @@ pub(crate) struct ExportArgs {
     #[arg(long, value_name = "MOMENT", default_value_t)]
     pub(crate) at: When,
     #[command(flatten)]
-    pub(crate) replayed: ReplayedArgs,
+    pub(crate) file: FileArgs,
     /// Print a single JSON object about the written file on standard output; with --output only
     #[arg(long, requires = "output")]
     pub(crate) json: bool,
@@ -180,27 +172,17 @@ pub(crate) struct ExportArgs {
 #[derive(Debug, Parser)]
 #[command(after_help = when::HELP)]
 pub(crate) struct AdviseArgs {
-    #[doc = file_help!()]
-    pub(crate) file: PathBuf,
-    /// The moment
-    #[arg(long, value_name = "MOMENT", default_value_t)]
-    pub(crate) at: When,
     #[command(flatten)]
-    pub(crate) replayed: ReplayedArgs,
-    /// Print a single JSON object on standard output
-    #[arg(long)]
-    pub(crate) json: bool,
+    pub(super) shown: MomentArgs,
 }
 
 #[derive(Debug, Parser)]
 pub(crate) struct ReportArgs {
-    #[doc = file_help!()]
-    pub(crate) file: PathBuf,
     /// The page to write; an older one is replaced
     #[arg(short, long, value_name = "FILE", default_value = "allotment-report.html")]
     pub(crate) output: PathBuf,
     #[command(flatten)]
-    pub(crate) replayed: ReplayedArgs,
+    pub(crate) file: FileArgs,
     /// Print a single JSON object about the written page on standard output
     #[arg(long)]
     pub(crate) json: bool,
@@ -209,8 +191,6 @@ pub(crate) struct ReportArgs {
 #[derive(Debug, Parser)]
 #[command(after_help = when::HELP, group = clap::ArgGroup::new("rules").required(true).multiple(true))]
 pub(crate) struct CheckArgs {
-    #[doc = file_help!()]
-    pub(crate) file: PathBuf,
     /// The most allocations that may exist at the end of the recording and are not released
     #[arg(long, value_name = "N", group = "rules")]
     pub(crate) max_leaks: Option<u64>,
@@ -228,7 +208,7 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_name = "MOMENT", default_value_t)]
     pub(crate) at: When,
     #[command(flatten)]
-    pub(crate) replayed: ReplayedArgs,
+    pub(crate) file: FileArgs,
     /// Print a single JSON object on standard output
     #[arg(long)]
     pub(crate) json: bool,

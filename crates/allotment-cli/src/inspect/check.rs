@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::units::{bytes, count};
 
 pub(crate) fn run(args: &CheckArgs) -> Result<(), Failure> {
-    let loaded = load(&args.file, &args.replayed)?;
+    let loaded = load(&args.file)?;
     let timeline = index(&loaded);
     let mut rules = Vec::new();
     if let Some(limit) = args.max_leaks {

@@ -7,15 +7,15 @@ use serde::Serialize;
 use super::args::DiffArgs;
 use super::figures::Figures;
 use super::json::{FiguresJson, MomentJson};
-use super::load::{index, load};
+use super::load::{index, load_path};
 use super::table::{Align, Table, group_name, print_pairs, shown};
 use super::when::{When, words};
 use crate::failure::Failure;
 use crate::units::{bytes, count};
 
 pub(crate) fn run(args: &DiffArgs) -> Result<(), Failure> {
-    let a = load(&args.a, &args.replayed)?;
-    let b = args.b.as_deref().map(|b| load(b, &args.replayed)).transpose()?;
+    let a = load_path(&args.a, &args.replayed)?;
+    let b = args.b.as_deref().map(|b| load_path(b, &args.replayed)).transpose()?;
     let in_a = index(&a);
     let in_b = b.as_ref().map(index);
     let from = args.from.unwrap_or(if b.is_some() { When::End } else { When::Event(0) });

@@ -18,11 +18,11 @@ const STANDARD_OUTPUT: &str = "standard output";
 
 pub(crate) fn run(args: &ExportArgs) -> Result<(), Failure> {
     let output = args.output.as_deref().map(OutputFile::new).transpose()?;
-    if output.as_ref().is_some_and(|output| output.is(&args.file)) {
-        let file = args.file.display();
+    if output.as_ref().is_some_and(|output| output.is(&args.file.path)) {
+        let file = args.file.path.display();
         return Err(Failure::Usage(format!("{file} is the recording and would be overwritten")));
     }
-    let loaded = load(&args.file, &args.replayed)?;
+    let loaded = load(&args.file)?;
     let until = args.at.position(&index(&loaded))?;
     let format = match args.format {
         ExportFormat::Vma => Format::VmaJson,

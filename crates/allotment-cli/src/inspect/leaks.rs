@@ -12,12 +12,12 @@ use crate::failure::Failure;
 use crate::units::{bytes, count};
 
 pub(crate) fn run(args: &LeaksArgs) -> Result<(), Failure> {
-    let loaded = load(&args.file, &args.replayed)?;
+    let loaded = load(&args.shown.file)?;
     let timeline = index(&loaded);
-    let cursor = Cursor::at(&timeline, args.at.position(&timeline)?);
+    let cursor = Cursor::at(&timeline, args.shown.at.position(&timeline)?);
     let since = args.since.map(|since| since.position(&timeline)).transpose()?;
     let leaks = Leaks::since(&cursor, args.by.grouping(), since.unwrap_or(0));
-    if args.json {
+    if args.shown.json {
         let groups = leaks.groups.iter().map(|group| GroupJson::new(group, &leaks, &cursor)).collect();
         let leaks = LeaksJson {
             file: &loaded.title,

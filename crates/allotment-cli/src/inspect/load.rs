@@ -14,7 +14,7 @@ use allotment_trace::Trace;
 use allotment_trace::import::{self, ImportErrorKind};
 use allotment_trace::recording::{Damage, ReadError, Recording};
 
-use super::args::ReplayedArgs;
+use super::args::{FileArgs, ReplayedArgs};
 use crate::args::{Bytes, Chosen, Setup};
 use crate::failure::Failure;
 use crate::replay::{Options, Record, replay};
@@ -28,7 +28,12 @@ pub(super) struct Loaded {
 }
 
 /// Loads a file. A warning on standard error says what could not be read.
-pub(super) fn load(path: &Path, replayed: &ReplayedArgs) -> Result<Loaded, Failure> {
+pub(super) fn load(file: &FileArgs) -> Result<Loaded, Failure> {
+    load_path(&file.path, &file.replayed)
+}
+
+/// As [`load`], where a command has two files.
+pub(super) fn load_path(path: &Path, replayed: &ReplayedArgs) -> Result<Loaded, Failure> {
     // First: options that are wrong are told whether or not the file needs them.
     let (profile, setup) = (replayed.profile()?, replayed.setup());
     let title = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();

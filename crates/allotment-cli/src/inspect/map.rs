@@ -25,12 +25,12 @@ const OTHER_COLUMNS: usize = 2 + 8 + 2 + 4 + 2 + 10 + 3 + 3 + 7 + 2 + 12;
 const LEGEND: &str = "█ used   ▄ used in part   ▒ pending release   ~ overhead   · free";
 
 pub(crate) fn run(args: &MapArgs) -> Result<(), Failure> {
-    let loaded = load(&args.file, &args.replayed)?;
+    let loaded = load(&args.shown.file)?;
     let timeline = index(&loaded);
-    let cursor = Cursor::at(&timeline, args.at.position(&timeline)?);
+    let cursor = Cursor::at(&timeline, args.shown.at.position(&timeline)?);
     let blocks = blocks(&cursor);
     let all = Figures::of_all(&cursor);
-    if args.json {
+    if args.shown.json {
         let blocks = blocks.iter().map(BlockJson::from).collect();
         let map = MapJson { file: &loaded.title, at: cursor.moment().into(), all: (&all).into(), blocks };
         say!("{}", serde_json::to_string(&map)?);

@@ -12,11 +12,11 @@ use crate::units::bytes;
 
 pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
     let output = OutputFile::new(&args.output)?;
-    if output.is(&args.file) {
-        let file = args.file.display();
+    if output.is(&args.file.path) {
+        let file = args.file.path.display();
         return Err(Failure::Usage(format!("{file} is the recording and would be overwritten")));
     }
-    let loaded = load(&args.file, &args.replayed)?;
+    let loaded = load(&args.file)?;
     // Whole in memory before it is written, as every file of this command is.
     let mut page = Vec::new();
     let Loaded { title, recording } = &loaded;

@@ -16,11 +16,11 @@ use crate::failure::Failure;
 use crate::units::{bytes, count, nanoseconds, percent};
 
 pub(crate) fn run(args: &StatsArgs) -> Result<(), Failure> {
-    let loaded = load(&args.file, &args.replayed)?;
+    let loaded = load(&args.shown.file)?;
     let timeline = index(&loaded);
-    let cursor = Cursor::at(&timeline, args.at.position(&timeline)?);
+    let cursor = Cursor::at(&timeline, args.shown.at.position(&timeline)?);
     let stats = Stats::new(&cursor);
-    if args.json {
+    if args.shown.json {
         say!("{}", serde_json::to_string(&StatsJson::new(&loaded, &cursor, &stats))?);
     } else {
         print(&loaded, &cursor, &stats);

@@ -51,7 +51,7 @@ pub(super) fn write(export: Export<'_>, out: &mut impl io::Write) -> io::Result<
     Text::new(out).with(|text| write_rows(&export, text))
 }
 
-/// What a state does not have of an allocation.
+/// The values of an allocation that a state does not have.
 #[derive(Clone, Copy)]
 struct Extra {
     id: u64,

@@ -14,7 +14,7 @@
 //! merges tracks of one name, so that the slice of the block, first in each lane, makes one track of its lanes. It draws
 //! flows between asynchronous slices by `bind_id` only.
 //!
-//! What is known of an allocation when it ends (its call site, its last name) is in the arguments of its `e`, which the
+//! The values that are known when an allocation ends (its call site, its last name) are in the arguments of its `e`, which the
 //! viewers merge with those of its `b`.
 //!
 //! Counters are written once for each time that the recording has: as often as they can be told apart. Where a recording

@@ -114,7 +114,7 @@ impl fmt::Display for UnknownFormat {
 
 impl core::error::Error for UnknownFormat {}
 
-/// What to export: a recording, or its beginning.
+/// A recording to export, or its beginning.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "an export writes nothing by itself"]
 pub struct Export<'a> {

@@ -20,8 +20,9 @@ use allotment_suballoc::{SizeRange, Statistics};
 use super::Export;
 use super::text::{Text, json};
 use crate::recording::{Api, Block, BlockId, BlockKind, Live, PoolId, Recording, Span, State};
+use crate::usage_flags;
 
-/// The names of so many allocations that share bytes are written; of the others only their number.
+/// The most names that are written of allocations that share bytes; the others are counted.
 const NAMES: usize = 8;
 
 pub(super) fn write(export: Export<'_>, out: &mut impl io::Write) -> io::Result<()> {
@@ -248,7 +249,8 @@ impl<'a> Dump<'a> {
             if live.reservation { Some("reserved for a move") } else { self.recording.text(live.is.name) }
         };
         if let [one] = live {
-            return self.flavor.resource(o, one.is.kind, name(one), one.is.user_data);
+            let usage = self.recording.text(one.is.category).and_then(usage_flags::from_text).unwrap_or(0);
+            return self.flavor.resource(o, one.is.kind, usage, name(one), one.is.user_data);
         }
         let mut names: Vec<_> = live.iter().take(NAMES).map(|live| name(live).unwrap_or("unnamed")).collect();
         let more = format!("{} more", live.len().saturating_sub(NAMES));
@@ -258,7 +260,7 @@ impl<'a> Dump<'a> {
         let mut kinds = live.iter().map(|live| live.is.kind);
         let first = kinds.next().unwrap_or(ResourceKind::Unknown);
         let kind = if kinds.all(|kind| kind == first) { first } else { ResourceKind::Unknown };
-        self.flavor.resource(o, kind, Some(names.join(" | ")), 0)
+        self.flavor.resource(o, kind, 0, Some(names.join(" | ")), 0)
     }
 
     /// Returns true where the schema has a block as one allocation. A cached block without one is a block.

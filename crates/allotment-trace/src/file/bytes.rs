@@ -39,7 +39,7 @@ pub(super) fn put_text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// What is wrong with bytes that cannot be read. A few words, for [`Damage`](super::Damage).
+/// The reason why bytes cannot be read. A few words, for [`Damage`](super::Damage).
 pub(super) type Wrong = &'static str;
 
 /// Bytes that are read from their beginning.

@@ -20,7 +20,7 @@ pub(super) const HEAD_BYTES: usize = 9;
 /// The bytes of the chunk at the end of a file, which a reader finds from there.
 pub(super) const END_BYTES: u64 = HEAD_BYTES as u64 + 16;
 
-/// What stands before a payload.
+/// The bytes before a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) length: u32,
@@ -86,7 +86,7 @@ pub(super) fn read(from: &mut impl Read, payload: &mut Vec<u8>) -> io::Result<Re
     })
 }
 
-/// What stands before the records of an events chunk and of a snapshot.
+/// The values before the records of an events chunk and of a snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Start {
     /// The moment before its first event.

@@ -137,7 +137,7 @@ impl<S: ChunkSink> Composer<S> {
 
     fn flush_texts(&mut self) -> io::Result<()> {
         if self.texts.is_forgetful() {
-            // All that are still used are written at once, when somebody wants the recording.
+            // All that are still used are written at once, when the recording is written.
             return Ok(());
         }
         let (kind, start) = (chunk_kind::TEXTS, Start { events: 0, ..self.start });

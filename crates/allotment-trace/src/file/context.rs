@@ -1,4 +1,4 @@
-//! What a chunk's records are differences from: the last values, and tables of the last blocks and shapes.
+//! The values that a chunk's records are differences from: the last values, and tables of the last blocks and shapes.
 //!
 //! Writer and reader keep the same context, and both begin each chunk with an empty one, so that a chunk can be read
 //! without the chunks before it.
@@ -65,7 +65,7 @@ pub(super) struct Place {
     pub(super) end: u64,
 }
 
-/// What many allocations have in common.
+/// The values that many allocations have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) alignment: Alignment,

@@ -1,4 +1,4 @@
-//! What can be wrong with a file.
+//! Errors of reading a file.
 
 use core::error::Error;
 use core::fmt;
@@ -67,11 +67,11 @@ impl From<io::Error> for ReadError {
 pub struct Damage {
     /// Where the damaged chunk begins, in bytes from the beginning of the file.
     pub offset: u64,
-    /// What is wrong with it.
+    /// The damage.
     pub what: DamageKind,
 }
 
-/// What is wrong with a damaged chunk.
+/// The kind of damage of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DamageKind {
@@ -82,11 +82,11 @@ pub enum DamageKind {
     Checksum,
     /// The chunk says that it is longer than [`MAX_CHUNK_BYTES`](super::MAX_CHUNK_BYTES).
     TooLong,
-    /// The checksum is right, and the contents are not: the writer has an error, or somebody made the file so.
+    /// The checksum is right, and the contents are not: the writer has an error, or the file was made on purpose.
     Contents(&'static str),
     /// There is more in the recording than the [options](super::ReadOptions) allow.
     TooMuch {
-        /// What there is too much of.
+        /// The name of the values that are too many.
         of: &'static str,
         /// How much is allowed.
         limit: u64,

@@ -13,7 +13,7 @@
 //! | a reader wants a moment in the middle | a snapshot of the state every few MiB; the index says where |
 //! | a later version of this crate writes more | chunks and records of unknown kinds are skipped |
 //! | the file is small | numbers have as many bytes as they need, and most are small differences |
-//! | somebody changed the file | checksums, limits on everything that a file asks memory for, and no panic |
+//! | the file was changed on purpose | checksums, limits on everything that a file asks memory for, and no panic |
 
 mod bytes;
 mod chunk;

@@ -14,7 +14,7 @@ use super::texts::TextLimit;
 use super::{MAGIC, VERSION, chunk_kind, header, snapshot};
 use crate::recording::{Header, Recording, State};
 
-/// What a reader may take of memory, whatever a file says.
+/// The memory that a reader may take, whatever a file says.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ReadOptions {
@@ -80,7 +80,7 @@ impl Recording {
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read).
+    /// Those of [`read`](Self::read).
     pub fn read_with(from: impl Read, options: &ReadOptions) -> Result<(Self, Option<Damage>), ReadError> {
         Whole::read(from, options, 0)
     }

@@ -84,7 +84,7 @@ impl<R: Read + Seek> RecordingReader<R> {
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new).
+    /// Those of [`new`](Self::new).
     pub fn with_options(mut from: R, options: &ReadOptions) -> Result<Self, ReadError> {
         let mut payload = Vec::new();
         from.seek(SeekFrom::Start(0))?;

@@ -141,7 +141,7 @@ impl Texts {
     }
 }
 
-/// What texts of a recording may take in memory.
+/// The memory that the texts of a recording may take.
 #[derive(Debug)]
 pub(super) struct TextLimit {
     pub(super) limit: u64,

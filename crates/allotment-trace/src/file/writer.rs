@@ -35,7 +35,7 @@ impl WriterDesc {
     }
 }
 
-/// What was written.
+/// Counts of a written file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Summary {
@@ -51,7 +51,7 @@ pub struct Summary {
 
 /// Writes a recording, event by event.
 ///
-/// What is written can be read up to the last [`flush`](Self::flush) if the program ends before
+/// The file can be read up to the last [`flush`](Self::flush) if the program ends before
 /// [`finish`](Self::finish). Wrap files in a [`BufWriter`](io::BufWriter) only if it is flushed: chunks have 128 KiB
 /// and are written whole.
 ///

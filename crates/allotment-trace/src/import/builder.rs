@@ -8,9 +8,9 @@ use super::ImportErrorKind;
 use super::limits::{MAX_TEXT, Memory};
 use crate::recording::Recording;
 
-/// What an event takes: vectors grow by doubling.
+/// The memory of an event: vectors grow by doubling.
 const EVENT_BYTES: usize = 2 * size_of::<Event>();
-/// What a text takes beside its bytes, in the recording and in the table.
+/// The memory of a text beside its bytes, in the recording and in the table.
 const TEXT_BYTES: usize = 160;
 
 pub(crate) struct Builder {

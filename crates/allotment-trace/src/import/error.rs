@@ -1,11 +1,12 @@
 //! Errors of importing a file.
 
 use core::error::Error;
-use core::fmt::{self, Write as _};
+use core::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::builder::cut;
+use crate::error_text;
 
 /// An error of importing a file, with its location.
 ///
@@ -71,13 +72,7 @@ impl ImportError {
 
 impl fmt::Display for ImportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(path) = &self.path {
-            write_line(f, &path.to_string_lossy(), usize::MAX)?;
-            f.write_str(": ")?;
-        }
-        if let Some(position) = self.position {
-            write!(f, "{position}: ")?;
-        }
+        error_text::location(f, self.path(), self.position)?;
         self.kind.fmt(f)
     }
 }
@@ -113,7 +108,7 @@ pub enum ImportErrorKind {
         /// The most bytes of a line.
         limit: u64,
     },
-    /// What the file says takes more memory than [`Limits`](super::Limits) allow.
+    /// The contents of the file take more memory than [`Limits`](super::Limits) allow.
     TooMuchMemory {
         /// The most bytes of memory.
         limit: u64,
@@ -170,7 +165,7 @@ impl ImportErrorKind {
         if error.is_eof() { Self::JsonTruncated } else { Self::json_value(error) }
     }
 
-    /// As [`json`](Self::json), of a part of a text that is known to be JSON as a whole.
+    /// Returns the same as [`json`](Self::json) for a part of a text that is known to be JSON as a whole.
     pub(crate) fn json_value(error: &serde_json::Error) -> Self {
         let (text, column) = (error.to_string(), error.column());
         // The line is part of the position.
@@ -186,20 +181,10 @@ impl ImportErrorKind {
 impl fmt::Display for ImportErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Io(error) => {
-                f.write_str("cannot read the file: ")?;
-                // Not the error's own text: that comes from the source, and may have several lines.
-                match error.kind() {
-                    io::ErrorKind::NotFound => f.write_str("no such file"),
-                    io::ErrorKind::IsADirectory => f.write_str("it is a directory, not a file"),
-                    kind => kind.fmt(f),
-                }
-            }
+            Self::Io(error) => error_text::cannot_read(f, "the file", error),
             Self::Empty => f.write_str("the file is empty; copy it again"),
-            Self::GzipTruncated => {
-                f.write_str("the gzip data ends too early; the file was cut short, copy it again")
-            }
-            Self::GzipCorrupt(_) => f.write_str("the gzip data is damaged; copy the file again"),
+            Self::GzipTruncated => f.write_str(error_text::GZIP_TRUNCATED),
+            Self::GzipCorrupt(_) => f.write_str(error_text::GZIP_CORRUPT),
             Self::TooLarge { limit } => {
                 write!(
                     f,
@@ -235,7 +220,7 @@ impl fmt::Display for ImportErrorKind {
             Self::JsonTruncated => f.write_str("the JSON ends too early; the file was cut short, copy it again"),
             Self::Json { message } => {
                 f.write_str("not JSON as the format has it: ")?;
-                write_line(f, message, 200)
+                error_text::one_line(f, message, 200)
             }
             Self::DumpWithoutDetails => f.write_str(
                 "the dump has no list of allocations; write it with the detailed map \
@@ -257,17 +242,4 @@ impl fmt::Display for ImportErrorKind {
             Self::NotASnapshot { what } => write!(f, "the pickle is no memory snapshot: {what}"),
         }
     }
-}
-
-/// Writes text of a file on one line, cut after `most` characters.
-fn write_line(f: &mut fmt::Formatter<'_>, text: &str, most: usize) -> fmt::Result {
-    let mut chars = text.chars();
-    for c in chars.by_ref().take(most) {
-        if c.is_control() {
-            write!(f, "{}", c.escape_default())?;
-        } else {
-            f.write_char(c)?;
-        }
-    }
-    if chars.next().is_some() { f.write_str("…") } else { Ok(()) }
 }

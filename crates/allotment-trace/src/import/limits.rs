@@ -1,4 +1,4 @@
-//! What an importer may use of memory and time, whatever a file says.
+//! The memory and the time that an importer may use, whatever a file says.
 
 /// Limits of an import. The default suits files of programs; a smaller one suits files of strangers.
 ///

@@ -141,7 +141,7 @@ impl Recorder {
     ///
     /// # Errors
     ///
-    /// As [`to_file`](Self::to_file).
+    /// Those of [`to_file`](Self::to_file).
     pub fn from_env(of: &impl Observed) -> Result<Option<Self>, RecordError> {
         let path = env::var_os(ENVIRONMENT_VARIABLE).filter(|path| !path.is_empty());
         path.map(|path| Self::to_file(of, path)).transpose()
@@ -198,7 +198,7 @@ impl Recorder {
             before(info);
             // The recorder's own thread cannot wait for itself.
             if recorder != Some(std::thread::current().id()) {
-                // A hook has nobody to tell.
+                // A hook cannot return an error.
                 let _ = write(&commands, &path, Some(PANIC_PATIENCE));
             }
         }));
@@ -225,7 +225,7 @@ impl Recorder {
 impl Drop for Recorder {
     fn drop(&mut self) {
         if self.thread.is_some() {
-            // A caller who wants to know of errors calls `finish`.
+            // `finish` returns errors; a drop cannot.
             let _ = self.end();
         }
     }

@@ -1,4 +1,4 @@
-//! What can be recorded, and what a recording says about it.
+//! The objects that can be recorded, and the header of their recording.
 
 use allotment::device::{Api, Device, DeviceProperties};
 use allotment::events::{AlreadySubscribed, EventSubscription, SubscriptionDesc};

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_millis(20);
 /// How old events become before they are written to the file: what the sudden end of a program can cost.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
-/// What the thread is asked for.
+/// A request to the thread.
 #[derive(Debug)]
 pub(super) enum Command {
     Mark(String),
@@ -85,7 +85,7 @@ impl Worker {
         Self { target, batch: EventBatch::new(), sites: IdMap::default() }
     }
 
-    /// Records until it is told to finish, the allocator is gone, or the file cannot be written. The events end then.
+    /// Records until the recorder finishes, the allocator is gone, or the file cannot be written. The events end then.
     pub(super) fn run(
         mut self,
         mut events: EventSubscription,
@@ -161,7 +161,7 @@ impl Worker {
                     Target::Ring(ring) => write_ring(ring, &path),
                     Target::File { .. } => Err(RecordError::NotARing),
                 };
-                // Nobody hears it where the time of a panic was over.
+                // No receiver is left where the time of a panic was over.
                 let _ = answer.send(written);
             }
             Command::Finish => return Ok(false),

@@ -1,6 +1,6 @@
 //! Where a recording was made: the device, its memory, and the settings of the allocator.
 
-/// What a recording says about where it was made.
+/// The device and the program that a recording was made with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     /// The program or the importer that made it, with its version.

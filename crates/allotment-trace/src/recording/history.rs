@@ -164,7 +164,7 @@ fn allocation_events(live: &Live, mut visit: impl FnMut(Event)) {
         visit(Event::Mapped { allocation, count: live.maps });
     }
     if live.reservation {
-        // What moves there is over before anybody asks.
+        // A move there ends before a reader could ask for it.
         visit(Event::Reserved { reservation: allocation, allocation });
     }
 }

@@ -31,7 +31,7 @@ impl Span<'_> {
 pub struct Spans<'a> {
     state: &'a State,
     rest: Peekable<btree_set::Iter<'a, (u64, AllocationKey)>>,
-    /// What comes before it has been returned.
+    /// The spans before it have been returned.
     offset: u64,
     size: u64,
 }

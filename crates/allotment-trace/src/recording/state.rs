@@ -28,7 +28,7 @@ pub struct Moment {
 /// a hostile file could make each look-up take as long as there are entries.)
 pub type IdMap<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
-/// What exists at a moment.
+/// The state of the allocator, and of the objects around it, at a moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
     /// Now.
@@ -160,7 +160,7 @@ pub struct DeletionQueue {
 pub struct Inconsistent {
     /// How many events came before.
     pub event: u64,
-    /// What is wrong.
+    /// The contradiction.
     pub reason: &'static str,
 }
 

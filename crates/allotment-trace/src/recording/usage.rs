@@ -1,10 +1,17 @@
 //! The bytes of each memory type, kept up to date event by event.
+//!
+//! The crate `allotment-analyze` counts bytes as well (`BlockBytes`), and neither can use the other. This file serves the
+//! exports of this crate, on which that one depends: it walks a recording once, forwards, over a [`State`], and looks
+//! allocations up by their keys. `BlockBytes` counts any moment from an index whose rows have numbers instead of keys;
+//! over a [`State`] its walks would take hash look-ups for each event again, which the index saves. They also answer
+//! different questions where allocations alias: here each counts its own bytes, which is what a counter of allocations
+//! shows; there a byte counts once, for its most important class, so that the classes add up to the block.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{AllocationKey, BlockId, Event, Inconsistent, Live, State};
 
-/// What bytes are for, summed. Every allocation counts in one of `used`, `pending` and `reserved`, and the rest of the
+/// Bytes by what they are for, summed. Every allocation counts in one of `used`, `pending` and `reserved`, and the rest of the
 /// bytes that it occupies in `overhead`.
 ///
 /// Where allocations alias, each counts its own bytes; `free` counts the bytes that none has.

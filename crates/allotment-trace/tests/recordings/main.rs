@@ -6,4 +6,5 @@ mod damage;
 mod events;
 mod files;
 mod golden;
+mod kinds;
 mod snapshots;

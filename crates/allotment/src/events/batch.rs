@@ -7,6 +7,32 @@ use super::{Event, TextId};
 use crate::memory::{CallSite, Name};
 
 /// Events in their order, and the texts that they name.
+///
+/// A reader uses one batch again and again, so that reading allocates no host memory once the batch is large enough.
+/// Texts are of their batch only: the same number is another text in the next one.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// use allotment::events::{Event, EventBatch, SubscriptionDesc};
+///
+/// let mut events = allocator.subscribe(&SubscriptionDesc::default())?;
+/// let mut batch = EventBatch::new();
+/// let mut names = Vec::new();
+/// for name in ["mesh", "texture"] {
+///     let allocation = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.with_name(name))?;
+///     events.read(&mut batch); // clears what was in it
+///     for event in batch.events() {
+///         let Event::Allocated(allocated) = event else { continue };
+///         names.extend(batch.text(allocated.name).map(String::from));
+///     }
+///     # allocator.free(allocation)?;
+/// }
+/// assert_eq!(names, ["mesh", "texture"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct EventBatch {
     pub(super) events: Vec<Event>,

@@ -32,6 +32,37 @@ impl fmt::Display for BlockId {
 }
 
 /// Names an allocation among those that exist: unique until its [`Event::Freed`], and then used again.
+///
+/// A reader that keeps a table by key removes the entry when the allocation is freed, since a later one may have its
+/// key:
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// use allotment::events::{AllocationKey, Event, EventBatch, SubscriptionDesc};
+/// use std::collections::HashMap;
+///
+/// let mut events = allocator.subscribe(&SubscriptionDesc::default())?;
+/// let mut live: HashMap<AllocationKey, u64> = HashMap::new();
+/// let first = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
+/// let second = allocator.allocate(&Requirements::new(500), &MemoryUsage::GpuOnly.into())?;
+/// allocator.free(first)?;
+///
+/// let mut batch = EventBatch::new();
+/// events.read(&mut batch);
+/// for event in batch.events() {
+///     match *event {
+///         Event::Allocated(is) => drop(live.insert(is.allocation, is.requested)),
+///         Event::Freed { allocation } => drop(live.remove(&allocation)),
+///         _ => {}
+///     }
+/// }
+/// assert_eq!(live.values().sum::<u64>(), 500);
+/// # allocator.free(second)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AllocationKey(pub u64);
 
@@ -120,6 +151,29 @@ pub struct RequestedOptions {
 ///
 /// Events are in the order in which the changes happened. All are `Copy` and hold numbers only: texts are in the batch
 /// or the recording that an event is part of.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// use allotment::events::{Event, EventBatch, SubscriptionDesc};
+///
+/// let mut events = allocator.subscribe(&SubscriptionDesc::default())?;
+/// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+/// let mut batch = EventBatch::new();
+/// events.read(&mut batch);
+/// for event in batch.events() {
+///     match *event {
+///         Event::BlockAllocated { block, size, .. } => println!("block {block} has {size} bytes"),
+///         Event::Allocated(is) => println!("{} bytes at {} of block {}", is.requested, is.offset, is.block),
+///         _ => {} // of events that a reader does not know, and those that it does not need
+///     }
+/// }
+/// # assert!(batch.events().iter().any(|event| matches!(event, Event::Allocated(is) if is.requested == 1000)));
+/// # allocator.free(mesh)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {

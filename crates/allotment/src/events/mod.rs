@@ -6,11 +6,12 @@
 //!
 //! Ids are unique among what exists at a moment, and used again later; sizes and offsets are in bytes.
 //!
-//! Not to be confused with the messages of the feature `tracing`, which are texts for people.
+//! Not to be confused with the messages of the feature `tracing`, which are texts.
 
 mod batch;
 mod codes;
 mod event;
+mod kind;
 mod log;
 mod subscription;
 
@@ -19,5 +20,6 @@ pub use codes::{
     BlockKind, DeletionQueueKind, DescriptorKind, Placement, RefusalReason, RingKind, StallKind,
 };
 pub use event::{Allocated, AllocationKey, BlockId, Event, ObjectId, PoolId, RequestedOptions, TextId};
+pub use kind::EventKind;
 pub(crate) use log::{Announcement, EventLog, EventSource};
 pub use subscription::{AlreadySubscribed, EventSubscription, SubscriptionDesc};

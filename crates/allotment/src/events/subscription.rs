@@ -7,6 +7,29 @@ use super::EventBatch;
 use super::log::EventLog;
 
 /// Options of a subscription.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// use allotment::events::{Event, EventBatch, SubscriptionDesc};
+///
+/// let mut desc = SubscriptionDesc::default();
+/// desc.max_waiting_events = 64; // for a reader that comes often, or may lose events
+/// let mut events = allocator.subscribe(&desc)?;
+/// for _ in 0..100 {
+///     let short = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
+///     allocator.free(short)?;
+/// }
+/// let mut batch = EventBatch::new();
+/// events.read(&mut batch);
+/// assert!(batch.events().contains(&Event::Lost), "two events an allocation are too many");
+/// let _ = allocator.end_frame(); // announces the whole state again
+/// events.read(&mut batch);
+/// assert!(batch.events().iter().any(|event| matches!(event, Event::PoolCreated { .. })));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SubscriptionDesc {
@@ -69,11 +92,54 @@ impl EventSubscription {
     /// Takes out the events that wait, in their order, and the time. The batch is cleared before.
     ///
     /// Returns false when the allocator is gone and all its events have been read.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// use allotment::events::{EventBatch, SubscriptionDesc};
+    ///
+    /// let mut events = allocator.subscribe(&SubscriptionDesc::default())?;
+    /// let mut batch = EventBatch::new();
+    /// assert!(events.read(&mut batch), "there may be more");
+    /// drop(allocator);
+    /// let mut count = 0;
+    /// while events.read(&mut batch) {
+    ///     count += batch.events().len();
+    /// }
+    /// println!("{count} events until the allocator was gone");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn read(&mut self, batch: &mut EventBatch) -> bool {
         self.log.take(batch, Duration::ZERO)
     }
 
-    /// Waits until many events wait, the allocator is gone, or `timeout` is over; then as [`read`](Self::read).
+    /// Waits until many events wait, the allocator is gone, or `timeout` is over; then does what [`read`](Self::read)
+    /// does. For a thread that only reads:
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// use allotment::events::{EventBatch, SubscriptionDesc};
+    /// use core::time::Duration;
+    ///
+    /// let mut events = allocator.subscribe(&SubscriptionDesc::default())?;
+    /// let reader = std::thread::spawn(move || {
+    ///     let (mut batch, mut count) = (EventBatch::new(), 0);
+    ///     while events.wait(&mut batch, Duration::from_millis(100)) {
+    ///         count += batch.events().len();
+    ///     }
+    ///     count
+    /// });
+    /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
+    /// allocator.free(mesh)?;
+    /// drop(allocator); // ends the loop
+    /// assert!(reader.join().unwrap() > 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn wait(&mut self, batch: &mut EventBatch, timeout: Duration) -> bool {
         self.log.take(batch, timeout)
     }

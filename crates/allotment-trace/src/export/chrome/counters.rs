@@ -7,7 +7,7 @@ use std::io;
 use super::{MEMORY, OBJECTS, Writer};
 use crate::recording::{AllocationKey, BlockId, Budget, Event, ObjectId, Span, State, Usage, UsageTotals};
 
-/// What was last written of each counter, and what changed since.
+/// The values that were last written of each counter, and the objects that changed since.
 #[derive(Default)]
 pub(super) struct Counters {
     heaps: BTreeMap<u8, UsageTotals>,

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::super::{Export, is_reservation, is_timed};
 use crate::recording::{AllocationKey, BlockId, Event, State, TextId};
 
-/// What a table has a row of.
+/// A change that gets a row of a table.
 pub(super) enum Item {
     /// An allocation, or its end.
     Sample(Sample),

@@ -14,7 +14,7 @@ use crate::recording::{Api, Header, Heap, MemoryType};
 
 /// The most heaps, and the most memory types twice: Vulkan's limits.
 const MAX_HEAPS: usize = 16;
-/// The most physical devices whose properties are kept. No machine has so many.
+/// The most physical devices whose properties are kept. No machine has more.
 const MAX_DEVICES: usize = 64;
 
 const PROPERTY_NAMES: [&str; 7] = [
@@ -27,7 +27,7 @@ const PROPERTY_NAMES: [&str; 7] = [
     "VK_MEMORY_PROPERTY_DEVICE_COHERENT_BIT_AMD",
 ];
 
-/// What is known of physical devices.
+/// The known properties of physical devices.
 #[derive(Default)]
 pub(super) struct Devices {
     known: HashMap<u64, Header>,

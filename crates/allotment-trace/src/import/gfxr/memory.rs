@@ -16,7 +16,7 @@ use super::json::{Num, find};
 use super::resources::{CreateBuffer, CreateImage, GetRequirements, Handle, Resource};
 use super::{Call, CallError};
 
-/// What a memory object takes in the tables, about; and an allocation.
+/// The memory of a memory object in the tables, about; and of an allocation.
 const MEMORY_BYTES: usize = 256;
 const BOUND_BYTES: usize = 160;
 
@@ -35,7 +35,7 @@ struct MemoryObject {
     block: BlockId,
     size: u64,
     dedicated: bool,
-    /// What is bound, with offset and size and the resource.
+    /// The bound resources, with offset and size and the resource.
     bound: BTreeMap<AllocationKey, Bound>,
     /// The mapped range, while it is.
     mapped: Option<(u64, u64)>,

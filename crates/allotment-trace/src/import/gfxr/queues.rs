@@ -14,7 +14,7 @@ use super::super::builder::Builder;
 use super::CallError;
 use super::json::Num;
 
-/// What a fence takes in the table, about.
+/// The memory of a fence in the table, about.
 const FENCE_BYTES: usize = 64;
 
 #[derive(Default)]

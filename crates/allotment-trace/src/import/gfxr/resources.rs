@@ -18,7 +18,7 @@ pub(super) enum Handle {
 /// A resource.
 pub(super) struct Resource {
     pub(super) kind: ResourceKind,
-    /// What it is, as CSV traces have it: usage flags, or format and extent.
+    /// Its description, as in CSV traces: usage flags, or format and extent.
     pub(super) shape: String,
     /// The debug name.
     pub(super) name: Option<String>,
@@ -29,7 +29,7 @@ pub(super) struct Resource {
     pub(super) bound: Vec<(AllocationKey, u64)>,
 }
 
-/// What a resource takes in the tables, about, beside its texts.
+/// The memory of a resource in the tables, about, beside its texts.
 pub(super) const RESOURCE_BYTES: usize = 320;
 
 impl Resource {
@@ -150,7 +150,7 @@ struct Requirements2 {
     alignment: Num,
 }
 
-/// What the driver requires of a resource's memory.
+/// The driver's requirements of a resource's memory.
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Requirements {

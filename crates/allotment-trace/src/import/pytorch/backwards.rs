@@ -38,9 +38,9 @@ pub(super) struct Region {
     pub(super) pool: PoolKey,
 }
 
-/// What an entry of one of the maps takes, about.
+/// The memory of an entry of one of the maps, about.
 const ENTRY_BYTES: usize = 160;
-/// What is allocated is a multiple of this, in bytes.
+/// Sizes of allocations are multiples of this, in bytes.
 const GRANULE: u64 = 512;
 
 /// Returns what PyTorch makes of a size, unless it leaves the rest of a segment unsplit.

@@ -50,7 +50,7 @@ struct Live {
     pending: bool,
 }
 
-/// What an entry of a map takes, about.
+/// The memory of an entry of a map, about.
 const ENTRY_BYTES: usize = 160;
 
 impl<'a> Forwards<'a> {

@@ -76,7 +76,7 @@ impl Pickle {
     }
 }
 
-/// What a list, a dictionary, an item, an entry and a reference take, with the spare room of growing vectors.
+/// The memory of a list, a dictionary, an item, an entry and a reference, with the spare room of growing vectors.
 const CONTAINER_BYTES: usize = 2 * size_of::<Vec<Value>>();
 const ITEM_BYTES: usize = 3 * size_of::<Value>();
 const ENTRY_BYTES: usize = 3 * size_of::<(Value, Value)>();

@@ -26,7 +26,7 @@ pub(super) struct PoolKey {
     pub(super) small: bool,
 }
 
-/// Memory that PyTorch got from the driver.
+/// Memory that PyTorch allocated from the driver.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segment {
     pub(super) at: Address,

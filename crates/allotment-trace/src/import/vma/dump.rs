@@ -145,7 +145,7 @@ impl Suballocation {
     }
 }
 
-/// What a range is.
+/// The type of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Free,

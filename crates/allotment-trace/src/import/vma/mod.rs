@@ -7,6 +7,7 @@
 //! | an entry of `DefaultPools`, of `CustomPools` | a pool; custom ones have a name |
 //! | an entry of `Blocks`, of `DedicatedAllocations` | a block, shared or dedicated |
 //! | a suballocation that is not `FREE` | an allocation that was there before the recording began |
+//! | its `Usage`, the API's flags | its category, as text: `usage 0x22` |
 //! | `Budget` of a heap | a budget |
 //! | `General`, `MemoryInfo` | the header |
 //!
@@ -24,6 +25,7 @@ use super::builder::{Builder, cut};
 use super::source::Source;
 use super::{ImportError, ImportErrorKind, Limits, Position};
 use crate::recording::{Api, Header, Heap, MemoryType, Recording};
+use crate::usage_flags;
 use dump::{Dump, General, Kind, Pool, Suballocation, TypeInfo};
 
 /// Of the limit of memory, the part that text may have: parsed, it takes less than 8 times its size.
@@ -72,7 +74,7 @@ fn import(dump: &Dump, builder: &mut Builder) -> Result<(), ImportErrorKind> {
     }
     for (key, of_type) in &custom.0 {
         for pool in of_type {
-            let name = builder.text(pool.name.as_deref().unwrap_or_default())?;
+            let name = builder.text(pool_name(pool.name.as_deref().unwrap_or_default()))?;
             write_pool(builder, PoolId(pools), memory_type(key)?, name, true, pool)?;
             pools += 1;
         }
@@ -146,7 +148,7 @@ fn write_allocation(
     };
     let category = match range.usage.unwrap_or(0) {
         0 => TextId::NONE,
-        usage => builder.text(&format!("usage {usage:#x}"))?,
+        usage => builder.text(&usage_flags::to_text(usage))?,
     };
     let allocation = builder.new_allocation();
     builder.push(Event::Allocated(Allocated {
@@ -171,6 +173,17 @@ fn write_allocation(
         second_choice: false,
         movable: false,
     }))
+}
+
+/// Returns the name of a custom pool without the number that dumps put before it: `0 - frames`, or `0` where it has no
+/// name. Exports number the pools again.
+fn pool_name(name: &str) -> &str {
+    let digits = name.bytes().take_while(u8::is_ascii_digit).count();
+    match name.split_at(digits) {
+        ("", name) => name,
+        (_, "") => "",
+        (_, rest) => rest.strip_prefix(" - ").unwrap_or(name),
+    }
 }
 
 /// Returns the memory type of a key: `Type 3`, or a heap type of Direct3D 12.

@@ -146,7 +146,8 @@ impl Drawn {
             let kind = detail.map_or(ResourceKind::Unknown, |detail| detail.kind);
             let label = detail.map(|_| state.label(*record));
             let name = label.and_then(|label| label.name.as_ref());
-            flavor.resource(o, kind, name, label.map_or(0, |label| label.user_data))
+            // The memory layer does not know the API's usage flags.
+            flavor.resource(o, kind, 0, name, label.map_or(0, |label| label.user_data))
         };
         let mut text = String::new();
         if block.role != Role::Shared && !block.ranges.is_empty() {

@@ -47,7 +47,8 @@ impl Flavor {
         })
     }
 
-    /// Writes what an allocation is: the members of a range or of a dedicated allocation after its size.
+    /// Writes what an allocation is: the members of a range or of a dedicated allocation after its size. `usage` are the
+    /// API's flags, which the viewers insist on: 0 where they are not known.
     ///
     /// # Errors
     ///
@@ -56,12 +57,12 @@ impl Flavor {
         self,
         o: &mut Object<'_, W>,
         kind: ResourceKind,
+        usage: u64,
         name: Option<impl Display>,
         user_data: u64,
     ) -> fmt::Result {
         o.text("Type", self.type_of(kind))?;
-        // The viewers insist on the API's usage flags, which neither the memory layer nor a recording knows.
-        o.number("Usage", 0)?;
+        o.number("Usage", usage)?;
         if let Some(name) = name {
             o.text("Name", name)?;
         }
