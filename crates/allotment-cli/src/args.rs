@@ -15,7 +15,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::failure::Failure;
 use crate::inspect::args::{
-    AdviseArgs, CheckArgs, DiffArgs, ExportArgs, LeaksArgs, MapArgs, ReportArgs, StatsArgs,
+    AdviseArgs, CheckArgs, DiffArgs, ExportArgs, LeaksArgs, MapArgs, ReportArgs, StatsArgs, WhatIfArgs,
 };
 use crate::waste;
 
@@ -52,6 +52,8 @@ pub(crate) enum Command {
     Export(ExportArgs),
     /// Say what could be better at a moment of a recording, with numbers
     Advise(AdviseArgs),
+    /// Make the requests of a recording again with other settings, and compare
+    Whatif(WhatIfArgs),
     /// Write a recording as one HTML page, which any browser opens
     Report(ReportArgs),
     /// Check a recording against limits; the exit code is 1 if one does not hold
@@ -397,7 +399,7 @@ pub(crate) fn profile_or_default(name: Option<&str>) -> Result<Profile, Failure>
 }
 
 /// Parses a power of two, such as `33554432`, `32M` or `32MiB`.
-fn parse_size(text: &str) -> Result<u64, String> {
+pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     let size = parse_bytes(text)?;
     if size > 1 << 48 {
         return Err("a block can have at most 2^48 bytes".to_owned());

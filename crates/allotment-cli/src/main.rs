@@ -12,7 +12,7 @@
 //!   defragment/  the defragment command: a defragmentation at one frame of a trace
 //!   info/        the info command: a device's properties, and the memory types for each memory usage
 //!   profiles     the profiles command: the profiles of the simulated GPU
-//!   inspect/     the commands that inspect recordings: stats, map, leaks, diff, export, report, check, advise
+//!   inspect/     the commands that inspect recordings: stats, map, leaks, diff, export, report, check, advise, whatif
 //!   output       standard output with checked writes
 //!   progress     the progress bar
 //!   waste        the definition of waste
@@ -69,6 +69,7 @@ fn main() -> ExitCode {
         Some(Command::Diff(args)) => inspect::diff::run(&args),
         Some(Command::Export(args)) => inspect::export::run(&args),
         Some(Command::Advise(args)) => inspect::advise::run(&args),
+        Some(Command::Whatif(args)) => inspect::what_if::run(&args),
         Some(Command::Report(args)) => inspect::report::run(&args),
         Some(Command::Check(args)) => inspect::check::run(&args),
         Some(Command::Profiles(args)) => profiles::run(&args),

@@ -297,3 +297,24 @@ fn the_guide_lists_every_command() {
         assert!(rows.contains(&format!("`{command}`")), "docs/guide/the-command.md has no row for {command}");
     }
 }
+
+#[test]
+fn what_if_reproduces_a_recording_and_shows_what_other_blocks_change() {
+    let folder = folder();
+    let recording = recording_of_the_race(&folder);
+    let same = json(&allotment(&folder, &["whatif", &recording, "--json"]));
+    assert_eq!(same["at_the_same_place"], same["requests"]);
+    assert_eq!((&same["refused"], &same["recorded"]), (&Value::from(0), &same["what_if"]));
+
+    let args =
+        ["whatif", &recording, "--block-size", "64M", "--algorithm", "buddy", "-o", "other.altr", "--json"];
+    let other = json(&allotment(&folder, &args));
+    let settings: Vec<_> = other["changed"].as_array().unwrap().iter().map(|it| &it["setting"]).collect();
+    assert_eq!(settings, ["algorithm", "smallest block", "largest block"]);
+    assert_eq!(other["recorded"]["peak_used"]["bytes"], other["what_if"]["peak_used"]["bytes"]);
+    assert_ne!(other["recorded"]["peak_blocks"]["bytes"], other["what_if"]["peak_blocks"]["bytes"]);
+    // The recording that it writes is one as any other.
+    let stats = json(&allotment(&folder, &["stats", "other.altr", "--json"]));
+    assert_eq!(stats["peak_blocks"]["bytes"], other["what_if"]["peak_blocks"]["bytes"]);
+    assert_eq!(stats["contradictions"], 0);
+}

@@ -17,6 +17,7 @@
 //! | a recording | what happens |
 //! |---|---|
 //! | begins when allocations exist already | they are requested first, in the order in which it lists them, and may be elsewhere |
+//! | has requests that were refused | they are not made again; what such a request did before it was refused need not show |
 //! | has moves of defragmentation | they are left out and counted: with other settings other moves would have been made |
 //! | is of threads that met in one pool | requests come in the order of their events: a thread that waited for the driver may get another place |
 //! | is of another allocator (an imported dump or capture) | this library's allocator is asked; memory types stay as they were |

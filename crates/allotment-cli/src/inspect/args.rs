@@ -7,9 +7,11 @@ use clap::{Args, Parser, ValueEnum};
 
 use super::when::{self, When};
 use crate::args::Setup;
-use crate::args::{BlockArgs, parse_bytes, profile_or_default};
+use crate::args::{AlgorithmArg, BlockArgs, parse_bytes, parse_size, profile_or_default};
 use crate::failure::Failure;
+use allotment::Algorithm;
 use allotment::device::simulated::Profile;
+use allotment::memory::AllocatorDesc;
 
 /// How a CSV trace is replayed, which has requests and no offsets.
 #[derive(Clone, Debug, Args)]
@@ -174,6 +176,63 @@ pub(crate) struct ExportArgs {
 pub(crate) struct AdviseArgs {
     #[command(flatten)]
     pub(super) shown: MomentArgs,
+}
+
+/// The settings that differ from those of the recording. What is not given stays as it was.
+#[derive(Debug, Parser)]
+pub(crate) struct WhatIfArgs {
+    #[arg(id = "file", value_name = "FILE", help = FILE_HELP)]
+    path: PathBuf,
+    /// For a CSV trace: the profile of the simulated GPU that it is replayed on [default: discrete-large-bar]
+    #[arg(long)]
+    profile: Option<String>,
+    /// The algorithm in the blocks of the default pools
+    #[arg(long, value_enum)]
+    algorithm: Option<AlgorithmArg>,
+    /// One size for all blocks, a power of two, with an optional K, M or G
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with_all = ["smallest_block", "largest_block"])]
+    block_size: Option<u64>,
+    /// The size of a pool's first block, a power of two
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    smallest_block: Option<u64>,
+    /// The size that no block exceeds, a power of two
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    largest_block: Option<u64>,
+    /// Requests above the next block's size divided by this get dedicated memory
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    dedicated_divisor: Option<u64>,
+    /// Frames for which an empty block stays
+    #[arg(long, value_name = "N")]
+    empty_frames: Option<u32>,
+    /// Also write what happens as a recording, for the other commands; an older one is replaced
+    #[arg(short, long, value_name = "FILE")]
+    pub(super) output: Option<PathBuf>,
+    /// Print a single JSON object on standard output
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+impl WhatIfArgs {
+    /// Returns the file, which is loaded as it is recorded.
+    pub(super) fn file(&self) -> FileArgs {
+        let replayed = ReplayedArgs { profile: self.profile.clone(), blocks: BlockArgs::default() };
+        FileArgs { path: self.path.clone(), replayed }
+    }
+
+    /// Changes what is given.
+    pub(super) fn change(&self, settings: &mut AllocatorDesc) {
+        let sizes = &mut settings.block_sizes;
+        if let Some(size) = self.block_size {
+            (sizes.smallest, sizes.largest) = (size, size);
+        }
+        sizes.smallest = self.smallest_block.unwrap_or(sizes.smallest);
+        sizes.largest = self.largest_block.unwrap_or(sizes.largest);
+        let divisor = &mut sizes.dedicated_threshold_divisor;
+        *divisor = self.dedicated_divisor.unwrap_or(*divisor);
+        settings.algorithm = self.algorithm.map_or(settings.algorithm, Algorithm::from);
+        let frames = &mut settings.empty_blocks.frames;
+        *frames = self.empty_frames.unwrap_or(*frames);
+    }
 }
 
 #[derive(Debug, Parser)]

@@ -7,7 +7,7 @@
 //!   figures  blocks and bytes of a pool, of a heap or of all
 //!   table    tables of text
 //!   json     what several of the JSON outputs have
-//!   stats, map, leaks, diff, export, check, report, advise   the commands
+//!   stats, map, leaks, diff, export, check, report, advise, what_if   the commands
 //! ```
 
 pub(crate) mod advise;
@@ -23,4 +23,5 @@ pub(crate) mod map;
 pub(crate) mod report;
 pub(crate) mod stats;
 mod table;
+pub(crate) mod what_if;
 mod when;

@@ -1,0 +1,165 @@
+//! `allotment whatif`: what an allocator with other settings does with the requests of a recording.
+
+use allotment_analyze::{Cursor, Peaks, Scope, Timeline, WhatIf, WhatIfError, recorded_settings, what_if};
+use allotment_trace::allocator_settings;
+use allotment_trace::recording::Recording;
+use serde::Serialize;
+
+use super::args::WhatIfArgs;
+use super::figures::Figures;
+use super::json::{FiguresJson, PeakJson};
+use super::load::load;
+use super::table::{Align, Table, shown};
+use crate::failure::Failure;
+use crate::output_file::OutputFile;
+use crate::units::{bytes, count, percent};
+
+pub(crate) fn run(args: &WhatIfArgs) -> Result<(), Failure> {
+    let output = args.output.as_deref().map(OutputFile::new).transpose()?;
+    let file = args.file();
+    if output.as_ref().is_some_and(|output| output.is(&file.path)) {
+        let file = file.path.display();
+        return Err(Failure::Usage(format!("{file} is the recording and would be overwritten")));
+    }
+    let loaded = load(&file)?;
+    let mut settings = recorded_settings(&loaded.recording);
+    args.change(&mut settings);
+    let other = what_if(&loaded.recording, &settings).map_err(refused)?;
+    if let (Some(file), Some(path)) = (&output, &args.output) {
+        // Whole in memory before it is written, as every file of this command is.
+        let mut recording = Vec::new();
+        other.recording.write(&mut recording).map_err(|error| Failure::write(path, error))?;
+        file.write(&recording)?;
+    }
+    let (was, is) = (Side::of(&loaded.recording), Side::of(&other.recording));
+    let changed = changed(&allocator_settings(&recorded_settings(&loaded.recording)), &other.recording);
+    if args.json {
+        let what_if = WhatIfJson {
+            file: &loaded.title,
+            changed: &changed,
+            requests: other.requests,
+            at_the_same_place: other.at_the_same_place,
+            refused: other.refused,
+            moves_left_out: other.moves_left_out,
+            recorded: was.json(),
+            what_if: is.json(),
+        };
+        say!("{}", serde_json::to_string(&what_if)?);
+    } else {
+        print(&loaded.title, &changed, &other, &was, &is);
+    }
+    Ok(())
+}
+
+fn refused(error: WhatIfError) -> Failure {
+    let WhatIfError::Allocator(why) = &error else { return Failure::Usage(error.to_string()) };
+    Failure::Usage(format!("{error}: {why}"))
+}
+
+/// A setting that differs: its name, what it was, what it is.
+#[derive(Serialize)]
+struct Changed {
+    setting: String,
+    recorded: String,
+    what_if: String,
+}
+
+/// Returns the settings of a recording that differ from others.
+fn changed(from: &[(String, String)], to: &Recording) -> Vec<Changed> {
+    let differing = from.iter().zip(&to.header.settings).filter(|(was, is)| was != is);
+    let changed = differing.map(|((setting, was), (_, is))| Changed {
+        setting: setting.clone(),
+        recorded: was.clone(),
+        what_if: is.clone(),
+    });
+    changed.collect()
+}
+
+/// Returns the value of a setting as a person reads it.
+fn value_of(setting: &str, value: &str) -> String {
+    let is_size = (setting.contains("block") || setting.contains("bytes")) && !setting.contains("divisor");
+    match value.parse() {
+        Ok(size) if is_size && !setting.contains("frames") => bytes(size),
+        _ => shown(value),
+    }
+}
+
+/// What is compared: the recording, or the other one.
+struct Side {
+    peaks: Peaks,
+    /// At the peak of the bytes of blocks.
+    at_peak: Figures,
+    /// Blocks that the driver allocated in all.
+    allocated_blocks: u64,
+}
+
+impl Side {
+    fn of(recording: &Recording) -> Self {
+        let timeline = Timeline::new(recording);
+        let peaks = Peaks::of(&timeline, Scope::All);
+        let at_peak = Figures::of_all(&Cursor::at(&timeline, peaks.blocks.moment.event));
+        Self { peaks, at_peak, allocated_blocks: timeline.blocks().len() as u64 }
+    }
+
+    fn json(&self) -> SideJson {
+        SideJson {
+            peak_blocks: self.peaks.blocks.into(),
+            peak_used: self.peaks.used.into(),
+            at_peak: (&self.at_peak).into(),
+            allocated_blocks: self.allocated_blocks,
+        }
+    }
+}
+
+fn print(title: &str, changed: &[Changed], other: &WhatIf, was: &Side, is: &Side) {
+    if changed.is_empty() {
+        say!("{} again, with the settings that it was recorded with", shown(title));
+    } else {
+        say!("{} with other settings:", shown(title));
+        for Changed { setting, recorded, what_if } in changed {
+            let value = |value| value_of(setting, value);
+            say!("  {}: {}, not {}", shown(setting), value(what_if), value(recorded));
+        }
+    }
+    let mut table = Table::new(&[("", Align::Left), ("recorded", Align::Right), ("what if", Align::Right)]);
+    let mut row = |name: &str, of: &dyn Fn(&Side) -> String| table.row([name.to_owned(), of(was), of(is)]);
+    row("peak of blocks", &|side| bytes(side.peaks.blocks.bytes));
+    row("  used then", &|side| bytes(side.at_peak.bytes.used));
+    row("  overhead then", &|side| bytes(side.at_peak.bytes.overhead()));
+    row("  free then", &|side| bytes(side.at_peak.bytes.free));
+    row("  blocks then", &|side| count(side.at_peak.blocks));
+    row("  fragmentation then", &|side| format!("{:.2}", side.at_peak.fragmentation()));
+    row("peak of used bytes", &|side| bytes(side.peaks.used.bytes));
+    row("blocks from the driver in all", &|side| count(side.allocated_blocks));
+    table.print();
+    let WhatIf { requests, at_the_same_place, refused, moves_left_out, .. } = other;
+    let same = percent(*at_the_same_place, *requests);
+    say!("{} requests, {same} of them at the same place", count(*requests));
+    if *refused != 0 {
+        say!("{} requests are refused with these settings", count(*refused));
+    }
+    if *moves_left_out != 0 {
+        say!("{} moves of defragmentation are left out", count(*moves_left_out));
+    }
+}
+
+/// The JSON output.
+#[derive(Serialize)]
+struct WhatIfJson<'a> {
+    file: &'a str,
+    changed: &'a [Changed],
+    requests: u64,
+    at_the_same_place: u64,
+    refused: u64,
+    moves_left_out: u64,
+    recorded: SideJson,
+    what_if: SideJson,
+}
+
+#[derive(Serialize)]
+struct SideJson {
+    peak_blocks: PeakJson,
+    peak_used: PeakJson,
+    at_peak: FiguresJson,
+    allocated_blocks: u64,
+}
