@@ -79,7 +79,7 @@ impl BlockBytes {
     #[must_use]
     pub fn of_block(cursor: &Cursor<'_, '_>, block: BlockIndex) -> Self {
         if cursor.timeline().block_exists(block, cursor.position()) {
-            Self::of(cursor.timeline().block_info(block).size, &cursor.placed(block))
+            Self::of(cursor.timeline().block_size_at(block, cursor.position()), &cursor.placed(block))
         } else {
             Self::default()
         }

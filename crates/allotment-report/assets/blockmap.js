@@ -50,7 +50,7 @@ class BlockMap {
   get height() { return this.node.clientHeight - MAP_TOP - MAP_BOTTOM; }
   share(x) { return this.span.a + clamp((x - MAP_LEFT) / this.width, 0, 1) * this.span.size; }
   /** Bytes of the whole width of a row. */
-  scale(b) { return view.sharedScale ? this.largest : view.model.block.size[b]; }
+  scale(b) { return view.sharedScale ? this.largest : view.moment.size[b]; }
 
   /** Places a row for each block that exists, below a line for each pool and memory type. */
   layOut() {
@@ -60,7 +60,7 @@ class BlockMap {
       const key = `${String(block.type[b]).padStart(3, "0")} ${String(block.pool[b]).padStart(9, "0")}`;
       if (!groups.has(key)) groups.set(key, []);
       groups.get(key).push(b);
-      this.largest = Math.max(this.largest, block.size[b]);
+      this.largest = Math.max(this.largest, moment.size[b]);
     }
     const room = this.height - groups.size * GROUP, each = room / Math.max(1, moment.blocks.length);
     const height = clamp(each, 17, 44) * this.stretch;
@@ -109,7 +109,7 @@ class BlockMap {
 
   drawRow(c, b, y, h, ratio) {
     const { model, moment } = view, { offset, requested, beyond } = model;
-    const size = model.block.size[b], perPixel = this.scale(b) * this.span.size / (this.width * ratio), from = this.span.a * this.scale(b);
+    const size = moment.size[b], perPixel = this.scale(b) * this.span.size / (this.width * ratio), from = this.span.a * this.scale(b);
     const pixels = Math.ceil(this.width * ratio);
     if (this.cells.length < pixels + 2) {
       this.cells = new Uint8Array(pixels + 2); this.taken = new Float32Array(pixels + 2); this.crowded = new Uint8Array(pixels + 2);
@@ -181,7 +181,7 @@ class BlockMap {
 
   /** At the left the block, at the right its numbers; in an empty one, for how long it has been empty. */
   drawNumbers(c, b, y, end) {
-    const { model, moment } = view, size = model.block.size[b];
+    const { model, moment } = view, size = moment.size[b];
     c.textAlign = "left"; c.fillStyle = view.selected?.block === b ? INK.accent : INK.ink;
     c.fillText(`#${blockName(model.block.id[b])}`, 8, y);
     c.fillStyle = INK.muted; c.textAlign = "right"; c.fillText(bytes(size), MAP_LEFT - 8, y);
@@ -244,7 +244,7 @@ class BlockMap {
     if (x < MAP_LEFT || x > MAP_LEFT + this.width) return { block: row.b };
     const { model, moment } = view, b = row.b, perPixel = this.scale(b) * this.span.size / this.width;
     const low = this.share(x) * this.scale(b), high = low + perPixel;
-    if (low >= model.block.size[b]) return { block: b };
+    if (low >= moment.size[b]) return { block: b };
     // As drawn: of several ranges in this pixel the most important.
     let best = -1, rank = -1, k = moment.firstAfter(b, low);
     for (const last = moment.liveFirst[b + 1]; k < last && model.offset[moment.live[k]] < high; k++) {
@@ -253,7 +253,7 @@ class BlockMap {
     }
     if (best >= 0) return { block: b, range: best };
     const before = k > moment.liveFirst[b] ? moment.live[k - 1] : -1, next = k < moment.liveFirst[b + 1] ? moment.live[k] : -1;
-    return { block: b, low: before < 0 ? 0 : model.offset[before] + model.occupied(before), high: next < 0 ? model.block.size[b] : model.offset[next] };
+    return { block: b, low: before < 0 ? 0 : model.offset[before] + model.occupied(before), high: next < 0 ? moment.size[b] : model.offset[next] };
   }
 
   showHover(x, y, e) {

@@ -53,7 +53,7 @@ function rangeDetails(i) {
       ["Rounding", model.beyond[i] ? sizes(model.beyond[i]) : null],
       ["Offset", el("dd", {}, hex(model.offset[i]), el("span", { class: "exact" }, ` ${exact(model.offset[i])}`))],
       ["Alignment", exact(2 ** field("alignment"))],
-      ["Block", el("button", { class: "link", onclick: () => select({ block: b }) }, `#${blockName(model.block.id[b])}, ${bytes(model.block.size[b])}, ${model.word("block", model.block.kind[b])}`)],
+      ["Block", el("button", { class: "link", onclick: () => select({ block: b }) }, `#${blockName(model.block.id[b])}, ${bytes(view.moment.size[b])}, ${model.word("block", model.block.kind[b])}`)],
       ["Memory type", typeText(b) + (flag(SECOND_CHOICE) ? " – not the best for the request" : "")],
       ["Usage", field("usage") ? model.word("usage", field("usage")) : null],
       ["Placed in", field("placement") ? model.word("placement", field("placement")) : null],
@@ -99,7 +99,7 @@ function blockDetails(b) {
   return [
     el("h2", {}, `Block #${blockName(model.block.id[b])}`), el("p", { class: "what" }, sentence(model.word("block", model.block.kind[b]))),
     facts([
-      ["Size", sizes(model.block.size[b])],
+      ["Size", sizes(now.size[b])], ["Sizes over time", sizesText(b)],
       ["Pool", pool ? `${pool.name || "default"}, ${model.word("algorithm", pool.algorithm)}` : null], ["Memory type", typeText(b)],
       ["Allocations", exists ? int(now.liveFirst[b + 1] - now.liveFirst[b]) : "none: it does not exist at this moment"],
       ["Used", exists ? sizes(now.blockUsed[b]) : null], ["Free", exists ? sizes(now.blockFree[b]) : null],
@@ -107,8 +107,18 @@ function blockDetails(b) {
       ["Empty", exists && now.liveFirst[b + 1] === now.liveFirst[b] ? emptyText(b).replace("empty ", "") : null],
       ["Allocated", momentLink(model.block.from[b])], ["Freed", to <= model.end ? momentLink(to) : "never in this recording"],
     ]),
-    ...historyOf(b, 0, model.block.size[b], -1),
+    ...historyOf(b, 0, Infinity, -1),
   ];
+}
+
+/** How often a block grew or shrank, and between which sizes; nothing for one that kept its size. */
+function sizesText(b) {
+  const { block, resize } = view.model, all = [block.size[b]];
+  for (let k = 0; k < resize.of.length; k++) if (resize.of[k] === b) all.push(resize.size[k]);
+  if (all.length === 1) return null;
+  let least = Infinity, most = 0;
+  for (const size of all) { least = Math.min(least, size); most = Math.max(most, size); }
+  return `${bytes(least)} to ${bytes(most)}, ${plural(all.length - 1, "change")}`;
 }
 
 const HISTORY = 60;

@@ -31,7 +31,7 @@ function drawFree(panel) {
       if (model.offset[i] > reach) hole(model.offset[i] - reach);
       reach = Math.max(reach, model.offset[i] + model.occupied(i));
     }
-    if (model.block.size[b] > reach) hole(model.block.size[b] - reach);
+    if (moment.size[b] > reach) hole(moment.size[b] - reach);
   }
   if (!counts.size) { panel.replaceChildren(el("p", { class: "empty" }, n.blocks ? "No byte of the blocks is free." : "No block exists at this moment.")); return; }
   let share = 0;

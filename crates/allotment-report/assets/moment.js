@@ -10,6 +10,7 @@ class Moment {
     this.live = new Uint32Array(model.count);   // the ranges that exist
     this.liveFirst = new Uint32Array(blocks + 1); // those of block b are liveFirst[b] .. liveFirst[b + 1]
     this.blocks = [];                           // the blocks that exist
+    this.size = model.sizesAt(t);               // of each block
     this.blockUsed = new Float64Array(blocks);  // requested bytes in each
     this.blockFree = new Float64Array(blocks);
     this.blockLargest = new Float64Array(blocks);
@@ -19,7 +20,7 @@ class Moment {
       this.liveFirst[b] = n;
       if (block.from[b] > t || block.to[b] <= t || (scope >= 0 && model.heapOf(b) !== scope)) continue;
       this.blocks.push(b);
-      reserved += block.size[b];
+      reserved += this.size[b];
       let reach = 0, blockUsed = 0, blockFree = 0, blockLargest = 0;
       const hole = size => {
         blockFree += size;
@@ -41,7 +42,7 @@ class Moment {
         rounding += beyond[i];
         if (what === PENDING) waiting += requested[i]; else blockUsed += requested[i];
       }
-      if (block.size[b] > reach) hole(block.size[b] - reach);
+      if (this.size[b] > reach) hole(this.size[b] - reach);
       used += blockUsed;
       free += blockFree;
       largest = Math.max(largest, blockLargest);

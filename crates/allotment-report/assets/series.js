@@ -10,8 +10,15 @@ class Series {
     const change = (t, kind, size) => { sums[4 * t + kind] += size; };
     for (let b = 0; b < model.blocks; b++) {
       if (!inScope[b]) continue;
-      change(block.from[b], 3, block.size[b]); change(block.to[b], 3, -block.size[b]);
+      change(block.from[b], 3, block.size[b]);
     }
+    const last = block.size.slice(), { resize } = model;
+    for (let k = 0; k < resize.of.length; k++) {
+      const b = resize.of[k];
+      if (inScope[b]) change(resize.at[k], 3, resize.size[k] - last[b]);
+      last[b] = resize.size[k];
+    }
+    for (let b = 0; b < model.blocks; b++) if (inScope[b]) change(block.to[b], 3, -last[b]);
     for (let i = 0; i < count; i++) {
       if (!inScope[blockOf[i]]) continue;
       const a = from[i], z = to[i], size = requested[i], over = beyond[i];

@@ -25,5 +25,5 @@ function tipOf(hit) {
     return [model.name(i), lines];
   }
   if (hit.high) return ["Free", [[exact(hit.high - hit.low)], ["offset", hex(hit.low), `in block #${blockName(model.block.id[b])}`]]];
-  return [`Block #${blockName(model.block.id[b])}`, [[exact(model.block.size[b])], [exact(moment.blockUsed[b]), "used"], [exact(moment.blockFree[b]), "free"]]];
+  return [`Block #${blockName(model.block.id[b])}`, [[exact(moment.size[b])], [exact(moment.blockUsed[b]), "used"], [exact(moment.blockFree[b]), "free"]]];
 }

@@ -30,6 +30,7 @@ pub(crate) struct BlockLife {
     pub(crate) memory_type: u8,
     /// What it was for in the end.
     pub(crate) kind: BlockKind,
+    /// Bytes that it was allocated with; see [`Lives::resizes`].
     pub(crate) size: u64,
     pub(crate) from: u64,
     pub(crate) to: u64,
@@ -98,6 +99,8 @@ pub(crate) struct Lives {
     pub(crate) contradictions: u64,
     pub(crate) pools: Vec<PoolLife>,
     pub(crate) blocks: Vec<BlockLife>,
+    /// The index of a block's life, and the bytes that it had from there on.
+    pub(crate) resizes: Vec<Sample>,
     pub(crate) ranges: Vec<RangeLife>,
     pub(crate) heaps: Vec<ObjectLife<DescriptorKind>>,
     pub(crate) slots: Vec<SlotsLife>,
@@ -167,6 +170,11 @@ impl Lives {
             Event::BlockShared { block } => {
                 if let Some(&index) = self.open.blocks.get(&block) {
                     self.blocks[index].kind = BlockKind::Shared;
+                }
+            }
+            Event::BlockResized { block, size } => {
+                if let Some(&index) = self.open.blocks.get(&block) {
+                    self.resizes.push(Sample { at: now, of: index as u64, values: [size, 0] });
                 }
             }
             Event::Allocated(is) => self.allocated(is, now),

@@ -70,6 +70,8 @@ pub struct Timeline<'a> {
     changes: Grouped,
     /// Events after which a block was empty.
     emptied: Grouped,
+    /// Events that gave a block another size.
+    resized: Grouped,
     ring_used: Grouped,
     ranges_of_heap: Grouped,
     budgets: BTreeMap<u8, Vec<u32>>,
@@ -119,6 +121,7 @@ impl<'a> Timeline<'a> {
             reserved: HashMap::new(),
             changes: Grouped::default(),
             emptied: Grouped::default(),
+            resized: Grouped::default(),
             ring_used: Grouped::default(),
             ranges_of_heap: Grouped::default(),
             budgets: BTreeMap::new(),

@@ -111,7 +111,7 @@ fn blocks(cursor: &Cursor<'_, '_>) -> Vec<Block> {
             kind: timeline.block_kind_at(block, cursor.position()),
             empty_since_frame: cursor.empty_since(block).map(|since| since.frame),
             figures,
-            segments: segments(info.size, &cursor.placed(block)),
+            segments: segments(timeline.block_size_at(block, cursor.position()), &cursor.placed(block)),
         }
     });
     let mut blocks: Vec<_> = blocks.collect();

@@ -53,7 +53,22 @@ fn totals_at_any_moment_equal_the_models() {
     let events = recording.events.len();
     // Also between the allocation of a move's destination and the event that says what it is.
     let reserved = recording.events.iter().position(|event| matches!(event, Event::Reserved { .. })).unwrap();
-    for t in [0, 1, 7, events / 3, reserved, reserved + 1, reserved + 2, events / 2, events - 1, events] {
+    let resized =
+        recording.events.iter().rposition(|event| matches!(event, Event::BlockResized { .. })).unwrap();
+    for t in [
+        0,
+        1,
+        7,
+        resized,
+        resized + 1,
+        events / 3,
+        reserved,
+        reserved + 1,
+        reserved + 2,
+        events / 2,
+        events - 1,
+        events,
+    ] {
         page.value(&format!("goTo({t})"));
         page.settle();
         assert_totals(&mut page, &recording, t);

@@ -113,6 +113,14 @@ impl Maker {
         Some(allocation)
     }
 
+    /// Gives a block another size: at least what its allocations need.
+    pub(crate) fn resize(&mut self, block: usize, size: u64) {
+        let (block, _, now, taken) = &mut self.blocks[block];
+        *now = size.max(taken.last_key_value().map_or(1, |(_, &end)| end));
+        let event = Event::BlockResized { block: *block, size: *now };
+        self.event(event);
+    }
+
     pub(crate) fn free(&mut self, allocation: AllocationKey) {
         let at = self.live.iter().position(|live| live.0 == allocation).unwrap();
         let (_, block, offset) = self.live.swap_remove(at);
@@ -215,6 +223,9 @@ pub(crate) fn program(frames: u64) -> Recording {
         if frame % 10 == 3 && !live.is_empty() {
             let (key, occupied) = live[random.below(live.len() as u64) as usize];
             maker.relocate(key, blocks[0], occupied);
+        }
+        if frame % 25 == 20 {
+            maker.resize(upload, (4 + random.below(12)) * MIB);
         }
         if frame % 40 == 9 {
             maker.event(Event::Stalled { kind: StallKind::DriverCall, nanoseconds: 300_000 + frame * 1000 });
