@@ -24,7 +24,8 @@ function momentFacts() {
   return el("div", {}, el("h3", {}, "At this moment"), facts([
     ["From the driver", sizes(n.reserved)], ["Used", sizes(n.used)],
     ["Rounding", sizes(n.rounding)], ["Reserved for moves", sizes(n.moves)],
-    ["Pending release", sizes(n.pending)], ["Free in blocks", sizes(n.free)], ["… alignment padding", sizes(n.padding)], ["Largest free range", sizes(n.largestFree)],
+    ["Pending release", sizes(n.pending)], ["Alignment padding", sizes(n.padding)], ["Free in blocks", sizes(n.free - n.padding)],
+    ["Shared by several", n.aliased ? sizes(n.aliased) : null], ["Largest free range", sizes(n.largestFree)],
     ["… of all free bytes", percent(n.largestFree, n.free)], ["Blocks", int(n.blocks)], ["Allocations", int(n.allocations)],
   ]), settings());
 }
@@ -84,27 +85,29 @@ function typeText(b) {
   return `${type}${known?.properties ? ` (${known.properties.toLowerCase()})` : ""}${known ? `, heap ${known.heap}` : ""}`;
 }
 
-function holeDetails({ block: b, low, high }) {
+function holeDetails({ block: b, low, high, padding }) {
   return [
-    el("h2", {}, "Free range"), el("p", { class: "what" }, `in block #${blockName(view.model.block.id[b])}`),
+    el("h2", {}, padding ? "Alignment padding" : "Free range"), el("p", { class: "what" }, `in block #${blockName(view.model.block.id[b])}${padding ? ": shorter than the alignment of the allocation behind it" : ""}`),
     facts([["Size", sizes(high - low)], ["Offset", el("dd", {}, hex(low), el("span", { class: "exact" }, ` ${exact(low)}`))],
-      ["Of the block's free bytes", percent(high - low, view.moment.blockFree[b])]]),
+      ["Of the block's free bytes", percent(high - low, view.moment.look(b).free)]]),
     ...historyOf(b, low, high, -1),
   ];
 }
 
 function blockDetails(b) {
-  const { model, moment: now } = view, pool = model.pools[model.block.pool[b] - 1], exists = now.blocks.includes(b);
+  const { model, moment: now } = view, pool = model.pools[model.block.pool[b] - 1], exists = now.blocks.includes(b), is = exists ? now.look(b) : null;
   const to = model.block.to[b];
   return [
     el("h2", {}, `Block #${blockName(model.block.id[b])}`), el("p", { class: "what" }, sentence(model.word("block", model.block.kind[b]))),
     facts([
       ["Size", sizes(now.size[b])], ["Sizes over time", sizesText(b)],
       ["Pool", pool ? `${pool.name || "default"}, ${model.word("algorithm", pool.algorithm)}` : null], ["Memory type", typeText(b)],
-      ["Allocations", exists ? int(now.liveFirst[b + 1] - now.liveFirst[b]) : "none: it does not exist at this moment"],
-      ["Used", exists ? sizes(now.blockUsed[b]) : null], ["Free", exists ? sizes(now.blockFree[b]) : null],
-      ["Largest free range", exists ? sizes(now.blockLargest[b]) : null],
-      ["Empty", exists && now.liveFirst[b + 1] === now.liveFirst[b] ? emptyText(b).replace("empty ", "") : null],
+      ["Allocations", exists ? int(now.of(b).length) : "none: it does not exist at this moment"],
+      ["Used", is ? sizes(is.used) : null], ["Pending release", is?.pending ? sizes(is.pending) : null],
+      ["Overhead", is?.rounding || is?.moves ? sizes(is.rounding + is.moves) : null], ["Alignment padding", is?.padding ? sizes(is.padding) : null],
+      ["Free", is ? sizes(is.free - is.padding) : null], ["Largest free range", is ? sizes(is.largest) : null],
+      ["Shared by several", is?.aliased ? sizes(is.aliased) : null], ["Saved by aliasing", is?.saved ? sizes(is.saved) : null],
+      ["Empty", exists && !now.of(b).length ? emptyText(b).replace("empty ", "") : null],
       ["Allocated", momentLink(model.block.from[b])], ["Freed", to <= model.end ? momentLink(to) : "never in this recording"],
     ]),
     ...historyOf(b, 0, Infinity, -1),

@@ -29,7 +29,7 @@ class Model {
     this.block = {
       id: columns.numbers("block.id"), pool: columns.numbers("block.pool"), type: columns.numbers("block.type"),
       kind: columns.numbers("block.kind"), size: columns.numbers("block.size"), from: columns.numbers("block.from"),
-      to: this.ends("block"),
+      to: this.ends("block"), aliased: columns.numbers("block.aliased", Uint8Array),
     };
     this.blocks = this.block.id.length;
     // Blocks of some allocators grow and shrink: which, when, and the bytes from then on, in the order of time.

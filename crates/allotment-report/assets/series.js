@@ -19,8 +19,13 @@ class Series {
       last[b] = resize.size[k];
     }
     for (let b = 0; b < model.blocks; b++) if (inScope[b]) change(block.to[b], 3, -last[b]);
+    // Where ranges overlap, a sum of theirs would count bytes twice.
+    const plain = inScope.map((is, b) => is && !block.aliased[b]);
+    for (let b = 0; b < model.blocks; b++) {
+      if (inScope[b] && block.aliased[b]) changesOf(model, b, (t, u, o, p) => { sums[4 * t] += u; sums[4 * t + 1] += o; sums[4 * t + 2] += p; });
+    }
     for (let i = 0; i < count; i++) {
-      if (!inScope[blockOf[i]]) continue;
+      if (!plain[blockOf[i]]) continue;
       const a = from[i], z = to[i], size = requested[i], over = beyond[i];
       let until = z;
       if (over) { sums[4 * a + 1] += over; sums[4 * z + 1] -= over; }
