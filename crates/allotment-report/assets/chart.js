@@ -42,7 +42,7 @@ function timeLine(label, at, value, top, text, colour = "accent", height = 96) {
   const y = n => bottom - n / Math.max(top, 1e-9) * (bottom - 8);
   return chart(height, label, c => {
     c.textAlign = "right";
-    for (const share of [0, 0.5, 1]) { c.fillStyle = INK.grid; c.fillRect(TIME_LEFT, Math.round(y(top * share)), w, 1); c.fillStyle = INK.muted; c.fillText(text(top * share), TIME_LEFT - 8, y(top * share)); }
+    for (const share of [0, 0.5, 1]) { c.fillStyle = INK.grid; c.fillRect(TIME_LEFT, Math.round(y(top * share)), w, 1); c.fillStyle = INK.muted; c.fillText(text(top * share), TIME_LEFT - 8, Math.min(y(top * share), bottom - 6)); }
     c.beginPath();
     for (let i = 0; i < at.length; i++) { if (i) c.lineTo(x(at[i]), y(value[i - 1])); else c.moveTo(x(at[0]), y(value[0])); c.lineTo(x(at[i]), y(value[i])); }
     c.strokeStyle = INK[colour]; c.lineWidth = 1.5; c.stroke();

@@ -53,8 +53,8 @@ function drawStale() {
 function drawStats() {
   const { model, t, series } = view;
   $("where").textContent = sentence(model.when(t)) + (model.timeAt.length ? `, ${duration(model.nsAt(t))}` : "");
-  showStats([["From the driver", series.reserved[t]], ["used", series.used(t)], ["overhead", series.overhead(t)], ["pending", series.pending(t)],
-    ["free", series.reserved[t] - series.occupied[t]]]);
+  showStats([["From the driver", series.reserved(t)], ["used", series.used(t)], ["overhead", series.overhead(t)], ["pending", series.pending(t)],
+    ["free", series.reserved(t) - series.occupied(t)]]);
 }
 
 /** All figures. Padding is free memory that only a small allocation can have, so it is told apart. */
@@ -163,7 +163,7 @@ function connect() {
   if (model.frames.length > 1) units.push(["frames", "frames"]);
   if (model.timeAt.length > 1) units.push(["seconds", "seconds"]);
   $("axis").replaceChildren(...choices("", units, setAxis).children);
-  $("scale").replaceChildren(...choices("", [["fit", "each block full width"], ["shared", "one scale"]], value => setScale(value === "shared")).children);
+  $("scale").replaceChildren(...choices("", [["fit", "full width"], ["shared", "one scale"]], value => setScale(value === "shared")).children);
   // A recording that nothing is said about has no list for that.
   if (!model.columns.count("advice.text")) TABS.pop();
   $("tabs").replaceChildren(...TABS.map(([name]) => el("button", { role: "tab", "data-v": name, onclick: () => showTab(name) })));

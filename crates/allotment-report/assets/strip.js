@@ -22,7 +22,7 @@ class Strip {
       const last = Math.min(count, Math.max(p + 1, Math.ceil((high - from) / each - 1e-6)));
       for (; p < last; p++) if (cells[p] < what) cells[p] = what;
     };
-    let reach = 0, at = -1, aligned = 0;
+    let reach = 0, at = -1, aligned = 0, labelled = 0;
     const begin = moment.firstAfter(b, from);
     if (begin > 0) reach = offset[list[begin - 1]] + model.occupied(list[begin - 1]);
     for (let k = begin; k < list.length; k++) {
@@ -43,7 +43,8 @@ class Strip {
         for (let p = Math.max(0, p0 + 1), last = Math.min(p1, count); p < last; p++) taken[p] = 1;
       }
       if (z - a >= 4 && high < size && high < until) this.edges.push(Math.round(z) - 1);
-      if (z - a >= 44) this.labels.push(i);
+      // Where allocations overlap, one name is not written over another.
+      if (z - a >= 44 && low >= labelled) { this.labels.push(i); labelled = high; }
     }
     for (let p = 0; p < end; p++) if (crowded[p]) this.free[p] = Math.min(4, Math.max(0, Math.round(6 * (1 - taken[p]))));
   }

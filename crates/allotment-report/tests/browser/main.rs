@@ -75,7 +75,7 @@ fn totals_at_any_moment_equal_the_models() {
         page.settle();
         assert_totals(&mut page, &recording, t);
         let series = page.value(&format!(
-            "[view.series.used({t}), view.series.overhead({t}), view.series.pending({t}), view.series.reserved[{t}]]"
+            "[view.series.used({t}), view.series.overhead({t}), view.series.pending({t}), view.series.reserved({t})]"
         ));
         let totals = page.value("(n => [n.used, n.overhead, n.pending, n.reserved])(view.moment.totals)");
         assert_eq!(series, totals, "the timeline at {t}");
