@@ -33,7 +33,7 @@ function momentFacts() {
 /** The settings of the allocator, where the recording has them. */
 function settings() {
   const { columns } = view.model, names = columns.list("setting.name"), values = columns.list("setting.value");
-  return names.length ? [el("h3", {}, "Settings of the allocator"), facts(names.map((name, k) => [sentence(name), values[k]]))] : [];
+  return names.length ? [el("h3", {}, "Settings of the allocator"), facts(names.map((name, k) => [sentence(name), /block|bytes|size/.test(name) && values[k] >= 1024 ? bytes(+values[k]) : values[k]]))] : [];
 }
 
 function rangeDetails(i) {
