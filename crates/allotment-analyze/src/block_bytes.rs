@@ -10,6 +10,16 @@ use crate::scope::Scope;
 use crate::segments::{Class, Placed, Segment, segments};
 use crate::timeline::BlockIndex;
 
+/// Returns the segments that are padding: each a hole before an allocation that is shorter than the allocation's
+/// alignment. The allocations are in the order of their offsets, and the segments are theirs.
+pub fn padding<'a>(placed: &'a [Placed], segments: &'a [Segment]) -> impl Iterator<Item = &'a Segment> {
+    segments.iter().filter(|hole| hole.class == Class::Free).filter(|hole| {
+        let next = placed.partition_point(|placed| placed.offset < hole.end);
+        let next = placed.get(next).filter(|next| next.offset == hole.end);
+        next.is_some_and(|next| hole.size() < next.alignment.get())
+    })
+}
+
 /// The bytes of a block, or the sum of several. Each byte is counted in one of `used`, `pending`, `reserved`, `rounding`
 /// and `free`, whose sum is `size`.
 ///
@@ -66,14 +76,7 @@ impl BlockBytes {
                 bytes.aliased += segment.size();
             }
         }
-        for hole in segments.iter().filter(|segment| segment.class == Class::Free) {
-            let next = placed.partition_point(|placed| placed.offset < hole.end);
-            let alignment =
-                placed.get(next).filter(|next| next.offset == hole.end).map(|next| next.alignment);
-            if alignment.is_some_and(|alignment| hole.size() < alignment.get()) {
-                bytes.padding += hole.size();
-            }
-        }
+        bytes.padding = padding(placed, segments).map(Segment::size).sum();
         bytes
     }
 
@@ -81,7 +84,7 @@ impl BlockBytes {
     #[must_use]
     pub fn of_block(cursor: &Cursor<'_, '_>, block: BlockIndex) -> Self {
         if cursor.timeline().block_exists(block, cursor.position()) {
-            Self::of(cursor.timeline().block_info(block).size, &cursor.placed(block))
+            Self::of(cursor.timeline().block_size_at(block, cursor.position()), &cursor.placed(block))
         } else {
             Self::default()
         }

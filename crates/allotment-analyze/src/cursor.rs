@@ -212,7 +212,7 @@ impl<'t, 'a> Cursor<'t, 'a> {
                 pool,
                 memory_type: info.memory_type,
                 kind: timeline.block_kind_at(block, self.position()),
-                size: info.size,
+                size: timeline.block_size_at(block, self.position()),
                 allocations: Default::default(),
                 allocated: timeline.moment(info.allocated),
                 empty_since: self.empty_since(block),

@@ -128,7 +128,7 @@ fn share(part: u64, whole: u64) -> f64 {
 
 fn add_holes(cursor: &Cursor<'_, '_>, block: BlockIndex, sizes: &mut Vec<u64>) {
     if cursor.timeline().block_exists(block, cursor.position()) {
-        let size = cursor.timeline().block_info(block).size;
+        let size = cursor.timeline().block_size_at(block, cursor.position());
         let segments = segments(size, &cursor.placed(block));
         sizes.extend(segments.iter().filter(|is| is.class == Class::Free).map(|is| is.size()));
     }

@@ -59,7 +59,7 @@
 //! | question | answer |
 //! |---|---|
 //! | what existed at a moment, and where | [`Cursor`], [`Timeline::allocation_at`], [`Cursor::state`] |
-//! | what the bytes of a block are, and of a heap, a memory type, a pool | [`BlockBytes`], [`segments()`], [`Scope`] |
+//! | what the bytes of a block are, and of a heap, a memory type, a pool | [`BlockBytes`], [`segments()`], [`padding`], [`Scope`] |
 //! | how memory grew | [`series()`], whose samples keep the peaks; [`Peaks`] |
 //! | how fragmented it is, and what still fits | [`Holes`], [`fragmentation_over_time`] |
 //! | what was never freed, and what made it | [`Leaks`] |
@@ -108,7 +108,7 @@ mod what_if;
 
 pub use advice::{Advice, AdviceThresholds, Bytes, advice};
 pub use aliasing::Lanes;
-pub use block_bytes::BlockBytes;
+pub use block_bytes::{BlockBytes, padding};
 pub use cursor::Cursor;
 pub use descriptors::{DescriptorHistory, DescriptorOccupancy};
 pub use difference::{Amount, Difference, GroupDifference, Paired};

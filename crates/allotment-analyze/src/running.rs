@@ -68,6 +68,12 @@ impl<'t, 'a> Running<'t, 'a> {
                 let (size, free) = (*size, *size);
                 self.blocks[target as usize] = BlockBytes { size, free, ..BlockBytes::default() };
             }
+            Event::BlockResized { size, .. } => {
+                self.touch(target);
+                let bytes = &mut self.blocks[target as usize];
+                bytes.free = *size - (bytes.size - bytes.free);
+                bytes.size = *size;
+            }
             Event::BlockFreed { .. } => {
                 self.touch(target);
                 self.blocks[target as usize] = BlockBytes::default();

@@ -6,7 +6,7 @@
 //!   target/      the devices, and the resources that each creates for a recorded one
 //!   source       the trace: built in, or a file
 //!   replay/      replays a trace through an allocator, with every byte uploaded and verified
-//!   report/      the HTML reports
+//!   report/      the HTML pages: of a recording or a replay, and of a defragmentation
 //!   summary      the replay command: its table and its JSON
 //!   compare      the compare command: one trace with every algorithm and several block sizes
 //!   defragment/  the defragment command: a defragmentation at one frame of a trace

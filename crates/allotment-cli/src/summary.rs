@@ -1,5 +1,7 @@
 //! `allotment replay`: replays a trace; prints a table or JSON, and writes the HTML report.
 
+use allotment_analyze::Timeline;
+use allotment_trace::recording::Recording;
 use serde::Serialize;
 
 use crate::args::{ReplayArgs, Setup};
@@ -51,19 +53,18 @@ fn run_on(target: impl Target, Replay { args, report, dump }: Replay<'_>) -> Res
     let source = Source::open(args.trace.as_deref())?;
     let options = Options {
         bytes: args.bytes,
-        history: true,
         dump: dump.is_some(),
-        names: dump.is_some() || args.trace_file.is_some() || args.validate,
+        names: true,
         stop_at_refusal: true,
-        record: args.trace_file.as_deref().map_or(Record::Nowhere, Record::File),
+        record: args.trace_file.as_deref().map_or(Record::Memory, Record::File),
     };
     let work = work(&source.trace, args.bytes);
     let mut progress = Progress::new(format!("replaying {}", source.title), work);
     let outcome = replay(&source.trace, target, &setup, options, |done| progress.reach(done));
     drop(progress);
-    let outcome = outcome?;
+    let mut outcome = outcome?;
     let rows = rows(&source, &setup, &outcome);
-    report::write(&report, &source, machine, &setup, &outcome, &rows)?;
+    report.write(&page_of(&source, args, outcome.recording.take())?)?;
     if let (Some(file), Some(dump)) = (&dump, &outcome.dump) {
         file.write(dump.as_bytes())?;
     }
@@ -85,7 +86,20 @@ fn run_on(target: impl Target, Replay { args, report, dump }: Replay<'_>) -> Res
     Ok(())
 }
 
-/// Returns the figures of the table, also shown at the top of the report.
+/// Returns the page of a replay: of what was recorded into memory, or else of the recording file.
+fn page_of(source: &Source, args: &ReplayArgs, recorded: Option<Recording>) -> Result<Vec<u8>, Failure> {
+    let recording = match (recorded, &args.trace_file) {
+        (Some(recording), _) => recording,
+        (None, Some(path)) => {
+            let failure = |error| Failure::Input(format!("{}: {error}", path.display()));
+            Recording::open(path).map_err(failure)?.0
+        }
+        (None, None) => Recording::default(),
+    };
+    report::page(&source.title, &recording, &Timeline::new(&recording))
+}
+
+/// Returns the figures of the table.
 fn rows(source: &Source, setup: &Setup, outcome: &Outcome) -> Vec<(String, String)> {
     let trace = &source.trace;
     let peak = &outcome.peak;

@@ -1,21 +1,18 @@
 // The blocks at the moment of the cursor: one row a block, its bytes from left to right.
-//
-// Where a pixel has several ranges, it shows the most important class: used, then pending, overhead, free. So a small
-// allocation is visible at any zoom. Where ranges are smaller than a pixel, the height of the colour says how much of the
-// pixel they have: at least a third.
+// What the pixels of a row show is in strip.js. The pointer and what is selected are drawn on a canvas above, so that a
+// moving pointer draws no row again.
 
 const MAP_LEFT = 116, MAP_RIGHT = 132, MAP_TOP = 18, MAP_BOTTOM = 22, GROUP = 22;
 
 class BlockMap {
   constructor(node) {
     this.node = node;
-    this.canvas = node.querySelector("canvas");
+    [this.canvas, this.over] = node.querySelectorAll("canvas");
     this.span = new Span(1, 1e-9);
     this.top = 0;       // pixels scrolled down
     this.stretch = 1;   // of the height of rows
-    this.cells = new Uint8Array(0);      // the class of each pixel of the row that is drawn
-    this.taken = new Float32Array(0);    // in pixels: how much of each pixel ranges have
-    this.crowded = new Uint8Array(0);    // pixels with a range that is smaller than a pixel
+    this.strips = new Map();             // the row of each block that was drawn
+    this.scratch = document.createElement("canvas");
     this.hover = null;
     gestures(node, {
       zoom: (x, y, factor, e) => {
@@ -27,7 +24,7 @@ class BlockMap {
       },
       pan: (dx, dy) => { this.span.pan(-dx / this.width * this.span.size); this.top -= dy; redraw("map"); },
       hover: (x, y, e) => this.showHover(x, y, e),
-      leave: () => { this.hover = null; hideTip(); redraw("map"); },
+      leave: () => { this.hover = null; hideTip(); redraw("pointed"); },
       click: (x, y) => select(this.hit(x, y)),
       fit: () => this.fit(),
     });
@@ -50,7 +47,7 @@ class BlockMap {
   get height() { return this.node.clientHeight - MAP_TOP - MAP_BOTTOM; }
   share(x) { return this.span.a + clamp((x - MAP_LEFT) / this.width, 0, 1) * this.span.size; }
   /** Bytes of the whole width of a row. */
-  scale(b) { return view.sharedScale ? this.largest : view.model.block.size[b]; }
+  scale(b) { return view.sharedScale ? this.largest : view.moment.size[b]; }
 
   /** Places a row for each block that exists, below a line for each pool and memory type. */
   layOut() {
@@ -60,7 +57,7 @@ class BlockMap {
       const key = `${String(block.type[b]).padStart(3, "0")} ${String(block.pool[b]).padStart(9, "0")}`;
       if (!groups.has(key)) groups.set(key, []);
       groups.get(key).push(b);
-      this.largest = Math.max(this.largest, block.size[b]);
+      this.largest = Math.max(this.largest, moment.size[b]);
     }
     const room = this.height - groups.size * GROUP, each = room / Math.max(1, moment.blocks.length);
     const height = clamp(each, 17, 44) * this.stretch;
@@ -96,77 +93,53 @@ class BlockMap {
       if (row.group) { c.textAlign = "left"; c.fillStyle = INK.muted; fitText(c, row.group, 2, y + GROUP / 2 + 2, w - 12); }
       else this.drawRow(c, row.b, y + 1, row.h - 2, ratio);
     }
-    this.outline(c, view.selected, INK.selected, 2);
-    this.outline(c, this.hover, INK.ink, 1);
     c.restore();
     this.drawRuler(c, w, h);
     if (!this.rows.length) {
       c.fillStyle = INK.muted; c.textAlign = "center";
       c.fillText(model.blocks ? "No block exists at this moment. Move the cursor in the timeline." : "This recording has no blocks.", w / 2, h / 2);
     }
-    this.node.setAttribute("aria-label", `${plural(view.moment.blocks.length, "block")}, ${plural(view.moment.totals.allocations, "allocation")}`);
+    this.node.setAttribute("aria-label", plural(view.moment.blocks.length, "block"));
+  }
+
+  /** What is selected, and what is under the pointer. */
+  drawPointed() {
+    const { c, w } = prepare(this.over);
+    c.beginPath(); c.rect(0, MAP_TOP, w, this.height); c.clip();
+    this.outline(c, view.selected, INK.selected, 2);
+    this.outline(c, this.hover, INK.ink, 1);
+  }
+
+  /** The pixels of a block's row that are visible: the first, how many, and the bytes of each. */
+  pixels(b) {
+    const ratio = devicePixelRatio || 1, count = Math.ceil(this.width * ratio), each = this.scale(b) * this.span.size / (this.width * ratio);
+    return { first: Math.round(this.span.a * this.scale(b) / each), count, each };
+  }
+
+  /** The strip that has the visible pixels of a block, and when it is dragged as many again at either side. */
+  strip(b) {
+    const { first, count, each } = this.pixels(b), { moment } = view, known = this.strips.get(b);
+    if (this.stripsOf !== moment) { this.strips.clear(); this.stripsOf = moment; }
+    else if (known?.has(first, count, each)) return known;
+    const around = known?.each === each ? count : 0, begin = Math.max(0, first - around);
+    const strip = new Strip(b, begin, first + count + around - begin, each);
+    this.strips.set(b, strip);
+    return strip;
   }
 
   drawRow(c, b, y, h, ratio) {
-    const { model, moment } = view, { offset, requested, beyond } = model;
-    const size = model.block.size[b], perPixel = this.scale(b) * this.span.size / (this.width * ratio), from = this.span.a * this.scale(b);
-    const pixels = Math.ceil(this.width * ratio);
-    if (this.cells.length < pixels + 2) {
-      this.cells = new Uint8Array(pixels + 2); this.taken = new Float32Array(pixels + 2); this.crowded = new Uint8Array(pixels + 2);
-    }
-    this.taken.fill(0); this.crowded.fill(0);
-    const { cells, taken, crowded } = this, edges = [], labels = [];
-    const end = clamp(Math.ceil((size - from) / perPixel), 0, pixels);
-    cells.fill(FREE, 0, end); cells.fill(NOTHING, end);
-    const until = from + pixels * perPixel;
-    const mark = (low, high, what) => {
-      let p = Math.max(0, Math.floor((low - from) / perPixel));
-      const last = Math.min(pixels, Math.max(p + 1, Math.ceil((high - from) / perPixel - 1e-6)));
-      for (; p < last; p++) if (cells[p] < what) cells[p] = what;
-    };
-    for (let k = moment.firstAfter(b, from), last = moment.liveFirst[b + 1]; k < last; k++) {
-      const i = moment.live[k], low = offset[i], what = moment.classOf(i);
-      if (low >= until) break;
-      const high = low + requested[i] + beyond[i];
-      mark(low, low + requested[i], what);
-      if (beyond[i]) mark(low + requested[i], high, what === MOVE ? MOVE : ROUNDING);
-      const padding = moment.paddingBefore(k, b);
-      if (padding < low) mark(padding, low, PADDING);
-      const wide = (high - low) / perPixel, p0 = Math.floor((low - from) / perPixel), p1 = Math.floor((high - from) / perPixel);
-      if (p0 === p1) { if (p0 >= 0) { taken[p0] += wide; crowded[p0] = 1; } }
-      else {
-        if (p0 >= 0) taken[p0] += p0 + 1 - (low - from) / perPixel;
-        if (p1 < pixels) taken[p1] += (high - from) / perPixel - p1;
-        for (let p = Math.max(0, p0 + 1), last = Math.min(p1, pixels); p < last; p++) taken[p] = 1;
-      }
-      if (wide >= 4 * ratio && high < until) edges.push((high - from) / perPixel);
-      if (wide >= 44 * ratio && h >= 13) labels.push(i);
-    }
+    const strip = this.strip(b), { first, count } = this.pixels(b), deep = Math.max(1, Math.round(h * ratio)), { scratch } = this;
+    if (scratch.width !== count || scratch.height !== deep) { scratch.width = count; scratch.height = deep; this.image = new ImageData(count, deep); }
+    strip.paint(this.image, first, count, deep);
+    scratch.getContext("2d").putImageData(this.image, 0, 0);
     c.save();
     c.setTransform(1, 0, 0, 1, Math.round(MAP_LEFT * ratio), Math.round(y * ratio));
-    const deep = Math.max(1, Math.round(h * ratio));
-    for (let p = 0; p < end;) {
-      let q = p + 1;
-      while (q < end && cells[q] === cells[p]) q++;
-      c.fillStyle = INK.fill[cells[p]];
-      c.fillRect(p, 0, q - p, deep);
-      p = q;
-    }
-    c.fillStyle = INK.fill[FREE];
-    // In sixths of the height, so that neighbours are mostly equal and drawn as one.
-    const sixths = p => crowded[p] ? Math.min(4, Math.round(6 * (1 - taken[p]))) : 0;
-    for (let p = 0; p < end;) {
-      const free = sixths(p);
-      let q = p + 1;
-      while (q < end && sixths(q) === free) q++;
-      if (free > 0) { const top = Math.round(deep * (1 - free / 6)); c.fillRect(p, top, q - p, deep - top); }
-      p = q;
-    }
+    c.drawImage(scratch, 0, 0);
     c.fillStyle = INK.edge;
-    for (const x of edges) c.fillRect(Math.round(x) - 1, 0, 1, deep);
+    for (const p of strip.edges) { const x = strip.first + p - first; if (x >= 0 && x < count) c.fillRect(x, 0, 1, deep); }
     c.restore();
-    this.drawLabels(c, labels, y, h, b);
-    this.drawNumbers(c, b, y + h / 2, end / ratio);
+    if (h >= 13) this.drawLabels(c, strip.labels, y, h, b);
+    this.drawNumbers(c, b, y + h / 2);
   }
 
   drawLabels(c, labels, y, h, b) {
@@ -180,14 +153,14 @@ class BlockMap {
   }
 
   /** At the left the block, at the right its numbers; in an empty one, for how long it has been empty. */
-  drawNumbers(c, b, y, end) {
-    const { model, moment } = view, size = model.block.size[b];
+  drawNumbers(c, b, y) {
+    const { model, moment } = view, size = moment.size[b], is = moment.look(b), end = Math.min(this.width, (size / this.scale(b) - this.span.a) / this.span.size * this.width);
     c.textAlign = "left"; c.fillStyle = view.selected?.block === b ? INK.accent : INK.ink;
     c.fillText(`#${blockName(model.block.id[b])}`, 8, y);
     c.fillStyle = INK.muted; c.textAlign = "right"; c.fillText(bytes(size), MAP_LEFT - 8, y);
     const right = this.node.clientWidth;
-    c.fillText(percent(moment.blockUsed[b], size), right - 84, y); c.fillText(bytes(moment.blockLargest[b]), right - 6, y);
-    if (moment.liveFirst[b] === moment.liveFirst[b + 1] && end > 120) {
+    c.fillText(percent(is.used, size), right - 84, y); c.fillText(bytes(is.largest), right - 6, y);
+    if (!moment.of(b).length && end > 120) {
       c.textAlign = "left"; c.fillStyle = INK.ink; fitText(c, emptyText(b), MAP_LEFT + 8, y, end - 12);
     }
   }
@@ -244,16 +217,18 @@ class BlockMap {
     if (x < MAP_LEFT || x > MAP_LEFT + this.width) return { block: row.b };
     const { model, moment } = view, b = row.b, perPixel = this.scale(b) * this.span.size / this.width;
     const low = this.share(x) * this.scale(b), high = low + perPixel;
-    if (low >= model.block.size[b]) return { block: b };
+    if (low >= moment.size[b]) return { block: b };
     // As drawn: of several ranges in this pixel the most important.
-    let best = -1, rank = -1, k = moment.firstAfter(b, low);
-    for (const last = moment.liveFirst[b + 1]; k < last && model.offset[moment.live[k]] < high; k++) {
-      const what = moment.classOf(moment.live[k]);
-      if (what > rank) { rank = what; best = moment.live[k]; }
+    const list = moment.of(b);
+    let best = -1, rank = -1;
+    for (let k = moment.firstAfter(b, low); k < list.length && model.offset[list[k]] < high; k++) {
+      const i = list[k], what = moment.classOf(i);
+      if (what > rank && model.offset[i] + model.occupied(i) > low) { rank = what; best = i; }
     }
     if (best >= 0) return { block: b, range: best };
-    const before = k > moment.liveFirst[b] ? moment.live[k - 1] : -1, next = k < moment.liveFirst[b + 1] ? moment.live[k] : -1;
-    return { block: b, low: before < 0 ? 0 : model.offset[before] + model.occupied(before), high: next < 0 ? model.block.size[b] : model.offset[next] };
+    let found = { block: b };
+    eachHole(model, list, moment.size[b], (from, to, padding) => { if (from < high && to > low) found = { block: b, low: from, high: to, padding }; });
+    return found;
   }
 
   showHover(x, y, e) {
@@ -262,7 +237,7 @@ class BlockMap {
     const same = hit?.block === this.hover?.block && hit?.range === this.hover?.range && hit?.low === this.hover?.low;
     this.hover = hit;
     if (hit) showTip(e, ...tipOf(hit)); else hideTip();
-    if (!same) redraw("map");
+    if (!same) redraw("pointed");
   }
 
   /** Zooms so that a range is well visible. */

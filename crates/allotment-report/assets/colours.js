@@ -15,6 +15,19 @@ function readColours() {
   INK.fill[MOVE] = hatch(context, INK.overhead, INK.hatch, "x");
   INK.fill[PENDING] = hatch(context, INK["pending-ground"], INK.pending, "/");
   INK.fill[USED] = INK.used;
+  readTiles();
+}
+
+/** The classes as pixels, for images: of each a square of 32-bit colours that is repeated. */
+function readTiles() {
+  const size = INK.tileSize = 8 * Math.max(1, Math.round(devicePixelRatio)), canvas = document.createElement("canvas");
+  canvas.width = canvas.height = size;
+  const c = canvas.getContext("2d", { willReadFrequently: true });
+  INK.tile = INK.fill.map(fill => {
+    c.clearRect(0, 0, size, size);
+    c.fillStyle = fill; c.fillRect(0, 0, size, size);
+    return new Uint32Array(c.getImageData(0, 0, size, size).data.buffer);
+  });
 }
 
 /** A ground with diagonal lines: "/", "\\", or both as "x". */

@@ -6,9 +6,8 @@ const KINDS = [["all", "all"], ["new", "only in B"], ["freed", "only in A"], ["b
 /** What became of each allocation between two moments. */
 function difference(model, a, b, scope) {
   const A = new Moment(model, a, scope), B = new Moment(model, b, scope), at = new Uint32Array(model.count), out = [];
-  for (let k = 0; k < A.liveCount; k++) if (!model.isReservation(A.live[k])) at[model.origin(A.live[k])] = A.live[k] + 1;
-  for (let k = 0; k < B.liveCount; k++) {
-    const i = B.live[k];
+  for (const i of A.all()) if (!model.isReservation(i)) at[model.origin(i)] = i + 1;
+  for (const i of B.all()) {
     if (model.isReservation(i)) continue;
     const origin = model.origin(i), was = at[origin];
     out.push({ i, kind: !was ? "new" : was - 1 === i ? "both" : "moved" });

@@ -24,7 +24,8 @@ function momentFacts() {
   return el("div", {}, el("h3", {}, "At this moment"), facts([
     ["From the driver", sizes(n.reserved)], ["Used", sizes(n.used)],
     ["Rounding", sizes(n.rounding)], ["Reserved for moves", sizes(n.moves)],
-    ["Pending release", sizes(n.pending)], ["Free in blocks", sizes(n.free)], ["… alignment padding", sizes(n.padding)], ["Largest free range", sizes(n.largestFree)],
+    ["Pending release", sizes(n.pending)], ["Alignment padding", sizes(n.padding)], ["Free in blocks", sizes(n.free - n.padding)],
+    ["Shared by several", n.aliased ? sizes(n.aliased) : null], ["Largest free range", sizes(n.largestFree)],
     ["… of all free bytes", percent(n.largestFree, n.free)], ["Blocks", int(n.blocks)], ["Allocations", int(n.allocations)],
   ]), settings());
 }
@@ -32,7 +33,7 @@ function momentFacts() {
 /** The settings of the allocator, where the recording has them. */
 function settings() {
   const { columns } = view.model, names = columns.list("setting.name"), values = columns.list("setting.value");
-  return names.length ? [el("h3", {}, "Settings of the allocator"), facts(names.map((name, k) => [sentence(name), values[k]]))] : [];
+  return names.length ? [el("h3", {}, "Settings of the allocator"), facts(names.map((name, k) => [sentence(name), /block|bytes|size/.test(name) && values[k] >= 1024 ? bytes(+values[k]) : values[k]]))] : [];
 }
 
 function rangeDetails(i) {
@@ -53,7 +54,7 @@ function rangeDetails(i) {
       ["Rounding", model.beyond[i] ? sizes(model.beyond[i]) : null],
       ["Offset", el("dd", {}, hex(model.offset[i]), el("span", { class: "exact" }, ` ${exact(model.offset[i])}`))],
       ["Alignment", exact(2 ** field("alignment"))],
-      ["Block", el("button", { class: "link", onclick: () => select({ block: b }) }, `#${blockName(model.block.id[b])}, ${bytes(model.block.size[b])}, ${model.word("block", model.block.kind[b])}`)],
+      ["Block", el("button", { class: "link", onclick: () => select({ block: b }) }, `#${blockName(model.block.id[b])}, ${bytes(view.moment.size[b])}, ${model.word("block", model.block.kind[b])}`)],
       ["Memory type", typeText(b) + (flag(SECOND_CHOICE) ? " – not the best for the request" : "")],
       ["Usage", field("usage") ? model.word("usage", field("usage")) : null],
       ["Placed in", field("placement") ? model.word("placement", field("placement")) : null],
@@ -84,31 +85,43 @@ function typeText(b) {
   return `${type}${known?.properties ? ` (${known.properties.toLowerCase()})` : ""}${known ? `, heap ${known.heap}` : ""}`;
 }
 
-function holeDetails({ block: b, low, high }) {
+function holeDetails({ block: b, low, high, padding }) {
   return [
-    el("h2", {}, "Free range"), el("p", { class: "what" }, `in block #${blockName(view.model.block.id[b])}`),
+    el("h2", {}, padding ? "Alignment padding" : "Free range"), el("p", { class: "what" }, `in block #${blockName(view.model.block.id[b])}${padding ? ": shorter than the alignment of the allocation behind it" : ""}`),
     facts([["Size", sizes(high - low)], ["Offset", el("dd", {}, hex(low), el("span", { class: "exact" }, ` ${exact(low)}`))],
-      ["Of the block's free bytes", percent(high - low, view.moment.blockFree[b])]]),
+      ["Of the block's free bytes", percent(high - low, view.moment.look(b).free)]]),
     ...historyOf(b, low, high, -1),
   ];
 }
 
 function blockDetails(b) {
-  const { model, moment: now } = view, pool = model.pools[model.block.pool[b] - 1], exists = now.blocks.includes(b);
+  const { model, moment: now } = view, pool = model.pools[model.block.pool[b] - 1], exists = now.blocks.includes(b), is = exists ? now.look(b) : null;
   const to = model.block.to[b];
   return [
     el("h2", {}, `Block #${blockName(model.block.id[b])}`), el("p", { class: "what" }, sentence(model.word("block", model.block.kind[b]))),
     facts([
-      ["Size", sizes(model.block.size[b])],
+      ["Size", sizes(now.size[b])], ["Sizes over time", sizesText(b)],
       ["Pool", pool ? `${pool.name || "default"}, ${model.word("algorithm", pool.algorithm)}` : null], ["Memory type", typeText(b)],
-      ["Allocations", exists ? int(now.liveFirst[b + 1] - now.liveFirst[b]) : "none: it does not exist at this moment"],
-      ["Used", exists ? sizes(now.blockUsed[b]) : null], ["Free", exists ? sizes(now.blockFree[b]) : null],
-      ["Largest free range", exists ? sizes(now.blockLargest[b]) : null],
-      ["Empty", exists && now.liveFirst[b + 1] === now.liveFirst[b] ? emptyText(b).replace("empty ", "") : null],
+      ["Allocations", exists ? int(now.of(b).length) : "none: it does not exist at this moment"],
+      ["Used", is ? sizes(is.used) : null], ["Pending release", is?.pending ? sizes(is.pending) : null],
+      ["Overhead", is?.rounding || is?.moves ? sizes(is.rounding + is.moves) : null], ["Alignment padding", is?.padding ? sizes(is.padding) : null],
+      ["Free", is ? sizes(is.free - is.padding) : null], ["Largest free range", is ? sizes(is.largest) : null],
+      ["Shared by several", is?.aliased ? sizes(is.aliased) : null], ["Saved by aliasing", is?.saved ? sizes(is.saved) : null],
+      ["Empty", exists && !now.of(b).length ? emptyText(b).replace("empty ", "") : null],
       ["Allocated", momentLink(model.block.from[b])], ["Freed", to <= model.end ? momentLink(to) : "never in this recording"],
     ]),
-    ...historyOf(b, 0, model.block.size[b], -1),
+    ...historyOf(b, 0, Infinity, -1),
   ];
+}
+
+/** How often a block grew or shrank, and between which sizes; nothing for one that kept its size. */
+function sizesText(b) {
+  const { block, resize } = view.model, all = [block.size[b]];
+  for (let k = 0; k < resize.of.length; k++) if (resize.of[k] === b) all.push(resize.size[k]);
+  if (all.length === 1) return null;
+  let least = Infinity, most = 0;
+  for (const size of all) { least = Math.min(least, size); most = Math.max(most, size); }
+  return `${bytes(least)} to ${bytes(most)}, ${plural(all.length - 1, "change")}`;
 }
 
 const HISTORY = 60;

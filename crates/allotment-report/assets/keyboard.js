@@ -3,7 +3,7 @@
 const KEYS = [
   ["← →", "one event back or forward"], ["Shift ← →", "one frame back or forward"], ["Home End", "beginning and end"], ["P", "the moment with the most bytes in use"],
   ["[ ]", "previous and next stall, refusal or mark"], ["+ −", "zoom the block map at its middle"], ["W S", "scroll through the blocks"], ["0", "show all"],
-  ["A B", "set a moment to compare"], ["1 … 8", "the lists below"], ["/", "search"], ["Esc", "deselect"], ["T C", "theme, colours"],
+  ["A B", "set a moment to compare"], ["1 … 9", "the lists below; ← → between them on their names"], ["/", "search"], ["Esc", "deselect"], ["T C", "theme, colours"],
 ];
 const GESTURES = [
   ["Wheel", "zooms at the pointer; over the names of blocks it scrolls, with Shift it makes rows taller"], ["Drag", "moves the cursor in the timeline, pans the block map"],
@@ -42,6 +42,11 @@ function onKey(e) {
     0: () => { map.fit(); view.timeline.span.fit(); redraw("time"); },
     a: () => setMark("a"), b: () => setMark("b"), "/": () => { showTab("table", true); $("search").focus(); },
     Escape: () => { hideTip(); select(null); }, t: nextTheme, c: nextPalette, "?": openHelp,
+  };
+  const tab = e.target.closest?.("[role=tab]");
+  if (tab) keys.ArrowLeft = keys.ArrowRight = () => {
+    const k = TABS.findIndex(([name]) => name === view.tab) + (e.key === "ArrowLeft" ? -1 : 1);
+    if (TABS[k]) { showTab(TABS[k][0]); $("tabs").children[k].focus(); }
   };
   TABS.forEach(([name], k) => { keys[k + 1] = () => showTab(name, true); });
   const act = keys[e.key] ?? keys[e.key.toLowerCase()];

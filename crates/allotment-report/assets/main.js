@@ -9,8 +9,10 @@ const TABS = [
   ["leaks", "Never freed", drawLeaks, null],
   ["compare", "Compare A and B", drawCompare, null],
   ["free", "Free ranges", drawFree, null],
+  ["latency", "Release latency", drawLatency, null],
+  ["aliasing", "Aliasing", drawAliasing, null],
   ["descriptors", "Descriptor heaps", drawDescriptors, () => view.model.columns.count("descriptors.from")],
-  ["queues", "Deletion queues and rings", drawQueues, () => view.model.columns.count("queue.from") + view.model.columns.count("ring.from")],
+  ["queues", "Queues and rings", drawQueues, () => view.model.columns.count("queue.from") + view.model.columns.count("ring.from")],
   ["happenings", "Refusals, stalls, marks", drawHappenings, () => view.happenings.all().length],
   ["advice", "Advice", drawAdvice, () => view.model.columns.count("advice.text")],
 ];
@@ -18,7 +20,7 @@ const TABS = [
 // ---- drawing: parts that are out of date are drawn once, in the next frame
 
 const stale = new Set();
-let panelTimer = 0;
+let panelTimer = 0, totalsTimer = 0;
 function redraw(...parts) {
   if (!stale.size) requestAnimationFrame(drawStale);
   for (const part of parts) stale.add(part);
@@ -27,27 +29,43 @@ function drawStale() {
   const parts = new Set(stale);
   stale.clear();
   if (parts.has("moment")) {
-    if (view.moment?.t !== view.t || view.moment.scope !== view.scope) view.moment = new Moment(view.model, view.t, view.scope);
+    if (view.moment?.t !== view.t || view.moment.scope !== view.scope) view.moment = new Moment(view.model, view.t, view.scope, view.moment);
     view.map.hover = null;
     drawStats();
-    parts.add("map").add("details");
+    parts.add("map");
+    // What needs every block follows the cursor when it rests.
+    clearTimeout(totalsTimer);
+    if (view.model.count > 50000) totalsTimer = setTimeout(() => redraw("totals"), 100); else parts.add("totals");
     // A list follows the cursor when it rests.
     clearTimeout(panelTimer);
     panelTimer = setTimeout(() => redraw("panel"), view.model.count > 50000 ? 300 : 0);
   }
   if (parts.has("time")) { view.timeline.draw(); parts.add("cursor"); }
   if (parts.has("cursor")) view.timeline.drawCursor();
-  if (parts.has("map")) view.map.draw();
+  if (parts.has("totals")) { drawTotals(); parts.add("details"); }
+  if (parts.has("map")) { view.map.draw(); parts.add("pointed"); }
+  if (parts.has("pointed")) view.map.drawPointed();
   if (parts.has("details")) drawDetails();
   if (parts.has("panel")) drawPanel();
 }
 
+/** The figures of a moment that are known without looking at its blocks. */
 function drawStats() {
-  const n = view.moment.totals, { model, t } = view;
+  const { model, t, series } = view;
   $("where").textContent = sentence(model.when(t)) + (model.timeAt.length ? `, ${duration(model.nsAt(t))}` : "");
-  const pairs = [["From the driver", n.reserved], ["used", n.used], ["overhead", n.overhead], ["pending", n.pending], ["free", n.free]];
-  $("stats").replaceChildren(...pairs.map(([name, value]) => el("div", { title: exact(value) }, el("dt", {}, name), el("dd", {}, bytes(value)))));
+  showStats([["From the driver", series.reserved(t)], ["used", series.used(t)], ["overhead", series.overhead(t)], ["pending", series.pending(t)],
+    ["free", series.reserved(t) - series.occupied(t)]]);
+}
+
+/** All figures. Padding is free memory that only a small allocation can have, so it is told apart. */
+function drawTotals() {
+  const n = view.moment.totals;
+  showStats([["From the driver", n.reserved], ["used", n.used], ["overhead", n.overhead], ["pending", n.pending], ["padding", n.padding], ["free", n.free - n.padding]]);
   $("totals").textContent = JSON.stringify(n);
+}
+
+function showStats(pairs) {
+  $("stats").replaceChildren(...pairs.map(([name, value]) => el("div", { title: exact(value) }, el("dt", {}, name), el("dd", {}, bytes(value)))));
 }
 
 function drawPanel() {
@@ -77,7 +95,7 @@ function select(what) { view.selected = what; redraw("map", "details"); if (view
 function show(i) {
   const { model } = view;
   if (!view.moment.has(i)) view.t = view.t < model.from[i] ? model.from[i] : Math.max(model.from[i], model.to[i] - 1);
-  view.moment = new Moment(model, view.t, view.scope);
+  if (view.moment.t !== view.t) view.moment = new Moment(model, view.t, view.scope, view.moment);
   view.map.layOut();
   view.map.reveal(i);
   select({ block: model.blockOf[i], range: i });
@@ -145,7 +163,7 @@ function connect() {
   if (model.frames.length > 1) units.push(["frames", "frames"]);
   if (model.timeAt.length > 1) units.push(["seconds", "seconds"]);
   $("axis").replaceChildren(...choices("", units, setAxis).children);
-  $("scale").replaceChildren(...choices("", [["fit", "each block full width"], ["shared", "one scale"]], value => setScale(value === "shared")).children);
+  $("scale").replaceChildren(...choices("", [["fit", "full width"], ["shared", "one scale"]], value => setScale(value === "shared")).children);
   // A recording that nothing is said about has no list for that.
   if (!model.columns.count("advice.text")) TABS.pop();
   $("tabs").replaceChildren(...TABS.map(([name]) => el("button", { role: "tab", "data-v": name, onclick: () => showTab(name) })));

@@ -29,9 +29,11 @@ class Model {
     this.block = {
       id: columns.numbers("block.id"), pool: columns.numbers("block.pool"), type: columns.numbers("block.type"),
       kind: columns.numbers("block.kind"), size: columns.numbers("block.size"), from: columns.numbers("block.from"),
-      to: this.ends("block"),
+      to: this.ends("block"), aliased: columns.numbers("block.aliased", Uint8Array),
     };
     this.blocks = this.block.id.length;
+    // Blocks of some allocators grow and shrink: which, when, and the bytes from then on, in the order of time.
+    this.resize = { of: columns.numbers("resize.of"), at: columns.numbers("resize.at"), size: columns.numbers("resize.value") };
 
     this.count = columns.count("range.from");
     this.offset = columns.numbers("range.offset");
@@ -71,6 +73,15 @@ class Model {
     const from = this.columns.numbers(`${table}.from`, Type), life = this.columns.numbers(`${table}.life`, Type);
     for (let i = 0; i < life.length; i++) life[i] = life[i] ? from[i] + life[i] : this.end + 1;
     return life;
+  }
+
+  /** The bytes of each block at a moment, or the nearest size that it had. Not to be changed. */
+  sizesAt(t) {
+    const { of, at, size } = this.resize, many = after(at, t);
+    if (!many) return this.block.size;
+    const sizes = this.block.size.slice();
+    for (let k = 0; k < many; k++) sizes[of[k]] = size[k];
+    return sizes;
   }
 
   text(id) { return id > 0 && id <= this.texts.length ? this.texts.get(id - 1) : ""; }

@@ -50,10 +50,10 @@ function gestures(node, act) {
 /** A visible part a..b of 0..length. */
 class Span {
   constructor(length, least) { this.length = length; this.least = Math.min(least, length); this.fit(); }
-  fit() { this.a = 0; this.b = this.length; }
-  get size() { return this.b - this.a; }
-  get all() { return this.a <= 0 && this.b >= this.length; }
-  set(a, size) { size = clamp(size, this.least, this.length); this.a = clamp(a, 0, this.length - size); this.b = this.a + size; }
+  fit() { this.a = 0; this.size = this.length; }
+  get b() { return this.a + this.size; }
+  get all() { return this.size >= this.length; }
+  set(a, size) { size = clamp(size, this.least, this.length); this.a = clamp(a, 0, this.length - size); this.size = size; }
   zoom(at, factor) { const size = clamp(this.size * factor, this.least, this.length); this.set(at - (at - this.a) * size / this.size, size); }
   pan(by) { this.set(this.a + by, this.size); }
 }

@@ -43,9 +43,9 @@ const table = { query: "", whole: false, sort: "size", down: true, most: 200 };
 
 function drawTable(panel) {
   const { model, moment } = view, test = parseQuery(table.query, model), found = [];
-  const all = table.whole ? model.count : moment.liveCount;
+  const live = table.whole ? null : moment.all(), all = live ? live.length : model.count;
   for (let k = 0; k < all; k++) {
-    const i = table.whole ? k : moment.live[k];
+    const i = live ? live[k] : k;
     if (model.isReservation(i) || (table.whole && view.scope >= 0 && model.heapOf(model.blockOf[i]) !== view.scope)) continue;
     if (!test || test(i)) found.push(i);
   }

@@ -71,7 +71,7 @@ class Timeline {
     }
     c.textAlign = "right"; c.fillText(this.axis.unit, plot.x - 8, h - 8);
     if (!model.count && !model.blocks) { c.textAlign = "center"; c.fillText("No memory was allocated in this recording.", plot.x + plot.w / 2, plot.y + plot.h / 2); }
-    this.node.setAttribute("aria-label", `Memory over time, ${int(model.end)} events; at most ${bytes(series.occupied[series.peak])} in use, at event ${int(series.peak)}`);
+    this.node.setAttribute("aria-label", `Memory over time, ${int(model.end)} events; at most ${bytes(series.occupied(series.peak))} in use, at event ${int(series.peak)}`);
   }
 
   /** The stacked columns of used, overhead, pending and free bytes. */
@@ -83,7 +83,7 @@ class Timeline {
     for (let p = 0; p < pixels; p++) {
       const next = Math.floor(axis.toEvent(span.a + (p + 1) / pixels * span.size) + 1e-9);
       const end = Math.max(event + 1, next), at = series.occupiedPeaks.in(event, end);
-      const reserved = series.reserved[series.reservedPeaks.in(event, end)];
+      const reserved = series.reserved(series.reservedPeaks.in(event, end));
       let sum = 0;
       for (let l = 0; l < 4; l++) {
         edges[l][2 * p] = sum;
@@ -158,7 +158,7 @@ class Timeline {
     this.hover = t;
     const lines = mark ? [[mark.lane.text(mark.index)]] : [
       ["used", exact(series.used(t))], ["overhead", exact(series.overhead(t))], ["pending release", exact(series.pending(t))],
-      ["free in blocks", exact(Math.max(0, series.reserved[t] - series.occupied[t]))], ["allocated from the driver", exact(series.reserved[t])],
+      ["free in blocks", exact(Math.max(0, series.reserved(t) - series.occupied(t)))], ["allocated from the driver", exact(series.reserved(t))],
     ];
     const time = model.timeAt.length ? ` · ${duration(model.nsAt(t))}` : "";
     showTip(e, sentence(model.when(t)) + time, lines);

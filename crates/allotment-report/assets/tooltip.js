@@ -24,6 +24,7 @@ function tipOf(hit) {
     if (what !== USED) lines.push([CLASS_NAMES[what]]);
     return [model.name(i), lines];
   }
-  if (hit.high) return ["Free", [[exact(hit.high - hit.low)], ["offset", hex(hit.low), `in block #${blockName(model.block.id[b])}`]]];
-  return [`Block #${blockName(model.block.id[b])}`, [[exact(model.block.size[b])], [exact(moment.blockUsed[b]), "used"], [exact(moment.blockFree[b]), "free"]]];
+  if (hit.high) return [hit.padding ? "Alignment padding" : "Free", [[exact(hit.high - hit.low)], ["offset", hex(hit.low), `in block #${blockName(model.block.id[b])}`]]];
+  const is = moment.look(b);
+  return [`Block #${blockName(model.block.id[b])}`, [[exact(moment.size[b])], [exact(is.used), "used"], [exact(is.free - is.padding), "free"], ...is.padding ? [[exact(is.padding), "alignment padding"]] : []]];
 }

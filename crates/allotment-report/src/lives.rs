@@ -5,7 +5,7 @@
 //!
 //! An allocation that defragmentation moves has one life for each range that it had; each names the one before.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use allotment_trace::recording::{
     Allocated, AllocationKey, BlockId, BlockKind, DeletionQueueKind, DescriptorKind, Event, ObjectId, PoolId,
@@ -30,9 +30,12 @@ pub(crate) struct BlockLife {
     pub(crate) memory_type: u8,
     /// What it was for in the end.
     pub(crate) kind: BlockKind,
+    /// Bytes that it was allocated with; see [`Lives::resizes`].
     pub(crate) size: u64,
     pub(crate) from: u64,
     pub(crate) to: u64,
+    /// Two of its allocations had bytes in common at some moment.
+    pub(crate) aliased: bool,
 }
 
 /// A range of a block, for as long as one allocation had it.
@@ -98,6 +101,8 @@ pub(crate) struct Lives {
     pub(crate) contradictions: u64,
     pub(crate) pools: Vec<PoolLife>,
     pub(crate) blocks: Vec<BlockLife>,
+    /// The index of a block's life, and the bytes that it had from there on.
+    pub(crate) resizes: Vec<Sample>,
     pub(crate) ranges: Vec<RangeLife>,
     pub(crate) heaps: Vec<ObjectLife<DescriptorKind>>,
     pub(crate) slots: Vec<SlotsLife>,
@@ -122,6 +127,8 @@ pub(crate) struct Lives {
 struct Open {
     pools: HashMap<PoolId, usize>,
     blocks: HashMap<BlockId, usize>,
+    /// Of each block that has not been aliased: the bytes that allocations have, the end by the beginning.
+    taken: Vec<BTreeMap<u64, u64>>,
     ranges: HashMap<AllocationKey, usize>,
     heaps: HashMap<ObjectId, usize>,
     slots: HashMap<(usize, u32), usize>,
@@ -157,16 +164,24 @@ impl Lives {
                     size,
                     from: now,
                     to: NEVER,
+                    aliased: false,
                 });
+                self.open.taken.push(BTreeMap::new());
             }
             Event::BlockFreed { block } => {
                 if let Some(index) = self.open.blocks.remove(&block) {
                     self.blocks[index].to = now;
+                    self.open.taken[index] = BTreeMap::new();
                 }
             }
             Event::BlockShared { block } => {
                 if let Some(&index) = self.open.blocks.get(&block) {
                     self.blocks[index].kind = BlockKind::Shared;
+                }
+            }
+            Event::BlockResized { block, size } => {
+                if let Some(&index) = self.open.blocks.get(&block) {
+                    self.resizes.push(Sample { at: now, of: index as u64, values: [size, 0] });
                 }
             }
             Event::Allocated(is) => self.allocated(is, now),
@@ -181,7 +196,11 @@ impl Lives {
             }),
             Event::Freed { allocation } => {
                 if let Some(index) = self.open.ranges.remove(&allocation) {
-                    self.ranges[index].to = now;
+                    let range = &mut self.ranges[index];
+                    range.to = now;
+                    if range.is.occupied > 0 {
+                        self.open.taken[range.block as usize].remove(&range.is.offset);
+                    }
                 }
             }
             Event::Exchanged { allocation, reservation } => self.exchanged(allocation, reservation, now),
@@ -275,6 +294,16 @@ impl Lives {
 
     fn allocated(&mut self, is: Allocated, now: u64) {
         let Some(&block) = self.open.blocks.get(&is.block) else { return };
+        let (taken, end) = (&mut self.open.taken[block], is.offset.saturating_add(is.occupied));
+        if is.occupied > 0 && !self.blocks[block].aliased {
+            // As long as no two overlap, a new one can only overlap the last that begins before its end.
+            if taken.range(..end).next_back().is_some_and(|(_, &last)| last > is.offset) {
+                self.blocks[block].aliased = true;
+                taken.clear();
+            } else {
+                taken.insert(is.offset, end);
+            }
+        }
         self.open.ranges.insert(is.allocation, self.ranges.len());
         self.ranges.push(RangeLife {
             block: block as u32,
@@ -321,6 +350,7 @@ impl Lives {
         }
         for (_, index) in self.open.blocks.drain() {
             self.blocks[index].to = now;
+            self.open.taken[index] = BTreeMap::new();
         }
     }
 

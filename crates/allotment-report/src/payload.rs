@@ -93,6 +93,8 @@ fn memory<W: Write>(lives: &Lives, out: &mut ColumnWriter<W>) -> io::Result<()> 
     out.plain("block.size", blocks.iter().map(|block| block.size))?;
     out.difference("block.from", blocks.iter().map(|block| block.from))?;
     out.plain("block.life", blocks.iter().map(|block| life(block.from, block.to)))?;
+    out.plain("block.aliased", blocks.iter().map(|block| block.aliased.into()))?;
+    samples(out, "resize", &lives.resizes)?;
     // The ranges are in the order of the blocks.
     let mut ranges = vec![0; blocks.len()];
     for range in &lives.ranges {

@@ -236,10 +236,11 @@ fn empty_blocks(cursor: &Cursor<'_, '_>, thresholds: &AdviceThresholds, found: &
     let now = cursor.moment();
     for block in cursor.blocks() {
         let Some(since) = cursor.empty_since(block) else { continue };
-        let info = cursor.timeline().block_info(block);
+        let size = cursor.timeline().block_size_at(block, cursor.position());
         let frames = now.frame - since.frame;
-        if frames >= thresholds.empty_frames && info.size >= thresholds.bytes {
-            found.push(Advice::EmptyBlock { block: info.id, size: info.size, since, frames });
+        if frames >= thresholds.empty_frames && size >= thresholds.bytes {
+            let block = cursor.timeline().block_info(block).id;
+            found.push(Advice::EmptyBlock { block, size, since, frames });
         }
     }
 }

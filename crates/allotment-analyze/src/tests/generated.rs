@@ -150,6 +150,14 @@ fn event(has: Has, state: &State, (op, a, b): (u8, u16, u16)) -> Option<Event> {
             let &(&first, &count) = ranges.get(usize::from(b) % ranges.len().max(1))?;
             Event::DescriptorsFreed { heap, first, count }
         }
+        99 => {
+            let block = *blocks.get(usize::from(a) % blocks.len().max(1))?;
+            let ends = state.allocations.values().filter(|live| live.is.block == block);
+            let least = ends.map(|live| live.is.offset + live.is.occupied).max().unwrap_or(0);
+            // Now and then smaller than what its allocations need.
+            let least = if has.contradictions && b % 4 == 0 { 0 } else { least };
+            Event::BlockResized { block, size: least + b64 % 1000 }
+        }
         98 if has.contradictions && a % 8 == 0 => Event::Lost,
         98 => Event::Mark { text: text(a) },
         _ => described(state, some_key(a), a, b)?,

@@ -40,7 +40,7 @@ proptest! {
         let mut all_holes = Vec::new();
         let mut total = BlockBytes::default();
         for block in cursor.blocks() {
-            let size = timeline.block_info(block).size;
+            let size = timeline.block_size_at(block, cursor.position());
             let placed = cursor.placed(block);
             let naive = bytes_of(size, &placed);
             let found = segments(size, &placed);

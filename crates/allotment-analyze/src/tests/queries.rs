@@ -152,7 +152,7 @@ proptest! {
         let view = view.0.min(view.1)..view.0.max(view.1);
         for block in cursor.blocks() {
             let placed = cursor.placed(block);
-            let size = timeline.block_info(block).size;
+            let size = timeline.block_size_at(block, cursor.position());
             let bytes = bytes_of(size, &placed);
             let runs = pixel_runs(&segments(size, &placed), view.clone(), pixels);
             let shown: Vec<_> =
@@ -189,7 +189,7 @@ proptest! {
         let cursor = Cursor::at(&timeline, timeline.end());
         for block in cursor.blocks() {
             let placed = cursor.placed(block);
-            let size = timeline.block_info(block).size;
+            let size = timeline.block_size_at(block, cursor.position());
             let lanes = Lanes::of(&placed);
             for a in 0..placed.len() {
                 for b in 0..a {

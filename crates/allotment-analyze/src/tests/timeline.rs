@@ -1,10 +1,10 @@
 //! The cursor against applying the events one after another.
 
-use allotment_trace::recording::{Recording, State};
+use allotment_trace::recording::{BlockId, Event, Recording, State};
 use proptest::prelude::*;
 
-use super::generated::{Has, recordings};
-use crate::{Cursor, Timeline};
+use super::generated::{Has, record, recordings};
+use crate::{BlockBytes, Cursor, Peaks, Scope, Timeline};
 
 /// The state after each number of events, and the numbers of contradictions.
 fn forwards(recording: &Recording) -> (Vec<State>, Vec<u64>) {
@@ -75,4 +75,33 @@ proptest! {
             prop_assert_eq!(timeline.block_info(block).aliased, aliased.contains(&block));
         }
     }
+}
+
+#[test]
+fn a_block_has_the_size_of_each_moment() {
+    // Steps 67 allocate a block of 64 + 64 bytes; steps 0 allocate 64 and 40 bytes in it.
+    let mut recording =
+        record(Has { aliasing: false, contradictions: false }, &[(67, 0, 64), (0, 0, 48), (0, 0, 40)]);
+    let block = BlockId(0);
+    let resize = |size| Event::BlockResized { block, size };
+    // The second would take the last byte of an allocation.
+    recording.events.extend([resize(500), resize(103), resize(200)]);
+    let timeline = Timeline::new(&recording);
+    assert_eq!(timeline.contradictions().iter().map(|at| at.event).collect::<Vec<_>>(), [4]);
+    let mut cursor = Cursor::new(&timeline);
+    let mut sizes = Vec::new();
+    loop {
+        sizes.push(BlockBytes::of_scope(&cursor, Scope::All));
+        if cursor.step().is_none() {
+            break;
+        }
+    }
+    assert_eq!(sizes.iter().map(|bytes| bytes.size).collect::<Vec<_>>(), [0, 128, 128, 128, 500, 500, 200]);
+    for bytes in sizes.iter().rev() {
+        assert_eq!(BlockBytes::of_scope(&cursor, Scope::All), *bytes);
+        cursor.step_back();
+    }
+    let peak = Peaks::of(&timeline, Scope::All).blocks;
+    assert_eq!((peak.bytes, peak.moment.event), (500, 4));
+    assert_eq!(timeline.block_size_at(timeline.blocks().next().unwrap(), 5), 500);
 }

@@ -51,8 +51,6 @@ pub struct BlockInfo {
     pub memory_type: MemoryTypeIndex,
     /// Whether allocations share it.
     pub kind: BlockKind,
-    /// Bytes.
-    pub size: u64,
     /// The event that allocated it.
     pub allocated: u64,
     /// The event that freed it.
@@ -202,8 +200,8 @@ impl Timeline<'_> {
         let pool = (row.pool != NONE).then_some(PoolIndex(row.pool));
         let aliased = row.aliased;
         match *self.event(row.allocated) {
-            Event::BlockAllocated { block: id, memory_type, kind, size, .. } => {
-                BlockInfo { id, pool, memory_type, kind, size, allocated, freed, aliased }
+            Event::BlockAllocated { block: id, memory_type, kind, .. } => {
+                BlockInfo { id, pool, memory_type, kind, allocated, freed, aliased }
             }
             // The row of a block is made from such an event only.
             _ => BlockInfo {
@@ -211,7 +209,6 @@ impl Timeline<'_> {
                 pool,
                 memory_type: MemoryTypeIndex(0),
                 kind: BlockKind::Shared,
-                size: 0,
                 allocated,
                 freed,
                 aliased,
@@ -219,10 +216,13 @@ impl Timeline<'_> {
         }
     }
 
-    /// Returns the bytes of a block.
-    pub(crate) fn block_size(&self, row: u32) -> u64 {
-        match *self.event(self.blocks[row as usize].allocated) {
-            Event::BlockAllocated { size, .. } => size,
+    /// Returns the bytes of a block at a position: those that it was allocated with, until an event resizes it. Before
+    /// its first event and after its last one, the nearest size that it had.
+    #[must_use]
+    pub fn block_size_at(&self, block: BlockIndex, position: u64) -> u64 {
+        let resized = last_before(self.resized.of(block.0), self.clamp(position));
+        match *self.event(resized.unwrap_or(self.blocks[block.0 as usize].allocated)) {
+            Event::BlockAllocated { size, .. } | Event::BlockResized { size, .. } => size,
             _ => 0,
         }
     }

@@ -3,7 +3,7 @@
 //! that contradicts others.
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use allotment_trace::recording::{Allocated, AllocationKey, Event, Inconsistent, ObjectId, Recording};
 
@@ -34,12 +34,17 @@ struct Open {
     live_blocks: LiveSet,
     /// How many allocations each block has.
     counts: Vec<u32>,
+    /// Bytes of each block: its last size.
+    sizes: Vec<u64>,
     /// The occupied ranges of each block, end by start, while none overlaps another. `None` after that.
     ranges: Vec<Option<BTreeMap<u64, u64>>>,
+    /// Blocks that ever had an allocation of no bytes. `ranges` has none of those.
+    has_empty: HashSet<u32>,
     /// Where the allocations are that have moved.
     moved: HashMap<u32, Move>,
     /// Pairs of rows and events, which become groups at the end.
     emptied: Vec<(u32, u32)>,
+    resized: Vec<(u32, u32)>,
     changes: Vec<(u32, u32)>,
     used: Vec<(u32, u32)>,
     descriptions: Vec<(u32, u32)>,
@@ -106,7 +111,7 @@ impl Timeline<'_> {
                 let row = open.pools.remove(&pool.0).ok_or("it destroys a pool that does not exist")?;
                 self.pools[row as usize].destroyed = number;
             }
-            Event::BlockAllocated { block, pool, .. } => {
+            Event::BlockAllocated { block, pool, size, .. } => {
                 if open.blocks.contains_key(&block.0) {
                     return Err("it allocates a block that exists");
                 }
@@ -117,6 +122,7 @@ impl Timeline<'_> {
                 open.blocks.insert(block.0, row);
                 open.live_blocks.insert(row);
                 open.counts.push(0);
+                open.sizes.push(size);
                 open.ranges.push(Some(BTreeMap::new()));
                 return Ok(row);
             }
@@ -135,6 +141,15 @@ impl Timeline<'_> {
                 let row = *open.blocks.get(&block.0).ok_or("it shares a block that does not exist")?;
                 let shared = &mut self.blocks[row as usize].shared;
                 *shared = (*shared).min(number);
+                return Ok(row);
+            }
+            Event::BlockResized { block, size } => {
+                let row = *open.blocks.get(&block.0).ok_or("it resizes a block that does not exist")?;
+                if size < open.sizes[row as usize] && self.open_end(open, row) > size {
+                    return Err("it takes memory from a block that an allocation has");
+                }
+                open.sizes[row as usize] = size;
+                open.resized.push((row, number));
                 return Ok(row);
             }
             Event::Allocated(is) => return self.allocate(open, is, number),
@@ -204,7 +219,7 @@ impl Timeline<'_> {
         if is.requested > is.occupied {
             return Err("an allocation occupies less than was requested");
         }
-        let end = is.offset.checked_add(is.occupied).filter(|&end| end <= self.block_size(block));
+        let end = is.offset.checked_add(is.occupied).filter(|&end| end <= open.sizes[block as usize]);
         let end = end.ok_or("an allocation reaches beyond its block")?;
         let row = self.allocations.len() as u32;
         let (free_requested, freed) = (NONE, NONE);
@@ -213,6 +228,9 @@ impl Timeline<'_> {
         new_key.insert(row);
         open.live.insert(row);
         open.counts[block as usize] += 1;
+        if is.occupied == 0 {
+            open.has_empty.insert(block);
+        }
         let known = &mut open.ranges[block as usize];
         if let Some(ranges) = known {
             // While no two ranges overlap, a new one can only overlap the last that starts before its end.
@@ -244,6 +262,22 @@ impl Timeline<'_> {
             open.emptied.push((place.block, number));
         }
         Ok(row)
+    }
+
+    /// The end of the last range of a block that an allocation has; 0 where it has none.
+    fn open_end(&self, open: &Open, block: u32) -> u64 {
+        match &open.ranges[block as usize] {
+            // No two overlap, so the one that begins last also ends last.
+            Some(ranges) if !open.has_empty.contains(&block) => {
+                ranges.last_key_value().map_or(0, |(_, &end)| end)
+            }
+            // Blocks with aliasing are hardly ever made smaller, so looking at all allocations is cheap enough.
+            _ => {
+                let places = open.live.items().iter().map(|&row| self.open_place(open, row));
+                let ends = places.filter(|place| place.block == block);
+                ends.map(|place| place.offset + place.occupied).max().unwrap_or(0)
+            }
+        }
     }
 
     /// Where an allocation is that exists.
@@ -354,6 +388,7 @@ impl Timeline<'_> {
         }
         self.changes = Grouped::new(self.allocations.len(), &open.changes);
         self.emptied = Grouped::new(self.blocks.len(), &open.emptied);
+        self.resized = Grouped::new(self.blocks.len(), &open.resized);
         self.ring_used = Grouped::new(self.rings.len(), &open.used);
         self.descriptions = Grouped::new(self.pools.len(), &open.descriptions);
         let heaps = self.descriptor_ranges.iter().zip(0..).map(|(range, row)| (range.heap, row));

@@ -70,6 +70,8 @@ pub struct Timeline<'a> {
     changes: Grouped,
     /// Events after which a block was empty.
     emptied: Grouped,
+    /// Events that gave a block another size.
+    resized: Grouped,
     ring_used: Grouped,
     /// Events that say what a pool serves, and its rules.
     descriptions: Grouped,
@@ -121,6 +123,7 @@ impl<'a> Timeline<'a> {
             reserved: HashMap::new(),
             changes: Grouped::default(),
             emptied: Grouped::default(),
+            resized: Grouped::default(),
             ring_used: Grouped::default(),
             descriptions: Grouped::default(),
             ranges_of_heap: Grouped::default(),

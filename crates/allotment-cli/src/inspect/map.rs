@@ -2,7 +2,7 @@
 
 use core::fmt::Write;
 
-use allotment_analyze::{Class, Cursor, Segment, segments};
+use allotment_analyze::{Class, Cursor, Segment, padding, segments};
 use allotment_trace::recording::{BlockId, BlockKind};
 use console::{Color, Style, Term};
 use serde::Serialize;
@@ -22,7 +22,7 @@ const DEFAULT_WIDTH: u16 = 100;
 /// Columns of a line besides the glyphs: id, memory type, size, share used, largest hole, and what separates them.
 const OTHER_COLUMNS: usize = 2 + 8 + 2 + 4 + 2 + 10 + 3 + 3 + 7 + 2 + 12;
 
-const LEGEND: &str = "█ used   ▄ used in part   ▒ pending release   ~ overhead   · free";
+const LEGEND: &str = "█ used   ▄ used in part   ▒ pending release   ~ overhead   - padding   · free";
 
 pub(crate) fn run(args: &MapArgs) -> Result<(), Failure> {
     let loaded = load(&args.shown.file)?;
@@ -66,7 +66,11 @@ pub(crate) fn run(args: &MapArgs) -> Result<(), Failure> {
             block.memory_type,
             bytes(block.figures.bytes.size)
         );
-        write_glyphs(&mut line, &glyphs(block.figures.bytes.size, &block.segments, cells), colours);
+        write_glyphs(
+            &mut line,
+            &glyphs(block.figures.bytes.size, &block.segments, &block.padding, cells),
+            colours,
+        );
         // A text does not fail to grow.
         let _ = write!(line, "|  {used:>7}  {:>12}", bytes(block.figures.largest_hole));
         if let Some(frame) = block.empty_since_frame {
@@ -77,13 +81,14 @@ pub(crate) fn run(args: &MapArgs) -> Result<(), Failure> {
     say!();
     let is = &all.bytes;
     say!(
-        "Blocks {}, {}: {} used, {} pending release, {} overhead, {} free in {} holes",
+        "Blocks {}, {}: {} used, {} pending release, {} overhead, {} padding, {} free in {} holes",
         count(all.blocks),
         bytes(is.size),
         bytes(is.used),
         bytes(is.pending),
         bytes(is.overhead()),
-        bytes(is.free),
+        bytes(is.padding),
+        bytes(is.free - is.padding),
         count(all.holes)
     );
     Ok(())
@@ -97,6 +102,8 @@ struct Block {
     empty_since_frame: Option<u64>,
     figures: Figures,
     segments: Vec<Segment>,
+    /// Of the segments, those that are padding.
+    padding: Vec<Segment>,
 }
 
 fn blocks(cursor: &Cursor<'_, '_>) -> Vec<Block> {
@@ -105,13 +112,16 @@ fn blocks(cursor: &Cursor<'_, '_>) -> Vec<Block> {
         let info = timeline.block_info(block);
         let mut figures = Figures::default();
         figures.add(cursor, block);
+        let placed = cursor.placed(block);
+        let segments = segments(timeline.block_size_at(block, cursor.position()), &placed);
         Block {
             id: info.id.0,
             memory_type: info.memory_type.get() as u8,
             kind: timeline.block_kind_at(block, cursor.position()),
             empty_since_frame: cursor.empty_since(block).map(|since| since.frame),
             figures,
-            segments: segments(info.size, &cursor.placed(block)),
+            padding: padding(&placed, &segments).copied().collect(),
+            segments,
         }
     });
     let mut blocks: Vec<_> = blocks.collect();
@@ -123,6 +133,7 @@ fn blocks(cursor: &Cursor<'_, '_>) -> Vec<Block> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Glyph {
     Free,
+    Padding,
     Overhead,
     Pending,
     UsedInPart,
@@ -133,6 +144,7 @@ impl Glyph {
     const fn text(self) -> char {
         match self {
             Self::Free => '·',
+            Self::Padding => '-',
             Self::Overhead => '~',
             Self::Pending => '▒',
             Self::UsedInPart => '▄',
@@ -143,7 +155,7 @@ impl Glyph {
     const fn colour(self) -> Color {
         match self {
             Self::Free => Color::Green,
-            Self::Overhead => Color::Yellow,
+            Self::Padding | Self::Overhead => Color::Yellow,
             Self::Pending => Color::Blue,
             Self::UsedInPart | Self::Used => Color::Red,
         }
@@ -152,7 +164,7 @@ impl Glyph {
 
 /// Returns what each of `cells` cells of a block shows: the class that matters most among its bytes, so that a small
 /// allocation in a large block is seen.
-fn glyphs(size: u64, segments: &[Segment], cells: usize) -> Vec<Glyph> {
+fn glyphs(size: u64, segments: &[Segment], padding: &[Segment], cells: usize) -> Vec<Glyph> {
     let border = |cell: usize| (u128::from(size) * cell as u128 / cells as u128) as u64;
     let mut next = 0;
     let cell = |cell: usize| {
@@ -171,7 +183,11 @@ fn glyphs(size: u64, segments: &[Segment], cells: usize) -> Vec<Glyph> {
             Class::Used => Glyph::UsedInPart,
             Class::Pending => Glyph::Pending,
             Class::Reserved | Class::Rounding => Glyph::Overhead,
-            Class::Free => Glyph::Free,
+            Class::Free => {
+                let first = padding.partition_point(|padding| padding.end <= start);
+                let padded = padding.get(first).is_some_and(|padding| padding.start < end);
+                if padded { Glyph::Padding } else { Glyph::Free }
+            }
         }
     };
     (0..cells).map(cell).collect()
@@ -251,7 +267,7 @@ mod tests {
     fn line(size: u64, ranges: &[(u64, u64, Class)], cells: usize) -> String {
         let segment = |&(start, end, class)| Segment { start, end, class, depth: 1 };
         let segments: Vec<_> = ranges.iter().map(segment).collect();
-        glyphs(size, &segments, cells).into_iter().map(Glyph::text).collect()
+        glyphs(size, &segments, &[], cells).into_iter().map(Glyph::text).collect()
     }
 
     #[test]
@@ -264,6 +280,20 @@ mod tests {
         let ranges = [(0, 10, Class::Reserved), (10, 20, Class::Pending), (20, 40, Class::Free)];
         assert_eq!(line(40, &ranges, 4), "~▒··");
         assert_eq!(line(40, &ranges, 2), "▒·");
+    }
+
+    #[test]
+    fn padding_is_no_free_memory_to_look_at() {
+        let segment = |start, end, class| Segment { start, end, class, depth: 1 };
+        let padding = segment(20, 30, Class::Free);
+        let segments = [
+            segment(0, 20, Class::Used),
+            padding,
+            segment(30, 40, Class::Used),
+            segment(40, 80, Class::Free),
+        ];
+        let glyphs: String = glyphs(80, &segments, &[padding], 8).into_iter().map(Glyph::text).collect();
+        assert_eq!(glyphs, "██-█····");
     }
 
     #[test]

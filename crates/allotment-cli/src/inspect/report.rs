@@ -1,13 +1,12 @@
 //! `allotment report`: a recording as one HTML page.
 
-use allotment_analyze::{AdviceThresholds, Cursor, advice};
-use allotment_report::Report;
 use serde::Serialize;
 
 use super::args::ReportArgs;
-use super::load::{Loaded, index, load};
+use super::load::{index, load};
 use crate::failure::Failure;
 use crate::output_file::OutputFile;
+use crate::report::page;
 use crate::units::bytes;
 
 pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
@@ -18,17 +17,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
     }
     let loaded = load(&args.file)?;
     // Whole in memory before it is written, as every file of this command is.
-    let mut page = Vec::new();
-    let Loaded { title, recording } = &loaded;
-    let mut report = Report::new(title, &recording.header);
-    recording.events.iter().for_each(|event| report.push(event));
-    let timeline = index(&loaded);
-    let cursor = Cursor::at(&timeline, timeline.end());
-    for advice in advice(&cursor, &AdviceThresholds::default()) {
-        report.advise(&advice.to_string(), None);
-    }
-    let written = report.write(&recording.texts, &mut page);
-    written.map_err(|error| Failure::write(&args.output, error))?;
+    let page = page(&loaded.title, &loaded.recording, &index(&loaded))?;
     output.write(&page)?;
     let (path, size) = (args.output.display().to_string(), page.len() as u64);
     if args.json {

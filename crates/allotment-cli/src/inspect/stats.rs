@@ -127,7 +127,8 @@ fn rows(stats: &Stats) -> Vec<(String, String)> {
         row("Used", part(all.bytes.used)),
         row("Pending release", part(all.bytes.pending)),
         row("Overhead", part(all.bytes.overhead())),
-        row("Free in blocks", part(all.bytes.free)),
+        row("Alignment padding", part(all.bytes.padding)),
+        row("Free in blocks", part(all.bytes.free - all.bytes.padding)),
         row("… in holes", format!("{}, the largest {}", count(all.holes), bytes(all.largest_hole))),
         row("Fragmentation", format!("{:.3}", all.fragmentation())),
         row("Peak of blocks", peak(peaks.blocks)),
@@ -150,8 +151,18 @@ fn rows(stats: &Stats) -> Vec<(String, String)> {
 }
 
 fn print_heaps(cursor: &Cursor<'_, '_>, stats: &Stats) {
-    let titles =
-        ["Heap", "Blocks", "Bytes", "Used", "Pending", "Overhead", "Free", "Fragmentation", "Budget"];
+    let titles = [
+        "Heap",
+        "Blocks",
+        "Bytes",
+        "Used",
+        "Pending",
+        "Overhead",
+        "Padding",
+        "Free",
+        "Fragmentation",
+        "Budget",
+    ];
     let mut table = Table::new(&titles.map(|title| (title, Align::Right)));
     for (&heap, figures) in &stats.heaps {
         let budget = heap.and_then(|heap| cursor.timeline().budget_at(heap, cursor.position()));
@@ -167,7 +178,7 @@ fn print_heaps(cursor: &Cursor<'_, '_>, stats: &Stats) {
 
 fn print_pools(stats: &Stats) {
     let mut columns = vec![("Pool", Align::Left), ("Type", Align::Right)];
-    let titles = ["Blocks", "Bytes", "Used", "Pending", "Overhead", "Free", "Fragmentation"];
+    let titles = ["Blocks", "Bytes", "Used", "Pending", "Overhead", "Padding", "Free", "Fragmentation"];
     columns.extend(titles.map(|title| (title, Align::Right)));
     let mut table = Table::new(&columns);
     for ((pool, memory_type), figures) in &stats.pools {
@@ -178,12 +189,12 @@ fn print_pools(stats: &Stats) {
     table.print();
 }
 
-fn cells_of(figures: &Figures) -> [String; 7] {
+fn cells_of(figures: &Figures) -> [String; 8] {
     let is = &figures.bytes;
     let fragmentation = format!("{:.3}", figures.fragmentation());
-    let [size, used, pending, overhead, free] =
-        [is.size, is.used, is.pending, is.overhead(), is.free].map(bytes);
-    [count(figures.blocks), size, used, pending, overhead, free, fragmentation]
+    let [size, used, pending, overhead, padding, free] =
+        [is.size, is.used, is.pending, is.overhead(), is.padding, is.free - is.padding].map(bytes);
+    [count(figures.blocks), size, used, pending, overhead, padding, free, fragmentation]
 }
 
 /// The JSON output.

@@ -9,11 +9,9 @@
 //!   pattern    bytes that identify their resource and offset
 //!   steady     frames that should not call the driver
 //!   timing     the time of single operations
-//!   history    the data of the report
 //!   record     the events of the allocator, as a recording
 //! ```
 
-mod history;
 mod live;
 pub(crate) mod pattern;
 mod record;
@@ -35,7 +33,6 @@ use crate::args::{Bytes, Setup};
 use crate::failure::Failure;
 use crate::progress::{self, EVENT};
 use crate::target::{Plan, Target, close_after};
-pub(crate) use history::{Block, History, Sample};
 use live::Live;
 use pattern::Pattern;
 pub(crate) use record::Record;
@@ -55,8 +52,6 @@ const END: u64 = 64 << 10;
 pub(crate) struct Options<'a> {
     /// The part of each resource that is filled and verified.
     pub(crate) bytes: Bytes,
-    /// Record the history for the report.
-    pub(crate) history: bool,
     /// Record a dump of the state at the peak.
     pub(crate) dump: bool,
     /// Name resources, for a dump or for validation messages.
@@ -79,15 +74,13 @@ pub(crate) struct Outcome {
     /// The most bytes that live resources needed at once: the recorded size for plain memory, the device's
     /// requirements for created resources.
     pub(crate) peak_live: u64,
-    /// The statistics when most bytes were reserved, and the index of that event.
+    /// The statistics when most bytes were reserved.
     pub(crate) peak: Statistics,
-    pub(crate) peak_event: usize,
     /// Driver calls that allocate or free memory, up to the end of the trace.
     pub(crate) device_calls: u64,
     /// The most such calls in a frame that needed no more live bytes than an earlier frame.
     pub(crate) max_calls_in_steady_frame: u64,
     pub(crate) timing: Percentiles,
-    pub(crate) history: History,
     pub(crate) dump: Option<String>,
     /// The events, if they were recorded into memory.
     pub(crate) recording: Option<Recording>,
@@ -143,8 +136,8 @@ fn replay_on<T: Target>(
 ) -> Result<Outcome, Failure> {
     let desc = setup.allocator();
     let allocator = Allocator::new(device, desc.clone())?;
-    let recordings = Recordings::begin(options.record, &allocator, &desc)?;
-    // Without bytes to fill there are no staging buffers either, which a recording would show.
+    let mut recordings = Recordings::begin(options.record, &allocator, &desc)?;
+    // Without bytes to fill there are no staging buffers either, which a recording file would show.
     let transfer = (options.bytes != Bytes::None).then(|| {
         Transfer::new(&allocator, copy_queue(allocator.device()), STAGING)
             .map_err(|error| Failure::Unexpected(format!("staging buffers: {error}")))
@@ -153,6 +146,7 @@ fn replay_on<T: Target>(
         // Through the queue: uploads then exercise the GPU's access to the memory, not only the CPU's.
         transfer.with_usage(target.overlay_usage()).through_the_queue()
     });
+    recordings.hide();
     let run = Run {
         trace,
         target,
@@ -166,7 +160,7 @@ fn replay_on<T: Target>(
         pattern: Pattern::default(),
         stopwatch: Stopwatch::new(trace.allocations() + trace.frees()),
         steady: SteadyFrames::default(),
-        outcome: Outcome { history: History::hiding(&allocator.blocks()), ..Outcome::default() },
+        outcome: Outcome::default(),
     };
     run.all(progress)
 }
@@ -227,16 +221,16 @@ impl<T: Target> Run<'_, T> {
         let (trace, bytes) = (self.trace, self.options.bytes);
         let carried = |resource| carried(bytes, trace.resource(resource).size());
         let mut done = 0_u64;
-        for (index, event) in self.trace.events().iter().enumerate() {
+        for event in self.trace.events() {
             match event.op {
-                Op::Allocate(resource) => self.allocate(index, event.line, resource)?,
-                Op::Free(resource) => self.free(index, resource)?,
+                Op::Allocate(resource) => self.allocate(event.line, resource)?,
+                Op::Free(resource) => self.free(resource)?,
                 Op::FrameEnd => {
                     self.allocator.end_frame();
                     self.steady.end(self.live_bytes, self.calls());
                 }
             }
-            self.observe(index);
+            self.observe();
             self.recordings.after_event();
             let bytes = match event.op {
                 Op::Allocate(resource) | Op::Free(resource) => carried(resource),
@@ -270,7 +264,7 @@ impl<T: Target> Run<'_, T> {
         Ok((plan, options.with_category(category)))
     }
 
-    fn allocate(&mut self, index: usize, line: u64, resource: ResourceIndex) -> Result<(), Failure> {
+    fn allocate(&mut self, line: u64, resource: ResourceIndex) -> Result<(), Failure> {
         let recorded = self.trace.resource(resource);
         let (plan, options) = self.plan(recorded)?;
         let allocator = self.allocator;
@@ -302,17 +296,13 @@ impl<T: Target> Run<'_, T> {
         self.live_bytes += slot.size;
         self.outcome.peak_live = self.outcome.peak_live.max(self.live_bytes);
         self.steady.live(self.live_bytes);
-        if self.options.history {
-            let history = &mut self.outcome.history;
-            history.allocated(index, resource, &place, slot.size, info.occupied, options.category);
-        }
         let filled = self.fill(resource, &mut slot);
         // Filled outside of the timing, and stored even if that fails, so that the resource is destroyed.
         self.slots[resource.as_usize()] = Some(slot);
         filled
     }
 
-    fn free(&mut self, index: usize, resource: ResourceIndex) -> Result<(), Failure> {
+    fn free(&mut self, resource: ResourceIndex) -> Result<(), Failure> {
         self.verify(resource)?;
         // A resource that failed cannot be freed.
         let Some(slot) = self.slots[resource.as_usize()].take() else { return Ok(()) };
@@ -320,9 +310,6 @@ impl<T: Target> Run<'_, T> {
         known(self.stopwatch.time(|| slot.live.destroy(allocator)))?;
         self.outcome.frees += 1;
         self.live_bytes -= slot.size;
-        if self.options.history {
-            self.outcome.history.freed(index, resource);
-        }
         Ok(())
     }
 
@@ -411,19 +398,14 @@ impl<T: Target> Run<'_, T> {
         own
     }
 
-    fn observe(&mut self, index: usize) {
+    fn observe(&mut self) {
         let statistics = self.statistics();
         // Strictly greater: the first of equal peaks is reported.
         if statistics.block_bytes > self.outcome.peak.block_bytes {
-            (self.outcome.peak, self.outcome.peak_event) = (statistics, index);
+            self.outcome.peak = statistics;
             if self.options.dump {
                 self.outcome.dump = Some(self.allocator.dump_json());
             }
-        }
-        if self.options.history {
-            let calls = self.calls();
-            let allocator = self.allocator;
-            self.outcome.history.observe(index, &statistics, calls, || allocator.blocks());
         }
     }
 }

@@ -1,13 +1,13 @@
 //! The events of a replay: to a file, or into memory.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use allotment::Allocator;
 use allotment::device::Device;
 use allotment::events::{AlreadySubscribed, Event, EventBatch, EventSubscription, SubscriptionDesc, TextId};
 use allotment::memory::AllocatorDesc;
-use allotment_trace::recording::{Header, Recording};
+use allotment_trace::recording::{AllocationKey, BlockId, Header, Recording};
 use allotment_trace::{Observed, Recorder, allocator_settings};
 
 use super::unexpected;
@@ -51,6 +51,8 @@ impl Recordings {
                 batch: EventBatch::new(),
                 ids: HashMap::new(),
                 recording: Recording { header: replayed.header(), ..Recording::default() },
+                hidden: HashSet::new(),
+                hidden_blocks: HashSet::new(),
                 unread: 0,
             })),
         })
@@ -63,6 +65,14 @@ impl Recordings {
             if collector.unread == READ_EVERY {
                 collector.read();
             }
+        }
+    }
+
+    /// Leaves out what was recorded into memory so far: the staging buffers of the replay, which are no part of the
+    /// program that the trace is of.
+    pub(super) fn hide(&mut self) {
+        if let Self::Memory(collector) = self {
+            collector.hide();
         }
     }
 
@@ -101,17 +111,48 @@ pub(super) struct Collector {
     batch: EventBatch,
     ids: HashMap<String, TextId>,
     recording: Recording,
+    /// Allocations that are left out, with the blocks that they fill.
+    hidden: HashSet<AllocationKey>,
+    hidden_blocks: HashSet<BlockId>,
     /// Events of the trace since the events of the allocator were read.
     unread: u32,
 }
 
 impl Collector {
+    fn hide(&mut self) {
+        self.read();
+        let Self { recording, hidden, hidden_blocks, .. } = self;
+        // A block that they do not fill stays, with them: the trace's own allocations may get the rest of it.
+        let mut left = HashMap::new();
+        for event in &recording.events {
+            match *event {
+                Event::BlockAllocated { block, size, .. } => drop(left.insert(block, size)),
+                Event::Allocated(is) => {
+                    left.entry(is.block).and_modify(|left| *left = left.saturating_sub(is.occupied));
+                }
+                _ => {}
+            }
+        }
+        hidden_blocks.extend(left.into_iter().filter(|&(_, left)| left == 0).map(|(block, _)| block));
+        for event in &recording.events {
+            match *event {
+                Event::Allocated(is) if hidden_blocks.contains(&is.block) => {
+                    hidden.insert(is.allocation);
+                }
+                _ => {}
+            }
+        }
+        recording.events.retain(|event| !is_about(event, hidden, hidden_blocks));
+    }
+
     fn read(&mut self) {
-        let Self { events, batch, ids, recording, unread } = self;
+        let Self { events, batch, ids, recording, hidden, hidden_blocks, unread } = self;
         *unread = 0;
         events.read(batch);
         for event in batch.events() {
-            if matches!(event, Event::Time { .. } | Event::Stalled { .. }) {
+            if matches!(event, Event::Time { .. } | Event::Stalled { .. })
+                || is_about(event, hidden, hidden_blocks)
+            {
                 continue;
             }
             let event = event.map_texts(|text| {
@@ -127,5 +168,22 @@ impl Collector {
             });
             recording.events.push(event);
         }
+    }
+}
+
+/// Returns true for an event of one of some allocations or blocks.
+fn is_about(event: &Event, allocations: &HashSet<AllocationKey>, blocks: &HashSet<BlockId>) -> bool {
+    match event {
+        Event::Allocated(is) => allocations.contains(&is.allocation),
+        Event::CallSite { allocation, .. }
+        | Event::Labelled { allocation, .. }
+        | Event::Movable { allocation, .. }
+        | Event::Mapped { allocation, .. }
+        | Event::FreeRequested { allocation }
+        | Event::Freed { allocation } => allocations.contains(allocation),
+        Event::BlockAllocated { block, .. } | Event::BlockFreed { block } | Event::BlockShared { block } => {
+            blocks.contains(block)
+        }
+        _ => false,
     }
 }

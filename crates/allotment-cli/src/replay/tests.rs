@@ -6,7 +6,7 @@ use allotment::memory::{BlockSizes, EmptyBlockPolicy};
 use allotment::{Algorithm, MemoryUsage, ResourceKind};
 use allotment_trace::{Resource, ResourceKind as RecordedKind, Trace};
 
-use super::{Images, Options, Outcome, replay};
+use super::{Images, Options, Outcome, Record, replay};
 use crate::args::{Bytes, Setup};
 use crate::failure::Failure;
 use crate::target::{Machine, Plan, SimulatedTarget, Target};
@@ -80,7 +80,7 @@ fn replayed(target: Maker) -> Result<Outcome, Failure> {
         block_sizes: BlockSizes::default(),
         empty_blocks: EmptyBlockPolicy::default(),
     };
-    let options = Options { bytes: Bytes::All, stop_at_refusal: true, history: true, ..Options::default() };
+    let options = Options { bytes: Bytes::All, stop_at_refusal: true, ..Options::default() };
     replay(&trace, target, &setup, options, |_| ())
 }
 
@@ -106,6 +106,24 @@ fn bytes_of_images_over_which_no_buffer_may_lie_are_counted_and_not_verified() {
     let images = Images { made: 1, as_buffers: 1, verified: 0, bytes_not_verified: 128 * 128 * 4 };
     assert_eq!(outcome.images, images);
     assert_eq!(outcome.bytes_verified, BUFFERS);
+}
+
+#[test]
+fn a_recording_in_memory_is_of_the_program_and_not_of_the_replays_own_buffers() {
+    let setup = Setup {
+        algorithm: Algorithm::Tlsf,
+        block_sizes: BlockSizes::default(),
+        empty_blocks: EmptyBlockPolicy::default(),
+    };
+    let options = Options { bytes: Bytes::All, names: true, record: Record::Memory, ..Options::default() };
+    let trace = Trace::read(TRACE.as_bytes()).unwrap();
+    let outcome = replay(&trace, Maker::of("discrete-large-bar"), &setup, options, |_| ()).unwrap();
+    let recording = outcome.recording.unwrap();
+    let mut state = allotment_trace::recording::State::default();
+    recording.events.iter().for_each(|event| state.apply(event).unwrap());
+    let mut sizes: Vec<_> = state.allocations.values().map(|live| live.is.requested).collect();
+    sizes.sort_unstable();
+    assert_eq!(sizes, [1000, 12_345, 70_000]);
 }
 
 #[test]

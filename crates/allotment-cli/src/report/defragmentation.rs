@@ -1,11 +1,13 @@
-//! The HTML report of a defragmentation: before, moves, after; a single file like the replay report.
+//! The HTML report of a defragmentation: before, moves, after; a single file that loads nothing.
 //!
-//! The template is `assets/defragmentation.html`; it uses the style of the replay report.
+//! The template is `assets/defragmentation.html`; this module inserts the style and the data.
+
+use core::hash::Hash;
+use std::collections::HashMap;
 
 use allotment::memory::{DefragmentationPlan, PlannedBlock};
 use serde::Serialize;
 
-use super::{Interned, PAGE, PLACE};
 use crate::args::DefragmentArgs;
 use crate::defragment::{Done, Outcome, Standing};
 use crate::failure::Failure;
@@ -16,7 +18,12 @@ use crate::target::Machine;
 
 const THIS_PAGE: &str = include_str!("../../assets/defragmentation.html");
 
-/// The placeholder in the template for the shared style.
+const STYLE: &str = include_str!("../../assets/defragmentation.css");
+
+/// The placeholder in the template for the data.
+const PLACE: &str = "/*ALLOTMENT_REPORT_DATA*/null";
+
+/// The placeholder in the template for the style.
 const STYLE_PLACE: &str = "/*ALLOTMENT_REPORT_STYLE*/";
 
 #[derive(Serialize)]
@@ -120,14 +127,31 @@ pub(crate) fn write(
     };
     // Escaped, since the HTML parser ends a script element at the first `</script`, even inside a string.
     let json = serde_json::to_string(&data)?.replace('<', "\\u003c");
-    let page = THIS_PAGE.replacen(STYLE_PLACE, style(), 1).replacen(PLACE, &json, 1);
+    let page = THIS_PAGE.replacen(STYLE_PLACE, STYLE, 1).replacen(PLACE, &json, 1);
     file.write(page.as_bytes())
 }
 
-/// Returns the style of the replay report.
-fn style() -> &'static str {
-    let (_, rest) = PAGE.split_once("<style>").unwrap_or_default();
-    rest.split_once("</style>").unwrap_or_default().0
+/// A list without duplicates, in insertion order. A trace may have a different name for each resource.
+#[derive(Debug)]
+struct Interned<T> {
+    list: Vec<T>,
+    positions: HashMap<T, usize>,
+}
+
+impl<T: Clone + Eq + Hash> Interned<T> {
+    fn new() -> Self {
+        Self { list: Vec::new(), positions: HashMap::new() }
+    }
+
+    /// Returns the position of `item`, which is appended if missing.
+    fn position(&mut self, item: T) -> usize {
+        let next = self.list.len();
+        let position = *self.positions.entry(item.clone()).or_insert(next);
+        if position == next {
+            self.list.push(item);
+        }
+        position
+    }
 }
 
 fn allocations(
@@ -184,8 +208,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_has_a_place_for_its_data_and_for_the_other_pages_style() {
+    fn the_page_has_a_place_for_its_data_and_for_its_style() {
         assert_eq!((THIS_PAGE.matches(PLACE).count(), THIS_PAGE.matches(STYLE_PLACE).count()), (1, 1));
-        assert!(style().contains("--card") && !style().contains("</"));
+        assert!(STYLE.contains("--card") && !STYLE.contains("</"));
     }
 }

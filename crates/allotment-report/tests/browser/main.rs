@@ -11,7 +11,7 @@ mod recordings;
 
 use std::path::PathBuf;
 
-use allotment_analyze::Timeline;
+use allotment_analyze::{Lanes, ReleaseLatency, Timeline};
 use allotment_report::write_report;
 use allotment_trace::recording::{Event, Recording, TextId};
 use chromium::{Chromium, scratch};
@@ -39,6 +39,8 @@ fn middle_of(page: &mut Chromium, range: u32) -> (f64, f64) {
 }
 
 fn assert_totals(page: &mut Chromium, recording: &Recording, t: usize) {
+    // With many allocations the totals follow the cursor when it rests.
+    page.wait_for(&format!("$('totals').textContent.includes('\"t\":{t},')"));
     let shown: serde_json::Value = serde_json::from_str(&page.text("$('totals').textContent")).unwrap();
     assert_eq!(shown["t"], t);
     for (name, expected) in model::totals(&Timeline::new(recording), t as u64).as_object().unwrap() {
@@ -53,12 +55,27 @@ fn totals_at_any_moment_equal_the_models() {
     let events = recording.events.len();
     // Also between the allocation of a move's destination and the event that says what it is.
     let reserved = recording.events.iter().position(|event| matches!(event, Event::Reserved { .. })).unwrap();
-    for t in [0, 1, 7, events / 3, reserved, reserved + 1, reserved + 2, events / 2, events - 1, events] {
+    let resized =
+        recording.events.iter().rposition(|event| matches!(event, Event::BlockResized { .. })).unwrap();
+    for t in [
+        0,
+        1,
+        7,
+        resized,
+        resized + 1,
+        events / 3,
+        reserved,
+        reserved + 1,
+        reserved + 2,
+        events / 2,
+        events - 1,
+        events,
+    ] {
         page.value(&format!("goTo({t})"));
         page.settle();
         assert_totals(&mut page, &recording, t);
         let series = page.value(&format!(
-            "[view.series.used({t}), view.series.overhead({t}), view.series.pending({t}), view.series.reserved[{t}]]"
+            "[view.series.used({t}), view.series.overhead({t}), view.series.pending({t}), view.series.reserved({t})]"
         ));
         let totals = page.value("(n => [n.used, n.overhead, n.pending, n.reserved])(view.moment.totals)");
         assert_eq!(series, totals, "the timeline at {t}");
@@ -68,7 +85,7 @@ fn totals_at_any_moment_equal_the_models() {
 /// The largest live allocation with a part of a name.
 fn live_named(page: &mut Chromium, name: &str) -> u32 {
     page.number(&format!(
-        "view.moment.live.subarray(0, view.moment.liveCount).filter(i => view.model.name(i).includes(`{name}`)) \
+        "view.moment.all().filter(i => view.model.name(i).includes(`{name}`)) \
          .reduce((a, b) => view.model.requested[b] > view.model.requested[a] ? b : a)"
     )) as u32
 }
@@ -167,16 +184,17 @@ fn every_class_is_drawn_and_the_most_important_of_a_pixel_wins() {
     let Some(mut page) = open(&recording, "classes") else { return };
     // At each pixel of each row, the class must be the highest of the ranges that touch the pixel.
     page.value(
-        "globalThis.wrong = () => { const { model, moment, map } = view; let wrong = 0; \
-         for (const b of moment.blocks) { map.drawRow(map.canvas.getContext('2d'), b, 0, 9, 1); \
-           const pixels = Math.floor(map.width), each = map.scale(b) * map.span.size / map.width, from = map.span.a * map.scale(b); \
-           const drawn = Array.from(map.cells.subarray(0, pixels)); \
-           for (let p = 0; p < pixels; p++) { const low = from + p * each, high = low + each; let best = low < model.block.size[b] ? FREE : NOTHING; \
-             for (let k = moment.liveFirst[b]; k < moment.liveFirst[b + 1]; k++) { const i = moment.live[k], o = model.offset[i], m = o + model.requested[i], e = m + model.beyond[i]; \
+        "globalThis.drawn = b => { const { first, count } = view.map.pixels(b), strip = view.map.strip(b); \
+           return { low: first * strip.each, each: strip.each, cells: strip.cells.subarray(first - strip.first, first - strip.first + count) }; }; \
+         globalThis.wrong = () => { const { model, moment } = view; let wrong = 0; \
+         for (const b of moment.blocks) { const { low: from, each, cells } = drawn(b), list = moment.of(b), holes = []; \
+           eachHole(model, list, moment.size[b], (low, high, padding) => { if (padding) holes.push([low, high]); }); \
+           for (let p = 0; p < cells.length; p++) { const low = from + p * each, high = low + each; let best = low < moment.size[b] - 1e-3 ? FREE : NOTHING; \
+             for (const i of list) { const o = model.offset[i], m = o + model.requested[i], e = m + model.beyond[i]; \
                const c = moment.classOf(i); if (o < high - 1e-3 && m > low + 1e-3) best = Math.max(best, c); \
-               if (m < high - 1e-3 && e > low + 1e-3) best = Math.max(best, c === MOVE ? MOVE : ROUNDING); \
-               const g = moment.paddingBefore(k, b); if (g < o && g < high - 1e-3 && o > low + 1e-3) best = Math.max(best, PADDING); } \
-             if (drawn[p] < best) wrong++; } } return wrong; }",
+               if (m < high - 1e-3 && e > low + 1e-3) best = Math.max(best, c === MOVE ? MOVE : ROUNDING); } \
+             for (const [g, o] of holes) if (g < high - 1e-3 && o > low + 1e-3) best = Math.max(best, PADDING); \
+             if (cells[p] < best) wrong++; } } return wrong; }",
     );
     let mut seen = std::collections::BTreeSet::new();
     let reserved =
@@ -186,16 +204,14 @@ fn every_class_is_drawn_and_the_most_important_of_a_pixel_wins() {
             page.value(&format!("goTo({t})"));
             page.settle();
             assert_eq!(page.number("wrong()"), 0.0, "at {t}");
-            let classes = page.text(
-                "JSON.stringify([...new Set(view.moment.blocks.flatMap(b => { view.map.drawRow(view.map.canvas.getContext('2d'), b, 0, 9, 1); \
-                 return [...view.map.cells.subarray(0, Math.floor(view.map.width))]; }))])",
-            );
+            let classes = page
+                .text("JSON.stringify([...new Set(view.moment.blocks.flatMap(b => [...drawn(b).cells]))])");
             seen.extend(serde_json::from_str::<Vec<u8>>(&classes).unwrap());
             page.value("{ const i = [...view.model.reserved.keys()].find(i => view.moment.has(i)); if (i >= 0) view.map.reveal(i); else view.map.span.set(0.02, 0.01); }");
         }
         page.value("view.map.fit()");
     }
-    assert!([1, 3, 4, 5, 6].iter().all(|class| seen.contains(class)), "{seen:?}");
+    assert!([1, 2, 3, 4, 5, 6].iter().all(|class| seen.contains(class)), "{seen:?}");
 }
 
 #[test]
@@ -294,6 +310,56 @@ fn leaks_descriptors_queues_and_refusals_have_their_lists() {
 }
 
 #[test]
+fn allocations_that_share_bytes_are_in_lanes_and_counted_once() {
+    let recording = recordings::program(120);
+    let Some(mut page) = open(&recording, "aliasing") else { return };
+    let timeline = Timeline::new(&recording);
+    let mut most = 0;
+    for t in (0..recording.events.len()).step_by(97) {
+        page.value(&format!("goTo({t}); drawStale()"));
+        let cursor = allotment_analyze::Cursor::at(&timeline, t as u64);
+        let block = cursor.blocks().into_iter().find(|&block| timeline.block_info(block).aliased);
+        let Some(block) = block else { continue };
+        let lanes = Lanes::of(&cursor.placed(block));
+        let found: (Vec<u32>, u32, u64, u64) = serde_json::from_str(&page.text(&format!(
+            "(b => (({{ lane, count }}, {{ aliased, saved }}) => JSON.stringify([lane, count, aliased, saved]))(lanesOf(view.model, view.moment.of(b)), \
+             view.moment.look(b)))(view.moment.blocks.find(b => view.model.block.id[b] === {}))",
+            timeline.block_info(block).id.0
+        )))
+        .unwrap();
+        assert_eq!(found, (lanes.lane, lanes.count, lanes.aliased, lanes.saved), "at {t}");
+        most = most.max(lanes.count);
+    }
+    assert!(most > 2, "several overlap");
+    page.click_on("#tabs button[data-v=aliasing]");
+    assert!(page.text("$('aliased').textContent").contains("Memory saved"));
+    // A click on a box in a lane selects its allocation.
+    page.click_on("#panel canvas.plot");
+    assert!(page.value("view.selected === null || view.selected.range != null") == true);
+}
+
+#[test]
+fn the_histogram_of_releases_is_the_analysis_of_the_recording() {
+    let recording = recordings::program(200);
+    let Some(mut page) = open(&recording, "releases") else { return };
+    let timeline = Timeline::new(&recording);
+    for t in [0, 500, recording.events.len() / 2, recording.events.len()] {
+        let latency = ReleaseLatency::at(&timeline, t as u64);
+        let found: (u64, u64, Vec<u64>, u64, u64, Option<u64>) = serde_json::from_str(&page.text(&format!(
+            "(r => JSON.stringify([r.completed, r.immediate, [...r.frames], r.waiting.length, r.bytes, r.waiting[0] ? r.waiting[0].released - 1 : null]))(releases(view.model, {t}))"
+        )))
+        .unwrap();
+        let oldest = latency.oldest.map(|(_, moment)| moment.event);
+        assert_eq!(found.0, latency.completed, "at {t}");
+        assert_eq!(found.1, latency.immediate, "at {t}");
+        assert_eq!(found.2, latency.frames, "at {t}");
+        assert_eq!((found.3, found.4, found.5), (latency.pending, latency.pending_bytes, oldest), "at {t}");
+    }
+    page.key("5", false);
+    assert!(page.text("$('releases').textContent").contains("Freed after waiting"));
+}
+
+#[test]
 fn a_name_that_is_markup_stays_a_name() {
     let mut recording = recordings::program(30);
     let mark = recording.texts.len() as u32 + 1;
@@ -304,7 +370,9 @@ fn a_name_that_is_markup_stays_a_name() {
     page.settle();
     let range = live_named(&mut page, "</script>");
     page.value(&format!("show({range})"));
-    for tab in ["table", "leaks", "compare", "free", "descriptors", "queues", "happenings"] {
+    for tab in
+        ["table", "leaks", "compare", "free", "latency", "aliasing", "descriptors", "queues", "happenings"]
+    {
         page.value(&format!("showTab('{tab}')"));
         page.settle();
     }
@@ -346,6 +414,8 @@ fn a_recording_without_events_says_what_is_not_there() {
         ("leaks", "was freed"),
         ("compare", "the same moment"),
         ("free", "No block exists"),
+        ("latency", "No memory was released"),
+        ("aliasing", "No two allocations share bytes"),
         ("descriptors", "no descriptor heaps"),
         ("queues", "no deletion queues"),
         ("happenings", "no refusals"),
@@ -401,7 +471,7 @@ fn pictures_of_the_views() {
     let Some(mut page) = open(&recording, "harbour_scene") else { return };
     page.settle();
     page.picture("1-open.png");
-    let range = page.number("view.moment.live[Math.floor(view.moment.liveCount / 2)]") as u32;
+    let range = page.number("view.moment.all()[view.moment.all().length >> 1]") as u32;
     let at = middle_of(&mut page, range);
     page.click(at);
     page.picture("2-clicked.png");
@@ -415,7 +485,9 @@ fn pictures_of_the_views() {
     page.picture("4-dark.png");
     page.value("view.palette = 'safe'; applyColours()");
     for (k, tab) in
-        ["table", "leaks", "compare", "free", "descriptors", "queues", "happenings"].iter().enumerate()
+        ["table", "leaks", "compare", "free", "latency", "aliasing", "descriptors", "queues", "happenings"]
+            .iter()
+            .enumerate()
     {
         page.value(&format!("view.theme = 'light'; applyColours(); setMark('b'); view.a = 500; showTab('{tab}'); scrollTo(0, 9999)"));
         page.settle();

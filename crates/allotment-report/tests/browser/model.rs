@@ -11,5 +11,6 @@ pub(crate) fn totals(timeline: &Timeline<'_>, position: u64) -> Value {
         "allocations": bytes.allocations, "blocks": cursor.blocks().len(), "reserved": bytes.size, "used": bytes.used,
         "overhead": bytes.overhead(), "padding": bytes.padding, "rounding": bytes.rounding, "moves": bytes.reserved,
         "pending": bytes.pending, "free": bytes.free, "largestFree": holes.largest(),
+        "aliased": bytes.aliased,
     })
 }

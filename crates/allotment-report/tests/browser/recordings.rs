@@ -77,7 +77,7 @@ impl Maker {
         requested: u64,
         occupied: u64,
     ) -> Option<AllocationKey> {
-        let (id, _, size, taken) = &mut self.blocks[block];
+        let (_, _, size, taken) = &mut self.blocks[block];
         let mut offset = 0;
         for (&low, &high) in taken.iter() {
             if low - offset >= occupied {
@@ -89,7 +89,20 @@ impl Maker {
             return None;
         }
         taken.insert(offset, offset + occupied);
-        let id = *id;
+        Some(self.allocate_at(block, name, offset, requested, occupied, 256))
+    }
+
+    /// Allocates at an offset, whatever is there.
+    pub(crate) fn allocate_at(
+        &mut self,
+        block: usize,
+        name: &str,
+        offset: u64,
+        requested: u64,
+        occupied: u64,
+        alignment: u64,
+    ) -> AllocationKey {
+        let id = self.blocks[block].0;
         self.last_key += 1;
         let allocation = AllocationKey(self.last_key);
         let (name, category) = (self.text(name), self.text(name.split(' ').next().unwrap_or_default()));
@@ -103,14 +116,37 @@ impl Maker {
             user_data: 0xfeed_0000_0000_0000 | self.last_key,
             name,
             category,
-            alignment: Alignment::new(256).unwrap(),
+            alignment: Alignment::new(alignment).unwrap(),
             usage: Some(allotment::memory::MemoryUsage::GpuOnly),
             kind: ResourceKind::Buffer,
             placement: Placement::ExistingBlock,
             second_choice: false,
             movable: true,
         }));
-        Some(allocation)
+        allocation
+    }
+
+    /// The targets of a frame graph: some share bytes, and one leaves padding before it.
+    fn targets(&mut self, block: usize, turn: u64) -> Vec<AllocationKey> {
+        let half = MIB / 2;
+        let mut targets = vec![
+            self.allocate_at(block, "target shadow map", 0, 3 * MIB - 100, 3 * MIB, 256),
+            self.allocate_at(block, "target ssao", 7 * half, 3 * half, 3 * half, 256),
+            self.allocate_at(block, "target smoke", 5 * MIB + 20_000, MIB, MIB, 32_768),
+        ];
+        if turn % 3 != 2 {
+            targets.push(self.allocate_at(block, "target gbuffer", MIB, 4 * MIB, 4 * MIB, 256));
+            targets.push(self.allocate_at(block, "target bloom", 5 * half, 3 * half, 3 * half, 256));
+        }
+        targets
+    }
+
+    /// Gives a block another size: at least what its allocations need.
+    pub(crate) fn resize(&mut self, block: usize, size: u64) {
+        let (block, _, now, taken) = &mut self.blocks[block];
+        *now = size.max(taken.last_key_value().map_or(1, |(_, &end)| end));
+        let event = Event::BlockResized { block: *block, size: *now };
+        self.event(event);
     }
 
     pub(crate) fn free(&mut self, allocation: AllocationKey) {
@@ -160,6 +196,8 @@ pub(crate) fn program(frames: u64) -> Recording {
     let buddy = maker.block(1, 0, 8 * MIB);
     let upload = maker.block(2, 1, 8 * MIB);
     maker.block(0, 0, 16 * MIB); // stays empty
+    maker.pool(3, "frame graph", Algorithm::Linear);
+    let (graph, mut targets) = (maker.block(3, 0, 8 * MIB), Vec::new());
     let heap = ObjectId(1);
     let name = maker.text("resources");
     maker.event(Event::DescriptorHeapCreated {
@@ -175,6 +213,8 @@ pub(crate) fn program(frames: u64) -> Recording {
     maker.event(Event::CallSite { allocation: hostile, site });
     let mut live: Vec<(AllocationKey, u64)> = Vec::new();
     let mut pending: Vec<AllocationKey> = Vec::new();
+    // Released, and from which frame on free.
+    let mut late: Vec<(u64, AllocationKey)> = Vec::new();
     for frame in 0..frames {
         maker.event(Event::Time { nanoseconds: frame * 16_600_000 });
         for key in core::mem::take(&mut pending) {
@@ -215,6 +255,22 @@ pub(crate) fn program(frames: u64) -> Recording {
         if frame % 10 == 3 && !live.is_empty() {
             let (key, occupied) = live[random.below(live.len() as u64) as usize];
             maker.relocate(key, blocks[0], occupied);
+        }
+        if frame % 20 == 5 {
+            for key in core::mem::take(&mut targets) {
+                maker.event(Event::FreeRequested { allocation: key });
+                late.push((frame + 1 + random.below(4), key));
+            }
+            targets = maker.targets(graph, frame / 20);
+        }
+        late.retain(|&(free_at, key)| {
+            if free_at <= frame {
+                maker.free(key);
+            }
+            free_at > frame
+        });
+        if frame % 25 == 20 {
+            maker.resize(upload, (4 + random.below(12)) * MIB);
         }
         if frame % 40 == 9 {
             maker.event(Event::Stalled { kind: StallKind::DriverCall, nanoseconds: 300_000 + frame * 1000 });
