@@ -12,6 +12,7 @@ mod batch;
 mod codes;
 mod event;
 mod log;
+mod parts;
 mod subscription;
 
 pub use batch::EventBatch;
@@ -20,4 +21,5 @@ pub use codes::{
 };
 pub use event::{Allocated, AllocationKey, BlockId, Event, ObjectId, PoolId, TextId};
 pub(crate) use log::{EventLog, EventSource};
+pub(crate) use parts::{Announces, Parts};
 pub use subscription::{AlreadySubscribed, EventSubscription, SubscriptionDesc};

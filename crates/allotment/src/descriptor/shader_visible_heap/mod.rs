@@ -184,8 +184,9 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
         let mirror = new_mirror(allocator, &current)?;
         // The new heap's contents are undefined: the mirror's null descriptors define them.
         copy_all(&mirror, &current)?;
-        let (slots, tables) =
-            (Slots::new(NEXT.fetch_add(1, Relaxed), desc.slots), Tables::new(&current.regions));
+        let (log, id) = (allocator.events(), NEXT.fetch_add(1, Relaxed));
+        let slots = Slots::new(id, desc.slots, log, current.chunks());
+        let tables = Tables::new(&current.regions, log, current.chunks());
         let live = Live { desc, current: Arc::new(current), previous: Weak::new(), mirror };
         let shared = Shared {
             allocator: Arc::clone(allocator),
@@ -510,6 +511,8 @@ impl<D: DescriptorDevice> Drop for ShaderVisibleHeap<D> {
         // After the lock is released: the mirror is dropped now, the device's heap and the resources of its
         // slots later, even if the device panics while the mirror is dropped.
         let (current, mirror) = live.map(|live| (live.current, live.mirror)).unzip();
+        // Before the device's heap can be destroyed: nothing in it is allocated or freed after that.
+        self.shared.tables.leave();
         let last = RetireOnDrop {
             tracker: &self.shared.tracker,
             what: Some((current, self.shared.slots.take_keeps())),

@@ -83,6 +83,7 @@ impl<D: Device> Allocator<D> {
             let Some(state) = guard.as_mut() else { continue };
             self.announce_pool(slot, index, state);
         }
+        self.events.parts().announce();
     }
 
     fn announce_pool(&self, slot: &PoolSlot<D>, index: u32, state: &mut PoolState<D>) {
