@@ -322,6 +322,12 @@ impl Lives {
         for (_, index) in self.open.blocks.drain() {
             self.blocks[index].to = now;
         }
+        for (_, index) in self.open.heaps.drain() {
+            self.heaps[index].to = now;
+        }
+        for (_, index) in self.open.slots.drain() {
+            self.slots[index].to = now;
+        }
     }
 
     fn change(&mut self, allocation: AllocationKey, change: impl FnOnce(&mut RangeLife)) {
