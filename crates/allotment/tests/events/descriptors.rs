@@ -429,22 +429,34 @@ fn each_descriptor_is_allocated_and_freed_in_one_event() {
     assert_eq!(count(|event| matches!(event, Event::DescriptorsFreed { count: 1, .. })), 6);
 }
 
-/// What a thread does to the heaps that all share.
-fn hammer(heaps: &Heaps, seed: u64, kept: &mut Vec<CpuDescriptorRange>) {
-    let mut random = Random(seed);
+/// Stops the threads when it is dropped.
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What a thread does to the heaps that all share, until it is told to stop.
+fn hammer(heaps: &Heaps, mut random: Random, kept: &mut Vec<CpuDescriptorRange>, stop: &AtomicBool) {
     let mut cache = CpuDescriptorCache::new(&heaps.targets);
     let mut slots = Vec::new();
-    for _ in 0..3000 {
+    while !stop.load(Ordering::Relaxed) {
         match random.below(8) {
-            0..3 => {
+            0..3 if kept.len() < 200 => {
                 let count = if random.below(6) == 0 { 2 + random.below(30) as u32 } else { 1 };
                 kept.extend(heaps.targets.allocate(count));
             }
-            3 | 4 => pick(kept, &mut random).into_iter().for_each(|range| heaps.targets.free(range).unwrap()),
+            0..5 => {
+                let gone = pick(kept, &mut random);
+                gone.into_iter().for_each(|range| heaps.targets.free(range).unwrap());
+            }
             5 => slots.extend(heaps.insert()),
-            6 => pick(&mut slots, &mut random)
-                .into_iter()
-                .for_each(|slot| heaps.resources().remove(slot).unwrap()),
+            6 => {
+                let gone = pick(&mut slots, &mut random);
+                gone.into_iter().for_each(|slot| heaps.resources().remove(slot).unwrap());
+            }
             _ => {
                 let one = cache.allocate().unwrap();
                 cache.free(one).unwrap();
@@ -463,38 +475,37 @@ fn the_events_of_several_threads_lead_to_the_descriptors_in_use() {
     for (seed, waiting) in [(1_u64, 1 << 19), (2, 1 << 19), (3, 400), (4, 64)] {
         let heaps = &Heaps::new("discrete-large-bar");
         let mut kept: Vec<Vec<_>> = (0..4).map(|_| Vec::new()).collect();
-        let mut reader = Reader::default();
-        let mut events = None;
-        for round in 0..8 {
-            let done = AtomicBool::new(false);
-            std::thread::scope(|scope| {
-                let threads: Vec<_> = (0_u64..)
-                    .zip(&mut kept)
-                    .map(|(thread, kept)| {
-                        scope.spawn(move || hammer(heaps, seed << 32 | round << 8 | (thread + 1), kept))
-                    })
-                    .collect();
+        for round in 0..4 {
+            let stop = &AtomicBool::new(false);
+            let mut reader = Reader::default();
+            let mut events = std::thread::scope(|scope| {
+                for (thread, kept) in (1_u64..).zip(&mut kept) {
+                    let random = Random(seed << 32 | round << 8 | thread);
+                    scope.spawn(move || hammer(heaps, random, kept, stop));
+                }
                 scope.spawn(|| {
-                    while !done.load(Ordering::Relaxed) {
+                    while !stop.load(Ordering::Relaxed) {
                         heaps.gpu.reclaim();
                         std::thread::yield_now();
                     }
                 });
-                // In the midst of it, again and again: each reader but the last goes at once.
-                for _ in 0..200 {
-                    drop(events.take());
+                // In the midst of it, again and again: the last reader stays.
+                // Also where this panics: the threads would run for ever.
+                let _stops = StopOnDrop(stop);
+                for _ in 0..30 {
+                    Reader::default().read(&mut subscribe(&heaps.gpu, waiting));
                     std::thread::yield_now();
-                    events = Some(subscribe(&heaps.gpu, waiting));
                 }
-                reader = Reader::default();
-                let joined: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
-                done.store(true, Ordering::Relaxed);
-                joined.into_iter().for_each(Result::unwrap);
+                let mut events = subscribe(&heaps.gpu, waiting);
+                for _ in 0..20 {
+                    reader.read(&mut events);
+                    std::thread::yield_now();
+                }
+                events
             });
-            let Some(events) = &mut events else { continue };
-            reader.read(events);
+            reader.read(&mut events);
             heaps.gpu.allocator().end_frame();
-            reader.read(events);
+            reader.read(&mut events);
             heaps.compare(&reader);
         }
         kept.into_iter().flatten().for_each(|range| heaps.targets.free(range).unwrap());

@@ -169,7 +169,8 @@ impl Counts {
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
-    /// Creates a heap without pages.
+    /// Creates a heap without pages. A reader of the allocator's [events](Allocator::subscribe) sees each page, and what is
+    /// in use in it.
     ///
     /// # Errors
     ///

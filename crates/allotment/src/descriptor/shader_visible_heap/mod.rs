@@ -165,6 +165,32 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
     /// Creates a heap with the described regions. All its descriptors are null.
     ///
+    /// A reader of the allocator's [events](Allocator::subscribe) sees it, whether the heap belongs to a
+    /// [`Gpu`](crate::Gpu) or stands alone, and whichever of the two came first.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// use allotment::descriptor::{ShaderVisibleHeap, ShaderVisibleHeapDesc};
+    /// use allotment::events::{Event, EventBatch, SubscriptionDesc};
+    /// use allotment::lifetime::SubmissionTracker;
+    ///
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// let tracker = SubmissionTracker::new(device.clone())?;
+    /// let allocator = Arc::new(Allocator::new(device, AllocatorDesc::default())?);
+    /// let heap = ShaderVisibleHeap::new(&allocator, &tracker, ShaderVisibleHeapDesc::resources())?;
+    /// let mut events = allocator.subscribe(&SubscriptionDesc::default())?;
+    /// let table = heap.allocate(16)?;
+    /// let mut batch = EventBatch::new();
+    /// events.read(&mut batch);
+    /// let mut found = batch.events().iter();
+    /// assert!(found.any(|event| matches!(event, Event::DescriptorHeapCreated { .. })));
+    /// assert!(found.any(|event| matches!(event, Event::DescriptorsAllocated { count: 16, .. })));
+    /// # drop(table);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`DescriptorError::NoHeaps`] where shaders see none, [`DescriptorError::OverLimit`] beyond the device's limit,

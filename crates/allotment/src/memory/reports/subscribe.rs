@@ -36,8 +36,9 @@ fn reason_of(error: &AllocationError) -> (RefusalReason, u64, u64) {
 }
 
 impl<D: Device> Allocator<D> {
-    /// Attaches a reader to the events of the allocator: first its whole state, as events too, then each change. The
-    /// state of a pool is written under its lock, about 20 ns an allocation, and changes of it follow without a gap.
+    /// Attaches a reader to the events of the allocator and of the descriptor heaps over it: first the whole state, as
+    /// events too, then each change. The state of a pool is written under its lock, about 20 ns an allocation, and changes
+    /// of it follow without a gap.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
