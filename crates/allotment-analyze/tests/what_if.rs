@@ -74,7 +74,7 @@ impl Program {
             80..86 => self.allocator.end_frame(),
             86 => drop(self.allocator.blocks()),
             87 => {
-                self.allocator.statistics();
+                let _ = self.allocator.statistics();
             }
             88 => {
                 self.allocator.trim();

@@ -352,6 +352,12 @@ impl Lives {
             self.blocks[index].to = now;
             self.open.taken[index] = BTreeMap::new();
         }
+        for (_, index) in self.open.heaps.drain() {
+            self.heaps[index].to = now;
+        }
+        for (_, index) in self.open.slots.drain() {
+            self.slots[index].to = now;
+        }
     }
 
     fn change(&mut self, allocation: AllocationKey, change: impl FnOnce(&mut RangeLife)) {

@@ -6,3 +6,4 @@ mod metrics;
 mod over_time;
 mod queries;
 mod timeline;
+mod what_if;

@@ -375,6 +375,9 @@ impl Timeline<'_> {
         for (_, row) in open.allocations.drain() {
             self.allocations[row as usize].freed = number;
         }
+        for (_, row) in core::mem::take(&mut open.heaps) {
+            self.end_heap(open, row, number);
+        }
         open.live.clear();
         open.live_blocks.clear();
         open.moved.clear();

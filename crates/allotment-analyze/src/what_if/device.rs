@@ -8,6 +8,10 @@ use allotment_trace::recording::{Event, Recording};
 /// What a heap holds whose size the recording does not say.
 const UNKNOWN_HEAP: u64 = 1 << 40;
 
+/// The most memory objects. A wrong recording may ask for any number, and each takes two mappings of this process, which
+/// an operating system limits to some 65,000.
+const MOST_OBJECTS: u32 = 16 << 10;
+
 /// Creates a simulated GPU with the heaps, memory types and limits of a recording.
 pub(super) fn device_of(recording: &Recording) -> SimulatedGpu {
     let header = &recording.header;
@@ -34,8 +38,10 @@ pub(super) fn device_of(recording: &Recording) -> SimulatedGpu {
     profile.limits.buffer_image_granularity = alignment(header.buffer_image_granularity);
     profile.limits.non_coherent_atom_size = alignment(header.non_coherent_atom_size);
     profile.limits.max_allocation_size = u64::MAX;
-    profile.limits.max_allocation_count =
-        if header.max_memory_objects == 0 { u32::MAX } else { header.max_memory_objects };
+    profile.limits.max_allocation_count = match header.max_memory_objects {
+        0 => MOST_OBJECTS,
+        known => known.min(MOST_OBJECTS),
+    };
     SimulatedGpu::new(profile)
 }
 

@@ -94,7 +94,7 @@ pub fn recorded_settings(recording: &Recording) -> AllocatorDesc {
 /// Makes the requests of a recording again, of an allocator with the given settings, on a simulated GPU with the heaps,
 /// memory types and limits of the recording. The clock, the leak report and the call sites of `settings` are replaced.
 ///
-/// Cost: about a microsecond an event; memory objects take address space and no memory. Pools of the program's own keep
+/// Cost: about a microsecond an event; memory objects take address space and no memory, and there are at most 16,384. Pools of the program's own keep
 /// their rules.
 ///
 /// ```

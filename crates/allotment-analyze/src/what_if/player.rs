@@ -107,11 +107,7 @@ impl<'a> Player<'a> {
                 self.reservations.insert(is.allocation);
             }
             Event::Allocated(ref is) => self.allocate(number, is),
-            Event::Freed { allocation } => {
-                if !self.reservations.remove(&allocation) {
-                    self.free(allocation);
-                }
-            }
+            Event::Freed { allocation } => self.free(allocation),
             Event::Exchanged { .. } => self.done.moves_left_out += 1,
             Event::Reserved { reservation, .. } => {
                 self.reservations.insert(reservation);
@@ -140,10 +136,6 @@ impl<'a> Player<'a> {
                 self.allocator.maintain();
             }
             Event::RoomReserved { pool, memory_type, requested, bytes } => {
-                // Reserving looks at the clock, and the event of that comes after it.
-                if let Some(&Event::TimePassed { sixtieths }) = self.original.events.get(number + 1) {
-                    self.pass_time(sixtieths);
-                }
                 let (requirements, options) = self.request_in(pool, memory_type, requested);
                 // Blocks that the driver refuses here may have been refused there as well.
                 let _ = self.allocator.reserve(&requirements, &options, bytes);
@@ -274,6 +266,8 @@ impl<'a> Player<'a> {
     }
 
     fn free(&mut self, allocation: AllocationKey) {
+        // What was a destination of a move was never allocated here.
+        self.reservations.remove(&allocation);
         if let Some(token) = self.live.remove(&allocation) {
             // It is this allocator's. After a reset of its pool it is freed already.
             let _ = self.allocator.free(token);

@@ -193,6 +193,7 @@ impl State {
                 self.pools.clear();
                 self.blocks.clear();
                 self.allocations.clear();
+                self.descriptor_heaps.clear();
             }
             Event::PoolCreated { pool, name, algorithm, custom } => {
                 self.pools.insert(pool, Pool { name, algorithm, custom, description: Vec::new() });

@@ -20,6 +20,9 @@ pub(super) struct FreeChunks {
     count: u32,
     /// No chunk before this one is free.
     lowest: u32,
+    /// A set bit is the first chunk of a range that was taken at once. Without it nothing would tell two adjacent ranges
+    /// from one.
+    starts: Vec<u64>,
 }
 
 /// Chunks per word.
@@ -28,7 +31,8 @@ const WORD: u32 = u64::BITS;
 impl FreeChunks {
     /// Creates a set of `count` chunks, all free.
     pub(super) fn new(count: u32) -> Self {
-        let mut set = Self { words: vec![0; count.div_ceil(WORD) as usize], count, lowest: 0 };
+        let words = vec![0; count.div_ceil(WORD) as usize];
+        let mut set = Self { starts: words.clone(), words, count, lowest: 0 };
         set.give_back(0, count);
         set
     }
@@ -44,6 +48,7 @@ impl FreeChunks {
             let end = self.next(first, false);
             if end - first >= count {
                 self.flip(first, count);
+                self.starts[(first / WORD) as usize] |= 1 << (first % WORD);
                 return Some(first);
             }
             first = self.next(end, true);
@@ -51,7 +56,7 @@ impl FreeChunks {
         None
     }
 
-    /// Returns `count` chunks that were taken.
+    /// Returns `count` chunks that were taken at once.
     pub(super) fn give_back(&mut self, first: u32, count: u32) {
         debug_assert!(first + count <= self.count, "chunks lie in the region");
         debug_assert_eq!(
@@ -60,6 +65,9 @@ impl FreeChunks {
             "chunks are returned once"
         );
         self.flip(first, count);
+        if let Some(starts) = self.starts.get_mut((first / WORD) as usize) {
+            *starts &= !(1 << (first % WORD));
+        }
         self.lowest = self.lowest.min(first);
     }
 
@@ -72,6 +80,21 @@ impl FreeChunks {
             first = self.next(end, true);
         }
         largest
+    }
+
+    /// Returns the ranges that are taken, each as it was taken: the first chunk and the count.
+    pub(super) fn taken(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let is_set = |words: &[u64], at: u32| words[(at / WORD) as usize] & 1 << (at % WORD) != 0;
+        let mut at = 0;
+        core::iter::from_fn(move || {
+            let first = self.next(at, false);
+            let continues = |at: u32| !is_set(&self.words, at) && !is_set(&self.starts, at);
+            at = first + 1;
+            while at < self.count && continues(at) {
+                at += 1;
+            }
+            (first < self.count).then_some((first, at - first))
+        })
     }
 
     /// Returns the first chunk from `at` on that is free (or, if `free` is false, taken); the count if there is
@@ -145,6 +168,8 @@ mod tests {
                     set.give_back(first, count);
                     free[first as usize..][..count as usize].fill(true);
                 }
+                held.sort_unstable();
+                assert_eq!(set.taken().collect::<Vec<_>>(), held);
                 let largest = free.split(|&free| !free).map(<[bool]>::len).max();
                 assert_eq!(Some(set.largest() as usize), largest);
             }

@@ -13,6 +13,9 @@
 //! Groups are hints. A thread that returns the first free slot of a word sets the word's bit in its group; a
 //! thread that finds none there clears it. Before a search reports that no slot is free, it reads all words.
 //!
+//! Slots are taken and returned in one order that all threads agree on ([`SeqCst`], which costs x86 nothing here): a
+//! thread that changes a word and then finds no reader of events knows that the reader, when it comes, finds the change.
+//!
 //! # Cost
 //!
 //! Taking a slot is a compare-and-exchange if the word has one, returning it an atomic OR: some 5 ns each
@@ -21,7 +24,7 @@
 
 use core::ops::Range;
 use core::sync::atomic::AtomicU32;
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
 use crate::sync::checked::AtomicU64;
 use crate::table::AppendTable;
@@ -92,7 +95,7 @@ impl FreeSlots {
     pub(super) fn take_word(&self) -> Option<(u32, u64)> {
         let (at, bits) = self.find(|Word(word)| {
             // Read first, so that a word without free slots is not written and its cache line stays shared.
-            let bits = if word.load(Relaxed) == 0 { 0 } else { word.swap(0, Acquire) };
+            let bits = if word.load(Relaxed) == 0 { 0 } else { word.swap(0, SeqCst) };
             (bits != 0).then_some(bits)
         })?;
         Some((at * WORD, bits))
@@ -162,7 +165,7 @@ impl FreeSlots {
         let at = first / WORD;
         let Some(Word(word)) = self.words.get(at) else { return false };
         // Releases what this thread did with the slots to the thread that takes them next.
-        let before = word.fetch_or(bits, AcqRel);
+        let before = word.fetch_or(bits, SeqCst);
         if before == 0 {
             self.announce(at);
         }
@@ -186,6 +189,11 @@ impl FreeSlots {
         true
     }
 
+    /// Returns the free slots of a word as a bit mask, after all changes before it in the order of [`SeqCst`].
+    pub(super) fn word(&self, at: u32) -> u64 {
+        self.words.get(at).map_or(0, |Word(word)| word.load(SeqCst))
+    }
+
     /// Counts the free slots from index `first` on, both multiples of [`WORD`] except the last count. Reads
     /// each word.
     pub(super) fn free(&self, first: u32, count: u32) -> u32 {
@@ -201,7 +209,7 @@ impl Word {
         while bits != 0 {
             // The lowest slot, which keeps the used ones together. Acquires what the thread that gave it back had done
             // with it.
-            match self.0.compare_exchange_weak(bits, bits & (bits - 1), Acquire, Relaxed) {
+            match self.0.compare_exchange_weak(bits, bits & (bits - 1), SeqCst, Relaxed) {
                 Ok(_) => return Some(bits.trailing_zeros()),
                 Err(now) => bits = now,
             }

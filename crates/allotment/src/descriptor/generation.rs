@@ -6,10 +6,12 @@ use std::sync::{Arc, Mutex};
 
 use super::device_heap::DeviceHeap;
 use super::error::DescriptorError;
+use super::events::{HeapEvents, HeapInfo, kind_of};
 use super::free_chunks::FreeChunks;
 use super::heap_regions::Regions;
 use super::statistics::{DescriptorHeapStatistics, Usage};
 use crate::device::{DescriptorDevice, DescriptorHeapVisibility, ShaderVisibleHeapType};
+use crate::events::{Announces, EventLog};
 use crate::memory::Allocator;
 use crate::sync::locked;
 
@@ -22,18 +24,58 @@ pub(super) struct Generation<D: DescriptorDevice> {
     pub(super) regions: Regions,
     /// The maximum number of descriptors that a recording takes ahead of need.
     most_at_once: u32,
-    chunks: Mutex<Chunks>,
+    /// Shared with the list of what announces itself to a reader of events, which knows nothing of the device.
+    chunks: Arc<Mutex<Chunks>>,
 }
 
 /// The fraction of the region that a recording takes ahead of need at most: small enough that many recordings
 /// have room at once.
 const AT_ONCE: u32 = 64;
 
+/// The transient region of a heap.
 #[derive(Debug)]
-struct Chunks {
+pub(super) struct Chunks {
     /// The free chunks of the transient region.
     free: FreeChunks,
     usage: Usage,
+    /// The first descriptor of the region.
+    start: u32,
+    /// Descriptors per chunk.
+    size: u32,
+    pub(super) events: HeapEvents,
+}
+
+impl Chunks {
+    pub(super) fn new(log: &EventLog, info: HeapInfo, regions: &Regions) -> Self {
+        // The region is a whole number of chunks.
+        let free = FreeChunks::new(regions.transient.len() as u32 / regions.chunk);
+        let (start, size) = (regions.transient.start, regions.chunk);
+        Self { free, usage: Usage::default(), start, size, events: HeapEvents::new(log, info) }
+    }
+
+    /// Creates the region of a heap of resources that no device has, for tests.
+    #[cfg(test)]
+    pub(super) fn of_no_device(desc: &super::ShaderVisibleHeapDesc) -> (EventLog, Arc<Mutex<Self>>) {
+        let limits =
+            crate::device::ShaderVisibleHeapLimits { max_capacity: 1 << 20, reserved: 0, table_alignment: 1 };
+        let (log, regions) = (EventLog::default(), Regions::new(desc, &limits).unwrap());
+        let kind = kind_of(DescriptorHeapVisibility::ShaderVisible(desc.heap_type));
+        let info = HeapInfo { id: log.parts().next_object(), kind, capacity: regions.capacity, name: None };
+        let chunks = Arc::new(Mutex::new(Self::new(&log, info, &regions)));
+        (log, chunks)
+    }
+
+    /// Announces the heap and the chunks in use to a reader of events that does not know them.
+    pub(super) fn announce(&mut self) {
+        let (start, size) = (self.start, self.size);
+        self.events.announce(self.free.taken().map(|(at, chunks)| (start + at * size, chunks * size)));
+    }
+}
+
+impl Announces for Mutex<Chunks> {
+    fn announce(&self) {
+        locked(self).announce();
+    }
 }
 
 /// Adjacent chunks of one recording.
@@ -53,18 +95,24 @@ impl<D: DescriptorDevice> Generation<D> {
         number: u32,
         regions: Regions,
     ) -> Result<Self, DescriptorError> {
-        let heap =
-            DeviceHeap::new(allocator, DescriptorHeapVisibility::ShaderVisible(heap_type), regions.capacity)?;
-        // The region is a whole number of chunks.
-        let free = FreeChunks::new(regions.transient.len() as u32 / regions.chunk);
+        let visibility = DescriptorHeapVisibility::ShaderVisible(heap_type);
+        let heap = DeviceHeap::new(allocator, visibility, regions.capacity)?;
         let most_at_once = regions.transient.len() as u32 / AT_ONCE;
-        Ok(Self {
-            number,
-            heap,
-            regions,
-            most_at_once,
-            chunks: Mutex::new(Chunks { free, usage: Usage::default() }),
-        })
+        let parts = allocator.events().parts();
+        let info = HeapInfo {
+            id: parts.next_object(),
+            kind: kind_of(visibility),
+            capacity: regions.capacity,
+            name: (number > 0).then(|| format!("generation {number}").into()),
+        };
+        let chunks = Arc::new(Mutex::new(Chunks::new(allocator.events(), info, &regions)));
+        parts.add(&chunks);
+        Ok(Self { number, heap, regions, most_at_once, chunks })
+    }
+
+    /// Returns what writes the events of the heap, to those whose ranges are in it.
+    pub(super) fn chunks(&self) -> &Arc<Mutex<Chunks>> {
+        &self.chunks
     }
 
     /// Returns the size of the transient region, in descriptors.
@@ -91,7 +139,9 @@ impl<D: DescriptorDevice> Generation<D> {
         // The chunks lie in the region, so the product fits.
         let count = chunks_taken * size;
         chunks.usage.take(count);
-        Some(Chunk { at, chunks: chunks_taken, first: self.regions.transient.start + at * size, count })
+        let first = chunks.start + at * size;
+        chunks.events.allocated((first, count));
+        Some(Chunk { at, chunks: chunks_taken, first, count })
     }
 
     /// Marks chunks as waiting for their recording.
@@ -103,11 +153,12 @@ impl<D: DescriptorDevice> Generation<D> {
     /// Returns chunks, to be reused.
     pub(super) fn give_back(&self, given: &[Chunk]) {
         let mut guard = locked(&self.chunks);
-        let Chunks { free, usage } = &mut *guard;
+        let Chunks { free, usage, events, .. } = &mut *guard;
         for chunk in given {
             free.give_back(chunk.at, chunk.chunks);
             usage.retiring -= chunk.count;
             usage.give_back(chunk.count);
+            events.freed((chunk.first, chunk.count));
         }
     }
 
@@ -127,6 +178,12 @@ impl<D: DescriptorDevice> Generation<D> {
         let chunks = locked(&self.chunks);
         let largest = chunks.free.largest() * self.regions.chunk;
         chunks.usage.statistics(self.transient(), largest, 1)
+    }
+}
+
+impl<D: DescriptorDevice> Drop for Generation<D> {
+    fn drop(&mut self) {
+        locked(&self.chunks).events.destroyed();
     }
 }
 

@@ -58,6 +58,7 @@ mod cpu_cache;
 mod cpu_heap;
 mod device_heap;
 mod error;
+mod events;
 mod fill;
 mod free_chunks;
 mod free_slots;

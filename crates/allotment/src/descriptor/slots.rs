@@ -13,8 +13,11 @@ use core::fmt;
 use std::sync::{Arc, Mutex};
 
 use super::error::DescriptorError;
+use super::events::RegionEvents;
 use super::free_slots::FreeSlots;
+use super::generation::Chunks;
 use super::statistics::{DescriptorHeapStatistics, Usage};
+use crate::events::{Announces, EventLog};
 use crate::sync::locked;
 
 /// An object to keep alive as long as a descriptor of it can be read: an `Arc` of an
@@ -62,8 +65,25 @@ struct Slot {
     /// The generation of the valid handle: the number of slots that had this index before. A live one is less
     /// than [`WORN_OUT`].
     generation: u32,
-    live: bool,
+    state: SlotState,
     keep: Option<KeepAlive>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum SlotState {
+    #[default]
+    Free,
+    /// It has a handle.
+    Live,
+    /// It has no handle, and is in use until the GPU has finished with it; for good where it is worn out.
+    Removed,
+}
+
+impl Slot {
+    /// Returns whether a handle of this index is valid.
+    fn has(&self, handle: DescriptorSlot) -> bool {
+        self.state == SlotState::Live && self.generation == handle.generation
+    }
 }
 
 /// The generation of no handle: a slot that reaches it is never allocated again.
@@ -73,7 +93,8 @@ const WORN_OUT: u32 = u32::MAX;
 pub(super) struct Slots {
     heap: u64,
     free: FreeSlots,
-    inner: Mutex<Inner>,
+    /// Shared with the list of what announces itself to a reader of events.
+    inner: Arc<Mutex<Inner>>,
 }
 
 struct Inner {
@@ -82,14 +103,32 @@ struct Inner {
     slots: Vec<Slot>,
     capacity: u32,
     usage: Usage,
+    events: RegionEvents,
+}
+
+/// Returns the slots in use, each as a range.
+fn in_use(slots: &[Slot]) -> impl Iterator<Item = (u32, u32)> + '_ {
+    (0..).zip(slots).filter(|(_, slot)| slot.state != SlotState::Free).map(|(index, _)| (index, 1))
+}
+
+impl Announces for Mutex<Inner> {
+    fn announce(&self) {
+        let mut inner = locked(self);
+        let Inner { slots, events, .. } = &mut *inner;
+        events.announce(in_use(slots));
+    }
 }
 
 impl Slots {
-    pub(super) fn new(heap: u64, capacity: u32) -> Self {
+    /// Creates the slots of a heap, the first of the driver's heaps that they are in.
+    pub(super) fn new(heap: u64, capacity: u32, log: &EventLog, first: &Arc<Mutex<Chunks>>) -> Self {
         let free = FreeSlots::new();
         free.add(0..capacity);
-        let inner = Inner { slots: Vec::new(), capacity, usage: Usage::default() };
-        Self { heap, free, inner: Mutex::new(inner) }
+        let events = RegionEvents::new(log, first);
+        let inner = Inner { slots: Vec::new(), capacity, usage: Usage::default(), events };
+        let inner = Arc::new(Mutex::new(inner));
+        log.parts().add(&inner);
+        Self { heap, free, inner }
     }
 
     /// Takes a free slot, by its index.
@@ -113,9 +152,10 @@ impl Slots {
         }
         // Counted here and not when it was taken: a slot whose write failed was never in use.
         inner.usage.take(1);
+        inner.events.allocated((index, 1));
         let slot = &mut inner.slots[index as usize];
-        debug_assert!(!slot.live, "a slot is taken by one caller at a time");
-        slot.live = true;
+        debug_assert_eq!(slot.state, SlotState::Free, "a slot is taken by one caller at a time");
+        slot.state = SlotState::Live;
         slot.keep = keep;
         DescriptorSlot { heap: self.heap, index, generation: slot.generation }
     }
@@ -127,8 +167,7 @@ impl Slots {
         }
         let inner = locked(&self.inner);
         let found = inner.slots.get(slot.index as usize);
-        let live = found.is_some_and(|found| found.live && found.generation == slot.generation);
-        if live { Ok(()) } else { Err(DescriptorError::Stale) }
+        if found.is_some_and(|found| found.has(slot)) { Ok(()) } else { Err(DescriptorError::Stale) }
     }
 
     /// Ends the life of a slot, which is retiring from now on. Returns the object that it kept alive.
@@ -138,10 +177,10 @@ impl Slots {
         }
         let mut inner = locked(&self.inner);
         let found = inner.slots.get_mut(slot.index as usize);
-        let found = found.filter(|found| found.live && found.generation == slot.generation);
+        let found = found.filter(|found| found.has(slot));
         let found = found.ok_or(DescriptorError::Stale)?;
         // At once, and not when the slot is reused: the handle is stale from now on.
-        found.live = false;
+        found.state = SlotState::Removed;
         // A live slot has not reached the last generation, so this does not overflow.
         found.generation += 1;
         let keep = found.keep.take();
@@ -153,21 +192,26 @@ impl Slots {
     pub(super) fn make_reusable(&self, index: u32) {
         let mut inner = locked(&self.inner);
         inner.usage.retiring -= 1;
-        let found = inner.slots.get(index as usize);
+        let Some(found) = inner.slots.get_mut(index as usize) else { return };
         // Leaked for good: a reused index with an old generation would make old handles valid again.
-        if found.is_some_and(|found| found.generation == WORN_OUT) {
+        if found.generation == WORN_OUT {
             return;
         }
+        found.state = SlotState::Free;
         inner.usage.give_back(1);
+        inner.events.freed((index, 1));
         // Last: from here on another thread can take it.
         drop(inner);
         let was_taken = self.free.give_back(index);
         debug_assert!(was_taken, "a slot is given back once");
     }
 
-    /// Adds slots up to `capacity`.
-    pub(super) fn grow(&self, capacity: u32) {
+    /// Moves the slots to another of the driver's heaps, and adds slots up to `capacity`.
+    pub(super) fn move_to(&self, next: &Arc<Mutex<Chunks>>, capacity: u32) {
         let mut inner = locked(&self.inner);
+        let Inner { slots, events, .. } = &mut *inner;
+        let was_known = events.leave(in_use(slots));
+        events.enter(next, was_known, in_use(slots));
         if capacity > inner.capacity {
             // Under the lock, so that no second call adds the same slots.
             self.free.add(inner.capacity..capacity);
@@ -175,9 +219,13 @@ impl Slots {
         }
     }
 
-    /// Takes the objects that all slots keep alive, when the heap is dropped.
+    /// Takes the objects that all slots keep alive, when the heap is dropped. The slots are in none of the driver's heaps
+    /// from then on.
     pub(super) fn take_keeps(&self) -> Vec<KeepAlive> {
-        locked(&self.inner).slots.iter_mut().filter_map(|slot| slot.keep.take()).collect()
+        let mut inner = locked(&self.inner);
+        let Inner { slots, events, .. } = &mut *inner;
+        events.leave(in_use(slots));
+        slots.iter_mut().filter_map(|slot| slot.keep.take()).collect()
     }
 
     pub(super) fn count_failure(&self) {
@@ -201,10 +249,12 @@ impl fmt::Debug for Slots {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::descriptor::heap_desc::ShaderVisibleHeapDesc;
 
     #[test]
     fn a_slot_whose_handles_have_come_to_their_end_is_not_used_again_and_no_handle_becomes_good() {
-        let slots = Slots::new(7, 2);
+        let (log, heap) = Chunks::of_no_device(&ShaderVisibleHeapDesc::resources().with_regions(2, 0, 0));
+        let slots = Slots::new(7, 2, &log, &heap);
         let hand_out = || slots.take().map(|index| slots.publish(index, None));
         let stale = hand_out().unwrap();
         slots.remove(stale).unwrap();
@@ -225,7 +275,7 @@ mod tests {
             assert!(matches!(slots.remove(gone), Err(DescriptorError::Stale)));
         }
         assert_eq!(slots.check(other), Ok(()));
-        slots.grow(3);
+        slots.move_to(&heap, 3);
         assert_eq!(hand_out().map(DescriptorSlot::index), Some(2), "there are others");
     }
 }

@@ -7,13 +7,16 @@ use core::fmt;
 use core::ops::Range;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, AtomicU64};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use allotment_suballoc::{Algorithm, Alignment, Handle, Request, Strategy, VirtualBlock};
+use allotment_suballoc::{Algorithm, Alignment, Handle, RegionKind, Request, Strategy, VirtualBlock};
 
 use super::error::DescriptorError;
+use super::events::RegionEvents;
+use super::generation::Chunks;
 use super::heap_regions::Regions;
 use super::statistics::{DescriptorHeapStatistics, Usage};
+use crate::events::{Announces, EventLog};
 use crate::slab::Slab;
 use crate::sync::locked;
 use crate::table::AppendTable;
@@ -55,7 +58,8 @@ impl Place {
 pub(super) struct Tables {
     /// By entry.
     places: AppendTable<Place>,
-    inner: Mutex<Inner>,
+    /// Shared with the list of what announces itself to a reader of events.
+    inner: Arc<Mutex<Inner>>,
 }
 
 /// The state under the lock.
@@ -67,6 +71,7 @@ pub(super) struct Inner {
     /// The handles and sizes.
     entries: Slab<(Handle, u32)>,
     usage: Usage,
+    events: RegionEvents,
 }
 
 /// A table that moved: source, destination and size.
@@ -87,7 +92,8 @@ pub(super) struct Packed {
 }
 
 impl Tables {
-    pub(super) fn new(regions: &Regions) -> Self {
+    /// Creates the tables of a heap, the first of the driver's heaps that they are in.
+    pub(super) fn new(regions: &Regions, log: &EventLog, first: &Arc<Mutex<Chunks>>) -> Self {
         let inner = Inner {
             block: block_of(&regions.tables),
             region: regions.tables.clone(),
@@ -95,8 +101,11 @@ impl Tables {
             alignment: Alignment::new(regions.alignment.into()).unwrap_or(Alignment::ONE),
             entries: Slab::new(),
             usage: Usage::default(),
+            events: RegionEvents::new(log, first),
         };
-        Self { places: AppendTable::new(), inner: Mutex::new(inner) }
+        let inner = Arc::new(Mutex::new(inner));
+        log.parts().add(&inner);
+        Self { places: AppendTable::new(), inner }
     }
 
     /// Takes a range, by its entry; `None` if no range is free now.
@@ -112,7 +121,9 @@ impl Tables {
         };
         inner.entries.insert((taken.handle, count));
         inner.usage.take(count);
-        place.set(generation, inner.region.start + taken.offset as u32, NOWHERE);
+        let first = inner.region.start + taken.offset as u32;
+        inner.events.allocated((first, count));
+        place.set(generation, first, NOWHERE);
         Some(entry)
     }
 
@@ -130,6 +141,10 @@ impl Tables {
         let mut guard = locked(&self.inner);
         let inner = &mut *guard;
         let Some((handle, count)) = inner.entries.remove(entry) else { return };
+        if let Some(Place { now, .. }) = self.places.get(entry) {
+            // Of the heap that the tables are in now; under the lock, so that no replacement changes it meanwhile.
+            inner.events.freed((now.load(Relaxed) as u32, count));
+        }
         let freed = inner.block.as_mut().map(|block| block.free(handle));
         debug_assert!(matches!(freed, Some(Ok(_))), "a range is retired once");
         inner.usage.retiring -= count;
@@ -151,9 +166,17 @@ impl Tables {
         locked(&self.inner)
     }
 
-    /// Publishes the packed locations, from this generation on.
-    pub(super) fn move_to(&self, inner: &mut Inner, packed: Packed, generation: u32) -> Vec<Move> {
+    /// Publishes the packed locations, from this generation on, which is another of the driver's heaps.
+    pub(super) fn move_to(
+        &self,
+        inner: &mut Inner,
+        packed: Packed,
+        generation: u32,
+        next: &Arc<Mutex<Chunks>>,
+    ) {
         let Packed { block, region, handles, moves } = packed;
+        let was_known = inner.events.leave(moves.iter().map(|table| (table.from, table.count)));
+        inner.events.enter(next, was_known, moves.iter().map(|table| (table.to, table.count)));
         (inner.block, inner.region) = (block, region);
         for (entry, handle) in handles {
             if let Some((old, _)) = inner.entries.get_mut(entry) {
@@ -166,7 +189,21 @@ impl Tables {
                 place.set(generation, *to, *from);
             }
         }
-        moves
+    }
+
+    /// Ends the events of the tables, which are in none of the driver's heaps any more.
+    pub(super) fn leave(&self) {
+        let mut inner = locked(&self.inner);
+        let Inner { block, region, events, .. } = &mut *inner;
+        events.leave(in_use(block.as_ref(), region.start));
+    }
+}
+
+impl Announces for Mutex<Inner> {
+    fn announce(&self) {
+        let mut inner = locked(self);
+        let Inner { block, region, events, .. } = &mut *inner;
+        events.announce(in_use(block.as_ref(), region.start));
     }
 }
 
@@ -192,6 +229,14 @@ impl Inner {
         }
         Ok(Packed { block, region, handles, moves })
     }
+}
+
+/// Returns the tables in use in a region that begins at `start`: the first descriptor and the count.
+fn in_use(block: Option<&VirtualBlock<u32>>, start: u32) -> impl Iterator<Item = (u32, u32)> + '_ {
+    let regions = block.into_iter().flat_map(VirtualBlock::regions);
+    regions
+        .filter(|region| matches!(region.kind, RegionKind::Used { .. }))
+        .map(move |region| (start + region.offset as u32, region.size as u32))
 }
 
 /// Returns the allocator of a region; `None` if the region is empty.

@@ -192,8 +192,8 @@ pub enum Event {
         /// What it said.
         text: TextId,
     },
-    /// Events were lost, because their reader was too slow. Nothing that was known of pools, blocks and allocations
-    /// holds any more; the whole state follows.
+    /// Events were lost, because their reader was too slow. Nothing that was known of pools, blocks, allocations and
+    /// descriptor heaps holds any more; the whole state follows.
     Lost,
     /// A pool was created.
     PoolCreated {
@@ -422,7 +422,8 @@ pub enum Event {
         /// The value.
         value: u64,
     },
-    /// A descriptor heap was created.
+    /// A descriptor heap was created: one of the driver's. A shader-visible heap that grows or is compacted becomes
+    /// another one, and a CPU descriptor heap has one for each of its pages.
     DescriptorHeapCreated {
         /// The heap.
         heap: ObjectId,
@@ -438,7 +439,7 @@ pub enum Event {
         /// The heap.
         heap: ObjectId,
     },
-    /// Slots of a descriptor heap were allocated.
+    /// Adjacent slots of a descriptor heap were allocated, and are freed together: a slot, a table, chunks of a recording.
     DescriptorsAllocated {
         /// The heap.
         heap: ObjectId,
@@ -447,7 +448,8 @@ pub enum Event {
         /// How many.
         count: u32,
     },
-    /// Slots of a descriptor heap were freed.
+    /// Slots of a descriptor heap were freed: they can be allocated again. The GPU has finished with them, or they moved to
+    /// the heap that replaces this one.
     DescriptorsFreed {
         /// The heap.
         heap: ObjectId,

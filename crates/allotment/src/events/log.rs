@@ -13,7 +13,7 @@ use core::time::Duration;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
-use super::{Event, EventBatch};
+use super::{Event, EventBatch, Parts};
 use crate::sync::{TryLock, TryLockGuard, locked};
 
 /// The most events after which the reader is woken, two megabytes: the lists that writers and the reader exchange are
@@ -34,6 +34,8 @@ struct Shared {
     /// Set when many events wait for the reader, which sleeps until then.
     many: Mutex<bool>,
     ready: Condvar,
+    /// What announces its state beside the pools.
+    parts: Parts,
 }
 
 #[derive(Debug, Default)]
@@ -108,6 +110,11 @@ impl EventLog {
     pub(crate) fn epoch(&self) -> u32 {
         // Acquire and release are the lock's: whoever announces takes it next.
         self.0.epoch.load(Ordering::Relaxed)
+    }
+
+    /// Returns the parts that announce their state beside the pools.
+    pub(crate) fn parts(&self) -> &Parts {
+        &self.0.parts
     }
 
     /// Returns true once for each new epoch: the caller announces the whole state.
@@ -275,6 +282,20 @@ impl EventSource {
     /// Begins to announce the state of the part: its caller holds the part's lock, and writes all of it.
     pub(crate) fn announce(&mut self) -> Option<Announcement> {
         self.epoch = self.log.epoch();
+        (self.epoch != 0).then(|| Announcement { log: self.log.clone(), epoch: self.epoch })
+    }
+}
+
+impl EventSource {
+    /// Writes nothing more until the part announces its state again.
+    pub(crate) fn stop(&mut self) {
+        self.epoch = 0;
+    }
+
+    /// Begins to announce the state of the part in the epoch of `whole`, which this is a part of, and which was announced
+    /// before: where that epoch is over, the reader hears of neither.
+    pub(crate) fn announce_with(&mut self, whole: &Self) -> Option<Announcement> {
+        self.epoch = whole.epoch;
         (self.epoch != 0).then(|| Announcement { log: self.log.clone(), epoch: self.epoch })
     }
 }

@@ -13,6 +13,7 @@ mod codes;
 mod event;
 mod kind;
 mod log;
+mod parts;
 mod subscription;
 
 pub use batch::EventBatch;
@@ -22,4 +23,5 @@ pub use codes::{
 pub use event::{Allocated, AllocationKey, BlockId, Event, ObjectId, PoolId, RequestedOptions, TextId};
 pub use kind::EventKind;
 pub(crate) use log::{Announcement, EventLog, EventSource};
+pub(crate) use parts::{Announces, Parts};
 pub use subscription::{AlreadySubscribed, EventSubscription, SubscriptionDesc};

@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
 
+mod descriptors;
+
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use allotment::device::simulated::{Profile, SimulatedGpu};

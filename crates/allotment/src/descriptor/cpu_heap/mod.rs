@@ -27,16 +27,18 @@
 //! thread, 7 to 20 ns. A run takes a lock, and a look at each page with runs. A new page is a heap of the
 //! driver.
 
+mod events;
 mod pages;
 
 use core::fmt;
 use core::mem;
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, RwLockReadGuard};
 
-use self::pages::{LARGEST_PAGE, Page, PageHeap, Slot, TRIM_EVERY, Trim};
+use self::events::PageEvents;
+use self::pages::{LARGEST_PAGE, Page, PageHeap, PageTable, TRIM_EVERY, Trim};
 
 use super::device_heap::DeviceHeap;
 use super::error::{DescriptorError, check_range};
@@ -119,17 +121,26 @@ pub struct CpuDescriptorHeap<D: DescriptorDevice> {
     /// A number that no other heap has.
     id: u64,
     heap_type: DescriptorHeapType,
-    /// The binary logarithm of the size of pages with single slots.
-    page_shift: u32,
     reserve: u32,
-    /// Free single slots. Slot `i` of page `p` has the number `(p << page_shift) + i`.
-    singles: FreeSlots,
+    /// Shared with the list of what announces itself to a reader of events, which knows nothing of the device.
+    slots: Arc<Slots>,
     /// The device's heaps, by page.
     heaps: AppendTable<PageHeap<D>>,
-    pages: Mutex<Vec<Slot>>,
     reclaims: AtomicU32,
     counts: Counts,
     retired: ReleaseQueue<CpuDescriptorRange>,
+}
+
+/// Which descriptors are in use.
+#[derive(Debug)]
+struct Slots {
+    /// The binary logarithm of the size of pages with single slots.
+    page_shift: u32,
+    /// A reader of events may know the slots. Written under the lock of the pages.
+    is_observed: AtomicBool,
+    /// Free single slots. Slot `i` of page `p` has the number `(p << page_shift) + i`.
+    singles: FreeSlots,
+    pages: Mutex<PageTable>,
 }
 
 #[derive(Debug, Default)]
@@ -158,7 +169,8 @@ impl Counts {
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
-    /// Creates a heap without pages.
+    /// Creates a heap without pages. A reader of the allocator's [events](Allocator::subscribe) sees each page, and what is
+    /// in use in it.
     ///
     /// # Errors
     ///
@@ -171,17 +183,23 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         if !tracker.tracks(allocator.device()) {
             return Err(DescriptorError::WrongDevice);
         }
+        let log = allocator.events();
+        let slots = Arc::new(Slots {
+            // Whole words of the free slots, and a power of two: a slot number splits into page and index by a
+            // shift and a mask.
+            page_shift: desc.page_size.clamp(WORD, LARGEST_PAGE).next_power_of_two().ilog2(),
+            is_observed: AtomicBool::new(false),
+            singles: FreeSlots::new(),
+            pages: Mutex::new(PageTable { slots: Vec::new(), events: PageEvents::new(log, desc.heap_type) }),
+        });
+        log.parts().add(&slots);
         Ok(Self {
             allocator: Arc::clone(allocator),
             id: NEXT.fetch_add(1, Relaxed),
             heap_type: desc.heap_type,
-            // Whole words of the free slots, and a power of two: a slot number splits into page and index by a
-            // shift and a mask.
-            page_shift: desc.page_size.clamp(WORD, LARGEST_PAGE).next_power_of_two().ilog2(),
             reserve: desc.reserve,
-            singles: FreeSlots::new(),
+            slots,
             heaps: AppendTable::new(),
-            pages: Mutex::new(Vec::new()),
             reclaims: AtomicU32::new(0),
             counts: Counts::default(),
             retired: ReleaseQueue::new(tracker),
@@ -199,7 +217,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
     }
 
     fn page_size(&self) -> u32 {
-        1 << self.page_shift
+        self.slots.page_size()
     }
 
     /// Allocates `count` adjacent descriptors: null descriptors, except that a single one has to be written
@@ -213,10 +231,11 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
     pub fn allocate(&self, count: u32) -> Result<CpuDescriptorRange, DescriptorError> {
         // Single slots, the common request, take no lock.
         if count == 1 {
-            let slot = match self.singles.take() {
+            let slot = match self.slots.singles.take() {
                 Some(slot) => slot,
                 None => self.take_from_new_page(FreeSlots::take)?,
             };
+            self.slots.changed(slot);
             self.counts.take(1);
             return Ok(self.single(slot));
         }
@@ -239,22 +258,24 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
 
     #[inline]
     pub(super) fn single(&self, slot: u32) -> CpuDescriptorRange {
-        let (page, first) = (slot >> self.page_shift, slot & (self.page_size() - 1));
+        let (page, first) = self.slots.locate(slot);
         CpuDescriptorRange { heap: self.id, page, first, count: 1, written: false }
     }
 
     /// Returns the number of a single slot of this heap.
     #[inline]
     pub(super) fn slot_of(&self, range: &CpuDescriptorRange) -> Option<u32> {
-        (range.count == 1 && range.heap == self.id).then_some((range.page << self.page_shift) + range.first)
+        (range.count == 1 && range.heap == self.id)
+            .then_some((range.page << self.slots.page_shift) + range.first)
     }
 
     /// Takes the free slots of one word, for a cache: the number of the first slot and a bit mask.
     pub(super) fn take_word(&self) -> Result<(u32, u64), DescriptorError> {
-        let (first, bits) = match self.singles.take_word() {
+        let (first, bits) = match self.slots.singles.take_word() {
             Some(word) => word,
             None => self.take_from_new_page(FreeSlots::take_word)?,
         };
+        self.slots.changed(first);
         self.counts.take(bits.count_ones());
         Ok((first, bits))
     }
@@ -264,7 +285,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         // Counted down first: a thread that takes one of these slots would otherwise count it twice and raise the
         // peak.
         self.counts.used.fetch_sub(bits.count_ones(), Relaxed);
-        let all_were_taken = self.singles.give_back_some(first, bits);
+        let all_were_taken = self.slots.give_back_some(first, bits);
         debug_assert!(all_were_taken, "a cache owns its slots");
     }
 
@@ -280,7 +301,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         }
         let slot = self.slot_of(&range).ok_or(DescriptorError::WrongHeap)?;
         self.counts.used.fetch_sub(1, Relaxed);
-        let was_taken = self.singles.give_back(slot);
+        let was_taken = self.slots.give_back_some(slot / WORD * WORD, 1 << (slot % WORD));
         debug_assert!(was_taken, "a range exists once");
         Ok(())
     }
@@ -433,14 +454,14 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
     #[must_use]
     pub fn statistics(&self) -> DescriptorHeapStatistics {
         let (mut capacity, mut largest, mut count) = (0, 0, 0);
-        let pages = locked(&self.pages);
-        for (at, slot) in pages.iter().enumerate() {
+        let pages = locked(&self.slots.pages);
+        for (at, slot) in pages.slots.iter().enumerate() {
             match &slot.page {
                 Page::Vacant => continue,
-                Page::Singles => {
+                Page::Singles { .. } => {
                     capacity = u32::saturating_add(capacity, self.page_size());
-                    let first = (at as u32) << self.page_shift;
-                    largest = largest.max(u32::from(self.singles.free(first, self.page_size()) > 0));
+                    let first = (at as u32) << self.slots.page_shift;
+                    largest = largest.max(u32::from(self.slots.singles.free(first, self.page_size()) > 0));
                 }
                 Page::Runs(runs) => {
                     capacity = u32::saturating_add(capacity, runs.block.size() as u32);
@@ -457,6 +478,12 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
             failures: self.counts.failures.load(Relaxed).into(),
         };
         usage.statistics(capacity, largest, count)
+    }
+}
+
+impl<D: DescriptorDevice> Drop for CpuDescriptorHeap<D> {
+    fn drop(&mut self) {
+        locked(&self.slots.pages).destroyed();
     }
 }
 

@@ -7,11 +7,13 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use allotment_suballoc::{Algorithm, Handle, Request, VirtualBlock};
 
+use super::events::PageEvents;
 use super::{CpuDescriptorHeap, CpuDescriptorRange};
 use crate::descriptor::device_heap::DeviceHeap;
 use crate::descriptor::error::DescriptorError;
-use crate::descriptor::free_slots::FreeSlots;
+use crate::descriptor::free_slots::{FreeSlots, WORD};
 use crate::device::{DescriptorDevice, DescriptorHeapVisibility};
+use crate::events::ObjectId;
 use crate::sync::locked;
 
 /// The device's heap of a page, if there is one. It exists as long as there is a range of the page.
@@ -33,10 +35,19 @@ impl<D: DescriptorDevice> PageHeap<D> {
     }
 }
 
+/// The pages, and where their events are written.
+#[derive(Debug)]
+pub(super) struct PageTable {
+    pub(super) slots: Vec<Slot>,
+    pub(super) events: PageEvents,
+}
+
 /// An entry of the page table.
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) page: Page,
+    /// What events know the page by.
+    pub(super) id: ObjectId,
     /// For a page with runs: it was empty at the last trim, and nothing was allocated from it since.
     idle: bool,
 }
@@ -55,7 +66,10 @@ pub(super) enum Page {
     /// No page; its number is reused, the lowest first, as slots are. A [`Slab`](crate::slab::Slab) would reuse the
     /// last.
     Vacant,
-    Singles,
+    Singles {
+        /// The slots that the reader of events knows to be in use, a bit each. Of no meaning without a reader.
+        known: Box<[u64]>,
+    },
     /// Ranges of more than one descriptor.
     Runs(Box<Runs>),
 }
@@ -83,16 +97,17 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         take: impl Fn(&FreeSlots) -> Option<T>,
     ) -> Result<T, DescriptorError> {
         loop {
+            let known = vec![0; (self.page_size() / WORD) as usize].into();
             if let Err(error) = self.add_page(self.page_size(), |page| {
-                let first = page << self.page_shift;
-                self.singles.add(first..first + self.page_size());
-                Page::Singles
+                let first = page << self.slots.page_shift;
+                self.slots.singles.add(first..first + self.page_size());
+                Page::Singles { known }
             }) {
                 self.counts.failures.fetch_add(1, Relaxed);
                 return Err(error);
             }
             // Other threads may have taken all of its slots by now; then the loop adds another page.
-            if let Some(taken) = take(&self.singles) {
+            if let Some(taken) = take(&self.slots.singles) {
                 return Ok(taken);
             }
         }
@@ -102,16 +117,20 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
     fn add_page(&self, size: u32, make: impl FnOnce(u32) -> Page) -> Result<u32, DescriptorError> {
         let heap = DeviceHeap::new(&self.allocator, DescriptorHeapVisibility::CpuOnly(self.heap_type), size)?;
         // A vacant entry is reused, so that the table does not grow as pages come and go.
-        let mut pages = locked(&self.pages);
+        let id = self.allocator.events().parts().next_object();
+        let mut guard = locked(&self.slots.pages);
+        let PageTable { slots: pages, events } = &mut *guard;
         let vacant = pages.iter().position(|slot| matches!(slot.page, Page::Vacant));
         let page = vacant.unwrap_or(pages.len()) as u32;
         // Slot numbers have 32 bits, and the all-ones number is no slot (a cache uses it for an empty word).
-        let most = u32::MAX >> self.page_shift;
+        let most = u32::MAX >> self.slots.page_shift;
         let cell = self.heaps.get_or_make(page).filter(|_| page < most);
         let cell = cell.ok_or(DescriptorError::NeverFits { requested: size, capacity: u32::MAX })?;
         // Before `make`, which publishes the slots: a thread that takes one finds its heap.
         cell.replace(Some(heap));
-        let made = Slot { page: make(page), idle: false };
+        let made = Slot { page: make(page), id, idle: false };
+        // Threads may have taken slots of the page already. They write that with the lock, after this.
+        events.created(&made, page, self.slots.page_size());
         match vacant {
             Some(vacant) => pages[vacant] = made,
             None => pages.push(made),
@@ -128,7 +147,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         }
         loop {
             // The lock is released before a page is created, which takes a driver call.
-            if let Some(range) = self.take_run(&mut locked(&self.pages), count) {
+            if let Some(range) = self.take_run(&mut locked(&self.slots.pages), count) {
                 return Ok(range);
             }
             // A page of the normal size serves later runs as well; one of the run's own size could serve only
@@ -143,8 +162,9 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
     }
 
     /// Allocates a run from the first page that has room for it.
-    fn take_run(&self, pages: &mut [Slot], count: u32) -> Option<CpuDescriptorRange> {
+    fn take_run(&self, pages: &mut PageTable, count: u32) -> Option<CpuDescriptorRange> {
         let size = u64::from(count);
+        let PageTable { slots: pages, events } = pages;
         pages.iter_mut().enumerate().find_map(|(page, found)| {
             let Page::Runs(runs) = &mut found.page else { return None };
             let Runs { block, handles } = &mut **runs;
@@ -159,6 +179,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
             let before = handles.insert(first, run.handle);
             debug_assert!(before.is_none(), "no two runs begin at one slot");
             found.idle = false;
+            events.allocated(found.id, (first, count));
             Some(CpuDescriptorRange { heap: self.id, page, first, count, written: false })
         })
     }
@@ -168,13 +189,14 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         if range.heap != self.id {
             return Err(DescriptorError::WrongHeap);
         }
-        let mut pages = locked(&self.pages);
-        let Some(Page::Runs(runs)) = pages.get_mut(range.page as usize).map(|slot| &mut slot.page) else {
-            return Err(DescriptorError::Stale);
-        };
+        let mut guard = locked(&self.slots.pages);
+        let PageTable { slots: pages, events } = &mut *guard;
+        let found = pages.get_mut(range.page as usize);
+        let Some(Slot { page: Page::Runs(runs), id, .. }) = found else { return Err(DescriptorError::Stale) };
         let Runs { block, handles } = &mut **runs;
         let handle = handles.remove(&range.first).ok_or(DescriptorError::Stale)?;
         block.free(handle).map_err(|_| DescriptorError::Stale)?;
+        events.freed(*id, (range.first, range.count));
         self.counts.used.fetch_sub(range.count, Relaxed);
         Ok(())
     }
@@ -183,17 +205,20 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
     pub(super) fn trim_to(&self, which: Trim) {
         let mut taken = Vec::new();
         let mut kept = [0; 2];
-        let mut pages = locked(&self.pages);
+        let mut guard = locked(&self.slots.pages);
+        let PageTable { slots: pages, events } = &mut *guard;
         // The number of pages with single slots beyond what the recent maximum needs.
         let lately = self.counts.lately.swap(self.counts.used.load(Relaxed), Relaxed);
-        let singles = pages.iter().filter(|slot| matches!(slot.page, Page::Singles)).count() as u32;
+        let singles = pages.iter().filter(|slot| matches!(slot.page, Page::Singles { .. })).count() as u32;
         let mut spare = singles.saturating_sub(lately.div_ceil(self.page_size()));
         for (at, slot) in pages.iter_mut().enumerate() {
-            let first = (at as u32) << self.page_shift;
+            let first = (at as u32) << self.slots.page_shift;
             let (sort, empty, is_large) = match &slot.page {
                 Page::Vacant => continue,
                 // Counted and not stored: single slots are taken without the lock that guards `idle`.
-                Page::Singles => (0, self.singles.free(first, self.page_size()) == self.page_size(), false),
+                Page::Singles { .. } => {
+                    (0, self.slots.singles.free(first, self.page_size()) == self.page_size(), false)
+                }
                 Page::Runs(runs) => {
                     (1, runs.block.is_empty(), runs.block.size() > u64::from(self.page_size()))
                 }
@@ -211,16 +236,17 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
             };
             // Taking the slots out fails if another thread has taken one since they were counted; then the page
             // stays.
-            if stays || sort == 0 && !self.singles.take_out(first, self.page_size()) {
+            if stays || sort == 0 && !self.slots.singles.take_out(first, self.page_size()) {
                 kept[sort] += u32::from(empty && !is_large);
                 continue;
             }
             spare = spare.saturating_sub(u32::from(sort == 0));
+            events.destroyed(slot.id);
             slot.page = Page::Vacant;
             slot.idle = false;
             taken.extend(self.heaps.get(at as u32).and_then(|cell| cell.replace(None)));
         }
-        drop(pages);
+        drop(guard);
         // The driver's heaps are destroyed without the lock, since that takes driver calls.
         drop(taken);
     }

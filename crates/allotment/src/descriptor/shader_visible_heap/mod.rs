@@ -165,6 +165,32 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
     /// Creates a heap with the described regions. All its descriptors are null.
     ///
+    /// A reader of the allocator's [events](Allocator::subscribe) sees it, whether the heap belongs to a
+    /// [`Gpu`](crate::Gpu) or stands alone, and whichever of the two came first.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// use allotment::descriptor::{ShaderVisibleHeap, ShaderVisibleHeapDesc};
+    /// use allotment::events::{Event, EventBatch, SubscriptionDesc};
+    /// use allotment::lifetime::SubmissionTracker;
+    ///
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// let tracker = SubmissionTracker::new(device.clone())?;
+    /// let allocator = Arc::new(Allocator::new(device, AllocatorDesc::default())?);
+    /// let heap = ShaderVisibleHeap::new(&allocator, &tracker, ShaderVisibleHeapDesc::resources())?;
+    /// let mut events = allocator.subscribe(&SubscriptionDesc::default())?;
+    /// let table = heap.allocate(16)?;
+    /// let mut batch = EventBatch::new();
+    /// events.read(&mut batch);
+    /// let mut found = batch.events().iter();
+    /// assert!(found.any(|event| matches!(event, Event::DescriptorHeapCreated { .. })));
+    /// assert!(found.any(|event| matches!(event, Event::DescriptorsAllocated { count: 16, .. })));
+    /// # drop(table);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`DescriptorError::NoHeaps`] where shaders see none, [`DescriptorError::OverLimit`] beyond the device's limit,
@@ -184,8 +210,9 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
         let mirror = new_mirror(allocator, &current)?;
         // The new heap's contents are undefined: the mirror's null descriptors define them.
         copy_all(&mirror, &current)?;
-        let (slots, tables) =
-            (Slots::new(NEXT.fetch_add(1, Relaxed), desc.slots), Tables::new(&current.regions));
+        let (log, id) = (allocator.events(), NEXT.fetch_add(1, Relaxed));
+        let slots = Slots::new(id, desc.slots, log, current.chunks());
+        let tables = Tables::new(&current.regions, log, current.chunks());
         let live = Live { desc, current: Arc::new(current), previous: Weak::new(), mirror };
         let shared = Shared {
             allocator: Arc::clone(allocator),
@@ -510,6 +537,8 @@ impl<D: DescriptorDevice> Drop for ShaderVisibleHeap<D> {
         // After the lock is released: the mirror is dropped now, the device's heap and the resources of its
         // slots later, even if the device panics while the mirror is dropped.
         let (current, mirror) = live.map(|live| (live.current, live.mirror)).unzip();
+        // Before the device's heap can be destroyed: nothing in it is allocated or freed after that.
+        self.shared.tables.leave();
         let last = RetireOnDrop {
             tracker: &self.shared.tracker,
             what: Some((current, self.shared.slots.take_keeps())),

@@ -70,9 +70,9 @@ impl<D: DescriptorDevice> Shared<D> {
             unsafe { mirror.copy_from(&live.mirror, from, to, count) }?;
         }
         copy_all(&mirror, &new)?;
-        self.tables.move_to(&mut tables, packed, number);
+        self.tables.move_to(&mut tables, packed, number, new.chunks());
         drop(tables);
-        self.slots.grow(desc.slots);
+        self.slots.move_to(new.chunks(), desc.slots);
         new.inherit(&live.current);
         let old = mem::replace(&mut live.current, Arc::new(new));
         live.previous = Arc::downgrade(&old);

@@ -422,16 +422,18 @@ impl<D: Device> Allocator<D> {
                 (self.shard(self.default_pool_for(memory_type, request).own())?, 0)
             }
         };
-        if let Some(state) = locked(&slot.state).as_mut() {
-            state.emit_room_reserved(set, request.requirements.size, bytes);
-        }
-        let mut allocated = 0;
+        let (mut allocated, mut said) = (0, false);
         loop {
             // Decided anew for each block, since other threads allocate and free between two of them.
             let mut guard = locked(&slot.state);
             let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
             let (heap, memory_type) = (state.sets[set].heap, state.sets[set].memory_type);
             state.pass_time(self.time.now());
+            if !said {
+                // After the time that passed before it, and before the blocks.
+                state.emit_room_reserved(set, request.requirements.size, bytes);
+                said = true;
+            }
             let (size, _) = state.rounded_size(set, request);
             let refused = state.check_fixed_block(set, size, request.requirements.size);
             refused.map_err(|error| error.of(options))?;

@@ -38,8 +38,9 @@ fn reason_of(error: &AllocationError) -> (RefusalReason, u64, u64) {
 }
 
 impl<D: Device> Allocator<D> {
-    /// Attaches a reader to the events of the allocator: first its whole state, as events too, then each change. The
-    /// state of a pool is written under its lock, about 20 ns an allocation, and changes of it follow without a gap.
+    /// Attaches a reader to the events of the allocator and of the descriptor heaps over it: first the whole state, as
+    /// events too, then each change. The state of a pool is written under its lock, about 20 ns an allocation, and changes
+    /// of it follow without a gap.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -85,6 +86,7 @@ impl<D: Device> Allocator<D> {
             let Some(state) = guard.as_mut() else { continue };
             self.announce_pool(slot, index, state);
         }
+        self.events.parts().announce();
     }
 
     fn announce_pool(&self, slot: &PoolSlot<D>, index: u32, state: &mut PoolState<D>) {

@@ -1,0 +1,59 @@
+//! The parts of the library that announce their state to a reader and are no pools: descriptor heaps.
+//!
+//! The allocator knows its pools. Descriptor heaps are built on top of the allocator, which does not know them, so each
+//! one enters itself in this list. The list keeps no part alive.
+
+use core::fmt;
+use core::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+
+use super::ObjectId;
+use crate::sync::locked;
+
+/// A part of the library that has state and writes events.
+pub(crate) trait Announces: Send + Sync {
+    /// Announces the whole state of the part under its lock, unless the reader knows it already, or there is none.
+    fn announce(&self);
+}
+
+/// The parts that exist.
+#[derive(Default)]
+pub(crate) struct Parts {
+    known: Mutex<Vec<Weak<dyn Announces>>>,
+    next_object: AtomicU32,
+}
+
+impl Parts {
+    /// Adds a part, and announces it to the reader, if there is one.
+    pub(crate) fn add<P: Announces + 'static>(&self, part: &Arc<P>) {
+        let weak: Weak<dyn Announces> = Arc::downgrade(part) as Weak<dyn Announces>;
+        {
+            let mut known = locked(&self.known);
+            // Here, where the list would grow otherwise: removing each part as it is dropped would take the lock twice.
+            known.retain(|part| part.strong_count() > 0);
+            known.push(weak);
+        }
+        // After it was added: a reader that comes in between finds the part in the list, and hears of it once.
+        part.announce();
+    }
+
+    /// Announces the state of all parts, to a reader that has just begun to read or has lost events.
+    pub(crate) fn announce(&self) {
+        let parts: Vec<_> = locked(&self.known).iter().filter_map(Weak::upgrade).collect();
+        // Without the lock: a part that another thread drops meanwhile may end here.
+        parts.iter().for_each(|part| part.announce());
+    }
+
+    /// Returns an id that no other object has.
+    pub(crate) fn next_object(&self) -> ObjectId {
+        // A program creates a heap of the driver with each, which takes microseconds: 2^32 of them take hours, and those
+        // that had the first ids are gone by then.
+        ObjectId(self.next_object.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+impl fmt::Debug for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Parts").field("known", &locked(&self.known).len()).finish_non_exhaustive()
+    }
+}
