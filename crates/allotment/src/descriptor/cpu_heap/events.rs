@@ -215,3 +215,66 @@ impl Announces for Slots {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::descriptor::{CpuDescriptorHeap, CpuDescriptorHeapDesc};
+    use crate::device::simulated::{Profile, SimulatedGpu};
+    use crate::events::{EventBatch, EventSubscription, SubscriptionDesc};
+    use crate::lifetime::SubmissionTracker;
+    use crate::{Allocator, AllocatorDesc};
+
+    /// Returns the slots that were taken and freed, in order: the first of each range, and whether it was taken.
+    fn read(events: &mut EventSubscription) -> Vec<(u32, bool)> {
+        let mut batch = EventBatch::new();
+        events.read(&mut batch);
+        let slots = batch.events().iter().filter_map(|event| match *event {
+            Event::DescriptorsAllocated { first, .. } => Some((first, true)),
+            Event::DescriptorsFreed { first, .. } => Some((first, false)),
+            _ => None,
+        });
+        slots.collect()
+    }
+
+    /// The orders of the drawing above, one after the other, since threads meet in them once in a million times.
+    #[test]
+    fn what_changes_as_the_reader_comes_is_told_once_by_the_reader_or_by_the_thread() {
+        let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+        let tracker = SubmissionTracker::new(device.clone()).unwrap();
+        let allocator = Arc::new(Allocator::new(device, AllocatorDesc::default()).unwrap());
+        let desc = CpuDescriptorHeapDesc::new(DescriptorHeapType::Resource);
+        let heap = CpuDescriptorHeap::new(&allocator, &tracker, desc).unwrap();
+        let subscribe = || allocator.subscribe(&SubscriptionDesc::default()).unwrap();
+        let slots = &heap.slots;
+        let zero = heap.allocate(1).unwrap();
+
+        // A slot is taken, and then the reader comes, which finds it.
+        assert_eq!(slots.singles.take(), Some(1));
+        let mut events = subscribe();
+        slots.changed(1);
+        assert_eq!(read(&mut events), [(0, true), (1, true)]);
+
+        // The reader comes, and then a thread that had found none returns a slot, and another takes it.
+        assert!(slots.singles.give_back(1));
+        slots.changed(1);
+        assert_eq!(slots.singles.take(), Some(1));
+        slots.changed(1);
+        assert_eq!(read(&mut events), [(1, false), (1, true)]);
+
+        // The same, where the other thread is told of the change first: the slot was in use all the time.
+        assert!(slots.singles.give_back(1));
+        assert_eq!(slots.singles.take(), Some(1));
+        slots.changed(1);
+        slots.changed(1);
+        assert_eq!(read(&mut events), []);
+
+        // The reader is gone: the next change notes it, and the one after takes no lock.
+        drop(events);
+        assert!(slots.give_back_some(0, 0b10) && !slots.is_observed.load(SeqCst));
+        heap.free(zero).unwrap();
+        assert_eq!(read(&mut subscribe()), []);
+    }
+}
