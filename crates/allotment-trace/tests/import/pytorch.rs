@@ -172,3 +172,11 @@ fn a_list_that_contains_itself_is_read() {
     let found = error(&[b"}", &text("segments"), b"]q\0h\0as."]);
     assert!(matches!(found.kind(), ImportErrorKind::NotASnapshot { .. }));
 }
+
+/// Found by half an hour of fuzzing: a history that unmaps memory from under an allocation of no bytes.
+#[test]
+fn an_allocation_of_no_bytes_beyond_what_is_mapped_is_left_out() {
+    let recording = open("no-bytes-beyond-a-segment.pickle");
+    applied(&recording);
+    assert!(left_out(&recording).contains(&"import: memory was allocated beyond its segment"));
+}

@@ -3,6 +3,7 @@
 use core::panic::Location;
 use std::borrow::Cow;
 
+use super::packed::PackedEvents;
 use super::{Event, TextId};
 use crate::memory::{CallSite, Name};
 
@@ -35,7 +36,9 @@ use crate::memory::{CallSite, Name};
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct EventBatch {
-    pub(super) events: Vec<Event>,
+    events: Vec<Event>,
+    /// The events that have not been unpacked. Empty in the hands of a reader.
+    packed: PackedEvents,
     pub(super) texts: Vec<Text>,
 }
 
@@ -50,7 +53,7 @@ impl EventBatch {
     /// Creates an empty batch.
     #[must_use]
     pub const fn new() -> Self {
-        Self { events: Vec::new(), texts: Vec::new() }
+        Self { events: Vec::new(), packed: PackedEvents::new(), texts: Vec::new() }
     }
 
     /// Returns the events, in the order in which the changes happened.
@@ -82,7 +85,25 @@ impl EventBatch {
     /// Removes all events and texts. Their host memory is kept for the next ones.
     pub fn clear(&mut self) {
         self.events.clear();
+        self.packed.clear();
         self.texts.clear();
+    }
+
+    /// Adds an event, packed.
+    #[inline]
+    pub(super) fn push(&mut self, event: Event) {
+        self.packed.push(event);
+    }
+
+    /// Returns how many events were added and not unpacked.
+    #[inline]
+    pub(super) const fn packed_len(&self) -> usize {
+        self.packed.len()
+    }
+
+    /// Unpacks the events that were added.
+    pub(super) fn unpack(&mut self) {
+        self.packed.unpack_into(&mut self.events);
     }
 
     /// Adds a text. Nothing is compared: a text that is named twice is there twice.

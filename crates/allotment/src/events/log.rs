@@ -16,8 +16,8 @@ use std::time::Instant;
 use super::{Event, EventBatch, Parts};
 use crate::sync::{TryLock, TryLockGuard, locked};
 
-/// The most events after which the reader is woken, two megabytes: the lists that writers and the reader exchange are
-/// then not much larger than a processor's cache, and waking a thread is rare.
+/// The most events after which the reader is woken, less than a megabyte of most kinds: the lists that writers and the
+/// reader exchange then fit a processor's cache, and waking a thread is rare.
 const WAKE_AT: usize = 1 << 15;
 
 /// Shared by the parts of the library that write events and the reader.
@@ -60,7 +60,7 @@ struct Queue {
 impl Queue {
     /// Returns true while few events wait, and more may come.
     fn may_fill(&self) -> bool {
-        self.batch.events.len() < self.wake_at && !self.closed
+        self.batch.packed_len() < self.wake_at && !self.closed
     }
 
     fn nanoseconds(&self) -> u64 {
@@ -165,12 +165,12 @@ impl EventLog {
         if epoch != self.epoch() {
             return false;
         }
-        if queue.batch.events.len() >= queue.limit {
+        if queue.batch.packed_len() >= queue.limit {
             self.begin_epoch(&mut queue);
             self.0.wants_state.store(false, Ordering::Relaxed);
             queue.overflowed = true;
             // Here, where the reader forgets its state: the parts announce theirs after it.
-            queue.batch.events.push(Event::Lost);
+            queue.batch.push(Event::Lost);
             return false;
         }
         self.add(&mut queue, event);
@@ -209,9 +209,9 @@ impl EventLog {
     #[inline]
     fn add(&self, queue: &mut Queue, event: impl FnOnce(&mut EventBatch) -> Event) {
         let event = event(&mut queue.batch);
-        queue.batch.events.push(event);
+        queue.batch.push(event);
         // Long before the limit, so that the reader has time to come; once, since waking a thread takes microseconds.
-        if queue.batch.events.len() == queue.wake_at {
+        if queue.batch.packed_len() == queue.wake_at {
             self.wake();
         }
     }
@@ -229,12 +229,16 @@ impl EventLog {
         if core::mem::take(&mut queue.overflowed) {
             self.0.wants_state.store(self.is_read(), Ordering::Relaxed);
         }
-        if !queue.batch.events.is_empty() {
+        if queue.batch.packed_len() != 0 {
             let nanoseconds = queue.nanoseconds();
-            queue.batch.events.push(Event::Time { nanoseconds });
+            queue.batch.push(Event::Time { nanoseconds });
         }
         core::mem::swap(batch, &mut queue.batch);
-        !(queue.closed && batch.events.is_empty())
+        let closed = queue.closed;
+        // The writers go on meanwhile.
+        drop(queue);
+        batch.unpack();
+        !(closed && batch.events().is_empty())
     }
 }
 

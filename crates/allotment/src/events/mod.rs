@@ -13,6 +13,7 @@ mod codes;
 mod event;
 mod kind;
 mod log;
+mod packed;
 mod parts;
 mod subscription;
 

@@ -346,12 +346,12 @@ impl<'a> Forwards<'a> {
             return self.leave_out("import: memory was allocated outside all segments");
         };
         let offset = at.1 - start;
-        let room = written.size.saturating_sub(offset);
-        // What a block has beyond the request is not always known exactly, but never beyond its segment.
-        let occupied = block.size.min(room);
-        if block.requested > occupied {
+        // What a block has beyond the request is not always known exactly, but never beyond its segment. One of no bytes
+        // is not in its segment either where the segment has been unmapped up to there.
+        let occupied = written.size.checked_sub(offset).map(|room| block.size.min(room));
+        let Some(occupied) = occupied.filter(|&occupied| block.requested <= occupied) else {
             return self.leave_out("import: memory was allocated beyond its segment");
-        }
+        };
         let (site, function) = self.site(block.frames)?;
         self.builder.memory.charge(ENTRY_BYTES)?;
         let allocation = self.builder.new_allocation();
