@@ -336,10 +336,7 @@ fn a_reader_that_lost_events_hears_of_all_descriptors_again() {
         let mut events = subscribe(&program.heaps.gpu, 32);
         for _ in 0..40 {
             (0..200).for_each(|_| program.step(&mut random));
-            reader.read(&mut events);
-            // What was lost is announced anew at the end of a frame.
-            program.heaps.gpu.allocator().end_frame();
-            reader.read(&mut events);
+            reader.catch_up(&mut events, program.heaps.gpu.allocator());
             program.compare(&reader);
         }
         assert!(reader.lost > 5);
@@ -501,9 +498,7 @@ fn the_events_of_several_threads_lead_to_the_descriptors_in_use() {
                 }
                 events
             });
-            reader.read(&mut events);
-            heaps.gpu.allocator().end_frame();
-            reader.read(&mut events);
+            reader.catch_up(&mut events, heaps.gpu.allocator());
             heaps.compare(&reader);
         }
         kept.into_iter().flatten().for_each(|range| heaps.targets.free(range).unwrap());
