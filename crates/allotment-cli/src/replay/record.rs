@@ -176,6 +176,7 @@ fn is_about(event: &Event, allocations: &HashSet<AllocationKey>, blocks: &HashSe
     match event {
         Event::Allocated(is) => allocations.contains(&is.allocation),
         Event::CallSite { allocation, .. }
+        | Event::Requested { allocation, .. }
         | Event::Labelled { allocation, .. }
         | Event::Movable { allocation, .. }
         | Event::Mapped { allocation, .. }
