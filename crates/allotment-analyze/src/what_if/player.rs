@@ -48,6 +48,8 @@ pub(super) struct Player<'a> {
     /// Which block here stands for one of the original, and the other way round.
     same_block: HashMap<BlockId, BlockId>,
     original_of: HashMap<BlockId, BlockId>,
+    /// The end of a frame of the original that is being played.
+    frame: Option<Event>,
     story: Story<'a>,
     done: WhatIf,
     _shards: InShards,
@@ -81,6 +83,7 @@ impl<'a> Player<'a> {
             reservations: HashSet::new(),
             same_block: HashMap::new(),
             original_of: HashMap::new(),
+            frame: None,
             story: Story::new(original),
             done: WhatIf::default(),
             _shards: InShards { own: use_shard(0) },
@@ -122,8 +125,7 @@ impl<'a> Player<'a> {
                 }
             }
             Event::FrameEnd { .. } => {
-                // With the number of the original, which may begin in the middle.
-                self.story.copy(event);
+                self.frame = Some(*event);
                 self.allocator.end_frame();
             }
             Event::Lost => self.lose(),
@@ -179,10 +181,10 @@ impl<'a> Player<'a> {
         for event in self.batch.events() {
             match event {
                 // The original has times and budgets, and how long its threads waited says nothing of this run.
-                Event::Time { .. }
-                | Event::FrameEnd { .. }
-                | Event::Budget { .. }
-                | Event::Stalled { .. } => {
+                Event::Time { .. } | Event::Budget { .. } | Event::Stalled { .. } => continue,
+                // With the number of the original, which may begin in the middle.
+                Event::FrameEnd { .. } => {
+                    self.story.copy(&self.frame.unwrap_or(*event));
                     continue;
                 }
                 Event::Allocated(is) => {

@@ -34,8 +34,8 @@ impl<D: Device> Allocator<D> {
         let mut unwanted = None;
         let grows_ahead = self.grows_ahead();
         // First: from here on a thread that reads the clock counts no real time beside this frame.
-        let now = self.time.note_frame();
-        self.emit_frame_end(now);
+        let passed = self.time.note_frame();
+        self.emit_frame_end(passed);
         for slot in self.slots().filter(|slot| slot.has_memory()) {
             let mut guard = locked(&slot.state);
             let Some(state) = guard.as_mut() else { continue };

@@ -154,11 +154,13 @@ impl Time {
         !in_frames && tick >= due && self.due.compare_exchange(due, next, Relaxed, Relaxed).is_ok()
     }
 
-    /// Records the end of a frame. Returns when it is.
-    pub(in crate::memory) fn note_frame(&self) -> Moment {
+    /// Records the end of a frame. Returns when it is, if time has passed since the last one.
+    pub(in crate::memory) fn note_frame(&self) -> Option<Moment> {
         let now = self.now();
-        self.frames_until.store(now.tick.saturating_add(FRAMES_ARE_OVER), Relaxed);
-        now
+        let until = now.tick.saturating_add(FRAMES_ARE_OVER);
+        let before = self.frames_until.swap(until, Relaxed);
+        // The first frame of all ends in the first tick, as far as anybody can tell.
+        (until != before.max(FRAMES_ARE_OVER)).then_some(now)
     }
 }
 

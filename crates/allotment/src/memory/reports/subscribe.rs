@@ -139,9 +139,11 @@ impl<D: Device> Allocator<D> {
 
     /// Writes that a frame ended, and announces the state of all pools to a reader that lost events.
     #[inline]
-    pub(in crate::memory) fn emit_frame_end(&self, now: Moment) {
+    pub(in crate::memory) fn emit_frame_end(&self, passed: Option<Moment>) {
         if self.events.is_read() {
-            self.events.push_always(|_| Event::TimePassed { sixtieths: now.tick });
+            if let Some(now) = passed {
+                self.events.push_always(|_| Event::TimePassed { sixtieths: now.tick });
+            }
             self.events.end_frame();
             self.announce_if_asked();
         }
