@@ -291,9 +291,8 @@ impl<'a> Player<'a> {
     /// Joins the freed ranges of a pool that wait for reuse, as a look at its blocks does: a preview that fits joins
     /// those of one pool.
     fn join(&mut self, pool: PoolId) {
-        let types: Vec<_> = self.blocks.values().filter(|of| of.1 == pool).map(|of| of.0).collect();
-        // The ranges are in blocks of the pool, so it has some.
-        if let Some(&memory_type) = types.first() {
+        // The ranges are in blocks of the pool, so it has some; of which of its types does not matter.
+        if let Some(&(memory_type, _)) = self.blocks.values().find(|of| of.1 == pool) {
             let (requirements, options) = self.request_in(pool, memory_type, 1);
             let _ = self.allocator.preview(&requirements, &options);
         }

@@ -134,9 +134,8 @@ fn replay_on<T: Target>(
     options: Options<'_>,
     progress: impl FnMut(u64),
 ) -> Result<Outcome, Failure> {
-    let desc = setup.allocator();
-    let allocator = Allocator::new(device, desc.clone())?;
-    let mut recordings = Recordings::begin(options.record, &allocator, &desc)?;
+    let allocator = Allocator::new(device, setup.allocator())?;
+    let mut recordings = Recordings::begin(options.record, &allocator)?;
     // Without bytes to fill there are no staging buffers either, which a recording file would show.
     let transfer = (options.bytes != Bytes::None).then(|| {
         Transfer::new(&allocator, copy_queue(allocator.device()), STAGING)

@@ -5,10 +5,9 @@ use std::path::Path;
 
 use allotment::Allocator;
 use allotment::device::Device;
-use allotment::events::{AlreadySubscribed, Event, EventBatch, EventSubscription, SubscriptionDesc, TextId};
-use allotment::memory::AllocatorDesc;
-use allotment_trace::recording::{AllocationKey, BlockId, Header, Recording};
-use allotment_trace::{Observed, Recorder, allocator_settings};
+use allotment::events::{Event, EventBatch, EventSubscription, SubscriptionDesc, TextId};
+use allotment_trace::recording::{AllocationKey, BlockId, Recording};
+use allotment_trace::{Observed as _, Recorder};
 
 use super::unexpected;
 use crate::failure::Failure;
@@ -37,20 +36,15 @@ pub(super) enum Recordings {
 }
 
 impl Recordings {
-    pub(super) fn begin<D: Device>(
-        record: Record<'_>,
-        allocator: &Allocator<D>,
-        desc: &AllocatorDesc,
-    ) -> Result<Self, Failure> {
-        let replayed = Replayed { allocator, desc };
+    pub(super) fn begin<D: Device>(record: Record<'_>, allocator: &Allocator<D>) -> Result<Self, Failure> {
         Ok(match record {
             Record::Nowhere => Self::Nowhere,
-            Record::File(path) => Self::File(Recorder::to_file(&replayed, path).map_err(Failure::Record)?),
+            Record::File(path) => Self::File(Recorder::to_file(allocator, path).map_err(Failure::Record)?),
             Record::Memory => Self::Memory(Box::new(Collector {
-                events: replayed.subscribe(&SubscriptionDesc::default()).map_err(unexpected)?,
+                events: allocator.subscribe(&SubscriptionDesc::default()).map_err(unexpected)?,
                 batch: EventBatch::new(),
                 ids: HashMap::new(),
-                recording: Recording { header: replayed.header(), ..Recording::default() },
+                recording: Recording { header: allocator.header(), ..Recording::default() },
                 hidden: HashSet::new(),
                 hidden_blocks: HashSet::new(),
                 unread: 0,
@@ -86,22 +80,6 @@ impl Recordings {
                 Ok(Some(collector.recording))
             }
         }
-    }
-}
-
-/// An allocator, whose recording also says how the replay was set up.
-struct Replayed<'a, D: Device> {
-    allocator: &'a Allocator<D>,
-    desc: &'a AllocatorDesc,
-}
-
-impl<D: Device> Observed for Replayed<'_, D> {
-    fn subscribe(&self, desc: &SubscriptionDesc) -> Result<EventSubscription, AlreadySubscribed> {
-        self.allocator.subscribe(desc)
-    }
-
-    fn header(&self) -> Header {
-        Header { settings: allocator_settings(self.desc), ..Observed::header(self.allocator) }
     }
 }
 
