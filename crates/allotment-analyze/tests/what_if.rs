@@ -230,10 +230,7 @@ fn decisions(recording: &Recording) -> Vec<(&'static str, [u64; 4])> {
 proptest! {
     #[test]
     fn the_same_settings_reproduce_every_offset(number: u8, calls in calls(600)) {
-        let mut recording = recorded(PROFILES[usize::from(number) % PROFILES.len()], settings(number), &calls);
-        // A refused request is not made again; what it did before it was refused need not show.
-        let refused = recording.events.iter().position(|event| matches!(event, Event::Refused { .. }));
-        recording.events.truncate(refused.unwrap_or(usize::MAX));
+        let recording = recorded(PROFILES[usize::from(number) % PROFILES.len()], settings(number), &calls);
         let same = what_if(&recording, &recorded_settings(&recording)).unwrap();
         // Not only the places: also what blocks there are, when they come and go, and every pool.
         let (was, is) = (decisions(&recording), decisions(&same.recording));
@@ -241,7 +238,9 @@ proptest! {
         prop_assert_eq!(differ, None, "{:?}\n{:?}", differ.map(|at| &was[at.saturating_sub(3)..=at]),
             differ.map(|at| &is[at.saturating_sub(3)..=at]));
         prop_assert_eq!(was.len(), is.len());
-        prop_assert_eq!((same.first_difference, same.refused), (None, 0));
+        prop_assert_eq!((same.first_difference, same.refused, same.served_now), (None, 0, 0));
+        let refused = recording.events.iter().filter(|event| matches!(event, Event::Refused { .. }));
+        prop_assert_eq!(same.refused_before, refused.count() as u64, "refused once more");
         prop_assert_eq!(same.at_the_same_place, same.requests);
         // With all that the original says of each allocation.
         let (a, b) = (Timeline::new(&recording), Timeline::new(&same.recording));

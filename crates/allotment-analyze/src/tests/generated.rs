@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use allotment::device::{MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask, QueueIndex, ResourceKind};
+use allotment::device::{
+    MemoryHeapIndex, MemoryProperties, MemoryTypeIndex, MemoryTypeMask, QueueIndex, ResourceKind,
+};
 use allotment::memory::{BlockSize, Lifetime};
-use allotment::{Algorithm, Alignment};
+use allotment::{Algorithm, Alignment, MemoryUsage};
 use allotment_trace::recording::{
     Allocated, AllocationKey, BlockId, BlockKind, DeletionQueueKind, DescriptorKind, Event, Header, Heap,
-    MemoryType, ObjectId, Placement, PoolId, Recording, RequestedOptions, RingKind, State, TextId,
+    MemoryType, ObjectId, Placement, PoolId, Recording, RefusedRequest, RequestedOptions, RingKind, State,
+    TextId,
 };
 use proptest::prelude::*;
 
@@ -168,7 +171,21 @@ fn event(has: Has, state: &State, (op, a, b): (u8, u16, u16)) -> Option<Event> {
 fn described(state: &State, allocation: Option<AllocationKey>, a: u16, b: u16) -> Option<Event> {
     let pools: Vec<_> = state.pools.keys().copied().collect();
     let pool = *pools.get(usize::from(a) % pools.len().max(1))?;
-    Some(match b % 3 {
+    Some(match b % 4 {
+        3 => Event::RefusedRequest(RefusedRequest {
+            size: u64::from(b),
+            alignment: Alignment::ONE,
+            kind: ResourceKind::Buffer,
+            memory_types: MemoryTypeMask(u32::from(b)),
+            usage: MemoryUsage::GpuOnly,
+            lifetime: Lifetime::Long,
+            required: MemoryProperties::empty(),
+            preferred: MemoryProperties::empty(),
+            avoided: MemoryProperties::empty(),
+            pool: Some(pool),
+            shard: u32::from(a),
+            options: RequestedOptions::default(),
+        }),
         0 => Event::PoolServes {
             pool,
             first: PoolId(0),

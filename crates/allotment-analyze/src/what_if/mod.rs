@@ -17,7 +17,7 @@
 //! | a recording | what happens |
 //! |---|---|
 //! | begins when allocations exist already | they are requested first, in the order in which it lists them, and may be elsewhere |
-//! | has requests that were refused | they are not made again; what such a request did before it was refused need not show |
+//! | has requests that were refused | they are made again; what such a request gets now is counted, and freed at once |
 //! | has moves of defragmentation | they are left out and counted: with other settings other moves would have been made |
 //! | is of threads that met in one pool | requests come in the order of their events: a thread that waited for the driver may get another place |
 //! | is of another allocator (an imported dump or capture) | this library's allocator is asked; memory types stay as they were |
@@ -47,6 +47,11 @@ pub struct WhatIf {
     pub at_the_same_place: u64,
     /// Of these: how many were refused.
     pub refused: u64,
+    /// Requests that the original refused, and that were made again.
+    pub refused_before: u64,
+    /// Of these: how many got memory with these settings. It was freed at once, since the original says nothing of what
+    /// its program would have done with it.
+    pub served_now: u64,
     /// The event of the original that got another place first.
     pub first_difference: Option<u64>,
     /// Moves of defragmentation that the original has, and that were left out.

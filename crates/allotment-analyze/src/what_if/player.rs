@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{MemoryDevice as _, MemoryProperties, MemoryTypeIndex, MemoryTypeMask};
-use allotment::events::{EventBatch, EventSubscription, RequestedOptions, SubscriptionDesc};
+use allotment::events::{EventBatch, EventSubscription, RefusedRequest, RequestedOptions, SubscriptionDesc};
 use allotment::memory::{
     AllocatorDesc, CallSites, CreateAllocatorError, LeakHandler, ManualTime, TimeSource, use_shard,
 };
@@ -149,6 +149,7 @@ impl<'a> Player<'a> {
                 let usage = others.saturating_add(self.story.bytes.of(heap));
                 self.story.copy(&Event::Budget { heap, usage, budget });
             }
+            Event::RefusedRequest(ref asked) => self.request_again(asked),
             Event::FreeRequested { allocation }
             | Event::CallSite { allocation, .. }
             | Event::Mapped { allocation, .. }
@@ -224,11 +225,8 @@ impl<'a> Player<'a> {
         let (mut requirements, mut options) = self.request_in(pool, memory_type, is.requested);
         let properties = self.properties(memory_type);
         (requirements.alignment, requirements.kind) = (is.alignment, is.kind);
-        requirements.dedicated = asked.need;
         options.usage = is.usage.unwrap_or_else(|| usage_for(properties));
-        (options.dedicated, options.new_blocks, options.budget) =
-            (asked.dedicated, asked.new_blocks, asked.budget);
-        (options.strategy, options.side) = (asked.strategy, asked.side);
+        set_options(&mut requirements, &mut options, asked);
         options.user_data = user_data_of(number);
         if asked.skips_quick_lists {
             // As does every request that names properties; these change nothing else, with one memory type.
@@ -250,6 +248,30 @@ impl<'a> Player<'a> {
                 self.done.refused += 1;
                 self.done.first_difference.get_or_insert(number as u64);
             }
+        }
+    }
+
+    /// Makes a request again that was refused. What it gets here is freed at once: the original says nothing of what its
+    /// program would have done with it.
+    fn request_again(&mut self, asked: &RefusedRequest) {
+        use_shard(asked.shard);
+        let mut requirements = Requirements::new(asked.size).with_alignment(asked.alignment);
+        (requirements.kind, requirements.memory_types) = (asked.kind, asked.memory_types);
+        let mut options = AllocationOptions::new(asked.usage);
+        (options.required, options.preferred, options.avoided) =
+            (asked.required, asked.preferred, asked.avoided);
+        options.lifetime = asked.lifetime;
+        if let Some(pool) = asked.pool {
+            // Without its pool the request would be another one.
+            let Some(custom) = self.pools.custom(pool) else { return };
+            options.pool = Some(custom.clone());
+        }
+        set_options(&mut requirements, &mut options, asked.options);
+        self.done.refused_before += 1;
+        if let Ok(token) = self.request(&requirements, &options, asked.options.with_resource) {
+            self.done.served_now += 1;
+            // It is this allocator's.
+            let _ = self.allocator.free(token);
         }
     }
 
@@ -327,4 +349,12 @@ impl<'a> Player<'a> {
         let until = Duration::from_nanos(sixtieths.saturating_mul(1_000_000_000).div_ceil(60));
         self.time.advance(until.saturating_sub(self.time.now()));
     }
+}
+
+/// Writes what a request asked for into its description.
+fn set_options(requirements: &mut Requirements, options: &mut AllocationOptions, asked: RequestedOptions) {
+    requirements.dedicated = asked.need;
+    (options.dedicated, options.new_blocks, options.budget) =
+        (asked.dedicated, asked.new_blocks, asked.budget);
+    (options.strategy, options.side) = (asked.strategy, asked.side);
 }

@@ -40,6 +40,8 @@ pub(crate) fn run(args: &WhatIfArgs) -> Result<(), Failure> {
             requests: other.requests,
             at_the_same_place: other.at_the_same_place,
             refused: other.refused,
+            refused_before: other.refused_before,
+            served_now: other.served_now,
             moves_left_out: other.moves_left_out,
             recorded: was.json(),
             what_if: is.json(),
@@ -132,11 +134,16 @@ fn print(title: &str, changed: &[Changed], other: &WhatIf, was: &Side, is: &Side
     row("peak of used bytes", &|side| bytes(side.peaks.used.bytes));
     row("blocks from the driver in all", &|side| count(side.allocated_blocks));
     table.print();
-    let WhatIf { requests, at_the_same_place, refused, moves_left_out, .. } = other;
+    let WhatIf { requests, at_the_same_place, refused, refused_before, served_now, moves_left_out, .. } =
+        other;
     let same = percent(*at_the_same_place, *requests);
     say!("{} requests, {same} of them at the same place", count(*requests));
     if *refused != 0 {
         say!("{} requests are refused with these settings", count(*refused));
+    }
+    if *refused_before != 0 {
+        let (before, now) = (count(*refused_before), count(*served_now));
+        say!("{before} requests were refused in the recording; {now} of them get memory with these settings");
     }
     if *moves_left_out != 0 {
         say!("{} moves of defragmentation are left out", count(*moves_left_out));
@@ -151,6 +158,8 @@ struct WhatIfJson<'a> {
     requests: u64,
     at_the_same_place: u64,
     refused: u64,
+    refused_before: u64,
+    served_now: u64,
     moves_left_out: u64,
     recorded: SideJson,
     what_if: SideJson,

@@ -103,6 +103,7 @@ mod kind {
     pub(super) const MAINTAINED: u8 = 40;
     pub(super) const ROOM_RESERVED: u8 = 41;
     pub(super) const REQUESTED: u8 = 42;
+    pub(super) const REFUSED_REQUEST: u8 = 43;
 
     /// In snapshots: the moment of the records that follow.
     pub(super) const MOMENT: u8 = 64;

@@ -3,10 +3,10 @@
 //!
 //! They are rare, and a reader that does not know one skips it. A later version may add fields to the end of each.
 
-use allotment::Alignment;
-use allotment::device::{MemoryTypeIndex, MemoryTypeMask};
-use allotment::events::{AllocationKey, Event, PoolId, RequestedOptions};
+use allotment::device::{MemoryProperties, MemoryTypeIndex, MemoryTypeMask};
+use allotment::events::{AllocationKey, Event, PoolId, RefusedRequest, RequestedOptions};
 use allotment::memory::{BlockSize, BlockSizes, EmptyBlockPolicy};
+use allotment::{Alignment, MemoryUsage};
 
 use super::bytes::{Input, Wrong, put_number};
 use super::{codes, kind};
@@ -64,17 +64,18 @@ pub(super) fn put(event: &Event, out: &mut Vec<u8>) -> Option<u8> {
         }
         Event::Requested { allocation, options } => {
             put_number(out, allocation.0);
-            out.extend([
-                codes::of_dedicated(options.dedicated),
-                codes::of_need(options.need),
-                codes::of_new_blocks(options.new_blocks),
-                codes::of_budget(options.budget),
-                codes::of_strategy(options.strategy),
-                codes::of_side(options.side),
-                options.skips_quick_lists.into(),
-                options.with_resource.into(),
-            ]);
+            out.extend(bytes_of_options(options));
             kind::REQUESTED
+        }
+        Event::RefusedRequest(asked) => {
+            let pool = asked.pool.map_or(0, |pool| u64::from(pool.0) + 1);
+            put_numbers(out, &[asked.size, asked.memory_types.0.into(), pool, asked.shard.into()]);
+            let properties = [asked.required, asked.preferred, asked.avoided];
+            put_numbers(out, &properties.map(|properties| properties.bits().into()));
+            let (usage, kind) = (codes::of_usage(Some(asked.usage)), codes::of_resource(asked.kind));
+            out.extend([asked.alignment.log2() as u8, usage, kind, codes::of_lifetime(asked.lifetime)]);
+            out.extend(bytes_of_options(asked.options));
+            kind::REFUSED_REQUEST
         }
         _ => return None,
     })
@@ -103,11 +104,10 @@ pub(super) fn read(kind: u8, mut input: Input<'_>) -> Result<Option<Event>, Wron
             let mut empty_blocks = EmptyBlockPolicy::NONE;
             empty_blocks.frames = input.number32()?;
             (empty_blocks.kept_bytes, empty_blocks.kept_divisor) = (input.number()?, input.number()?);
-            let alignment = 1_u64.checked_shl(input.byte()?.into()).unwrap_or(0);
             Event::PoolRules {
                 pool,
                 empty_blocks,
-                alignment: Alignment::new(alignment).map_err(|_| "an alignment is above 2^48")?,
+                alignment: alignment(&mut input)?,
                 budget: codes::budget(input.byte()?),
                 ignores_granularity: input.byte()? != 0,
             }
@@ -123,21 +123,60 @@ pub(super) fn read(kind: u8, mut input: Input<'_>) -> Result<Option<Event>, Wron
             requested: input.number()?,
             bytes: input.number()?,
         },
-        kind::REQUESTED => Event::Requested {
-            allocation: AllocationKey(input.number()?),
-            options: RequestedOptions {
-                dedicated: codes::dedicated(input.byte()?),
-                need: codes::need(input.byte()?),
-                new_blocks: codes::new_blocks(input.byte()?),
-                budget: codes::budget(input.byte()?),
-                strategy: codes::strategy(input.byte()?),
-                side: codes::side(input.byte()?),
-                skips_quick_lists: input.byte()? != 0,
-                with_resource: input.byte()? != 0,
-            },
-        },
+        kind::REQUESTED => {
+            Event::Requested { allocation: AllocationKey(input.number()?), options: options(&mut input)? }
+        }
+        kind::REFUSED_REQUEST => Event::RefusedRequest(refused_request(&mut input)?),
         _ => return Ok(None),
     }))
+}
+
+fn bytes_of_options(options: RequestedOptions) -> [u8; 8] {
+    [
+        codes::of_dedicated(options.dedicated),
+        codes::of_need(options.need),
+        codes::of_new_blocks(options.new_blocks),
+        codes::of_budget(options.budget),
+        codes::of_strategy(options.strategy),
+        codes::of_side(options.side),
+        options.skips_quick_lists.into(),
+        options.with_resource.into(),
+    ]
+}
+
+fn options(input: &mut Input<'_>) -> Result<RequestedOptions, Wrong> {
+    Ok(RequestedOptions {
+        dedicated: codes::dedicated(input.byte()?),
+        need: codes::need(input.byte()?),
+        new_blocks: codes::new_blocks(input.byte()?),
+        budget: codes::budget(input.byte()?),
+        strategy: codes::strategy(input.byte()?),
+        side: codes::side(input.byte()?),
+        skips_quick_lists: input.byte()? != 0,
+        with_resource: input.byte()? != 0,
+    })
+}
+
+fn refused_request(input: &mut Input<'_>) -> Result<RefusedRequest, Wrong> {
+    let (size, memory_types) = (input.number()?, MemoryTypeMask(input.number32()?));
+    let (pool, shard) = (input.number()?, input.number32()?);
+    let pool = pool.checked_sub(1).map(|pool| u32::try_from(pool).map(PoolId)).transpose();
+    let mut properties = || input.number32().map(MemoryProperties::from_bits_truncate);
+    Ok(RefusedRequest {
+        size,
+        memory_types,
+        pool: pool.map_err(|_| "a pool's number is above 2^32")?,
+        shard,
+        required: properties()?,
+        preferred: properties()?,
+        avoided: properties()?,
+        alignment: alignment(input)?,
+        // Every writer knows it; that of a later version may know another.
+        usage: codes::usage(input.byte()?).unwrap_or(MemoryUsage::GpuOnly),
+        kind: codes::resource(input.byte()?),
+        lifetime: codes::lifetime(input.byte()?),
+        options: options(input)?,
+    })
 }
 
 fn put_numbers(out: &mut Vec<u8>, numbers: &[u64]) {
@@ -148,6 +187,11 @@ fn put_numbers(out: &mut Vec<u8>, numbers: &[u64]) {
 
 fn pool(input: &mut Input<'_>) -> Result<PoolId, Wrong> {
     input.number32().map(PoolId)
+}
+
+fn alignment(input: &mut Input<'_>) -> Result<Alignment, Wrong> {
+    let bytes = 1_u64.checked_shl(input.byte()?.into()).unwrap_or(0);
+    Alignment::new(bytes).map_err(|_| "an alignment is above 2^48")
 }
 
 fn sizing(input: &mut Input<'_>) -> Result<BlockSize, Wrong> {

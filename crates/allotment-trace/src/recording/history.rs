@@ -188,3 +188,40 @@ impl Clock {
         }
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+mod tests {
+    use allotment::device::{MemoryTypeIndex, ResourceKind};
+
+    use super::*;
+    use crate::recording::{Allocated, BlockKind, Placement, PoolId};
+
+    #[test]
+    fn a_snapshot_with_an_allocation_beyond_its_block_is_refused() {
+        let (pool, block) = (PoolId(0), BlockId(0));
+        let mut state = State::default();
+        let (kind, memory_type, size) = (BlockKind::Shared, MemoryTypeIndex(0), 4096);
+        state.apply(&Event::BlockAllocated { block, pool, memory_type, kind, size }).unwrap();
+        // The second ends beyond all numbers: a block that shrinks adds the two.
+        for offset in [4095, u64::MAX - 1] {
+            let beyond = Event::Allocated(Allocated {
+                allocation: AllocationKey(0),
+                block,
+                offset,
+                requested: 2,
+                occupied: 2,
+                user_data: 0,
+                name: TextId::NONE,
+                category: TextId::NONE,
+                alignment: allotment::Alignment::ONE,
+                usage: None,
+                kind: ResourceKind::Buffer,
+                placement: Placement::Existing,
+                second_choice: false,
+                movable: false,
+            });
+            assert!(state.take_step(Moment::default(), Step::Event(beyond)).is_err(), "{offset}");
+        }
+    }
+}

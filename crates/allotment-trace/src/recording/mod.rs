@@ -50,7 +50,7 @@ pub use crate::file::{
 };
 pub use allotment::events::{
     Allocated, AllocationKey, BlockId, BlockKind, DeletionQueueKind, DescriptorKind, Event, ObjectId,
-    Placement, PoolId, RefusalReason, RequestedOptions, RingKind, StallKind, TextId,
+    Placement, PoolId, RefusalReason, RefusedRequest, RequestedOptions, RingKind, StallKind, TextId,
 };
 pub use header::{Api, Header, Heap, MemoryType};
 pub(crate) use history::Step;

@@ -301,19 +301,18 @@ impl State {
         if self.allocations.contains_key(&is.allocation) {
             return Err("it allocates an allocation that exists");
         }
-        let block = self.blocks.get(&is.block).ok_or("it allocates in a block that does not exist")?;
         if is.requested > is.occupied {
             return Err("an allocation occupies less than was requested");
-        }
-        if is.offset.checked_add(is.occupied).is_none_or(|end| end > block.size) {
-            return Err("an allocation reaches beyond its block");
         }
         self.insert(is, now)
     }
 
-    /// Adds an allocation that need not obey the rules of a new one: one that was moved, in a snapshot.
+    /// Adds an allocation that may occupy less than was requested: one that was moved, in a snapshot.
     pub(super) fn insert(&mut self, is: Allocated, now: Moment) -> Result<(), &'static str> {
         let block = self.blocks.get_mut(&is.block).ok_or("it allocates in a block that does not exist")?;
+        if is.offset.checked_add(is.occupied).is_none_or(|end| end > block.size) {
+            return Err("an allocation reaches beyond its block");
+        }
         block.allocations.insert((is.offset, is.allocation));
         block.empty_since = None;
         let call_site = TextId::NONE;

@@ -1,7 +1,8 @@
 //! Events that make sense to nobody, and events that mostly make sense.
 
 use allotment::device::{
-    DedicatedNeed, MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask, QueueIndex, ResourceKind,
+    DedicatedNeed, MemoryHeapIndex, MemoryProperties, MemoryTypeIndex, MemoryTypeMask, QueueIndex,
+    ResourceKind,
 };
 use allotment::memory::{
     BlockSize, BlockSizes, BudgetPolicy, Dedicated, EmptyBlockPolicy, Lifetime, NewBlocks,
@@ -9,14 +10,17 @@ use allotment::memory::{
 use allotment::{Algorithm, Alignment, MemoryUsage, Side, Strategy as Search};
 use allotment_trace::recording::{
     Allocated, AllocationKey, Api, BlockId, BlockKind, DeletionQueueKind, DescriptorKind, Event, Header,
-    Heap, MemoryType, ObjectId, Placement, PoolId, RefusalReason, RequestedOptions, RingKind, StallKind,
-    TextId,
+    Heap, MemoryType, ObjectId, Placement, PoolId, RefusalReason, RefusedRequest, RequestedOptions, RingKind,
+    StallKind, TextId,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
 
 /// How many kinds of events there are.
-pub(crate) const KINDS: u32 = 42;
+pub(crate) const KINDS: u32 = 43;
+
+const RESOURCES: [ResourceKind; 4] =
+    [ResourceKind::Buffer, ResourceKind::LinearImage, ResourceKind::OptimalImage, ResourceKind::Unknown];
 
 /// The numbers that an event is made of.
 #[derive(Clone, Copy, Debug)]
@@ -65,12 +69,6 @@ impl Numbers {
             },
             7 => Event::BlockFreed { block },
             8 => {
-                let kinds = [
-                    ResourceKind::Buffer,
-                    ResourceKind::LinearImage,
-                    ResourceKind::OptimalImage,
-                    ResourceKind::Unknown,
-                ];
                 let usages = MemoryUsage::ALL.map(Some);
                 Event::Allocated(Allocated {
                     allocation,
@@ -83,7 +81,7 @@ impl Numbers {
                     category,
                     alignment: Alignment::new(1 << (codes[0] % 49)).unwrap(),
                     usage: if flags[0] && flags[1] { None } else { code(&usages, codes[1]) },
-                    kind: code(&kinds, codes[2]),
+                    kind: code(&RESOURCES, codes[2]),
                     placement: code(Placement::ALL, codes[3]),
                     second_choice: flags[0],
                     movable: flags[1],
@@ -136,6 +134,19 @@ impl Numbers {
         let Self { kind, ids, sizes: [a, b, c, d], codes, flags, .. } = self;
         let (pool, memory_type) = (PoolId(ids[1] as u32), MemoryTypeIndex(codes[1]));
         let budget = code(&[BudgetPolicy::AllowOverBudget, BudgetPolicy::WithinBudget], codes[0]);
+        let options = RequestedOptions {
+            dedicated: code(&[Dedicated::Automatic, Dedicated::Always, Dedicated::Never], codes[1]),
+            need: code(&[DedicatedNeed::None, DedicatedNeed::Preferred, DedicatedNeed::Required], codes[2]),
+            new_blocks: code(&[NewBlocks::Allowed, NewBlocks::NeverAllocate], codes[3]),
+            budget,
+            strategy: code(
+                &[Search::Balanced, Search::LeastTime, Search::LeastMemory, Search::LowestOffset],
+                codes[1],
+            ),
+            side: code(&[Side::Lower, Side::Upper], codes[2]),
+            skips_quick_lists: flags[1],
+            with_resource: flags[0],
+        };
         match kind % KINDS {
             32 => Event::PoolServes {
                 pool,
@@ -164,25 +175,24 @@ impl Numbers {
             38 => Event::Trimmed,
             39 => Event::Maintained,
             40 => Event::RoomReserved { pool, memory_type, requested: a, bytes: b },
-            _ => Event::Requested {
-                allocation: AllocationKey(ids[0]),
-                options: RequestedOptions {
-                    dedicated: code(&[Dedicated::Automatic, Dedicated::Always, Dedicated::Never], codes[1]),
-                    need: code(
-                        &[DedicatedNeed::None, DedicatedNeed::Preferred, DedicatedNeed::Required],
-                        codes[2],
-                    ),
-                    new_blocks: code(&[NewBlocks::Allowed, NewBlocks::NeverAllocate], codes[3]),
-                    budget,
-                    strategy: code(
-                        &[Search::Balanced, Search::LeastTime, Search::LeastMemory, Search::LowestOffset],
-                        codes[1],
-                    ),
-                    side: code(&[Side::Lower, Side::Upper], codes[2]),
-                    skips_quick_lists: flags[1],
-                    with_resource: flags[0],
-                },
-            },
+            41 => Event::Requested { allocation: AllocationKey(ids[0]), options },
+            _ => {
+                let properties = |number| MemoryProperties::from_bits_truncate(number as u32);
+                Event::RefusedRequest(RefusedRequest {
+                    size: a,
+                    alignment: Alignment::new(1 << (codes[0] % 49)).unwrap(),
+                    kind: code(&RESOURCES, codes[2]),
+                    memory_types: MemoryTypeMask(b as u32),
+                    usage: code(&MemoryUsage::ALL, codes[1]),
+                    lifetime: code(&[Lifetime::Long, Lifetime::Short], codes[3]),
+                    required: properties(c),
+                    preferred: properties(d),
+                    avoided: properties(a),
+                    pool: flags[0].then_some(pool),
+                    shard: d as u32,
+                    options,
+                })
+            }
         }
     }
 }

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use allotment::device::{
-    DedicatedNeed, MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask, QueueIndex, ResourceKind,
+    DedicatedNeed, MemoryHeapIndex, MemoryProperties, MemoryTypeIndex, MemoryTypeMask, QueueIndex,
+    ResourceKind,
 };
 use allotment::memory::{
     BlockSize, BlockSizes, BudgetPolicy, Dedicated, EmptyBlockPolicy, Lifetime, NewBlocks,
@@ -12,7 +13,8 @@ use allotment::memory::{
 use allotment::{Algorithm, Alignment, MemoryUsage, Side, Strategy};
 use allotment_trace::recording::{
     Allocated, AllocationKey, BlockId, BlockKind, DeletionQueueKind, DescriptorKind, Event, ObjectId,
-    Placement, PoolId, Recording, RefusalReason, RequestedOptions, RingKind, StallKind, TextId, WriterDesc,
+    Placement, PoolId, Recording, RefusalReason, RefusedRequest, RequestedOptions, RingKind, StallKind,
+    TextId, WriterDesc,
 };
 
 use crate::events::{header, texts};
@@ -170,6 +172,20 @@ fn later_recording() -> Recording {
                 with_resource: true,
             },
         },
+        Event::RefusedRequest(RefusedRequest {
+            size: 3 << 30,
+            alignment: Alignment::new(65536).unwrap(),
+            kind: ResourceKind::OptimalImage,
+            memory_types: MemoryTypeMask(0x8000_0005),
+            usage: MemoryUsage::Readback,
+            lifetime: Lifetime::Short,
+            required: MemoryProperties::HOST_VISIBLE,
+            preferred: MemoryProperties::HOST_CACHED,
+            avoided: MemoryProperties::DEVICE_LOCAL | MemoryProperties::DEVICE_COHERENT,
+            pool: Some(pool),
+            shard: 7,
+            options: RequestedOptions { dedicated: Dedicated::Always, ..RequestedOptions::default() },
+        }),
         Event::Joined { pool },
         Event::TimePassed { sixtieths: 1234 },
         Event::RoomReserved { pool, memory_type: MemoryTypeIndex(200), requested: 1000, bytes: 1 << 30 },

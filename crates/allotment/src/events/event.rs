@@ -6,7 +6,8 @@ use super::codes::{
     BlockKind, DeletionQueueKind, DescriptorKind, Placement, RefusalReason, RingKind, StallKind,
 };
 use crate::device::{
-    DedicatedNeed, MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask, QueueIndex, ResourceKind,
+    DedicatedNeed, MemoryHeapIndex, MemoryProperties, MemoryTypeIndex, MemoryTypeMask, QueueIndex,
+    ResourceKind,
 };
 use crate::memory::{BlockSize, BudgetPolicy, Dedicated, EmptyBlockPolicy, Lifetime, MemoryUsage, NewBlocks};
 use crate::{Algorithm, Alignment, Side, Strategy};
@@ -145,6 +146,37 @@ pub struct RequestedOptions {
     pub skips_quick_lists: bool,
     /// The memory was allocated together with its resource, or with options of the API.
     pub with_resource: bool,
+}
+
+/// What a refused request asked for. Part of [`Event::RefusedRequest`].
+///
+/// A request that was placed says this by where it is: its pool has the memory type, the shard and the lifetime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RefusedRequest {
+    /// Bytes.
+    pub size: u64,
+    /// The least alignment.
+    pub alignment: Alignment,
+    /// The kind of resource.
+    pub kind: ResourceKind,
+    /// The memory types that suit the resource, and that the options allow.
+    pub memory_types: MemoryTypeMask,
+    /// What the memory was for.
+    pub usage: MemoryUsage,
+    /// How long it was to live.
+    pub lifetime: Lifetime,
+    /// The properties that a memory type must have.
+    pub required: MemoryProperties,
+    /// The properties that a memory type should have.
+    pub preferred: MemoryProperties,
+    /// The properties that a memory type should not have.
+    pub avoided: MemoryProperties,
+    /// The pool of the program's own that it named: the first of its copies.
+    pub pool: Option<PoolId>,
+    /// The copy of each pool that the thread used.
+    pub shard: u32,
+    /// What else it asked for.
+    pub options: RequestedOptions,
 }
 
 /// A change of state of the library.
@@ -401,6 +433,8 @@ pub enum Event {
         /// The name of the request.
         name: TextId,
     },
+    /// What a refused request asked for. Follows its [`Refused`](Self::Refused).
+    RefusedRequest(RefusedRequest),
     /// A thread waited in the library.
     Stalled {
         /// What for.

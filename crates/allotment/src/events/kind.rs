@@ -49,7 +49,7 @@ kinds! {
     Joined TimePassed Trimmed Maintained RoomReserved
     BlockAllocated BlockFreed BlockShared BlockResized
     Allocated Requested CallSite Labelled Movable FreeRequested Freed Exchanged Reserved Mapped
-    Budget Refused Stalled Submitted Completed
+    Budget Refused RefusedRequest Stalled Submitted Completed
     DescriptorHeapCreated DescriptorHeapDestroyed DescriptorsAllocated DescriptorsFreed
     RingCreated RingUsed RingDestroyed DeletionQueue
 }

@@ -21,7 +21,9 @@ pub use batch::EventBatch;
 pub use codes::{
     BlockKind, DeletionQueueKind, DescriptorKind, Placement, RefusalReason, RingKind, StallKind,
 };
-pub use event::{Allocated, AllocationKey, BlockId, Event, ObjectId, PoolId, RequestedOptions, TextId};
+pub use event::{
+    Allocated, AllocationKey, BlockId, Event, ObjectId, PoolId, RefusedRequest, RequestedOptions, TextId,
+};
 pub use kind::EventKind;
 pub(crate) use log::{Announcement, EventLog, EventSource};
 pub(crate) use parts::{Announces, Parts};

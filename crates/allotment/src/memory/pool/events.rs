@@ -9,9 +9,10 @@ use super::{Label, PoolSlot, PoolState, Rules};
 use crate::device::{Device, MemoryTypeIndex, MemoryTypeMask, OwnedMemory, Priority};
 use crate::events::{
     Allocated, AllocationKey, Announcement, BlockId, BlockKind, Event, EventBatch, EventLog, EventSource,
-    Placement, PoolId, RequestedOptions, TextId,
+    Placement, PoolId, RefusedRequest, RequestedOptions, TextId,
 };
 use crate::memory::block_set::{BlockRange, Role};
+use crate::memory::pool::shards::own_shard;
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::{Lifetime, MemoryUsage, Movability, Name};
 
@@ -336,6 +337,25 @@ fn asked(request: &AllocationRequest<'_>) -> RequestedOptions {
         skips_quick_lists: request.without_quick_lists
             || !(options.required | options.preferred | options.avoided).is_empty(),
         with_resource: request.with_resource,
+    }
+}
+
+/// Returns what a refused request asked for.
+pub(in crate::memory) fn refused_request(request: &AllocationRequest<'_>) -> RefusedRequest {
+    let (requirements, options) = (&request.requirements, request.options);
+    RefusedRequest {
+        size: requirements.size,
+        alignment: requirements.alignment,
+        kind: requirements.kind,
+        memory_types: requirements.memory_types,
+        usage: options.usage,
+        lifetime: options.lifetime,
+        required: options.required,
+        preferred: options.preferred,
+        avoided: options.avoided,
+        pool: options.pool.as_ref().map(|pool| PoolId(pool.shards().first)),
+        shard: own_shard(),
+        options: asked(request),
     }
 }
 

@@ -41,8 +41,9 @@ impl<D: Device> PoolState<D> {
             return Ok(None);
         }
         if matches!(request.options.strategy, Strategy::LeastMemory | Strategy::LowestOffset) {
-            // Ranges in the quick lists are not joined with their neighbours, so the best place may be hidden there.
-            self.flush_quick_list(set);
+            // Ranges in the quick lists are not joined with their neighbours, so the best place may be hidden there. An
+            // event says so, since the request may be placed in another pool in the end.
+            self.flush_quick_lists_and_say_so();
         }
         let record = self.next_record(slot)?;
         let RoundedRequest { request: range, sizes, role, .. } = *rounded;

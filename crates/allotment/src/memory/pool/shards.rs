@@ -85,6 +85,11 @@ pub fn use_shard(shard: u32) -> u32 {
     SHARD.replace(shard)
 }
 
+/// Returns the shard that this thread used last; in a pool with fewer shards, the remainder counts.
+pub(in crate::memory) fn own_shard() -> u32 {
+    SHARD.get()
+}
+
 /// Returns the number of threads that can run at once, up to eight.
 pub(in crate::memory) fn default_shards() -> u32 {
     std::thread::available_parallelism().map_or(1, |threads| threads.get().min(8) as u32)
@@ -202,7 +207,10 @@ impl<D: Device> Allocator<D> {
             // The usual case: one thread at a time.
             return self.allocate_from_locked_pool(pool, slot, guard, set, request);
         }
-        if let Some(allocation) = self.place_in_shard(pool, slot, guard, set, request)? {
+        // The quick path has looked in the quick lists of the best memory type only.
+        let without_quick_lists = request.without_quick_lists || request.second_choice;
+        let searching = &AllocationRequest { without_quick_lists, ..*request };
+        if let Some(allocation) = self.place_in_shard(pool, slot, guard, set, searching)? {
             return Ok(allocation);
         }
         if let Some(allocation) = self.place_in_lent_block(shards, pool, slot, set, request)? {

@@ -7,7 +7,7 @@ use crate::events::{
     AlreadySubscribed, Event, EventSubscription, RefusalReason, StallKind, SubscriptionDesc,
 };
 use crate::memory::allocator::{Allocation, Allocator, served_by};
-use crate::memory::pool::events::PoolPlace;
+use crate::memory::pool::events::{PoolPlace, refused_request};
 use crate::memory::pool::time::Moment;
 use crate::memory::pool::{PoolSlot, PoolState};
 use crate::memory::request::desc::AllocationRequest;
@@ -119,7 +119,7 @@ impl<D: Device> Allocator<D> {
         }
     }
 
-    /// Writes that a request was refused, if there is a reader.
+    /// Writes that a request was refused and what it asked for, if there is a reader.
     #[cold]
     pub(in crate::memory) fn emit_refused(&self, error: &AllocationError, request: &AllocationRequest<'_>) {
         if !self.events.is_read() {
@@ -135,6 +135,7 @@ impl<D: Device> Allocator<D> {
             largest_free,
             name: texts.add_text(name),
         });
+        self.events.push_always(|_| Event::RefusedRequest(refused_request(request)));
     }
 
     /// Writes that a frame ended, and announces the state of all pools to a reader that lost events.

@@ -128,13 +128,14 @@ impl<D: Device> Allocator<D> {
     }
 
     fn allocate_slowly(&self, request: &AllocationRequest<'_>) -> Result<Allocation, AllocationError> {
-        match &request.options.pool {
+        let allocated = match &request.options.pool {
             None => self.allocate_by_ranking(request),
             Some(pool) => {
                 let attempt = |set| self.allocate_from_shards(pool.shards(), set, request);
                 self.by_pool_types(pool, request, attempt)
             }
-        }
+        };
+        allocated.map_err(|error| self.refused(error, request))
     }
 
     /// Places a request as most requests are: in a range that was freed a moment ago, or else in an existing block, of
@@ -180,7 +181,7 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Tries the memory types that suit a request, the best first, until an attempt succeeds or fails for a reason that
-    /// no other memory type changes. The error is that of the first attempt.
+    /// no other memory type changes. The error is that of the first attempt, with the name of the request.
     pub(in crate::memory) fn by_ranking<T>(
         &self,
         request: &AllocationRequest<'_>,
@@ -199,10 +200,10 @@ impl<D: Device> Allocator<D> {
                 // The best type's refusal says what would help the request; the types after it are only tried in its
                 // place.
                 Err(error) if error.falls_through() => first = first.or(Some(error)),
-                result => return result.map_err(|error| self.refused(error, &request)),
+                result => return result.map_err(|error| error.of(request.options)),
             }
         }
-        Err(self.refused(first.unwrap_or_else(|| self.no_memory_type(request)), request))
+        Err(first.unwrap_or_else(|| self.no_memory_type(request)).of(request.options))
     }
 
     /// Returns the reason why no memory type suits a request.
@@ -220,7 +221,8 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Tries those of a pool's memory types that the request allows, in the pool's order, until an attempt succeeds or
-    /// fails for a reason that no other memory type changes. The error is that of the first attempt.
+    /// fails for a reason that no other memory type changes. The error is that of the first attempt, with the name of the
+    /// request.
     pub(in crate::memory) fn by_pool_types<T>(
         &self,
         pool: &Pool,
@@ -246,7 +248,7 @@ impl<D: Device> Allocator<D> {
             }
             match attempt(set) {
                 Err(error) if error.falls_through() => first = first.or(Some(error)),
-                result => return result.map_err(|error| self.refused(error, request)),
+                result => return result.map_err(|error| error.of(request.options)),
             }
         }
         let name = ShortName::NONE;
@@ -255,7 +257,7 @@ impl<D: Device> Allocator<D> {
             None if any_allowed => AllocationError::NoTypeWithProperties { allowed, required, name },
             None => AllocationError::NotInPool { allowed, name },
         };
-        Err(self.refused(reason, request))
+        Err(reason.of(request.options))
     }
 
     /// Checks the size of a request and ranks the memory types that suit it.
@@ -452,9 +454,12 @@ impl<D: Device> Allocator<D> {
         }
     }
 
-    /// Names the request in the error by which it is refused.
-    fn refused(&self, error: AllocationError, request: &AllocationRequest<'_>) -> AllocationError {
-        let error = error.of(request.options);
+    /// Says that a request was refused, in the log and in the events. Returns the error.
+    pub(in crate::memory) fn refused(
+        &self,
+        error: AllocationError,
+        request: &AllocationRequest<'_>,
+    ) -> AllocationError {
         event!(DEBUG, "memory", bytes = request.requirements.size, %error, "refused a request");
         self.emit_refused(&error, request);
         error

@@ -142,8 +142,8 @@ impl<D: Device> Allocator<D> {
         // So that the pool ties the memory to its resource, instead of reusing it later.
         let options = request.options.clone().with_dedicated(Dedicated::Always);
         let request = &AllocationRequest { with_resource: true, ..request.with_options(&options) };
-        if let Some(pool) = &request.options.pool {
-            return self.by_pool_types(pool, request, |set| {
+        let made = match &request.options.pool {
+            Some(pool) => self.by_pool_types(pool, request, |set| {
                 self.make_dedicated(
                     (pool.shards().own(), set),
                     request,
@@ -152,14 +152,15 @@ impl<D: Device> Allocator<D> {
                     &make,
                     &unmake,
                 )
-            });
-        }
-        self.by_ranking(request, |memory_type, request| {
-            // Any shard would do, since no other request uses the memory. The thread's own is the one whose lock it
-            // usually finds free.
-            let pool = self.default_pool_for(memory_type, request).own();
-            self.make_dedicated((pool, 0), request, memory_options, dedicated_to_resource, &make, &unmake)
-        })
+            }),
+            None => self.by_ranking(request, |memory_type, request| {
+                // Any shard would do, since no other request uses the memory. The thread's own is the one whose lock it
+                // usually finds free.
+                let pool = self.default_pool_for(memory_type, request).own();
+                self.make_dedicated((pool, 0), request, memory_options, dedicated_to_resource, &make, &unmake)
+            }),
+        };
+        made.map_err(|error| self.refused(error, request))
     }
 
     /// Allocates dedicated memory from one memory type of one pool. Where the driver refuses, frees empty blocks and
