@@ -40,7 +40,7 @@ pub(crate) enum Command {
     Defragment(DefragmentArgs),
     /// Show a device's heaps, memory types and limits, and rank the memory types for each memory usage
     Info(InfoArgs),
-    /// Show what there is at a moment of a recording: blocks, bytes, pools, heaps, peaks
+    /// Show what there is at a moment of a recording: blocks, bytes, pools, heaps, descriptor heaps, peaks
     Stats(StatsArgs),
     /// Draw each block at a moment of a recording as a line of text
     Map(MapArgs),

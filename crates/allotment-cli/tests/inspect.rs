@@ -7,7 +7,7 @@ mod common;
 use std::fs;
 use std::process::Output;
 
-use allotment_trace::recording::Recording;
+use allotment_trace::recording::{DescriptorKind, Event, ObjectId, Recording, TextId};
 use common::{allotment, error_line, folder, json, recorded};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -161,6 +161,67 @@ fn leaks_print_as_expected() {
         1.0 MiB      1     1.00      0     0    vertex buffer\n  \
         512.0 KiB      1     1.00      1     1    index buffer\n";
     assert_eq!(text(&allotment(&folder, &["leaks", &path])), expected);
+}
+
+/// A recording of two descriptor heaps: one with ranges from 0 to 64 and from 96 to 128, of 256 slots, of which the
+/// first was freed for a moment; and one that was destroyed.
+fn recording_of_descriptor_heaps() -> Vec<u8> {
+    let (kept, gone) = (ObjectId(1), ObjectId(2));
+    let created = |heap, kind, capacity, name| Event::DescriptorHeapCreated { heap, kind, capacity, name };
+    let allocated = |first, count| Event::DescriptorsAllocated { heap: kept, first, count };
+    let events = vec![
+        created(kept, DescriptorKind::ShaderVisibleResources, 256, TextId(1)),
+        created(gone, DescriptorKind::RenderTargets, 16, TextId::NONE),
+        allocated(0, 64),
+        allocated(64, 32),
+        allocated(96, 32),
+        Event::FrameEnd { number: 0 },
+        Event::DescriptorHeapDestroyed { heap: gone },
+        Event::DescriptorsFreed { heap: kept, first: 64, count: 32 },
+        Event::FrameEnd { number: 1 },
+    ];
+    let recording = Recording { texts: vec!["resources".to_owned()], events, ..Recording::default() };
+    let mut file = Vec::new();
+    recording.write(&mut file).unwrap();
+    file
+}
+
+#[test]
+fn stats_have_the_descriptor_heaps_of_the_moment_and_no_key_where_there_are_none() {
+    let folder = folder();
+    let path = written(&folder, "descriptors.altr", &recording_of_descriptor_heaps());
+    let stats = json(&allotment(&folder, &["stats", &path, "--json"]));
+    let heaps = stats["descriptor_heaps"].as_array().unwrap();
+    assert_eq!(heaps.len(), 1, "the other is destroyed");
+    let expected = [("capacity", 256), ("allocated", 96), ("ranges", 2), ("longest_free", 128)];
+    for (key, value) in expected {
+        assert_eq!(heaps[0][key], value, "{key}");
+    }
+    assert_eq!(
+        (&heaps[0]["name"], &heaps[0]["kind"]),
+        (&"resources".into(), &"shader-visible resources".into())
+    );
+    assert_eq!((&heaps[0]["peak"]["allocated"], &heaps[0]["peak"]["at"]["event"]), (&128.into(), &5.into()));
+    let before = json(&allotment(&folder, &["stats", &path, "--at", "frame:0", "--json"]));
+    assert_eq!(before["descriptor_heaps"].as_array().unwrap().len(), 2);
+    let begin = json(&allotment(&folder, &["stats", &path, "--at", "0", "--json"]));
+    assert_eq!(begin["descriptor_heaps"], Value::Array(Vec::new()));
+    let race = json(&allotment(&folder, &["stats", &race(), "--json"]));
+    assert!(race.get("descriptor_heaps").is_none());
+}
+
+#[test]
+fn descriptor_heaps_print_as_expected() {
+    let folder = folder();
+    let path = written(&folder, "descriptors.altr", &recording_of_descriptor_heaps());
+    let stats = text(&allotment(&folder, &["stats", &path, "--at", "frame:0"]));
+    let expected = "\n  \
+        Descriptor heap   Type                      Slots  Allocated          Ranges  Longest free run  Fragmentation  Peak  in frame\n  \
+        resources         shader-visible resources    256        128  50.0 %       3               128          0.000   128         0\n  \
+        (without a name)  render targets               16          0   0.0 %       0                16          0.000     0         0\n";
+    assert!(stats.ends_with(expected), "{stats}");
+    let race = text(&allotment(&folder, &["stats", &race()]));
+    assert!(!race.contains("Descriptor heap"), "{race}");
 }
 
 #[test]

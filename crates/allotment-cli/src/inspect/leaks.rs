@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::args::LeaksArgs;
 use super::json::MomentJson;
 use super::load::{index, load};
-use super::table::{Align, Table, group_name, shown};
+use super::table::{Align, Table, name_or_none, shown};
 use super::when::words;
 use crate::failure::Failure;
 use crate::units::{bytes, count};
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &LeaksArgs) -> Result<(), Failure> {
             count(group.first.frame),
             count(group.last.frame),
             if group.is_steady(leaks.at) { "steady" } else { "" }.to_owned(),
-            group_name(&group.key),
+            name_or_none(&group.key),
         ]);
     }
     table.print();

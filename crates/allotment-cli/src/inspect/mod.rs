@@ -4,6 +4,7 @@
 //!   args     their arguments
 //!   load     a recording file, a file of another tool, or a CSV trace that is replayed into a recording
 //!   when     moments, as the command line names them
+//!   descriptor_heaps  how full descriptor heaps are
 //!   figures  blocks and bytes of a pool, of a heap or of all
 //!   table    tables of text
 //!   json     what several of the JSON outputs have
@@ -13,6 +14,7 @@
 pub(crate) mod advise;
 pub(crate) mod args;
 pub(crate) mod check;
+mod descriptor_heaps;
 pub(crate) mod diff;
 pub(crate) mod export;
 mod figures;
