@@ -15,7 +15,8 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::failure::Failure;
 use crate::inspect::args::{
-    AdviseArgs, CheckArgs, DiffArgs, ExportArgs, LeaksArgs, MapArgs, ReportArgs, StatsArgs, WhatIfArgs,
+    AdviseArgs, CheckArgs, DiffArgs, ExportArgs, LeaksArgs, LifetimesArgs, MapArgs, ReportArgs, StatsArgs,
+    WhatIfArgs,
 };
 use crate::waste;
 
@@ -46,6 +47,8 @@ pub(crate) enum Command {
     Map(MapArgs),
     /// List allocations that were not released, by call site or name
     Leaks(LeaksArgs),
+    /// List allocations by when they were made and freed: fourteen rules, with one to four moments
+    Lifetimes(LifetimesArgs),
     /// Compare two moments of a recording, or two recordings
     Diff(DiffArgs),
     /// Write a recording as a file for another tool

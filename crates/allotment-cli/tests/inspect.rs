@@ -163,6 +163,77 @@ fn leaks_print_as_expected() {
     assert_eq!(text(&allotment(&folder, &["leaks", &path])), expected);
 }
 
+#[test]
+fn lifetimes_list_the_rules_without_one() {
+    let folder = folder();
+    let list = text(&allotment(&folder, &["lifetimes"]));
+    assert_eq!(list.lines().count(), 15, "{list}");
+    let line = |name: &str| list.lines().find(|line| line.split_whitespace().next() == Some(name)).unwrap();
+    let words: Vec<_> = line("short-living").split_whitespace().collect();
+    assert_eq!(words[1..].join(" "), "2 Which allocations were made and freed between A and B?");
+    let rules = json(&allotment(&folder, &["lifetimes", "--json"]));
+    let rules = rules["rules"].as_array().unwrap();
+    assert_eq!(rules.len(), 14);
+    assert_eq!((&rules[13]["rule"], &rules[13]["moments"]), (&"specific-lifetime".into(), &4.into()));
+    let help = text(&allotment(&folder, &["lifetimes", "--help"]));
+    assert!(rules.iter().all(|rule| help.contains(rule["question"].as_str().unwrap())), "{help}");
+}
+
+#[test]
+fn lifetimes_print_as_expected() {
+    let folder = folder();
+    let path = written(&folder, "small.csv", SMALL.as_bytes());
+    let args = ["lifetimes", &path, "--rule", "growth-and-decline", "--at", "frame:0", "--and", "end"];
+    let expected = "small.csv, rule growth-and-decline\n\
+        Which allocations were made between A and B, and exist at B; \
+        and which existed at A, and were freed by B?\n  \
+        A: event 7, frame 0\n  \
+        B: event 11, frame 2\n\
+        1 allocation, 512.0 KiB\n\
+        \n      Bytes  Count  A frame  First  Last    Group\n  \
+        512.0 KiB      1     1.00      1     1    index buffer\n\
+        \n1 allocation declined, 1.0 MiB\n\
+        \n    Bytes  Count  A frame  First  Last    Group\n  \
+        1.0 MiB      1     1.00      0     0    vertex buffer\n";
+    assert_eq!(text(&allotment(&folder, &args)), expected);
+    let args = ["lifetimes", &path, "--rule", "before", "--at", "0"];
+    let none = text(&allotment(&folder, &args));
+    assert!(none.ends_with("0 allocations, 0 B\n"), "{none}");
+}
+
+#[test]
+fn lifetimes_of_a_rule_are_those_that_leaks_and_a_difference_have() {
+    let folder = folder();
+    let race = race();
+    let run = |args: &[&str]| {
+        json(&allotment(&folder, &[&["lifetimes", &race, "--json", "--rule"], args].concat()))
+    };
+    // No free of the race is deferred, so what exists is what was not released.
+    let (active, leaks) =
+        (run(&["active", "--at", "end"]), json(&allotment(&folder, &["leaks", &race, "--json"])));
+    for key in ["count", "bytes", "groups"] {
+        assert_eq!(active[key], leaks[key], "{key}");
+    }
+    let diff =
+        json(&allotment(&folder, &["diff", &race, "--from", "frame:20", "--to", "frame:30", "--json"]));
+    let moments = ["--at", "frame:20", "--and", "frame:30"];
+    let both = run(&[&["growth-and-decline"], &moments[..]].concat());
+    for (found, expected) in [(&both, "only_b"), (&both["declined"], "only_a")] {
+        assert!(found["count"].as_u64() > Some(0), "{expected}");
+        for key in ["count", "bytes"] {
+            assert_eq!(found[key], diff[expected][key], "{expected}: {key}");
+        }
+    }
+    let growth = run(&[&["growth", "--by", "category"], &moments[..]].concat());
+    assert_eq!((&growth["count"], growth.get("declined")), (&both["count"], None));
+    assert!(growth["groups"].as_array().unwrap().iter().any(|group| group["group"] == "image"));
+    let long = run(&[&["long-living"], &moments[..]].concat());
+    assert_eq!(long["count"], diff["both"]["count"]);
+    let four = ["specific-lifetime", "--at", "0", "--and", "frame:20", "--and", "frame:20", "--and", "end"];
+    let decline = run(&["decline", "--at", "frame:20", "--and", "end"]);
+    assert_eq!(run(&four)["count"], decline["count"]);
+}
+
 /// A recording of two descriptor heaps: one with ranges from 0 to 64 and from 96 to 128, of 256 slots, of which the
 /// first was freed for a moment; and one that was destroyed.
 fn recording_of_descriptor_heaps() -> Vec<u8> {
@@ -263,6 +334,13 @@ fn bad_input_ends_with_code_2() {
         &["stats", &path, "--at", "frame:3"],
         &["stats", &path, "--at", "99999"],
         &["stats", &path, "--at", "noon"],
+        &["lifetimes", &path, "--rule", "eternal", "--at", "0"],
+        &["lifetimes", &path, "--rule", "growth"],
+        &["lifetimes", &path, "--rule", "growth", "--at", "0"],
+        &["lifetimes", &path, "--rule", "active", "--at", "0", "--and", "end"],
+        &["lifetimes", &path, "--rule", "growth", "--at", "end", "--and", "0"],
+        &["lifetimes", "--rule", "active", "--at", "0"],
+        &["lifetimes", &path, "--at", "0"],
         &["map", &path, "--profile", "voodoo"],
         &["map", &path, "--width", "5"],
         &["leaks", "nowhere.csv"],
@@ -341,7 +419,7 @@ fn commands() -> Vec<String> {
 
 #[test]
 fn the_help_of_each_command_says_which_files_it_reads() {
-    for command in ["stats", "map", "leaks", "diff", "export", "advise", "report", "check"] {
+    for command in ["stats", "map", "leaks", "lifetimes", "diff", "export", "advise", "report", "check"] {
         assert!(commands().iter().any(|name| name == command), "{command}");
         let help = text(&allotment(&folder(), &[command, "--help"]));
         for file in ["A recording;", "GFXReconstruct", "PyTorch", "a CSV trace"] {
