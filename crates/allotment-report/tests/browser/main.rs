@@ -11,7 +11,7 @@ mod recordings;
 
 use std::path::PathBuf;
 
-use allotment_analyze::{Lanes, ReleaseLatency, Timeline};
+use allotment_analyze::{Lanes, LifetimeEnd, LifetimeRule, ReleaseLatency, Timeline};
 use allotment_report::write_report;
 use allotment_trace::recording::{Event, Recording, TextId};
 use chromium::{Chromium, scratch};
@@ -281,6 +281,119 @@ fn two_moments_are_compared_as_sets_of_allocations() {
     assert_eq!(count("in both") + count("moved"), in_a.intersection(&in_b).count());
 }
 
+/// The allocations and bytes that a rule means, for each sign: 1, then −1.
+fn amounts(timeline: &Timeline<'_>, rule: LifetimeRule, moments: [u64; 4]) -> [(u64, u64); 2] {
+    let mut amounts = [(0, 0); 2];
+    for (allocation, sign) in rule.query(timeline, moments, LifetimeEnd::Freed) {
+        let amount = &mut amounts[usize::from(sign < 0)];
+        *amount = (amount.0 + 1, amount.1 + timeline.requested(allocation));
+    }
+    amounts
+}
+
+#[test]
+fn each_lifetime_rule_finds_what_the_analysis_of_the_recording_finds() {
+    let mut recording = recordings::program(200);
+    // Also where nothing is known of memory from a moment on.
+    recording.events.push(Event::Lost);
+    let Some(mut page) = open(&recording, "lifetimes") else { return };
+    let (timeline, end) = (Timeline::new(&recording), recording.events.len() as u64);
+    for (k, rule) in LifetimeRule::ALL.into_iter().enumerate() {
+        let described = page
+            .text(&format!("(r => JSON.stringify([r[0], r[1], marksOf(r).length]))(LIFETIME_RULES[{k}])"));
+        let described: (String, String, usize) = serde_json::from_str(&described).unwrap();
+        assert_eq!(
+            (&*described.0, &*described.1, described.2),
+            (rule.name(), rule.question(), rule.markers())
+        );
+        let mut most = 0;
+        for moments in [
+            [0, 0, 0, 0],
+            [0, end, end, end],
+            [end / 5, end / 3, end / 2, end * 4 / 5],
+            [end / 2, end / 2, end - 1, end],
+            [end / 2, end * 2 / 3, end - 1, end - 1],
+            [end - 1, end, end, end],
+        ] {
+            let [a, b, c, d] = moments;
+            let found = page.text(&format!(
+                "JSON.stringify(findLifetimes(view.model, LIFETIME_RULES[{k}], {{ a: {a}, b: {b}, c: {c}, d: {d} }}) \
+                 .map(part => [part.list.length, part.bytes]))"
+            ));
+            let mut found: Vec<(u64, u64)> = serde_json::from_str(&found).unwrap();
+            found.resize(2, (0, 0));
+            let expected = amounts(&timeline, rule, moments);
+            assert_eq!(found, expected, "{rule:?} at {moments:?}");
+            most = most.max(expected[0].0);
+        }
+        assert!(most > 0, "{rule:?} is tested with something");
+    }
+}
+
+#[test]
+fn lifetimes_are_asked_with_a_rule_and_moments_and_a_row_selects_its_allocation() {
+    let recording = recordings::program(300);
+    let Some(mut page) = open(&recording, "lifetimes") else { return };
+    let (timeline, end) = (Timeline::new(&recording), recording.events.len() as u64);
+    page.click_on("#tabs button[data-v=lifetimes]");
+    let choose = |page: &mut Chromium, rule: LifetimeRule| {
+        page.value(&format!(
+            "$('rule').value = '{}'; $('rule').dispatchEvent(new Event('change'))",
+            rule.name()
+        ));
+        page.settle();
+        assert!(page.text("$('panel').textContent").contains(rule.question()));
+        assert_eq!(
+            page.number("$('panel').querySelectorAll('.marks button.btn').length"),
+            rule.markers() as f64
+        );
+        assert_eq!(page.number("shownMarks().length"), rule.markers() as f64);
+    };
+    choose(&mut page, LifetimeRule::SpecificLifetime);
+    let moments = [end / 5, end / 4, end / 4, end / 2];
+    for (moment, mark) in moments.iter().zip(["a", "b", "c", "d"]) {
+        page.value(&format!("goTo({moment})"));
+        page.settle();
+        page.click_on(&format!("#mark-{mark}"));
+        assert_eq!(page.text("document.activeElement.id"), format!("mark-{mark}"));
+    }
+    let check = |page: &mut Chromium, rule: LifetimeRule, moments: [u64; 4]| {
+        let [(count, _), (declined, _)] = amounts(&timeline, rule, moments);
+        let shown = page.text("$('lifetimes').textContent");
+        assert!(count > 0 && shown.contains(&format!("{count} allocation")), "{rule:?}, {count}: {shown}");
+        assert!(
+            !shown.contains("Declined") || shown.contains(&format!("Declined {declined} allocation")),
+            "{shown}"
+        );
+        let rows = page.number("document.querySelectorAll('#panel tbody tr').length");
+        assert_eq!(rows, (count + declined).min(200) as f64);
+        let sizes = "[...document.querySelectorAll('#panel tbody tr')].map(r => view.model.requested[r.dataset.range])";
+        assert!(page.value(&format!("{sizes}.every((size, k, all) => !k || size <= all[k - 1])")) == true);
+    };
+    check(&mut page, LifetimeRule::SpecificLifetime, moments);
+    choose(&mut page, LifetimeRule::GrowthAndDecline);
+    check(&mut page, LifetimeRule::GrowthAndDecline, moments);
+    assert!(page.text("$('panel').textContent").contains("Declined"));
+    // The heap of a block limits what is found, as in the other lists.
+    page.value("setScope(1)");
+    page.settle();
+    let found = page.number("lifetimes.parts[0].list.length + lifetimes.parts[1].list.length");
+    page.value("setScope(-1)");
+    page.settle();
+    assert!(found < page.number("lifetimes.parts[0].list.length + lifetimes.parts[1].list.length"));
+    let range = page.number("+document.querySelector('#panel tbody tr:nth-child(2)').dataset.range");
+    page.click_on("#panel tbody tr:nth-child(2)");
+    assert_eq!(page.number("view.selected.range"), range);
+    assert!(page.value("view.moment.has(view.selected.range)") == true);
+    assert_eq!(page.number("document.querySelectorAll('#panel tr.sel').length"), 1.0);
+    // A moment that passes others takes them with it.
+    page.value(&format!("goTo({}); setMark('a')", end / 3));
+    assert_eq!(
+        page.text("JSON.stringify(MARKS.map(mark => view[mark]))"),
+        format!("[{0},{0},{0},{1}]", end / 3, end / 2)
+    );
+}
+
 #[test]
 fn leaks_descriptors_queues_and_refusals_have_their_lists() {
     let recording = recordings::program(300);
@@ -355,7 +468,7 @@ fn the_histogram_of_releases_is_the_analysis_of_the_recording() {
         assert_eq!(found.2, latency.frames, "at {t}");
         assert_eq!((found.3, found.4, found.5), (latency.pending, latency.pending_bytes, oldest), "at {t}");
     }
-    page.key("5", false);
+    page.click_on("#tabs button[data-v=latency]");
     assert!(page.text("$('releases').textContent").contains("Freed after waiting"));
 }
 
@@ -370,9 +483,18 @@ fn a_name_that_is_markup_stays_a_name() {
     page.settle();
     let range = live_named(&mut page, "</script>");
     page.value(&format!("show({range})"));
-    for tab in
-        ["table", "leaks", "compare", "free", "latency", "aliasing", "descriptors", "queues", "happenings"]
-    {
+    for tab in [
+        "table",
+        "leaks",
+        "compare",
+        "lifetimes",
+        "free",
+        "latency",
+        "aliasing",
+        "descriptors",
+        "queues",
+        "happenings",
+    ] {
         page.value(&format!("showTab('{tab}')"));
         page.settle();
     }
@@ -413,6 +535,7 @@ fn a_recording_without_events_says_what_is_not_there() {
         ("table", "Nothing is allocated"),
         ("leaks", "was freed"),
         ("compare", "the same moment"),
+        ("lifetimes", "No allocation answers this question"),
         ("free", "No block exists"),
         ("latency", "No memory was released"),
         ("aliasing", "No two allocations share bytes"),
@@ -483,11 +606,25 @@ fn pictures_of_the_views() {
     page.value("view.theme = 'dark'; applyColours(); view.map.fit(); setScale(true)");
     page.settle();
     page.picture("4-dark.png");
+    page.value("lifetimes.rule = 'specific-lifetime'; Object.assign(view, { a: 900, b: 2000, c: 2400, d: 3500 }); showTab('lifetimes', true); scrollTo(0, 9999)");
+    page.settle();
+    page.picture("4-dark-lifetimes.png");
+    page.value("lifetimes.rule = 'growth-and-decline'");
     page.value("view.palette = 'safe'; applyColours()");
-    for (k, tab) in
-        ["table", "leaks", "compare", "free", "latency", "aliasing", "descriptors", "queues", "happenings"]
-            .iter()
-            .enumerate()
+    for (k, tab) in [
+        "table",
+        "leaks",
+        "compare",
+        "lifetimes",
+        "free",
+        "latency",
+        "aliasing",
+        "descriptors",
+        "queues",
+        "happenings",
+    ]
+    .iter()
+    .enumerate()
     {
         page.value(&format!("view.theme = 'light'; applyColours(); setMark('b'); view.a = 500; showTab('{tab}'); scrollTo(0, 9999)"));
         page.settle();
