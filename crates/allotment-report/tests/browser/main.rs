@@ -174,7 +174,7 @@ fn the_block_map_zooms_at_the_pointer_pans_and_fits() {
     let a = page.number("view.map.span.a");
     page.drag(at, (at.0 + 60.0, at.1), 6);
     assert!(page.number("view.map.span.a") < a);
-    page.key("0", false);
+    page.key("f", false);
     assert!(page.value("view.map.span.all") == true);
 }
 
@@ -512,16 +512,46 @@ fn no_text_of_a_recording_is_part_of_the_html() {
     assert!(!html.contains("harmed") && !html.contains("loader.rs"));
 }
 
-#[test]
-fn advice_is_listed_and_leads_to_its_moment() {
-    let recording = recordings::program(60);
+/// A page with all lists, of which the last is about advice.
+fn open_with_advice(recording: &Recording) -> Option<Chromium> {
     let mut report = allotment_report::Report::new("advice", &recording.header);
     recording.events.iter().for_each(|event| report.push(event));
     report.advise("a 16 MiB block is empty for 60 frames", Some(100));
     report.advise("no moment", None);
     let path = scratch("report").join("report.html");
     report.write(&recording.texts, std::fs::File::create(&path).unwrap()).unwrap();
-    let Some(mut page) = Chromium::open(&path, 1400, 900) else { return };
+    Chromium::open(&path, 1400, 900)
+}
+
+#[test]
+fn each_list_has_a_key_and_the_help_says_which() {
+    let Some(mut page) = open_with_advice(&recordings::program(60)) else { return };
+    let tabs: Vec<String> =
+        serde_json::from_str(&page.text("JSON.stringify(TABS.map(([name]) => name))")).unwrap();
+    assert_eq!(tabs.len(), 11);
+    for (tab, key) in tabs.iter().zip(["1", "2", "3", "4", "5", "6", "7", "8", "9", "0"]) {
+        page.key(key, false);
+        assert_eq!(page.text("view.tab"), *tab, "{key}");
+        let shown = page.text("$('tabs').querySelector('[aria-selected=true]').dataset.v");
+        assert_eq!(shown, *tab, "{key}");
+    }
+    // The lists after the tenth are next to it; there is none after the last.
+    for (key, tab) in [(".", &tabs[10]), (".", &tabs[10]), (",", &tabs[9]), (",", &tabs[8])] {
+        page.key(key, false);
+        assert_eq!(page.text("view.tab"), *tab, "{key}");
+    }
+    page.key("?", false);
+    assert!(page.value("$('help').open") == true);
+    let help = page.text("$('help').textContent");
+    for part in ["1 … 9 0the first ten lists below", ", .previous and next list", "Fshow all"] {
+        assert!(help.contains(part), "{part}: {help}");
+    }
+    page.picture("8-help.png");
+}
+
+#[test]
+fn advice_is_listed_and_leads_to_its_moment() {
+    let Some(mut page) = open_with_advice(&recordings::program(60)) else { return };
     page.click_on("#tabs button[data-v=advice]");
     page.click_on("#panel tbody tr:first-child button");
     assert_eq!(page.number("view.t"), 100.0);
