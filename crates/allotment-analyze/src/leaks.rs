@@ -4,52 +4,12 @@
 //! textures. A leak grows. So each group also says in how many frames its survivors were allocated and how many came
 //! a frame: a group whose survivors all date from one frame was loaded, one with a survivor in each frame leaks.
 
-use std::collections::HashMap;
-
 use allotment_trace::recording::Moment;
 
 use crate::cursor::Cursor;
 use crate::grouping::Grouping;
-use crate::timeline::{AllocationIndex, Status, Timeline};
-
-/// Allocations of one group that exist at a moment.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LeakGroup {
-    /// The call site, the name or what the allocations were grouped by. Empty where they have none.
-    pub key: String,
-    /// How many there are.
-    pub count: u64,
-    /// Bytes that were requested for them.
-    pub bytes: u64,
-    /// When the first of them was allocated.
-    pub first: Moment,
-    /// When the last of them was allocated.
-    pub last: Moment,
-    /// In how many frames one or more of them was allocated.
-    pub frames: u64,
-    /// Some of them, the oldest first: at most [`LeakGroup::EXAMPLES`].
-    pub examples: Vec<AllocationIndex>,
-}
-
-impl LeakGroup {
-    /// How many allocations a group names.
-    pub const EXAMPLES: usize = 16;
-
-    /// Returns how many of them came a frame, from the first to the last.
-    #[must_use]
-    pub fn per_frame(&self) -> f64 {
-        self.count as f64 / (self.last.frame - self.first.frame + 1) as f64
-    }
-
-    /// Returns true if they look like a leak that goes on: they came in at least 8 different frames, in a quarter or
-    /// more of all frames from the first on, and the last of them not long ago.
-    #[must_use]
-    pub fn is_steady(&self, now: Moment) -> bool {
-        let span = now.frame.saturating_sub(self.first.frame) + 1;
-        let quiet = now.frame.saturating_sub(self.last.frame);
-        self.frames >= 8 && self.frames.saturating_mul(4) >= span && quiet.saturating_mul(4) <= span
-    }
-}
+use crate::groups::{AllocationGroup, AllocationGroups};
+use crate::timeline::{AllocationIndex, Status};
 
 /// Allocations that exist at a moment and were not released.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,7 +21,7 @@ pub struct Leaks {
     /// Bytes that were requested for them.
     pub bytes: u64,
     /// The allocations by group, most bytes first.
-    pub groups: Vec<LeakGroup>,
+    pub groups: Vec<AllocationGroup>,
 }
 
 impl Leaks {
@@ -97,43 +57,9 @@ impl Leaks {
         let timeline = cursor.timeline();
         let mut rows: Vec<_> = cursor.allocations().filter(|&row| keep(row)).collect();
         rows.retain(|&row| timeline.status_at(row, cursor.position()) == Status::Used);
-        // In the order of time, so that each group sees its frames one after another.
+        // In the order of time, as groups need them.
         rows.sort_unstable();
-        let mut leaks = Self { at: cursor.moment(), count: 0, bytes: 0, groups: Vec::new() };
-        let mut index = HashMap::new();
-        for row in rows {
-            let key = grouping.of(timeline, row);
-            let (bytes, moment) = (timeline.requested(row), allocated(timeline, row));
-            leaks.count += 1;
-            leaks.bytes = leaks.bytes.saturating_add(bytes);
-            let group = *index.entry(key).or_insert_with(|| {
-                leaks.groups.push(LeakGroup {
-                    key: key.to_owned(),
-                    count: 0,
-                    bytes: 0,
-                    first: moment,
-                    last: moment,
-                    frames: 0,
-                    examples: Vec::new(),
-                });
-                leaks.groups.len() - 1
-            });
-            let group = &mut leaks.groups[group];
-            if group.count == 0 || moment.frame != group.last.frame {
-                group.frames += 1;
-            }
-            group.count += 1;
-            group.bytes = group.bytes.saturating_add(bytes);
-            group.last = moment;
-            if group.examples.len() < LeakGroup::EXAMPLES {
-                group.examples.push(row);
-            }
-        }
-        leaks.groups.sort_by(|a, b| (b.bytes, b.count, &a.key).cmp(&(a.bytes, a.count, &b.key)));
-        leaks
+        let AllocationGroups { count, bytes, groups } = AllocationGroups::of(timeline, grouping, rows);
+        Self { at: cursor.moment(), count, bytes, groups }
     }
-}
-
-fn allocated(timeline: &Timeline<'_>, row: AllocationIndex) -> Moment {
-    timeline.moment(timeline.lifetime(row).allocated)
 }

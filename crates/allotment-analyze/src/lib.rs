@@ -65,6 +65,7 @@
 //! | what was never freed, and what made it | [`Leaks`] |
 //! | what changed between two moments or two runs | [`Difference`] |
 //! | what lived how long | [`LifetimeRule`] |
+//! | what some allocations have in common, and when they came | [`AllocationGroups`] |
 //! | how long the GPU kept released memory | [`ReleaseLatency`] |
 //! | what shares bytes | [`Lanes`] |
 //! | how full descriptor heaps are | [`DescriptorOccupancy`], [`DescriptorHistory`] |
@@ -95,6 +96,7 @@ mod descriptors;
 mod difference;
 mod fragmentation;
 mod grouping;
+mod groups;
 mod leaks;
 mod level_of_detail;
 mod lifetime_rules;
@@ -114,7 +116,8 @@ pub use descriptors::{DescriptorHistory, DescriptorOccupancy};
 pub use difference::{Amount, Difference, GroupDifference, Paired};
 pub use fragmentation::{FragmentationSample, Holes, fragmentation_over_time};
 pub use grouping::{Grouping, name_prefix};
-pub use leaks::{LeakGroup, Leaks};
+pub use groups::{AllocationGroup, AllocationGroups};
+pub use leaks::Leaks;
 pub use level_of_detail::{PixelRun, bytes_of_pixel, hit_test, pixel_runs};
 pub use lifetime_rules::{LifetimeEnd, LifetimeRule};
 pub use release_latency::ReleaseLatency;

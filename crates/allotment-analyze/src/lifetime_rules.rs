@@ -14,7 +14,7 @@
 
 use core::ops::Range;
 
-use crate::timeline::{AllocationIndex, Timeline};
+use crate::timeline::{AllocationIndex, Status, Timeline};
 
 /// A question about the lifetime of allocations. The moments are positions: what an event at or after one does, happens
 /// after it.
@@ -79,6 +79,54 @@ impl LifetimeRule {
         Self::SpecificLifetime,
     ];
 
+    /// Returns the rule's name: small letters, with hyphens between words.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Before => "before",
+            Self::After => "after",
+            Self::Decline => "decline",
+            Self::Growth => "growth",
+            Self::GrowthAndDecline => "growth-and-decline",
+            Self::Frees => "frees",
+            Self::Allocations => "allocations",
+            Self::ShortLiving => "short-living",
+            Self::LongLiving => "long-living",
+            Self::Leaks => "leaks",
+            Self::LimitedLifetime => "limited-lifetime",
+            Self::DeclineOfLongLiving => "decline-of-long-living",
+            Self::SpecificLifetime => "specific-lifetime",
+        }
+    }
+
+    /// Returns what the rule asks, as one sentence.
+    #[must_use]
+    pub const fn question(self) -> &'static str {
+        match self {
+            Self::Active => "Which allocations exist at A?",
+            Self::Before => "Which allocations were freed before A?",
+            Self::After => "Which allocations were made after A?",
+            Self::Decline => "Which allocations existed at A, and were freed by B?",
+            Self::Growth => "Which allocations were made between A and B, and exist at B?",
+            Self::GrowthAndDecline => {
+                "Which allocations were made between A and B, and exist at B; and which existed at A, and were freed by B?"
+            }
+            Self::Frees => "Which allocations were freed between A and B?",
+            Self::Allocations => "Which allocations were made between A and B?",
+            Self::ShortLiving => "Which allocations were made and freed between A and B?",
+            Self::LongLiving => "Which allocations were made before A, and exist at B?",
+            Self::Leaks => "Which allocations were made between A and B, and exist at C?",
+            Self::LimitedLifetime => {
+                "Which allocations were made between A and B, and freed between B and C?"
+            }
+            Self::DeclineOfLongLiving => "Which allocations were made before A, and freed between B and C?",
+            Self::SpecificLifetime => {
+                "Which allocations were made between A and B, and freed between C and D?"
+            }
+        }
+    }
+
     /// Returns how many moments the rule looks at: 1 for A only, up to 4.
     #[must_use]
     pub const fn markers(self) -> usize {
@@ -137,7 +185,20 @@ impl LifetimeRule {
     }
 
     /// Returns the allocations that the rule means, in the order in which they were allocated, each with its sign.
-    /// Linear in all allocations of the recording, at a few nanoseconds each.
+    /// Reservations of defragmentation are none of the program's, and left out. Linear in all allocations of the
+    /// recording, at a few nanoseconds each.
+    ///
+    /// ```
+    /// use allotment_analyze::{AllocationGroups, Grouping, LifetimeEnd, LifetimeRule, Timeline};
+    /// use allotment_trace::recording::Recording;
+    ///
+    /// let recording = Recording::default();
+    /// let timeline = Timeline::new(&recording);
+    /// let (a, b) = (0, timeline.end());
+    /// let grown = LifetimeRule::Growth.query(&timeline, [a, b, 0, 0], LifetimeEnd::Freed);
+    /// let groups = AllocationGroups::of(&timeline, Grouping::CallSite, grown.map(|(allocation, _)| allocation));
+    /// assert_eq!(groups.count, 0);
+    /// ```
     pub fn query(
         self,
         timeline: &Timeline<'_>,
@@ -145,12 +206,31 @@ impl LifetimeRule {
         end: LifetimeEnd,
     ) -> impl Iterator<Item = (AllocationIndex, i8)> {
         let lives = timeline.lifetimes();
-        lives.filter_map(move |(allocation, life)| {
-            let ended = match end {
-                LifetimeEnd::Freed => life.freed,
-                LifetimeEnd::Requested => life.free_requested.or(life.freed),
-            };
-            Some((allocation, self.matches(life.allocated, ended, markers)?))
-        })
+        let is_reservation = |allocation| timeline.status_at(allocation, timeline.end()) == Status::Reserved;
+        lives.filter(move |&(allocation, _)| !is_reservation(allocation)).filter_map(
+            move |(allocation, life)| {
+                let ended = match end {
+                    LifetimeEnd::Freed => life.freed,
+                    LifetimeEnd::Requested => life.free_requested.or(life.freed),
+                };
+                Some((allocation, self.matches(life.allocated, ended, markers)?))
+            },
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_rule_has_a_name_of_its_own_and_a_question_with_all_its_moments() {
+        for (k, rule) in LifetimeRule::ALL.into_iter().enumerate() {
+            assert!(LifetimeRule::ALL[..k].iter().all(|other| other.name() != rule.name()), "{rule:?}");
+            let named = ["A", "B", "C", "D"].map(|marker| {
+                rule.question().split(|c: char| !c.is_alphanumeric()).any(|word| word == marker)
+            });
+            assert_eq!(named, [0, 1, 2, 3].map(|marker| marker < rule.markers()), "{rule:?}");
+        }
     }
 }

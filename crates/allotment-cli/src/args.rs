@@ -15,7 +15,8 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::failure::Failure;
 use crate::inspect::args::{
-    AdviseArgs, CheckArgs, DiffArgs, ExportArgs, LeaksArgs, MapArgs, ReportArgs, StatsArgs, WhatIfArgs,
+    AdviseArgs, CheckArgs, DiffArgs, ExportArgs, LeaksArgs, LifetimesArgs, MapArgs, ReportArgs, StatsArgs,
+    WhatIfArgs,
 };
 use crate::waste;
 
@@ -40,12 +41,14 @@ pub(crate) enum Command {
     Defragment(DefragmentArgs),
     /// Show a device's heaps, memory types and limits, and rank the memory types for each memory usage
     Info(InfoArgs),
-    /// Show what there is at a moment of a recording: blocks, bytes, pools, heaps, peaks
+    /// Show what there is at a moment of a recording: blocks, bytes, pools, heaps, descriptor heaps, peaks
     Stats(StatsArgs),
     /// Draw each block at a moment of a recording as a line of text
     Map(MapArgs),
     /// List allocations that were not released, by call site or name
     Leaks(LeaksArgs),
+    /// List allocations by when they were made and freed: fourteen rules, with one to four moments
+    Lifetimes(LifetimesArgs),
     /// Compare two moments of a recording, or two recordings
     Diff(DiffArgs),
     /// Write a recording as a file for another tool

@@ -12,7 +12,7 @@
 //!   defragment/  the defragment command: a defragmentation at one frame of a trace
 //!   info/        the info command: a device's properties, and the memory types for each memory usage
 //!   profiles     the profiles command: the profiles of the simulated GPU
-//!   inspect/     the commands that inspect recordings: stats, map, leaks, diff, export, report, check, advise, whatif
+//!   inspect/     the commands that inspect recordings: stats, map, leaks, lifetimes, diff, export, report, check, advise, whatif
 //!   output       standard output with checked writes
 //!   progress     the progress bar
 //!   waste        the definition of waste
@@ -66,6 +66,7 @@ fn main() -> ExitCode {
         Some(Command::Stats(args)) => inspect::stats::run(&args),
         Some(Command::Map(args)) => inspect::map::run(&args),
         Some(Command::Leaks(args)) => inspect::leaks::run(&args),
+        Some(Command::Lifetimes(args)) => inspect::lifetimes::run(&args),
         Some(Command::Diff(args)) => inspect::diff::run(&args),
         Some(Command::Export(args)) => inspect::export::run(&args),
         Some(Command::Advise(args)) => inspect::advise::run(&args),

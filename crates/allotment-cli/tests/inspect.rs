@@ -7,7 +7,7 @@ mod common;
 use std::fs;
 use std::process::Output;
 
-use allotment_trace::recording::Recording;
+use allotment_trace::recording::{DescriptorKind, Event, ObjectId, Recording, TextId};
 use common::{allotment, error_line, folder, json, recorded};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -164,6 +164,138 @@ fn leaks_print_as_expected() {
 }
 
 #[test]
+fn lifetimes_list_the_rules_without_one() {
+    let folder = folder();
+    let list = text(&allotment(&folder, &["lifetimes"]));
+    assert_eq!(list.lines().count(), 15, "{list}");
+    let line = |name: &str| list.lines().find(|line| line.split_whitespace().next() == Some(name)).unwrap();
+    let words: Vec<_> = line("short-living").split_whitespace().collect();
+    assert_eq!(words[1..].join(" "), "2 Which allocations were made and freed between A and B?");
+    let rules = json(&allotment(&folder, &["lifetimes", "--json"]));
+    let rules = rules["rules"].as_array().unwrap();
+    assert_eq!(rules.len(), 14);
+    assert_eq!((&rules[13]["rule"], &rules[13]["moments"]), (&"specific-lifetime".into(), &4.into()));
+    let help = text(&allotment(&folder, &["lifetimes", "--help"]));
+    assert!(rules.iter().all(|rule| help.contains(rule["question"].as_str().unwrap())), "{help}");
+}
+
+#[test]
+fn lifetimes_print_as_expected() {
+    let folder = folder();
+    let path = written(&folder, "small.csv", SMALL.as_bytes());
+    let args = ["lifetimes", &path, "--rule", "growth-and-decline", "--at", "frame:0", "--and", "end"];
+    let expected = "small.csv, rule growth-and-decline\n\
+        Which allocations were made between A and B, and exist at B; \
+        and which existed at A, and were freed by B?\n  \
+        A: event 7, frame 0\n  \
+        B: event 11, frame 2\n\
+        1 allocation, 512.0 KiB\n\
+        \n      Bytes  Count  A frame  First  Last    Group\n  \
+        512.0 KiB      1     1.00      1     1    index buffer\n\
+        \n1 allocation declined, 1.0 MiB\n\
+        \n    Bytes  Count  A frame  First  Last    Group\n  \
+        1.0 MiB      1     1.00      0     0    vertex buffer\n";
+    assert_eq!(text(&allotment(&folder, &args)), expected);
+    let args = ["lifetimes", &path, "--rule", "before", "--at", "0"];
+    let none = text(&allotment(&folder, &args));
+    assert!(none.ends_with("0 allocations, 0 B\n"), "{none}");
+}
+
+#[test]
+fn lifetimes_of_a_rule_are_those_that_leaks_and_a_difference_have() {
+    let folder = folder();
+    let race = race();
+    let run = |args: &[&str]| {
+        json(&allotment(&folder, &[&["lifetimes", &race, "--json", "--rule"], args].concat()))
+    };
+    // No free of the race is deferred, so what exists is what was not released.
+    let (active, leaks) =
+        (run(&["active", "--at", "end"]), json(&allotment(&folder, &["leaks", &race, "--json"])));
+    for key in ["count", "bytes", "groups"] {
+        assert_eq!(active[key], leaks[key], "{key}");
+    }
+    let diff =
+        json(&allotment(&folder, &["diff", &race, "--from", "frame:20", "--to", "frame:30", "--json"]));
+    let moments = ["--at", "frame:20", "--and", "frame:30"];
+    let both = run(&[&["growth-and-decline"], &moments[..]].concat());
+    for (found, expected) in [(&both, "only_b"), (&both["declined"], "only_a")] {
+        assert!(found["count"].as_u64() > Some(0), "{expected}");
+        for key in ["count", "bytes"] {
+            assert_eq!(found[key], diff[expected][key], "{expected}: {key}");
+        }
+    }
+    let growth = run(&[&["growth", "--by", "category"], &moments[..]].concat());
+    assert_eq!((&growth["count"], growth.get("declined")), (&both["count"], None));
+    assert!(growth["groups"].as_array().unwrap().iter().any(|group| group["group"] == "image"));
+    let long = run(&[&["long-living"], &moments[..]].concat());
+    assert_eq!(long["count"], diff["both"]["count"]);
+    let four = ["specific-lifetime", "--at", "0", "--and", "frame:20", "--and", "frame:20", "--and", "end"];
+    let decline = run(&["decline", "--at", "frame:20", "--and", "end"]);
+    assert_eq!(run(&four)["count"], decline["count"]);
+}
+
+/// A recording of two descriptor heaps: one with ranges from 0 to 64 and from 96 to 128, of 256 slots, of which the
+/// first was freed for a moment; and one that was destroyed.
+fn recording_of_descriptor_heaps() -> Vec<u8> {
+    let (kept, gone) = (ObjectId(1), ObjectId(2));
+    let created = |heap, kind, capacity, name| Event::DescriptorHeapCreated { heap, kind, capacity, name };
+    let allocated = |first, count| Event::DescriptorsAllocated { heap: kept, first, count };
+    let events = vec![
+        created(kept, DescriptorKind::ShaderVisibleResources, 256, TextId(1)),
+        created(gone, DescriptorKind::RenderTargets, 16, TextId::NONE),
+        allocated(0, 64),
+        allocated(64, 32),
+        allocated(96, 32),
+        Event::FrameEnd { number: 0 },
+        Event::DescriptorHeapDestroyed { heap: gone },
+        Event::DescriptorsFreed { heap: kept, first: 64, count: 32 },
+        Event::FrameEnd { number: 1 },
+    ];
+    let recording = Recording { texts: vec!["resources".to_owned()], events, ..Recording::default() };
+    let mut file = Vec::new();
+    recording.write(&mut file).unwrap();
+    file
+}
+
+#[test]
+fn stats_have_the_descriptor_heaps_of_the_moment_and_no_key_where_there_are_none() {
+    let folder = folder();
+    let path = written(&folder, "descriptors.altr", &recording_of_descriptor_heaps());
+    let stats = json(&allotment(&folder, &["stats", &path, "--json"]));
+    let heaps = stats["descriptor_heaps"].as_array().unwrap();
+    assert_eq!(heaps.len(), 1, "the other is destroyed");
+    let expected = [("capacity", 256), ("allocated", 96), ("ranges", 2), ("longest_free", 128)];
+    for (key, value) in expected {
+        assert_eq!(heaps[0][key], value, "{key}");
+    }
+    assert_eq!(
+        (&heaps[0]["name"], &heaps[0]["kind"]),
+        (&"resources".into(), &"shader-visible resources".into())
+    );
+    assert_eq!((&heaps[0]["peak"]["allocated"], &heaps[0]["peak"]["at"]["event"]), (&128.into(), &5.into()));
+    let before = json(&allotment(&folder, &["stats", &path, "--at", "frame:0", "--json"]));
+    assert_eq!(before["descriptor_heaps"].as_array().unwrap().len(), 2);
+    let begin = json(&allotment(&folder, &["stats", &path, "--at", "0", "--json"]));
+    assert_eq!(begin["descriptor_heaps"], Value::Array(Vec::new()));
+    let race = json(&allotment(&folder, &["stats", &race(), "--json"]));
+    assert!(race.get("descriptor_heaps").is_none());
+}
+
+#[test]
+fn descriptor_heaps_print_as_expected() {
+    let folder = folder();
+    let path = written(&folder, "descriptors.altr", &recording_of_descriptor_heaps());
+    let stats = text(&allotment(&folder, &["stats", &path, "--at", "frame:0"]));
+    let expected = "\n  \
+        Descriptor heap   Type                      Slots  Allocated          Ranges  Longest free run  Fragmentation  Peak  in frame\n  \
+        resources         shader-visible resources    256        128  50.0 %       3               128          0.000   128         0\n  \
+        (without a name)  render targets               16          0   0.0 %       0                16          0.000     0         0\n";
+    assert!(stats.ends_with(expected), "{stats}");
+    let race = text(&allotment(&folder, &["stats", &race()]));
+    assert!(!race.contains("Descriptor heap"), "{race}");
+}
+
+#[test]
 fn rules_that_hold_end_with_code_0_and_others_with_code_1() {
     let folder = folder();
     let path = written(&folder, "small.csv", SMALL.as_bytes());
@@ -202,6 +334,13 @@ fn bad_input_ends_with_code_2() {
         &["stats", &path, "--at", "frame:3"],
         &["stats", &path, "--at", "99999"],
         &["stats", &path, "--at", "noon"],
+        &["lifetimes", &path, "--rule", "eternal", "--at", "0"],
+        &["lifetimes", &path, "--rule", "growth"],
+        &["lifetimes", &path, "--rule", "growth", "--at", "0"],
+        &["lifetimes", &path, "--rule", "active", "--at", "0", "--and", "end"],
+        &["lifetimes", &path, "--rule", "growth", "--at", "end", "--and", "0"],
+        &["lifetimes", "--rule", "active", "--at", "0"],
+        &["lifetimes", &path, "--at", "0"],
         &["map", &path, "--profile", "voodoo"],
         &["map", &path, "--width", "5"],
         &["leaks", "nowhere.csv"],
@@ -280,7 +419,7 @@ fn commands() -> Vec<String> {
 
 #[test]
 fn the_help_of_each_command_says_which_files_it_reads() {
-    for command in ["stats", "map", "leaks", "diff", "export", "advise", "report", "check"] {
+    for command in ["stats", "map", "leaks", "lifetimes", "diff", "export", "advise", "report", "check"] {
         assert!(commands().iter().any(|name| name == command), "{command}");
         let help = text(&allotment(&folder(), &[command, "--help"]));
         for file in ["A recording;", "GFXReconstruct", "PyTorch", "a CSV trace"] {

@@ -2,8 +2,8 @@
 
 const KEYS = [
   ["← →", "one event back or forward"], ["Shift ← →", "one frame back or forward"], ["Home End", "beginning and end"], ["P", "the moment with the most bytes in use"],
-  ["[ ]", "previous and next stall, refusal or mark"], ["+ −", "zoom the block map at its middle"], ["W S", "scroll through the blocks"], ["0", "show all"],
-  ["A B", "set a moment to compare"], ["1 … 9", "the lists below; ← → between them on their names"], ["/", "search"], ["Esc", "deselect"], ["T C", "theme, colours"],
+  ["[ ]", "previous and next stall, refusal or mark"], ["+ −", "zoom the block map at its middle"], ["W S", "scroll through the blocks"], ["F", "show all"],
+  ["A B", "set a moment to compare"], ["1 … 9 0", "the first ten lists below"], [", .", "previous and next list; ← → as well on their names"], ["/", "search"], ["Esc", "deselect"], ["T C", "theme, colours"],
 ];
 const GESTURES = [
   ["Wheel", "zooms at the pointer; over the names of blocks it scrolls, with Shift it makes rows taller"], ["Drag", "moves the cursor in the timeline, pans the block map"],
@@ -29,6 +29,12 @@ function stepHappening(way) {
   if (next) goTo(next.at);
 }
 
+/** Shows the list before or after the one that is shown. */
+function stepTab(way) {
+  const next = TABS[TABS.findIndex(([name]) => name === view.tab) + way];
+  if (next) showTab(next[0], true);
+}
+
 function onKey(e) {
   if (e.ctrlKey || e.metaKey || e.altKey || $("help").open) return;
   const field = e.target.closest?.("input, select");
@@ -39,16 +45,13 @@ function onKey(e) {
     Home: () => goTo(0), End: () => goTo(view.model.end), p: () => goTo(view.series.peak),
     "[": () => stepHappening(-1), "]": () => stepHappening(1), "+": () => zoom(0.7), "=": () => zoom(0.7), "-": () => zoom(1 / 0.7),
     w: () => { map.top -= 60; redraw("map"); }, s: () => { map.top += 60; redraw("map"); },
-    0: () => { map.fit(); view.timeline.span.fit(); redraw("time"); },
-    a: () => setMark("a"), b: () => setMark("b"), "/": () => { showTab("table", true); $("search").focus(); },
+    f: () => { map.fit(); view.timeline.span.fit(); redraw("time"); },
+    a: () => setMark("a"), b: () => setMark("b"), ",": () => stepTab(-1), ".": () => stepTab(1), "/": () => { showTab("table", true); $("search").focus(); },
     Escape: () => { hideTip(); select(null); }, t: nextTheme, c: nextPalette, "?": openHelp,
   };
   const tab = e.target.closest?.("[role=tab]");
-  if (tab) keys.ArrowLeft = keys.ArrowRight = () => {
-    const k = TABS.findIndex(([name]) => name === view.tab) + (e.key === "ArrowLeft" ? -1 : 1);
-    if (TABS[k]) { showTab(TABS[k][0]); $("tabs").children[k].focus(); }
-  };
-  TABS.forEach(([name], k) => { keys[k + 1] = () => showTab(name, true); });
+  if (tab) keys.ArrowLeft = keys.ArrowRight = () => { stepTab(e.key === "ArrowLeft" ? -1 : 1); $("tabs").querySelector("[aria-selected=true]").focus(); };
+  TABS.slice(0, 10).forEach(([name], k) => { keys[(k + 1) % 10] = () => showTab(name, true); });
   const act = keys[e.key] ?? keys[e.key.toLowerCase()];
   if (!act) return;
   e.preventDefault();

@@ -5,13 +5,12 @@ const FRAMES_APART = 64; // the last bar has all that waited longer
 /** What was released before a moment: how long it waited, and what waits still. */
 function releases(model, t, scope = -1) {
   // What the events of a loss end was not freed; neither was a range that its allocation moved away from.
-  const lost = new Set(model.columns.numbers("loss.at")), before = model.columns.numbers("range.before");
-  model.movedOn ??= (() => { const moved = new Uint8Array(model.count); for (let i = 0; i < model.count; i++) if (before[i]) moved[before[i] - 1] = 1; return moved; })();
+  const lost = new Set(model.columns.numbers("loss.at")), before = model.columns.numbers("range.before"), { movedOn } = model;
   const ended = at => after(model.frames, at), found = { completed: 0, immediate: 0, frames: new Float64Array(FRAMES_APART), times: new Float64Array(54), longest: null, waiting: [], bytes: 0 };
   for (let i = 0; i < model.count; i++) {
     if (model.from[i] > t || (scope >= 0 && model.heapOf(model.blockOf[i]) !== scope)) continue;
     const freed = model.to[i] <= t;
-    if (freed && (model.movedOn[i] || lost.has(model.to[i]))) continue;
+    if (freed && (movedOn[i] || lost.has(model.to[i]))) continue;
     if (!(model.flags[i] & RELEASED) || model.pending[i] > t) { if (freed) found.immediate++; continue; }
     // A range that the allocation moved to while it waited has waited before.
     let released = model.pending[i];

@@ -1,13 +1,17 @@
 // What is shown, and how a change of it reaches the page.
 
 /** Everything that can change. */
-const view = { t: 0, scope: -1, selected: null, sharedScale: false, a: 0, b: 0, comparing: false, tab: "table", theme: "system", palette: "standard" };
+const view = { t: 0, scope: -1, selected: null, sharedScale: false, a: 0, b: 0, c: 0, d: 0, comparing: false, tab: "table", theme: "system", palette: "standard" };
+
+/** The moments that a person sets, in their order: A and B to compare, all four for lifetimes. */
+const MARKS = ["a", "b", "c", "d"];
 
 /** The lists below the block map: name, heading, how it is drawn, the count in its heading. */
 const TABS = [
   ["table", "Allocations", drawTable, () => view.moment.totals.allocations],
   ["leaks", "Never freed", drawLeaks, null],
   ["compare", "Compare A and B", drawCompare, null],
+  ["lifetimes", "Lifetimes", drawLifetimes, null],
   ["free", "Free ranges", drawFree, null],
   ["latency", "Release latency", drawLatency, null],
   ["aliasing", "Aliasing", drawAliasing, null],
@@ -90,7 +94,7 @@ function drawLegend() {
 // ---- changes
 
 function goTo(t) { view.t = clamp(Math.round(t), 0, view.model.end); redraw("moment", "cursor"); }
-function select(what) { view.selected = what; redraw("map", "details"); if (view.tab === "table") redraw("panel"); }
+function select(what) { view.selected = what; redraw("map", "details"); if (["table", "lifetimes"].includes(view.tab)) redraw("panel"); }
 /** Selects a range, and moves the cursor to where it exists. */
 function show(i) {
   const { model } = view;
@@ -101,12 +105,14 @@ function show(i) {
   select({ block: model.blockOf[i], range: i });
   redraw("moment", "cursor");
 }
+/** Sets one of the moments to the cursor's. Those that it passes come with it, so that they stay in order. */
 function setMark(which) {
-  view[which] = view.t;
-  if (view.a > view.b) view[which === "a" ? "b" : "a"] = view.t;
+  for (const mark of MARKS) if (mark === which || (mark < which ? view[mark] > view.t : view[mark] < view.t)) view[mark] = view.t;
   view.comparing = true;
   redraw("cursor", "panel");
 }
+/** The moments that the timeline shows. */
+function shownMarks() { return view.tab === "lifetimes" ? marksOf(lifetimeRule(lifetimes.rule)) : view.comparing ? ["a", "b"] : []; }
 function showTab(name, scroll = false) {
   if (view.tab !== name) $("panel").replaceChildren();
   view.tab = name;
@@ -195,7 +201,7 @@ async function start() {
   view.model = new Model(columns);
   view.happenings = new Happenings(view.model);
   view.series = new Series(view.model);
-  view.b = view.model.end;
+  view.b = view.c = view.d = view.model.end;
   view.timeline = new Timeline($("timeline"));
   view.map = new BlockMap($("map"));
   connect();

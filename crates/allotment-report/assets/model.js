@@ -104,6 +104,13 @@ class Model {
     for (let before = this.field("before", i); before > 0; before = this.field("before", i)) i = before - 1;
     return i;
   }
+  /** For each range, whether its allocation moved from it to another one. */
+  get movedOn() {
+    if (this.moved) return this.moved;
+    const before = this.columns.numbers("range.before"), moved = new Uint8Array(this.count);
+    for (let i = 0; i < this.count; i++) if (before[i]) moved[before[i] - 1] = 1;
+    return this.moved = moved;
+  }
   /** How many frames of the program had ended; a recording may begin in the middle. */
   frameAt(t) { const i = after(this.frames, t); return i ? this.frameNumbers[i - 1] : this.frames.length ? this.frameNumbers[0] - 1 : 0; }
   nsAt(t) { const i = after(this.timeAt, t); return i ? this.timeNs[i - 1] : 0; }

@@ -11,9 +11,17 @@ const COLUMNS = [
   ["offset", "Offset", true, (m, i) => hex(m.offset[i]), (m, i) => m.offset[i]],
   ["from", "Allocated", true, (m, i) => int(m.from[i]), (m, i) => m.from[i]],
   ["to", "Freed", true, (m, i) => m.to[i] <= m.end ? int(m.to[i]) : "–", (m, i) => m.to[i]],
-  ["life", "Lifetime", true, (m, i) => m.frames.length ? plural(m.frameAt(Math.min(m.to[i], m.end)) - m.frameAt(m.from[i]), "frame") : plural(Math.min(m.to[i], m.end) - m.from[i], "event"), (m, i) => Math.min(m.to[i], m.end) - m.from[i]],
+  ["life", "Lifetime", true, (m, i) => lifeText(m, m.from[i], m.to[i]), (m, i) => Math.min(m.to[i], m.end) - m.from[i]],
   ["site", "Call site", false, (m, i) => m.text(m.field("site", i)), (m, i) => textRank(m, m.field("site", i))],
 ];
+
+const tableColumn = name => COLUMNS.find(column => column[0] === name);
+
+/** How long something existed. */
+function lifeText(model, from, to) {
+  const end = Math.min(to, model.end);
+  return model.frames.length ? plural(model.frameAt(end) - model.frameAt(from), "frame") : plural(end - from, "event");
+}
 
 /** The position of a text among all in the order of the alphabet. */
 function textRank(model, id) {
@@ -49,22 +57,26 @@ function drawTable(panel) {
     if (model.isReservation(i) || (table.whole && view.scope >= 0 && model.heapOf(model.blockOf[i]) !== view.scope)) continue;
     if (!test || test(i)) found.push(i);
   }
-  const key = COLUMNS.find(column => column[0] === table.sort)[4];
+  const key = tableColumn(table.sort)[4];
   const shown = firstBy(found, i => key(model, i), table.down, table.most);
   let sum = 0;
   for (const i of found) sum += model.requested[i];
   if (!$("search")) panel.replaceChildren(tableHead(), el("div", { class: "scroll", id: "rows" }), el("p", { class: "more", id: "more" }));
   press("whole", table.whole ? "recording" : "moment");
-  // A column in which no row has anything is left out.
-  const columns = COLUMNS.filter(([name, , , text]) => !["category", "site"].includes(name) || shown.some(i => text(model, i)));
-  $("rows").replaceChildren(found.length ? el("table", {},
-    el("thead", {}, el("tr", {}, columns.map(([name, heading, right]) => el("th", { class: right ? "r" : "", "aria-sort": table.sort === name && (table.down ? "descending" : "ascending") },
-      el("button", { onclick: () => { table.down = table.sort === name ? !table.down : right; table.sort = name; redraw("panel"); } }, `${heading}${table.sort === name ? (table.down ? " ↓" : " ↑") : ""}`))))),
-    el("tbody", {}, shown.map(i => el("tr", { class: view.selected?.range === i ? "go sel" : "go", "data-range": i, onclick: () => show(i) },
-      columns.map(([name, , right, text]) => { const shownText = text(model, i); return el("td", { class: right ? "r" : "", style: name === "category" && "max-width:150px", title: shownText.length > 40 && shownText }, shownText); })))))
+  const heading = ([name, text, right]) => el("button", { onclick: () => { table.down = table.sort === name ? !table.down : right; table.sort = name; redraw("panel"); } }, `${text}${table.sort === name ? (table.down ? " ↓" : " ↑") : ""}`);
+  $("rows").replaceChildren(found.length ? rangeTable(COLUMNS, shown, heading, table)
     : el("p", { class: "empty" }, table.query ? "Nothing matches the search." : table.whole ? "No allocation was made in this recording." : "Nothing is allocated at this moment."));
   const more = found.length > shown.length ? el("button", { class: "link", onclick: () => { table.most *= 5; redraw("panel"); } }, "Show more") : null;
   $("more").replaceChildren(`${int(shown.length)} of ${plural(found.length, "allocation")} shown, ${bytes(sum)} requested by all. `, more ?? "");
+}
+
+/** A table with a row for each range, which a click selects. A column in which no row has a category or a call site is left out. */
+function rangeTable(all, ranges, heading, sorted = null) {
+  const { model } = view, columns = all.filter(([name, , , text]) => !["category", "site"].includes(name) || ranges.some(i => text(model, i)));
+  return el("table", {},
+    el("thead", {}, el("tr", {}, columns.map(column => el("th", { class: column[2] ? "r" : "", "aria-sort": sorted?.sort === column[0] && (sorted.down ? "descending" : "ascending") }, heading(column))))),
+    el("tbody", {}, ranges.map(i => el("tr", { class: view.selected?.range === i ? "go sel" : "go", "data-range": i, onclick: () => show(i) },
+      columns.map(([name, , right, text]) => { const shownText = text(model, i); return el("td", { class: right ? "r" : "", style: name === "category" && "max-width:150px", title: shownText.length > 40 && shownText }, shownText); })))));
 }
 
 function tableHead() {

@@ -165,7 +165,7 @@ class Timeline {
     redraw("cursor");
   }
 
-  /** The cursor, the two moments to compare, and the pointer. */
+  /** The cursor, the moments that the list below looks at, and the pointer. */
   drawCursor() {
     const { c, h } = prepare(this.over), { plot } = this;
     const line = (t, colour, label, dash) => {
@@ -178,7 +178,7 @@ class Timeline {
       c.fillStyle = INK.card; c.textAlign = "center"; c.font = `600 9.5px ${getComputedStyle(document.body).fontFamily}`; c.fillText(label, x, 7.5);
     };
     if (this.hover != null) line(this.hover, INK.faint, "", [2, 3]);
-    if (view.comparing) { line(view.a, INK.accent, "A", []); line(view.b, INK.accent, "B", []); }
+    for (const mark of shownMarks()) line(view[mark], INK.accent, mark.toUpperCase(), []);
     line(view.t, INK.cursor, "", []);
   }
 }

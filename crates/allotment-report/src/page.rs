@@ -39,6 +39,7 @@ const SCRIPTS: &[&str] = &[
     include_str!("../assets/latency.js"),
     include_str!("../assets/leaks.js"),
     include_str!("../assets/compare.js"),
+    include_str!("../assets/lifetimes.js"),
     include_str!("../assets/objects.js"),
     include_str!("../assets/happenings.js"),
     include_str!("../assets/advice.js"),

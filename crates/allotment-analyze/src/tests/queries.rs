@@ -1,14 +1,14 @@
 //! Lifetime rules, differences, lanes and pixels against naive versions.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
 use super::generated::{Has, recordings};
 use super::metrics::bytes_of;
 use crate::{
-    AllocationIndex, Class, Cursor, Difference, Grouping, Lanes, LifetimeEnd, LifetimeRule, Status, Timeline,
-    bytes_of_pixel, hit_test, pixel_runs, segments,
+    AllocationGroups, AllocationIndex, Class, Cursor, Difference, Grouping, Lanes, LifetimeEnd, LifetimeRule,
+    Status, Timeline, bytes_of_pixel, hit_test, pixel_runs, segments,
 };
 
 const ANY: Has = Has { aliasing: true, contradictions: true };
@@ -36,7 +36,9 @@ proptest! {
         let mut markers: Vec<usize> = at.iter().map(|at| at.index(alive.len())).collect();
         markers.sort_unstable();
         let [a, b, c, d] = [markers[0], markers[1], markers[2], markers[3]];
-        let all: BTreeSet<_> = alive.iter().flatten().copied().collect();
+        let mut all: BTreeSet<_> = alive.iter().flatten().copied().collect();
+        // Reservations are none of the program's allocations.
+        all.retain(|&row| timeline.status_at(row, timeline.end()) != Status::Reserved);
         for rule in LifetimeRule::ALL {
             let found: Vec<_> = rule
                 .query(&timeline, [a, b, c, d].map(|at| at as u64), LifetimeEnd::Freed)
@@ -71,6 +73,26 @@ proptest! {
                 })
                 .collect();
             prop_assert_eq!(found, naive, "{:?}", rule);
+        }
+    }
+
+    #[test]
+    fn groups_have_each_allocation_once_and_the_most_bytes_first(recording in recordings(ANY, 250)) {
+        let timeline = Timeline::new(&recording);
+        for grouping in [Grouping::CallSite, Grouping::Name, Grouping::NamePrefix, Grouping::Category] {
+            let all = AllocationGroups::of(&timeline, grouping, timeline.allocations());
+            let mut naive: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+            for row in timeline.allocations() {
+                let sum = naive.entry(grouping.of(&timeline, row)).or_default();
+                *sum = (sum.0 + 1, sum.1 + timeline.requested(row));
+            }
+            prop_assert_eq!(all.count, timeline.allocation_count() as u64);
+            prop_assert_eq!(all.bytes, naive.values().map(|sum| sum.1).sum::<u64>());
+            let found: BTreeMap<_, _> =
+                all.groups.iter().map(|group| (&*group.key, (group.count, group.bytes))).collect();
+            prop_assert_eq!(found, naive);
+            prop_assert!(all.groups.is_sorted_by(|one, next| one.bytes >= next.bytes));
+            prop_assert!(all.groups.iter().all(|group| group.first <= group.last && group.frames <= group.count));
         }
     }
 

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use allotment_analyze::Grouping;
+use allotment_analyze::{Grouping, LifetimeRule};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, ValueEnum};
 
 use super::when::{self, When};
@@ -112,6 +113,38 @@ pub(crate) struct LeaksArgs {
     pub(super) by: By,
     #[command(flatten)]
     pub(super) shown: MomentArgs,
+}
+
+/// Without a rule, the rules are listed: no file is needed.
+#[derive(Debug, Parser)]
+#[command(after_help = when::HELP)]
+pub(crate) struct LifetimesArgs {
+    #[arg(id = "file", value_name = "FILE", help = FILE_HELP)]
+    pub(super) path: Option<PathBuf>,
+    /// The rule [default: list the rules]
+    #[arg(long, value_name = "NAME", value_parser = lifetime_rule(), requires = "file", requires = "at")]
+    pub(super) rule: Option<LifetimeRule>,
+    /// The moment A of the rule
+    #[arg(long, value_name = "MOMENT", requires = "rule")]
+    pub(super) at: Option<When>,
+    /// The moments B, C and D, in this order, as many as the rule needs: one with each `--and`
+    #[arg(long, value_name = "MOMENT", requires = "at")]
+    pub(super) and: Vec<When>,
+    /// What allocations are grouped by
+    #[arg(long, value_enum, default_value_t)]
+    pub(super) by: By,
+    #[command(flatten)]
+    pub(super) replayed: ReplayedArgs,
+    /// Print a single JSON object on standard output
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// Parses the name of a rule. The help lists all, with what each asks.
+fn lifetime_rule() -> impl TypedValueParser<Value = LifetimeRule> {
+    let names = LifetimeRule::ALL.map(|rule| PossibleValue::new(rule.name()).help(rule.question()));
+    PossibleValuesParser::new(names)
+        .try_map(|name| LifetimeRule::ALL.into_iter().find(|rule| rule.name() == name).ok_or("no such rule"))
 }
 
 #[derive(Debug, Parser)]

@@ -8,7 +8,7 @@ use super::args::DiffArgs;
 use super::figures::Figures;
 use super::json::{FiguresJson, MomentJson};
 use super::load::{index, load_path};
-use super::table::{Align, Table, group_name, print_pairs, shown};
+use super::table::{Align, Table, name_or_none, print_pairs, shown};
 use super::when::{When, words};
 use crate::failure::Failure;
 use crate::units::{bytes, count};
@@ -68,7 +68,7 @@ fn print(titles: [&String; 2], sides: &[(Moment, Figures); 2], difference: &Diff
     let mut table = Table::new(&columns);
     for group in changed {
         let cells = [signed(group.grown()), bytes(group.a.bytes), bytes(group.b.bytes)];
-        let counts = [count(group.a.count), count(group.b.count), group_name(&group.key)];
+        let counts = [count(group.a.count), count(group.b.count), name_or_none(&group.key)];
         table.row([cells, counts].concat());
     }
     table.print();

@@ -7,6 +7,7 @@ use allotment_trace::recording::{Budget, Event, StallKind};
 use serde::Serialize;
 
 use super::args::StatsArgs;
+use super::descriptor_heaps::{self, DescriptorHeap, DescriptorHeapJson};
 use super::figures::Figures;
 use super::json::{FiguresJson, MomentJson, PeakJson};
 use super::load::{Loaded, index, load};
@@ -39,6 +40,8 @@ struct Stats {
     refused: u64,
     lost: u64,
     stalls: Vec<Stalls>,
+    /// `None` where the recording has none at any moment.
+    descriptor_heaps: Option<Vec<DescriptorHeap>>,
 }
 
 /// Stalls of one kind up to the moment.
@@ -60,6 +63,7 @@ impl Stats {
             refused: timeline.refusals().filter(|&event| event < cursor.position()).count() as u64,
             lost: timeline.losses().filter(|&event| event < cursor.position()).count() as u64,
             stalls: stalls(timeline, cursor.position()),
+            descriptor_heaps: DescriptorHeap::all(cursor),
         };
         for block in cursor.blocks() {
             let info = timeline.block_info(block);
@@ -106,6 +110,10 @@ fn print(loaded: &Loaded, cursor: &Cursor<'_, '_>, stats: &Stats) {
         print_heaps(cursor, stats);
         say!();
         print_pools(stats);
+    }
+    if let Some(heaps @ [_, ..]) = stats.descriptor_heaps.as_deref() {
+        say!();
+        descriptor_heaps::print(heaps);
     }
 }
 
@@ -216,6 +224,8 @@ struct StatsJson<'a> {
     contradictions: u64,
     heaps: Vec<HeapJson>,
     pools: Vec<PoolJson<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    descriptor_heaps: Option<Vec<DescriptorHeapJson<'a>>>,
 }
 
 #[derive(Serialize)]
@@ -274,6 +284,10 @@ impl<'a> StatsJson<'a> {
                     figures: figures.into(),
                 })
                 .collect(),
+            descriptor_heaps: stats
+                .descriptor_heaps
+                .as_ref()
+                .map(|heaps| heaps.iter().map(DescriptorHeapJson::from).collect()),
         }
     }
 }

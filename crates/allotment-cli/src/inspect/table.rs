@@ -64,7 +64,7 @@ pub(super) fn shown(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
-/// Returns a group's name, or what stands for none.
-pub(super) fn group_name(key: &str) -> String {
-    if key.is_empty() { "(without a name)".to_owned() } else { shown(key) }
+/// Returns the name of a group or of an object as a terminal can show it, or what stands for none.
+pub(super) fn name_or_none(name: &str) -> String {
+    if name.is_empty() { "(without a name)".to_owned() } else { shown(name) }
 }

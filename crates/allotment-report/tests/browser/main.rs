@@ -11,7 +11,7 @@ mod recordings;
 
 use std::path::PathBuf;
 
-use allotment_analyze::{Lanes, ReleaseLatency, Timeline};
+use allotment_analyze::{Lanes, LifetimeEnd, LifetimeRule, ReleaseLatency, Timeline};
 use allotment_report::write_report;
 use allotment_trace::recording::{Event, Recording, TextId};
 use chromium::{Chromium, scratch};
@@ -174,7 +174,7 @@ fn the_block_map_zooms_at_the_pointer_pans_and_fits() {
     let a = page.number("view.map.span.a");
     page.drag(at, (at.0 + 60.0, at.1), 6);
     assert!(page.number("view.map.span.a") < a);
-    page.key("0", false);
+    page.key("f", false);
     assert!(page.value("view.map.span.all") == true);
 }
 
@@ -281,6 +281,119 @@ fn two_moments_are_compared_as_sets_of_allocations() {
     assert_eq!(count("in both") + count("moved"), in_a.intersection(&in_b).count());
 }
 
+/// The allocations and bytes that a rule means, for each sign: 1, then −1.
+fn amounts(timeline: &Timeline<'_>, rule: LifetimeRule, moments: [u64; 4]) -> [(u64, u64); 2] {
+    let mut amounts = [(0, 0); 2];
+    for (allocation, sign) in rule.query(timeline, moments, LifetimeEnd::Freed) {
+        let amount = &mut amounts[usize::from(sign < 0)];
+        *amount = (amount.0 + 1, amount.1 + timeline.requested(allocation));
+    }
+    amounts
+}
+
+#[test]
+fn each_lifetime_rule_finds_what_the_analysis_of_the_recording_finds() {
+    let mut recording = recordings::program(200);
+    // Also where nothing is known of memory from a moment on.
+    recording.events.push(Event::Lost);
+    let Some(mut page) = open(&recording, "lifetimes") else { return };
+    let (timeline, end) = (Timeline::new(&recording), recording.events.len() as u64);
+    for (k, rule) in LifetimeRule::ALL.into_iter().enumerate() {
+        let described = page
+            .text(&format!("(r => JSON.stringify([r[0], r[1], marksOf(r).length]))(LIFETIME_RULES[{k}])"));
+        let described: (String, String, usize) = serde_json::from_str(&described).unwrap();
+        assert_eq!(
+            (&*described.0, &*described.1, described.2),
+            (rule.name(), rule.question(), rule.markers())
+        );
+        let mut most = 0;
+        for moments in [
+            [0, 0, 0, 0],
+            [0, end, end, end],
+            [end / 5, end / 3, end / 2, end * 4 / 5],
+            [end / 2, end / 2, end - 1, end],
+            [end / 2, end * 2 / 3, end - 1, end - 1],
+            [end - 1, end, end, end],
+        ] {
+            let [a, b, c, d] = moments;
+            let found = page.text(&format!(
+                "JSON.stringify(findLifetimes(view.model, LIFETIME_RULES[{k}], {{ a: {a}, b: {b}, c: {c}, d: {d} }}) \
+                 .map(part => [part.list.length, part.bytes]))"
+            ));
+            let mut found: Vec<(u64, u64)> = serde_json::from_str(&found).unwrap();
+            found.resize(2, (0, 0));
+            let expected = amounts(&timeline, rule, moments);
+            assert_eq!(found, expected, "{rule:?} at {moments:?}");
+            most = most.max(expected[0].0);
+        }
+        assert!(most > 0, "{rule:?} is tested with something");
+    }
+}
+
+#[test]
+fn lifetimes_are_asked_with_a_rule_and_moments_and_a_row_selects_its_allocation() {
+    let recording = recordings::program(300);
+    let Some(mut page) = open(&recording, "lifetimes") else { return };
+    let (timeline, end) = (Timeline::new(&recording), recording.events.len() as u64);
+    page.click_on("#tabs button[data-v=lifetimes]");
+    let choose = |page: &mut Chromium, rule: LifetimeRule| {
+        page.value(&format!(
+            "$('rule').value = '{}'; $('rule').dispatchEvent(new Event('change'))",
+            rule.name()
+        ));
+        page.settle();
+        assert!(page.text("$('panel').textContent").contains(rule.question()));
+        assert_eq!(
+            page.number("$('panel').querySelectorAll('.marks button.btn').length"),
+            rule.markers() as f64
+        );
+        assert_eq!(page.number("shownMarks().length"), rule.markers() as f64);
+    };
+    choose(&mut page, LifetimeRule::SpecificLifetime);
+    let moments = [end / 5, end / 4, end / 4, end / 2];
+    for (moment, mark) in moments.iter().zip(["a", "b", "c", "d"]) {
+        page.value(&format!("goTo({moment})"));
+        page.settle();
+        page.click_on(&format!("#mark-{mark}"));
+        assert_eq!(page.text("document.activeElement.id"), format!("mark-{mark}"));
+    }
+    let check = |page: &mut Chromium, rule: LifetimeRule, moments: [u64; 4]| {
+        let [(count, _), (declined, _)] = amounts(&timeline, rule, moments);
+        let shown = page.text("$('lifetimes').textContent");
+        assert!(count > 0 && shown.contains(&format!("{count} allocation")), "{rule:?}, {count}: {shown}");
+        assert!(
+            !shown.contains("Declined") || shown.contains(&format!("Declined {declined} allocation")),
+            "{shown}"
+        );
+        let rows = page.number("document.querySelectorAll('#panel tbody tr').length");
+        assert_eq!(rows, (count + declined).min(200) as f64);
+        let sizes = "[...document.querySelectorAll('#panel tbody tr')].map(r => view.model.requested[r.dataset.range])";
+        assert!(page.value(&format!("{sizes}.every((size, k, all) => !k || size <= all[k - 1])")) == true);
+    };
+    check(&mut page, LifetimeRule::SpecificLifetime, moments);
+    choose(&mut page, LifetimeRule::GrowthAndDecline);
+    check(&mut page, LifetimeRule::GrowthAndDecline, moments);
+    assert!(page.text("$('panel').textContent").contains("Declined"));
+    // The heap of a block limits what is found, as in the other lists.
+    page.value("setScope(1)");
+    page.settle();
+    let found = page.number("lifetimes.parts[0].list.length + lifetimes.parts[1].list.length");
+    page.value("setScope(-1)");
+    page.settle();
+    assert!(found < page.number("lifetimes.parts[0].list.length + lifetimes.parts[1].list.length"));
+    let range = page.number("+document.querySelector('#panel tbody tr:nth-child(2)').dataset.range");
+    page.click_on("#panel tbody tr:nth-child(2)");
+    assert_eq!(page.number("view.selected.range"), range);
+    assert!(page.value("view.moment.has(view.selected.range)") == true);
+    assert_eq!(page.number("document.querySelectorAll('#panel tr.sel').length"), 1.0);
+    // A moment that passes others takes them with it.
+    page.value(&format!("goTo({}); setMark('a')", end / 3));
+    assert_eq!(
+        page.text("JSON.stringify(MARKS.map(mark => view[mark]))"),
+        format!("[{0},{0},{0},{1}]", end / 3, end / 2)
+    );
+}
+
 #[test]
 fn leaks_descriptors_queues_and_refusals_have_their_lists() {
     let recording = recordings::program(300);
@@ -355,7 +468,7 @@ fn the_histogram_of_releases_is_the_analysis_of_the_recording() {
         assert_eq!(found.2, latency.frames, "at {t}");
         assert_eq!((found.3, found.4, found.5), (latency.pending, latency.pending_bytes, oldest), "at {t}");
     }
-    page.key("5", false);
+    page.click_on("#tabs button[data-v=latency]");
     assert!(page.text("$('releases').textContent").contains("Freed after waiting"));
 }
 
@@ -370,9 +483,18 @@ fn a_name_that_is_markup_stays_a_name() {
     page.settle();
     let range = live_named(&mut page, "</script>");
     page.value(&format!("show({range})"));
-    for tab in
-        ["table", "leaks", "compare", "free", "latency", "aliasing", "descriptors", "queues", "happenings"]
-    {
+    for tab in [
+        "table",
+        "leaks",
+        "compare",
+        "lifetimes",
+        "free",
+        "latency",
+        "aliasing",
+        "descriptors",
+        "queues",
+        "happenings",
+    ] {
         page.value(&format!("showTab('{tab}')"));
         page.settle();
     }
@@ -390,16 +512,46 @@ fn no_text_of_a_recording_is_part_of_the_html() {
     assert!(!html.contains("harmed") && !html.contains("loader.rs"));
 }
 
-#[test]
-fn advice_is_listed_and_leads_to_its_moment() {
-    let recording = recordings::program(60);
+/// A page with all lists, of which the last is about advice.
+fn open_with_advice(recording: &Recording) -> Option<Chromium> {
     let mut report = allotment_report::Report::new("advice", &recording.header);
     recording.events.iter().for_each(|event| report.push(event));
     report.advise("a 16 MiB block is empty for 60 frames", Some(100));
     report.advise("no moment", None);
     let path = scratch("report").join("report.html");
     report.write(&recording.texts, std::fs::File::create(&path).unwrap()).unwrap();
-    let Some(mut page) = Chromium::open(&path, 1400, 900) else { return };
+    Chromium::open(&path, 1400, 900)
+}
+
+#[test]
+fn each_list_has_a_key_and_the_help_says_which() {
+    let Some(mut page) = open_with_advice(&recordings::program(60)) else { return };
+    let tabs: Vec<String> =
+        serde_json::from_str(&page.text("JSON.stringify(TABS.map(([name]) => name))")).unwrap();
+    assert_eq!(tabs.len(), 11);
+    for (tab, key) in tabs.iter().zip(["1", "2", "3", "4", "5", "6", "7", "8", "9", "0"]) {
+        page.key(key, false);
+        assert_eq!(page.text("view.tab"), *tab, "{key}");
+        let shown = page.text("$('tabs').querySelector('[aria-selected=true]').dataset.v");
+        assert_eq!(shown, *tab, "{key}");
+    }
+    // The lists after the tenth are next to it; there is none after the last.
+    for (key, tab) in [(".", &tabs[10]), (".", &tabs[10]), (",", &tabs[9]), (",", &tabs[8])] {
+        page.key(key, false);
+        assert_eq!(page.text("view.tab"), *tab, "{key}");
+    }
+    page.key("?", false);
+    assert!(page.value("$('help').open") == true);
+    let help = page.text("$('help').textContent");
+    for part in ["1 … 9 0the first ten lists below", ", .previous and next list", "Fshow all"] {
+        assert!(help.contains(part), "{part}: {help}");
+    }
+    page.picture("8-help.png");
+}
+
+#[test]
+fn advice_is_listed_and_leads_to_its_moment() {
+    let Some(mut page) = open_with_advice(&recordings::program(60)) else { return };
     page.click_on("#tabs button[data-v=advice]");
     page.click_on("#panel tbody tr:first-child button");
     assert_eq!(page.number("view.t"), 100.0);
@@ -413,6 +565,7 @@ fn a_recording_without_events_says_what_is_not_there() {
         ("table", "Nothing is allocated"),
         ("leaks", "was freed"),
         ("compare", "the same moment"),
+        ("lifetimes", "No allocation answers this question"),
         ("free", "No block exists"),
         ("latency", "No memory was released"),
         ("aliasing", "No two allocations share bytes"),
@@ -483,11 +636,25 @@ fn pictures_of_the_views() {
     page.value("view.theme = 'dark'; applyColours(); view.map.fit(); setScale(true)");
     page.settle();
     page.picture("4-dark.png");
+    page.value("lifetimes.rule = 'specific-lifetime'; Object.assign(view, { a: 900, b: 2000, c: 2400, d: 3500 }); showTab('lifetimes', true); scrollTo(0, 9999)");
+    page.settle();
+    page.picture("4-dark-lifetimes.png");
+    page.value("lifetimes.rule = 'growth-and-decline'");
     page.value("view.palette = 'safe'; applyColours()");
-    for (k, tab) in
-        ["table", "leaks", "compare", "free", "latency", "aliasing", "descriptors", "queues", "happenings"]
-            .iter()
-            .enumerate()
+    for (k, tab) in [
+        "table",
+        "leaks",
+        "compare",
+        "lifetimes",
+        "free",
+        "latency",
+        "aliasing",
+        "descriptors",
+        "queues",
+        "happenings",
+    ]
+    .iter()
+    .enumerate()
     {
         page.value(&format!("view.theme = 'light'; applyColours(); setMark('b'); view.a = 500; showTab('{tab}'); scrollTo(0, 9999)"));
         page.settle();

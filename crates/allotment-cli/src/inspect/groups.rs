@@ -1,0 +1,93 @@
+//! Groups of allocations, as `leaks` and `lifetimes` show them.
+
+use allotment_analyze::{AllocationGroup, Timeline};
+use allotment_trace::recording::Moment;
+use serde::Serialize;
+
+use super::table::{Align, Table, name_or_none};
+use crate::units::{bytes, count};
+
+/// Prints a line for each group; `now` is the moment that a steady group lasts to.
+pub(super) fn print(groups: &[AllocationGroup], now: Moment) {
+    let mut columns =
+        ["Bytes", "Count", "A frame", "First", "Last"].map(|title| (title, Align::Right)).to_vec();
+    columns.extend(["", "Group"].map(|title| (title, Align::Left)));
+    let mut table = Table::new(&columns);
+    for group in groups {
+        table.row([
+            bytes(group.bytes),
+            count(group.count),
+            format!("{:.2}", group.per_frame()),
+            count(group.first.frame),
+            count(group.last.frame),
+            if group.is_steady(now) { "steady" } else { "" }.to_owned(),
+            name_or_none(&group.key),
+        ]);
+    }
+    table.print();
+    if groups.iter().any(|group| group.is_steady(now)) {
+        say!();
+        say!(
+            "steady: they came in 8 frames or more, in a quarter of all frames since the first, and until lately."
+        );
+    }
+}
+
+/// Returns the groups for a JSON output.
+pub(super) fn json<'a>(
+    groups: &'a [AllocationGroup],
+    timeline: &Timeline<'a>,
+    now: Moment,
+) -> Vec<GroupJson<'a>> {
+    groups.iter().map(|group| GroupJson::new(group, timeline, now)).collect()
+}
+
+/// A group in a JSON output.
+#[derive(Serialize)]
+pub(super) struct GroupJson<'a> {
+    group: &'a str,
+    count: u64,
+    bytes: u64,
+    first_frame: u64,
+    last_frame: u64,
+    frames: u64,
+    per_frame: f64,
+    steady: bool,
+    examples: Vec<ExampleJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct ExampleJson<'a> {
+    name: &'a str,
+    bytes: u64,
+    block: u64,
+    offset: u64,
+    allocated_by_event: u64,
+}
+
+impl<'a> GroupJson<'a> {
+    fn new(group: &'a AllocationGroup, timeline: &Timeline<'a>, now: Moment) -> Self {
+        let example = |&allocation: &_| {
+            // Of one that does not exist now, the place that it had last or will have first.
+            let place = timeline.place_at(allocation, now.event);
+            ExampleJson {
+                name: timeline.recording().text(timeline.texts(allocation).name).unwrap_or(""),
+                bytes: timeline.requested(allocation),
+                block: timeline.block_info(place.block).id.0,
+                offset: place.offset,
+                allocated_by_event: timeline.lifetime(allocation).allocated,
+            }
+        };
+        Self {
+            group: &group.key,
+            count: group.count,
+            bytes: group.bytes,
+            first_frame: group.first.frame,
+            last_frame: group.last.frame,
+            frames: group.frames,
+            per_frame: group.per_frame(),
+            steady: group.is_steady(now),
+            examples: group.examples.iter().map(example).collect(),
+        }
+    }
+}
