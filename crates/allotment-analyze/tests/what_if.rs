@@ -7,7 +7,6 @@ use std::collections::HashMap;
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{DedicatedNeed, MemoryDevice as _, MemoryProperties, MemoryTypeIndex, ResourceKind};
-use allotment::events::{EventBatch, EventSubscription, SubscriptionDesc};
 use allotment::memory::{
     AllocatorDesc, BlockSize, BlockSizes, BudgetPolicy, Dedicated, EmptyBlockPolicy, LeakHandler, Lifetime,
     ManualTime, NewBlocks, Pool, PoolDesc, TimeSource, use_shard,
@@ -17,8 +16,8 @@ use allotment::{
     Strategy as Search,
 };
 use allotment_analyze::{BlockBytes, Cursor, Peaks, Scope, Timeline, recorded_settings, what_if};
-use allotment_trace::Observed as _;
-use allotment_trace::recording::{Event, Recording, TextId};
+use allotment_trace::Collector;
+use allotment_trace::recording::{Event, Recording};
 use proptest::prelude::*;
 
 /// A call, as three random numbers.
@@ -28,10 +27,7 @@ type Call = (u8, u32, u32);
 struct Program {
     allocator: Allocator<SimulatedGpu>,
     time: ManualTime,
-    events: EventSubscription,
-    batch: EventBatch,
-    recording: Recording,
-    texts: HashMap<String, TextId>,
+    collector: Collector,
     live: Vec<(Allocation, bool)>,
     pool: Option<Pool>,
 }
@@ -41,25 +37,8 @@ impl Program {
         let time = ManualTime::new();
         (desc.time, desc.on_leak) = (TimeSource::Manual(time.clone()), LeakHandler::Ignore);
         let allocator = Allocator::new(SimulatedGpu::new(Profile::named(profile).unwrap()), desc).unwrap();
-        let events = allocator.subscribe(&SubscriptionDesc::default()).unwrap();
-        let recording = Recording { header: allocator.header(), ..Recording::default() };
-        let (batch, texts) = (EventBatch::new(), HashMap::new());
-        Self { allocator, time, events, batch, recording, texts, live: Vec::new(), pool: None }
-    }
-
-    fn read(&mut self) {
-        let Self { events, batch, recording, texts, .. } = self;
-        events.read(batch);
-        for event in batch.events() {
-            let event = event.map_texts(|text| {
-                let text = batch.text(text).unwrap().into_owned();
-                *texts.entry(text.clone()).or_insert_with(|| {
-                    recording.texts.push(text);
-                    TextId(recording.texts.len() as u32)
-                })
-            });
-            recording.events.push(event);
-        }
+        let collector = Collector::new(&allocator).unwrap();
+        Self { allocator, time, collector, live: Vec::new(), pool: None }
     }
 
     fn call(&mut self, (what, a, b): Call) {
@@ -172,9 +151,8 @@ fn recorded(profile: &str, desc: AllocatorDesc, calls: &[Call]) -> Recording {
     for &call in calls {
         program.call(call);
     }
-    program.read();
     use_shard(before);
-    program.recording
+    program.collector.into_recording()
 }
 
 fn settings(number: u8) -> AllocatorDesc {

@@ -2,18 +2,14 @@
 
 use core::error::Error;
 use core::fmt;
-use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use allotment::events::{AlreadySubscribed, EventBatch, SubscriptionDesc, TextId};
-use allotment_trace::Observed;
+use allotment::events::AlreadySubscribed;
+use allotment_trace::{Collector, Observed};
 
-use crate::Report;
-
-/// The state of a running program arrives all at once, so all of it must fit: this is more allocations than there can be.
-const MAX_EVENTS: usize = 1 << 28;
+use crate::write_report;
 
 /// Writes a report of a running program's memory: of a [`Gpu`](allotment::Gpu) or an
 /// [`Allocator`](allotment::Allocator).
@@ -48,27 +44,12 @@ pub trait WriteReport {
 
 impl<T: Observed> WriteReport for T {
     fn write_report(&self, path: impl AsRef<Path>) -> Result<(), ReportError> {
-        let mut desc = SubscriptionDesc::default();
-        desc.max_waiting_events = MAX_EVENTS;
-        let mut batch = EventBatch::new();
-        // The subscription ends here: while the page is written, the program pays for no events.
-        self.subscribe(&desc).map_err(ReportError::AlreadySubscribed)?.read(&mut batch);
-
-        let mut report = Report::new(&program(), &self.header());
-        let (mut texts, mut known) = (Vec::new(), HashMap::new());
-        for event in batch.events() {
-            report.push(&event.map_texts(|id| {
-                let Some(text) = batch.text(id) else { return TextId::NONE };
-                *known.entry(text.clone().into_owned()).or_insert_with(|| {
-                    texts.push(text.into_owned());
-                    TextId(texts.len() as u32)
-                })
-            }));
-        }
+        // The collector ends here: while the page is written, the program pays for no events.
+        let recording = Collector::new(self).map_err(ReportError::AlreadySubscribed)?.into_recording();
         let path = path.as_ref();
         let failed = |error| ReportError::Write { path: path.to_owned(), error };
         let mut file = BufWriter::new(File::create(path).map_err(failed)?);
-        report.write(&texts, &mut file).map_err(failed)?;
+        write_report(&program(), &recording, &mut file).map_err(failed)?;
         file.flush().map_err(failed)
     }
 }

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! A trace is played through an allocator until there are so many events (once, if no number is given), with the names of
-//! the trace, call sites, and a release before each free. Its events are taken from a subscription, as a recorder does.
+//! the trace, call sites, and a release before each free. Its events are collected in memory.
 
 use core::error::Error;
 use core::time::Duration;
@@ -14,16 +14,13 @@ use std::io::Cursor;
 use std::time::Instant;
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
-use allotment::events::{EventBatch, SubscriptionDesc};
 use allotment::memory::CallSites;
 use allotment::{
     Alignment, Allocation, AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, Requirements,
     ResourceKind,
 };
-use allotment_trace::recording::{
-    Event, Recording, RecordingReader, RecordingWriter, State, TextId, WriterDesc,
-};
-use allotment_trace::{Observed as _, Op, Trace};
+use allotment_trace::recording::{Event, Recording, RecordingReader, RecordingWriter, State, WriterDesc};
+use allotment_trace::{Collector, Op, Trace};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -114,22 +111,7 @@ fn play(trace: &Trace, wanted: usize) -> Result<Recording, Box<dyn Error>> {
     let mut desc = AllocatorDesc::default();
     desc.call_sites = CallSites::Location;
     let allocator = Allocator::new(SimulatedGpu::new(profile), desc)?;
-    let mut subscription = allocator.subscribe(&SubscriptionDesc::default())?;
-    let mut recording = Recording { header: allocator.header(), ..Recording::default() };
-    let (mut batch, mut texts) = (EventBatch::new(), HashMap::new());
-    let mut take = |recording: &mut Recording| {
-        subscription.read(&mut batch);
-        let events = batch.events().iter().map(|event| {
-            event.map_texts(|text| {
-                let text = batch.text(text).unwrap_or_default();
-                *texts.entry(text.clone().into_owned()).or_insert_with(|| {
-                    recording.texts.push(text.into_owned());
-                    TextId(recording.texts.len() as u32)
-                })
-            })
-        });
-        recording.events.extend(events);
-    };
+    let mut collector = Collector::new(&allocator)?;
     loop {
         let mut live: HashMap<_, Allocation> = HashMap::new();
         for (number, event) in trace.events().iter().enumerate() {
@@ -151,27 +133,21 @@ fn play(trace: &Trace, wanted: usize) -> Result<Recording, Box<dyn Error>> {
                 }
                 Op::Free(index) => {
                     let token = live.remove(&index).ok_or("a resource is freed twice")?;
-                    // In its place among the others.
-                    take(&mut recording);
-                    recording.events.push(Event::FreeRequested { allocation: token.id().key() });
+                    collector.event(&Event::FreeRequested { allocation: token.id().key() });
                     allocator.free(token)?;
                 }
                 Op::FrameEnd => allocator.end_frame(),
             }
             if number % 1000 == 0 {
-                take(&mut recording);
+                collector.read();
             }
         }
         for (_, token) in live {
             allocator.free(token)?;
         }
-        take(&mut recording);
-        if recording.events.len() >= wanted {
-            break;
+        collector.read();
+        if collector.recording().events.len() >= wanted {
+            return Ok(collector.into_recording());
         }
     }
-    if recording.events.contains(&Event::Lost) {
-        return Err("events were lost".into());
-    }
-    Ok(recording)
 }

@@ -6,8 +6,9 @@
 //! memory, in the order of the calls, and no times, addresses or driver. So a trace can be replayed through any
 //! allocator on any machine, and two replays differ only in what the allocators did.
 //!
-//! This crate reads traces. It also records running programs of the library ([`Recorder`]): a [`recording`] has every
-//! event, with offsets, times and names, in a binary format of its own.
+//! This crate reads traces. It also records running programs of the library: a [`recording`] has every event, with
+//! offsets, times and names. A [`Recorder`] writes it to a file, in a binary format of its own; a [`Collector`] keeps it in
+//! memory.
 //!
 //! # The format
 //!
@@ -95,6 +96,7 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
+mod collector;
 mod error;
 mod error_text;
 mod event;
@@ -112,6 +114,7 @@ mod text;
 mod trace;
 mod usage_flags;
 
+pub use collector::Collector;
 pub use error::{TraceError, TraceErrorKind};
 pub use event::{Event, Op};
 pub use fields::{Column, HEADER};

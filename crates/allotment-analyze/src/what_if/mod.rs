@@ -107,18 +107,14 @@ pub fn recorded_settings(recording: &Recording) -> AllocatorDesc {
 /// use allotment::memory::{AllocatorDesc, BlockSizes};
 /// use allotment::{Allocator, MemoryUsage, Requirements};
 /// use allotment_analyze::{Peaks, Scope, Timeline, recorded_settings, what_if};
-/// use allotment_trace::Recorder;
-/// use allotment_trace::recording::Recording;
+/// use allotment_trace::Collector;
 ///
 /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
-/// # let path = std::env::temp_dir().join(format!("allotment-doc-what-if-{}.altr", std::process::id()));
-/// let recorder = Recorder::to_file(&allocator, &path)?;
+/// let collector = Collector::new(&allocator)?; // or `Recording::open(path)?`, of a file
 /// let mesh = allocator.allocate(&Requirements::new(1 << 20), &MemoryUsage::GpuOnly.with_name("mesh"))?;
 /// allocator.free(mesh)?;
-/// recorder.finish()?;
-/// let (recording, _) = Recording::open(&path)?;
-/// # std::fs::remove_file(&path)?;
+/// let recording = collector.into_recording();
 ///
 /// let mut settings = recorded_settings(&recording);
 /// let same = what_if(&recording, &settings)?;

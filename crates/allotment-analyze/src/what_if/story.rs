@@ -4,7 +4,9 @@ use std::collections::HashMap;
 
 use allotment::device::MemoryHeapIndex;
 use allotment::events::EventBatch;
-use allotment_trace::recording::{Allocated, AllocationKey, BlockId, Event, MemoryType, Recording, TextId};
+use allotment_trace::recording::{
+    Allocated, AllocationKey, BlockId, Event, MemoryType, Recording, TextNumbers,
+};
 
 /// Bytes of blocks by heap, as one side's events say.
 #[derive(Debug, Default)]
@@ -45,8 +47,8 @@ impl BlockBytesByHeap {
 pub(super) struct Story<'a> {
     original: &'a Recording,
     made: Recording,
-    /// Texts that the original lacks.
-    added: HashMap<String, TextId>,
+    /// Of the allocator's texts, which come after those of the original.
+    numbers: TextNumbers,
     pub(super) bytes: BlockBytesByHeap,
 }
 
@@ -54,7 +56,7 @@ impl<'a> Story<'a> {
     pub(super) fn new(original: &'a Recording) -> Self {
         let (header, texts) = (original.header.clone(), original.texts.clone());
         let made = Recording { header, texts, events: Vec::with_capacity(original.events.len()) };
-        Self { original, made, added: HashMap::new(), bytes: BlockBytesByHeap::default() }
+        Self { original, made, numbers: TextNumbers::default(), bytes: BlockBytesByHeap::default() }
     }
 
     pub(super) fn into_recording(self, settings: Vec<(String, String)>) -> Recording {
@@ -68,7 +70,7 @@ impl<'a> Story<'a> {
         self.bytes.apply(event, &self.original.header.memory_types);
         let event = match *event {
             Event::Allocated(is) => Event::Allocated(self.with_original_texts(is)),
-            ref event => event.map_texts(|text| self.text(batch, text)),
+            ref event => self.numbers.renumber(event, batch, &mut self.made.texts),
         };
         self.made.events.push(event);
     }
@@ -106,18 +108,6 @@ impl<'a> Story<'a> {
             }
             _ => is,
         }
-    }
-
-    fn text(&mut self, batch: &EventBatch, text: TextId) -> TextId {
-        let Some(text) = batch.text(text) else { return TextId::NONE };
-        if let Some(&known) = self.added.get(&*text) {
-            return known;
-        }
-        self.made.texts.push(text.clone().into_owned());
-        // Memory would be full before 2^32 texts.
-        let id = TextId(self.made.texts.len() as u32);
-        self.added.insert(text.into_owned(), id);
-        id
     }
 }
 

@@ -1,9 +1,9 @@
 //! Recordings: what the library did, event by event, with every offset. In contrast to a [trace](crate::Trace), which
 //! has only what a program requested.
 //!
-//! A [`Recorder`](crate::Recorder) makes them of a running program, a [`RecordingWriter`] of anything else. A
-//! [`Recording`] has one in memory, a [`State`] what existed at a moment of it; a [`RecordingReader`] reads parts of a
-//! file that is too large for that.
+//! A [`Recorder`](crate::Recorder) makes files of a running program, and a [`Collector`](crate::Collector) collects its
+//! events in memory; a [`RecordingWriter`] makes files of anything else. A [`Recording`] has one in memory, a [`State`]
+//! what existed at a moment of it; a [`RecordingReader`] reads parts of a file that is too large for that.
 //!
 //! ```
 //! # use allotment_trace::recording::{Header, RecordingWriter, WriterDesc};
@@ -42,6 +42,7 @@ mod header;
 mod history;
 mod spans;
 mod state;
+mod text_numbers;
 mod usage;
 
 pub use crate::file::{
@@ -58,6 +59,7 @@ pub use spans::{Span, Spans};
 pub use state::{
     Block, Budget, DeletionQueue, DescriptorHeap, IdMap, Inconsistent, Live, Moment, Pool, Ring, State,
 };
+pub use text_numbers::TextNumbers;
 pub use usage::{Usage, UsageTotals};
 
 /// A recording in memory: where it was made, its texts, and its events in their order.

@@ -53,7 +53,9 @@ pub use defragmentation::{
 pub use driver::growth::BlockSizes;
 pub use driver::heaps::{DriverCallStatistics, MemoryHeapReport};
 pub use pool::empty_block_policy::EmptyBlockPolicy;
-pub use pool::maintenance::{BlockGrowth, MaintenanceReport, MaintenanceThread, Watermark};
+pub use pool::growth_ahead::{BlockGrowth, Watermark};
+pub use pool::maintenance::MaintenanceReport;
+pub use pool::maintenance_thread::MaintenanceThread;
 pub use pool::shards::use_shard;
 pub use pool::time::{ManualTime, TimeSource};
 pub use pool::{BlockSize, CreatePoolError, DestroyPoolError, MAX_POOL_TYPES, Pool, PoolDesc};
@@ -67,10 +69,10 @@ pub use reports::listing::ListedAllocation;
 pub use reports::stalls::StallStatistics;
 pub use reports::statistics::{DetailedStatistics, Statistics};
 pub use request::candidates::{MemoryTypeCandidate, Suitability};
-pub use request::desc::{
-    AllocationOptions, BudgetPolicy, Dedicated, Lifetime, MemoryUsage, Movability, Name, NewBlocks,
-};
+pub use request::choices::{BudgetPolicy, Dedicated, Lifetime, MemoryUsage, Movability, NewBlocks};
+pub use request::desc::AllocationOptions;
 pub use request::error::{AccessError, AllocationError, CreateAllocatorError, WrongAllocator};
+pub use request::name::Name;
 pub use request::preview::AllocationPreview;
 pub use request::short_name::ShortName;
 pub use resource::{
