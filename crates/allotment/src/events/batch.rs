@@ -39,7 +39,30 @@ pub struct EventBatch {
     events: Vec<Event>,
     /// The events that have not been unpacked. Empty in the hands of a reader.
     packed: PackedEvents,
-    pub(super) texts: Vec<Text>,
+    texts: Vec<Text>,
+    recent: RecentNames,
+}
+
+/// The names that were added last, by where their bytes are: most programs name thousands of allocations by a few
+/// literals, and to find one here is cheaper than to store it again.
+#[derive(Clone, Copy, Debug, Default)]
+struct RecentNames([RecentName; 16]);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct RecentName {
+    address: usize,
+    len: usize,
+    text: TextId,
+}
+
+impl RecentNames {
+    /// Returns the place of a name that is where `address` says.
+    #[inline]
+    fn place_of(&mut self, address: usize) -> &mut RecentName {
+        // The upper bits of a product depend on all bits of the address; literals follow each other without alignment.
+        let mixed = (address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        &mut self.0[(mixed >> 60) as usize]
+    }
 }
 
 /// A text as the thread that wrote the event had it at hand: nothing is copied or formatted before it is read.
@@ -53,7 +76,8 @@ impl EventBatch {
     /// Creates an empty batch.
     #[must_use]
     pub const fn new() -> Self {
-        Self { events: Vec::new(), packed: PackedEvents::new(), texts: Vec::new() }
+        let recent = RecentNames([RecentName { address: 0, len: 0, text: TextId::NONE }; 16]);
+        Self { events: Vec::new(), packed: PackedEvents::new(), texts: Vec::new(), recent }
     }
 
     /// Returns the events, in the order in which the changes happened.
@@ -87,6 +111,8 @@ impl EventBatch {
         self.events.clear();
         self.packed.clear();
         self.texts.clear();
+        // They name texts that are gone.
+        self.recent = RecentNames::default();
     }
 
     /// Adds an event, packed.
@@ -106,9 +132,25 @@ impl EventBatch {
         self.packed.unpack_into(&mut self.events);
     }
 
-    /// Adds a text. Nothing is compared: a text that is named twice is there twice.
+    /// Adds a text. Bytes are not compared: a text may be there twice.
+    #[inline]
     pub(crate) fn add_text(&mut self, text: Option<&Name>) -> TextId {
-        text.map_or(TextId::NONE, |name| self.add(Text::Name(name.clone())))
+        let Some(name) = text else { return TextId::NONE };
+        let (address, len) = (name.as_str().as_ptr() as usize, name.as_str().len());
+        let recent = *self.recent.place_of(address);
+        // The texts hold a clone of the name, so no other bytes are where its own are.
+        if (recent.address, recent.len) == (address, len) {
+            return recent.text;
+        }
+        self.add_name(name)
+    }
+
+    #[cold]
+    fn add_name(&mut self, name: &Name) -> TextId {
+        let text = self.add(Text::Name(name.clone()));
+        let (address, len) = (name.as_str().as_ptr() as usize, name.as_str().len());
+        *self.recent.place_of(address) = RecentName { address, len, text };
+        text
     }
 
     /// Adds a call site as a text.
@@ -125,5 +167,38 @@ impl EventBatch {
     /// Adds a text that is part of the program.
     pub(crate) fn add_static(&mut self, text: &'static str) -> TextId {
         if text.is_empty() { TextId::NONE } else { self.add_text(Some(&Name::Static(text))) }
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_given_again_is_one_text() {
+        let mut batch = EventBatch::new();
+        let names: [Name; 2] = ["mesh".into(), String::from("texture").into()];
+        for _ in 0..100 {
+            let texts = names.each_ref().map(|name| batch.add_text(Some(name)));
+            assert_eq!(
+                texts.map(|text| batch.text(text).unwrap_or_default().into_owned()),
+                ["mesh", "texture"]
+            );
+        }
+        let one = batch.add_text(Some(&names[0]));
+        assert_eq!(batch.add_text(Some(&names[0])), one);
+        batch.clear();
+        assert_eq!(batch.add_text(Some(&names[0])), TextId(1), "a text of the next batch");
+    }
+
+    #[test]
+    fn a_name_that_is_gone_does_not_lend_its_text_to_the_next_one_there() {
+        let mut batch = EventBatch::new();
+        // Of one length, so that the host allocator gives each the memory of the one before if it may.
+        let texts: Vec<_> = (0..1000).map(|i| batch.add_text(Some(&format!("{i:08}").into()))).collect();
+        for (i, text) in texts.into_iter().enumerate() {
+            assert_eq!(batch.text(text).as_deref(), Some(&*format!("{i:08}")));
+        }
     }
 }
