@@ -23,7 +23,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel}
 use std::thread::{Builder, JoinHandle};
 use std::{env, panic};
 
-use allotment::events::SubscriptionDesc;
+use allotment::events::{Marker, SubscriptionDesc};
+use allotment::memory::Name;
 
 use crate::recording::{RecordingWriter, Summary, WriterDesc};
 pub use error::RecordError;
@@ -119,6 +120,7 @@ impl RingDesc {
 #[derive(Debug)]
 pub struct Recorder {
     commands: Sender<Command>,
+    marker: Marker,
     thread: Option<JoinHandle<Result<Summary, RecordError>>>,
 }
 
@@ -158,17 +160,18 @@ impl Recorder {
 
     fn start(of: &impl Observed, target: Target) -> Result<Self, RecordError> {
         let events = of.subscribe(&SubscriptionDesc::default())?;
+        let marker = events.marker();
         let (commands, received): (_, Receiver<Command>) = channel();
         let worker = Worker::new(target);
         let thread = Builder::new().name("allotment-recorder".to_owned());
         let thread = thread.spawn(move || worker.run(events, &received)).map_err(RecordError::Thread)?;
-        Ok(Self { commands, thread: Some(thread) })
+        Ok(Self { commands, marker, thread: Some(thread) })
     }
 
-    /// Marks this moment in the recording, with a text of up to 4 KiB. Does nothing once the recording has ended.
-    pub fn mark(&self, text: impl Into<String>) {
-        // The thread ends before its recorder where the allocator is gone, or the disk is full.
-        let _ = self.commands.send(Command::Mark(text.into()));
+    /// Marks this moment in the recording, with a text of up to 4 KiB: after all that has happened until now. Does
+    /// nothing once the recording has ended, or the allocator is gone.
+    pub fn mark(&self, text: impl Into<Name>) {
+        self.marker.mark(text);
     }
 
     /// Writes what the ring keeps to a file, and goes on. Waits until it is written. A file that exists is replaced.

@@ -25,7 +25,6 @@ const FLUSH_EVERY: Duration = Duration::from_secs(1);
 /// A request to the thread.
 #[derive(Debug)]
 pub(super) enum Command {
-    Mark(String),
     Write(PathBuf, SyncSender<Result<Summary, RecordError>>),
     Finish,
 }
@@ -152,10 +151,6 @@ impl Worker {
     /// Does what a command says. Returns false where that is the end.
     fn obey(&mut self, command: Command) -> Result<bool, RecordError> {
         match command {
-            Command::Mark(text) => {
-                let text = self.target.text(&text);
-                self.target.event(&Event::Mark { text }).map_err(|error| self.target.error(error))?;
-            }
             Command::Write(path, answer) => {
                 let written = match &mut self.target {
                     Target::Ring(ring) => write_ring(ring, &path),

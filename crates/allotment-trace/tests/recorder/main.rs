@@ -139,6 +139,29 @@ fn a_recording_of_a_gpu_says_how_its_allocator_is_set() {
 }
 
 #[test]
+fn a_mark_stands_between_what_happened_before_and_after_it() {
+    let (allocator, path) = (allocator(), Path::new("marks"));
+    let recorder = Recorder::to_file(&allocator, &path.0).unwrap();
+    // All within a few microseconds: the recorder's thread has not come yet.
+    let mut live = Vec::new();
+    for number in 0..20_u64 {
+        let options = AllocationOptions::new(MemoryUsage::GpuOnly).with_name(format!("allocation {number}"));
+        live.push(allocator.allocate(&Requirements::new(1000), &options).unwrap());
+        recorder.mark(format!("mark {number}"));
+    }
+    recorder.finish().unwrap();
+    let (recording, _) = path.read();
+    let said = recording.events.iter().filter_map(|event| match event {
+        Event::Allocated(is) => recording.text(is.name),
+        Event::Mark { text } => recording.text(*text),
+        _ => None,
+    });
+    let expected = (0..20).flat_map(|number| [format!("allocation {number}"), format!("mark {number}")]);
+    assert_eq!(said.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+    assert!(allocator.free_many(live).is_empty());
+}
+
+#[test]
 fn a_ring_is_written_when_asked_and_after_the_allocator_is_gone() {
     let (allocator, path) = (allocator(), Path::new("ring"));
     let recorder = Recorder::ring(&allocator, &RingDesc::default().with_bytes(1 << 16)).unwrap();

@@ -14,6 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
 use super::{Event, EventBatch, Parts};
+use crate::memory::Name;
 use crate::sync::{TryLock, TryLockGuard, locked};
 
 /// The most events after which the reader is woken, less than a megabyte of most kinds: the lists that writers and the
@@ -202,6 +203,16 @@ impl EventLog {
             let (number, nanoseconds) = (queue.frames, queue.nanoseconds());
             queue.frames += 1;
             self.add(&mut queue, |_| Event::FrameEnd { number });
+            self.add(&mut queue, |_| Event::Time { nanoseconds });
+        }
+    }
+
+    /// Adds a mark of the program, with the time.
+    pub(super) fn mark(&self, text: &Name) {
+        let mut queue = self.lock();
+        if self.is_read() {
+            let nanoseconds = queue.nanoseconds();
+            self.add(&mut queue, |texts| Event::Mark { text: texts.add_text(Some(text)) });
             self.add(&mut queue, |_| Event::Time { nanoseconds });
         }
     }

@@ -27,4 +27,4 @@ pub use event::{
 pub use kind::EventKind;
 pub(crate) use log::{Announcement, EventLog, EventSource};
 pub(crate) use parts::{Announces, Parts};
-pub use subscription::{AlreadySubscribed, EventSubscription, SubscriptionDesc};
+pub use subscription::{AlreadySubscribed, EventSubscription, Marker, SubscriptionDesc};

@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use super::EventBatch;
 use super::log::EventLog;
+use crate::memory::Name;
 
 /// Options of a subscription.
 ///
@@ -142,6 +143,48 @@ impl EventSubscription {
     /// ```
     pub fn wait(&mut self, batch: &mut EventBatch, timeout: Duration) -> bool {
         self.log.take(batch, timeout)
+    }
+}
+
+impl EventSubscription {
+    /// Returns a handle by which any thread marks moments among the events.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// use allotment::events::{Event, EventBatch, SubscriptionDesc};
+    ///
+    /// let mut events = allocator.subscribe(&SubscriptionDesc::default())?;
+    /// events.marker().mark("the level is loaded");
+    /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
+    /// let mut batch = EventBatch::new();
+    /// events.read(&mut batch);
+    /// let mark = batch.events().iter().position(|event| matches!(event, Event::Mark { .. }));
+    /// let mesh_is = batch.events().iter().position(|event| matches!(event, Event::Allocated(_)));
+    /// assert!(mark.is_some() && mark < mesh_is, "in the order in which things happened");
+    /// # allocator.free(mesh)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn marker(&self) -> Marker {
+        Marker { log: self.log.clone() }
+    }
+}
+
+/// Marks moments among the events that a subscription reads; see [`EventSubscription::marker`].
+///
+/// `Send + Sync`, and cheap to clone. Without a reader a mark does nothing.
+#[derive(Clone, Debug)]
+pub struct Marker {
+    log: EventLog,
+}
+
+impl Marker {
+    /// Writes [`Event::Mark`](super::Event::Mark) after all that has happened until now, with the time.
+    pub fn mark(&self, text: impl Into<Name>) {
+        self.log.mark(&text.into());
     }
 }
 
