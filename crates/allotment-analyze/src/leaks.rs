@@ -4,6 +4,7 @@
 //! textures. A leak grows. So each group also says in how many frames its survivors were allocated and how many came
 //! a frame: a group whose survivors all date from one frame was loaded, one with a survivor in each frame leaks.
 
+use allotment::memory::LIBRARY_CATEGORY;
 use allotment_trace::recording::Moment;
 
 use crate::cursor::Cursor;
@@ -16,10 +17,15 @@ use crate::timeline::{AllocationIndex, Status};
 pub struct Leaks {
     /// The moment.
     pub at: Moment,
-    /// How many allocations exist that the program has not released. No reservations.
+    /// How many allocations exist that the program has not released. No reservations, and none of the library's own.
     pub count: u64,
     /// Bytes that were requested for them.
     pub bytes: u64,
+    /// How many the library itself has, such as upload rings: they are freed with their `Gpu`, which a program may well
+    /// drop after the recording has ended. By their category, [`LIBRARY_CATEGORY`].
+    pub library_count: u64,
+    /// Bytes that were requested for them.
+    pub library_bytes: u64,
     /// The allocations by group, most bytes first.
     pub groups: Vec<AllocationGroup>,
 }
@@ -57,9 +63,15 @@ impl Leaks {
         let timeline = cursor.timeline();
         let mut rows: Vec<_> = cursor.allocations().filter(|&row| keep(row)).collect();
         rows.retain(|&row| timeline.status_at(row, cursor.position()) == Status::Used);
+        let recording = timeline.recording();
+        let of_the_library =
+            |&row: &AllocationIndex| recording.text(timeline.texts(row).category) == Some(LIBRARY_CATEGORY);
+        let (library, mut rows): (Vec<_>, Vec<_>) = rows.into_iter().partition(of_the_library);
+        let library_bytes = library.iter().map(|&row| timeline.requested(row)).sum();
         // In the order of time, as groups need them.
         rows.sort_unstable();
         let AllocationGroups { count, bytes, groups } = AllocationGroups::of(timeline, grouping, rows);
-        Self { at: cursor.moment(), count, bytes, groups }
+        let library_count = library.len() as u64;
+        Self { at: cursor.moment(), count, bytes, library_count, library_bytes, groups }
     }
 }

@@ -4,11 +4,13 @@ const leaks = { between: false };
 
 function drawLeaks(panel) {
   const { model } = view, groups = new Map(), from = leaks.between ? view.a : 0, to = leaks.between ? view.b : model.end;
-  let count = 0, sum = 0;
+  let count = 0, sum = 0, library = 0, librarySum = 0;
   for (let i = 0; i < model.count; i++) {
     if (model.to[i] <= model.end || model.pending[i] <= model.end || model.isReservation(i)) continue;
     const first = model.origin(i), made = model.from[first];
     if (made < from || made > to || (leaks.between && made <= from)) continue;
+    // The library frees its own rings and pages with its Gpu, which a program may drop after the recording ended.
+    if (model.text(model.field("category", i)) === "allotment") { library++; librarySum += model.requested[i]; continue; }
     const site = model.text(model.field("site", i)), key = site || model.name(i);
     const group = groups.get(key) ?? { key, count: 0, bytes: 0, first: Infinity, last: 0 };
     group.count++; group.bytes += model.requested[i]; count++; sum += model.requested[i];
@@ -24,7 +26,8 @@ function drawLeaks(panel) {
       el("thead", {}, el("tr", {}, [["Call site or name"], ["Allocations", 1], ["Bytes", 1], ["First", 1], ["Last", 1], ["Rate", 1]].map(([text, right]) => el("th", { class: right ? "r" : "" }, text)))),
       el("tbody", {}, shown.map(g => el("tr", { class: "go", onclick: () => search(g.key) },
         el("td", { title: g.key }, g.key), ...[int(g.count), bytes(g.bytes), int(g.first), int(g.last), rate(g)].map(text => el("td", { class: "r" }, text)))))))
-      : el("p", { class: "empty" }, leaks.between ? "All that was allocated between A and B was freed." : "Every allocation of this recording was freed."),
+      : el("p", { class: "empty" }, leaks.between ? "All that was allocated between A and B was freed." : library ? "Every allocation of the program was freed." : "Every allocation of this recording was freed."),
+    library ? el("p", { class: "muted" }, `The library itself has ${plural(library, "allocation")}, ${bytes(librarySum)}, until its Gpu is dropped. They are left out.`) : "",
     el("p", { class: "more" }, rows.length > shown.length ? `${int(shown.length)} of ${int(rows.length)} groups shown.` : ""));
   press("between", leaks.between ? "between" : "all");
 }

@@ -26,12 +26,20 @@ pub(crate) fn run(args: &LeaksArgs) -> Result<(), Failure> {
             since: since.unwrap_or(0),
             count: leaks.count,
             bytes: leaks.bytes,
+            library_count: leaks.library_count,
+            library_bytes: leaks.library_bytes,
             groups,
         };
         say!("{}", serde_json::to_string(&leaks)?);
         return Ok(());
     }
     say!("{} at {}", shown(&loaded.title), words(leaks.at));
+    if leaks.library_count != 0 {
+        let [of_library, size] = [count(leaks.library_count), bytes(leaks.library_bytes)];
+        say!(
+            "The library itself has {of_library} allocations, {size}, until its Gpu is dropped. They are left out."
+        );
+    }
     if leaks.count == 0 {
         say!("No allocation exists that was not released.");
         return Ok(());
@@ -50,5 +58,7 @@ struct LeaksJson<'a> {
     since: u64,
     count: u64,
     bytes: u64,
+    library_count: u64,
+    library_bytes: u64,
     groups: Vec<GroupJson<'a>>,
 }

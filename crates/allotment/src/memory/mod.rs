@@ -72,7 +72,7 @@ pub use request::candidates::{MemoryTypeCandidate, Suitability};
 pub use request::choices::{BudgetPolicy, Dedicated, Lifetime, MemoryUsage, Movability, NewBlocks};
 pub use request::desc::AllocationOptions;
 pub use request::error::{AccessError, AllocationError, CreateAllocatorError, WrongAllocator};
-pub use request::name::Name;
+pub use request::name::{LIBRARY_CATEGORY, Name};
 pub use request::preview::AllocationPreview;
 pub use request::short_name::ShortName;
 pub use resource::{

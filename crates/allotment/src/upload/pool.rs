@@ -23,7 +23,7 @@ use super::ArenaError;
 use super::arena::UploadArena;
 use crate::device::{BufferDesc, Device};
 use crate::lifetime::{Reclaimed, RecordingId, ReleaseQueue, SubmissionTracker};
-use crate::memory::{AllocationOptions, Allocator, Lifetime, MappedBuffer, MemoryUsage};
+use crate::memory::{AllocationOptions, Allocator, LIBRARY_CATEGORY, Lifetime, MappedBuffer, MemoryUsage};
 use crate::sync::locked;
 
 /// Each recording that uploads needs at least one page, so sixteen threads over three frames use 48 MiB at this
@@ -101,7 +101,7 @@ impl UploadPoolDesc {
 impl Default for UploadPoolDesc {
     fn default() -> Self {
         let memory = AllocationOptions::new(MemoryUsage::Upload);
-        let memory = memory.with_name("upload page").with_category("upload");
+        let memory = memory.with_name("upload page").with_category(LIBRARY_CATEGORY);
         Self { page_size: DEFAULT_PAGE_SIZE, kept_bytes: DEFAULT_KEPT_BYTES, usage: 0, memory }
     }
 }
