@@ -9,7 +9,7 @@ use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{DedicatedNeed, MemoryDevice as _, MemoryProperties, MemoryTypeIndex, ResourceKind};
 use allotment::memory::{
     AllocatorDesc, BlockSize, BlockSizes, BudgetPolicy, Dedicated, EmptyBlockPolicy, LeakHandler, Lifetime,
-    ManualTime, NewBlocks, Pool, PoolDesc, TimeSource, use_shard,
+    ManualTime, Movability, NewBlocks, Pool, PoolDesc, TimeSource, use_shard,
 };
 use allotment::{
     Algorithm, Alignment, Allocation, AllocationOptions, Allocator, MemoryUsage, Requirements, Side,
@@ -131,6 +131,7 @@ impl Program {
             8 => requirements.dedicated = DedicatedNeed::Required,
             9 => options.side = Side::Upper,
             10 => options.preferred = MemoryProperties::HOST_CACHED,
+            12..16 => options.movability = Movability::Copied,
             _ => {}
         }
         let of_pool = self.pool.is_some() && b % 4 == 0;

@@ -179,6 +179,7 @@ fn described(state: &State, allocation: Option<AllocationKey>, a: u16, b: u16) -
             memory_types: MemoryTypeMask(u32::from(b)),
             usage: MemoryUsage::GpuOnly,
             lifetime: Lifetime::Long,
+            movable: false,
             required: MemoryProperties::empty(),
             preferred: MemoryProperties::empty(),
             avoided: MemoryProperties::empty(),
@@ -194,6 +195,7 @@ fn described(state: &State, allocation: Option<AllocationKey>, a: u16, b: u16) -
             first_type: MemoryTypeIndex(1),
             lifetime: Lifetime::Short,
             optimal_images: a % 2 == 0,
+            movable: b % 8 == 0,
         },
         1 => Event::PoolSized {
             pool,

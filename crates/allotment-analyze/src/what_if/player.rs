@@ -7,7 +7,8 @@ use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{MemoryDevice as _, MemoryProperties, MemoryTypeIndex, MemoryTypeMask};
 use allotment::events::{EventBatch, EventSubscription, RefusedRequest, RequestedOptions, SubscriptionDesc};
 use allotment::memory::{
-    AllocatorDesc, CallSites, CreateAllocatorError, LeakHandler, ManualTime, TimeSource, use_shard,
+    AllocatorDesc, CallSites, CreateAllocatorError, LeakHandler, ManualTime, Movability, TimeSource,
+    use_shard,
 };
 use allotment::{Allocation, AllocationError, AllocationOptions, Allocator, Requirements, ResourceKind};
 use allotment_trace::allocator_settings;
@@ -261,6 +262,9 @@ impl<'a> Player<'a> {
         (options.required, options.preferred, options.avoided) =
             (asked.required, asked.preferred, asked.avoided);
         options.lifetime = asked.lifetime;
+        if asked.movable {
+            options.movability = Movability::Copied;
+        }
         if let Some(pool) = asked.pool {
             // Without its pool the request would be another one.
             let Some(custom) = self.pools.custom(pool) else { return };
@@ -336,6 +340,9 @@ impl<'a> Player<'a> {
         let mut options = AllocationOptions::new(usage_for(self.properties(memory_type)));
         options.memory_types = MemoryTypeMask(1_u32.checked_shl(memory_type.0.into()).unwrap_or(0));
         options.lifetime = serves.lifetime;
+        if serves.movable {
+            options.movability = Movability::Copied;
+        }
         options.pool = self.pools.custom(pool).cloned();
         (requirements, options)
     }

@@ -16,6 +16,7 @@ pub(super) struct Serves {
     pub(super) shard: u32,
     pub(super) lifetime: Lifetime,
     pub(super) optimal_images: bool,
+    pub(super) movable: bool,
 }
 
 /// The pools that exist.
@@ -58,8 +59,17 @@ impl Pools {
                     self.descriptions.insert(pool, desc);
                 }
             }
-            Event::PoolServes { pool, first, shard, memory_types, first_type, lifetime, optimal_images } => {
-                self.serves.insert(pool, Serves { first, shard, lifetime, optimal_images });
+            Event::PoolServes {
+                pool,
+                first,
+                shard,
+                memory_types,
+                first_type,
+                lifetime,
+                optimal_images,
+                movable,
+            } => {
+                self.serves.insert(pool, Serves { first, shard, lifetime, optimal_images, movable });
                 if let Some(desc) = self.descriptions.get_mut(&pool) {
                     // Each request is made of one memory type, so the order of the others does not matter.
                     let types = (0..32).map(MemoryTypeIndex);

@@ -103,6 +103,8 @@ impl<'a> Story<'a> {
                     category: was.category,
                     // It was made of the memory type that the original got in the end.
                     second_choice: was.second_choice,
+                    // Pinned until its resource is bound, in a pool of movable ones.
+                    movable: was.movable,
                     ..is
                 }
             }

@@ -14,9 +14,18 @@ use super::{codes, kind};
 /// Appends the fields of an event. Returns the kind of its record; `None` for other events.
 pub(super) fn put(event: &Event, out: &mut Vec<u8>) -> Option<u8> {
     Some(match *event {
-        Event::PoolServes { pool, first, shard, memory_types, first_type, lifetime, optimal_images } => {
+        Event::PoolServes {
+            pool,
+            first,
+            shard,
+            memory_types,
+            first_type,
+            lifetime,
+            optimal_images,
+            movable,
+        } => {
             put_numbers(out, &[pool.0.into(), first.0.into(), shard.into(), memory_types.0.into()]);
-            out.extend([first_type.0, codes::of_lifetime(lifetime), optimal_images.into()]);
+            out.extend([first_type.0, codes::of_lifetime(lifetime), optimal_images.into(), movable.into()]);
             kind::POOL_SERVES
         }
         Event::PoolSized { pool, sizing, min_blocks, max_blocks } => {
@@ -73,7 +82,8 @@ pub(super) fn put(event: &Event, out: &mut Vec<u8>) -> Option<u8> {
             let properties = [asked.required, asked.preferred, asked.avoided];
             put_numbers(out, &properties.map(|properties| properties.bits().into()));
             let (usage, kind) = (codes::of_usage(Some(asked.usage)), codes::of_resource(asked.kind));
-            out.extend([asked.alignment.log2() as u8, usage, kind, codes::of_lifetime(asked.lifetime)]);
+            let lifetime = codes::of_lifetime(asked.lifetime);
+            out.extend([asked.alignment.log2() as u8, usage, kind, lifetime, asked.movable.into()]);
             out.extend(bytes_of_options(asked.options));
             kind::REFUSED_REQUEST
         }
@@ -92,6 +102,8 @@ pub(super) fn read(kind: u8, mut input: Input<'_>) -> Result<Option<Event>, Wron
             first_type: MemoryTypeIndex(input.byte()?),
             lifetime: codes::lifetime(input.byte()?),
             optimal_images: input.byte()? != 0,
+            // Before movable allocations had pools of their own, records ended here.
+            movable: !input.is_empty() && input.byte()? != 0,
         },
         kind::POOL_SIZED => Event::PoolSized {
             pool: pool(&mut input)?,
@@ -175,6 +187,7 @@ fn refused_request(input: &mut Input<'_>) -> Result<RefusedRequest, Wrong> {
         usage: codes::usage(input.byte()?).unwrap_or(MemoryUsage::GpuOnly),
         kind: codes::resource(input.byte()?),
         lifetime: codes::lifetime(input.byte()?),
+        movable: input.byte()? != 0,
         options: options(input)?,
     })
 }

@@ -136,6 +136,7 @@ fn later_recording() -> Recording {
             first_type: MemoryTypeIndex(2),
             lifetime: Lifetime::Short,
             optimal_images: true,
+            movable: true,
         },
         Event::PoolSized { pool, sizing: BlockSize::Fixed(1 << 20), min_blocks: 1, max_blocks: u32::MAX },
         Event::PoolSized {
@@ -179,6 +180,7 @@ fn later_recording() -> Recording {
             memory_types: MemoryTypeMask(0x8000_0005),
             usage: MemoryUsage::Readback,
             lifetime: Lifetime::Short,
+            movable: true,
             required: MemoryProperties::HOST_VISIBLE,
             preferred: MemoryProperties::HOST_CACHED,
             avoided: MemoryProperties::DEVICE_LOCAL | MemoryProperties::DEVICE_COHERENT,

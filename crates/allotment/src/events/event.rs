@@ -165,6 +165,8 @@ pub struct RefusedRequest {
     pub usage: MemoryUsage,
     /// How long it was to live.
     pub lifetime: Lifetime,
+    /// Defragmentation was to move it.
+    pub movable: bool,
     /// The properties that a memory type must have.
     pub required: MemoryProperties,
     /// The properties that a memory type should have.
@@ -254,6 +256,9 @@ pub enum Event {
         lifetime: Lifetime,
         /// It serves optimal images alone.
         optimal_images: bool,
+        /// It serves allocations that defragmentation may move. Of the program's own pools, which serve all, it says
+        /// nothing.
+        movable: bool,
     },
     /// The sizes and the number of the blocks of one of the program's own pools.
     PoolSized {

@@ -201,18 +201,37 @@ pub struct Allocator<D: Device> {
     pub(super) events: EventLog,
 }
 
-/// Default pools per memory type: two lifetimes, each for linear and for optimal resources.
-pub(super) const POOLS_PER_TYPE: u32 = 4;
+/// Default pools per memory type: one for each [`Served`].
+const POOLS_PER_TYPE: u32 = 8;
 
-pub(super) fn default_pool(memory_type: MemoryTypeIndex, lifetime: Lifetime, optimal: bool) -> u32 {
-    let short = u32::from(lifetime == Lifetime::Short);
-    u32::from(memory_type.0) * POOLS_PER_TYPE + short * 2 + u32::from(optimal)
+/// Which allocations of a memory type a default pool serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Served {
+    pub(super) lifetime: Lifetime,
+    /// Optimal images, where the device wants them apart from linear resources.
+    pub(super) optimal: bool,
+    /// Allocations that defragmentation may move. One that it may not keeps its block from being emptied, so they have
+    /// blocks of their own.
+    pub(super) movable: bool,
 }
 
-/// Returns the lifetime of a default pool's allocations, and whether they are optimal images.
-pub(super) fn served_by(index: u32) -> (Lifetime, bool) {
-    let lifetime = if index % POOLS_PER_TYPE < 2 { Lifetime::Long } else { Lifetime::Short };
-    (lifetime, index % 2 == 1)
+impl Served {
+    /// Returns the index of the pool of the first shard that serves these allocations of a memory type.
+    pub(super) fn pool(self, memory_type: MemoryTypeIndex) -> u32 {
+        let bit = |holds: bool, at: u32| u32::from(holds) << at;
+        let short = self.lifetime == Lifetime::Short;
+        u32::from(memory_type.0) * POOLS_PER_TYPE
+            + bit(self.optimal, 0)
+            + bit(short, 1)
+            + bit(self.movable, 2)
+    }
+
+    /// Returns what the default pool with an index within its shard serves, and of which memory type.
+    pub(super) fn by(place: u32) -> (MemoryTypeIndex, Self) {
+        let lifetime = if place & 2 == 0 { Lifetime::Long } else { Lifetime::Short };
+        let served = Self { lifetime, optimal: place & 1 != 0, movable: place & 4 != 0 };
+        (MemoryTypeIndex((place / POOLS_PER_TYPE) as u8), served)
+    }
 }
 
 /// Returns a number that no allocator of this process had before; `None` when there are none left.
@@ -286,11 +305,10 @@ impl<D: Device> Allocator<D> {
     /// Creates the default pool at an index.
     pub(super) fn new_default_pool(&self, index: u32) -> Option<PoolState<D>> {
         let (shard, place) = (index / self.pools_per_shard(), index % self.pools_per_shard());
-        let memory_type = MemoryTypeIndex((place / POOLS_PER_TYPE) as u8);
+        let (memory_type, served) = Served::by(place);
         let properties = self.device.properties();
         let found = properties.memory_type(memory_type)?;
-        // Pools with odd indices serve optimal images.
-        let optimal_only = self.separate_optimal && place % 2 == 1;
+        let optimal_only = self.separate_optimal && served.optimal;
         let granularity = properties.limits.buffer_image_granularity;
         let rules = Rules {
             algorithm: self.desc.algorithm,

@@ -96,7 +96,7 @@ pub(crate) fn small_rig(name: &str) -> Rig {
 pub(crate) fn one_a_block(model: &mut Model<'_>, sizes: &[u64]) {
     for &size in sizes {
         model.allocate(None, &movable(size * KIB));
-        model.allocate(None, &wanted_in(BLOCK - size * KIB, HOST));
+        model.allocate(None, &movable(BLOCK - size * KIB));
     }
     for at in (0..model.live.len()).rev().filter(|at| at % 2 == 1) {
         model.free(at);
@@ -374,7 +374,7 @@ fn fill_up(rig: &Rig, model: &mut Model<'_>) {
     let calls = rig.device_calls();
     let free = rig.statistics().free();
     for _ in 0..free / (4 * KIB) {
-        model.allocate(None, &wanted_in(4 * KIB, HOST));
+        model.allocate(None, &movable(4 * KIB));
     }
     assert_eq!(rig.device_calls(), calls);
     assert_eq!(rig.statistics().free(), 0);

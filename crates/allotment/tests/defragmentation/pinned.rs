@@ -1,10 +1,11 @@
 //! Pinned and mapped allocations keep their blocks.
 
+use allotment::AllocationError;
 use allotment::memory::{DefragmentationDesc, NextPass, PassLimits};
 
 use crate::gains::{BLOCK, FULL, expect_nothing, one_a_block, run_with_copies, small_rig, unlimited};
 use crate::model::{HOST, Model, copy, movable};
-use crate::rig::{DISCRETE, KIB, wanted_in};
+use crate::rig::{AllocateWanted as _, DISCRETE, KIB, fixed_pool, wanted_in};
 
 #[test]
 fn what_is_pinned_or_mapped_keeps_its_block() {
@@ -26,14 +27,64 @@ fn what_is_pinned_or_mapped_keeps_its_block() {
     assert_eq!(run_with_copies(&mut model, unlimited(FULL)).moves, 1);
     model.finish();
 
-    let mut model = Model::new(&rig, &[], 1);
+    // A pool of the program's own has both in its blocks.
+    let pools = [rig.create_pool(fixed_pool(HOST, BLOCK)).unwrap()];
+    let mut model = Model::new(&rig, &pools, 1);
     for _ in 0..3 {
-        model.allocate(None, &wanted_in(KIB, HOST));
-        model.allocate(None, &movable(63 * KIB));
+        model.allocate(Some(0), &wanted_in(KIB, HOST));
+        model.allocate(Some(0), &movable(63 * KIB));
     }
     (0..3).rev().for_each(|at| model.free(2 * at + 1));
-    expect_nothing(rig.defragmentation(unlimited(FULL)).unwrap());
+    expect_nothing(rig.defragmentation_in(&pools[0], unlimited(FULL)).unwrap());
     model.finish();
+}
+
+/// Pinned allocations have blocks of their own, so that the blocks of the others can be emptied.
+#[test]
+fn few_pinned_allocations_among_many_movable_ones_keep_no_block() {
+    let rig = small_rig(DISCRETE);
+    let mut model = Model::new(&rig, &[], 1);
+    for _ in 0..8 {
+        model.allocate(None, &movable(60 * KIB));
+        model.allocate(None, &wanted_in(4 * KIB, HOST));
+    }
+    assert_eq!(rig.statistics().blocks, 9, "eight, and one of pinned allocations");
+    // Of each block of movable ones little is left.
+    (0..8).rev().for_each(|at| model.free(2 * at));
+    rig.trim();
+    for _ in 0..8 {
+        model.allocate(None, &movable(7 * KIB));
+        model.allocate(None, &movable(57 * KIB));
+    }
+    for size in [57 * KIB; 8] {
+        let at = model.live.iter().position(|held| held.bytes.len() as u64 == size).unwrap();
+        model.free(at);
+    }
+    rig.trim();
+    assert_eq!(rig.statistics().blocks, 9);
+    run_with_copies(&mut model, unlimited(FULL));
+    assert_eq!(rig.statistics().blocks, 1 + 1, "one of each");
+    model.finish();
+}
+
+/// Where no block can be had, room among the others is better than a refusal.
+#[test]
+fn a_pinned_request_takes_room_among_movable_allocations_before_it_is_refused_and_the_other_way_round() {
+    for first_is_movable in [true, false] {
+        let rig = small_rig(DISCRETE);
+        let mut model = Model::new(&rig, &[], 1);
+        let (movable, pinned) = (movable(4 * KIB), wanted_in(4 * KIB, HOST));
+        let (first, second) = if first_is_movable { (movable, pinned) } else { (pinned, movable) };
+        model.allocate(None, &first);
+        let second = second.without_new_blocks();
+        for _ in 0..BLOCK / (4 * KIB) - 1 {
+            model.allocate(None, &second);
+        }
+        assert_eq!(rig.statistics().blocks, 1);
+        let refused = rig.allocate_wanted(&second);
+        assert!(matches!(refused, Err(AllocationError::WouldGrow { free: 0, .. })), "{refused:?}");
+        model.finish();
+    }
 }
 
 #[test]
@@ -42,7 +93,7 @@ fn what_is_mapped_after_it_was_planned_and_reserved_stays() {
     let mut model = Model::new(&rig, &[], 1);
     for size in [40, 40] {
         (0..size / 4).for_each(|_| model.allocate(None, &movable(4 * KIB)));
-        model.allocate(None, &wanted_in(BLOCK - size * KIB, HOST));
+        model.allocate(None, &movable(BLOCK - size * KIB));
     }
     for at in (0..model.live.len()).rev() {
         if at % 3 != 0 {

@@ -5,7 +5,7 @@ use allotment::memory::{
     BlockSizes, Defragmentation, DefragmentationDesc, DefragmentationStrategy, EmptyBlockPolicy, Movability,
     NextPass, PassLimits,
 };
-use allotment::{Allocation, MemoryUsage, Requirements};
+use allotment::{Allocation, AllocationOptions, MemoryUsage, Requirements};
 
 use crate::rig::{DISCRETE, KIB, MIB, Rig, profile, wanted};
 
@@ -75,7 +75,8 @@ fn a_request_that_fits_no_other_block_takes_the_block_back() {
     let (rig, mut kept) = three_blocks();
     let mut defragmentation = fast(&rig);
     assert_eq!(pass_of_one(&mut defragmentation, &kept), 5, "f");
-    let request = rig.allocate(&Requirements::new(512 * KIB), &MemoryUsage::GpuOnly.into()).unwrap();
+    let movable = AllocationOptions::new(MemoryUsage::GpuOnly).with_movability(Movability::Copied);
+    let request = rig.allocate(&Requirements::new(512 * KIB), &movable).unwrap();
     assert_eq!(rig.statistics().blocks, 3, "no fourth block");
     loop {
         match defragmentation.next_pass() {

@@ -11,10 +11,11 @@ use crate::events::{
     Allocated, AllocationKey, Announcement, BlockId, BlockKind, Event, EventBatch, EventLog, EventSource,
     Placement, PoolId, RefusedRequest, RequestedOptions, TextId,
 };
+use crate::memory::allocator::Served;
 use crate::memory::block_set::{BlockRange, Role};
 use crate::memory::pool::shards::own_shard;
 use crate::memory::request::desc::AllocationRequest;
-use crate::memory::{Lifetime, MemoryUsage, Movability, Name};
+use crate::memory::{MemoryUsage, Movability, Name};
 
 /// The bits of a block's id that are its index in its block set, and its block set in the pool.
 const INDEX_BITS: u32 = 27;
@@ -89,8 +90,9 @@ impl<D: Device> PoolState<D> {
             shard: self.shard,
             memory_types: MemoryTypeMask(types),
             first_type: self.sets.first().map_or(MemoryTypeIndex(0), |set| set.memory_type),
-            lifetime: place.lifetime,
-            optimal_images: place.optimal_images,
+            lifetime: place.served.lifetime,
+            optimal_images: place.served.optimal,
+            movable: place.served.movable,
         });
         if custom {
             self.announce_rules(&announcement, PoolId(pool), place.granularity);
@@ -317,9 +319,8 @@ pub(in crate::memory) struct PoolPlace {
     /// That of its shard 0.
     pub(in crate::memory) first: u32,
     pub(in crate::memory) custom: bool,
-    /// What a default pool serves.
-    pub(in crate::memory) lifetime: Lifetime,
-    pub(in crate::memory) optimal_images: bool,
+    /// Of a default pool.
+    pub(in crate::memory) served: Served,
     /// The device's, which the rules of a pool may leave aside.
     pub(in crate::memory) granularity: Alignment,
 }
@@ -350,6 +351,7 @@ pub(in crate::memory) fn refused_request(request: &AllocationRequest<'_>) -> Ref
         memory_types: requirements.memory_types,
         usage: options.usage,
         lifetime: options.lifetime,
+        movable: request.among_movable,
         required: options.required,
         preferred: options.preferred,
         avoided: options.avoided,

@@ -30,7 +30,7 @@
 use core::cell::Cell;
 use std::sync::{MutexGuard, TryLockError};
 
-use crate::device::Device;
+use crate::device::{Device, MemoryTypeIndex};
 use crate::memory::allocator::{Allocation, Allocator};
 use crate::memory::pool::{PoolSlot, PoolState};
 use crate::memory::request::desc::AllocationRequest;
@@ -189,10 +189,15 @@ impl<D: Device> Allocator<D> {
         Ok(slot)
     }
 
+    /// Iterates over the shards that have memory, the thread's own first.
+    fn with_memory(&self, shards: PoolShards) -> impl Iterator<Item = (u32, &PoolSlot<D>)> {
+        let slots = shards.own_first();
+        slots.filter_map(|pool| Some((pool, self.pools.get(pool).filter(|slot| slot.has_memory())?)))
+    }
+
     /// Iterates over the shards but one that have memory.
     fn others_with_memory(&self, shards: PoolShards, but: u32) -> impl Iterator<Item = (u32, &PoolSlot<D>)> {
-        let others = shards.own_first().filter(move |&pool| pool != but);
-        others.filter_map(|pool| Some((pool, self.pools.get(pool).filter(|slot| slot.has_memory())?)))
+        self.with_memory(shards).filter(move |&(pool, _)| pool != but)
     }
 
     /// Allocates from one memory type of a pool, in whichever of its shards.
@@ -221,15 +226,47 @@ impl<D: Device> Allocator<D> {
                 return Err(refused);
             }
             // No shard can get a block, so the rest of the others' blocks is better than a refusal.
-            for (other, slot) in self.others_with_memory(shards, pool) {
-                let guard = locked(&slot.state);
-                let request = &AllocationRequest { without_quick_lists: true, ..*request };
-                if let Some(allocation) = self.place_in_shard(other, slot, guard, set, request)? {
-                    return Ok(allocation);
-                }
+            if let Some(allocation) = self.place_in_any(shards, Some(pool), set, request)? {
+                return Ok(allocation);
             }
-            Err(self.with_room_of_all_shards(shards, set, refused))
+            Err(self.with_room_of(shards.indices(), set, refused))
         })
+    }
+
+    /// Places a movable allocation among pinned ones of a default pool, or the other way round, in the blocks that there
+    /// are: where no block can be had for a request, that is better than a refusal.
+    pub(in crate::memory) fn place_among_others(
+        &self,
+        memory_type: MemoryTypeIndex,
+        request: &AllocationRequest<'_>,
+        refused: AllocationError,
+    ) -> Result<Allocation, AllocationError> {
+        if !refused.falls_through() {
+            return Err(refused);
+        }
+        let (own, others) = self.default_pools_for(memory_type, request);
+        if let Some(allocation) = self.place_in_any(others, None, 0, request)? {
+            return Ok(allocation);
+        }
+        Err(self.with_room_of(own.indices().chain(others.indices()), 0, refused))
+    }
+
+    /// Places a request in the existing blocks of the first shard that has room.
+    fn place_in_any(
+        &self,
+        shards: PoolShards,
+        but: Option<u32>,
+        set: usize,
+        request: &AllocationRequest<'_>,
+    ) -> Result<Option<Allocation>, AllocationError> {
+        let request = &AllocationRequest { without_quick_lists: true, ..*request };
+        for (pool, slot) in self.with_memory(shards).filter(|&(pool, _)| Some(pool) != but) {
+            let placed = self.place_in_shard(pool, slot, locked(&slot.state), set, request)?;
+            if placed.is_some() {
+                return Ok(placed);
+            }
+        }
+        Ok(None)
     }
 
     /// Places a request in an empty block of another shard, which is moved to this one, or in the blocks that were
@@ -269,15 +306,15 @@ impl<D: Device> Allocator<D> {
         Ok(None)
     }
 
-    /// Replaces the room of one shard in a refusal by that of all shards.
-    fn with_room_of_all_shards(
+    /// Replaces the room of one shard in a refusal by that of all shards that were searched.
+    fn with_room_of(
         &self,
-        shards: PoolShards,
+        shards: impl Iterator<Item = u32>,
         set: usize,
         refused: AllocationError,
     ) -> AllocationError {
         let AllocationError::WouldGrow { requested, .. } = refused else { return refused };
-        let rooms = shards.indices().filter_map(|pool| {
+        let rooms = shards.filter_map(|pool| {
             let guard = locked(&self.pools.get(pool)?.state);
             guard.as_ref().map(|state| state.sets[set].room())
         });
@@ -339,7 +376,30 @@ impl<D: Device> Allocator<D> {
                 return Ok(AllocationPreview::Fits { memory_type });
             }
         }
-        preview.map_err(|refused| self.with_room_of_all_shards(shards, set, refused))
+        preview.map_err(|refused| self.with_room_of(shards.indices(), set, refused))
+    }
+
+    /// Previews what [`place_among_others`](Self::place_among_others) does for a request that was refused.
+    pub(in crate::memory) fn preview_among_others(
+        &self,
+        memory_type: MemoryTypeIndex,
+        request: &AllocationRequest<'_>,
+        refused: AllocationError,
+    ) -> Result<AllocationPreview, AllocationError> {
+        if !refused.falls_through() {
+            return Err(refused);
+        }
+        let (own, others) = self.default_pools_for(memory_type, request);
+        for (_, slot) in self.with_memory(others) {
+            let mut guard = locked(&slot.state);
+            let Some(state) = guard.as_mut() else { continue };
+            state.flush_quick_lists_and_say_so();
+            let rounded = self.round_request(state, 0, request)?;
+            if state.would_place(0, &rounded) {
+                return Ok(AllocationPreview::Fits { memory_type });
+            }
+        }
+        Err(self.with_room_of(own.indices().chain(others.indices()), 0, refused))
     }
 }
 

@@ -3,7 +3,8 @@
 use allotment_suballoc::Statistics as RangeStatistics;
 
 use crate::device::{Device, MemoryHeapIndex, MemoryTypeIndex};
-use crate::memory::allocator::{Allocator, POOLS_PER_TYPE};
+use crate::memory::Lifetime;
+use crate::memory::allocator::{Allocator, Served};
 use crate::memory::block_set::Role;
 use crate::memory::driver::heaps::{DriverCallStatistics, MemoryHeapReport};
 use crate::memory::pool::Pool;
@@ -170,13 +171,22 @@ impl<D: Device> Allocator<D> {
         if index >= self.default_pool_count() {
             return Name::Static("custom");
         }
-        Name::Static(match (index % POOLS_PER_TYPE, self.separate_optimal) {
-            (0, true) => "long-lived, linear",
-            (1, _) => "long-lived, optimal",
-            (2, true) => "short-lived, linear",
-            (3, _) => "short-lived, optimal",
-            (0, false) => "long-lived",
-            _ => "short-lived",
+        let (_, Served { lifetime, optimal, movable }) = Served::by(index % self.pools_per_shard());
+        // Without pools of optimal images, those of linear ones serve both.
+        let kind = self.separate_optimal.then_some(optimal);
+        Name::Static(match (lifetime, kind, movable) {
+            (Lifetime::Long, None, false) => "long-lived",
+            (Lifetime::Long, Some(false), false) => "long-lived, linear",
+            (Lifetime::Long, Some(true), false) => "long-lived, optimal",
+            (Lifetime::Short, None, false) => "short-lived",
+            (Lifetime::Short, Some(false), false) => "short-lived, linear",
+            (Lifetime::Short, Some(true), false) => "short-lived, optimal",
+            (Lifetime::Long, None, true) => "long-lived, movable",
+            (Lifetime::Long, Some(false), true) => "long-lived, linear, movable",
+            (Lifetime::Long, Some(true), true) => "long-lived, optimal, movable",
+            (Lifetime::Short, None, true) => "short-lived, movable",
+            (Lifetime::Short, Some(false), true) => "short-lived, linear, movable",
+            (Lifetime::Short, Some(true), true) => "short-lived, optimal, movable",
         })
     }
 

@@ -6,7 +6,7 @@ use crate::device::{Device, MemoryHeapIndex};
 use crate::events::{
     AlreadySubscribed, Event, EventSubscription, RefusalReason, StallKind, SubscriptionDesc,
 };
-use crate::memory::allocator::{Allocation, Allocator, served_by};
+use crate::memory::allocator::{Allocation, Allocator, Served};
 use crate::memory::pool::events::{PoolPlace, refused_request};
 use crate::memory::pool::time::Moment;
 use crate::memory::pool::{PoolSlot, PoolState};
@@ -98,13 +98,13 @@ impl<D: Device> Allocator<D> {
     fn place_of(&self, index: u32, shard: u32) -> PoolPlace {
         let custom = index >= self.default_pool_count();
         let stride = if custom { 1 } else { self.pools_per_shard() };
-        let (lifetime, optimal) = if custom { (Lifetime::Long, false) } else { served_by(index % stride) };
+        let of_the_program = Served { lifetime: Lifetime::Long, optimal: false, movable: false };
+        let served = if custom { of_the_program } else { Served::by(index % stride).1 };
         PoolPlace {
             index,
             first: index - shard * stride,
             custom,
-            lifetime,
-            optimal_images: optimal && self.separate_optimal,
+            served: Served { optimal: served.optimal && self.separate_optimal, ..served },
             granularity: self.device.properties().limits.buffer_image_granularity,
         }
     }

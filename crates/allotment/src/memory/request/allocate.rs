@@ -43,7 +43,7 @@ use allotment_suballoc::{Alignment, MAX_SIZE};
 
 use crate::device::{Device, MemoryProperties, MemoryTypeIndex, Requirements, ResourceKind};
 use crate::log::event;
-use crate::memory::allocator::{Allocation, Allocator, default_pool};
+use crate::memory::allocator::{Allocation, Allocator, Served};
 use crate::memory::block_set::Role;
 use crate::memory::pool::shards::PoolShards;
 use crate::memory::pool::{PendingBlock, Pool, PoolSlot, PoolState, RoundedRequest};
@@ -176,7 +176,9 @@ impl<D: Device> Allocator<D> {
 
     fn allocate_by_ranking(&self, request: &AllocationRequest<'_>) -> Result<Allocation, AllocationError> {
         self.by_ranking(request, |memory_type, request| {
-            self.allocate_from_shards(self.default_pool_for(memory_type, request), 0, request)
+            let allocated =
+                self.allocate_from_shards(self.default_pool_for(memory_type, request), 0, request);
+            allocated.or_else(|refused| self.place_among_others(memory_type, request, refused))
         })
     }
 
@@ -282,8 +284,20 @@ impl<D: Device> Allocator<D> {
     ) -> PoolShards {
         // Resources of an unknown kind are placed among the linear ones, rounded up to whole pages.
         let optimal = self.separate_optimal && request.requirements.kind == ResourceKind::OptimalImage;
-        let first = default_pool(memory_type, request.options.lifetime, optimal);
+        let (lifetime, movable) = (request.options.lifetime, request.among_movable);
+        let first = Served { lifetime, optimal, movable }.pool(memory_type);
         PoolShards { first, stride: self.pools_per_shard(), count: self.shards }
+    }
+
+    /// Returns the shards of the default pool for a request, and those of the pool that serves movable allocations where
+    /// the first serves pinned ones, or the other way round.
+    pub(in crate::memory) fn default_pools_for(
+        &self,
+        memory_type: MemoryTypeIndex,
+        request: &AllocationRequest<'_>,
+    ) -> (PoolShards, PoolShards) {
+        let other = &AllocationRequest { among_movable: !request.among_movable, ..*request };
+        (self.default_pool_for(memory_type, request), self.default_pool_for(memory_type, other))
     }
 
     /// Returns the non-coherent atom where memory of this type needs flushes, else 1.

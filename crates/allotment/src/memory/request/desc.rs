@@ -292,6 +292,8 @@ pub(in crate::memory) struct AllocationRequest<'a> {
     pub without_quick_lists: bool,
     /// The memory is allocated together with its resource, or with options of the API.
     pub with_resource: bool,
+    /// It is placed among allocations that may be moved: it may be moved itself, if only once its resource is bound.
+    pub among_movable: bool,
 }
 
 impl<'a> AllocationRequest<'a> {
@@ -307,6 +309,7 @@ impl<'a> AllocationRequest<'a> {
             budget: options.budget,
             without_quick_lists: false,
             with_resource: false,
+            among_movable: options.movability != Movability::Pinned,
         }
     }
 

@@ -75,7 +75,8 @@ impl<D: Device> Allocator<D> {
             return self.by_pool_types(pool, request, |set| self.preview_shards(pool.shards(), set, request));
         }
         self.by_ranking(request, |memory_type, request| {
-            self.preview_shards(self.default_pool_for(memory_type, request), 0, request)
+            let preview = self.preview_shards(self.default_pool_for(memory_type, request), 0, request);
+            preview.or_else(|refused| self.preview_among_others(memory_type, request, refused))
         })
     }
 

@@ -99,7 +99,8 @@ impl<D: Device> Allocator<D> {
         let mut movability = options.movability;
         // Pinned while it is created: a pass of another thread could move memory to which nothing is bound yet.
         let pinned = options.clone().with_movability(Movability::Pinned);
-        let request = &AllocationRequest::new(&requirements, &pinned);
+        let among_movable = movability != Movability::Pinned;
+        let request = &AllocationRequest { among_movable, ..AllocationRequest::new(&requirements, &pinned) };
         let (handle, allocation) = match self.dedicated_for_resource(request, memory_options.is_some()) {
             DedicatedForResource::No => self.create_placed::<C>(info, request)?,
             DedicatedForResource::Preferred => {
