@@ -11,6 +11,7 @@ mod cancelled;
 mod faults;
 mod gains;
 mod generated;
+mod handles;
 mod limits;
 mod matrix;
 mod model;

@@ -405,9 +405,12 @@ pub enum AccessError {
     /// [`copied_at`](crate::memory::DefragmentationStep::copied_at), or make the allocation pinned.
     Moving,
     /// A defragmentation pass moved the allocation, and the resource is still bound to the old location, which may be
-    /// freed already. Destroy the resource and create it again, or have its
-    /// [`Defragmenter`](crate::memory::Defragmenter) move it.
+    /// freed already. Give it its [new handle](crate::Allocator::set_buffer_handle), destroy it and create it again, or
+    /// have its [`Defragmenter`](crate::memory::Defragmenter) move it.
     Moved,
+    /// A new handle came for a resource whose memory no pass has moved since it got its handle. Set it once, after the
+    /// pass has ended.
+    NotMoved,
     /// The buffer was not created to be copied from or to. Add the usage to its description
     /// (`VK_BUFFER_USAGE_TRANSFER_SRC_BIT`, `VK_BUFFER_USAGE_TRANSFER_DST_BIT`).
     MissingUsage {
@@ -466,8 +469,14 @@ impl fmt::Display for AccessError {
             }
             Self::Moved => write!(
                 f,
-                "defragmentation moved the allocation away from its resource, destroy the resource and create it again"
+                "defragmentation moved the allocation away from its resource: set its new handle, or create it again"
             ),
+            Self::NotMoved => {
+                write!(
+                    f,
+                    "no pass has moved the allocation since its resource got its handle: set a new handle once, after the pass"
+                )
+            }
             Self::MissingUsage { missing } => {
                 let direction = if missing.contains(TransferUsage::SRC) { "source" } else { "destination" };
                 write!(f, "the buffer's usage lacks transfer {direction}, add it to the buffer's description")

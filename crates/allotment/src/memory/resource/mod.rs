@@ -10,6 +10,7 @@
 //! | `unique.rs` | owners that destroy at once when they are dropped |
 //! | `owning_allocator.rs` | the allocator together with a deletion queue |
 //! | `mapped.rs` | buffers that the CPU writes and reads by a pointer |
+//! | `moved.rs` | new handles of resources whose memory a pass moved |
 //! | `transfer.rs` | copies of bytes to and from buffers by a queue, at once |
 
 mod aliasing;
@@ -21,6 +22,7 @@ mod error;
 #[cfg(feature = "vulkan")]
 mod existing;
 mod mapped;
+mod moved;
 mod owning_allocator;
 mod transfer;
 mod unique;

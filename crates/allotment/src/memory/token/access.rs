@@ -28,7 +28,10 @@ impl<D: Device> Allocator<D> {
         allocation.allocator == self.id()
     }
 
-    fn slot_and_record(&self, id: AllocationId) -> Result<(&PoolSlot<D>, &Record), AccessError> {
+    pub(in crate::memory) fn slot_and_record(
+        &self,
+        id: AllocationId,
+    ) -> Result<(&PoolSlot<D>, &Record), AccessError> {
         // The indices of another allocator's token may exist here as well.
         let slot = self.pools.get(id.pool).filter(|_| id.allocator == self.id());
         let slot = slot.ok_or(AccessError::WrongAllocator)?;

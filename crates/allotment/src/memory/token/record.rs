@@ -187,6 +187,12 @@ impl Record {
         self.kind.store(kind | movable | of_a_defragmenter, Ordering::Release);
     }
 
+    /// Records that a resource is bound where the allocation is now. The pool's lock ensures that there is one writer.
+    pub(in crate::memory) fn clear_moved(&self) {
+        let kind = self.kind.load(Ordering::Relaxed);
+        self.kind.store(kind & !MOVED, Ordering::Release);
+    }
+
     /// Records that the bytes are still being copied to the location.
     pub(in crate::memory) fn set_arriving(&self) {
         let kind = self.kind.load(Ordering::Relaxed);

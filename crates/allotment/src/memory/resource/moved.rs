@@ -1,0 +1,107 @@
+//! New handles of resources whose memory a pass moved.
+
+use super::{Buffers, Class, Images, RawBuffer, RawImage, RawResource};
+use crate::device::Device;
+use crate::memory::AccessError;
+use crate::memory::allocator::Allocator;
+use crate::sync::locked;
+
+impl<D: Device> Allocator<D> {
+    /// Gives a buffer the handle that it has in its new place, after a [pass](crate::memory::Pass) that moved its memory
+    /// has ended. Returns the old handle, to be destroyed once no queue uses it. From then on safe calls may use the
+    /// buffer again: until here they get [`AccessError::Moved`].
+    ///
+    /// ```
+    /// use allotment::device::BufferDevice as _;
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// use allotment::memory::{DefragmentationDesc, Movability, NextPass, PassLimits};
+    ///
+    /// let info = BufferDesc::new(1 << 20);
+    /// let options = AllocationOptions::new(MemoryUsage::GpuOnly).with_movability(Movability::Recreated);
+    /// let mut tiles = Vec::new();
+    /// for _ in 0..5 {
+    ///     tiles.push(allocator.create_buffer(&info, &options)?); // two blocks of 4 MiB
+    /// }
+    /// allocator.destroy_buffer(tiles.remove(0))?;
+    ///
+    /// let mut run = allocator.defragmentation(DefragmentationDesc::default().with_limits(PassLimits::NONE))?;
+    /// while let NextPass::Moves(pass) = run.next_pass() {
+    ///     let mut created = Vec::new();
+    ///     for moved in pass.moves() {
+    ///         let to = moved.to();
+    ///         // SAFETY: the place is live, was chosen for the requirements of such a buffer, and outlives it.
+    ///         let handle = unsafe { allocator.device().create_buffer(&info, to.memory, to.offset)? };
+    ///         created.push((moved.id(), handle)); // and the program records the copy
+    ///     }
+    ///     pass.end(); // once the copies have completed
+    ///     for (id, handle) in created {
+    ///         let tile = tiles.iter_mut().find(|tile| tile.allocation().id() == id).ok_or("a tile")?;
+    ///         // SAFETY: created above in the place where the allocation is now; nothing else destroys it.
+    ///         let old = unsafe { allocator.set_buffer_handle(tile, handle)? };
+    ///         // SAFETY: no queue uses it any more.
+    ///         unsafe { allocator.device().destroy_buffer(old) };
+    ///     }
+    /// }
+    /// assert_eq!(allocator.statistics().blocks, 1);
+    /// # drop(run);
+    /// # for tile in tiles { allocator.destroy_buffer(tile)?; }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError::NotMoved`] where no pass has moved the memory since the buffer got its handle; the errors of any
+    /// access. The buffer keeps its handle then.
+    ///
+    /// # Safety
+    ///
+    /// `handle` is a buffer of this allocator's device, created with the description of the old one, and bound to
+    /// where the allocation [is now](Self::location). Nothing else destroys it.
+    pub unsafe fn set_buffer_handle(
+        &self,
+        buffer: &mut RawBuffer<D>,
+        handle: D::Buffer,
+    ) -> Result<D::Buffer, AccessError> {
+        self.set_handle::<Buffers>(buffer, handle)
+    }
+
+    /// Gives an image the handle that it has in its new place, as [`set_buffer_handle`](Self::set_buffer_handle) does
+    /// for a buffer.
+    ///
+    /// # Errors
+    ///
+    /// Those of that call.
+    ///
+    /// # Safety
+    ///
+    /// As for that call, for an image.
+    pub unsafe fn set_image_handle(
+        &self,
+        image: &mut RawImage<D>,
+        handle: D::Image,
+    ) -> Result<D::Image, AccessError> {
+        self.set_handle::<Images>(image, handle)
+    }
+
+    fn set_handle<C: Class<D>>(
+        &self,
+        resource: &mut RawResource<C::Handle>,
+        handle: C::Handle,
+    ) -> Result<C::Handle, AccessError> {
+        let id = resource.allocation.id();
+        let (slot, record) = self.slot_and_record(id)?;
+        // Under the lock, so that no pass moves the memory once more between the check and the change.
+        let _guard = locked(&slot.state);
+        if record.generation() != id.generation {
+            return Err(AccessError::Stale);
+        }
+        if !record.read().moved {
+            return Err(AccessError::NotMoved);
+        }
+        record.clear_moved();
+        Ok(core::mem::replace(&mut resource.handle, handle))
+    }
+}
