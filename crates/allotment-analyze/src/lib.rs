@@ -109,7 +109,7 @@ mod series;
 mod timeline;
 mod what_if;
 
-pub use advice::{Advice, AdviceThresholds, Bytes, advice};
+pub use advice::{Advice, AdviceThresholds, Bytes, Commonest, advice};
 pub use aliasing::Lanes;
 pub use block_bytes::{BlockBytes, padding};
 pub use call_site::short_call_site;
