@@ -303,6 +303,23 @@ fn groups_by_call_site_show_the_commonest_name_and_the_readable_end_of_the_path(
 }
 
 #[test]
+fn a_mark_is_a_moment_and_stats_list_them() {
+    let folder = folder();
+    let path = written(&folder, "names.altr", &recording_with_names());
+    let stats = json(&allotment(&folder, &["stats", &path, "--at", "mark:loaded", "--json"]));
+    assert_eq!((&stats["all"]["allocations"], &stats["at"]["event"]), (&1.into(), &5.into()));
+    assert_eq!(stats["marks"][1]["text"], "level 2");
+    assert_eq!(stats["marks"][0]["at"], stats["at"]);
+    let stats = text(&allotment(&folder, &["stats", &path]));
+    let expected = "\n  Mark     Event  Frame\n  loaded       5      0\n  level 2     11      1\n";
+    assert!(stats.ends_with(expected), "{stats}");
+    let output = allotment(&folder, &["map", &path, "--at", "mark:menu"]);
+    assert_eq!(output.status.code(), Some(2));
+    let error = error_line(&output);
+    assert!(error.contains("no mark \"menu\": the recording has \"loaded\", \"level 2\""), "{error}");
+}
+
+#[test]
 fn a_difference_backwards_in_one_recording_is_refused() {
     let folder = folder();
     let path = written(&folder, "small.csv", SMALL.as_bytes());
@@ -421,6 +438,7 @@ fn bad_input_ends_with_code_2() {
         &["lifetimes", &path, "--rule", "growth", "--at", "end", "--and", "0"],
         &["lifetimes", "--rule", "active", "--at", "0"],
         &["lifetimes", &path, "--at", "0"],
+        &["stats", &path, "--at", "mark:"],
         &["map", &path, "--profile", "voodoo"],
         &["map", &path, "--width", "5"],
         &["leaks", "nowhere.csv"],
