@@ -331,6 +331,27 @@ fn a_difference_backwards_in_one_recording_is_refused() {
     text(&allotment(&folder, &["diff", &path, &path, "--from", "end", "--to", "frame:0"]));
 }
 
+#[test]
+fn stalls_are_counted_without_waits_for_frames_in_flight_or_by_kind() {
+    let folder = folder();
+    let path = written(&folder, "names.altr", &recording_with_names());
+    let measured = |limits: &[&str]| {
+        let limits = limits.iter().flat_map(|limit| ["--max-stalls", limit]);
+        let args = ["check", &path, "--json"].into_iter().chain(limits).collect::<Vec<_>>();
+        let check: Value = serde_json::from_slice(&allotment(&folder, &args).stdout).unwrap();
+        let rules = check["rules"].as_array().unwrap().iter();
+        let numbers = rules.map(|rule| rule["measured"].as_u64().unwrap()).collect::<Vec<_>>();
+        (check["ok"].as_bool().unwrap(), numbers)
+    };
+    assert_eq!(measured(&["1"]), (true, vec![1]));
+    assert_eq!(measured(&["0"]), (false, vec![1]));
+    assert_eq!(measured(&["driver-call=1", "frames-in-flight=4", "gpu=0"]), (false, vec![1, 5, 0]));
+    let help = text(&allotment(&folder, &["check", "--help"]));
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(help.contains("for the driver or for the GPU, but not for frames in flight"), "{help}");
+    assert_eq!(allotment(&folder, &["check", &path, "--max-stalls", "locks=1"]).status.code(), Some(2));
+}
+
 /// A recording of two descriptor heaps: one with ranges from 0 to 64 and from 96 to 128, of 256 slots, of which the
 /// first was freed for a moment; and one that was destroyed.
 fn recording_of_descriptor_heaps() -> Vec<u8> {
