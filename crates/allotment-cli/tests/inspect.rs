@@ -352,6 +352,18 @@ fn stalls_are_counted_without_waits_for_frames_in_flight_or_by_kind() {
     assert_eq!(allotment(&folder, &["check", &path, "--max-stalls", "locks=1"]).status.code(), Some(2));
 }
 
+#[test]
+fn the_error_for_a_file_of_no_known_format_names_all_that_can_be_read() {
+    let folder = folder();
+    let path = written(&folder, "main.rs", b"fn main() {}\n");
+    let output = allotment(&folder, &["stats", &path]);
+    assert_eq!(output.status.code(), Some(2));
+    let error = error_line(&output);
+    for format in ["main.rs: ", "recording (.altr)", "VMA", "D3D12MA", "gfxrecon", "PyTorch", "CSV trace"] {
+        assert!(error.contains(format), "{format}: {error}");
+    }
+}
+
 /// A recording of two descriptor heaps: one with ranges from 0 to 64 and from 96 to 128, of 256 slots, of which the
 /// first was freed for a moment; and one that was destroyed.
 fn recording_of_descriptor_heaps() -> Vec<u8> {
