@@ -12,6 +12,7 @@ use allotment_trace::recording::BlockId;
 
 use crate::cursor::Cursor;
 use crate::grouping::Grouping;
+use crate::groups::{CommonName, NameCounts};
 use crate::timeline::{AllocationIndex, Status, Timeline};
 
 /// An allocation of one side or of both.
@@ -41,6 +42,8 @@ pub struct Amount {
 pub struct GroupDifference {
     /// The group, as [`Grouping::of`] says.
     pub key: String,
+    /// The name that most of its allocations have. One that A and B have counts once, with its name in B.
+    pub name: CommonName,
     /// In A.
     pub a: Amount,
     /// In B.
@@ -96,7 +99,7 @@ impl Difference {
         let same = core::ptr::eq(a.timeline(), b.timeline());
         let pairs = if same { same_recording(a, b) } else { two_recordings(a, b) };
         let mut difference = Self::default();
-        let mut groups: BTreeMap<&str, (Amount, Amount)> = BTreeMap::new();
+        let mut groups: BTreeMap<&str, (Amount, Amount, NameCounts<'_>)> = BTreeMap::new();
         for (in_a, in_b) in pairs {
             let bytes = (
                 in_a.map_or(0, |row| a.timeline().requested(row)),
@@ -110,11 +113,17 @@ impl Difference {
             difference.allocations.push(Paired { a: in_a, b: in_b, moved, grown });
             if let Some(row) = in_a {
                 difference.a.add(bytes.0);
-                groups.entry(grouping.of(a.timeline(), row)).or_default().0.add(bytes.0);
+                let group = groups.entry(grouping.of(a.timeline(), row)).or_default();
+                group.0.add(bytes.0);
+                if in_b.is_none() {
+                    group.2.add(a.timeline(), row);
+                }
             }
             if let Some(row) = in_b {
                 difference.b.add(bytes.1);
-                groups.entry(grouping.of(b.timeline(), row)).or_default().1.add(bytes.1);
+                let group = groups.entry(grouping.of(b.timeline(), row)).or_default();
+                group.1.add(bytes.1);
+                group.2.add(b.timeline(), row);
             }
             match (in_a, in_b) {
                 (Some(_), None) => difference.only_a.add(bytes.0),
@@ -129,8 +138,13 @@ impl Difference {
             }
         }
         let groups = groups.into_iter();
-        difference.groups =
-            groups.map(|(key, (a, b))| GroupDifference { key: key.to_owned(), a, b }).collect();
+        let group = |(key, (a, b, names)): (&str, (_, _, NameCounts<'_>))| GroupDifference {
+            key: key.to_owned(),
+            name: names.commonest(),
+            a,
+            b,
+        };
+        difference.groups = groups.map(group).collect();
         difference.groups.sort_by_key(|group| Reverse(group.grown().unsigned_abs()));
         difference
     }

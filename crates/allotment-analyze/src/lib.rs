@@ -90,6 +90,7 @@
 mod advice;
 mod aliasing;
 mod block_bytes;
+mod call_site;
 mod coverage;
 mod cursor;
 mod descriptors;
@@ -108,15 +109,16 @@ mod series;
 mod timeline;
 mod what_if;
 
-pub use advice::{Advice, AdviceThresholds, Bytes, advice};
+pub use advice::{Advice, AdviceThresholds, Bytes, Commonest, advice};
 pub use aliasing::Lanes;
 pub use block_bytes::{BlockBytes, padding};
+pub use call_site::short_call_site;
 pub use cursor::Cursor;
 pub use descriptors::{DescriptorHistory, DescriptorOccupancy};
 pub use difference::{Amount, Difference, GroupDifference, Paired};
 pub use fragmentation::{FragmentationSample, Holes, fragmentation_over_time};
 pub use grouping::{Grouping, name_prefix};
-pub use groups::{AllocationGroup, AllocationGroups};
+pub use groups::{AllocationGroup, AllocationGroups, CommonName};
 pub use leaks::Leaks;
 pub use level_of_detail::{PixelRun, bytes_of_pixel, hit_test, pixel_runs};
 pub use lifetime_rules::{LifetimeEnd, LifetimeRule};

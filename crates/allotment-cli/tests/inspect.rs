@@ -7,7 +7,12 @@ mod common;
 use std::fs;
 use std::process::Output;
 
-use allotment_trace::recording::{DescriptorKind, Event, ObjectId, Recording, TextId};
+use allotment::device::{MemoryTypeIndex, ResourceKind};
+use allotment::{Algorithm, Alignment};
+use allotment_trace::recording::{
+    Allocated, AllocationKey, BlockId, BlockKind, DescriptorKind, Event, ObjectId, Placement, PoolId,
+    Recording, StallKind, TextId,
+};
 use common::{allotment, error_line, folder, json, recorded};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -234,6 +239,131 @@ fn lifetimes_of_a_rule_are_those_that_leaks_and_a_difference_have() {
     assert_eq!(run(&four)["count"], decline["count"]);
 }
 
+/// The call site of [`recording_with_names`], as a compiler on somebody's machine wrote it.
+const SITE: &str = "/home/me/game/crates/render/src/shadow.rs:30:32";
+
+/// A recording with three allocations of one call site, of two names; a mark after the first and one after the last; and
+/// stalls of two kinds.
+fn recording_with_names() -> Vec<u8> {
+    let texts = ["shadow map", "blur", SITE, "loaded", "level 2"].map(str::to_owned).to_vec();
+    let [map, blur, site, loaded, level] = [1, 2, 3, 4, 5].map(TextId);
+    let pool = PoolId(0);
+    let mut events =
+        vec![Event::PoolCreated { pool, name: TextId::NONE, algorithm: Algorithm::Tlsf, custom: false }];
+    let (memory_type, kind) = (MemoryTypeIndex(0), BlockKind::Shared);
+    events.push(Event::BlockAllocated { block: BlockId(0), pool, memory_type, kind, size: 1 << 20 });
+    for (key, name) in [(0, blur), (1, map), (2, map)] {
+        events.push(Event::Allocated(Allocated {
+            allocation: AllocationKey(key),
+            block: BlockId(0),
+            offset: key * 4096,
+            requested: 4096,
+            occupied: 4096,
+            user_data: 0,
+            name,
+            category: TextId::NONE,
+            alignment: Alignment::ONE,
+            usage: None,
+            kind: ResourceKind::Buffer,
+            placement: Placement::ExistingBlock,
+            second_choice: false,
+            movable: false,
+        }));
+        events.push(Event::CallSite { allocation: AllocationKey(key), site });
+        if name == blur {
+            events.extend([Event::Mark { text: loaded }, Event::FrameEnd { number: 0 }]);
+        }
+    }
+    events.push(Event::Mark { text: level });
+    events.push(Event::Stalled { kind: StallKind::DriverCall, nanoseconds: 1000 });
+    events.extend([Event::Stalled { kind: StallKind::FramesInFlight, nanoseconds: 1000 }; 5]);
+    let recording = Recording { texts, events, ..Recording::default() };
+    let mut file = Vec::new();
+    recording.write(&mut file).unwrap();
+    file
+}
+
+#[test]
+fn groups_by_call_site_show_the_commonest_name_and_the_readable_end_of_the_path() {
+    let folder = folder();
+    let path = written(&folder, "names.altr", &recording_with_names());
+    let leaks = text(&allotment(&folder, &["leaks", &path]));
+    let last = |text: &str| text.lines().last().unwrap().to_owned();
+    assert!(last(&leaks).ends_with("render/src/shadow.rs:30  shadow map and 1 other"), "{leaks}");
+    let diff = text(&allotment(&folder, &["diff", &path]));
+    assert!(last(&diff).ends_with("render/src/shadow.rs:30  shadow map and 1 other"), "{diff}");
+    // A name that only repeats the group takes no column.
+    let by_name = text(&allotment(&folder, &["leaks", &path, "--by", "name"]));
+    assert!(!by_name.contains("Name") && last(&by_name).ends_with("    blur"), "{by_name}");
+    for command in ["leaks", "diff"] {
+        let groups = &json(&allotment(&folder, &[command, &path, "--json"]))["groups"];
+        assert_eq!((&groups[0]["group"], &groups[0]["name"]), (&SITE.into(), &"shadow map".into()));
+        assert_eq!(groups[0]["other_names"], 1);
+    }
+}
+
+#[test]
+fn a_mark_is_a_moment_and_stats_list_them() {
+    let folder = folder();
+    let path = written(&folder, "names.altr", &recording_with_names());
+    let stats = json(&allotment(&folder, &["stats", &path, "--at", "mark:loaded", "--json"]));
+    assert_eq!((&stats["all"]["allocations"], &stats["at"]["event"]), (&1.into(), &5.into()));
+    assert_eq!(stats["marks"][1]["text"], "level 2");
+    assert_eq!(stats["marks"][0]["at"], stats["at"]);
+    let stats = text(&allotment(&folder, &["stats", &path]));
+    let expected = "\n  Mark     Event  Frame\n  loaded       5      0\n  level 2     11      1\n";
+    assert!(stats.ends_with(expected), "{stats}");
+    let output = allotment(&folder, &["map", &path, "--at", "mark:menu"]);
+    assert_eq!(output.status.code(), Some(2));
+    let error = error_line(&output);
+    assert!(error.contains("no mark \"menu\": the recording has \"loaded\", \"level 2\""), "{error}");
+}
+
+#[test]
+fn a_difference_backwards_in_one_recording_is_refused() {
+    let folder = folder();
+    let path = written(&folder, "small.csv", SMALL.as_bytes());
+    let output = allotment(&folder, &["diff", &path, "--from", "end", "--to", "frame:0"]);
+    assert_eq!(output.status.code(), Some(2));
+    let error = error_line(&output);
+    assert!(error.contains("--to, event 7, frame 0, is before --from, event 11, frame 2"), "{error}");
+    // Two recordings have no order.
+    text(&allotment(&folder, &["diff", &path, &path, "--from", "end", "--to", "frame:0"]));
+}
+
+#[test]
+fn stalls_are_counted_without_waits_for_frames_in_flight_or_by_kind() {
+    let folder = folder();
+    let path = written(&folder, "names.altr", &recording_with_names());
+    let measured = |limits: &[&str]| {
+        let limits = limits.iter().flat_map(|limit| ["--max-stalls", limit]);
+        let args = ["check", &path, "--json"].into_iter().chain(limits).collect::<Vec<_>>();
+        let check: Value = serde_json::from_slice(&allotment(&folder, &args).stdout).unwrap();
+        let rules = check["rules"].as_array().unwrap().iter();
+        let numbers = rules.map(|rule| rule["measured"].as_u64().unwrap()).collect::<Vec<_>>();
+        (check["ok"].as_bool().unwrap(), numbers)
+    };
+    assert_eq!(measured(&["1"]), (true, vec![1]));
+    assert_eq!(measured(&["0"]), (false, vec![1]));
+    assert_eq!(measured(&["driver-call=1", "frames-in-flight=4", "gpu=0"]), (false, vec![1, 5, 0]));
+    let help = text(&allotment(&folder, &["check", "--help"]));
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(help.contains("for the driver or for the GPU, but not for frames in flight"), "{help}");
+    assert_eq!(allotment(&folder, &["check", &path, "--max-stalls", "locks=1"]).status.code(), Some(2));
+}
+
+#[test]
+fn the_error_for_a_file_of_no_known_format_names_all_that_can_be_read() {
+    let folder = folder();
+    let path = written(&folder, "main.rs", b"fn main() {}\n");
+    let output = allotment(&folder, &["stats", &path]);
+    assert_eq!(output.status.code(), Some(2));
+    let error = error_line(&output);
+    for format in ["main.rs: ", "recording (.altr)", "VMA", "D3D12MA", "gfxrecon", "PyTorch", "CSV trace"] {
+        assert!(error.contains(format), "{format}: {error}");
+    }
+}
+
 /// A recording of two descriptor heaps: one with ranges from 0 to 64 and from 96 to 128, of 256 slots, of which the
 /// first was freed for a moment; and one that was destroyed.
 fn recording_of_descriptor_heaps() -> Vec<u8> {
@@ -341,6 +471,7 @@ fn bad_input_ends_with_code_2() {
         &["lifetimes", &path, "--rule", "growth", "--at", "end", "--and", "0"],
         &["lifetimes", "--rule", "active", "--at", "0"],
         &["lifetimes", &path, "--at", "0"],
+        &["stats", &path, "--at", "mark:"],
         &["map", &path, "--profile", "voodoo"],
         &["map", &path, "--width", "5"],
         &["leaks", "nowhere.csv"],

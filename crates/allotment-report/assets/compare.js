@@ -25,15 +25,18 @@ function drawCompare(panel) {
   for (const { i, kind } of changes) {
     const size = model.requested[i];
     counts[kind][0]++; counts[kind][1] += size;
-    if (compare.what === "all" ? kind === "both" || kind === "moved" : compare.what !== kind) continue;
-    const name = model.name(i), group = groups.get(name) ?? { name, count: 0, bytes: 0, i };
-    const sign = kind === "freed" ? -1 : 1;
-    group.count += sign; group.bytes += sign * size;
-    groups.set(name, group);
+    if (compare.what !== "all" && compare.what !== kind) continue;
+    const key = model.groupOf(i), group = groups.get(key) ?? { key, sited: model.field("site", i) > 0, names: new Names(), i, counts: [0, 0], bytes: [0, 0] };
+    group.names.add(model.field("name", i));
+    for (const side of [0, 1]) if (kind !== (side ? "freed" : "new")) { group.counts[side]++; group.bytes[side] += size; }
+    // A row shows an allocation that changed, if there is one.
+    if (kind === "new" || kind === "freed") group.i = i;
+    groups.set(key, group);
   }
-  const rows = [...groups.values()].sort((x, y) => Math.abs(y.bytes) - Math.abs(x.bytes)), shown = rows.slice(0, 300);
-  const plus = compare.what === "both" || compare.what === "moved";
-  const delta = (n, text) => el("td", { class: `r ${plus ? "" : n > 0 ? "pos" : n < 0 ? "neg" : ""}` }, plus ? text(n) : signed(n, text));
+  const grown = g => g.bytes[1] - g.bytes[0], same = g => g.bytes[0] === g.bytes[1] && g.counts[0] === g.counts[1];
+  const rows = [...groups.values()].filter(g => compare.what !== "all" || !same(g))
+    .sort((x, y) => Math.abs(grown(y)) - Math.abs(grown(x)) || y.bytes[1] - x.bytes[1]), shown = rows.slice(0, 300);
+  const delta = n => el("td", { class: `r ${n > 0 ? "pos" : n < 0 ? "neg" : ""}` }, signed(n, bytes)), right = text => el("td", { class: "r" }, text);
   const line = (text, value, before) => el("span", {}, `${text} `, el("b", {}, signed(value - before, bytes)));
   panel.replaceChildren(
     el("div", { class: "row" },
@@ -43,9 +46,9 @@ function drawCompare(panel) {
       line("Free", B.totals.free, A.totals.free), line("From the driver", B.totals.reserved, A.totals.reserved)),
     el("p", { class: "sum muted", id: "difference" }, ...KINDS.slice(1).map(([kind, text]) => el("span", {}, `${text}: ${int(counts[kind][0])}, ${bytes(counts[kind][1])}`))),
     rows.length ? el("div", { class: "scroll" }, el("table", {},
-      el("thead", {}, el("tr", {}, ["Name", "Allocations", "Bytes"].map((text, k) => el("th", { class: k ? "r" : "" }, text)))),
-      el("tbody", {}, shown.map(g => el("tr", { class: "go", onclick: () => show(g.i) }, el("td", { title: g.name }, g.name), delta(g.count, int), delta(g.bytes, bytes))))))
+      el("thead", {}, el("tr", {}, ["Call site or name", "Name", "Change", "Bytes in A", "Bytes in B", "Count in A", "Count in B"].map((text, k) => el("th", { class: k > 1 ? "r" : "" }, text)))),
+      el("tbody", {}, shown.map(g => el("tr", { class: "go", onclick: () => show(g.i) }, groupCells(model, g), delta(grown(g)), g.bytes.map(n => right(bytes(n))), g.counts.map(n => right(int(n))))))))
       : el("p", { class: "empty" }, a === b ? "A and B are the same moment. Move the cursor and press “Set A” or “Set B”." : "No such allocation."),
-    el("p", { class: "more" }, rows.length > shown.length ? `${int(shown.length)} of ${int(rows.length)} names shown.` : ""));
+    el("p", { class: "more" }, rows.length > shown.length ? `${int(shown.length)} of ${int(rows.length)} groups shown.` : ""));
   press("changes", compare.what);
 }

@@ -42,7 +42,7 @@ function rangeDetails(i) {
   const high = field("user_high"), low = field("user_low");
   const user = high || low ? hex((BigInt(high) << 32n) | BigInt(low)) : null;
   const released = model.flags[i] & RELEASED ? model.pending[i] : null, freed = model.to[i] <= model.end ? model.to[i] : null;
-  const before = field("before");
+  const before = field("before"), site = model.text(field("site"));
   const life = (freed ?? model.end) - model.from[i], frames = model.frameAt(freed ?? model.end) - model.frameAt(model.from[i]);
   const state = exists ? CLASS_NAMES[view.moment.classOf(i)] : t < model.from[i] ? "not yet allocated" : "freed";
   const moved = freed && movedTo(i);
@@ -58,7 +58,7 @@ function rangeDetails(i) {
       ["Memory type", typeText(b) + (flag(SECOND_CHOICE) ? " – not the best for the request" : "")],
       ["Usage", field("usage") ? model.word("usage", field("usage")) : null],
       ["Placed in", field("placement") ? model.word("placement", field("placement")) : null],
-      ["Call site", model.text(field("site"))], ["User data", user],
+      ["Call site", site ? el("dd", { title: site }, shortSite(site)) : null], ["User data", user],
       ["CPU", flag(MAPPED) ? "was mapped" : null], ["Movable", flag(MOVABLE) ? "yes" : null],
       [before ? "Moved here" : "Allocated", momentLink(model.from[i])],
       ["Moved from", before ? el("button", { class: "link", onclick: () => show(before - 1) }, placeText(before - 1)) : null],

@@ -49,15 +49,28 @@ class Happenings {
   }
 }
 
+/** The kinds that the list leaves out. */
+const hidden = new Set();
+
+/** A button for each kind, with how many there are of it. */
+function kindFilter() {
+  const toggle = name => { if (!hidden.delete(name)) hidden.add(name); redraw("panel"); };
+  const button = ({ name, at }) => el("button", { id: `kind-${name.replace(" ", "-")}`, "aria-pressed": `${!hidden.has(name)}`, onclick: () => toggle(name) }, sentence(name), el("span", { class: "n" }, int(at.length)));
+  return el("span", { class: "seg", id: "kinds", role: "group", "aria-label": "Kinds that are listed" }, view.happenings.lanes().filter(lane => !lane.quiet).map(button));
+}
+
 function drawHappenings(panel) {
-  const all = view.happenings.all(), at = Math.max(0, after(all.map(one => one.at), view.t) - 100), shown = all.slice(at, at + 400);
+  const every = view.happenings.all(), all = hidden.size ? every.filter(one => !hidden.has(one.kind)) : every, at = Math.max(0, after(all.map(one => one.at), view.t) - 100), shown = all.slice(at, at + 400);
   const none = [["refusal", "refusals"], ["stall", "stalls"], ["mark", "marks"]].filter(([kind]) => !view.happenings[kind].at.length).map(([, text]) => text);
+  const focus = panel.contains(document.activeElement) && document.activeElement.id;
   panel.replaceChildren(
-    none.length ? el("p", { class: all.length ? "muted" : "empty" }, `There are no ${none.join(", no ")} in this recording.`) : "",
+    every.length ? el("div", { class: "row" }, kindFilter()) : "",
+    none.length ? el("p", { class: every.length ? "muted" : "empty" }, `There are no ${none.join(", no ")} in this recording.`) : "",
     all.length ? el("div", { class: "scroll" }, el("table", {},
       el("thead", {}, el("tr", {}, ["Event", "Frame", "What", ""].map((text, k) => el("th", { class: k < 2 ? "r" : "" }, text)))),
       el("tbody", {}, shown.map(one => el("tr", { class: one.at === view.t ? "go sel" : "go", onclick: () => goTo(one.at) },
         el("td", { class: "r" }, int(one.at)), el("td", { class: "r" }, int(view.model.frameAt(one.at))), el("td", { style: `color:var(--${one.colour})` }, one.kind.replace(/s$/, "")), el("td", { style: "max-width:none;white-space:normal" }, one.lane.text(one.i)))))))
-      : "",
+      : every.length ? el("p", { class: "empty" }, "No kind is chosen that this recording has.") : "",
     el("p", { class: "more" }, all.length > shown.length ? `${int(shown.length)} of ${int(all.length)} shown, around the cursor.` : ""));
+  if (focus) $(focus)?.focus();
 }

@@ -2,6 +2,25 @@
 
 const leaks = { between: false };
 
+/** Counts the names of a group's allocations. */
+class Names {
+  constructor() { this.counts = new Map(); }
+  add(id) { if (id) this.counts.set(id, (this.counts.get(id) ?? 0) + 1); }
+  /** The commonest name, and how many others there are. */
+  text(model) {
+    let best = 0, most = 0;
+    for (const [id, count] of this.counts) if (count > most) { best = id; most = count; }
+    const others = this.counts.size - 1;
+    return best ? `${model.text(best)}${others ? ` and ${plural(others, "other")}` : ""}` : "";
+  }
+}
+
+/** The cells that say which group a row is: its call site as people read it, with the whole one in its title, and its name. */
+function groupCells(model, group) {
+  const name = group.names.text(model);
+  return [el("td", { title: group.key }, group.sited ? shortSite(group.key) : group.key), el("td", { title: name }, name)];
+}
+
 function drawLeaks(panel) {
   const { model } = view, groups = new Map(), from = leaks.between ? view.a : 0, to = leaks.between ? view.b : model.end;
   let count = 0, sum = 0, library = 0, librarySum = 0;
@@ -11,8 +30,8 @@ function drawLeaks(panel) {
     if (made < from || made > to || (leaks.between && made <= from)) continue;
     // The library frees its own rings and pages with its Gpu, which a program may drop after the recording ended.
     if (model.text(model.field("category", i)) === "allotment") { library++; librarySum += model.requested[i]; continue; }
-    const site = model.text(model.field("site", i)), key = site || model.name(i);
-    const group = groups.get(key) ?? { key, count: 0, bytes: 0, first: Infinity, last: 0 };
+    const key = model.groupOf(i), group = groups.get(key) ?? { key, sited: model.field("site", i) > 0, names: new Names(), count: 0, bytes: 0, first: Infinity, last: 0 };
+    group.names.add(model.field("name", i));
     group.count++; group.bytes += model.requested[i]; count++; sum += model.requested[i];
     group.first = Math.min(group.first, made); group.last = Math.max(group.last, made);
     groups.set(key, group);
@@ -23,9 +42,9 @@ function drawLeaks(panel) {
     el("div", { class: "row" }, el("p", { class: "sum" }, el("span", {}, "Never freed ", el("b", {}, plural(count, "allocation")), ", ", el("b", {}, bytes(sum)))),
       el("span", { class: "push" }, choices("between", [["all", "whole recording"], ["between", "allocated between A and B"]], value => { leaks.between = value === "between"; view.comparing ||= leaks.between; redraw("panel", "cursor"); }))),
     rows.length ? el("div", { class: "scroll" }, el("table", {},
-      el("thead", {}, el("tr", {}, [["Call site or name"], ["Allocations", 1], ["Bytes", 1], ["First", 1], ["Last", 1], ["Rate", 1]].map(([text, right]) => el("th", { class: right ? "r" : "" }, text)))),
+      el("thead", {}, el("tr", {}, [["Call site or name"], ["Name"], ["Allocations", 1], ["Bytes", 1], ["First", 1], ["Last", 1], ["Rate", 1]].map(([text, right]) => el("th", { class: right ? "r" : "" }, text)))),
       el("tbody", {}, shown.map(g => el("tr", { class: "go", onclick: () => search(g.key) },
-        el("td", { title: g.key }, g.key), ...[int(g.count), bytes(g.bytes), int(g.first), int(g.last), rate(g)].map(text => el("td", { class: "r" }, text)))))))
+        groupCells(model, g), ...[int(g.count), bytes(g.bytes), int(g.first), int(g.last), rate(g)].map(text => el("td", { class: "r" }, text)))))))
       : el("p", { class: "empty" }, leaks.between ? "All that was allocated between A and B was freed." : library ? "Every allocation of the program was freed." : "Every allocation of this recording was freed."),
     library ? el("p", { class: "muted" }, `The library itself has ${plural(library, "allocation")}, ${bytes(librarySum)}, until its Gpu is dropped. They are left out.`) : "",
     el("p", { class: "more" }, rows.length > shown.length ? `${int(shown.length)} of ${int(rows.length)} groups shown.` : ""));

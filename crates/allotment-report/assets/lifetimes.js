@@ -25,6 +25,18 @@ const lifetimeRule = name => LIFETIME_RULES.find(rule => rule[0] === name);
 /** The moments that a rule looks at. */
 const marksOf = ([, , ...ranges]) => MARKS.filter(mark => ranges.some(range => range.includes(mark.toUpperCase())));
 
+/** The four moments. Those that nobody set are spread evenly between the others, the first event and the end. */
+function lifetimeMarks() {
+  const at = MARKS.map(mark => view.set.has(mark) ? view[mark] : null);
+  at[0] ??= 0;
+  at[3] ??= view.model.end;
+  for (const k of [1, 2]) {
+    const next = at.findIndex((t, n) => n > k && t != null);
+    at[k] ??= Math.round(at[k - 1] + (at[next] - at[k - 1]) / (next - k + 1));
+  }
+  return Object.fromEntries(MARKS.map((mark, k) => [mark, at[k]]));
+}
+
 /** The allocations that a rule means, each by its last range: `{ list, bytes }` for each of its pairs. */
 function findLifetimes(model, [, , ...ranges], marks, scope = -1) {
   const { from, to, movedOn } = model, before = model.columns.numbers("range.before"), moment = { "^": -1, $: Infinity };
@@ -50,8 +62,8 @@ const LIFETIME_COLUMNS = [...["name", "category", "kind", "size", "block", "offs
   ["life", "Lifetime", true, (m, i) => lifeText(m, m.from[m.origin(i)], m.to[i])], tableColumn("site")];
 
 function drawLifetimes(panel) {
-  const { model, scope } = view, rule = lifetimeRule(lifetimes.rule), marks = marksOf(rule), key = [lifetimes.rule, scope, ...MARKS.map(mark => view[mark])].join();
-  if (lifetimes.key !== key) { lifetimes.key = key; lifetimes.parts = findLifetimes(model, rule, view, scope); lifetimes.most = 200; }
+  const { model, scope } = view, rule = lifetimeRule(lifetimes.rule), marks = marksOf(rule), at = lifetimeMarks(), key = [lifetimes.rule, scope, ...Object.values(at)].join();
+  if (lifetimes.key !== key) { lifetimes.key = key; lifetimes.parts = findLifetimes(model, rule, at, scope); lifetimes.most = 200; }
   const [found, declined] = lifetimes.parts, gone = new Set(declined?.list), all = declined ? [...found.list, ...declined.list] : found.list;
   const shown = firstBy(all, i => model.requested[i], true, lifetimes.most), count = part => [el("b", {}, plural(part.list.length, "allocation")), ", ", el("b", {}, bytes(part.bytes))];
   const size = ["size", "Requested", true, (m, i) => signed(gone.has(i) ? -m.requested[i] : m.requested[i], bytes)];
@@ -62,7 +74,7 @@ function drawLifetimes(panel) {
       el("select", { id: "rule", "aria-label": "Rule", onchange: e => { lifetimes.rule = e.target.value; redraw("panel", "cursor"); } },
         LIFETIME_RULES.map(([name]) => el("option", { value: name, selected: name === lifetimes.rule }, sentence(name.replaceAll("-", " "))))),
       el("span", {}, rule[1])),
-    el("div", { class: "row marks" }, marks.map(mark => el("span", { class: "row tight" }, el("b", {}, mark.toUpperCase()), momentLink(view[mark]),
+    el("div", { class: "row marks" }, marks.map(mark => el("span", { class: "row tight" }, el("b", {}, mark.toUpperCase()), momentLink(at[mark]),
       el("button", { class: "btn", id: `mark-${mark}`, onclick: () => setMark(mark) }, `Set ${mark.toUpperCase()} here`)))),
     el("p", { class: "sum", id: "lifetimes" }, el("span", {}, declined ? "Grown " : "Found ", count(found)), declined ? el("span", {}, "Declined ", count(declined)) : ""),
     all.length ? el("div", { class: "scroll" }, rangeTable(columns, shown, ([, text]) => text))

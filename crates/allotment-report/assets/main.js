@@ -1,9 +1,9 @@
 // What is shown, and how a change of it reaches the page.
 
 /** Everything that can change. */
-const view = { t: 0, scope: -1, selected: null, sharedScale: false, a: 0, b: 0, c: 0, d: 0, comparing: false, tab: "table", theme: "system", palette: "standard" };
+const view = { t: 0, scope: -1, selected: null, sharedScale: false, a: 0, b: 0, c: 0, d: 0, set: new Set(), comparing: false, tab: "table", theme: "system", palette: "standard" };
 
-/** The moments that a person sets, in their order: A and B to compare, all four for lifetimes. */
+/** The moments that a person sets, in their order: A and B to compare, all four for lifetimes. `view.set` has those that were. */
 const MARKS = ["a", "b", "c", "d"];
 
 /** The lists below the block map: name, heading, how it is drawn, the count in its heading. */
@@ -105,14 +105,18 @@ function show(i) {
   select({ block: model.blockOf[i], range: i });
   redraw("moment", "cursor");
 }
-/** Sets one of the moments to the cursor's. Those that it passes come with it, so that they stay in order. */
+/** Sets one of the moments to the cursor's. Those that were set and that it passes come with it, so that they stay in order. */
 function setMark(which) {
-  for (const mark of MARKS) if (mark === which || (mark < which ? view[mark] > view.t : view[mark] < view.t)) view[mark] = view.t;
+  view.set.add(which);
+  for (const mark of view.set) if (mark === which || (mark < which ? view[mark] > view.t : view[mark] < view.t)) view[mark] = view.t;
   view.comparing = true;
   redraw("cursor", "panel");
 }
-/** The moments that the timeline shows. */
-function shownMarks() { return view.tab === "lifetimes" ? marksOf(lifetimeRule(lifetimes.rule)) : view.comparing ? ["a", "b"] : []; }
+/** The moments that the timeline shows, by name. */
+function shownMarks() {
+  const lives = view.tab === "lifetimes", at = lives ? lifetimeMarks() : view;
+  return (lives ? marksOf(lifetimeRule(lifetimes.rule)) : view.comparing ? ["a", "b"] : []).map(mark => [mark, at[mark]]);
+}
 function showTab(name, scroll = false) {
   if (view.tab !== name) $("panel").replaceChildren();
   view.tab = name;

@@ -12,7 +12,7 @@ const COLUMNS = [
   ["from", "Allocated", true, (m, i) => int(m.from[i]), (m, i) => m.from[i]],
   ["to", "Freed", true, (m, i) => m.to[i] <= m.end ? int(m.to[i]) : "–", (m, i) => m.to[i]],
   ["life", "Lifetime", true, (m, i) => lifeText(m, m.from[i], m.to[i]), (m, i) => Math.min(m.to[i], m.end) - m.from[i]],
-  ["site", "Call site", false, (m, i) => m.text(m.field("site", i)), (m, i) => textRank(m, m.field("site", i))],
+  ["site", "Call site", false, (m, i) => shortSite(m.text(m.field("site", i))), (m, i) => textRank(m, m.field("site", i))],
 ];
 
 const tableColumn = name => COLUMNS.find(column => column[0] === name);
@@ -76,7 +76,7 @@ function rangeTable(all, ranges, heading, sorted = null) {
   return el("table", {},
     el("thead", {}, el("tr", {}, columns.map(column => el("th", { class: column[2] ? "r" : "", "aria-sort": sorted?.sort === column[0] && (sorted.down ? "descending" : "ascending") }, heading(column))))),
     el("tbody", {}, ranges.map(i => el("tr", { class: view.selected?.range === i ? "go sel" : "go", "data-range": i, onclick: () => show(i) },
-      columns.map(([name, , right, text]) => { const shownText = text(model, i); return el("td", { class: right ? "r" : "", style: name === "category" && "max-width:150px", title: shownText.length > 40 && shownText }, shownText); })))));
+      columns.map(([name, , right, text]) => { const shownText = text(model, i), whole = name === "site" ? model.text(model.field(name, i)) : shownText; return el("td", { class: right ? "r" : "", style: name === "category" && "max-width:150px", title: (whole.length > 40 || whole !== shownText) && whole }, shownText); })))));
 }
 
 function tableHead() {

@@ -178,7 +178,7 @@ class Timeline {
       c.fillStyle = INK.card; c.textAlign = "center"; c.font = `600 9.5px ${getComputedStyle(document.body).fontFamily}`; c.fillText(label, x, 7.5);
     };
     if (this.hover != null) line(this.hover, INK.faint, "", [2, 3]);
-    for (const mark of shownMarks()) line(view[mark], INK.accent, mark.toUpperCase(), []);
+    for (const [mark, t] of shownMarks()) line(t, INK.accent, mark.toUpperCase(), []);
     line(view.t, INK.cursor, "", []);
   }
 }

@@ -7,16 +7,17 @@ use core::fmt;
 use std::collections::BTreeMap;
 
 use allotment::Algorithm;
-use allotment_trace::recording::{BlockId, BlockKind, Event, Moment, RefusalReason, StallKind};
+use allotment_trace::recording::{BlockId, BlockKind, Event, Moment, RefusalReason, StallKind, TextId};
 
 use crate::block_bytes::BlockBytes;
 use crate::cursor::Cursor;
 use crate::descriptors::DescriptorOccupancy;
 use crate::fragmentation::Holes;
 use crate::grouping::Grouping;
+use crate::groups::{AllocationGroups, CommonName};
 use crate::leaks::Leaks;
 use crate::release_latency::ReleaseLatency;
-use crate::timeline::{BlockIndex, Timeline};
+use crate::timeline::{AllocationIndex, BlockIndex, Timeline};
 
 pub use sentences::Bytes;
 
@@ -25,6 +26,8 @@ pub use sentences::Bytes;
 pub struct AdviceThresholds {
     /// Frames for which a block is empty.
     pub empty_frames: u64,
+    /// The share of the bytes of all blocks that empty blocks have.
+    pub empty_share: f64,
     /// The share of the occupied bytes that rounding wastes.
     pub rounding: f64,
     /// The fragmentation of a pool's free memory, as [`Holes::fragmentation`] says.
@@ -35,6 +38,10 @@ pub struct AdviceThresholds {
     pub release_frames: u64,
     /// The share of allocations that are freed in the frame in which they were made.
     pub short_lived: f64,
+    /// The share of the recorded time that threads waited.
+    pub stalled: f64,
+    /// Nanoseconds of a single stall that are worth a word, however long the recording is.
+    pub stall_nanoseconds: u64,
     /// The share of a descriptor heap that is allocated.
     pub descriptors: f64,
 }
@@ -44,12 +51,18 @@ impl Default for AdviceThresholds {
         Self {
             // Ten seconds at 60 frames a second: longer than most pauses of a game.
             empty_frames: 600,
+            // Four times the sixteenth of the peak usage that the default policy keeps.
+            empty_share: 0.25,
             rounding: 0.15,
             fragmentation: 0.5,
             bytes: 1 << 20,
             // Three frames in flight, and one.
             release_frames: 4,
             short_lived: 0.5,
+            // 0.17 ms of each frame, at 60 frames a second.
+            stalled: 0.01,
+            // An eighth of such a frame: a frame that was nearly full misses its time.
+            stall_nanoseconds: 2_000_000,
             descriptors: 0.9,
         }
     }
@@ -68,6 +81,19 @@ pub enum Advice {
         /// When it became empty.
         since: Moment,
         /// Frames since then.
+        frames: u64,
+    },
+    /// Much of all memory is in empty blocks. Stands for the [`EmptyBlock`](Self::EmptyBlock)s of the moment.
+    EmptyBlocks {
+        /// How many blocks are empty.
+        count: u64,
+        /// How many blocks there are.
+        blocks: u64,
+        /// Bytes of the empty ones.
+        size: u64,
+        /// Bytes of all.
+        all: u64,
+        /// Frames since the first of them became empty.
         frames: u64,
     },
     /// Allocations occupy more than was requested.
@@ -140,6 +166,8 @@ pub enum Advice {
         count: u64,
         /// Bytes that were requested for them.
         bytes: u64,
+        /// Which of them are most.
+        most: Option<Commonest>,
     },
     /// Released memory waits long for the GPU.
     SlowRelease {
@@ -158,6 +186,8 @@ pub enum Advice {
         share: f64,
         /// How many a frame.
         per_frame: f64,
+        /// Which of them are most.
+        most: Option<Commonest>,
     },
     /// Blocks are allocated and freed again and again.
     BlockChurn {
@@ -184,6 +214,43 @@ pub enum Advice {
     },
 }
 
+/// The largest group of the allocations that a suggestion is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Commonest {
+    /// How many it has.
+    pub count: u64,
+    /// Where they are allocated. Empty where that is not known.
+    pub site: String,
+    /// The name that most of them have.
+    pub name: CommonName,
+    /// The category, where they have neither a call site nor a name. Else empty.
+    pub category: String,
+}
+
+impl Commonest {
+    /// Returns the group with the most allocations; `None` where nothing is known of any.
+    fn of(timeline: &Timeline<'_>, allocations: &[AllocationIndex]) -> Option<Self> {
+        let largest = |grouping| {
+            let groups = AllocationGroups::of(timeline, grouping, allocations.iter().copied()).groups;
+            // The first of the largest: of those with the most bytes.
+            groups.into_iter().filter(|group| !group.key.is_empty()).rev().max_by_key(|group| group.count)
+        };
+        if let Some(group) = largest(Grouping::CallSite) {
+            // A group of allocations without a call site is one of a name.
+            let site = group.examples.first().map_or(TextId::NONE, |&one| timeline.texts(one).call_site);
+            let site = timeline.recording().text(site).unwrap_or("").to_owned();
+            return Some(Self { count: group.count, site, name: group.name, category: String::new() });
+        }
+        let group = largest(Grouping::Category)?;
+        Some(Self {
+            count: group.count,
+            site: String::new(),
+            name: CommonName::default(),
+            category: group.key,
+        })
+    }
+}
+
 /// Returns what a recording suggests where a cursor is, what costs most bytes first.
 ///
 /// Costs one walk over all allocations and over those that exist.
@@ -204,7 +271,7 @@ pub fn advice(cursor: &Cursor<'_, '_>, thresholds: &AdviceThresholds) -> Vec<Adv
     pools(cursor, thresholds, &mut found);
     leaks(cursor, &mut found);
     budgets(cursor, &mut found);
-    refusals_and_stalls(cursor, &mut found);
+    refusals_and_stalls(cursor, thresholds, &mut found);
     second_choices(cursor, thresholds, &mut found);
     lifetimes(cursor, thresholds, &mut found);
     blocks(cursor, &mut found);
@@ -219,7 +286,7 @@ impl Advice {
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         match *self {
-            Self::EmptyBlock { size, .. } => size,
+            Self::EmptyBlock { size, .. } | Self::EmptyBlocks { size, .. } => size,
             Self::Rounding { wasted, .. } => wasted,
             Self::Fragmented { free, largest, .. } => free.saturating_sub(largest),
             Self::Leak { bytes, .. } | Self::OverBudget { bytes, .. } | Self::SecondChoice { bytes, .. } => {
@@ -230,18 +297,50 @@ impl Advice {
             _ => 0,
         }
     }
+
+    /// Returns the call site that it names, with the whole path of the file. The sentence has the end of it.
+    #[must_use]
+    pub fn call_site(&self) -> Option<&str> {
+        let site = match self {
+            Self::Leak { site, .. } => site,
+            Self::ShortLived { most: Some(most), .. } | Self::SecondChoice { most: Some(most), .. } => {
+                &most.site
+            }
+            _ => return None,
+        };
+        (!site.is_empty()).then_some(site)
+    }
 }
 
+/// How many times [`AdviceThresholds::bytes`] empty blocks must have in all: each pool keeps a block of a few MiB.
+const MANY_TIMES: u64 = 16;
+
 fn empty_blocks(cursor: &Cursor<'_, '_>, thresholds: &AdviceThresholds, found: &mut Vec<Advice>) {
-    let now = cursor.moment();
-    for block in cursor.blocks() {
-        let Some(since) = cursor.empty_since(block) else { continue };
+    let (now, blocks) = (cursor.moment(), cursor.blocks());
+    let (mut empty, mut empty_bytes, mut all, mut longest, mut each) = (0, 0u64, 0u64, 0, Vec::new());
+    for &block in &blocks {
         let size = cursor.timeline().block_size_at(block, cursor.position());
+        all = all.saturating_add(size);
+        let Some(since) = cursor.empty_since(block) else { continue };
+        empty += 1;
+        empty_bytes = empty_bytes.saturating_add(size);
         let frames = now.frame - since.frame;
+        longest = longest.max(frames);
         if frames >= thresholds.empty_frames && size >= thresholds.bytes {
             let block = cursor.timeline().block_info(block).id;
-            found.push(Advice::EmptyBlock { block, size, since, frames });
+            each.push(Advice::EmptyBlock { block, size, since, frames });
         }
+    }
+    let share = empty_bytes as f64 / all.max(1) as f64;
+    // One sentence about all of them, where there is much: of a dozen lines about a block each, nobody makes the sum.
+    // At the end of a program, nothing is in use for a moment.
+    let ended = empty == blocks.len() as u64 && longest < thresholds.empty_frames;
+    if empty >= 2 && !ended && empty_bytes >= MANY_TIMES * thresholds.bytes && share >= thresholds.empty_share
+    {
+        let (count, blocks) = (empty, blocks.len() as u64);
+        found.push(Advice::EmptyBlocks { count, blocks, size: empty_bytes, all, frames: longest });
+    } else {
+        found.append(&mut each);
     }
 }
 
@@ -328,7 +427,7 @@ fn budgets(cursor: &Cursor<'_, '_>, found: &mut Vec<Advice>) {
     }
 }
 
-fn refusals_and_stalls(cursor: &Cursor<'_, '_>, found: &mut Vec<Advice>) {
+fn refusals_and_stalls(cursor: &Cursor<'_, '_>, thresholds: &AdviceThresholds, found: &mut Vec<Advice>) {
     let timeline = cursor.timeline();
     let mut refused = BTreeMap::<_, (u64, u64)>::new();
     for event in timeline.refusals().take_while(|&event| event < cursor.position()) {
@@ -346,24 +445,28 @@ fn refusals_and_stalls(cursor: &Cursor<'_, '_>, found: &mut Vec<Advice>) {
             *sum = (sum.0 + 1, sum.1.saturating_add(nanoseconds), sum.2.max(nanoseconds));
         }
     }
+    let recorded = cursor.moment().nanoseconds;
     for (kind, (count, total, longest)) in stalled {
+        // Every program waits for its driver at times; it matters where it costs time that is felt.
+        let share = if recorded == 0 { 0.0 } else { total as f64 / recorded as f64 };
+        let felt = share >= thresholds.stalled || longest >= thresholds.stall_nanoseconds;
         // Waiting for frames in flight is how a program that the GPU limits runs.
-        if kind != StallKind::FramesInFlight {
+        if kind != StallKind::FramesInFlight && felt {
             found.push(Advice::Stalled { kind, count, total, longest });
         }
     }
 }
 
 fn second_choices(cursor: &Cursor<'_, '_>, thresholds: &AdviceThresholds, found: &mut Vec<Advice>) {
-    let (mut count, mut bytes) = (0, 0u64);
-    for is in cursor.allocations().filter_map(|row| cursor.timeline().allocated(row.0)) {
-        if is.second_choice {
-            count += 1;
-            bytes = bytes.saturating_add(is.requested);
-        }
-    }
+    let timeline = cursor.timeline();
+    let is_second = |row: &AllocationIndex| timeline.allocated(row.0).is_some_and(|is| is.second_choice);
+    let mut rows: Vec<_> = cursor.allocations().filter(is_second).collect();
+    let bytes = rows.iter().fold(0u64, |sum, &row| sum.saturating_add(timeline.requested(row)));
     if bytes >= thresholds.bytes {
-        found.push(Advice::SecondChoice { count, bytes });
+        // In the order of time, as groups need them.
+        rows.sort_unstable();
+        let (count, most) = (rows.len() as u64, Commonest::of(timeline, &rows));
+        found.push(Advice::SecondChoice { count, bytes, most });
     }
 }
 
@@ -374,19 +477,22 @@ fn lifetimes(cursor: &Cursor<'_, '_>, thresholds: &AdviceThresholds, found: &mut
     if median >= thresholds.release_frames {
         found.push(Advice::SlowRelease { median, longest, pending: latency.pending_bytes });
     }
-    let (mut all, mut count) = (0u64, 0u64);
-    for (_, life) in timeline.lifetimes().take_while(|(_, life)| life.allocated < cursor.position()) {
+    let (mut all, mut short) = (0u64, Vec::new());
+    for (row, life) in timeline.lifetimes().take_while(|(_, life)| life.allocated < cursor.position()) {
         let Some(end) = life.free_requested.or(life.freed).filter(|&end| end < cursor.position()) else {
             continue;
         };
         all += 1;
-        count += u64::from(timeline.same_frame(life.allocated, end));
+        if timeline.same_frame(life.allocated, end) {
+            short.push(row);
+        }
     }
-    let frames = cursor.moment().frame;
+    let (frames, count) = (cursor.moment().frame, short.len() as u64);
     let share = count as f64 / all.max(1) as f64;
     // Fewer than one a frame is not worth another way of allocating.
     if share >= thresholds.short_lived && count >= frames && frames > 0 {
-        found.push(Advice::ShortLived { count, share, per_frame: count as f64 / frames as f64 });
+        let (per_frame, most) = (count as f64 / frames as f64, Commonest::of(timeline, &short));
+        found.push(Advice::ShortLived { count, share, per_frame, most });
     }
 }
 

@@ -3,8 +3,10 @@
 use core::fmt;
 
 use allotment::Algorithm;
+use allotment_trace::recording::StallKind;
 
-use super::Advice;
+use super::{Advice, Commonest};
+use crate::call_site::short_call_site;
 
 /// Bytes as people read them: `32 MiB`, `1.5 KiB`, `17 bytes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +37,15 @@ pub(super) fn write(advice: &Advice, f: &mut fmt::Formatter<'_>) -> fmt::Result 
             block,
             Bytes(*size)
         ),
+        Advice::EmptyBlocks { count, blocks, size, all, frames } => {
+            let percent = *size as f64 * 100.0 / (*all).max(1) as f64;
+            let (size, all) = (Bytes(*size), Bytes(*all));
+            write!(
+                f,
+                "{count} of {blocks} blocks are empty, {size} of {all} ({percent:.0} %), the first of them for \
+                 {frames} frames: `trim()` frees them, or an `EmptyBlockPolicy` with fewer frames or bytes"
+            )
+        }
         Advice::Rounding { pool, algorithm, wasted, share } => {
             let (what, remedy) = match algorithm {
                 Algorithm::Buddy => {
@@ -54,7 +65,7 @@ pub(super) fn write(advice: &Advice, f: &mut fmt::Formatter<'_>) -> fmt::Result 
             Ok(())
         }
         Advice::Leak { site, count, bytes, per_frame } => {
-            let site = if site.is_empty() { "an unknown call site" } else { site };
+            let site = if site.is_empty() { "an unknown call site" } else { short_call_site(site) };
             let bytes = Bytes(*bytes);
             if (0.95..1.05).contains(per_frame) {
                 write!(f, "one leak a frame at {site}: ")?;
@@ -77,26 +88,35 @@ pub(super) fn write(advice: &Advice, f: &mut fmt::Formatter<'_>) -> fmt::Result 
             write!(
                 f,
                 "threads waited {count} times for {kind}, {total:.2} ms in all, {longest:.2} ms at most"
-            )
+            )?;
+            f.write_str(match kind {
+                StallKind::DriverCall => {
+                    ": reserve memory ahead (`reserve`), let a maintenance thread allocate it, or use larger blocks"
+                }
+                StallKind::FramesInFlight => "",
+                _ => ": wait for work that was submitted a frame or more before",
+            })
         }
-        Advice::SecondChoice { count, bytes } => write!(
-            f,
-            "{count} allocations of {} are in a memory type that was not their first choice",
-            Bytes(*bytes)
-        ),
+        Advice::SecondChoice { count, bytes, most } => {
+            let bytes = Bytes(*bytes);
+            write!(f, "{count} allocations of {bytes} are in a memory type that was not their first choice")?;
+            write_most(most.as_ref(), *count, f)
+        }
         Advice::SlowRelease { median, longest, pending } => write!(
             f,
             "half of the released allocations wait {median} frames or more for the GPU, one of them {longest}; {} \
              wait now",
             Bytes(*pending)
         ),
-        Advice::ShortLived { count, share, per_frame } => {
+        Advice::ShortLived { count, share, per_frame, most } => {
             let percent = share * 100.0;
             write!(
                 f,
                 "{count} allocations, {percent:.0} % of those that ended, lived for less than a frame, \
-                 {per_frame:.1} a frame: use a ring or a linear pool"
-            )
+                 {per_frame:.1} a frame"
+            )?;
+            write_most(most.as_ref(), *count, f)?;
+            f.write_str(": use a ring or a linear pool")
         }
         Advice::BlockChurn { freed, live, frames } => write!(
             f,
@@ -112,6 +132,27 @@ pub(super) fn write(advice: &Advice, f: &mut fmt::Formatter<'_>) -> fmt::Result 
             occupancy.allocated, occupancy.capacity, occupancy.longest_free
         ),
     }
+}
+
+/// Writes which allocations are most: `; 48 of them are "constants", from game/src/draw.rs:30`.
+fn write_most(most: Option<&Commonest>, of: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let Some(Commonest { count, site, name, category }) = most else { return Ok(()) };
+    if *count == of {
+        f.write_str("; all of them are ")?;
+    } else {
+        write!(f, "; {count} of them are ")?;
+    }
+    match (name.name.is_empty(), category.is_empty()) {
+        (false, _) => {
+            write!(f, "\"{}\"", name.name)?;
+            if name.others > 0 {
+                write!(f, " and {} other name{}", name.others, if name.others == 1 { "" } else { "s" })?;
+            }
+        }
+        (true, false) => write!(f, "of the category \"{category}\"")?,
+        (true, true) => f.write_str("without a name")?,
+    }
+    if site.is_empty() { Ok(()) } else { write!(f, ", from {}", short_call_site(site)) }
 }
 
 fn milliseconds(nanoseconds: u64) -> f64 {

@@ -21,9 +21,13 @@ fn block(id: u64, size: u64) -> Event {
 }
 
 fn allocated(key: u64, offset: u64, requested: u64, occupied: u64) -> Event {
+    allocated_in(0, key, offset, requested, occupied)
+}
+
+fn allocated_in(block: u64, key: u64, offset: u64, requested: u64, occupied: u64) -> Event {
     Event::Allocated(Allocated {
         allocation: AllocationKey(key),
-        block: BlockId(0),
+        block: BlockId(block),
         offset,
         requested,
         occupied,
@@ -44,7 +48,7 @@ fn frames(count: u64) -> impl Iterator<Item = Event> {
 }
 
 fn all(events: Vec<Event>) -> Vec<Advice> {
-    let texts = vec!["textures".to_owned(), "src/sky.rs:41:9".to_owned()];
+    let texts = vec!["textures".to_owned(), "/home/me/game/src/sky.rs:41:9".to_owned()];
     let recording = Recording { events, texts, ..Recording::default() };
     let timeline = Timeline::new(&recording);
     assert_eq!(timeline.contradictions(), []);
@@ -58,8 +62,10 @@ fn sentences(events: Vec<Event>) -> Vec<String> {
 #[test]
 fn a_block_that_is_empty_for_600_frames_is_named_and_one_of_599_is_not() {
     let events = |count| {
-        let mut events = vec![pool(Algorithm::Tlsf), block(0, 32 * MIB), block(7, MIB)];
+        // A block that is in use, so that most of the memory is.
+        let mut events = vec![pool(Algorithm::Tlsf), block(0, 32 * MIB), block(7, MIB), block(8, 256 * MIB)];
         events.extend([allocated(1, 0, 64, 64), Event::Freed { allocation: AllocationKey(1) }]);
+        events.push(allocated_in(8, 2, 0, 256 * MIB, 256 * MIB));
         events.extend(frames(count));
         events
     };
@@ -71,6 +77,95 @@ fn a_block_that_is_empty_for_600_frames_is_named_and_one_of_599_is_not() {
         ]
     );
     assert_eq!(sentences(events(599)), [""; 0]);
+}
+
+#[test]
+fn empty_blocks_that_have_much_of_all_memory_are_told_as_one_sum() {
+    let events = |empty: u64| {
+        let mut events = vec![pool(Algorithm::Tlsf), block(0, 24 * MIB), allocated(1, 0, 24 * MIB, 24 * MIB)];
+        events.extend((1..=empty).map(|id| block(id, 8 * MIB)));
+        events.extend(frames(700));
+        events
+    };
+    assert_eq!(
+        sentences(events(3)),
+        [
+            "3 of 4 blocks are empty, 24 MiB of 48 MiB (50 %), the first of them for 700 frames: `trim()` frees them, \
+             or an `EmptyBlockPolicy` with fewer frames or bytes"
+        ]
+    );
+    // A program that has freed everything, and ends.
+    let mut ended = events(3);
+    ended.retain(|event| !matches!(event, Event::FrameEnd { .. }));
+    ended.push(Event::Freed { allocation: AllocationKey(1) });
+    ended.extend(frames(10));
+    assert_eq!(sentences(ended), [""; 0]);
+    let few = all(events(1));
+    assert!(matches!(few[..], [Advice::EmptyBlock { frames: 700, .. }]), "{few:?}");
+}
+
+#[test]
+fn stalls_are_told_if_they_took_a_hundredth_of_the_time_or_one_of_them_was_long() {
+    let told = |milliseconds: u64, kind, stalls: &[u64]| {
+        let mut events: Vec<_> =
+            stalls.iter().map(|&nanoseconds| Event::Stalled { kind, nanoseconds }).collect();
+        events.push(Event::Time { nanoseconds: milliseconds * 1_000_000 });
+        sentences(events)
+    };
+    let driver = StallKind::DriverCall;
+    assert_eq!(told(1000, driver, &[8_000; 12]), [""; 0]);
+    assert_eq!(
+        told(1000, driver, &[1_000_000; 12]),
+        [
+            "threads waited 12 times for a driver call, 12.00 ms in all, 1.00 ms at most: reserve memory ahead \
+             (`reserve`), let a maintenance thread allocate it, or use larger blocks"
+        ]
+    );
+    assert_eq!(told(1_000_000, driver, &[1_000_000; 12]), [""; 0]);
+    assert_eq!(told(1_000_000, driver, &[2_000_000]).len(), 1);
+    assert_eq!(told(1000, StallKind::FramesInFlight, &[16_000_000; 12]), [""; 0]);
+}
+
+#[test]
+fn advice_about_many_allocations_names_the_most_of_them() {
+    let sentence = |texts: [TextId; 3]| {
+        let mut events = vec![pool(Algorithm::Tlsf), block(0, 4 * MIB)];
+        for frame in 0..10 {
+            for (key, [name, category, site]) in [(1, texts), (2, texts), (3, [TextId::NONE; 3])] {
+                let Event::Allocated(mut is) = allocated(key, 0, 64, 64) else { unreachable!() };
+                (is.name, is.category) = (name, category);
+                events.push(Event::Allocated(is));
+                if !site.is_none() {
+                    events.push(Event::CallSite { allocation: is.allocation, site });
+                }
+                events.push(Event::Freed { allocation: is.allocation });
+            }
+            events.push(Event::FrameEnd { number: frame });
+        }
+        let found = all(events);
+        assert_eq!(found[0].call_site(), (texts[2] == TextId(2)).then_some("/home/me/game/src/sky.rs:41:9"));
+        found[0].to_string()
+    };
+    let with = |most: &str| {
+        format!(
+            "30 allocations, 100 % of those that ended, lived for less than a frame, 3.0 a frame{most}: use a ring or \
+             a linear pool"
+        )
+    };
+    let none = TextId::NONE;
+    let named = with("; 20 of them are \"textures\", from game/src/sky.rs:41");
+    assert_eq!(sentence([TextId(1), none, TextId(2)]), named);
+    assert_eq!(sentence([none, none, TextId(2)]), named.replace("\"textures\"", "without a name"));
+    assert_eq!(sentence([TextId(1), none, none]), with("; 20 of them are \"textures\""));
+    assert_eq!(sentence([none, TextId(1), none]), with("; 20 of them are of the category \"textures\""));
+    assert_eq!(sentence([none; 3]), with(""));
+    let of_one = (0..10).flat_map(|number| {
+        let allocation = AllocationKey(1);
+        let site = Event::CallSite { allocation, site: TextId(2) };
+        [allocated(1, 0, 64, 64), site, Event::Freed { allocation }, Event::FrameEnd { number }]
+    });
+    let all = sentences([pool(Algorithm::Tlsf), block(0, MIB)].into_iter().chain(of_one).collect());
+    assert!(all[0].contains("; all of them are without a name, from game/src/sky.rs:41: use"), "{all:?}");
 }
 
 #[test]
@@ -102,7 +197,9 @@ fn one_allocation_a_frame_that_is_never_freed_is_a_leak_and_a_loading_phase_is_n
     };
     assert_eq!(
         sentences(leak(100, 100)),
-        ["one leak a frame at src/sky.rs:41:9: 100 allocations of 100 KiB exist and none of them was freed"]
+        [
+            "one leak a frame at game/src/sky.rs:41: 100 allocations of 100 KiB exist and none of them was freed"
+        ]
     );
     assert_eq!(sentences(leak(3, 100)), [""; 0]);
 }
@@ -156,7 +253,7 @@ fn allocations_that_die_in_their_frame_and_blocks_that_come_and_go_are_named() {
     assert_eq!(
         all(events),
         [
-            Advice::ShortLived { count: 100, share: 1.0, per_frame: 1.0 },
+            Advice::ShortLived { count: 100, share: 1.0, per_frame: 1.0, most: None },
             Advice::BlockChurn { freed: 100, live: 0, frames: 1.0 },
         ]
     );

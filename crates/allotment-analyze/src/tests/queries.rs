@@ -92,6 +92,15 @@ proptest! {
                 all.groups.iter().map(|group| (&*group.key, (group.count, group.bytes))).collect();
             prop_assert_eq!(found, naive);
             prop_assert!(all.groups.is_sorted_by(|one, next| one.bytes >= next.bytes));
+            for group in &all.groups {
+                let mut names: BTreeMap<&str, u64> = BTreeMap::new();
+                for row in timeline.allocations().filter(|&row| grouping.of(&timeline, row) == group.key) {
+                    *names.entry(recording.text(timeline.texts(row).name).unwrap_or("")).or_default() += 1;
+                }
+                names.remove("");
+                prop_assert_eq!(group.name.others, (names.len() as u64).saturating_sub(1));
+                prop_assert_eq!(names.get(&*group.name.name), names.values().max());
+            }
             prop_assert!(all.groups.iter().all(|group| group.first <= group.last && group.frames <= group.count));
         }
     }

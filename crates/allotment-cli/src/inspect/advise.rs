@@ -16,7 +16,10 @@ pub(crate) fn run(args: &AdviseArgs) -> Result<(), Failure> {
     let cursor = Cursor::at(&timeline, args.shown.at.position(&timeline)?);
     let advice = advice(&cursor, &AdviceThresholds::default());
     if args.shown.json {
-        let advice = advice.iter().map(|it| ItemJson { text: it.to_string(), bytes: it.bytes() }).collect();
+        let advice = advice
+            .iter()
+            .map(|it| ItemJson { text: it.to_string(), bytes: it.bytes(), call_site: it.call_site() })
+            .collect();
         let advice = AdviceJson { file: &loaded.title, at: cursor.moment().into(), advice };
         say!("{}", serde_json::to_string(&advice)?);
         return Ok(());
@@ -26,7 +29,7 @@ pub(crate) fn run(args: &AdviseArgs) -> Result<(), Failure> {
         say!("Nothing stands out.");
     }
     for it in &advice {
-        say!("- {it}");
+        say!("- {}", shown(&it.to_string()));
     }
     Ok(())
 }
@@ -36,12 +39,15 @@ pub(crate) fn run(args: &AdviseArgs) -> Result<(), Failure> {
 struct AdviceJson<'a> {
     file: &'a str,
     at: MomentJson,
-    advice: Vec<ItemJson>,
+    advice: Vec<ItemJson<'a>>,
 }
 
 #[derive(Serialize)]
-struct ItemJson {
+struct ItemJson<'a> {
     text: String,
     /// Bytes that it is about.
     bytes: u64,
+    /// The call site that it names, whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    call_site: Option<&'a str>,
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use allotment_analyze::{Grouping, LifetimeRule};
+use allotment_trace::recording::StallKind;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, ValueEnum};
 
@@ -293,9 +294,11 @@ pub(crate) struct CheckArgs {
     /// block
     #[arg(long, value_name = "SHARE", group = "rules", value_parser = parse_share)]
     pub(crate) max_fragmentation: Option<f64>,
-    /// The most times that a thread may wait in the library
-    #[arg(long, value_name = "N", group = "rules")]
-    pub(crate) max_stalls: Option<u64>,
+    /// The most times that a thread may wait in the library: for the driver or for the GPU, but not for frames in
+    /// flight, as every program does that the GPU limits. With KIND= (driver-call, frames-in-flight or gpu), the most
+    /// waits of that kind; may be given once for each
+    #[arg(long, value_name = "[KIND=]N", group = "rules", value_parser = parse_max_stalls)]
+    pub(crate) max_stalls: Vec<MaxStalls>,
     /// The moment whose fragmentation is measured
     #[arg(long, value_name = "MOMENT", default_value_t)]
     pub(crate) at: When,
@@ -304,6 +307,35 @@ pub(crate) struct CheckArgs {
     /// Print a single JSON object on standard output
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// A limit of stalls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MaxStalls {
+    /// Those that count; `None` for all but waits for frames in flight.
+    pub(crate) kind: Option<StallKind>,
+    pub(crate) limit: u64,
+}
+
+impl MaxStalls {
+    pub(crate) fn counts(self, kind: StallKind) -> bool {
+        self.kind.map_or(kind != StallKind::FramesInFlight, |counted| counted == kind)
+    }
+}
+
+/// Parses a limit of stalls: `3` or `driver-call=3`.
+fn parse_max_stalls(text: &str) -> Result<MaxStalls, String> {
+    let (kind, limit) = match text.split_once('=') {
+        None => (None, text),
+        Some(("driver-call", limit)) => (Some(StallKind::DriverCall), limit),
+        Some(("frames-in-flight", limit)) => (Some(StallKind::FramesInFlight), limit),
+        Some(("gpu", limit)) => (Some(StallKind::Gpu), limit),
+        Some((kind, _)) => {
+            return Err(format!("\"{kind}\" is none of driver-call, frames-in-flight, gpu"));
+        }
+    };
+    let limit = limit.parse().map_err(|_| format!("\"{limit}\" is not a whole number"))?;
+    Ok(MaxStalls { kind, limit })
 }
 
 /// Parses a number from 0 to 1.

@@ -1,6 +1,7 @@
 //! `allotment check`: rules for a recording, for continuous integration. The exit code is 1 if one does not hold.
 
 use allotment_analyze::{Cursor, Grouping, Leaks, Peaks, Scope};
+use allotment_trace::recording::Event;
 use serde::Serialize;
 
 use super::args::CheckArgs;
@@ -35,10 +36,18 @@ pub(crate) fn run(args: &CheckArgs) -> Result<(), Failure> {
         let (measured, limit) = (Value::Share(fragmentation), Value::Share(limit));
         rules.push(Rule::new("max-fragmentation", measured, limit, texts, about));
     }
-    if let Some(limit) = args.max_stalls {
-        let stalls = timeline.stalls().len() as u64;
+    for &max in &args.max_stalls {
+        let limit = max.limit;
+        let of_kind = |event: &u64| match loaded.recording.events[*event as usize] {
+            Event::Stalled { kind, .. } => max.counts(kind),
+            _ => false,
+        };
+        let stalls = timeline.stalls().filter(of_kind).count() as u64;
         let texts = [count(stalls), count(limit)];
-        let about = "times a thread waited in the library".to_owned();
+        let about = max.kind.map_or_else(
+            || "times a thread waited in the library, without waits for frames in flight".to_owned(),
+            |kind| format!("times a thread waited for {kind}"),
+        );
         rules.push(Rule::new("max-stalls", Value::Whole(stalls), Value::Whole(limit), texts, about));
     }
     let failed = rules.iter().filter(|rule| !rule.ok).count();

@@ -4,11 +4,12 @@ use allotment_analyze::{Amount, Cursor, Difference, GroupDifference};
 use allotment_trace::recording::Moment;
 use serde::Serialize;
 
-use super::args::DiffArgs;
+use super::args::{By, DiffArgs};
 use super::figures::Figures;
+use super::groups::Labels;
 use super::json::{FiguresJson, MomentJson};
 use super::load::{index, load_path};
-use super::table::{Align, Table, name_or_none, print_pairs, shown};
+use super::table::{Align, Table, print_pairs, shown};
 use super::when::{When, words};
 use crate::failure::Failure;
 use crate::units::{bytes, count};
@@ -18,10 +19,15 @@ pub(crate) fn run(args: &DiffArgs) -> Result<(), Failure> {
     let b = args.b.as_deref().map(|b| load_path(b, &args.replayed)).transpose()?;
     let in_a = index(&a);
     let in_b = b.as_ref().map(index);
-    let from = args.from.unwrap_or(if b.is_some() { When::End } else { When::Event(0) });
+    let from = args.from.clone().unwrap_or(if b.is_some() { When::End } else { When::Event(0) });
     let from = Cursor::at(&in_a, from.position(&in_a)?);
     let other = in_b.as_ref().unwrap_or(&in_a);
     let to = Cursor::at(other, args.to.position(other)?);
+    // Two recordings have no order; of one, what grew would be shown as what shrank.
+    if b.is_none() && to.position() < from.position() {
+        let [from, to] = [&from, &to].map(|cursor| words(cursor.moment()));
+        return Err(Failure::Usage(format!("--to, {to}, is before --from, {from}")));
+    }
     let difference = Difference::between(&from, &to, args.by.grouping());
     let sides = [&from, &to].map(|cursor| (cursor.moment(), Figures::of_all(cursor)));
     let titles = [&a.title, &b.as_ref().unwrap_or(&a).title];
@@ -30,12 +36,12 @@ pub(crate) fn run(args: &DiffArgs) -> Result<(), Failure> {
             |n: usize| SideJson { file: titles[n], at: sides[n].0.into(), figures: (&sides[n].1).into() };
         say!("{}", serde_json::to_string(&DiffJson::new(side(0), side(1), &difference))?);
     } else {
-        print(titles, &sides, &difference);
+        print(titles, &sides, args.by, &difference);
     }
     Ok(())
 }
 
-fn print(titles: [&String; 2], sides: &[(Moment, Figures); 2], difference: &Difference) {
+fn print(titles: [&String; 2], sides: &[(Moment, Figures); 2], by: By, difference: &Difference) {
     for ((side, title), (moment, _)) in ["A", "B"].iter().zip(titles).zip(sides) {
         say!("{side}: {} at {}", shown(title), words(*moment));
     }
@@ -56,20 +62,22 @@ fn print(titles: [&String; 2], sides: &[(Moment, Figures); 2], difference: &Diff
         row("… moved", amount(difference.moved)),
         row("… of another size", count(difference.resized)),
     ]);
-    let mut changed = difference.groups.iter().filter(|group| group.a != group.b).peekable();
-    if changed.peek().is_none() {
+    let changed: Vec<_> = difference.groups.iter().filter(|group| group.a != group.b).collect();
+    if changed.is_empty() {
         return;
     }
+    let labels = Labels::new(by, changed.iter().map(|group| (&*group.key, &group.name)));
     say!();
     let mut columns = ["Change", "Bytes in A", "Bytes in B", "Count in A", "Count in B"]
         .map(|title| (title, Align::Right))
         .to_vec();
-    columns.push(("Group", Align::Left));
+    columns.extend(labels.columns());
     let mut table = Table::new(&columns);
     for group in changed {
-        let cells = [signed(group.grown()), bytes(group.a.bytes), bytes(group.b.bytes)];
-        let counts = [count(group.a.count), count(group.b.count), name_or_none(&group.key)];
-        table.row([cells, counts].concat());
+        let mut cells = vec![signed(group.grown()), bytes(group.a.bytes), bytes(group.b.bytes)];
+        cells.extend([count(group.a.count), count(group.b.count)]);
+        cells.extend(labels.cells(&group.key, &group.name));
+        table.row(cells);
     }
     table.print();
 }
@@ -121,6 +129,8 @@ impl From<Amount> for AmountJson {
 #[derive(Serialize)]
 struct GroupJson<'a> {
     group: &'a str,
+    name: &'a str,
+    other_names: u64,
     a: AmountJson,
     b: AmountJson,
     grown: i64,
@@ -128,7 +138,14 @@ struct GroupJson<'a> {
 
 impl<'a> From<&'a GroupDifference> for GroupJson<'a> {
     fn from(group: &'a GroupDifference) -> Self {
-        Self { group: &group.key, a: group.a.into(), b: group.b.into(), grown: whole(group.grown()) }
+        Self {
+            group: &group.key,
+            name: &group.name.name,
+            other_names: group.name.others,
+            a: group.a.into(),
+            b: group.b.into(),
+            grown: whole(group.grown()),
+        }
     }
 }
 

@@ -16,7 +16,7 @@ pub(crate) fn run(args: &LeaksArgs) -> Result<(), Failure> {
     let loaded = load(&args.shown.file)?;
     let timeline = index(&loaded);
     let cursor = Cursor::at(&timeline, args.shown.at.position(&timeline)?);
-    let since = args.since.map(|since| since.position(&timeline)).transpose()?;
+    let since = args.since.as_ref().map(|since| since.position(&timeline)).transpose()?;
     let leaks = Leaks::since(&cursor, args.by.grouping(), since.unwrap_or(0));
     if args.shown.json {
         let groups = groups::json(&leaks.groups, &timeline, leaks.at);
@@ -36,17 +36,22 @@ pub(crate) fn run(args: &LeaksArgs) -> Result<(), Failure> {
     say!("{} at {}", shown(&loaded.title), words(leaks.at));
     if leaks.library_count != 0 {
         let [of_library, size] = [count(leaks.library_count), bytes(leaks.library_bytes)];
+        let noun = if leaks.library_count == 1 { "allocation" } else { "allocations" };
         say!(
-            "The library itself has {of_library} allocations, {size}, until its Gpu is dropped. They are left out."
+            "The library itself has {of_library} {noun}, {size}, until its Gpu is dropped. They are left out."
         );
     }
     if leaks.count == 0 {
         say!("No allocation exists that was not released.");
         return Ok(());
     }
-    say!("{} allocations exist and were not released, {}", count(leaks.count), bytes(leaks.bytes));
+    let exist = match leaks.count {
+        1 => "allocation exists and was not released",
+        _ => "allocations exist and were not released",
+    };
+    say!("{} {exist}, {}", count(leaks.count), bytes(leaks.bytes));
     say!();
-    groups::print(&leaks.groups, leaks.at);
+    groups::print(&leaks.groups, args.by, leaks.at);
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use allotment_analyze::{AllocationGroups, LifetimeEnd, LifetimeRule, Timeline};
 use allotment_trace::recording::Moment;
 use serde::Serialize;
 
-use super::args::LifetimesArgs;
+use super::args::{By, LifetimesArgs};
 use super::groups::{self, GroupJson};
 use super::json::MomentJson;
 use super::load::{index, load_path};
@@ -18,7 +18,7 @@ const MARKERS: [&str; 4] = ["A", "B", "C", "D"];
 pub(crate) fn run(args: &LifetimesArgs) -> Result<(), Failure> {
     let (Some(rule), Some(path)) = (args.rule, &args.path) else { return list(args.json) };
     // First: a number of moments that is wrong is told without reading the file.
-    let asked: Vec<_> = args.at.iter().chain(&args.and).copied().collect();
+    let asked: Vec<_> = args.at.iter().chain(&args.and).cloned().collect();
     let needed = rule.markers();
     if asked.len() != needed {
         return Err(Failure::Usage(format!(
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &LifetimesArgs) -> Result<(), Failure> {
             serde_json::to_string(&LifetimesJson::new(&loaded.title, rule, &moments, &timeline, &found))?
         );
     } else {
-        print(&loaded.title, rule, &moments, &found);
+        print(&loaded.title, rule, args.by, &moments, &found);
     }
     Ok(())
 }
@@ -90,21 +90,21 @@ impl Found {
     }
 }
 
-fn print(title: &str, rule: LifetimeRule, moments: &[Moment], found: &Found) {
+fn print(title: &str, rule: LifetimeRule, by: By, moments: &[Moment], found: &Found) {
     say!("{}, rule {}", shown(title), rule.name());
     say!("{}", rule.question());
     for (moment, marker) in moments.iter().zip(MARKERS) {
         say!("  {marker}: {}", words(*moment));
     }
     let now = moments.last().copied().unwrap_or_default();
-    print_part(&found.allocations, "", now);
+    print_part(&found.allocations, "", by, now);
     if let Some(declined) = &found.declined {
         say!();
-        print_part(declined, " declined", now);
+        print_part(declined, " declined", by, now);
     }
 }
 
-fn print_part(part: &AllocationGroups, what: &str, now: Moment) {
+fn print_part(part: &AllocationGroups, what: &str, by: By, now: Moment) {
     say!(
         "{} allocation{}{what}, {}",
         count(part.count),
@@ -113,7 +113,7 @@ fn print_part(part: &AllocationGroups, what: &str, now: Moment) {
     );
     if part.count != 0 {
         say!();
-        groups::print(&part.groups, now);
+        groups::print(&part.groups, by, now);
     }
 }
 

@@ -20,6 +20,10 @@ use crate::failure::Failure;
 use crate::replay::{Options, Record, replay};
 use crate::target::{Target, Task, on_device};
 
+/// The error for a file of no known format. The importers' own knows neither recordings nor traces.
+const NOT_READ: &str = "not a file that can be read: a recording (.altr), a JSON dump of VMA or D3D12MA, JSON lines of \
+                        gfxrecon-convert, a PyTorch memory snapshot, or a CSV trace";
+
 /// A recording, and what the output calls it.
 #[derive(Debug)]
 pub(super) struct Loaded {
@@ -50,6 +54,9 @@ pub(super) fn load_path(path: &Path, replayed: &ReplayedArgs) -> Result<Loaded, 
             Err(error) if matches!(error.kind(), ImportErrorKind::IsTrace) => {
                 let trace = Trace::open(path).map_err(|error| Failure::Input(error.to_string()))?;
                 on_device(Chosen::Simulated(profile), Replayed { trace, setup })?
+            }
+            Err(error) if matches!(error.kind(), ImportErrorKind::UnknownFormat) => {
+                return Err(failure(&NOT_READ));
             }
             Err(error) => return Err(Failure::Input(error.to_string())),
         },

@@ -11,8 +11,8 @@ use super::descriptor_heaps::{self, DescriptorHeap, DescriptorHeapJson};
 use super::figures::Figures;
 use super::json::{FiguresJson, MomentJson, PeakJson};
 use super::load::{Loaded, index, load};
-use super::table::{Align, Table, print_pairs, shown};
-use super::when::words;
+use super::table::{Align, Table, name_or_none, print_pairs, shown};
+use super::when::{marks, words};
 use crate::failure::Failure;
 use crate::units::{bytes, count, nanoseconds, percent};
 
@@ -114,6 +114,26 @@ fn print(loaded: &Loaded, cursor: &Cursor<'_, '_>, stats: &Stats) {
     if let Some(heaps @ [_, ..]) = stats.descriptor_heaps.as_deref() {
         say!();
         descriptor_heaps::print(heaps);
+    }
+    print_marks(cursor.timeline());
+}
+
+/// Prints the marks of the whole recording, if there are any: each is a moment that `--at` takes.
+fn print_marks(timeline: &Timeline<'_>) {
+    /// A program that marks each frame has thousands; the JSON output has all.
+    const MOST: usize = 50;
+    let all = timeline.marks().len();
+    if all == 0 {
+        return;
+    }
+    say!();
+    let mut table = Table::new(&[("Mark", Align::Left), ("Event", Align::Right), ("Frame", Align::Right)]);
+    for (text, moment) in marks(timeline).take(MOST) {
+        table.row([name_or_none(text), count(moment.event), count(moment.frame)]);
+    }
+    table.print();
+    if all > MOST {
+        say!("  and {} more", count((all - MOST) as u64));
     }
 }
 
@@ -220,12 +240,19 @@ struct StatsJson<'a> {
     peak_used: PeakJson,
     refused: u64,
     stalls: &'a [Stalls],
+    marks: Vec<MarkJson<'a>>,
     lost: u64,
     contradictions: u64,
     heaps: Vec<HeapJson>,
     pools: Vec<PoolJson<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     descriptor_heaps: Option<Vec<DescriptorHeapJson<'a>>>,
+}
+
+#[derive(Serialize)]
+struct MarkJson<'a> {
+    text: &'a str,
+    at: MomentJson,
 }
 
 #[derive(Serialize)]
@@ -251,7 +278,7 @@ struct PoolJson<'a> {
 }
 
 impl<'a> StatsJson<'a> {
-    fn new(loaded: &'a Loaded, cursor: &Cursor<'_, '_>, stats: &'a Stats) -> Self {
+    fn new(loaded: &'a Loaded, cursor: &Cursor<'_, 'a>, stats: &'a Stats) -> Self {
         let (header, timeline) = (&loaded.recording.header, cursor.timeline());
         let heap = |(&heap, figures): (&Option<u8>, &Figures)| HeapJson {
             heap,
@@ -274,6 +301,7 @@ impl<'a> StatsJson<'a> {
             peak_used: stats.peaks.used.into(),
             refused: stats.refused,
             stalls: &stats.stalls,
+            marks: marks(timeline).map(|(text, at)| MarkJson { text, at: at.into() }).collect(),
             lost: stats.lost,
             contradictions: timeline.contradiction_count(),
             heaps: stats.heaps.iter().map(heap).collect(),

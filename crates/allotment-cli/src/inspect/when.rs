@@ -4,16 +4,19 @@ use core::fmt;
 use core::str::FromStr;
 
 use allotment_analyze::{Peaks, Scope, Timeline};
-use allotment_trace::recording::Moment;
+use allotment_trace::recording::{Event, Moment};
 
+use super::table::shown;
 use crate::failure::Failure;
 use crate::units::count;
 
-/// A moment: after some events, with all of a frame, when the blocks had the most bytes, or at the end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// A moment: after some events, with all of a frame, at a mark of the program, when the blocks had the most bytes, or at
+/// the end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum When {
     Event(u64),
     Frame(u64),
+    Mark(String),
     Peak,
     #[default]
     End,
@@ -21,12 +24,12 @@ pub(crate) enum When {
 
 /// The help of each option that takes a moment.
 pub(crate) const HELP: &str = "A moment is a number of events, `frame:N` (frame N with all that happened in it, from 0), \
-                               `peak` (the blocks first have their most bytes) or `end`.";
+                               `mark:TEXT` (the first mark with that text), `peak` (the blocks first have their most bytes) or `end`.";
 
 impl When {
     /// Returns how many events come before the moment, or a usage error for one that the recording does not reach.
-    pub(super) fn position(self, timeline: &Timeline<'_>) -> Result<u64, Failure> {
-        match self {
+    pub(super) fn position(&self, timeline: &Timeline<'_>) -> Result<u64, Failure> {
+        match *self {
             Self::Event(event) if event > timeline.end() => Err(Failure::Usage(format!(
                 "there is no event {event}: the recording has {}",
                 timeline.end()
@@ -38,6 +41,10 @@ impl When {
                 timeline.frame_count()
             ))),
             Self::Frame(frame) => Ok(timeline.position_of_frame(frame)),
+            Self::Mark(ref text) => {
+                let mark = marks(timeline).find(|mark| mark.0 == text);
+                mark.map(|(_, moment)| moment.event).ok_or_else(|| no_mark(text, timeline))
+            }
             Self::Peak => Ok(Peaks::of(timeline, Scope::All).blocks.moment.event),
             Self::End => Ok(timeline.end()),
         }
@@ -49,14 +56,15 @@ impl FromStr for When {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let number = |text: &str| text.parse().map_err(|_| format!("\"{text}\" is not a whole number"));
-        match (text, text.strip_prefix("frame:")) {
+        match (text, text.split_once(':')) {
             ("peak", _) => Ok(Self::Peak),
             ("end", _) => Ok(Self::End),
-            (_, Some(frame)) => number(frame).map(Self::Frame),
+            (_, Some(("frame", frame))) => number(frame).map(Self::Frame),
+            (_, Some(("mark", mark))) if !mark.is_empty() => Ok(Self::Mark(mark.to_owned())),
             _ => text
                 .parse()
                 .map(Self::Event)
-                .map_err(|_| "expected a number of events, frame:N, peak or end".to_owned()),
+                .map_err(|_| "expected a number of events, frame:N, mark:TEXT, peak or end".to_owned()),
         }
     }
 }
@@ -66,10 +74,44 @@ impl fmt::Display for When {
         match self {
             Self::Event(event) => write!(f, "{event}"),
             Self::Frame(frame) => write!(f, "frame:{frame}"),
+            Self::Mark(text) => write!(f, "mark:{text}"),
             Self::Peak => f.write_str("peak"),
             Self::End => f.write_str("end"),
         }
     }
+}
+
+/// Returns the marks of a recording, with the moments just after them.
+pub(super) fn marks<'a>(timeline: &Timeline<'a>) -> impl Iterator<Item = (&'a str, Moment)> {
+    timeline.marks().filter_map(|event| match timeline.recording().events[event as usize] {
+        Event::Mark { text } => {
+            Some((timeline.recording().text(text).unwrap_or(""), timeline.moment(event + 1)))
+        }
+        _ => None,
+    })
+}
+
+/// Returns the error for a mark that the recording lacks, which lists those that it has.
+fn no_mark(text: &str, timeline: &Timeline<'_>) -> Failure {
+    /// Some: the line of an error is read whole.
+    const MOST: usize = 20;
+    let mut known = Vec::new();
+    for (mark, _) in marks(timeline) {
+        if !known.contains(&mark) {
+            known.push(mark);
+        }
+    }
+    let text = shown(text);
+    if known.is_empty() {
+        return Failure::Usage(format!("there is no mark \"{text}\": the recording has no marks"));
+    }
+    let rest = known.len().saturating_sub(MOST);
+    known.truncate(MOST);
+    let mut list = known.iter().map(|mark| format!("\"{}\"", shown(mark))).collect::<Vec<_>>().join(", ");
+    if rest > 0 {
+        list.push_str(&format!(" and {rest} others"));
+    }
+    Failure::Usage(format!("there is no mark \"{text}\": the recording has {list}"))
 }
 
 /// Returns the words for a moment: `event 1,200, frame 7`.
@@ -79,16 +121,19 @@ pub(super) fn words(moment: Moment) -> String {
 
 #[cfg(test)]
 mod tests {
-    use allotment_trace::recording::{Event, Recording};
+    use allotment_trace::recording::{Recording, TextId};
 
     use super::*;
 
     #[test]
     fn moments_are_read_as_they_are_written() {
-        for when in [When::Event(12), When::Frame(0), When::Peak, When::End] {
+        let mark = When::Mark("frame: a: b".to_owned());
+        for when in [When::Event(12), When::Frame(0), mark, When::Peak, When::End] {
             assert_eq!(when.to_string().parse(), Ok(when));
         }
-        for wrong in ["", "frame:", "frame:x", "-1", "start", "frame: 3", "99999999999999999999"] {
+        for wrong in
+            ["", "frame:", "frame:x", "-1", "start", "frame: 3", "mark:", "mark", "99999999999999999999"]
+        {
             assert!(wrong.parse::<When>().is_err(), "{wrong}");
         }
     }
@@ -105,5 +150,23 @@ mod tests {
         assert_eq!(position(When::Frame(3)), Some(3), "what follows the last frame's end");
         assert_eq!(position(When::Frame(4)), None);
         assert_eq!(position(When::End), Some(3));
+    }
+
+    #[test]
+    fn a_mark_is_the_moment_after_the_first_one_with_that_text_and_an_error_lists_those_there_are() {
+        let mark = |id| Event::Mark { text: TextId(id) };
+        let events = vec![mark(1), Event::FrameEnd { number: 0 }, mark(2), mark(1), mark(2)];
+        let texts = vec!["level 1".to_owned(), "level 2".to_owned()];
+        let recording = Recording { events, texts, ..Recording::default() };
+        let timeline = Timeline::new(&recording);
+        let at = |text: &str| When::Mark(text.to_owned()).position(&timeline);
+        assert_eq!((at("level 1").ok(), at("level 2").ok()), (Some(1), Some(3)));
+        let error = at("level 3").map_err(|error| error.to_string());
+        let expected = "there is no mark \"level 3\": the recording has \"level 1\", \"level 2\"";
+        assert_eq!(error, Err(expected.to_owned()));
+        let empty = Recording::default();
+        let error =
+            When::Mark("x".to_owned()).position(&Timeline::new(&empty)).map_err(|error| error.to_string());
+        assert_eq!(error, Err("there is no mark \"x\": the recording has no marks".to_owned()));
     }
 }

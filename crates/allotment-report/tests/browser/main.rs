@@ -11,7 +11,10 @@ mod recordings;
 
 use std::path::PathBuf;
 
-use allotment_analyze::{Lanes, LifetimeEnd, LifetimeRule, ReleaseLatency, Timeline};
+use allotment_analyze::{
+    CommonName, Cursor, Difference, Grouping, Lanes, Leaks, LifetimeEnd, LifetimeRule, ReleaseLatency,
+    Timeline, name_prefix, short_call_site,
+};
 use allotment_report::write_report;
 use allotment_trace::recording::{Event, Recording, TextId};
 use chromium::{Chromium, scratch};
@@ -266,7 +269,7 @@ fn two_moments_are_compared_as_sets_of_allocations() {
     page.click_on("#tabs button[data-v=compare]");
     let timeline = Timeline::new(&recording);
     let [in_a, in_b] = [a, b].map(|t| {
-        let cursor = allotment_analyze::Cursor::at(&timeline, t as u64);
+        let cursor = Cursor::at(&timeline, t as u64);
         let is_program = |&i: &allotment_analyze::AllocationIndex| {
             timeline.status_at(i, t as u64) != allotment_analyze::Status::Reserved
         };
@@ -395,6 +398,155 @@ fn lifetimes_are_asked_with_a_rule_and_moments_and_a_row_selects_its_allocation(
 }
 
 #[test]
+fn moments_of_lifetimes_begin_spread_over_the_recording_until_they_are_set() {
+    let recording = recordings::program(300);
+    let Some(mut page) = open(&recording, "spread") else { return };
+    let end = recording.events.len() as f64;
+    let at = |page: &mut Chromium| -> Vec<f64> {
+        page.click_on("#tabs button[data-v=lifetimes]");
+        page.value("lifetimes.rule = 'specific-lifetime'; drawPanel()");
+        serde_json::from_str(&page.text("JSON.stringify(shownMarks().map(([, t]) => t))")).unwrap()
+    };
+    assert_eq!(at(&mut page), [0.0, (end / 3.0).round(), (end * 2.0 / 3.0).round(), end]);
+    let found = page.text("$('lifetimes').textContent");
+    assert!(!found.contains("Found 0"), "{found}");
+    // What is compared is still the whole recording.
+    assert_eq!(page.text("JSON.stringify([view.a, view.b])"), format!("[0,{end}]"));
+    page.value("goTo(900)");
+    page.click_on("#mark-b");
+    assert_eq!(at(&mut page), [0.0, 900.0, (900.0 + (end - 900.0) / 2.0).round(), end]);
+    page.value("goTo(1200); setMark('d')");
+    assert_eq!(at(&mut page), [0.0, 900.0, 1050.0, 1200.0]);
+    assert_eq!(page.text("JSON.stringify([view.a, view.b])"), "[0,900]");
+}
+
+#[test]
+fn call_sites_and_names_are_shortened_as_the_analysis_does() {
+    let Some(mut page) = open(&Recording::default(), "shortened") else { return };
+    for site in [
+        "/work/crates/ring/src/upload/ring.rs:30:32",
+        "/home/a/.cargo/registry/src/index-1/hash-0.1/src/map.rs:1:2",
+        "crates/game/examples/town.rs:12:3",
+        "/a/game/src/tests/advice.rs:5:1",
+        r"C:\game\examples\town.rs:30:5",
+        r"D:\src\main.rs:5:1",
+        "/src/main.rs:5:1",
+        "./src/main.rs:5:1",
+        "/opt/tool/lib/load.cpp:7",
+        "/main.cpp:5",
+        "main.rs:5:1:7",
+        "12:3",
+        ":1:2",
+        "",
+        "shadow map 17",
+        "tex_0_20",
+        "mips [0]",
+        "4K buffer",
+        "a\nb.rs:1:2",
+    ] {
+        let text = serde_json::to_string(site).unwrap();
+        assert_eq!(page.text(&format!("shortSite({text})")), short_call_site(site), "{site}");
+        assert_eq!(page.text(&format!("namePrefix({text})")), name_prefix(site), "{site}");
+    }
+}
+
+#[test]
+fn groups_by_call_site_have_the_commonest_name_in_both_lists_as_the_analysis_has_it() {
+    let mut recording = recordings::program(300);
+    for text in &mut recording.texts {
+        if text.starts_with("src/") {
+            *text = format!("/home/me/harbour/{text}");
+        }
+    }
+    let Some(mut page) = open(&recording, "names") else { return };
+    let timeline = Timeline::new(&recording);
+    let at = |t: usize| Cursor::at(&timeline, t as u64);
+    let end = recording.events.len();
+    // Each row: the title of its first cell, which is the group, and the texts of all.
+    let rows = |page: &mut Chromium| -> Vec<Vec<String>> {
+        page.settle();
+        let rows = "[...document.querySelectorAll('#panel tbody tr')].map(r => [r.cells[0].title, ...[...r.cells].map(c => c.textContent)])";
+        serde_json::from_str(&page.text(&format!("JSON.stringify({rows})"))).unwrap()
+    };
+    let check = |row: &[String], key: &str, name: &CommonName| {
+        assert_eq!((&*row[0], &*row[1]), (key, short_call_site(key)));
+        // Of equally common names, either may be shown.
+        let others = |text: &str| text.split_once(" and ").map(|(_, others)| others.to_owned());
+        assert_eq!(others(&row[2]), others(&name.to_string()), "{row:?}");
+    };
+    page.click_on("#tabs button[data-v=leaks]");
+    let found = rows(&mut page);
+    let leaks = Leaks::at(&at(end), Grouping::CallSite);
+    assert_eq!(found.len(), leaks.groups.len());
+    assert!(
+        found.iter().any(|row| row[1].starts_with("harbour/src/mesh.rs:") && row[2].starts_with("mesh "))
+    );
+    for row in &found {
+        let group = leaks.groups.iter().find(|group| group.key == row[0]).unwrap();
+        check(row, &group.key, &group.name);
+        assert_eq!(row[3].replace(',', ""), group.count.to_string());
+    }
+
+    page.value(&format!("view.a = {}; view.b = {}; showTab('compare')", end / 4, end / 2));
+    let found = rows(&mut page);
+    let difference = Difference::between(&at(end / 4), &at(end / 2), Grouping::CallSite);
+    let changed: Vec<_> = difference.groups.iter().filter(|group| group.a != group.b).collect();
+    assert_eq!(found.len(), changed.len());
+    for row in &found {
+        let group = changed.iter().find(|group| group.key == row[0]).unwrap();
+        check(row, &group.key, &group.name);
+        let counts = [group.a.count, group.b.count].map(|count| count.to_string());
+        assert_eq!(row[6..], counts, "{row:?}");
+    }
+}
+
+#[test]
+fn the_names_of_the_lists_fit_into_a_window_of_any_width() {
+    let page = page_of_advice(&recordings::program(60));
+    for (width, most_rows) in [(1400, 2), (1385, 2), (1100, 2), (800, 3)] {
+        let Some(mut page) = Chromium::open(&page, width, 900) else { return };
+        let inside = "[...$('tabs').children].every(tab => tab.getBoundingClientRect().right <= $('tabs').getBoundingClientRect().right)";
+        assert!(page.value(inside) == true, "at {width}");
+        assert!(page.value("$('tabs').scrollWidth <= $('tabs').clientWidth") == true, "at {width}");
+        assert!(page.value("document.documentElement.scrollWidth <= innerWidth") == true, "at {width}");
+        let rows = page.number("new Set([...$('tabs').children].map(tab => tab.offsetTop)).size");
+        assert!(rows <= f64::from(most_rows), "{rows} rows at {width}");
+        page.value("scrollTo(0, 9999)");
+        page.settle();
+        page.picture(&format!("9-tabs-{width}.png"));
+    }
+}
+
+#[test]
+fn what_happened_is_listed_by_the_kinds_that_are_chosen() {
+    let recording = recordings::program(300);
+    let Some(mut page) = open(&recording, "kinds") else { return };
+    page.click_on("#tabs button[data-v=happenings]");
+    let count = |is: fn(&Event) -> bool| recording.events.iter().filter(|event| is(event)).count();
+    let (stalls, marks) = (
+        count(|event| matches!(event, Event::Stalled { .. })),
+        count(|event| matches!(event, Event::Mark { .. })),
+    );
+    let refusals = count(|event| matches!(event, Event::Refused { .. }));
+    let rows = |page: &mut Chromium| page.number("document.querySelectorAll('#panel tbody tr').length");
+    let buttons = page.text("[...$('kinds').children].map(button => button.textContent).join()");
+    let expected = if refusals > 0 {
+        format!("Stalls{stalls},Refusals{refusals},Marks{marks}")
+    } else {
+        format!("Stalls{stalls},Marks{marks}")
+    };
+    assert_eq!(buttons, expected);
+    assert_eq!(rows(&mut page), (stalls + refusals + marks) as f64);
+    page.click_on("#kind-stalls");
+    assert_eq!(page.text("document.activeElement.id"), "kind-stalls");
+    assert_eq!(page.text("$('kind-stalls').getAttribute('aria-pressed')"), "false");
+    assert_eq!(rows(&mut page), (refusals + marks) as f64);
+    page.picture("9-kinds.png");
+    page.click_on("#kind-stalls");
+    assert_eq!(rows(&mut page), (stalls + refusals + marks) as f64);
+}
+
+#[test]
 fn leaks_descriptors_queues_and_refusals_have_their_lists() {
     let recording = recordings::program(300);
     let Some(mut page) = open(&recording, "lists") else { return };
@@ -430,7 +582,7 @@ fn allocations_that_share_bytes_are_in_lanes_and_counted_once() {
     let mut most = 0;
     for t in (0..recording.events.len()).step_by(97) {
         page.value(&format!("goTo({t}); drawStale()"));
-        let cursor = allotment_analyze::Cursor::at(&timeline, t as u64);
+        let cursor = Cursor::at(&timeline, t as u64);
         let block = cursor.blocks().into_iter().find(|&block| timeline.block_info(block).aliased);
         let Some(block) = block else { continue };
         let lanes = Lanes::of(&cursor.placed(block));
@@ -512,15 +664,19 @@ fn no_text_of_a_recording_is_part_of_the_html() {
     assert!(!html.contains("harmed") && !html.contains("loader.rs"));
 }
 
-/// A page with all lists, of which the last is about advice.
-fn open_with_advice(recording: &Recording) -> Option<Chromium> {
+/// Writes a page with all lists, of which the last is about advice.
+fn page_of_advice(recording: &Recording) -> PathBuf {
     let mut report = allotment_report::Report::new("advice", &recording.header);
     recording.events.iter().for_each(|event| report.push(event));
     report.advise("a 16 MiB block is empty for 60 frames", Some(100));
     report.advise("no moment", None);
     let path = scratch("report").join("report.html");
     report.write(&recording.texts, std::fs::File::create(&path).unwrap()).unwrap();
-    Chromium::open(&path, 1400, 900)
+    path
+}
+
+fn open_with_advice(recording: &Recording) -> Option<Chromium> {
+    Chromium::open(&page_of_advice(recording), 1400, 900)
 }
 
 #[test]
@@ -636,7 +792,7 @@ fn pictures_of_the_views() {
     page.value("view.theme = 'dark'; applyColours(); view.map.fit(); setScale(true)");
     page.settle();
     page.picture("4-dark.png");
-    page.value("lifetimes.rule = 'specific-lifetime'; Object.assign(view, { a: 900, b: 2000, c: 2400, d: 3500 }); showTab('lifetimes', true); scrollTo(0, 9999)");
+    page.value("lifetimes.rule = 'specific-lifetime'; Object.assign(view, { a: 900, b: 2000, c: 2400, d: 3500, set: new Set(MARKS) }); showTab('lifetimes', true); scrollTo(0, 9999)");
     page.settle();
     page.picture("4-dark-lifetimes.png");
     page.value("lifetimes.rule = 'growth-and-decline'");
