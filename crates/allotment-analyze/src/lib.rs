@@ -5,53 +5,38 @@
 //! two. There is no user interface here: commands, reports and viewers draw what this crate counts.
 //!
 //! ```
-//! use allotment::device::{MemoryTypeIndex, ResourceKind};
-//! use allotment::Alignment;
-//! use allotment_analyze::{BlockBytes, Cursor, Holes, Peaks, Scope, Timeline};
-//! use allotment_trace::recording::*;
+//! # use allotment::device::simulated::{Profile, SimulatedGpu};
+//! # use allotment::prelude::*;
+//! # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+//! use allotment_analyze::{BlockBytes, Cursor, Grouping, Leaks, Peaks, Scope, Timeline};
+//! use allotment_trace::Collector;
 //!
-//! let (block, pool, memory_type) = (BlockId(0), PoolId(0), MemoryTypeIndex(0));
-//! let allocated = |key, offset| {
-//!     Event::Allocated(Allocated {
-//!         allocation: AllocationKey(key),
-//!         block,
-//!         offset,
-//!         requested: 100,
-//!         occupied: 128,
-//!         user_data: 0,
-//!         name: TextId::NONE,
-//!         category: TextId::NONE,
-//!         alignment: Alignment::ONE,
-//!         usage: None,
-//!         kind: ResourceKind::Buffer,
-//!         placement: Placement::ExistingBlock,
-//!         second_choice: false,
-//!         movable: false,
-//!     })
-//! };
-//! let recording = Recording {
-//!     events: vec![
-//!         Event::BlockAllocated { block, pool, memory_type, kind: BlockKind::Shared, size: 1024 },
-//!         allocated(0, 0),
-//!         allocated(1, 256),
-//!         Event::FreeRequested { allocation: AllocationKey(0) },
-//!         Event::Freed { allocation: AllocationKey(0) },
-//!     ],
-//!     ..Recording::default()
-//! };
+//! // A recording: of a file by `Recording::open(path)?`, of another tool by `import::open`, or of this program.
+//! let allocator = Allocator::new(device, AllocatorDesc::default())?;
+//! let collector = Collector::new(&allocator)?;
+//! let mesh = allocator.allocate(&Requirements::new(1 << 20), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+//! let forgotten = allocator.allocate(&Requirements::new(4096), &MemoryUsage::GpuOnly.with_name("icon"))?;
+//! allocator.free(mesh)?;
+//! let recording = collector.into_recording();
+//!
 //! let timeline = Timeline::new(&recording);
-//! assert_eq!(Peaks::of(&timeline, Scope::All).used.bytes, 200);
+//! println!("{} bytes in use at the peak", Peaks::of(&timeline, Scope::All).used.bytes);
 //!
-//! // At the end, one allocation is left, with a hole on either side.
+//! // At the end, one allocation was not freed.
 //! let mut cursor = Cursor::at(&timeline, timeline.end());
-//! let bytes = BlockBytes::of_scope(&cursor, Scope::All);
-//! assert_eq!((bytes.used, bytes.rounding, bytes.pending, bytes.free), (100, 28, 0, 896));
-//! assert_eq!(Holes::of_scope(&cursor, Scope::All).sizes(), [640, 256]);
+//! let leaks = Leaks::at(&cursor, Grouping::Name);
+//! assert_eq!((leaks.count, leaks.bytes), (1, 4096));
+//! for group in &leaks.groups {
+//!     println!("{} of {}: {} bytes", group.count, group.key, group.bytes);
+//! }
 //!
-//! // One event before, the other was released and waited for the GPU.
-//! cursor.step_back();
-//! let bytes = BlockBytes::of_scope(&cursor, Scope::All);
-//! assert_eq!((bytes.used, bytes.rounding, bytes.pending), (100, 56, 100));
+//! // Just before the mesh was freed, both were in use.
+//! while BlockBytes::of_scope(&cursor, Scope::All).used == 4096 {
+//!     cursor.step_back();
+//! }
+//! assert_eq!(BlockBytes::of_scope(&cursor, Scope::All).used, (1 << 20) + 4096);
+//! # allocator.free(forgotten)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # Which analysis answers what?

@@ -1,16 +1,62 @@
-//! Recorded GPU memory traffic as events: which resource was allocated, which was freed, and where each frame
-//! ended.
+//! Records what a program does with GPU memory: to a file, or in memory.
+//!
+//! A [`Recorder`] writes every event of a [`Gpu`](allotment::Gpu) or an [`Allocator`](allotment::Allocator) to a file, and
+//! [`Recording::open`](recording::Recording::open) reads the file:
+//!
+//! ```
+//! # use allotment::device::simulated::{Profile, SimulatedGpu};
+//! # use allotment::device::BufferDesc;
+//! # use allotment::{Gpu, GpuDesc, MemoryUsage};
+//! # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+//! # let path = std::env::temp_dir().join(format!("allotment-doc-front-{}.altr", std::process::id()));
+//! use allotment_trace::Recorder;
+//! use allotment_trace::recording::{Event, Recording};
+//!
+//! let gpu = Gpu::new(device, GpuDesc::default())?;
+//! let recorder = Recorder::to_file(&gpu, &path)?; // from here on, and what exists already
+//! let mesh = gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+//! drop(mesh);
+//! drop(gpu); // frees all memory, so that what is left in the recording leaks
+//! recorder.finish()?;
+//!
+//! let (recording, damage) = Recording::open(&path)?;
+//! assert!(damage.is_none(), "the whole file can be read");
+//! let freed = recording.events.iter().filter(|event| matches!(event, Event::Freed { .. })).count();
+//! assert!(freed > 0);
+//! # std::fs::remove_file(&path)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Recordings and traces
+//!
+//! | | what it has | written by | read by |
+//! |---|---|---|---|
+//! | *recording*, a file `.altr` or a [`Recording`](recording::Recording) | every event of the library, with offsets, times and names | [`Recorder`], [`Collector`], [`import`] | the crates `allotment-analyze` and `allotment-report`, the command `allotment` |
+//! | *trace*, a CSV file or a [`Trace`] | the requests of a program alone: sizes and alignments, in the order of the calls | [`export`], other programs | `allotment replay`, any allocator's benchmark |
+//!
+//! The option `--trace FILE` of the examples and of `allotment replay`, and the environment variable `ALLOTMENT_TRACE` that
+//! [`Recorder::from_env`] reads, write a *recording*, in spite of their names.
+//!
+//! # Which one should I use?
+//!
+//! | task | what does it |
+//! |---|---|
+//! | record a program from its start to its end | [`Recorder::to_file`], [`Recorder::from_env`] |
+//! | keep the last events, and write them after a panic or a lost device | [`Recorder::ring`] |
+//! | look at the events in the same program: tests, benchmarks, tools | [`Collector`] |
+//! | look at memory that another tool recorded: VMA, D3D12MA, GFXReconstruct, PyTorch | [`import`] |
+//! | look at a recording in another tool: Perfetto, Firefox Profiler, spreadsheets | [`export`] |
+//! | run the requests of a program through an allocator | [`Trace`] |
+//!
+//! A program has one reader of its events at a time: a second `Recorder` or `Collector` of the same `Gpu` gets the error
+//! [`AlreadySubscribed`](allotment::events::AlreadySubscribed).
+//!
+//! # CSV traces
 //!
 //! An allocator is judged by the requests of real programs, and real programs are hard to run twice in the same
-//! way. A *trace* is such a run, recorded once. It has the size and alignment of every resource that was bound to
+//! way. A trace is such a run, written down once. It has the size and alignment of every resource that was bound to
 //! memory, in the order of the calls, and no times, addresses or driver. So a trace can be replayed through any
 //! allocator on any machine, and two replays differ only in what the allocators did.
-//!
-//! This crate reads traces. It also records running programs of the library: a [`recording`] has every event, with
-//! offsets, times and names. A [`Recorder`] writes it to a file, in a binary format of its own; a [`Collector`] keeps it in
-//! memory.
-//!
-//! # The format
 //!
 //! CSV as in [RFC 4180](https://www.rfc-editor.org/rfc/rfc4180), in UTF-8, plain or gzip-compressed,
 //! with the header `op,id,size,alignment,kind,name`. Each further line is one event:
@@ -23,13 +69,13 @@
 //!
 //! A dash is an empty field; its comma is still required. The name of an image is its format and extent, as text
 //! ([`ImageShape`] parses it). The name of a buffer is its Vulkan usage flags as a decimal number, or empty if the
-//! recorder did not know them; other text is kept as a plain name. Resources that are never freed were live when
+//! writer of the trace did not know them; other text is kept as a plain name. Resources that are never freed were live when
 //! the program ended.
 //!
 //! Lines end with `\n` or `\r\n`, blank lines are ignored, and a line break inside a quoted field is not allowed:
 //! one event is one line, so a line number always identifies an event.
 //!
-//! # How do I replay a trace?
+//! ## How do I replay a trace?
 //!
 //! Resources are stored once and events point at them by a dense [`ResourceIndex`], so a replayer keeps
 //! its own state in a `Vec` and needs no hash map:
@@ -64,9 +110,9 @@
 //! # Ok::<(), allotment_trace::TraceError>(())
 //! ```
 //!
-//! # How are errors reported?
+//! ## How are errors reported?
 //!
-//! Everything is checked while reading, and nothing is corrected silently: every [`Trace`] obeys the table above.
+//! Everything is checked while a trace is read, and nothing is corrected silently: every [`Trace`] obeys the table above.
 //! Anything else is a [`TraceError`], which is displayed as one line with the location, the error and often a
 //! remedy:
 //!
@@ -79,7 +125,7 @@
 //! assert!(matches!(error.kind(), TraceErrorKind::NotANumber { .. }));
 //! ```
 //!
-//! # Cost, and hostile files
+//! ## Cost, and hostile files
 //!
 //! Reading is linear in the text. It takes memory in proportion to the text: 16 bytes per event and 48 per
 //! resource, plus the names, and during reading the table of ids. The worst text, made of allocations in the
@@ -87,7 +133,7 @@
 //! and never more than [`MAX_TEXT_BYTES`] of it: a small file that decompresses endlessly is an error, but one that
 //! decompresses into a gigabyte of valid events is a valid trace and takes those gigabytes. No input panics.
 //!
-//! # Why not the `csv` crate?
+//! ## Why not the `csv` crate?
 //!
 //! Its line numbers are off by one after `\r\n` and after blank lines, and it takes a quotation mark that is never
 //! closed as one field up to the end of the file. Here the line number is half of every error. The tests use it as

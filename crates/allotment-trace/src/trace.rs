@@ -1,4 +1,4 @@
-//! A whole trace in memory.
+//! A whole CSV trace in memory.
 
 use std::fs::File;
 use std::io::Read;
@@ -10,7 +10,7 @@ use crate::reader;
 use crate::resource::{Resource, ResourceIndex};
 use crate::text::MAX_TEXT_BYTES;
 
-/// A complete, checked recording.
+/// The requests of a program: a complete, checked CSV trace.
 ///
 /// ```text
 ///  events     Allocate(0)  Allocate(1)  FrameEnd  Free(0)  Allocate(2)  …

@@ -23,6 +23,7 @@ fn first_frame<D: Device + Clone>(device: D) -> Result<(), Box<dyn Error>> {
     trace::record(&gpu)?; // with --trace FILE
     let options = MemoryUsage::GpuOnly.with_name("picture");
     let picture = gpu.create_buffer(&BufferDesc::new(512).into(), &options)?;
+    let options = MemoryUsage::GpuOnly.with_name("mesh");
 
     for number in 0..100_u8 {
         let frame = gpu.begin_frame()?; // waits while three frames are in flight
@@ -58,7 +59,12 @@ fn first_frame<D: Device + Clone>(device: D) -> Result<(), Box<dyn Error>> {
     gpu.read_buffer(&picture, 0, &mut found)?;
     assert_eq!(found, [99; 512]);
     let memory = gpu.allocator().statistics();
-    println!("100 frames on {}: {} allocations are left", gpu.device().properties().name, memory.allocations);
+    println!(
+        "100 frames on {}: {} allocations are left:",
+        gpu.device().properties().name,
+        memory.allocations
+    );
+    println!("the picture, the last meshes, and the library's own ring and pages");
     Ok(())
 }
 

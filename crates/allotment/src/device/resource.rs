@@ -84,6 +84,21 @@ pub struct ImageDesc {
 
 impl ImageDesc {
     /// Describes a two-dimensional image with one mip level, one array layer, one sample and optimal tiling.
+    ///
+    /// `format` is a `VkFormat` on Vulkan and a `DXGI_FORMAT` on Direct3D 12. The simulated GPU has no formats: there it
+    /// is the number of bytes a texel.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device, GpuDesc::default())?;
+    /// // On the simulated GPU, 4 bytes a texel. 37, which on Vulkan is `VK_FORMAT_R8G8B8A8_UNORM`, would be 37 bytes a
+    /// // texel here.
+    /// let albedo = gpu.create_image(&ImageDesc::new(256, 256, 4), &MemoryUsage::GpuOnly.with_name("albedo"))?;
+    /// assert_eq!(albedo.size(), 256 * 256 * 4);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub const fn new(width: u32, height: u32, format: u32) -> Self {
         Self {

@@ -62,8 +62,18 @@ impl MemoryUsage {
         AllocationOptions::new(self).with_pool(pool)
     }
 
-    /// Returns options for this usage with a debug name, and the defaults for everything else. Names that are
-    /// made at run time go through [`AllocationOptions::with_name`].
+    /// Returns options for this usage with a debug name, and the defaults for everything else.
+    ///
+    /// The name is known at compile time, which lets this function be `const`. A name that is made at run time is given
+    /// to [`AllocationOptions::with_name`]:
+    ///
+    /// ```
+    /// use allotment::{AllocationOptions, MemoryUsage};
+    ///
+    /// let mesh = MemoryUsage::GpuOnly.with_name("mesh");
+    /// let meshes = (0..3).map(|i| AllocationOptions::new(MemoryUsage::GpuOnly).with_name(format!("mesh/{i}")));
+    /// # assert_eq!(meshes.last().unwrap().name.unwrap().as_str(), "mesh/2");
+    /// ```
     #[must_use]
     pub const fn with_name(self, name: &'static str) -> AllocationOptions {
         AllocationOptions::new_with_name(self, Some(Name::Static(name)))

@@ -105,7 +105,14 @@ impl AllocationOptions {
         self.name.is_some() || self.user_data != 0 || !self.category.is_empty()
     }
 
-    /// Sets the debug name.
+    /// Sets the debug name: a `&'static str`, a `String`, or an `Arc<str>`, which many allocations can share.
+    ///
+    /// ```
+    /// use allotment::{AllocationOptions, MemoryUsage};
+    ///
+    /// let options = AllocationOptions::new(MemoryUsage::GpuOnly).with_name(format!("mesh/{}", 7));
+    /// assert_eq!(options.name.unwrap().as_str(), "mesh/7");
+    /// ```
     #[must_use]
     pub fn with_name(mut self, name: impl Into<Name>) -> Self {
         self.name = Some(name.into());
