@@ -36,14 +36,14 @@ fn a_buffer_that_a_pass_moved_is_used_by_its_new_handle_and_by_no_old_one() {
     let rig = small_rig(DISCRETE);
     let mut buffers = one_a_block(&rig);
     let mut transfer = Transfer::new(&rig, QueueIndex(0), SIZE).unwrap();
-    // SAFETY: it is refused, and not bound to anything.
-    let early = unsafe {
-        let place = rig.location(buffers[0].allocation()).unwrap();
-        let other = rig.device().create_buffer(&BufferDesc::new(SIZE), place.memory, place.offset).unwrap();
-        let refused = rig.set_buffer_handle(&mut buffers[0], other.clone());
-        rig.device().destroy_buffer(other);
-        refused
-    };
+    let place = rig.location(buffers[0].allocation()).unwrap();
+    // SAFETY: the place is live, and has room for such a buffer.
+    let other =
+        unsafe { rig.device().create_buffer(&BufferDesc::new(SIZE), place.memory, place.offset) }.unwrap();
+    // SAFETY: it is refused.
+    let early = unsafe { rig.set_buffer_handle(&mut buffers[0], other.clone()) };
+    // SAFETY: no queue has seen it.
+    unsafe { rig.device().destroy_buffer(other) };
     assert_eq!(early.err(), Some(AccessError::NotMoved));
 
     let mut run = rig.defragmentation(unlimited(FULL)).unwrap();

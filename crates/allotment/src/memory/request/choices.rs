@@ -124,6 +124,9 @@ pub enum Lifetime {
 /// and does not write to it while a pass is open. Mapped memory ([`Allocator::map`](crate::memory::Allocator::map)) is
 /// not moved while it is mapped.
 ///
+/// In the default pools, movable allocations have blocks of their own, so that no pinned one keeps a block from being
+/// emptied. Where no block can be had, they share. In a custom pool they share.
+///
 /// ```
 /// # use allotment::device::simulated::{Profile, SimulatedGpu};
 /// # use allotment::prelude::*;
