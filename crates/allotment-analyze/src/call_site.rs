@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn the_crates_folder_the_file_and_the_line_of_a_call_site_are_left() {
         for (site, short) in [
-            ("/work/crates/ring/src/upload/ring.rs:30:32", "ring/src/upload/ring.rs:30"),
+            ("/a/game/crates/ring/src/upload/ring.rs:30:32", "ring/src/upload/ring.rs:30"),
             ("/home/a/.cargo/registry/src/index-1/hash-0.1/src/map.rs:1:2", "hash-0.1/src/map.rs:1"),
             ("crates/game/examples/town.rs:12:3", "game/examples/town.rs:12"),
             ("/a/game/src/tests/advice.rs:5:1", "game/src/tests/advice.rs:5"),

@@ -23,13 +23,14 @@ function groupCells(model, group) {
 
 function drawLeaks(panel) {
   const { model } = view, groups = new Map(), from = leaks.between ? view.a : 0, to = leaks.between ? view.b : model.end;
+  const own = model.columns.texts("library").get(0);
   let count = 0, sum = 0, library = 0, librarySum = 0;
   for (let i = 0; i < model.count; i++) {
     if (model.to[i] <= model.end || model.pending[i] <= model.end || model.isReservation(i)) continue;
     const first = model.origin(i), made = model.from[first];
     if (made < from || made > to || (leaks.between && made <= from)) continue;
     // The library frees its own rings and pages with its Gpu, which a program may drop after the recording ended.
-    if (model.text(model.field("category", i)) === "allotment") { library++; librarySum += model.requested[i]; continue; }
+    if (model.text(model.field("category", i)) === own) { library++; librarySum += model.requested[i]; continue; }
     const key = model.groupOf(i), group = groups.get(key) ?? { key, sited: model.field("site", i) > 0, names: new Names(), count: 0, bytes: 0, first: Infinity, last: 0 };
     group.names.add(model.field("name", i));
     group.count++; group.bytes += model.requested[i]; count++; sum += model.requested[i];

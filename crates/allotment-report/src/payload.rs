@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use allotment::Algorithm;
 use allotment::device::{MemoryProperties, ResourceKind};
+use allotment::memory::LIBRARY_CATEGORY;
 use allotment_trace::recording::{
     Api, BlockKind, DeletionQueueKind, DescriptorKind, Header, Placement, RefusalReason, RingKind, StallKind,
     TextId,
@@ -42,6 +43,7 @@ pub(crate) fn write<W: Write>(content: &Content<'_>, out: &mut ColumnWriter<W>) 
 /// Where the recording was made, and the words for the codes that other columns have.
 fn head<W: Write>(title: &str, header: &Header, out: &mut ColumnWriter<W>) -> io::Result<()> {
     out.texts("title", [title])?;
+    out.texts("library", [LIBRARY_CATEGORY])?;
     let api = match header.api {
         Api::Simulated => "simulated GPU",
         Api::Vulkan => "Vulkan",
