@@ -50,8 +50,17 @@ function drawStale() {
   if (parts.has("map")) { view.map.draw(); parts.add("pointed"); }
   if (parts.has("pointed")) view.map.drawPointed();
   if (parts.has("details")) drawDetails();
-  if (parts.has("panel")) drawPanel();
+  if (parts.has("panel")) { if (pressed) panelWaits = true; else drawPanel(); }
 }
+
+// A list that is drawn again between the press and the release of a button has a new button, which was not pressed: the
+// click would be lost. So it is drawn after the release.
+let pressed = false, panelWaits = false;
+addEventListener("pointerdown", e => { pressed = e.target.closest?.("#panel, #tabs") != null; }, { capture: true });
+for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => {
+  pressed = false;
+  if (panelWaits) { panelWaits = false; redraw("panel"); }
+}, { capture: true });
 
 /** The figures of a moment that are known without looking at its blocks. */
 function drawStats() {

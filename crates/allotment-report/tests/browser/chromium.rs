@@ -161,7 +161,8 @@ impl Chromium {
         assert!(self.errors.is_empty(), "{:?}", self.errors);
     }
 
-    fn pointer(&mut self, kind: &str, (x, y): (f64, f64), buttons: u32) {
+    /// Moves the pointer, presses its button or releases it.
+    pub(crate) fn pointer(&mut self, kind: &str, (x, y): (f64, f64), buttons: u32) {
         let button = if kind == "mouseMoved" { "none" } else { "left" };
         let event =
             json!({"type": kind, "x": x, "y": y, "button": button, "buttons": buttons, "clickCount": 1});
@@ -184,14 +185,20 @@ impl Chromium {
 
     /// Clicks the middle of an element.
     pub(crate) fn click_on(&mut self, selector: &str) {
+        let at = self.middle_of(selector);
+        self.click(at);
+    }
+
+    /// Returns where an element has its middle, once the page has drawn what changed.
+    pub(crate) fn middle_of(&mut self, selector: &str) -> (f64, f64) {
+        self.settle();
         self.value(&format!("document.querySelector(`{selector}`).scrollIntoView({{ block: 'nearest' }})"));
         let at = |side: &str, size: &str| {
             format!(
                 "(r => r.{side} + r.{size} / 2)(document.querySelector(`{selector}`).getBoundingClientRect())"
             )
         };
-        let at = (self.number(&at("left", "width")), self.number(&at("top", "height")));
-        self.click(at);
+        (self.number(&at("left", "width")), self.number(&at("top", "height")))
     }
 
     /// Drags from one point to another, in steps.

@@ -439,6 +439,23 @@ fn moments_of_lifetimes_begin_spread_over_the_recording_until_they_are_set() {
 }
 
 #[test]
+fn a_list_that_changes_under_a_pressed_button_still_gets_the_click() {
+    let recording = recordings::program(300);
+    let Some(mut page) = open(&recording, "pressed") else { return };
+    page.click_on("#tabs button[data-v=lifetimes]");
+    let at = page.middle_of("#mark-b");
+    page.pointer("mouseMoved", at, 0);
+    page.pointer("mousePressed", at, 1);
+    page.value("goTo(900)");
+    page.settle();
+    page.pointer("mouseReleased", at, 0);
+    page.settle();
+    assert_eq!(page.number("view.b"), 900.0);
+    // What waited is drawn: the list is that of the new moment.
+    assert!(page.value("!panelWaits && !pressed") == true);
+}
+
+#[test]
 fn call_sites_and_names_are_shortened_as_the_analysis_does() {
     let Some(mut page) = open(&Recording::default(), "shortened") else { return };
     for site in [
