@@ -68,8 +68,17 @@ pub enum AllocateError {
         /// The offset at or below which the range had to end.
         limit: u64,
     },
+    /// The range is not free at this offset, does not follow the range that was named, or is not at a multiple of its
+    /// alignment or of its buddy cell. Returned by [`allocate_at`](crate::VirtualBlock::allocate_at) only.
+    NotFree {
+        /// The requested offset.
+        offset: u64,
+        /// The requested size, in units.
+        size: u64,
+    },
     /// The block is linear: ranges are allocated in order, with no choice of offsets. Returned by
-    /// [`allocate_below`](crate::VirtualBlock::allocate_below) only.
+    /// [`allocate_below`](crate::VirtualBlock::allocate_below) and
+    /// [`allocate_at`](crate::VirtualBlock::allocate_at) only.
     InOrder,
     /// The request is for [`Side::Upper`](crate::Side::Upper), and the block's algorithm has one side only.
     OneSided {
@@ -96,6 +105,12 @@ impl fmt::Display for AllocateError {
                 write!(
                     f,
                     "no free range of {size} units at alignment {alignment} that ends at or below {limit}"
+                )
+            }
+            Self::NotFree { offset, size } => {
+                write!(
+                    f,
+                    "a range of {size} units cannot be had at offset {offset}: look for a free range there first"
                 )
             }
             Self::InOrder => {

@@ -5,7 +5,7 @@ use core::fmt::{self, Write};
 use core::num::NonZeroU64;
 
 use crate::algorithm::{Engine, Policy};
-use crate::chain::{Chain, Node, State};
+use crate::chain::{Chain, NONE, Node, State};
 use crate::handle::BlockId;
 use crate::json::{self, Object};
 use crate::{
@@ -153,6 +153,41 @@ impl<T> VirtualBlock<T> {
         }
     }
 
+    /// Allocates a range at an offset: in the free units directly behind the live range `after`, or at the start of the
+    /// block where that is `None`. For moving ranges to places that were planned.
+    ///
+    /// Ignores the request's strategy. O(1) with TLSF: nothing is searched, so the range before the place must be named.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`allocate`](Self::allocate), except that [`NotFree`](AllocateError::NotFree) replaces `NoSpace`; and
+    /// [`InOrder`](AllocateError::InOrder) from a linear block.
+    ///
+    /// ```
+    /// use allotment_suballoc::{Algorithm, AllocateError, Request, VirtualBlock};
+    ///
+    /// let mut block = VirtualBlock::new(100, Algorithm::Tlsf)?;
+    /// let low = block.allocate(Request::new(30), "low")?;
+    /// let there = block.allocate_at(Request::new(20), 60, Some(low.handle), "there")?;
+    /// assert_eq!(there.offset, 60);
+    /// // The free units behind `low` end at 60.
+    /// let refused = block.allocate_at(Request::new(20), 50, Some(low.handle), "none").unwrap_err();
+    /// assert_eq!(refused.error, AllocateError::NotFree { offset: 50, size: 20 });
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn allocate_at(
+        &mut self,
+        request: Request,
+        offset: u64,
+        after: Option<Handle>,
+        data: T,
+    ) -> Result<Allocation, Refused<T>> {
+        match self.allocate_region_at(&request, offset, after) {
+            Ok(index) => Ok(self.store(index, data)),
+            Err(error) => Err(Refused { error, data }),
+        }
+    }
+
     /// Returns `true` if [`allocate`](Self::allocate) would succeed now. Costs as much as the search.
     #[must_use]
     pub fn would_fit(&self, request: &Request) -> bool {
@@ -194,6 +229,48 @@ impl<T> VirtualBlock<T> {
             Some(found) => Ok(self.engine.take(&mut self.chain, found, request)),
             None => Err(AllocateError::NoSpaceBelow { size, alignment, limit }),
         }
+    }
+
+    fn allocate_region_at(
+        &mut self,
+        request: &Request,
+        offset: u64,
+        after: Option<Handle>,
+    ) -> Result<u32, AllocateError> {
+        let algorithm = self.engine.algorithm();
+        if algorithm == Algorithm::Linear {
+            return Err(AllocateError::InOrder);
+        }
+        self.check_request(request)?;
+        if request.side == Side::Upper {
+            return Err(AllocateError::OneSided { algorithm });
+        }
+        let size = request.size;
+        let refused = AllocateError::NotFree { offset, size };
+        let end = offset.checked_add(size).ok_or(refused)?;
+        if !request.alignment.is_aligned(offset) {
+            return Err(refused);
+        }
+        let mut index = match after {
+            None => self.chain.first(),
+            Some(handle) => self.node(handle).map_err(|_| refused)?.after,
+        };
+        // One region with TLSF. With the buddy algorithm the range's own padding comes first, then a cell of each order
+        // at most twice.
+        while index != NONE && self.chain.node(index).end() <= offset {
+            let node = self.chain.node(index);
+            if node.state() == State::Used {
+                return Err(refused);
+            }
+            index = node.after;
+        }
+        if index == NONE || !self.chain.node(index).is_free() {
+            return Err(refused);
+        }
+        if self.chain.node(index).offset > offset || self.chain.node(index).end() < end {
+            return Err(refused);
+        }
+        self.engine.take_at(&mut self.chain, index, offset, size).ok_or(refused)
     }
 
     fn check_request(&self, request: &Request) -> Result<(), AllocateError> {

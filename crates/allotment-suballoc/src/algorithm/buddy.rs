@@ -224,6 +224,28 @@ impl Policy for Buddy {
         index
     }
 
+    fn take_at(&mut self, chain: &mut Chain, index: u32, offset: u64, size: u64) -> Option<u32> {
+        let cell = cell_for(size);
+        let node = chain.node(index);
+        // A cell begins at a multiple of its size, and lies in a free one whole or not at all.
+        if offset & (cell - 1) != 0 || node.size < cell {
+            return None;
+        }
+        self.remove(chain, index);
+        // Of each half, the one that does not contain the cell is free while the other is about to be used.
+        while chain.node(index).size > cell {
+            let half = chain.node(index).size / 2;
+            let other = if offset < chain.node(index).offset + half {
+                chain.split_back(index, half)
+            } else {
+                chain.split_front(index, half)
+            };
+            self.insert(chain, other);
+        }
+        Self::occupy(chain, index, size);
+        Some(index)
+    }
+
     fn free(&mut self, chain: &mut Chain, index: u32) {
         let has_padding = chain.node(index).link[0] != NONE;
         chain.mark_free(index);

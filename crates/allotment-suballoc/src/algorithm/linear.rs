@@ -152,6 +152,10 @@ impl Policy for Linear {
         None
     }
 
+    fn take_at(&mut self, _chain: &mut Chain, _index: u32, _offset: u64, _size: u64) -> Option<u32> {
+        None
+    }
+
     /// Takes the front of `gap`, for the lower side; `gap` becomes the block's gap if it is not yet.
     fn take(&mut self, chain: &mut Chain, gap: u32, request: &Request) -> u32 {
         let old = core::mem::replace(&mut self.gap, gap);

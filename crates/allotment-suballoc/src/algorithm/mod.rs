@@ -59,6 +59,9 @@ pub(crate) trait Policy {
     /// Splits the range off the free region `index`, which one of the searches returned for this request, and
     /// marks it as used.
     fn take(&mut self, chain: &mut Chain, index: u32, request: &Request) -> u32;
+    /// Splits `size` units at `offset` off the free region `index`, which contains all of them, and marks them as used.
+    /// `None`, with nothing changed, where the algorithm cannot have a range there.
+    fn take_at(&mut self, chain: &mut Chain, index: u32, offset: u64, size: u64) -> Option<u32>;
     /// Frees the used region `index` and its padding.
     fn free(&mut self, chain: &mut Chain, index: u32);
     /// Resizes the used region `index` in place, or returns the largest size that it can have.
@@ -127,6 +130,10 @@ impl Policy for Engine {
 
     fn take(&mut self, chain: &mut Chain, index: u32, request: &Request) -> u32 {
         each!(self, policy => policy.take(chain, index, request))
+    }
+
+    fn take_at(&mut self, chain: &mut Chain, index: u32, offset: u64, size: u64) -> Option<u32> {
+        each!(self, policy => policy.take_at(chain, index, offset, size))
     }
 
     fn free(&mut self, chain: &mut Chain, index: u32) {

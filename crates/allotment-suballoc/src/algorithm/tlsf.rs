@@ -100,6 +100,27 @@ impl Tlsf {
         self.insert(chain, index);
     }
 
+    /// Splits `size` units at `offset` off a listed free region; the parts before and after them remain free.
+    fn split_off(&mut self, chain: &mut Chain, index: u32, offset: u64, size: u64) -> u32 {
+        // Removed before the splits: its size, which names its list, changes with the first of them.
+        self.remove(chain, index);
+        let gap = offset - chain.node(index).offset;
+        debug_assert!(gap + size <= chain.node(index).size, "the region contains the range");
+        // Neither part can touch another free region, since the region that is split did not, so both are
+        // listed without a merge.
+        if gap != 0 {
+            let front = chain.split_front(index, gap);
+            self.insert(chain, front);
+        }
+        let rest = chain.node(index).size - size;
+        if rest != 0 {
+            let back = chain.split_back(index, rest);
+            self.insert(chain, back);
+        }
+        chain.mark_used(index);
+        index
+    }
+
     /// Returns any region of the first class in which every region is sure to hold the aligned range.
     fn find_surely(&self, chain: &Chain, size: u64, alignment: Alignment) -> Option<u32> {
         // The worst case is an offset of 1 past a multiple of the alignment: `alignment - 1` units are
@@ -186,26 +207,13 @@ impl Policy for Tlsf {
 
     /// Splits the aligned range off a listed free region; the parts before and after it remain free.
     fn take(&mut self, chain: &mut Chain, index: u32, request: &Request) -> u32 {
-        // Removed before the splits: its size, which names its list, changes with the first of them.
-        self.remove(chain, index);
-        let offset = chain.node(index).offset;
-        let gap = request.alignment.align_up(offset) - offset;
-        debug_assert!(gap + request.size <= chain.node(index).size, "the search found a region that fits");
-        // Neither part can touch another free region, since the region that is split did not, so both are
-        // listed without a merge.
-        if gap != 0 {
-            let front = chain.split_front(index, gap);
-            self.insert(chain, front);
-        }
-        let rest = chain.node(index).size - request.size;
-        if rest != 0 {
-            let back = chain.split_back(index, rest);
-            self.insert(chain, back);
-        }
-        chain.mark_used(index);
-        index
+        let offset = request.alignment.align_up(chain.node(index).offset);
+        self.split_off(chain, index, offset, request.size)
     }
 
+    fn take_at(&mut self, chain: &mut Chain, index: u32, offset: u64, size: u64) -> Option<u32> {
+        Some(self.split_off(chain, index, offset, size))
+    }
     fn free(&mut self, chain: &mut Chain, index: u32) {
         chain.mark_free(index);
         self.merge_with_free_neighbours(chain, index);

@@ -16,15 +16,40 @@ use allotment_suballoc::{
 /// One operation. Numbers are folded into a useful range by [`Op::decode`], so that any bytes are a test.
 #[derive(Clone, Copy, Debug)]
 pub enum Op {
-    Allocate { size: u64, alignment: u64, strategy: Strategy, side: Side },
-    AllocateBelow { size: u64, alignment: u64, limit: u64 },
-    Free { which: usize },
+    Allocate {
+        size: u64,
+        alignment: u64,
+        strategy: Strategy,
+        side: Side,
+    },
+    AllocateBelow {
+        size: u64,
+        alignment: u64,
+        limit: u64,
+    },
+    /// `distance` units behind a live range, or behind the start of the block.
+    AllocateAt {
+        size: u64,
+        alignment: u64,
+        which: usize,
+        distance: u64,
+    },
+    Free {
+        which: usize,
+    },
     FreeAgain,
     FreeForeign,
-    Resize { which: usize, size: u64 },
-    Grow { by: u64 },
+    Resize {
+        which: usize,
+        size: u64,
+    },
+    Grow {
+        by: u64,
+    },
     Clear,
-    Compact { alignment: u64 },
+    Compact {
+        alignment: u64,
+    },
 }
 
 impl Op {
@@ -55,6 +80,12 @@ impl Op {
             14 => Self::FreeAgain,
             _ if kind < 64 => Self::FreeForeign,
             _ if kind < 128 => Self::Compact { alignment: 1 << (a % 5) },
+            _ if kind >= 192 => Self::AllocateAt {
+                size,
+                alignment: 1 << ((e / 8) % 4),
+                which: usize::from(d),
+                distance: u64::from(a) % (1 << (b % 9)),
+            },
             _ => Self::AllocateBelow { size, alignment: 1 << ((e / 8) % 10), limit: wide >> (c % 32) },
         }
     }
@@ -115,6 +146,10 @@ impl Pair {
             Op::AllocateBelow { size, alignment, limit } => {
                 let alignment = Alignment::new(alignment).unwrap();
                 self.allocate_below(Request::new(size).aligned(alignment), limit)
+            }
+            Op::AllocateAt { size, alignment, which, distance } => {
+                let alignment = Alignment::new(alignment).unwrap();
+                self.allocate_at(Request::new(size).aligned(alignment), which, distance)
             }
             Op::Free { which } => self.free(which),
             Op::FreeAgain => {
@@ -252,6 +287,58 @@ impl Pair {
                 true
             }
         }
+    }
+
+    fn allocate_at(&mut self, request: Request, which: usize, distance: u64) -> bool {
+        self.count += 1;
+        let data = self.count;
+        let after = if which % 5 == 0 { None } else { self.pick(which) };
+        let start = after.map_or(0, |(offset, live)| offset + live.size);
+        let mut offset = start + distance;
+        if which % 2 == 0 && request.size <= MAX_SIZE {
+            // A place that a buddy block can have, more often than by chance.
+            offset = offset.next_multiple_of(request.size.max(1).next_power_of_two());
+        }
+        let there = self.is_free_for(&request, offset) && !self.live.range(start..offset).any(|_| true);
+        match self.block.allocate_at(request, offset, after.map(|(_, live)| live.handle), data) {
+            Ok(allocation) => {
+                assert!(there, "{request:?} at {offset} behind {start}");
+                assert_eq!((allocation.offset, allocation.size), (offset, request.size));
+                let live = Live { handle: allocation.handle, size: request.size, upper: false, data };
+                assert!(self.live.insert(offset, live).is_none());
+                false
+            }
+            Err(refused) => {
+                assert_eq!(refused.data, data);
+                let size = request.size;
+                match refused.error {
+                    AllocateError::InOrder => assert_eq!(self.block.algorithm(), Algorithm::Linear),
+                    AllocateError::ZeroSize => assert_eq!(size, 0),
+                    AllocateError::TooLarge { .. } => assert!(size > MAX_SIZE),
+                    error => {
+                        assert_eq!(error, AllocateError::NotFree { offset, size });
+                        assert!(!there, "{request:?} at {offset} behind {start}");
+                    }
+                }
+                true
+            }
+        }
+    }
+
+    /// True where nothing of a place is in use, by a look at all regions.
+    fn is_free_for(&self, request: &Request, offset: u64) -> bool {
+        if request.size == 0 || request.size > self.size {
+            return false;
+        }
+        let cell = match self.block.algorithm() {
+            Algorithm::Buddy => request.size.next_power_of_two(),
+            _ => request.size,
+        };
+        let buddy = self.block.algorithm() == Algorithm::Buddy;
+        let aligned = request.alignment.is_aligned(offset) && (!buddy || offset % cell == 0);
+        aligned
+            && offset + cell <= self.size
+            && self.extents().all(|(from, to)| to <= offset || offset + cell <= from)
     }
 
     /// The lowest place of the request that ends at or below the limit, by a walk over the free regions.
