@@ -26,6 +26,7 @@ mod holes;
 pub(in crate::memory) mod moves;
 mod pass;
 mod plan;
+mod room;
 mod run;
 mod selection;
 mod stopwatch;
