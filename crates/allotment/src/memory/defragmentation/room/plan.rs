@@ -153,54 +153,98 @@ fn hole_outside(layout: &Layout, item: u32, (at, end): (At, u64)) -> Option<At> 
     best.map(|(_, at)| at)
 }
 
-/// Moves items between two neighbours together, so that the holes between them become one.
+/// Moves items between two neighbours together, down or up, so that the holes between them become one.
 fn by_slide(layout: &Layout, wanted: Wanted, only: Option<u32>) -> Option<RoomPlan> {
     let mut best: Option<RoomPlan> = None;
     for block in (0..layout.block_count()).filter(|&block| only.is_none_or(|only| only == block)) {
         let items: Vec<_> = layout.in_block(block).collect();
         for first in 0..items.len() {
-            let before = first.checked_sub(1).map_or(0, |at| items[at].0 + layout.item(items[at].1).bytes);
-            let limit = best.as_ref().map_or(u64::MAX, |plan| plan.cost);
-            if let Some(found) = slide(layout, wanted, block, &items[first..], before, limit) {
-                best = Some(found);
+            for slide in [slide_down, slide_up] {
+                let limit = best.as_ref().map_or(u64::MAX, |plan| plan.cost);
+                best = slide(layout, wanted, block, &items, first, limit).or(best);
             }
         }
     }
     best
 }
 
-/// Moves as many of the items as needed down to `start`, so that there is room behind them. `None` where that copies
-/// `limit` bytes or more.
-fn slide(
+/// A slide that is being planned.
+#[derive(Debug, Default)]
+struct Slide {
+    steps: Vec<(u32, Place)>,
+    cost: u64,
+}
+
+impl Slide {
+    /// Moves an item within its block. Returns false where it is pinned.
+    fn step(&mut self, layout: &Layout, item: u32, from: u64, to: At) -> bool {
+        let moved = layout.item(item);
+        let Some(each) = moved.cost else { return from == to.offset };
+        if from == to.offset {
+            return true;
+        }
+        // A place that overlaps the old one is reached through memory of the run's own.
+        let overlaps = from.abs_diff(to.offset) < moved.bytes;
+        if overlaps {
+            self.steps.push((item, Place::Aside));
+        }
+        self.steps.push((item, Place::At(to)));
+        self.cost = self.cost.saturating_add(each.saturating_mul(1 + u64::from(overlaps)));
+        true
+    }
+}
+
+/// Moves as many items down as needed, from the one at `first` on, so that there is room behind them. `None` where that
+/// copies `limit` bytes or more.
+fn slide_down(
     layout: &Layout,
     wanted: Wanted,
     block: u32,
     items: &[(u64, u32)],
-    start: u64,
+    first: usize,
     limit: u64,
 ) -> Option<RoomPlan> {
-    let (mut steps, mut cost, mut end) = (Vec::new(), 0_u64, start);
-    for (next, &(offset, item)) in (1..).zip(items) {
+    let mut slide = Slide::default();
+    let mut end = first.checked_sub(1).map_or(0, |at| items[at].0 + layout.item(items[at].1).bytes);
+    for (next, &(offset, item)) in (first + 1..).zip(&items[first..]) {
         let moved = layout.item(item);
-        let each = moved.cost?;
-        let to = moved.alignment.align_up(end);
-        if to < offset {
-            // A place that overlaps the old one is reached through memory of the run's own.
-            let overlaps = to + moved.bytes > offset;
-            if overlaps {
-                steps.push((item, Place::Aside));
-            }
-            steps.push((item, Place::At(At { block, offset: to })));
-            cost = cost.saturating_add(each.saturating_mul(1 + u64::from(overlaps)));
-        }
-        if cost >= limit {
+        let to = moved.alignment.align_up(end).min(offset);
+        if !slide.step(layout, item, offset, At { block, offset: to }) || slide.cost >= limit {
             return None;
         }
-        end = to.min(offset) + moved.bytes;
+        end = to + moved.bytes;
         let until = items.get(next).map_or(layout.size(block), |&(offset, _)| offset);
         let room = wanted.alignment.align_up(end);
         if room + wanted.bytes <= until {
-            return Some(RoomPlan { at: At { block, offset: room }, steps, cost });
+            return Some(RoomPlan { at: At { block, offset: room }, steps: slide.steps, cost: slide.cost });
+        }
+    }
+    None
+}
+
+/// Moves as many items up as needed, from the one at `first` down, so that there is room before them.
+fn slide_up(
+    layout: &Layout,
+    wanted: Wanted,
+    block: u32,
+    items: &[(u64, u32)],
+    first: usize,
+    limit: u64,
+) -> Option<RoomPlan> {
+    let mut slide = Slide::default();
+    let mut end = items.get(first + 1).map_or(layout.size(block), |&(offset, _)| offset);
+    for at in (0..=first).rev() {
+        let (offset, item) = items[at];
+        let moved = layout.item(item);
+        let to = moved.alignment.align_down(end.checked_sub(moved.bytes)?).max(offset);
+        if !slide.step(layout, item, offset, At { block, offset: to }) || slide.cost >= limit {
+            return None;
+        }
+        end = to;
+        let from = at.checked_sub(1).map_or(0, |at| items[at].0 + layout.item(items[at].1).bytes);
+        let room = end.checked_sub(wanted.bytes).map(|room| wanted.alignment.align_down(room));
+        if let Some(offset) = room.filter(|&room| room >= from) {
+            return Some(RoomPlan { at: At { block, offset }, steps: slide.steps, cost: slide.cost });
         }
     }
     None
