@@ -1,6 +1,6 @@
 //! The ranges of some blocks, on which a plan is tried out before anything is moved.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use allotment_suballoc::Alignment;
 
@@ -25,7 +25,8 @@ pub(super) struct At {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     At(At),
-    /// Into memory of the run's own, since its new place overlaps its old one. The next step moves it from there.
+    /// Into memory of the run's own, since its new place is not free before it has left its old one. A later step moves
+    /// it from there.
     Aside,
 }
 
@@ -38,18 +39,23 @@ pub(super) struct Layout {
     blocks: Vec<BTreeMap<u64, u32>>,
     /// Of each item: `None` while it is aside.
     places: Vec<Option<At>>,
+    /// The free ranges by size.
+    holes: BTreeSet<(u64, At)>,
+    /// The free bytes of each block.
+    free: Vec<u64>,
 }
 
 impl Layout {
     /// Creates blocks of some sizes with items in them, which do not overlap.
     pub(super) fn new(sizes: Vec<u64>, items: impl IntoIterator<Item = (Item, At)>) -> Self {
         let blocks = vec![BTreeMap::new(); sizes.len()];
-        let mut layout = Self { sizes, items: Vec::new(), blocks, places: Vec::new() };
+        let holes = (0..).zip(&sizes).map(|(block, &size)| (size, At { block, offset: 0 })).collect();
+        let free = sizes.clone();
+        let mut layout = Self { sizes, items: Vec::new(), blocks, places: Vec::new(), holes, free };
         for (index, (item, at)) in (0..).zip(items) {
             layout.items.push(item);
-            layout.places.push(Some(at));
-            let before = layout.blocks[at.block as usize].insert(at.offset, index);
-            debug_assert!(before.is_none(), "items do not overlap");
+            layout.places.push(None);
+            layout.put(index, at);
         }
         layout
     }
@@ -58,8 +64,16 @@ impl Layout {
         self.sizes.len() as u32
     }
 
+    pub(super) fn item_count(&self) -> u32 {
+        self.items.len() as u32
+    }
+
     pub(super) fn size(&self, block: u32) -> u64 {
         self.sizes[block as usize]
+    }
+
+    pub(super) fn free_bytes(&self, block: u32) -> u64 {
+        self.free[block as usize]
     }
 
     pub(super) fn item(&self, item: u32) -> Item {
@@ -75,41 +89,82 @@ impl Layout {
         self.blocks[block as usize].iter().map(|(&offset, &item)| (offset, item))
     }
 
-    /// Returns the free ranges of a block, as start and end.
-    pub(super) fn holes(&self, block: u32) -> Vec<(u64, u64)> {
-        let (mut holes, mut end) = (Vec::new(), 0);
-        for (offset, item) in self.in_block(block) {
-            if offset > end {
-                holes.push((end, offset));
-            }
-            end = offset + self.item(item).bytes;
-        }
-        if end < self.size(block) {
-            holes.push((end, self.size(block)));
-        }
-        holes
+    /// Returns the free ranges of at least `bytes`, the smallest first, as place and end.
+    pub(super) fn holes_from(&self, bytes: u64) -> impl Iterator<Item = (At, u64)> + '_ {
+        let least = (bytes, At { block: 0, offset: 0 });
+        self.holes.range(least..).map(|&(size, at)| (at, at.offset + size))
     }
 
-    /// Returns true where a range is within its block and nothing but `but` is in it.
-    pub(super) fn is_free(&self, at: At, bytes: u64, but: Option<u32>) -> bool {
-        let end = at.offset + bytes;
-        let before = self.blocks[at.block as usize].range(..end).rev();
-        // Items do not overlap, so at most two can be looked at before one ends too early: `but`, and another.
-        let meets =
-            |(&offset, &item): (&u64, &u32)| offset + self.item(item).bytes > at.offset && Some(item) != but;
-        end <= self.size(at.block) && !before.take(2).any(meets)
+    /// Returns the free range around an offset at which nothing is, as start and end.
+    fn gap(&self, At { block, offset }: At) -> (u64, u64) {
+        let items = &self.blocks[block as usize];
+        let before = items.range(..offset).next_back();
+        let start = before.map_or(0, |(&before, &item)| before + self.item(item).bytes);
+        let end = items.range(offset..).next().map_or(self.size(block), |(&next, _)| next);
+        (start, end)
     }
 
-    /// Moves an item. Panics, in tests, where the place is not free: a plan has only steps that can be done in their
-    /// order.
-    pub(super) fn step(&mut self, item: u32, to: Place) {
-        if let Some(from) = self.places[item as usize].take() {
-            self.blocks[from.block as usize].remove(&from.offset);
+    /// Returns true where a range is within its block and nothing is in it.
+    pub(super) fn is_free(&self, at: At, bytes: u64) -> bool {
+        if self.blocks[at.block as usize].contains_key(&at.offset) {
+            return false;
         }
+        let (start, end) = self.gap(at);
+        start <= at.offset && at.offset + bytes <= end
+    }
+
+    /// Adds an item that cannot be moved.
+    pub(super) fn add(&mut self, bytes: u64, at: At) {
+        self.items.push(Item { bytes, alignment: Alignment::ONE, cost: None });
+        self.places.push(None);
+        self.put(self.item_count() - 1, at);
+    }
+
+    /// Moves an item to a free place, or aside. Returns where it was, for [`put_back`](Self::put_back).
+    pub(super) fn step(&mut self, item: u32, to: Place) -> Option<At> {
+        let from = self.take(item);
         if let Place::At(at) = to {
-            debug_assert!(self.is_free(at, self.item(item).bytes, None), "a step goes to a free place");
-            self.blocks[at.block as usize].insert(at.offset, item);
-            self.places[item as usize] = Some(at);
+            self.put(item, at);
         }
+        from
+    }
+
+    /// Reverts a step.
+    pub(super) fn put_back(&mut self, item: u32, from: Option<At>) {
+        self.take(item);
+        from.into_iter().for_each(|at| self.put(item, at));
+    }
+
+    fn take(&mut self, item: u32) -> Option<At> {
+        let from = self.places[item as usize].take()?;
+        self.blocks[from.block as usize].remove(&from.offset);
+        let end = from.offset + self.item(item).bytes;
+        let (start, stop) = self.gap(from);
+        self.note_hole(from.block, (start, from.offset), false);
+        self.note_hole(from.block, (end, stop), false);
+        self.note_hole(from.block, (start, stop), true);
+        self.free[from.block as usize] += self.item(item).bytes;
+        Some(from)
+    }
+
+    fn put(&mut self, item: u32, at: At) {
+        debug_assert!(self.is_free(at, self.item(item).bytes), "a step goes to a free place");
+        let end = at.offset + self.item(item).bytes;
+        let (start, stop) = self.gap(at);
+        self.note_hole(at.block, (start, stop), false);
+        self.note_hole(at.block, (start, at.offset), true);
+        self.note_hole(at.block, (end, stop), true);
+        self.free[at.block as usize] -= self.item(item).bytes;
+        self.blocks[at.block as usize].insert(at.offset, item);
+        self.places[item as usize] = Some(at);
+    }
+
+    fn note_hole(&mut self, block: u32, (start, end): (u64, u64), there: bool) {
+        let hole = (end - start, At { block, offset: start });
+        if start == end {
+            return;
+        }
+        let changed = if there { self.holes.insert(hole) } else { self.holes.remove(&hole) };
+        debug_assert!(changed, "each free range is in the list once");
     }
 }

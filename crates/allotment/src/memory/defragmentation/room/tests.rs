@@ -1,10 +1,11 @@
-//! Plans, beside the least that a search through all states finds.
+//! Plans, beside the least that a search through all states finds, and beside all packings.
 
 use core::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
 use allotment_suballoc::Alignment;
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
 
 use super::layout::{At, Item, Layout, Place};
 use super::plan::{RoomPlan, Wanted, plan};
@@ -15,29 +16,76 @@ fn execute(layout: &Layout, plan: &RoomPlan, wanted: Wanted) -> u64 {
     let mut cost = 0;
     for &(item, to) in &plan.steps {
         let Item { bytes, alignment, cost: each } = layout.item(item);
+        layout.step(item, Place::Aside);
         if let Place::At(at) = to {
             assert!(alignment.is_aligned(at.offset), "{plan:?}");
-            assert!(layout.is_free(at, bytes, None), "{plan:?} {layout:?}");
+            assert!(layout.is_free(at, bytes), "{plan:?} {layout:?}");
         }
         cost += each.expect("a pinned item stays");
         layout.step(item, to);
     }
+    assert!(
+        (0..layout.item_count()).all(|item| layout.place(item).is_some()),
+        "nothing stays aside: {plan:?}"
+    );
     assert!(wanted.alignment.is_aligned(plan.at.offset));
-    assert!(layout.is_free(plan.at, wanted.bytes, None), "{plan:?} {layout:?}");
+    assert!(layout.is_free(plan.at, wanted.bytes), "{plan:?} {layout:?}");
     cost
+}
+
+/// Returns true when no step goes to a place that overlaps the one that it leaves, which no queue can copy.
+fn overlaps_nowhere(layout: &Layout, plan: &RoomPlan) -> bool {
+    let mut layout = layout.clone();
+    plan.steps.iter().all(|&(item, to)| {
+        let from = layout.step(item, to);
+        let Place::At(to) = to else { return true };
+        from.is_none_or(|from| {
+            from.block != to.block || from.offset.abs_diff(to.offset) >= layout.item(item).bytes
+        })
+    })
+}
+
+/// Returns true if the request fits beside all items, wherever those are placed that can be moved.
+fn can_be_packed(layout: &Layout, wanted: Wanted) -> bool {
+    let mut empty = layout.clone();
+    let movable: Vec<_> = (0..layout.item_count()).filter(|&item| layout.item(item).cost.is_some()).collect();
+    movable.iter().for_each(|&item| _ = empty.step(item, Place::Aside));
+    let mut ranges: Vec<_> = movable
+        .into_iter()
+        .map(|item| Wanted { bytes: layout.item(item).bytes, alignment: layout.item(item).alignment })
+        .chain([wanted])
+        .collect();
+    ranges.sort_by_key(|range| Reverse(range.bytes));
+    placed(&mut empty, &ranges)
+}
+
+fn placed(layout: &mut Layout, ranges: &[Wanted]) -> bool {
+    let Some((&Wanted { bytes, alignment }, others)) = ranges.split_first() else { return true };
+    for block in 0..layout.block_count() {
+        for offset in (0..layout.size(block)).step_by(alignment.get() as usize) {
+            let at = At { block, offset };
+            if layout.is_free(at, bytes) {
+                let mut with = layout.clone();
+                with.add(bytes, at);
+                if placed(&mut with, others) {
+                    return true;
+                }
+            }
+        }
+    }
+    false
 }
 
 type State = Vec<Option<At>>;
 
-/// The least bytes that must be copied so that a range is free: a search through all states, for few small items.
-fn least(layout: &Layout, items: u32, wanted: Wanted) -> Option<u64> {
+/// The least bytes that must be copied so that a range is free, with one item aside at a time: a search through all
+/// states, for few small items.
+fn least(layout: &Layout, wanted: Wanted) -> Option<u64> {
+    let items = layout.item_count();
     let start: State = (0..items).map(|item| layout.place(item)).collect();
     let mut best = HashMap::from([(start.clone(), 0_u64)]);
     let mut open = BinaryHeap::from([Reverse((0_u64, start))]);
-    let rebuilt = |state: &State| {
-        let sizes = (0..layout.block_count()).map(|block| layout.size(block)).collect();
-        let mut copy = Layout::new(sizes, []);
-        let _ = &mut copy;
+    let used = |state: &State| {
         let mut all: BTreeMap<At, u64> = BTreeMap::new();
         for (item, at) in (0..).zip(state) {
             all.extend(at.map(|at| (at, layout.item(item).bytes)));
@@ -56,7 +104,7 @@ fn least(layout: &Layout, items: u32, wanted: Wanted) -> Option<u64> {
         if best[&state] < cost {
             continue;
         }
-        let all = rebuilt(&state);
+        let all = used(&state);
         let places = |bytes: u64, alignment: Alignment| {
             let all = &all;
             (0..layout.block_count()).flat_map(move |block| {
@@ -85,7 +133,7 @@ fn least(layout: &Layout, items: u32, wanted: Wanted) -> Option<u64> {
 }
 
 /// A few blocks with a few items, and a request.
-fn cases() -> impl Strategy<Value = (Layout, u32, Wanted)> {
+fn cases() -> impl Strategy<Value = (Layout, Wanted)> {
     let item = (1..5_u64, 0..2_u32, 0..12_u8, any::<u8>());
     (1..3_usize, 5..8_u64, prop::collection::vec(item, 2..9), 2..6_u64, 0..2_u32).prop_map(
         |(blocks, size, raw, bytes, log)| {
@@ -108,48 +156,46 @@ fn cases() -> impl Strategy<Value = (Layout, u32, Wanted)> {
                     items.push((Item { bytes, alignment, cost }, at));
                 }
             }
-            let count = items.len() as u32;
             let wanted = Wanted { bytes, alignment: Alignment::new(1 << log).unwrap() };
-            (Layout::new(vec![size; blocks], items), count, wanted)
+            (Layout::new(vec![size; blocks], items), wanted)
         },
     )
 }
 
 proptest! {
     #[test]
-    fn a_plan_makes_the_room_and_costs_what_it_says((layout, _, wanted) in cases()) {
-        if let Some(plan) = plan(&layout, wanted) {
+    fn a_plan_makes_the_room_and_costs_what_it_says((mut layout, wanted) in cases()) {
+        let before = layout.clone();
+        let found = plan(&mut layout, wanted);
+        prop_assert_eq!(format!("{layout:?}"), format!("{before:?}"), "planning changes nothing");
+        if let Some(plan) = found {
             prop_assert_eq!(execute(&layout, &plan, wanted), plan.cost);
+            prop_assert!(overlaps_nowhere(&layout, &plan), "{:?}", plan);
         }
     }
 }
 
-/// Prints how often a plan is found where there is one, and what it costs beside the least.
 #[test]
-fn plans_are_found_and_cost_little_more_than_the_least() {
+fn whatever_fits_when_all_is_packed_is_found_for_little_more_than_the_least_bytes() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
-    let (mut possible, mut found, mut costs, mut leasts, mut nothing) = (0, 0, 0, 0, 0);
+    let (mut possible, mut compared, mut costs, mut leasts) = (0, 0, 0, 0);
     for _ in 0..2000 {
-        let (layout, items, wanted) =
-            proptest::strategy::ValueTree::current(&cases().new_tree(&mut runner).unwrap());
-        let Some(least) = least(&layout, items, wanted) else {
-            assert!(plan(&layout, wanted).is_none());
-            continue;
-        };
+        let (mut layout, wanted) = cases().new_tree(&mut runner).unwrap().current();
+        let found = plan(&mut layout, wanted);
+        assert_eq!(found.is_some(), can_be_packed(&layout, wanted), "{layout:?} {wanted:?}");
+        let Some(plan) = found else { continue };
         possible += 1;
-        nothing += u32::from(least == 0);
-        if let Some(plan) = plan(&layout, wanted) {
-            found += 1;
+        // With one item aside at a time, not all of them can be reached.
+        if let Some(least) = least(&layout, wanted) {
+            compared += 1;
+            assert!(
+                plan.cost >= least || plan.steps.iter().filter(|step| step.1 == Place::Aside).count() > 1
+            );
             costs += plan.cost;
             leasts += least;
-            assert!(plan.cost >= least, "{plan:?} {least}");
-        } else {
-            println!("missed, {least}: {layout:?} {wanted:?}");
         }
     }
-    println!(
-        "{possible} possible, {nothing} of them without a copy; {found} found, {costs} bytes for {leasts}"
-    );
-    assert_eq!(found, possible);
-    assert!(costs * 10 <= leasts * 13);
+    println!("{possible} possible; of {compared}, {costs} bytes for {leasts}");
+    assert!(compared > 500, "most cases are compared: {compared}");
+    assert!(costs * 10 <= leasts * 13, "{costs} bytes, the least is {leasts}");
 }

@@ -1,0 +1,63 @@
+//! Room by an exchange: some allocations leave a block, and what remains in it moves together.
+
+use core::cmp::Reverse;
+
+use super::layout::{At, Layout, Place};
+use super::plan::{MAX_TRIES, RoomPlan, Wanted, hole_for};
+use super::slide::by_slide;
+
+/// Takes so many items out of a block that the rest, moved together, leaves the room; and makes room for them elsewhere.
+pub(super) fn by_exchange(layout: &mut Layout, wanted: Wanted) -> Option<RoomPlan> {
+    let mut blocks: Vec<_> =
+        (0..layout.block_count()).filter(|&block| layout.size(block) >= wanted.bytes).collect();
+    // The block with the most free bytes has the least to give away.
+    blocks.sort_unstable_by_key(|&block| (Reverse(layout.free_bytes(block)), block));
+    blocks.into_iter().take(MAX_TRIES).find_map(|block| {
+        let mut done = Vec::new();
+        let plan = exchange(layout, wanted, block, &mut done);
+        done.into_iter().rev().for_each(|(item, from)| layout.put_back(item, from));
+        plan
+    })
+}
+
+fn exchange(
+    layout: &mut Layout,
+    wanted: Wanted,
+    block: u32,
+    done: &mut Vec<(u32, Option<At>)>,
+) -> Option<RoomPlan> {
+    let (mut steps, mut cost, mut tries) = (Vec::new(), 0_u64, 0);
+    // The smallest first: it finds room most easily, and the least is copied too much.
+    let mut items: Vec<_> = layout.in_block(block).map(|(_, item)| item).collect();
+    items.retain(|&item| layout.item(item).cost.is_some());
+    items.sort_unstable_by_key(|&item| layout.item(item).bytes);
+    let mut waiting = items.into_iter();
+    loop {
+        if let Some(last) = by_slide(layout, wanted, Some(block)) {
+            steps.extend(last.steps);
+            return Some(RoomPlan { at: last.at, steps, cost: cost.saturating_add(last.cost) });
+        }
+        // A slide looks at all items of the block, so it is not tried for ever, only where there are bytes enough.
+        tries += usize::from(layout.free_bytes(block) >= wanted.bytes);
+        if tries > MAX_TRIES {
+            return None;
+        }
+        let (item, room) = waiting.find_map(|item| Some((item, room_elsewhere(layout, item, block)?)))?;
+        let to = Place::At(room.at);
+        for (item, to) in room.steps.into_iter().chain([(item, to)]) {
+            done.push((item, layout.step(item, to)));
+            steps.push((item, to));
+        }
+        cost = cost.saturating_add(room.cost).saturating_add(layout.item(item).cost?);
+    }
+}
+
+/// Returns room for an item in another block, made by a slide there if need be.
+fn room_elsewhere(layout: &Layout, item: u32, block: u32) -> Option<RoomPlan> {
+    let wanted = Wanted { bytes: layout.item(item).bytes, alignment: layout.item(item).alignment };
+    if let Some(at) = hole_for(layout, wanted, Some(block)) {
+        return Some(RoomPlan { at, steps: Vec::new(), cost: 0 });
+    }
+    let others = (0..layout.block_count()).filter(|&other| other != block);
+    others.filter_map(|other| by_slide(layout, wanted, Some(other))).min_by_key(|plan| plan.cost)
+}

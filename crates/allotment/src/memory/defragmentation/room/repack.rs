@@ -1,0 +1,183 @@
+//! Room by placing everything movable anew: the last way, which finds room wherever a simple packing has it.
+
+use core::cmp::Reverse;
+
+use super::layout::{At, Layout, Place};
+use super::plan::{RoomPlan, Wanted, hole_for};
+
+/// The order in which items are placed.
+#[derive(Clone, Copy, Debug)]
+enum Order {
+    /// The largest first, which leaves the small ones for the small holes.
+    BySize,
+    /// The most aligned first, so that no padding is left between them.
+    ByAlignment,
+    /// As they are now, which moves the fewest bytes where all have one alignment.
+    AsTheyAre,
+}
+
+/// Places the request, and then all movable items: first those of as few blocks as possible.
+pub(super) fn by_repack(layout: &mut Layout, wanted: Wanted) -> Option<RoomPlan> {
+    let all: Vec<_> = (0..layout.item_count()).filter(|&item| layout.item(item).cost.is_some()).collect();
+    let orders = [Order::AsTheyAre, Order::BySize, Order::ByAlignment];
+    let packed: Vec<_> =
+        orders.into_iter().filter_map(|order| repacked(layout, wanted, &all, order)).collect();
+    let searched = if packed.is_empty() { search(layout, wanted, &all) } else { None };
+    let plans = packed.into_iter().chain(searched).map(|(at, targets)| {
+        let (steps, cost) = in_steps(layout, targets);
+        RoomPlan { at, steps, cost }
+    });
+    plans.min_by_key(|plan| plan.cost)
+}
+
+/// Returns a place for the request and for each item, without regard to where the items are now.
+fn repacked(layout: &Layout, wanted: Wanted, items: &[u32], order: Order) -> Option<(At, Vec<(u32, At)>)> {
+    let mut empty = layout.clone();
+    items.iter().for_each(|&item| _ = empty.step(item, Place::Aside));
+    let mut items = items.to_vec();
+    match order {
+        Order::BySize => items.sort_by_key(|&item| Reverse(layout.item(item).bytes)),
+        Order::ByAlignment => {
+            items.sort_by_key(|&item| Reverse((layout.item(item).alignment, layout.item(item).bytes)));
+        }
+        Order::AsTheyAre => items.sort_by_key(|&item| layout.place(item)),
+    }
+    // The request is placed like an item, in its turn.
+    let turn = match order {
+        Order::BySize => items.partition_point(|&item| layout.item(item).bytes > wanted.bytes),
+        Order::ByAlignment => items.partition_point(|&item| {
+            let Wanted { bytes, alignment } = wanted;
+            (layout.item(item).alignment, layout.item(item).bytes) > (alignment, bytes)
+        }),
+        Order::AsTheyAre => items.len(),
+    };
+    let mut targets = Vec::with_capacity(items.len());
+    let mut room = None;
+    for (at, &item) in items.iter().enumerate() {
+        if at == turn {
+            room = Some(take_hole(&mut empty, wanted)?);
+        }
+        let to = take_hole(&mut empty, needs(layout, item))?;
+        targets.push((item, to));
+    }
+    let at = room.map_or_else(|| take_hole(&mut empty, wanted), Some)?;
+    Some((at, targets))
+}
+
+/// Items up to which all packings are tried, as far as [`WORK`] allows.
+const FEW: usize = 32;
+
+/// Places that are tried in a search: a few milliseconds.
+const WORK: u32 = 100_000;
+
+/// A search for a packing of a few items that the simple orders do not find, as alignments leave padding between them:
+/// the holes are filled from their starts up, with each item in turn as the next one.
+struct Search<'a> {
+    /// The holes that there are without the items, as place and end.
+    holes: &'a [(At, u64)],
+    /// The items, and at last the request; the largest first.
+    ranges: Vec<(Option<u32>, Wanted)>,
+    /// Of each range: where it is, as far as it is placed.
+    places: Vec<Option<At>>,
+    work: u32,
+}
+
+fn search(layout: &Layout, wanted: Wanted, items: &[u32]) -> Option<(At, Vec<(u32, At)>)> {
+    if items.len() > FEW {
+        return None;
+    }
+    let mut empty = layout.clone();
+    items.iter().for_each(|&item| _ = empty.step(item, Place::Aside));
+    let holes: Vec<_> = empty.holes_from(1).collect();
+    let ranges = items.iter().map(|&item| (Some(item), needs(layout, item))).chain([(None, wanted)]);
+    let mut ranges: Vec<_> = ranges.collect();
+    ranges.sort_by_key(|(_, range)| Reverse((range.bytes, range.alignment)));
+    let places = vec![None; ranges.len()];
+    let mut search = Search { holes: &holes, ranges, places, work: WORK };
+    let first = holes.first()?.0.offset;
+    if !search.fill(0, first, items.len() + 1) {
+        return None;
+    }
+    let Search { ranges, places, .. } = search;
+    let placed = ranges.iter().zip(&places);
+    let room = placed.clone().find_map(|((item, _), at)| if item.is_none() { *at } else { None })?;
+    Some((room, placed.filter_map(|((item, _), at)| Some(((*item)?, (*at)?))).collect()))
+}
+
+impl Search<'_> {
+    /// Places `left` ranges in a hole, from an offset up, and in the holes after it.
+    fn fill(&mut self, hole: usize, from: u64, left: usize) -> bool {
+        let Some(&(At { block, .. }, end)) = self.holes.get(hole) else { return left == 0 };
+        if left == 0 {
+            return true;
+        }
+        for next in 0..self.ranges.len() {
+            let (_, Wanted { bytes, alignment }) = self.ranges[next];
+            let start = alignment.align_up(from);
+            // Of equal ranges the first stands for all.
+            let same = |other: usize| {
+                let range = self.ranges[other].1;
+                self.places[other].is_none() && (range.bytes, range.alignment) == (bytes, alignment)
+            };
+            if self.places[next].is_some() || start + bytes > end || (0..next).any(same) {
+                continue;
+            }
+            let Some(work) = self.work.checked_sub(1) else { return false };
+            self.work = work;
+            self.places[next] = Some(At { block, offset: start });
+            if self.fill(hole, start + bytes, left - 1) {
+                return true;
+            }
+            self.places[next] = None;
+        }
+        let next = self.holes.get(hole + 1).map_or(0, |(at, _)| at.offset);
+        self.fill(hole + 1, next, left)
+    }
+}
+
+fn needs(layout: &Layout, item: u32) -> Wanted {
+    Wanted { bytes: layout.item(item).bytes, alignment: layout.item(item).alignment }
+}
+
+/// Takes the smallest hole for a range.
+fn take_hole(layout: &mut Layout, wanted: Wanted) -> Option<At> {
+    let at = hole_for(layout, wanted, None)?;
+    layout.add(wanted.bytes, at);
+    Some(at)
+}
+
+/// Returns the steps by which items come to their places, in an order in which each finds its place free, and the bytes
+/// that they copy. Where all places wait for each other, an item goes aside.
+fn in_steps(layout: &Layout, mut targets: Vec<(u32, At)>) -> (Vec<(u32, Place)>, u64) {
+    let mut layout = layout.clone();
+    let (mut steps, mut cost) = (Vec::new(), 0_u64);
+    targets.retain(|&(item, to)| layout.place(item) != Some(to));
+    // From the lowest place up, so that items that move down make room for the next.
+    targets.sort_unstable_by_key(|&(_, to)| to);
+    while !targets.is_empty() {
+        let before = targets.len();
+        targets.retain(|&(item, to)| {
+            let free = layout.is_free(to, layout.item(item).bytes);
+            if free {
+                layout.step(item, Place::At(to));
+                steps.push((item, Place::At(to)));
+                cost = cost.saturating_add(layout.item(item).cost.unwrap_or(0));
+            }
+            !free
+        });
+        if targets.len() == before {
+            // The cheapest that is in its own way only, or else the cheapest.
+            let in_its_own_way = |&&(item, to): &&(u32, At)| {
+                let (at, bytes) = (layout.place(item), layout.item(item).bytes);
+                at.is_some_and(|at| at.block == to.block && at.offset.abs_diff(to.offset) < bytes)
+            };
+            let there = targets.iter().filter(|(item, _)| layout.place(*item).is_some());
+            let by_cost = |target: &&(u32, At)| (!in_its_own_way(target), layout.item(target.0).cost);
+            let Some(&(item, _)) = there.min_by_key(by_cost) else { break };
+            layout.step(item, Place::Aside);
+            steps.push((item, Place::Aside));
+            cost = cost.saturating_add(layout.item(item).cost.unwrap_or(0));
+        }
+    }
+    (steps, cost)
+}

@@ -1,0 +1,149 @@
+//! Room by a slide: what lies between holes moves together, down or up, so that the holes become one.
+
+use super::layout::{At, Layout, Place};
+use super::plan::{MAX_TRIES, RoomPlan, Wanted};
+
+/// A run of neighbours between holes that have the bytes of the request together.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    /// Bytes of all that is between the holes.
+    cost: u64,
+    block: u32,
+    first: usize,
+    last: usize,
+}
+
+/// Finds the cheapest slide, in one block or in all.
+pub(super) fn by_slide(layout: &Layout, wanted: Wanted, only: Option<u32>) -> Option<RoomPlan> {
+    let mut best: Option<RoomPlan> = None;
+    for block in (0..layout.block_count()).filter(|&block| only.is_none_or(|only| only == block)) {
+        if layout.free_bytes(block) < wanted.bytes {
+            continue;
+        }
+        let items: Vec<_> = layout.in_block(block).collect();
+        let mut runs = runs(layout, wanted, block, &items);
+        runs.sort_unstable_by_key(|run| (run.cost, run.first));
+        for run in runs.iter().take(MAX_TRIES) {
+            for slide in [slide_down, slide_up] {
+                let limit = best.as_ref().map_or(u64::MAX, |plan| plan.cost);
+                if run.cost < limit {
+                    best = slide(layout, wanted, &items, run, limit).or(best);
+                }
+            }
+        }
+    }
+    best
+}
+
+/// Returns for each item the shortest run from it on that is between enough free bytes, without a pinned item.
+fn runs(layout: &Layout, wanted: Wanted, block: u32, items: &[(u64, u32)]) -> Vec<Run> {
+    let end = |at: usize| items[at].0 + layout.item(items[at].1).bytes;
+    // The hole before each item, and the one behind the last.
+    let starts = items.iter().map(|&(offset, _)| offset).chain(core::iter::once(layout.size(block)));
+    let holes: Vec<_> =
+        starts.enumerate().map(|(at, start)| start - at.checked_sub(1).map_or(0, end)).collect();
+    let (mut found, mut last, mut free, mut cost) = (Vec::new(), 0, 0, 0_u64);
+    // `free` has the holes from `first` to `last`, `cost` the items from `first` to `last`, without `last`.
+    for first in 0..items.len() {
+        if last == first {
+            (free, cost) = (holes[first], 0);
+        }
+        // One item at least: a hole that is large enough by itself is not aligned.
+        while (free < wanted.bytes || last == first) && last < items.len() {
+            let Some(each) = layout.item(items[last].1).cost else { break };
+            (cost, last) = (cost + each, last + 1);
+            free += holes[last];
+        }
+        if free >= wanted.bytes && last > first {
+            found.push(Run { cost, block, first, last: last - 1 });
+        }
+        // The next run begins behind this item; behind a pinned one, where it stopped, with nothing.
+        if last == first {
+            last = first + 1;
+        } else {
+            free -= holes[first];
+            cost -= layout.item(items[first].1).cost.unwrap_or(0);
+        }
+    }
+    found
+}
+
+/// A slide that is being planned.
+#[derive(Debug, Default)]
+struct Slide {
+    steps: Vec<(u32, Place)>,
+    cost: u64,
+}
+
+impl Slide {
+    /// Moves an item within its block. Returns false where it is pinned.
+    fn step(&mut self, layout: &Layout, item: u32, from: u64, to: At) -> bool {
+        let moved = layout.item(item);
+        let Some(each) = moved.cost else { return from == to.offset };
+        if from == to.offset {
+            return true;
+        }
+        // A place that overlaps the old one is reached through memory of the run's own.
+        let overlaps = from.abs_diff(to.offset) < moved.bytes;
+        if overlaps {
+            self.steps.push((item, Place::Aside));
+        }
+        self.steps.push((item, Place::At(to)));
+        self.cost = self.cost.saturating_add(each.saturating_mul(1 + u64::from(overlaps)));
+        true
+    }
+}
+
+/// Moves items down, from the first of a run on, until there is room behind them. `None` where that copies `limit` bytes
+/// or more.
+fn slide_down(
+    layout: &Layout,
+    wanted: Wanted,
+    items: &[(u64, u32)],
+    &Run { block, first, .. }: &Run,
+    limit: u64,
+) -> Option<RoomPlan> {
+    let mut slide = Slide::default();
+    let mut end = first.checked_sub(1).map_or(0, |at| items[at].0 + layout.item(items[at].1).bytes);
+    for (next, &(offset, item)) in (first + 1..).zip(&items[first..]) {
+        let moved = layout.item(item);
+        let to = moved.alignment.align_up(end).min(offset);
+        if !slide.step(layout, item, offset, At { block, offset: to }) || slide.cost >= limit {
+            return None;
+        }
+        end = to + moved.bytes;
+        let until = items.get(next).map_or(layout.size(block), |&(offset, _)| offset);
+        let room = wanted.alignment.align_up(end);
+        if room + wanted.bytes <= until {
+            return Some(RoomPlan { at: At { block, offset: room }, steps: slide.steps, cost: slide.cost });
+        }
+    }
+    None
+}
+
+/// Moves items up, from the last of a run down, until there is room before them.
+fn slide_up(
+    layout: &Layout,
+    wanted: Wanted,
+    items: &[(u64, u32)],
+    &Run { block, last, .. }: &Run,
+    limit: u64,
+) -> Option<RoomPlan> {
+    let mut slide = Slide::default();
+    let mut end = items.get(last + 1).map_or(layout.size(block), |&(offset, _)| offset);
+    for at in (0..=last).rev() {
+        let (offset, item) = items[at];
+        let moved = layout.item(item);
+        let to = moved.alignment.align_down(end.checked_sub(moved.bytes)?).max(offset);
+        if !slide.step(layout, item, offset, At { block, offset: to }) || slide.cost >= limit {
+            return None;
+        }
+        end = to;
+        let from = at.checked_sub(1).map_or(0, |at| items[at].0 + layout.item(items[at].1).bytes);
+        let room = end.checked_sub(wanted.bytes).map(|room| wanted.alignment.align_down(room));
+        if let Some(offset) = room.filter(|&room| room >= from) {
+            return Some(RoomPlan { at: At { block, offset }, steps: slide.steps, cost: slide.cost });
+        }
+    }
+    None
+}
