@@ -7,6 +7,7 @@ use allotment::device::simulated::SimulatedGpu;
 use allotment::memory::{
     AllocationId, AllocationPreview, BlockSize, BlockSizes, Defragmentation, DefragmentationDesc,
     DefragmentationStrategy, EmptiedBlocks, EmptyBlockPolicy, Movability, NextPass, Pass, PassLimits,
+    RoomError,
 };
 use allotment::{Algorithm, PoolDesc};
 
@@ -86,7 +87,7 @@ impl Model<'_> {
 
     /// Does what comes until a pass is to end, and ends it.
     fn in_pass(&mut self, mut pass: Pass<'_, SimulatedGpu>, ops: &mut core::slice::Iter<'_, Op>) {
-        self.check_moves(&pass);
+        self.check_places(&pass);
         pass.moves().iter().for_each(copy);
         let recreated: Vec<AllocationId> = pass
             .moves()
@@ -123,6 +124,38 @@ impl Model<'_> {
         }
         pass.end();
         self.after_pass(&recreated);
+    }
+
+    /// Makes room for a request. Whatever happens in its passes, it is served, or nothing is left of it.
+    fn make_any_room(&mut self, op: Op, ops: &mut core::slice::Iter<'_, Op>) {
+        let [_, a, b, c, _] = op;
+        let home = usize::from(a) % (POOLS + 2);
+        let home = (home < POOLS).then_some(home);
+        let desc = movable_aligned(1 + u64::from(b) * 40, 1 << (c % 10));
+        let mut options = desc.options.clone();
+        options.pool = home.map(|at| self.pools[at].clone());
+        let run = defragmentation_desc(op);
+        let rig = self.rig;
+        let room = rig.make_room(&desc.requirements, &options, run);
+        drop(options);
+        let Ok(mut room) = room else { return };
+        loop {
+            match room.next_pass() {
+                NextPass::Moves(pass) => self.in_pass(pass, ops),
+                NextPass::LimitReached => {}
+                NextPass::Done => break,
+            }
+            // Dropped in the middle, now and then.
+            if c >= 240 && ops.len() % 3 == 0 {
+                return;
+            }
+        }
+        match room.finish() {
+            Ok(token) => self.adopt(home, &desc, token),
+            Err(RoomError::Unfinished) => panic!("it is finished"),
+            Err(_) => {}
+        }
+        rig.check_invariants();
     }
 
     fn after_pass(&mut self, recreated: &[AllocationId]) {
@@ -175,6 +208,7 @@ fn run(ops: &[Op], algorithm: Algorithm, kept: EmptyBlockPolicy) {
                 }
                 let done = match defragmentation.next_pass() {
                     NextPass::Moves(pass) => {
+                        model.check_moves(&pass);
                         model.in_pass(pass, &mut rest);
                         false
                     }
@@ -185,6 +219,7 @@ fn run(ops: &[Op], algorithm: Algorithm, kept: EmptyBlockPolicy) {
                     running = None;
                 }
             }
+            (8, None) => model.make_any_room(op, &mut rest),
             (14, Some(_)) if a % 4 == 0 => {
                 running = None;
                 model.check_alone();

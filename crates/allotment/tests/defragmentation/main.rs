@@ -16,5 +16,6 @@ mod limits;
 mod matrix;
 mod model;
 mod pinned;
+mod room;
 mod threads;
 mod worked_example;

@@ -97,6 +97,23 @@ impl<'a> Model<'a> {
         self.rig.free(held.token).unwrap();
     }
 
+    /// Frees some.
+    pub(crate) fn free_where(&mut self, gone: impl Fn(&Unique) -> bool) {
+        for at in (0..self.live.len()).rev() {
+            if gone(&self.live[at]) {
+                self.free(at);
+            }
+        }
+    }
+
+    /// Adds an allocation that was made for the model, and fills it.
+    pub(crate) fn adopt(&mut self, pool: Option<usize>, desc: &Wanted, token: Allocation) {
+        let bytes = vec![0; desc.requirements.size as usize];
+        self.serial += 1;
+        self.live.push(Unique { token, pool, desc: desc.clone(), bytes, maps: 0, serial: self.serial });
+        self.fill(self.live.len() - 1);
+    }
+
     /// Frees this number of a hundred.
     pub(crate) fn thin_out(&mut self, percent: u64) {
         for at in (0..self.live.len()).rev() {
@@ -110,8 +127,16 @@ impl<'a> Model<'a> {
         self.live.iter().position(|held| held.token.id() == id)
     }
 
-    /// Checks the moves of a pass before they are executed.
+    /// Checks the moves of a pass that empties blocks, before they are executed.
     pub(crate) fn check_moves(&self, pass: &Pass<'_, SimulatedGpu>) {
+        for one in pass.moves() {
+            assert_ne!(one.from().memory, one.to().memory, "what moves leaves its block");
+        }
+        self.check_places(pass);
+    }
+
+    /// Checks the moves of any pass before they are executed.
+    pub(crate) fn check_places(&self, pass: &Pass<'_, SimulatedGpu>) {
         let mut taken = self.ranges();
         for one in pass.moves() {
             let held = &self.live[self.position(one.id()).expect("what is moved is live")];
@@ -123,7 +148,6 @@ impl<'a> Model<'a> {
             assert_eq!((from.memory_type, to.memory_type), (now.memory_type, now.memory_type));
             assert_eq!((one.contents(), one.kind()), (held.desc.movability, held.desc.requirements.kind));
             assert!(held.desc.requirements.alignment.is_aligned(to.offset));
-            assert_ne!(from.memory, to.memory, "what moves leaves its block");
             assert!(held.desc.movability != Movability::Pinned);
             assert_eq!(self.rig.write(&held.token, 0, &[1]), Err(AccessError::Moving));
             assert_eq!(self.rig.map(&held.token), Err(AccessError::Moving));
@@ -133,7 +157,7 @@ impl<'a> Model<'a> {
     }
 
     /// Ranges of memory objects that live allocations take.
-    fn ranges(&self) -> Vec<(u64, u64, u64)> {
+    pub(crate) fn ranges(&self) -> Vec<(u64, u64, u64)> {
         let range = |held: &Unique| {
             let place = self.rig.location(&held.token).unwrap();
             (place.memory.to_raw(), place.offset, place.offset + place.size)

@@ -1,6 +1,6 @@
 //! Blocks that defragmentation empties (closed blocks), and the moves of ranges out of them.
 
-use allotment_suballoc::{Request, Strategy};
+use allotment_suballoc::{Handle, Request, Strategy, VirtualBlock};
 
 use super::search::BlockSummary;
 use super::{BlockRange, BlockSet, Role, Sizes};
@@ -104,6 +104,19 @@ impl<D: Device> BlockSet<D> {
             }
         }
         None
+    }
+
+    /// Places a range at an offset of a block, closed or not: in the free bytes directly behind the range `after`, or at
+    /// the start of the block where that is `None`. Returns `None` where they are not free.
+    pub(in crate::memory) fn place_at(
+        &mut self,
+        (index, offset, after): (u32, u64, Option<Handle>),
+        request: &Request,
+        sizes: Sizes,
+        record: u32,
+    ) -> Option<BlockRange> {
+        let place = |ranges: &mut VirtualBlock<u32>| ranges.allocate_at(*request, offset, after, record);
+        self.place_with(index, sizes, place).ok().flatten()
     }
 
     /// Returns true if a block is a destination of moves.

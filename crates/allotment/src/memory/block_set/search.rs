@@ -5,7 +5,7 @@
 //! than 1 MiB, without touching the block; of the two others it takes the one whose free range of at least 4 MiB is
 //! smallest.
 
-use allotment_suballoc::{Algorithm, AllocateError, Request, Side, VirtualBlock};
+use allotment_suballoc::{Algorithm, AllocateError, Allocation, Refused, Request, Side, VirtualBlock};
 
 use super::{BlockRange, BlockSet, Role, Sizes, SpareCriteria};
 use crate::device::{Device, Priority};
@@ -83,9 +83,19 @@ impl<D: Device> BlockSet<D> {
         sizes: Sizes,
         record: u32,
     ) -> Result<Option<BlockRange>, AllocateError> {
+        self.place_with(index, sizes, |ranges| ranges.allocate(*request, record))
+    }
+
+    /// Places a range in one block, where `allocate` takes it. Returns `None` where the block has no room.
+    pub(super) fn place_with(
+        &mut self,
+        index: u32,
+        sizes: Sizes,
+        allocate: impl FnOnce(&mut VirtualBlock<u32>) -> Result<Allocation, Refused<u32>>,
+    ) -> Result<Option<BlockRange>, AllocateError> {
         let Some(block) = self.blocks.get_mut(index) else { return Ok(None) };
         let padding = block.ranges.statistics().padding;
-        let range = match block.ranges.allocate(*request, record) {
+        let range = match allocate(&mut block.ranges) {
             Ok(range) => range,
             Err(refused) => match refused.error {
                 // A linear block in use as a ring has no upper side; another block may have one.

@@ -23,6 +23,7 @@ mod emptied_blocks;
 mod error;
 mod evacuation;
 mod holes;
+mod make_room;
 pub(in crate::memory) mod moves;
 mod pass;
 mod plan;
@@ -38,6 +39,7 @@ use core::sync::atomic::Ordering;
 pub use desc::{DefragmentationDesc, DefragmentationStrategy, PassLimits};
 pub use emptied_blocks::EmptiedBlocks;
 pub use error::DefragmentationError;
+pub use make_room::{MakingRoom, RoomError};
 pub use pass::{Move, NextPass, Pass};
 pub use plan::{DefragmentationPlan, PlannedBlock};
 

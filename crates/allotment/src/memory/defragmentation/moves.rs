@@ -10,13 +10,13 @@
 //! stays valid all the time and names the new place from then on. The reserved allocation names the old place, and is
 //! freed once nothing uses that place any more.
 
-use allotment_suballoc::{Algorithm, Alignment, Request};
+use allotment_suballoc::{Algorithm, Alignment, Handle, Request};
 
 use crate::device::{Device, Priority, Requirements, ResourceKind};
 use crate::events::{Event, Placement};
 use crate::memory::EmptiedBlocks;
 use crate::memory::allocator::{Allocation, Allocator};
-use crate::memory::block_set::{Role, Sizes};
+use crate::memory::block_set::{BlockRange, BlockSet, Role, Sizes};
 use crate::memory::pool::{Marks, MoveState, PoolSlot, PoolState, RoundedRequest};
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::token::record::Record;
@@ -72,9 +72,7 @@ impl<D: Device> PoolState<D> {
         // A mapped allocation has a pointer to it outside, which a move would leave dangling.
         let free_to_move = detail.move_state == MoveState::Settled && entry.maps() == 0;
         let size = self.size_elsewhere(set, detail.kind, detail.sizes.requested);
-        let needed = self.sets[set].least_block(size);
-        // The power of two cannot overflow: larger sizes were refused when the allocation was requested.
-        let cell = Alignment::new(needed).ok().filter(|_| self.rules.algorithm == Algorithm::Buddy);
+        let (needed, needed_alignment) = self.range_of(set, size, detail.alignment);
         let shared =
             self.sets[set].block(detail.block_range.block).is_some_and(|block| block.role == Role::Shared);
         let occupied = detail.sizes.occupied;
@@ -87,11 +85,20 @@ impl<D: Device> PoolState<D> {
             taken: if shared { self.sets[set].least_block(occupied) } else { occupied },
             size,
             needed,
-            needed_alignment: cell.map_or(detail.alignment, |cell| cell.max(detail.alignment)),
+            needed_alignment,
             alignment: detail.alignment,
             movability: if free_to_move { detail.movability } else { Movability::Pinned },
             of_a_defragmenter: entry.is_of_a_defragmenter(),
         })
+    }
+
+    /// Returns the bytes of a block that a range of `size` takes, and their alignment: with the buddy algorithm, a whole
+    /// cell.
+    pub(super) fn range_of(&self, set: usize, size: u64, alignment: Alignment) -> (u64, Alignment) {
+        let needed = self.sets[set].least_block(size);
+        // The power of two cannot overflow: larger sizes were refused when the allocation was requested.
+        let cell = Alignment::new(needed).ok().filter(|_| self.rules.algorithm == Algorithm::Buddy);
+        (needed, cell.map_or(alignment, |cell| cell.max(alignment)))
     }
 
     /// Returns the size of a new place for an allocation of `requested` bytes.
@@ -147,6 +154,53 @@ impl<D: Device> PoolState<D> {
         planned: Option<u32>,
         allowed: impl Fn(u32) -> bool,
     ) -> Option<u32> {
+        self.reserve(slot, record, |set, range, sizes, destination| {
+            set.place_relocated(planned, allowed, range, sizes, destination)
+        })
+    }
+
+    /// Reserves a place for an allocation as [`reserve_place`](Self::reserve_place) does, at an offset of a block, which
+    /// may be closed: directly behind the range `after`, or at the start of the block where that is `None`.
+    pub(super) fn reserve_place_at(
+        &mut self,
+        slot: &PoolSlot<D>,
+        record: u32,
+        place: (u32, u64, Option<Handle>),
+    ) -> Option<u32> {
+        self.reserve(slot, record, |set, range, sizes, destination| {
+            set.place_at(place, range, sizes, destination)
+        })
+    }
+
+    /// Reserves a place for an allocation anywhere in a block, which may be closed.
+    pub(super) fn reserve_place_in(&mut self, slot: &PoolSlot<D>, record: u32, block: u32) -> Option<u32> {
+        self.reserve(slot, record, |set, range, sizes, destination| {
+            set.place_in_block(block, range, sizes, destination).ok().flatten()
+        })
+    }
+
+    /// Places a request at an offset of a block, as [`reserve_place_at`](Self::reserve_place_at) places a move.
+    pub(super) fn place_request_at(
+        &mut self,
+        slot: &PoolSlot<D>,
+        set: usize,
+        (block, offset, after): (u32, u64, Option<Handle>),
+        rounded: &RoundedRequest,
+        request: &AllocationRequest<'_>,
+    ) -> Option<u32> {
+        let record = self.next_record(slot).ok()?;
+        let place = (block, offset, after);
+        let block_range = self.sets[set].place_at(place, &rounded.request, rounded.sizes, record)?;
+        let placement = Placement::ExistingBlock;
+        Some(self.publish(slot, set, record, block_range, (rounded, placement), request))
+    }
+
+    fn reserve(
+        &mut self,
+        slot: &PoolSlot<D>,
+        record: u32,
+        place: impl FnOnce(&mut BlockSet<D>, &Request, Sizes, u32) -> Option<BlockRange>,
+    ) -> Option<u32> {
         let found =
             self.survey_allocation(slot, record).filter(|found| found.movability != Movability::Pinned)?;
         let set = usize::from(found.set);
@@ -155,7 +209,7 @@ impl<D: Device> PoolState<D> {
         let destination = self.next_record(slot).ok()?;
         let range = Request::new(found.size).aligned(found.alignment);
         let sizes = Sizes { requested, occupied: found.size };
-        let block_range = self.sets[set].place_relocated(planned, allowed, &range, sizes, destination)?;
+        let block_range = place(&mut self.sets[set], &range, sizes, destination)?;
         let fitted = RoundedRequest {
             request: range,
             sizes,

@@ -52,6 +52,7 @@ use super::desc::DefragmentationDesc;
 use super::evacuation::{Current, Evacuation, EvacuationState, HandedOut, Phase, Step, Worth};
 use super::pass::Move;
 use super::plan::{DefragmentationPlan, PlannedEvacuation, Planner};
+use super::room::RoomRun;
 use super::stopwatch::Stopwatch;
 use super::survey::{Arena, Scope, Survey};
 use super::{DefragmentationStatistics, PassLimits};
@@ -88,6 +89,8 @@ pub(in crate::memory) struct Run {
     changed: bool,
     /// Bytes that may still be copied.
     bytes_left: u64,
+    /// Room for a request is made, rather than blocks emptied.
+    room: Option<Box<RoomRun>>,
     pub(in crate::memory) statistics: DefragmentationStatistics,
 }
 
@@ -134,8 +137,19 @@ impl Run {
             rounds: 1,
             changed: false,
             bytes_left: desc.strategy.bytes(),
+            room: None,
             statistics: DefragmentationStatistics::default(),
         }
+    }
+
+    /// Makes room for a request instead of emptying blocks.
+    pub(super) fn for_room(mut self, room: RoomRun) -> Self {
+        (self.stage, self.room) = (Stage::Finished, Some(Box::new(room)));
+        self
+    }
+
+    pub(super) fn room(&mut self) -> Option<&mut RoomRun> {
+        self.room.as_deref_mut()
     }
 
     pub(super) fn scope(&self) -> Scope {
@@ -194,6 +208,9 @@ impl Run {
         found: &mut Vec<Move<D>>,
     ) -> Found {
         let limits = self.desc.limits;
+        if let Some(room) = &mut self.room {
+            return room.find(allocator, &limits, found);
+        }
         // One stopwatch for the whole pass: the survey, the plan and the reservations share its time.
         let mut time = Stopwatch::new(limits.time);
         let mut bytes = 0;
@@ -369,11 +386,8 @@ impl Run {
         allocator: &Allocator<D>,
         moves: impl IntoIterator<Item = Ended>,
     ) {
-        for Ended { evacuation, id, copied, outcome } in moves {
-            let index = evacuation;
-            let Some(evacuation) = self.evacuations.get_mut(index) else { continue };
-            evacuation.in_flight -= 1;
-            evacuation.uncopied = evacuation.uncopied.saturating_sub(copied);
+        for ended in moves {
+            let Ended { evacuation: index, id, copied, outcome } = ended;
             match outcome {
                 Outcome::Moved => {
                     self.statistics.moves += 1;
@@ -381,8 +395,18 @@ impl Run {
                     self.bytes_left = self.bytes_left.saturating_sub(copied);
                 }
                 Outcome::Freed { .. } => self.statistics.freed += 1,
+                Outcome::Stays => self.statistics.ignored += 1,
+            }
+            if let Some(room) = &mut self.room {
+                room.ended(&ended);
+                continue;
+            }
+            let Some(evacuation) = self.evacuations.get_mut(index) else { continue };
+            evacuation.in_flight -= 1;
+            evacuation.uncopied = evacuation.uncopied.saturating_sub(copied);
+            match outcome {
+                Outcome::Moved | Outcome::Freed { .. } => {}
                 Outcome::Stays => {
-                    self.statistics.ignored += 1;
                     // Remembered, so that the next survey does not plan the same move again.
                     self.ignored.insert(id);
                     // Several moves of one block may be ignored; the block counts once.
@@ -408,6 +432,7 @@ impl Run {
 
     /// Frees all reserved places, and reopens the blocks that are not emptied yet.
     pub(super) fn cancel<D: Device>(&mut self, allocator: &Allocator<D>) {
+        self.room.iter_mut().for_each(|room| room.cancel(allocator));
         let cancelling = self.cancelling.take();
         for (index, evacuation) in self.evacuations.iter_mut().enumerate() {
             // The others have no reserved places left: all of them were handed out or freed.

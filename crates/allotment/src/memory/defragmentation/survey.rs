@@ -204,11 +204,14 @@ impl SurveyedArena {
         first.saturating_add(AT_ONCE) < state.records()
     }
 
-    fn add(&mut self, allocation: SurveyedAllocation, stays: bool) {
+    fn add(&mut self, mut allocation: SurveyedAllocation, stays: bool) {
+        if stays {
+            allocation.movability = Movability::Pinned;
+        }
         // A block that was added after the blocks were read is not part of this survey.
         let Some(&at) = self.place_of.get(allocation.block as usize) else { return };
         let Some(block) = self.blocks.get_mut(at as usize) else { return };
-        block.pinned |= stays || allocation.movability == Movability::Pinned;
+        block.pinned |= allocation.movability == Movability::Pinned;
         block.occupied += allocation.taken;
         block.needed += allocation.needed;
         block.cost += if allocation.movability == Movability::Copied { allocation.size } else { 0 };

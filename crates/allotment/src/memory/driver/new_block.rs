@@ -49,7 +49,7 @@ impl<D: Device> Allocator<D> {
         source: &Source<D>,
     ) -> Result<(OwnedMemory<D>, Role), AllocationError> {
         self.try_sizes(plan, rounded, source).or_else(|refused| {
-            if self.make_room(source.memory_type, refused) {
+            if self.free_empty_for(source.memory_type, refused) {
                 self.try_sizes(plan, rounded, source)
             } else {
                 Err(refused)
@@ -96,7 +96,7 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Frees empty blocks where that may help against a refusal. Returns true if any was freed.
-    pub(in crate::memory) fn make_room(
+    pub(in crate::memory) fn free_empty_for(
         &self,
         memory_type: MemoryTypeIndex,
         refused: AllocationError,

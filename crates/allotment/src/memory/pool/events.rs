@@ -263,7 +263,7 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Adds a memory object to a block set. Returns its index.
-    pub(super) fn add_block(&mut self, set: usize, memory: OwnedMemory<D>, role: Role) -> u32 {
+    pub(in crate::memory) fn add_block(&mut self, set: usize, memory: OwnedMemory<D>, role: Role) -> u32 {
         let (size, memory_type) = (memory.size(), self.sets[set].memory_type);
         let index = self.sets[set].add(memory, role, self.clock.now);
         let (block, pool) = (self.events.block(set, index), PoolId(self.events.pool));
@@ -273,7 +273,7 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Removes an empty block and returns its memory; see [`BlockSet::remove`](super::BlockSet::remove).
-    pub(super) fn remove_block(&mut self, set: usize, index: u32) -> Option<OwnedMemory<D>> {
+    pub(in crate::memory) fn remove_block(&mut self, set: usize, index: u32) -> Option<OwnedMemory<D>> {
         let memory = self.sets[set].remove(index)?;
         let block = self.events.block(set, index);
         self.events.source.emit(|_| Event::BlockFreed { block });

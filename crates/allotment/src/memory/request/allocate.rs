@@ -11,7 +11,7 @@
 //! | 4. Search the existing blocks, then empty blocks of the other shards | `place_in_existing`, `place_in_lent_block` | `pool/place.rs`, `pool/shards.rs` |
 //! | 5. Choose the sizes of a new block, the preferred one first | `plan_block` | `pool/plan.rs` |
 //! | 6. Wait for a block that another thread is allocating; or release the lock and allocate one | `wait_for_full_pool`, `allocate_block_replacing_stale` | here, `driver/new_block.rs` |
-//! | 7. Refused: free empty blocks of the heap and try once more | `make_room` | `driver/new_block.rs` |
+//! | 7. Refused: free empty blocks of the heap and try once more | `free_empty_for` | `driver/new_block.rs` |
 //! | 8. Add the block, place the request in it, wake the waiting threads | `insert_block` | `driver/new_block.rs` |
 //! | 9. Refused for good: search the room in the other shards, then try the next memory type | `allocate_from_shards`, [`Allocator::by_ranking`] | `pool/shards.rs` |
 //!

@@ -192,7 +192,7 @@ impl<D: Device> Allocator<D> {
         let got = self.waiting(|| {
             attempt().or_else(|refused| {
                 // As for a shared block: empty blocks are freed before a request fails.
-                if self.make_room(source.memory_type, refused) { attempt() } else { Err(refused) }
+                if self.free_empty_for(source.memory_type, refused) { attempt() } else { Err(refused) }
             })
         });
         let (got, handle) = match got {

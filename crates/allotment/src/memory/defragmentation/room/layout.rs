@@ -43,6 +43,8 @@ pub(super) struct Layout {
     holes: BTreeSet<(u64, At)>,
     /// The free bytes of each block.
     free: Vec<u64>,
+    /// Items may go aside.
+    pub(super) aside: bool,
 }
 
 impl Layout {
@@ -51,7 +53,8 @@ impl Layout {
         let blocks = vec![BTreeMap::new(); sizes.len()];
         let holes = (0..).zip(&sizes).map(|(block, &size)| (size, At { block, offset: 0 })).collect();
         let free = sizes.clone();
-        let mut layout = Self { sizes, items: Vec::new(), blocks, places: Vec::new(), holes, free };
+        let mut layout =
+            Self { sizes, items: Vec::new(), blocks, places: Vec::new(), holes, free, aside: true };
         for (index, (item, at)) in (0..).zip(items) {
             layout.items.push(item);
             layout.places.push(None);

@@ -4,14 +4,21 @@
 //! |---|---|
 //! | `layout.rs` | the ranges of some blocks, on which a plan is tried out |
 //! | `plan.rs` | which allocations move where, in which order |
+//! | `execution.rs` | carries out a plan, batch by batch; `holders.rs`: which allocation is before a place |
+//! | `run.rs` | survey, plan, execution, and the request in the room |
 //! | `window.rs`, `slide.rs`, `exchange.rs`, `repack.rs` | the ways to make room, from the one that copies least to the one that always finds it |
 
 mod exchange;
+mod execution;
+mod holders;
 mod layout;
 mod plan;
 mod repack;
+mod run;
 mod slide;
 mod window;
+
+pub(super) use run::{NoRoom, RoomRun};
 
 #[cfg(test)]
 mod tests;

@@ -23,9 +23,9 @@ pub(super) fn by_repack(layout: &mut Layout, wanted: Wanted) -> Option<RoomPlan>
     let packed: Vec<_> =
         orders.into_iter().filter_map(|order| repacked(layout, wanted, &all, order)).collect();
     let searched = if packed.is_empty() { search(layout, wanted, &all) } else { None };
-    let plans = packed.into_iter().chain(searched).map(|(at, targets)| {
-        let (steps, cost) = in_steps(layout, targets);
-        RoomPlan { at, steps, cost }
+    let plans = packed.into_iter().chain(searched).filter_map(|(at, targets)| {
+        let (steps, cost) = in_steps(layout, targets)?;
+        Some(RoomPlan { at, steps, cost })
     });
     plans.min_by_key(|plan| plan.cost)
 }
@@ -147,8 +147,8 @@ fn take_hole(layout: &mut Layout, wanted: Wanted) -> Option<At> {
 }
 
 /// Returns the steps by which items come to their places, in an order in which each finds its place free, and the bytes
-/// that they copy. Where all places wait for each other, an item goes aside.
-fn in_steps(layout: &Layout, mut targets: Vec<(u32, At)>) -> (Vec<(u32, Place)>, u64) {
+/// that they copy. Where all places wait for each other, an item goes aside; `None` where it may not.
+fn in_steps(layout: &Layout, mut targets: Vec<(u32, At)>) -> Option<(Vec<(u32, Place)>, u64)> {
     let mut layout = layout.clone();
     let (mut steps, mut cost) = (Vec::new(), 0_u64);
     targets.retain(|&(item, to)| layout.place(item) != Some(to));
@@ -173,11 +173,11 @@ fn in_steps(layout: &Layout, mut targets: Vec<(u32, At)>) -> (Vec<(u32, Place)>,
             };
             let there = targets.iter().filter(|(item, _)| layout.place(*item).is_some());
             let by_cost = |target: &&(u32, At)| (!in_its_own_way(target), layout.item(target.0).cost);
-            let Some(&(item, _)) = there.min_by_key(by_cost) else { break };
+            let &(item, _) = there.min_by_key(by_cost).filter(|_| layout.aside)?;
             layout.step(item, Place::Aside);
             steps.push((item, Place::Aside));
             cost = cost.saturating_add(layout.item(item).cost.unwrap_or(0));
         }
     }
-    (steps, cost)
+    Some((steps, cost))
 }

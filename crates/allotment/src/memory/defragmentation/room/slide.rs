@@ -76,7 +76,7 @@ struct Slide {
 }
 
 impl Slide {
-    /// Moves an item within its block. Returns false where it is pinned.
+    /// Moves an item within its block. Returns false where it is pinned, or would have to go aside and may not.
     fn step(&mut self, layout: &Layout, item: u32, from: u64, to: At) -> bool {
         let moved = layout.item(item);
         let Some(each) = moved.cost else { return from == to.offset };
@@ -85,6 +85,9 @@ impl Slide {
         }
         // A place that overlaps the old one is reached through memory of the run's own.
         let overlaps = from.abs_diff(to.offset) < moved.bytes;
+        if overlaps && !layout.aside {
+            return false;
+        }
         if overlaps {
             self.steps.push((item, Place::Aside));
         }

@@ -1,0 +1,326 @@
+//! Requests that are served by moving what is in their way.
+
+use core::error::Error;
+use core::fmt;
+
+use super::room::{NoRoom, RoomRun};
+use super::run::{Found, Run};
+use super::survey::Scope;
+use super::{DefragmentationDesc, DefragmentationError, DefragmentationStatistics, Move, NextPass, Pass};
+use crate::device::{Device, Requirements};
+use crate::memory::allocator::{Allocation, Allocator};
+use crate::memory::pool::shards::PoolShards;
+use crate::memory::request::desc::AllocationRequest;
+use crate::memory::{AllocationError, AllocationOptions};
+
+/// A request that gets its room by moving other allocations. Dropping it ends it: what was moved stays in its new place,
+/// and the room is free again.
+///
+/// [`Allocator::make_room`] begins it. Each pass is executed as that of a
+/// [`Defragmentation`](super::Defragmentation); after the last one, [`finish`](Self::finish) returns the allocation.
+///
+/// # How it works
+///
+/// The allocator looks for the place where the fewest bytes have to be copied: a part of a block whose allocations fit
+/// into holes elsewhere, or allocations between holes that move together so that the holes become one. If neither is
+/// enough, it places all movable allocations anew. An allocation whose new place overlaps its old one is moved twice;
+/// where no hole holds it meanwhile, the allocator allocates a block of about its size, within the budget and for this
+/// time only, also where the pool has `max_blocks` already.
+///
+/// # Cost
+///
+/// Planning n allocations takes n log n steps, some 0.5 µs for each, in one piece; the other steps are those of a
+/// defragmentation. The blocks that take part are closed meanwhile: other requests are placed there only if they find no
+/// room elsewhere, and then the room is planned anew, up to eight times.
+#[must_use = "no room is made unless `next_pass` is called"]
+pub struct MakingRoom<'a, D: Device> {
+    allocator: &'a Allocator<D>,
+    /// `None` where the request was served as it is.
+    run: Option<Run>,
+    served: Option<Allocation>,
+    moves: Vec<Move<D>>,
+}
+
+impl<D: Device> Allocator<D> {
+    /// Allocates memory; where the request is refused, makes room for it by moving other allocations. `execute` gets
+    /// each pass: it copies the bytes of its moves and [ends](Pass::end) it.
+    ///
+    /// Only allocations that were requested as [movable](AllocationOptions::with_movability) are moved, within their
+    /// pool and memory type, and none that belong to a [`Defragmenter`](super::super::Defragmenter). The strategy
+    /// [`WithinBytes`](super::DefragmentationStrategy::WithinBytes) limits the bytes that are copied in all; the others
+    /// set no limit. To spread the passes over several frames, use [`make_room`](Self::make_room).
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("integrated").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// # let upload = allocator.explain(&Requirements::new(1024), &MemoryUsage::Upload.into())[0].memory_type;
+    /// use allotment::memory::{BlockSize, DefragmentationDesc, Movability, Pass, PassLimits};
+    ///
+    /// // A pool of one block of 1 MiB, of which every other 64 KiB are free.
+    /// let mut desc = PoolDesc::new([upload]);
+    /// (desc.sizing, desc.max_blocks) = (Some(BlockSize::Fixed(1 << 20)), 1);
+    /// let pool = allocator.create_pool(desc)?;
+    /// let options = MemoryUsage::Upload.with_name("tile").with_pool(&pool).with_movability(Movability::Copied);
+    /// let mut tiles = allocator.allocate_many(&Requirements::new(64 << 10), &options, 16)?;
+    /// for at in 0..8 {
+    ///     allocator.free(tiles.remove(at))?;
+    /// }
+    ///
+    /// let large = Requirements::new(128 << 10);
+    /// assert!(allocator.allocate(&large, &options).is_err());
+    /// let copy = |pass: Pass<'_, _>| {
+    ///     for one in pass.moves() {
+    ///         let (from, to) = (one.from().mapped_ptr.unwrap(), one.to().mapped_ptr.unwrap());
+    ///         // SAFETY: both places are mapped, and nothing else uses them.
+    ///         unsafe { to.copy_from_nonoverlapping(from, one.size() as usize) };
+    ///     }
+    ///     pass.end();
+    /// };
+    /// let desc = DefragmentationDesc::default().with_limits(PassLimits::NONE);
+    /// tiles.push(allocator.allocate_or_defragment(&large, &options, desc, copy)?);
+    /// # drop(allocator.free_many(tiles));
+    /// # drop(options);
+    /// # allocator.destroy_pool(pool)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`RoomError`]. What was moved until then stays in its new place.
+    #[track_caller]
+    pub fn allocate_or_defragment(
+        &self,
+        requirements: &Requirements,
+        options: &AllocationOptions,
+        desc: DefragmentationDesc,
+        mut execute: impl FnMut(Pass<'_, D>),
+    ) -> Result<Allocation, RoomError> {
+        let mut room = self.make_room(requirements, options, desc)?;
+        loop {
+            match room.next_pass() {
+                NextPass::Moves(pass) => execute(pass),
+                // Nothing else to do meanwhile: the next call goes on where the time was up.
+                NextPass::LimitReached => std::thread::yield_now(),
+                NextPass::Done => break,
+            }
+        }
+        let allocation = room.finish()?;
+        self.note_call_site(&allocation);
+        Ok(allocation)
+    }
+
+    /// Begins to make room for a request: allocates it if it fits, or else moves other allocations, pass by pass.
+    /// [`allocate_or_defragment`](Self::allocate_or_defragment) does all of it in one call.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// use allotment::memory::{DefragmentationDesc, NextPass};
+    ///
+    /// let options = MemoryUsage::GpuOnly.with_name("level");
+    /// let mut room = allocator.make_room(&Requirements::new(1 << 20), &options, DefragmentationDesc::default())?;
+    /// let level = loop {
+    ///     match room.next_pass() {
+    ///         NextPass::Moves(pass) => pass.end(), // once each resource has been copied
+    ///         NextPass::LimitReached => {}         // goes on in the next frame
+    ///         NextPass::Done => break room.finish()?,
+    ///     }
+    /// };
+    /// # allocator.free(level)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`RoomError::Refused`] when no move would help, since the request itself is wrong, for example;
+    /// [`RoomError::NotBegun`].
+    pub fn make_room(
+        &self,
+        requirements: &Requirements,
+        options: &AllocationOptions,
+        desc: DefragmentationDesc,
+    ) -> Result<MakingRoom<'_, D>, RoomError> {
+        let refused = match self.allocate_for_request(&AllocationRequest::new(requirements, options)) {
+            Ok(served) => {
+                return Ok(MakingRoom {
+                    allocator: self,
+                    run: None,
+                    served: Some(served),
+                    moves: Vec::new(),
+                });
+            }
+            Err(refused) if refused.falls_through() => refused,
+            Err(refused) => return Err(RoomError::Refused(refused)),
+        };
+        let scope = options.pool.as_ref().map_or(Scope::DefaultPools, |pool| Scope::Pool(pool.shards()));
+        let run =
+            self.begin_run(desc, scope, false).map_err(|reason| RoomError::NotBegun { refused, reason })?;
+        let room = RoomRun::new(self, (requirements, options), refused, desc, false);
+        Ok(MakingRoom { allocator: self, run: Some(run.for_room(room)), served: None, moves: Vec::new() })
+    }
+
+    /// Returns the pools that may serve a request, those of the memory type that suits best first: their shards, and the
+    /// set.
+    pub(super) fn pools_for(&self, request: &AllocationRequest<'_>) -> Vec<(PoolShards, u8)> {
+        let (allowed, required) = (request.requirements.memory_types, request.options.required);
+        match &request.options.pool {
+            Some(pool) if pool.allocator() != self.id => Vec::new(),
+            Some(pool) => {
+                let has = |memory_type| {
+                    let found = self.device.properties().memory_type(memory_type);
+                    found.is_some_and(|found| found.properties.contains(required))
+                };
+                let types = (0..).zip(pool.memory_types());
+                let suits =
+                    types.filter(|&(_, memory_type)| allowed.contains(memory_type) && has(memory_type));
+                suits.map(|(set, _)| (pool.shards(), set)).collect()
+            }
+            None => {
+                let Ok(ranking) = self.ranking(request) else { return Vec::new() };
+                let pools = ranking.types(allowed).flat_map(|memory_type| {
+                    let (own, others) = self.default_pools_for(memory_type, request);
+                    [(own, 0), (others, 0)]
+                });
+                pools.collect()
+            }
+        }
+    }
+}
+
+impl<D: Device> MakingRoom<'_, D> {
+    /// Finds the next allocations to be moved, as
+    /// [`Defragmentation::next_pass`](super::Defragmentation::next_pass) does.
+    /// [`LimitReached`](NextPass::LimitReached) also while old places that
+    /// [`Pass::end_with`] passed on are still in use: free them, and call this again.
+    pub fn next_pass(&mut self) -> NextPass<'_, D> {
+        let Some(run) = &mut self.run else { return NextPass::Done };
+        drop(Pass::new(self.allocator, run, &mut self.moves));
+        match run.find(self.allocator, &mut self.moves) {
+            Found::Moves => {
+                run.statistics.passes += 1;
+                NextPass::Moves(Pass::new(self.allocator, run, &mut self.moves))
+            }
+            Found::LimitReached => NextPass::LimitReached,
+            Found::Done => NextPass::Done,
+        }
+    }
+
+    /// Returns the sums so far.
+    #[must_use]
+    pub fn statistics(&self) -> DefragmentationStatistics {
+        self.run.as_ref().map(|run| run.statistics).unwrap_or_default()
+    }
+
+    /// Returns the allocation, after [`next_pass`](Self::next_pass) has returned [`Done`](NextPass::Done).
+    ///
+    /// # Errors
+    ///
+    /// [`RoomError`]; [`RoomError::Unfinished`] before that.
+    pub fn finish(mut self) -> Result<Allocation, RoomError> {
+        if let Some(served) = self.served.take() {
+            return Ok(served);
+        }
+        let Some(room) = self.run.as_mut().and_then(Run::room) else { return Err(RoomError::Unfinished) };
+        let refused = room.refused();
+        match room.take_result() {
+            Some(Ok(allocation)) => Ok(allocation),
+            Some(Err(NoRoom::NothingHelps)) => Err(RoomError::NothingHelps { refused }),
+            Some(Err(NoRoom::TooManyBytes(bytes))) => Err(RoomError::TooManyBytes { refused, bytes }),
+            Some(Err(NoRoom::Changed)) => Err(RoomError::Changed { refused }),
+            None => Err(RoomError::Unfinished),
+        }
+    }
+}
+
+impl<D: Device> Drop for MakingRoom<'_, D> {
+    fn drop(&mut self) {
+        if let Some(run) = &mut self.run {
+            // A pass that was forgotten rather than dropped.
+            drop(Pass::new(self.allocator, run, &mut self.moves));
+            self.allocator.end_run(run);
+        }
+        self.served.take().into_iter().for_each(|served| self.allocator.free_own(served));
+    }
+}
+
+impl<D: Device> fmt::Debug for MakingRoom<'_, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MakingRoom").field("statistics", &self.statistics()).finish_non_exhaustive()
+    }
+}
+
+/// Why no room was made for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RoomError {
+    /// The request was refused for a reason that no move changes.
+    Refused(AllocationError),
+    /// The run could not begin.
+    NotBegun {
+        /// Why the request was refused.
+        refused: AllocationError,
+        /// Why nothing can be moved now.
+        reason: DefragmentationError,
+    },
+    /// It would not fit wherever the movable allocations were placed: too much is allocated, or pinned allocations are
+    /// in the way.
+    NothingHelps {
+        /// Why the request was refused.
+        refused: AllocationError,
+    },
+    /// It would fit, after more bytes were copied than
+    /// [`WithinBytes`](super::DefragmentationStrategy::WithinBytes) allows.
+    TooManyBytes {
+        /// Why the request was refused.
+        refused: AllocationError,
+        /// The bytes to copy.
+        bytes: u64,
+    },
+    /// The pool changed all the time: other threads took the room, or moves were ignored.
+    Changed {
+        /// Why the request was refused the last time.
+        refused: AllocationError,
+    },
+    /// There are more passes.
+    Unfinished,
+}
+
+impl fmt::Display for RoomError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(refused) => refused.fmt(f),
+            Self::NotBegun { refused, reason } => write!(f, "{refused}; no room was made: {reason}"),
+            Self::NothingHelps { refused } => {
+                write!(f, "{refused}; it would not fit wherever the movable allocations were placed")
+            }
+            Self::TooManyBytes { refused, bytes } => {
+                write!(
+                    f,
+                    "{refused}; it would fit after {bytes} bytes were copied, more than the strategy allows"
+                )
+            }
+            Self::Changed { refused } => {
+                write!(
+                    f,
+                    "{refused}; room was made for it, and other threads took it each time, or moves were ignored"
+                )
+            }
+            Self::Unfinished => {
+                f.write_str("the room is not made yet: call `next_pass` until it returns `Done`")
+            }
+        }
+    }
+}
+
+impl Error for RoomError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::NotBegun { reason, .. } => Some(reason),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,484 @@
+//! The execution of a plan, batch by batch.
+//!
+//! ```text
+//!   Closing ──► Reserving ──► HandingOut ──► InFlight ──► Reserving … ──► Done
+//! ```
+//!
+//! The blocks of the plan are closed first, so that requests of other threads take none of its places. A batch has as
+//! many steps as find their places free: a step to a place that an earlier one leaves waits until that is free. Each
+//! place is reserved where it was planned; a place that another thread has taken ends the execution, and the room is
+//! planned anew.
+
+use std::collections::{HashSet, VecDeque};
+
+use allotment_suballoc::Handle;
+
+use super::holders::{Holder, Holders};
+use super::layout::{At, Item, Layout, Place};
+use super::plan::RoomPlan;
+use crate::device::{Device, MemoryDesc};
+use crate::memory::allocator::{AllocationId, Allocator};
+use crate::memory::block_set::Role;
+use crate::memory::defragmentation::PassLimits;
+use crate::memory::defragmentation::evacuation::{Evacuation, EvacuationState, HandedOut, Reserved};
+use crate::memory::defragmentation::pass::Move;
+use crate::memory::defragmentation::stopwatch::Stopwatch;
+use crate::memory::defragmentation::survey::{Arena, SurveyedArena};
+use crate::memory::pool::{PoolSlot, PoolState};
+use crate::memory::{BudgetPolicy, EmptiedBlocks, Movability};
+use crate::sync::locked;
+
+/// Places that are reserved per lock: 20 to 40 microseconds.
+const AT_ONCE: usize = 16;
+
+/// Attempts to close a block in small batches, as for a block that is emptied.
+const MAX_CLOSE_ATTEMPTS: u32 = 256;
+
+/// How an execution goes on.
+pub(super) enum Progress {
+    Continue,
+    /// The pass is full, or its moves must end before the next can be found.
+    PassIsComplete,
+    /// Places that moves left are still in use.
+    Waiting,
+    /// All steps are done.
+    Done,
+    /// The pool changed: what is planned cannot be done any more.
+    Changed,
+    /// No memory could be had for what has to go aside.
+    NoMemory,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Closing the block at this position among those of the plan.
+    Closing(usize),
+    Reserving,
+    HandingOut,
+    InFlight,
+    Done,
+}
+
+/// A step whose place is reserved.
+#[derive(Clone, Copy, Debug)]
+struct Started {
+    item: u32,
+    from: Option<At>,
+    to: Place,
+    reserved: Holder,
+}
+
+/// The memory of the execution's own.
+#[derive(Debug)]
+struct Aside {
+    /// Bytes that are in it at once.
+    bytes: u64,
+    /// The block that was allocated last.
+    block: Option<u32>,
+    /// What was placed in it: items, and their places after they left it.
+    holders: Vec<Holder>,
+}
+
+impl Aside {
+    /// Returns the block while something is in it. Afterwards it is freed, and another block may have its index.
+    fn block<D: Device>(&self, state: &PoolState<D>, slot: &PoolSlot<D>, set: usize) -> Option<u32> {
+        let block = self.block?;
+        let inside = |&(record, generation): &Holder| {
+            let live = slot.records.get(record).is_some_and(|entry| entry.generation() == generation);
+            let detail = state.detail(record).filter(|detail| live && usize::from(detail.set) == set);
+            detail.is_some_and(|detail| detail.block_range.block == block)
+        };
+        self.holders.iter().any(inside).then_some(block)
+    }
+}
+
+/// A plan that is being executed.
+#[derive(Debug)]
+pub(super) struct Execution {
+    arena: Arena,
+    /// The index in the set of each block of the plan, and whether the plan touches it.
+    blocks: Vec<(u32, bool)>,
+    /// The record of each item.
+    items: Vec<Holder>,
+    /// Where each item is.
+    places: Vec<Option<At>>,
+    steps: VecDeque<(u32, Place)>,
+    at: At,
+    holders: Holders,
+    /// Places that moves left.
+    left: Vec<Holder>,
+    batch: Vec<Started>,
+    /// The batch's reserved places and moves.
+    moves: Evacuation,
+    phase: Phase,
+    close_attempts: u32,
+    aside: Aside,
+}
+
+/// Returns the blocks of an arena that take part in a plan, as a layout; and of each block its position in the survey, of
+/// each item its position.
+pub(super) fn layout_of(arena: &SurveyedArena) -> (Layout, Vec<usize>, Vec<u32>) {
+    let taking_part: Vec<_> = (0..arena.blocks.len()).filter(|&at| arena.blocks[at].may_take()).collect();
+    let sizes = taking_part.iter().map(|&at| arena.blocks[at].size).collect();
+    let (mut items, mut found) = (Vec::new(), Vec::new());
+    for (block, &at) in (0..).zip(&taking_part) {
+        for &index in &arena.blocks[at].allocations {
+            let seen = &arena.allocations[index as usize];
+            let movable = seen.movability != Movability::Pinned;
+            let cost = if seen.movability == Movability::Copied { seen.size } else { 0 };
+            items.push(index);
+            found.push((
+                Item {
+                    bytes: seen.taken,
+                    alignment: seen.needed_alignment,
+                    // A new place never takes more than the old one, but for a change of the pool's rules.
+                    cost: Some(cost).filter(|_| movable && seen.needed <= seen.taken),
+                },
+                At { block, offset: seen.offset },
+            ));
+        }
+    }
+    (Layout::new(sizes, found), taking_part, items)
+}
+
+impl Execution {
+    pub(super) fn new(
+        arena: &SurveyedArena,
+        (layout, blocks, items): (&Layout, &[usize], &[u32]),
+        plan: RoomPlan,
+    ) -> Self {
+        let set = usize::from(arena.arena.set);
+        let mut holders = Holders::new(set, blocks.len());
+        let records: Vec<_> = items
+            .iter()
+            .map(|&index| &arena.allocations[index as usize])
+            .map(|seen| (seen.record, seen.generation))
+            .collect();
+        let places: Vec<_> = (0..layout.item_count()).map(|item| layout.place(item)).collect();
+        for (place, &holder) in places.iter().zip(&records) {
+            place.iter().for_each(|at| holders.put(at.block, at.offset, holder));
+        }
+        let mut touched = vec![false; blocks.len()];
+        touched[plan.at.block as usize] = true;
+        for &(item, to) in &plan.steps {
+            if let Place::At(at) = to {
+                touched[at.block as usize] = true;
+            }
+            layout.place(item).iter().for_each(|at| touched[at.block as usize] = true);
+        }
+        let aside = most_aside(layout, &plan);
+        let blocks: Vec<_> = blocks.iter().map(|&at| arena.blocks[at].index).zip(touched).collect();
+        let moves = Evacuation {
+            arena: arena.arena,
+            block: blocks[plan.at.block as usize].0,
+            size: 0,
+            reserved: VecDeque::new(),
+            in_flight: 0,
+            uncopied: 0,
+            state: EvacuationState::InProgress,
+        };
+        Self {
+            arena: arena.arena,
+            blocks,
+            items: records,
+            places,
+            steps: plan.steps.into(),
+            at: plan.at,
+            holders,
+            left: Vec::new(),
+            batch: Vec::new(),
+            moves,
+            phase: Phase::Closing(0),
+            close_attempts: 0,
+            aside: Aside { bytes: aside, block: None, holders: Vec::new() },
+        }
+    }
+
+    pub(super) fn arena(&self) -> Arena {
+        self.arena
+    }
+
+    /// Executes the next small step.
+    pub(super) fn advance<D: Device>(
+        &mut self,
+        allocator: &Allocator<D>,
+        release: EmptiedBlocks,
+        found: &mut Vec<Move<D>>,
+        (limits, bytes): (&PassLimits, &mut u64),
+        time: &mut Stopwatch,
+    ) -> Progress {
+        let Some(slot) = allocator.pools.get(self.arena.pool) else { return Progress::Changed };
+        match self.phase {
+            Phase::Closing(next) => self.close(slot, next, release),
+            Phase::Reserving => self.reserve(allocator, slot, time),
+            Phase::HandingOut => match self.moves.hand_out(allocator, slot, 0, found, limits, bytes) {
+                HandedOut::All => {
+                    self.phase = Phase::InFlight;
+                    Progress::Continue
+                }
+                HandedOut::Some => Progress::Continue,
+                HandedOut::Limit => Progress::PassIsComplete,
+                HandedOut::Refused => Progress::Changed,
+            },
+            Phase::InFlight if self.moves.in_flight > 0 => Progress::PassIsComplete,
+            Phase::InFlight => {
+                let guard = locked(&slot.state);
+                let Some(state) = guard.as_ref() else { return Progress::Changed };
+                self.settle(state, slot);
+                self.phase = Phase::Reserving;
+                Progress::Continue
+            }
+            Phase::Done => Progress::Done,
+        }
+    }
+
+    fn close<D: Device>(&mut self, slot: &PoolSlot<D>, next: usize, release: EmptiedBlocks) -> Progress {
+        let Some(&(block, touched)) = self.blocks.get(next) else {
+            self.phase = Phase::Reserving;
+            return Progress::Continue;
+        };
+        if !touched {
+            self.phase = Phase::Closing(next + 1);
+            return Progress::Continue;
+        }
+        let mut guard = locked(&slot.state);
+        let Some(state) = guard.as_mut() else { return Progress::Changed };
+        self.close_attempts += 1;
+        let at_once = self.close_attempts > MAX_CLOSE_ATTEMPTS;
+        let closed = state.close(usize::from(self.arena.set), block, release, at_once);
+        state.store_counters(slot);
+        match closed {
+            None => Progress::Continue,
+            Some(true) => {
+                (self.phase, self.close_attempts) = (Phase::Closing(next + 1), 0);
+                Progress::Continue
+            }
+            // Freed, emptied by its owners, or closed by another run.
+            Some(false) => {
+                // Not to be opened again by this one.
+                self.blocks[next..].iter_mut().for_each(|(_, touched)| *touched = false);
+                Progress::Changed
+            }
+        }
+    }
+
+    /// Reserves the places of the next steps, as many as are free.
+    fn reserve<D: Device>(
+        &mut self,
+        allocator: &Allocator<D>,
+        slot: &PoolSlot<D>,
+        time: &mut Stopwatch,
+    ) -> Progress {
+        self.moves.reserved.reserve(AT_ONCE);
+        let mut guard = locked(&slot.state);
+        let Some(state) = guard.as_mut() else { return Progress::Changed };
+        for _ in 0..AT_ONCE {
+            let Some(&(item, to)) = self.steps.front() else { break };
+            let (record, generation) = self.items[item as usize];
+            if slot.records.get(record).is_none_or(|entry| entry.generation() != generation) {
+                // Its owner freed it: then there is more room, not less.
+                self.steps.pop_front();
+                continue;
+            }
+            // An item is in the batch once: its next step begins where this one ends.
+            let waits = self.batch.iter().any(|started| started.item == item);
+            let reserved = match to {
+                _ if waits => None,
+                Place::At(at) => {
+                    let index = self.blocks[at.block as usize].0;
+                    let after = self.holders.before(state, slot, (at.block, index), at.offset);
+                    state.reserve_place_at(slot, record, (index, at.offset, after))
+                }
+                // In a hole of a block that the plan does not touch, or in the block that was allocated for it.
+                Place::Aside => state.reserve_place(slot, record, None, |_| true).or_else(|| {
+                    let block = self.aside.block(state, slot, usize::from(self.arena.set))?;
+                    state.reserve_place_in(slot, record, block)
+                }),
+            };
+            let Some(reserved) = reserved else {
+                state.store_counters(slot);
+                drop(guard);
+                return self.without_place(allocator, slot, to);
+            };
+            self.steps.pop_front();
+            self.note_reserved(allocator, slot, item, to, reserved);
+            if time.is_over_now() {
+                break;
+            }
+        }
+        state.store_counters(slot);
+        if self.steps.is_empty() {
+            self.phase = if self.batch.is_empty() { Phase::Done } else { Phase::HandingOut };
+        }
+        Progress::Continue
+    }
+
+    fn note_reserved<D: Device>(
+        &mut self,
+        allocator: &Allocator<D>,
+        slot: &PoolSlot<D>,
+        item: u32,
+        to: Place,
+        reserved: u32,
+    ) {
+        let (record, generation) = self.items[item as usize];
+        let pool = self.arena.pool;
+        let from = AllocationId { allocator: allocator.id, pool, record, generation };
+        let token = allocator.token(pool, reserved, slot);
+        let holder = (reserved, token.generation);
+        match to {
+            Place::At(at) => self.holders.put(at.block, at.offset, holder),
+            Place::Aside => self.aside.holders.extend([holder, (record, generation)]),
+        }
+        self.batch.push(Started { item, from: self.places[item as usize], to, reserved: holder });
+        self.moves.reserved.push_back(Reserved { from, to: token });
+    }
+
+    /// Goes on where the place of the next step is not free.
+    fn without_place<D: Device>(
+        &mut self,
+        allocator: &Allocator<D>,
+        slot: &PoolSlot<D>,
+        to: Place,
+    ) -> Progress {
+        if !self.batch.is_empty() {
+            // An earlier step of the batch has to leave the place first.
+            self.phase = Phase::HandingOut;
+            return Progress::Continue;
+        }
+        if Holders::any_left(slot, &mut self.left) {
+            return Progress::Waiting;
+        }
+        match to {
+            Place::Aside => self.allocate_aside(allocator, slot),
+            Place::At(_) => Progress::Changed,
+        }
+    }
+
+    /// Allocates a block for what goes aside, for this execution alone, and puts the next item into it: the block is
+    /// freed with the last item that leaves it. It may be one more than the pool's `max_blocks`.
+    fn allocate_aside<D: Device>(&mut self, allocator: &Allocator<D>, slot: &PoolSlot<D>) -> Progress {
+        let Some(&(item, to)) = self.steps.front() else { return Progress::Continue };
+        let (record, set) = (self.items[item as usize].0, usize::from(self.arena.set));
+        let (source, size) = {
+            let guard = locked(&slot.state);
+            let Some(state) = guard.as_ref() else { return Progress::Changed };
+            // Within the budget, whatever the pool says: what is wanted is room, not more memory.
+            let source = state.source_ahead(set, BudgetPolicy::WithinBudget);
+            // A buddy block has a power of two.
+            (source, state.sets[set].least_block(self.aside.bytes))
+        };
+        let desc = MemoryDesc::new(source.memory_type, size).with_priority(source.priority);
+        let desc = desc.with_options(source.options.as_ref());
+        let memory =
+            allocator.waiting(|| allocator.heaps.allocate(&allocator.device, &desc, source.budget_policy));
+        let Ok(memory) = memory else { return Progress::NoMemory };
+        allocator.name_block(&memory, &source);
+        let mut guard = locked(&slot.state);
+        let Some(state) = guard.as_mut() else {
+            drop(guard);
+            allocator.heaps.free(&allocator.device, memory);
+            return Progress::Changed;
+        };
+        let block = state.add_block(set, memory, Role::Shared);
+        let reserved = state.reserve_place_in(slot, record, block);
+        let unused = match reserved {
+            // Closed, so that nothing else is placed in it.
+            Some(_) => {
+                state.sets[set].close(block, EmptiedBlocks::Free);
+                None
+            }
+            None => state.remove_block(set, block),
+        };
+        state.store_counters(slot);
+        if let Some(reserved) = reserved {
+            self.aside.block = Some(block);
+            self.steps.pop_front();
+            self.note_reserved(allocator, slot, item, to, reserved);
+        }
+        drop(guard);
+        unused.into_iter().for_each(|memory| allocator.heaps.free(&allocator.device, memory));
+        if reserved.is_some() { Progress::Continue } else { Progress::Changed }
+    }
+
+    /// Notes where the items of a batch are, whose moves have ended.
+    fn settle<D: Device>(&mut self, state: &PoolState<D>, slot: &PoolSlot<D>) {
+        for Started { item, from, to, reserved } in self.batch.drain(..) {
+            let (record, generation) = self.items[item as usize];
+            let live = slot.records.get(record).is_some_and(|entry| entry.generation() == generation);
+            let index = |at: At| self.blocks[at.block as usize].0;
+            let is_at = |at: At| {
+                let range = state.detail(record).map(|detail| detail.block_range);
+                range.is_some_and(|range| (range.block, range.offset) == (index(at), at.offset))
+            };
+            if !live || from.is_some_and(is_at) {
+                // Freed, or it stays: the reserved place is free again.
+                continue;
+            }
+            if let Place::At(at) = to {
+                self.holders.put(at.block, at.offset, (record, generation));
+            }
+            // The reserved allocation names the old place now.
+            from.into_iter().for_each(|from| self.holders.put(from.block, from.offset, reserved));
+            self.left.push(reserved);
+            self.places[item as usize] = match to {
+                Place::At(at) => Some(at),
+                Place::Aside => None,
+            };
+        }
+    }
+
+    /// Returns the place of the room: its block, its offset, and the range before it. The caller holds the lock.
+    pub(super) fn room<D: Device>(
+        &mut self,
+        state: &PoolState<D>,
+        slot: &PoolSlot<D>,
+    ) -> (u32, u64, Option<Handle>) {
+        let index = self.blocks[self.at.block as usize].0;
+        let after = self.holders.before(state, slot, (self.at.block, index), self.at.offset);
+        (index, self.at.offset, after)
+    }
+
+    /// Returns true while places that moves left are still in use.
+    pub(super) fn waits_for_places<D: Device>(&mut self, slot: &PoolSlot<D>) -> bool {
+        Holders::any_left(slot, &mut self.left)
+    }
+
+    /// Notes the end of a move.
+    pub(super) fn ended(&mut self) {
+        self.moves.in_flight = self.moves.in_flight.saturating_sub(1);
+    }
+
+    /// Frees all reserved places and opens the blocks.
+    pub(super) fn end<D: Device>(&mut self, allocator: &Allocator<D>) {
+        let Some(slot) = allocator.pools.get(self.arena.pool) else { return };
+        self.moves.cancel(allocator, slot);
+        let mut guard = locked(&slot.state);
+        let Some(state) = guard.as_mut() else { return };
+        let set = usize::from(self.arena.set);
+        let touched = self.blocks.iter().filter(|(_, touched)| *touched);
+        // What is still aside stays there, in a block like any other.
+        let aside = self.aside.block(state, slot, set);
+        for block in touched.map(|&(block, _)| block).chain(aside) {
+            state.reopen(set, block);
+        }
+        state.store_counters(slot);
+    }
+}
+
+/// Returns the bytes of a block that holds all items that are aside at one time.
+fn most_aside(layout: &Layout, plan: &RoomPlan) -> u64 {
+    let mut aside = HashSet::new();
+    let (mut bytes, mut most) = (0_u64, 0);
+    for &(item, to) in &plan.steps {
+        let Item { bytes: each, alignment, .. } = layout.item(item);
+        let padded = alignment.align_up(each);
+        match to {
+            Place::Aside if aside.insert(item) => bytes += padded,
+            Place::At(_) if aside.remove(&item) => bytes -= padded,
+            _ => {}
+        }
+        most = most.max(bytes);
+    }
+    most
+}

@@ -1,0 +1,314 @@
+//! Making room for a request: survey, plan, execution, and the request in the room.
+//!
+//! ```text
+//!   survey ──► plan ──► execution ──► the request is placed ──► finished
+//!     ▲                     │
+//!     └── the pool changed ─┘        up to eight times
+//! ```
+
+use std::collections::HashSet;
+
+use allotment_suballoc::{Algorithm, Request};
+
+use super::execution::{Execution, Progress, layout_of};
+use super::plan::{Wanted, plan};
+use crate::device::{Device, Requirements};
+use crate::memory::allocator::{Allocation, AllocationId, Allocator};
+use crate::memory::block_set::Role;
+use crate::memory::defragmentation::moves::SurveyedAllocation;
+use crate::memory::defragmentation::pass::Move;
+use crate::memory::defragmentation::run::{Ended, Found, Outcome};
+use crate::memory::defragmentation::stopwatch::Stopwatch;
+use crate::memory::defragmentation::survey::{Arena, Survey};
+use crate::memory::defragmentation::{DefragmentationDesc, PassLimits};
+use crate::memory::pool::shards::PoolShards;
+use crate::memory::request::desc::AllocationRequest;
+use crate::memory::{AllocationError, AllocationOptions, EmptiedBlocks};
+use crate::sync::locked;
+
+/// Plans of a run at most. Pools that change all the time would otherwise keep it going for ever.
+const MAX_PLANS: u32 = 8;
+
+/// Why there is no room in the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::memory) enum NoRoom {
+    /// It would not fit wherever the movable allocations were placed.
+    NothingHelps,
+    /// It would fit once so many bytes were copied, which are more than allowed.
+    TooManyBytes(u64),
+    /// Other threads took the room each time.
+    Changed,
+}
+
+/// A run that makes room for a request.
+#[derive(Debug)]
+pub(in crate::memory) struct RoomRun {
+    requirements: Requirements,
+    options: AllocationOptions,
+    /// The pools of each memory type that suits, the best first: the shards and the set.
+    pools: Vec<(PoolShards, u8)>,
+    of_a_defragmenter: bool,
+    /// Allocations whose moves were ignored.
+    ignored: HashSet<AllocationId>,
+    /// Memory may be allocated for what has to go aside.
+    aside: bool,
+    /// Bytes that may still be copied.
+    bytes_left: u64,
+    plans: u32,
+    stage: Stage,
+    /// The error of the request.
+    refused: AllocationError,
+    result: Option<Result<Allocation, NoRoom>>,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Surveying(Survey),
+    Moving(Box<Execution>),
+    /// The execution ends, since the pool changed.
+    Ending(Box<Execution>),
+    Finished,
+}
+
+impl RoomRun {
+    /// Begins to make room for a request that was refused.
+    pub(in crate::memory::defragmentation) fn new<D: Device>(
+        allocator: &Allocator<D>,
+        (requirements, options): (&Requirements, &AllocationOptions),
+        refused: AllocationError,
+        desc: DefragmentationDesc,
+        of_a_defragmenter: bool,
+    ) -> Self {
+        let pools = allocator.pools_for(&AllocationRequest::new(requirements, options));
+        let mut run = Self {
+            requirements: *requirements,
+            options: options.clone(),
+            pools,
+            of_a_defragmenter,
+            ignored: HashSet::new(),
+            aside: true,
+            bytes_left: desc.strategy.bytes(),
+            plans: 0,
+            stage: Stage::Finished,
+            refused,
+            result: None,
+        };
+        run.survey(allocator, desc.limits.bytes);
+        run
+    }
+
+    pub(in crate::memory::defragmentation) fn refused(&self) -> AllocationError {
+        self.refused
+    }
+
+    /// Takes the result; `None` before the run is finished.
+    pub(in crate::memory::defragmentation) fn take_result(&mut self) -> Option<Result<Allocation, NoRoom>> {
+        self.result.take()
+    }
+
+    fn survey<D: Device>(&mut self, allocator: &Allocator<D>, largest: u64) {
+        let with_memory =
+            |&(pool, _): &(u32, u8)| allocator.pools.get(pool).is_some_and(|slot| slot.has_memory());
+        let arenas =
+            self.pools.iter().flat_map(|&(shards, set)| shards.indices().map(move |pool| (pool, set)));
+        let arenas = arenas.filter(with_memory).map(|(pool, set)| Arena { pool, set }).collect();
+        self.stage = Stage::Surveying(Survey::new(arenas, largest));
+    }
+
+    /// Finds the next moves.
+    pub(in crate::memory::defragmentation) fn find<D: Device>(
+        &mut self,
+        allocator: &Allocator<D>,
+        limits: &PassLimits,
+        found: &mut Vec<Move<D>>,
+    ) -> Found {
+        let mut time = Stopwatch::new(limits.time);
+        let mut bytes = 0;
+        while self.advance(allocator, limits, found, &mut bytes, &mut time) && !time.is_over_now() {}
+        match self.stage {
+            _ if !found.is_empty() => Found::Moves,
+            Stage::Finished => Found::Done,
+            _ => Found::LimitReached,
+        }
+    }
+
+    /// Executes the next small step. Returns false where the pass is complete, or nothing is left to do at present.
+    fn advance<D: Device>(
+        &mut self,
+        allocator: &Allocator<D>,
+        limits: &PassLimits,
+        found: &mut Vec<Move<D>>,
+        bytes: &mut u64,
+        time: &mut Stopwatch,
+    ) -> bool {
+        match &mut self.stage {
+            Stage::Surveying(survey) => {
+                let (ignored, of_a_defragmenter) = (&self.ignored, self.of_a_defragmenter);
+                let stays = |pool, seen: &SurveyedAllocation| {
+                    let SurveyedAllocation { record, generation, .. } = *seen;
+                    let id = AllocationId { allocator: allocator.id, pool, record, generation };
+                    seen.of_a_defragmenter != of_a_defragmenter || ignored.contains(&id)
+                };
+                if survey.step(allocator, stays, time) {
+                    let survey = core::mem::replace(survey, Survey::new(Vec::new(), 0));
+                    self.plan(allocator, &survey);
+                }
+                true
+            }
+            Stage::Moving(execution) => {
+                let progress =
+                    execution.advance(allocator, EmptiedBlocks::KeepByPolicy, found, (limits, bytes), time);
+                match progress {
+                    Progress::Continue => true,
+                    Progress::PassIsComplete | Progress::Waiting => false,
+                    Progress::Done => self.place(allocator),
+                    Progress::NoMemory => {
+                        self.aside = false;
+                        self.change()
+                    }
+                    Progress::Changed => self.change(),
+                }
+            }
+            Stage::Ending(_) => {
+                // Moves that are handed out end before.
+                if !found.is_empty() {
+                    return false;
+                }
+                let Stage::Ending(mut execution) = core::mem::replace(&mut self.stage, Stage::Finished)
+                else {
+                    return false;
+                };
+                execution.end(allocator);
+                self.again(allocator, limits)
+            }
+            Stage::Finished => false,
+        }
+    }
+
+    /// Plans the room in the first pools that can have it, in the shard where the fewest bytes are copied.
+    fn plan<D: Device>(&mut self, allocator: &Allocator<D>, survey: &Survey) {
+        let mut too_many = None;
+        for &(shards, set) in &self.pools {
+            let mut best: Option<(u64, Execution)> = None;
+            for arena in &survey.arenas {
+                let Arena { pool, set: of } = arena.arena;
+                if of != set || !shards.indices().any(|index| index == pool) {
+                    continue;
+                }
+                let Some(wanted) = self.wanted(allocator, pool, set) else { continue };
+                let (mut layout, blocks, items) = layout_of(arena);
+                layout.aside = self.aside;
+                let Some(plan) = plan(&mut layout, wanted) else { continue };
+                if plan.cost > self.bytes_left {
+                    too_many = Some(too_many.map_or(plan.cost, |least: u64| least.min(plan.cost)));
+                } else if best.as_ref().is_none_or(|(cost, _)| plan.cost < *cost) {
+                    best = Some((plan.cost, Execution::new(arena, (&layout, &blocks, &items), plan)));
+                }
+            }
+            if let Some((_, execution)) = best {
+                self.plans += 1;
+                self.stage = Stage::Moving(Box::new(execution));
+                return;
+            }
+        }
+        self.finish(Err(too_many.map_or(NoRoom::NothingHelps, NoRoom::TooManyBytes)));
+    }
+
+    /// Returns the range of a block that the request needs in a pool; `None` where it cannot share a block there.
+    fn wanted<D: Device>(&self, allocator: &Allocator<D>, pool: u32, set: u8) -> Option<Wanted> {
+        let guard = locked(&allocator.pools.get(pool)?.state);
+        let state = guard.as_ref()?;
+        let request = AllocationRequest::new(&self.requirements, &self.options);
+        let rounded = allocator.round_request(state, usize::from(set), &request).ok()?;
+        if rounded.role == Role::DedicatedToAllocation || state.rules.algorithm == Algorithm::Linear {
+            return None;
+        }
+        let Request { size, alignment, .. } = rounded.request;
+        let (bytes, alignment) = state.range_of(usize::from(set), size, alignment);
+        Some(Wanted { bytes, alignment })
+    }
+
+    /// Places the request in the room that was made.
+    fn place<D: Device>(&mut self, allocator: &Allocator<D>) -> bool {
+        let Stage::Moving(execution) = &mut self.stage else { return false };
+        let Arena { pool, set } = execution.arena();
+        let Some(slot) = allocator.pools.get(pool) else { return self.change() };
+        let request = AllocationRequest::new(&self.requirements, &self.options);
+        let mut guard = locked(&slot.state);
+        let Some(state) = guard.as_mut() else { return self.change() };
+        let Ok(rounded) = allocator.round_request(state, usize::from(set), &request) else {
+            return self.change();
+        };
+        let at = execution.room(state, slot);
+        let placed = state.place_request_at(slot, usize::from(set), at, &rounded, &request);
+        state.store_counters(slot);
+        let Some(record) = placed else {
+            drop(guard);
+            // The old places of the last moves may still be in use.
+            return if execution.waits_for_places(slot) { false } else { self.change() };
+        };
+        let (token, changed_priority) = (allocator.token(pool, record, slot), state.changed_priority.take());
+        drop(guard);
+        allocator.set_priority(&token, changed_priority);
+        execution.end(allocator);
+        self.finish(Ok(token));
+        false
+    }
+
+    /// Ends the execution: the pool changed.
+    fn change(&mut self) -> bool {
+        self.stage = match core::mem::replace(&mut self.stage, Stage::Finished) {
+            Stage::Moving(execution) => Stage::Ending(execution),
+            other => other,
+        };
+        true
+    }
+
+    /// Tries the request as it is, and then plans anew.
+    fn again<D: Device>(&mut self, allocator: &Allocator<D>, limits: &PassLimits) -> bool {
+        match allocator.allocate_for_request(&AllocationRequest::new(&self.requirements, &self.options)) {
+            Ok(token) => self.finish(Ok(token)),
+            Err(refused) => {
+                self.refused = refused;
+                if self.plans < MAX_PLANS && refused.falls_through() {
+                    self.survey(allocator, limits.bytes);
+                    return true;
+                }
+                self.finish(Err(NoRoom::Changed));
+            }
+        }
+        false
+    }
+
+    fn finish(&mut self, result: Result<Allocation, NoRoom>) {
+        self.result = Some(result);
+        self.stage = Stage::Finished;
+    }
+
+    /// Records the end of a move. Its places are released already.
+    pub(in crate::memory::defragmentation) fn ended(&mut self, ended: &Ended) {
+        if let Stage::Moving(execution) | Stage::Ending(execution) = &mut self.stage {
+            execution.ended();
+        }
+        match ended.outcome {
+            Outcome::Moved => self.bytes_left = self.bytes_left.saturating_sub(ended.copied),
+            Outcome::Freed { .. } => {}
+            Outcome::Stays => {
+                self.ignored.insert(ended.id);
+                self.change();
+            }
+        }
+    }
+
+    /// Frees all reserved places, opens the blocks, and frees the room if nobody took it.
+    pub(in crate::memory::defragmentation) fn cancel<D: Device>(&mut self, allocator: &Allocator<D>) {
+        if let Stage::Moving(mut execution) | Stage::Ending(mut execution) =
+            core::mem::replace(&mut self.stage, Stage::Finished)
+        {
+            execution.end(allocator);
+        }
+        if let Some(Ok(room)) = self.result.take() {
+            allocator.free_own(room);
+        }
+    }
+}
