@@ -129,11 +129,15 @@ impl Model<'_> {
     /// Makes room for a request. Whatever happens in its passes, it is served, or nothing is left of it.
     fn make_any_room(&mut self, op: Op, ops: &mut core::slice::Iter<'_, Op>) {
         let [_, a, b, c, _] = op;
-        let home = usize::from(a) % (POOLS + 2);
-        let home = (home < POOLS).then_some(home);
-        let desc = movable_aligned(1 + u64::from(b) * 40, 1 << (c % 10));
-        let mut options = desc.options.clone();
-        options.pool = home.map(|at| self.pools[at].clone());
+        // One of the pools that have a maximum, and are full.
+        let home = 1 + usize::from(a) % 2;
+        let desc = movable_aligned(1 + u64::from(b) * 24, 1 << (c % 10));
+        let size = |model: &mut Self| 1 + model.random.below(3 * KIB);
+        for size in core::iter::repeat_with(|| size(self)).take(40).collect::<Vec<_>>() {
+            self.try_allocate(Some(home), &movable_aligned(size, 1 << (size % 10)));
+        }
+        self.thin_out(25);
+        let options = desc.options.clone().with_pool(&self.pools[home]);
         let run = defragmentation_desc(op);
         let rig = self.rig;
         let room = rig.make_room(&desc.requirements, &options, run);
@@ -151,7 +155,7 @@ impl Model<'_> {
             }
         }
         match room.finish() {
-            Ok(token) => self.adopt(home, &desc, token),
+            Ok(token) => self.adopt(Some(home), &desc, token),
             Err(RoomError::Unfinished) => panic!("it is finished"),
             Err(_) => {}
         }
@@ -176,7 +180,7 @@ fn run(ops: &[Op], algorithm: Algorithm, kept: EmptyBlockPolicy) {
     let mut fixed = fixed_pool(HOST, 12 * KIB);
     (fixed.min_blocks, fixed.max_blocks) = (2, 6);
     let mut buddies = fixed_pool(HOST, 8 * KIB);
-    buddies.algorithm = Algorithm::Buddy;
+    (buddies.algorithm, buddies.max_blocks) = (Algorithm::Buddy, 8);
     let pools = [growing, fixed, buddies].map(|mut desc| {
         desc.empty_blocks = kept;
         rig.create_pool(desc).unwrap()

@@ -5,9 +5,9 @@ use std::thread::scope;
 
 use allotment::memory::{
     AccessError, BlockSizes, DefragmentationDesc, DefragmentationStrategy, EmptiedBlocks, EmptyBlockPolicy,
-    Movability, NextPass, PassLimits,
+    Movability, NextPass, PassLimits, RoomError,
 };
-use allotment::{Algorithm, Allocation, Pool};
+use allotment::{Algorithm, Allocation, AllocationError, Pool};
 
 use crate::gains::Random;
 use crate::model::{HOST, copy, movable};
@@ -44,10 +44,15 @@ struct Home<'a> {
 }
 
 impl Home<'_> {
-    fn allocate(self, desc: &Wanted) -> Allocation {
-        match self.pool {
-            Some(pool) => self.rig.allocate_wanted_in(pool, desc).unwrap(),
-            None => self.rig.allocate_wanted(desc).unwrap(),
+    /// Allocates; `None` in a pool that is full.
+    fn allocate(self, desc: &Wanted) -> Option<Allocation> {
+        let allocated = match self.pool {
+            Some(pool) => self.rig.allocate_wanted_in(pool, desc),
+            None => self.rig.allocate_wanted(desc),
+        };
+        match allocated {
+            Err(AllocationError::PoolFull { .. }) => None,
+            allocated => Some(allocated.unwrap()),
         }
     }
 
@@ -85,7 +90,7 @@ fn work(thread: u64, rounds: u64, home: Home<'_>, pinned: bool) {
                     0 if pinned => wanted_in(size, HOST),
                     _ => movable(size),
                 };
-                let token = home.allocate(&desc);
+                let Some(token) = home.allocate(&desc) else { continue };
                 let mut held = Unique { token, desc, byte: 0, recreated: false };
                 // An allocation that no other thread has written to yet can be moving already.
                 held.recreated = !home.fill(&mut held, byte);
@@ -231,6 +236,85 @@ fn three_threads_do_what_they_like_while_a_fourth_defragments_default_pools() {
 fn three_threads_do_what_they_like_while_a_fourth_defragments_a_custom_pool() {
     torment(Algorithm::Tlsf, EmptyBlockPolicy::NONE, true, false);
     torment(Algorithm::Buddy, EmptyBlockPolicy::default(), true, true);
+}
+
+/// Asks for more than a full pool has in one piece, again and again, and ends each pass in one way or another. Returns
+/// how many allocations moved for it.
+fn ask_for_room(rig: &Rig, pool: &Pool, done: &AtomicBool, seed: u64) -> u32 {
+    let mut random = Random(seed);
+    let home = Home { rig, pool: Some(pool) };
+    let mut moves = 0;
+    let mut live: Vec<Unique> = Vec::new();
+    while !done.load(Ordering::Relaxed) {
+        let wanted = movable(1 + random.below(10 * KIB));
+        let options = wanted.options.clone().with_pool(pool);
+        let limits = PassLimits::default().with_moves(1 + random.below(20) as u32);
+        let desc = DefragmentationDesc::default().with_limits(limits);
+        let served = rig.allocate_or_defragment(&wanted.requirements, &options, desc, |mut pass| {
+            if random.below(8) == 0 {
+                pass.ignore(0);
+            }
+            pass.moves().iter().for_each(copy);
+            moves += pass.moves().len() as u32;
+            match random.below(10) {
+                0 => drop(pass),
+                1 => {
+                    std::thread::yield_now();
+                    pass.end();
+                }
+                _ => pass.end(),
+            }
+        });
+        match served {
+            Ok(token) => {
+                let mut held = Unique { token, desc: wanted, byte: 0, recreated: false };
+                assert!(home.fill(&mut held, random.below(256) as u8), "only this thread moves anything");
+                live.push(held);
+            }
+            // The pool is full to the last, so that there is something to move.
+            Err(RoomError::NothingHelps { .. } | RoomError::Changed { .. }) => {
+                for _ in 0..live.len().min(3) {
+                    let held = live.swap_remove(random.below(live.len() as u64) as usize);
+                    home.check(&held);
+                    rig.free(held.token).unwrap();
+                }
+            }
+            Err(error) => panic!("{error}"),
+        }
+        std::thread::yield_now();
+    }
+    rig.free_all(live.into_iter().map(|held| held.token));
+    moves
+}
+
+#[test]
+fn three_threads_do_what_they_like_in_a_full_pool_while_a_fourth_makes_room_in_it() {
+    for algorithm in [Algorithm::Tlsf, Algorithm::Buddy] {
+        let rig = Rig::with(profile(DISCRETE), |desc| desc.shards = 2);
+        let mut desc = fixed_pool(HOST, 16 * KIB);
+        (desc.algorithm, desc.max_blocks) = (algorithm, 12);
+        let pool = rig.create_pool(desc).unwrap();
+        let done = AtomicBool::new(false);
+        let (at_work, moves) = (AtomicU32::new(THREADS as u32), AtomicU32::new(0));
+        scope(|scope| {
+            let (rig, pool, done, at_work, moves) = (&rig, &pool, &done, &at_work, &moves);
+            scope.spawn(move || moves.store(ask_for_room(rig, pool, done, 23), Ordering::Relaxed));
+            for thread in 0..THREADS {
+                scope.spawn(move || {
+                    let stop = StopWhenDropped(done);
+                    let home = Home { rig, pool: Some(pool) };
+                    work(thread, 400 * percent(), home, false);
+                    if at_work.fetch_sub(1, Ordering::Relaxed) != 1 {
+                        core::mem::forget(stop);
+                    }
+                });
+            }
+        });
+        assert!(moves.into_inner() > 0, "something was moved");
+        rig.check_invariants();
+        assert_eq!(rig.statistics().allocations, 0);
+        rig.destroy_pool(pool).unwrap();
+    }
 }
 
 /// An allocation that one thread frees while another copies it keeps its range until the pass ends.
