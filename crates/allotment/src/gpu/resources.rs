@@ -3,7 +3,10 @@
 use super::{Gpu, ReadBufferError};
 use crate::AllocationOptions;
 use crate::device::{Device, QueueIndex};
-use crate::memory::{Buffer, Image, Movability, ResourceError, Transfer, TransferError};
+use crate::memory::{
+    AllocationError, Buffer, Buffers, Image, Images, Movability, ResourceError, RoomError, Transfer,
+    TransferError,
+};
 
 /// Bytes that [`Gpu::read_buffer`] copies at a time.
 const READ_CHUNK: u64 = 1 << 20;
@@ -68,6 +71,79 @@ impl<D: Device> Gpu<D> {
             Movability::Pinned => self.memory().create_image(info, options),
             Movability::Copied | Movability::Recreated => self.defragmenter().create_image(info, options),
         }
+    }
+
+    /// Creates a buffer as [`create_buffer`](Self::create_buffer) does; where there is no memory for it, makes room by
+    /// moving relocatable resources of its pool. Then this call waits for the GPU, each time for at most
+    /// [`GpuDesc::timeout`](super::GpuDesc::timeout).
+    ///
+    /// Call it between two frames: with one open, it is refused where it would have to move anything.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let options = MemoryUsage::GpuOnly.with_name("level").relocatable();
+    /// let level = gpu.create_buffer_or_defragment(&BufferDesc::new(64 << 20), &options)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`create_buffer`](Self::create_buffer), but [`ResourceError::Room`] for want of memory. What was moved
+    /// until then stays in its new place.
+    #[track_caller]
+    pub fn create_buffer_or_defragment(
+        &self,
+        info: &D::BufferInfo<'_>,
+        options: &AllocationOptions,
+    ) -> Result<Buffer<D>, ResourceError> {
+        match self.create_buffer(info, options) {
+            Err(ResourceError::Allocation(refused)) if refused.falls_through() => {
+                self.submit_uploads(refused)?;
+                let (defragmenter, timeout) = (self.defragmenter(), self.desc().timeout);
+                match options.movability {
+                    Movability::Pinned => {
+                        defragmenter.create_pinned_in_room::<Buffers>(info, options, refused, timeout)
+                    }
+                    _ => defragmenter.create_buffer_or_defragment(info, options, timeout),
+                }
+            }
+            created => created,
+        }
+    }
+
+    /// Creates an image, as [`create_buffer_or_defragment`](Self::create_buffer_or_defragment) creates a buffer.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`create_image`](Self::create_image), but [`ResourceError::Room`] for want of memory.
+    #[track_caller]
+    pub fn create_image_or_defragment(
+        &self,
+        info: &D::ImageInfo<'_>,
+        options: &AllocationOptions,
+    ) -> Result<Image<D>, ResourceError> {
+        match self.create_image(info, options) {
+            Err(ResourceError::Allocation(refused)) if refused.falls_through() => {
+                self.submit_uploads(refused)?;
+                let (defragmenter, timeout) = (self.defragmenter(), self.desc().timeout);
+                match options.movability {
+                    Movability::Pinned => {
+                        defragmenter.create_pinned_in_room::<Images>(info, options, refused, timeout)
+                    }
+                    _ => defragmenter.create_image_or_defragment(info, options, timeout),
+                }
+            }
+            created => created,
+        }
+    }
+
+    /// Submits what is staged: a recording of uploads that is open would keep the old places of moved resources.
+    fn submit_uploads(&self, refused: AllocationError) -> Result<(), ResourceError> {
+        // Its own error comes back with the next frame.
+        self.uploads().submit().map(drop).map_err(|_| ResourceError::Room(RoomError::InUse { refused }))
     }
 
     /// Reads bytes of a buffer that can be copied from. Submits pending uploads, waits until all queues are idle and

@@ -293,7 +293,7 @@ impl SubmissionTracker {
     }
 
     /// Returns true if no recording is open.
-    pub(super) fn nothing_is_open(&self) -> bool {
+    pub(crate) fn nothing_is_open(&self) -> bool {
         let registry = locked(&self.shared.registry);
         registry.open + registry.open_explicit == 0
     }

@@ -7,11 +7,11 @@ use super::room::{NoRoom, RoomRun};
 use super::run::{Found, Run};
 use super::survey::Scope;
 use super::{DefragmentationDesc, DefragmentationError, DefragmentationStatistics, Move, NextPass, Pass};
-use crate::device::{Device, Requirements};
+use crate::device::{Device, DeviceError, Requirements};
 use crate::memory::allocator::{Allocation, Allocator};
 use crate::memory::pool::shards::PoolShards;
 use crate::memory::request::desc::AllocationRequest;
-use crate::memory::{AllocationError, AllocationOptions};
+use crate::memory::{AllocationError, AllocationOptions, MoveError};
 
 /// A request that gets its room by moving other allocations. Dropping it ends it: what was moved stays in its new place,
 /// and the room is free again.
@@ -144,7 +144,8 @@ impl<D: Device> Allocator<D> {
         options: &AllocationOptions,
         desc: DefragmentationDesc,
     ) -> Result<MakingRoom<'_, D>, RoomError> {
-        let refused = match self.allocate_for_request(&AllocationRequest::new(requirements, options)) {
+        let request = &AllocationRequest::new(requirements, options);
+        let refused = match self.allocate_for_request(request) {
             Ok(served) => {
                 return Ok(MakingRoom {
                     allocator: self,
@@ -156,11 +157,23 @@ impl<D: Device> Allocator<D> {
             Err(refused) if refused.falls_through() => refused,
             Err(refused) => return Err(RoomError::Refused(refused)),
         };
-        let scope = options.pool.as_ref().map_or(Scope::DefaultPools, |pool| Scope::Pool(pool.shards()));
-        let run =
-            self.begin_run(desc, scope, false).map_err(|reason| RoomError::NotBegun { refused, reason })?;
-        let room = RoomRun::new(self, (requirements, options), refused, desc, false);
-        Ok(MakingRoom { allocator: self, run: Some(run.for_room(room)), served: None, moves: Vec::new() })
+        let run = self.begin_room(request, refused, desc, false)?;
+        Ok(MakingRoom { allocator: self, run: Some(run), served: None, moves: Vec::new() })
+    }
+
+    /// Begins to make room for a request that was refused.
+    pub(in crate::memory) fn begin_room(
+        &self,
+        request: &AllocationRequest<'_>,
+        refused: AllocationError,
+        desc: DefragmentationDesc,
+        of_a_defragmenter: bool,
+    ) -> Result<Run, RoomError> {
+        let pool = request.options.pool.as_ref();
+        let scope = pool.map_or(Scope::DefaultPools, |pool| Scope::Pool(pool.shards()));
+        let run = self.begin_run(desc, scope, of_a_defragmenter);
+        let run = run.map_err(|reason| RoomError::NotBegun { refused, reason })?;
+        Ok(run.for_room(RoomRun::new(self, request, refused, desc, of_a_defragmenter)))
     }
 
     /// Returns the pools that may serve a request, those of the memory type that suits best first: their shards, and the
@@ -224,15 +237,21 @@ impl<D: Device> MakingRoom<'_, D> {
         if let Some(served) = self.served.take() {
             return Ok(served);
         }
-        let Some(room) = self.run.as_mut().and_then(Run::room) else { return Err(RoomError::Unfinished) };
+        self.run.as_mut().map_or(Err(RoomError::Unfinished), Run::take_room)
+    }
+}
+
+impl Run {
+    /// Takes the room that was made, or the reason why there is none.
+    pub(in crate::memory) fn take_room(&mut self) -> Result<Allocation, RoomError> {
+        let Some(room) = self.room() else { return Err(RoomError::Unfinished) };
         let refused = room.refused();
-        match room.take_result() {
-            Some(Ok(allocation)) => Ok(allocation),
-            Some(Err(NoRoom::NothingHelps)) => Err(RoomError::NothingHelps { refused }),
-            Some(Err(NoRoom::TooManyBytes(bytes))) => Err(RoomError::TooManyBytes { refused, bytes }),
-            Some(Err(NoRoom::Changed)) => Err(RoomError::Changed { refused }),
-            None => Err(RoomError::Unfinished),
-        }
+        room.take_result().unwrap_or(Err(NoRoom::Unfinished)).map_err(|reason| match reason {
+            NoRoom::NothingHelps => RoomError::NothingHelps { refused },
+            NoRoom::TooManyBytes(bytes) => RoomError::TooManyBytes { refused, bytes },
+            NoRoom::Changed => RoomError::Changed { refused },
+            NoRoom::Unfinished => RoomError::Unfinished,
+        })
     }
 }
 
@@ -285,8 +304,27 @@ pub enum RoomError {
         /// Why the request was refused the last time.
         refused: AllocationError,
     },
+    /// The old places of moved resources did not become free: a recording that may use them is open, so nothing was
+    /// moved, or the GPU did not complete its work in time. Submit or drop the recordings, or ask between two frames.
+    InUse {
+        /// Why the request was refused.
+        refused: AllocationError,
+    },
+    /// The device refused the copies.
+    Device(DeviceError),
     /// There are more passes.
     Unfinished,
+}
+
+impl RoomError {
+    /// Returns the error of a pass that a [`Defragmenter`](crate::memory::Defragmenter) could not execute.
+    pub(in crate::memory) fn of_move(error: MoveError) -> Self {
+        match error {
+            MoveError::Device(error) => Self::Device(error),
+            // The defragmenter exists, so its queue and its device are right.
+            _ => Self::Device(DeviceError::Unsupported),
+        }
+    }
 }
 
 impl fmt::Display for RoomError {
@@ -309,6 +347,12 @@ impl fmt::Display for RoomError {
                     "{refused}; room was made for it, and other threads took it each time, or moves were ignored"
                 )
             }
+            Self::InUse { refused } => write!(
+                f,
+                "{refused}; no room was made, since recordings that may use what would move are open, or the GPU has \
+                 not completed its work"
+            ),
+            Self::Device(error) => write!(f, "no room was made: the device refused to copy: {error}"),
             Self::Unfinished => {
                 f.write_str("the room is not made yet: call `next_pass` until it returns `Done`")
             }
@@ -320,6 +364,7 @@ impl Error for RoomError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::NotBegun { reason, .. } => Some(reason),
+            Self::Device(error) => Some(error),
             _ => None,
         }
     }

@@ -51,6 +51,8 @@ pub struct Move<D: Device> {
     contents: Movability,
     user_data: u64,
     stays: bool,
+    /// It stays only since another of its pass does.
+    with_others: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -93,6 +95,7 @@ impl<D: Device> Move<D> {
             contents: detail.map_or(Movability::Copied, |detail| detail.movability),
             user_data: state.label(id.record).user_data,
             stays: false,
+            with_others: false,
         }
     }
 
@@ -289,6 +292,11 @@ impl<'d, D: Device> Pass<'d, D> {
         self.moves.get_mut(index).into_iter().for_each(|one| one.stays = true);
     }
 
+    /// Ignores a move whose pass gains nothing without another that is ignored.
+    pub(in crate::memory) fn ignore_with_others(&mut self, index: usize) {
+        self.moves.get_mut(index).into_iter().for_each(|one| (one.stays, one.with_others) = (true, true));
+    }
+
     /// Frees the allocation of the move at `index` instead of moving it.
     ///
     /// ```
@@ -483,7 +491,7 @@ impl<D: Device> Move<D> {
         };
         // Recreated allocations cost no copy, so they do not count towards `WithinBytes`.
         let copied = if self.contents == Movability::Copied { self.size } else { 0 };
-        Ended { evacuation: self.evacuation, id: self.id, copied, outcome }
+        Ended { evacuation: self.evacuation, id: self.id, copied, outcome, with_others: self.with_others }
     }
 }
 

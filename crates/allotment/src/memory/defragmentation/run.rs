@@ -387,7 +387,7 @@ impl Run {
         moves: impl IntoIterator<Item = Ended>,
     ) {
         for ended in moves {
-            let Ended { evacuation: index, id, copied, outcome } = ended;
+            let Ended { evacuation: index, id, copied, outcome, .. } = ended;
             match outcome {
                 Outcome::Moved => {
                     self.statistics.moves += 1;
@@ -454,6 +454,8 @@ pub(super) struct Ended {
     /// Bytes that the move copies.
     pub(super) copied: u64,
     pub(super) outcome: Outcome,
+    /// It stays only since another of its pass does.
+    pub(super) with_others: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,10 @@
 //! The relocatable resources of an allocator, and the steps that move them.
 
 use core::fmt;
+use core::time::Duration;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use super::cell::{Cell, Members};
 use super::desc::{DefragmentationStep, DefragmenterDesc, StepOutcome};
@@ -14,8 +16,8 @@ use crate::memory::defragmentation::{Found, Run, Scope};
 use crate::memory::reports::statistics::Statistics;
 use crate::memory::resource::{BufferOrImage, Buffers, Images, Resource};
 use crate::memory::{
-    AllocationOptions, Buffer, DefragmentationDesc, DefragmentationStatistics, Image, Movability, Move,
-    OwningAllocator, Pass, PassLimits, Pool, ResourceError,
+    AllocationOptions, Allocator, Buffer, DefragmentationDesc, DefragmentationStatistics, Image, Movability,
+    Move, OwningAllocator, Pass, PassLimits, Pool, ResourceError,
 };
 use crate::sync::locked;
 
@@ -94,19 +96,19 @@ pub struct Defragmenter<D: Device> {
     /// `None` while a thread executes a step.
     state: Mutex<Option<State<D>>>,
     /// Sums of all completed steps.
-    statistics: Mutex<DefragmentationStatistics>,
+    pub(super) statistics: Mutex<DefragmentationStatistics>,
 }
 
-struct State<D: Device> {
+pub(super) struct State<D: Device> {
     /// The defragmentation in progress, and its custom pool, which is not destroyed meanwhile.
     run: Option<(Run, Option<Pool>)>,
     /// The pools that come after it, the next one last; `None` for the default pools.
     waiting: Vec<Option<Pool>>,
     /// The moves of a step; kept to reuse its memory.
-    moves: Vec<Move<D>>,
-    created: Vec<Option<NewResource<D>>>,
+    pub(super) moves: Vec<Move<D>>,
+    pub(super) created: Vec<Option<NewResource<D>>>,
     /// Resources that the CPU must not access until their copies complete.
-    pending: Vec<PendingCopy<D>>,
+    pub(super) pending: Vec<PendingCopy<D>>,
     /// Steps until the next survey.
     idle_steps: u32,
     /// The statistics of the pools when there was nothing to gain.
@@ -231,8 +233,15 @@ impl<D: Device> Defragmenter<D> {
         info: &D::BufferInfo<'_>,
         options: &AllocationOptions,
     ) -> Result<Buffer<D>, ResourceError> {
+        self.create::<Buffers>(self.own_buffer_info(info)?, options)
+    }
+
+    pub(super) fn own_buffer_info(
+        &self,
+        info: &D::BufferInfo<'_>,
+    ) -> Result<D::BufferInfo<'static>, ResourceError> {
         let own = self.memory.allocator().device().relocatable_buffer_info(info);
-        self.create::<Buffers>(own.ok_or(ResourceError::NotRelocatable)?, options)
+        own.ok_or(ResourceError::NotRelocatable)
     }
 
     /// Creates a relocatable image, as [`create_buffer`](Self::create_buffer) creates a buffer. Until its
@@ -259,16 +268,22 @@ impl<D: Device> Defragmenter<D> {
         info: &D::ImageInfo<'_>,
         options: &AllocationOptions,
     ) -> Result<Image<D>, ResourceError> {
+        self.create::<Images>(self.own_image_info(info)?, options)
+    }
+
+    pub(super) fn own_image_info(
+        &self,
+        info: &D::ImageInfo<'_>,
+    ) -> Result<D::ImageInfo<'static>, ResourceError> {
         let device = self.memory.allocator().device();
         let queue = device.properties().queues.get(usize::from(self.queue.0));
         // Compute and transfer queues cannot copy every image: multisampled or depth images, for example.
         let draws = queue.is_some_and(|queue| queue.kind == QueueKind::Graphics);
-        let own = device.relocatable_image_info(info).filter(|_| draws);
-        self.create::<Images>(own.ok_or(ResourceError::NotRelocatable)?, options)
+        device.relocatable_image_info(info).filter(|_| draws).ok_or(ResourceError::NotRelocatable)
     }
 
     #[track_caller]
-    fn create<C: BufferOrImage<D>>(
+    pub(super) fn create<C: BufferOrImage<D>>(
         &self,
         info: C::Info<'static>,
         options: &AllocationOptions,
@@ -389,6 +404,19 @@ impl<D: Device> Defragmenter<D> {
         done
     }
 
+    /// Takes the state as a step does; waits for a step of another thread, for at most `timeout`.
+    pub(super) fn take_state(&self, timeout: Duration) -> Option<StepGuard<'_, D>> {
+        let began = Instant::now();
+        loop {
+            // A statement of its own, so that the lock is released before the thread yields.
+            let state = locked(&self.state).take();
+            if state.is_some() || began.elapsed() >= timeout {
+                return state.map(|state| StepGuard { defragmenter: self, state: Some(state) });
+            }
+            std::thread::yield_now();
+        }
+    }
+
     /// Returns the pools to defragment: the default pools, and each custom pool that has relocatable resources. The
     /// last one comes first.
     fn pools(&self) -> Vec<Option<Pool>> {
@@ -445,17 +473,22 @@ impl<D: Device> Defragmenter<D> {
         // A statement of its own releases the lock here, before `end_run` takes pools' locks.
         let state = locked(&self.state).take();
         if let Some(mut state) = state {
-            state.run.take().into_iter().for_each(|(mut run, _)| self.memory.allocator().end_run(&mut run));
-            state.waiting.clear();
+            state.end_run(self.memory.allocator());
             *locked(&self.state) = Some(state);
         }
     }
 }
 
 /// A step in progress. Puts the state back when dropped, also after a panic.
-struct StepGuard<'a, D: Device> {
+pub(super) struct StepGuard<'a, D: Device> {
     defragmenter: &'a Defragmenter<D>,
     state: Option<State<D>>,
+}
+
+impl<D: Device> StepGuard<'_, D> {
+    pub(super) fn state(&mut self) -> Option<&mut State<D>> {
+        self.state.as_mut()
+    }
 }
 
 impl<D: Device> Drop for StepGuard<'_, D> {
@@ -465,12 +498,18 @@ impl<D: Device> Drop for StepGuard<'_, D> {
 }
 
 /// Returns the description of a movable allocation, whatever `desc` says.
-fn movable(desc: &AllocationOptions) -> AllocationOptions {
+pub(super) fn movable(desc: &AllocationOptions) -> AllocationOptions {
     let desc = desc.clone();
     if desc.movability == Movability::Pinned { desc.with_movability(Movability::Copied) } else { desc }
 }
 
 impl<D: Device> State<D> {
+    /// Ends the current run.
+    pub(super) fn end_run(&mut self, allocator: &Allocator<D>) {
+        self.run.take().into_iter().for_each(|(mut run, _)| allocator.end_run(&mut run));
+        self.waiting.clear();
+    }
+
     /// Returns true when this step has nothing to do: nothing changed, or the last survey is recent.
     fn is_idle(&mut self, now: Statistics) -> bool {
         self.idle_steps = self.idle_steps.saturating_sub(1);

@@ -5,6 +5,7 @@
 //! | `cell.rs` | a relocatable resource, whose handle changes when it is moved |
 //! | `defragmenter.rs` | the relocatable resources of an allocator, and the runs that find their moves |
 //! | `step.rs` | a pass: creates the new resources, submits the copies, replaces old by new |
+//! | `room.rs` | resources that get their room by moving others |
 //! | `new_resource.rs` | resources in their new places, until they replace the old ones |
 
 mod cell;
@@ -12,6 +13,7 @@ mod defragmenter;
 mod desc;
 mod error;
 mod new_resource;
+mod room;
 mod step;
 
 pub(super) use cell::{Cell, Member};

@@ -211,8 +211,13 @@ fn ignore_unmovable_blocks<D: Device>(
         }
         for (index, new) in created.iter_mut().enumerate() {
             if pass.moves()[index].leaves_with(&pass.moves()[stays]) {
-                pass.ignore(index);
-                new.take().into_iter().for_each(|new| new.destroy(device));
+                match new.take() {
+                    None => pass.ignore(index),
+                    Some(new) => {
+                        pass.ignore_with_others(index);
+                        new.destroy(device);
+                    }
+                }
             }
         }
     }

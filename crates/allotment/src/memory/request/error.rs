@@ -227,7 +227,7 @@ impl AllocationError {
     }
 
     /// True when another memory type may still serve the request.
-    pub(in crate::memory) const fn falls_through(self) -> bool {
+    pub(crate) const fn falls_through(self) -> bool {
         // What is left out holds for every memory type: a mistake in the request, a lost device, and the limit of
         // memory objects, which Vulkan counts over all heaps.
         matches!(

@@ -122,6 +122,23 @@ impl<D: Device> Allocator<D> {
         Ok((self.resource_of::<C>(handle, allocation, info, request), movability))
     }
 
+    /// Creates a pinned resource where room was made for it: `room` gets the request, and returns its allocation.
+    #[track_caller]
+    pub(in crate::memory) fn create_in_room<C: Class<D>>(
+        &self,
+        info: &C::Info<'_>,
+        options: &AllocationOptions,
+        room: impl FnOnce(&AllocationRequest<'_>) -> Result<Allocation, ResourceError>,
+    ) -> Result<(RawResource<C::Handle>, Movability), ResourceError> {
+        let requirements = C::requirements(self.device(), info).map_err(ResourceError::Device)?;
+        let pinned = options.clone().with_movability(Movability::Pinned);
+        let among_movable = options.movability != Movability::Pinned;
+        let request = &AllocationRequest { among_movable, ..AllocationRequest::new(&requirements, &pinned) };
+        let (handle, allocation) = self.create_bound::<C>(info, request, room(request)?)?;
+        self.note_call_site(&allocation);
+        Ok((self.resource_of::<C>(handle, allocation, info, request), options.movability))
+    }
+
     /// Names a new resource, and makes a token of it.
     fn resource_of<C: Class<D>>(
         &self,
@@ -155,6 +172,16 @@ impl<D: Device> Allocator<D> {
         request: &AllocationRequest<'_>,
     ) -> Result<(C::Handle, Allocation), ResourceError> {
         let allocation = self.allocate_for_request(request).map_err(ResourceError::Allocation)?;
+        self.create_bound::<C>(info, request, allocation)
+    }
+
+    /// Creates a resource in an allocation that was made for the request, which is freed where that fails.
+    fn create_bound<C: Class<D>>(
+        &self,
+        info: &C::Info<'_>,
+        request: &AllocationRequest<'_>,
+        allocation: Allocation,
+    ) -> Result<(C::Handle, Allocation), ResourceError> {
         let bind = || {
             // Default pools are never reset, so nothing has to be held or noted there.
             if request.options.pool.is_none() {

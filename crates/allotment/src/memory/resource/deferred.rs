@@ -75,7 +75,7 @@ enum Owner<D: Device, C: BufferOrImage<D>> {
 }
 
 impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
-    pub(super) fn pinned(resource: Owned<Unique<D, C>>) -> Self {
+    pub(in crate::memory) fn pinned(resource: Owned<Unique<D, C>>) -> Self {
         Self { owner: Owner::Pinned(resource) }
     }
 

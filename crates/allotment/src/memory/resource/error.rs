@@ -4,7 +4,7 @@ use core::error::Error;
 use core::fmt;
 
 use crate::device::DeviceError;
-use crate::memory::{AccessError, AllocationError};
+use crate::memory::{AccessError, AllocationError, RoomError};
 
 /// Why a resource was not created. Neither a resource nor memory is left behind.
 ///
@@ -32,6 +32,8 @@ pub enum ResourceError {
     /// A resource of this description cannot be relocatable: it lacks the copy usages, or its description cannot be
     /// used for a second resource. Add the usages, or leave it pinned.
     NotRelocatable,
+    /// Its memory could not be allocated, nor could room be made for it by moving others.
+    Room(RoomError),
     /// The resource cannot be bound to the allocation, or the CPU cannot map memory that has to be mapped.
     Access(AccessError),
 }
@@ -41,6 +43,7 @@ impl fmt::Display for ResourceError {
         match self {
             Self::Device(error) => write!(f, "the device refused the resource: {error}"),
             Self::Allocation(error) => write!(f, "no memory for the resource: {error}"),
+            Self::Room(error) => write!(f, "no memory for the resource: {error}"),
             Self::NotRelocatable => {
                 write!(f, "the resource cannot be relocatable: copies of it are not possible")
             }
@@ -54,6 +57,7 @@ impl Error for ResourceError {
         match self {
             Self::Device(error) => Some(error),
             Self::Allocation(error) => Some(error),
+            Self::Room(error) => Some(error),
             Self::Access(error) => Some(error),
             Self::NotRelocatable => None,
         }

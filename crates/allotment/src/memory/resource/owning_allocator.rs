@@ -10,6 +10,7 @@ use super::{
 use crate::device::{Device, Requirements};
 use crate::lifetime::{DeletionQueue, Owned};
 use crate::memory::allocator::{Allocation, Allocator};
+use crate::memory::request::desc::AllocationRequest;
 use crate::memory::{AllocationError, AllocationOptions, Movability, WrongAllocator};
 
 /// An allocator whose resources may be dropped at any time: they are destroyed, and their memory is freed, once the GPU
@@ -136,6 +137,21 @@ impl<D: Device> OwningAllocator<D> {
         K: BufferOrImage<D>,
     {
         let (resource, movability) = self.allocator.create_pinned::<K>(info, options, None)?;
+        Ok((self.own_new::<K>(resource), movability))
+    }
+
+    /// Creates a pinned resource where room was made for it.
+    #[track_caller]
+    pub(in crate::memory) fn create_in_room<K>(
+        &self,
+        info: &K::Info<'_>,
+        options: &AllocationOptions,
+        room: impl FnOnce(&AllocationRequest<'_>) -> Result<Allocation, ResourceError>,
+    ) -> Result<(Owned<Unique<D, K>>, Movability), ResourceError>
+    where
+        K: BufferOrImage<D>,
+    {
+        let (resource, movability) = self.allocator.create_in_room::<K>(info, options, room)?;
         Ok((self.own_new::<K>(resource), movability))
     }
 

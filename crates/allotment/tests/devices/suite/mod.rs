@@ -18,6 +18,7 @@ mod mapping;
 mod memory;
 mod moves;
 mod properties;
+mod room;
 mod stage;
 mod textures;
 mod timelines;
@@ -41,6 +42,7 @@ pub(crate) fn all<F: Fixture>() -> Vec<Test<F>> {
         uploads::all(),
         frames::all(),
         moves::all(),
+        room::all(),
         allocator_bytes::all(),
         allocator_limits::all(),
         decisions::all(),

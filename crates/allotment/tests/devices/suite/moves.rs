@@ -38,18 +38,18 @@ pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
 
 const SIZE: u64 = 60 * KIB;
 
-fn stage<F: Fixture>(gpu: &Gpu<F>) -> Stage<'_, F> {
+pub(super) fn stage<F: Fixture>(gpu: &Gpu<F>) -> Stage<'_, F> {
     Stage::with(gpu, |desc| {
         desc.block_sizes = BlockSizes::fixed(MIB);
         desc.empty_blocks = EmptyBlockPolicy::NONE;
     })
 }
 
-fn wanted() -> AllocationOptions {
+pub(super) fn wanted() -> AllocationOptions {
     MemoryUsage::GpuOnly.with_name("relocatable")
 }
 
-fn defragmenter<F: Fixture>(stage: &Stage<'_, F>) -> Defragmenter<F::Device> {
+pub(super) fn defragmenter<F: Fixture>(stage: &Stage<'_, F>) -> Defragmenter<F::Device> {
     let desc = DefragmentationDesc::new(DefragmentationStrategy::Full);
     Defragmenter::new(&stage.memory, DefragmenterDesc::new(desc).with_queue(FIRST)).unwrap()
 }
@@ -94,7 +94,7 @@ fn run<F: Fixture>(stage: &Stage<'_, F>, defragmenter: &Defragmenter<F::Device>)
     panic!("there is no end");
 }
 
-fn assert_hold<F: Fixture>(stage: &Stage<'_, F>, buffers: &[(Buffer<F::Device>, Vec<u8>)]) {
+pub(super) fn assert_hold<F: Fixture>(stage: &Stage<'_, F>, buffers: &[(Buffer<F::Device>, Vec<u8>)]) {
     for (i, (buffer, bytes)) in buffers.iter().enumerate() {
         stage.assert_holds(buffer, bytes, i);
     }
@@ -126,21 +126,24 @@ fn moved_buffers_hold_their_bytes_and_their_blocks_are_given_back<F: Fixture>(gp
     assert_eq!(run(&stage, &defragmenter), 0);
 }
 
-fn moved_images_hold_their_texels<F: Fixture>(gpu: &Gpu<F>) {
-    let stage = stage(gpu);
-    let defragmenter = defragmenter(&stage);
+pub(super) const EXTENT: [u32; 3] = [128, 96, 1];
+
+/// Creates images until `create` returns none, or 64, and writes their texels.
+pub(super) fn written_images<F: Fixture>(
+    stage: &Stage<'_, F>,
+    create: impl Fn() -> Option<Image<F::Device>>,
+) -> Vec<(Image<F::Device>, Vec<u8>)> {
     let mut on_first = UploaderDesc::default();
     on_first.image_queue = Some(FIRST);
     let mut uploader = Uploader::new(&stage.memory, on_first).unwrap();
-    let extent = [128, 96, 1];
-    let desc = desc(gpu, extent);
-    let state = state(gpu);
+    let state = state(stage.gpu);
     let mut images: Vec<(Image<F::Device>, Vec<u8>)> = Vec::new();
     for i in 0..64 {
-        let image = defragmenter.create_image(&desc.into(), &wanted()).unwrap();
-        let bytes = pattern(i, u64::from(extent[0] * extent[1] * TEXEL.bytes));
+        let Some(image) = create() else { break };
+        let bytes = pattern(i, u64::from(EXTENT[0] * EXTENT[1] * TEXEL.bytes));
         let (origin, texel, before) = ([0; 3], TEXEL, image.state().unwrap_or_default());
-        let write = ImageWrite { mip_level: 0, array_layer: 0, origin, extent, texel, before, after: state };
+        let write =
+            ImageWrite { mip_level: 0, array_layer: 0, origin, extent: EXTENT, texel, before, after: state };
         // SAFETY: the box is the image, which is in the state that a new one is in.
         unsafe { uploader.write_image(&image, &write, &bytes) }.unwrap();
         // SAFETY: the copy leaves it so, and is submitted below; it is used on the defragmenter's queue alone.
@@ -149,18 +152,16 @@ fn moved_images_hold_their_texels<F: Fixture>(gpu: &Gpu<F>) {
     }
     uploader.submit().unwrap();
     stage.wait_idle();
-    drop(uploader);
-    let mut index = 0;
-    images.retain(|_| (index % 4 == 0, index += 1).0);
-    stage.deletion_queue.reclaim();
-    let before = blocks(&stage);
-    let moves = run(&stage, &defragmenter);
-    // Where the driver wants images alone in their memory, there may be no block to go into.
-    assert!(before < 4 || moves > 0, "{before} blocks are {}", blocks(&stage));
+    images
+}
 
-    let pitch = TEXEL.row_pitch(extent[0], &gpu.properties().limits);
-    let row = TEXEL.row_bytes(extent[0]) as usize;
-    let back = stage.buffer(pitch * u64::from(extent[1]), MemoryUsage::Readback);
+/// Reads images back, and compares their texels.
+pub(super) fn assert_texels<F: Fixture>(stage: &Stage<'_, F>, images: &[(Image<F::Device>, Vec<u8>)]) {
+    let gpu = stage.gpu;
+    let state = state(gpu);
+    let pitch = TEXEL.row_pitch(EXTENT[0], &gpu.properties().limits);
+    let row = TEXEL.row_bytes(EXTENT[0]) as usize;
+    let back = stage.buffer(pitch * u64::from(EXTENT[1]), MemoryUsage::Readback);
     for (i, (image, bytes)) in images.iter().enumerate() {
         assert_eq!(image.state(), Some(state));
         let handle = image.handle();
@@ -168,12 +169,12 @@ fn moved_images_hold_their_texels<F: Fixture>(gpu: &Gpu<F>) {
             buffer: &back.handle(),
             buffer_offset: 0,
             row_pitch: pitch,
-            rows: extent[1],
+            rows: EXTENT[1],
             image: &handle,
             mip_level: 0,
             array_layer: 0,
             origin: [0; 3],
-            extent,
+            extent: EXTENT,
             texel: TEXEL,
             direction: CopyDirection::OutOfImage,
             before: state,
@@ -184,12 +185,28 @@ fn moved_images_hold_their_texels<F: Fixture>(gpu: &Gpu<F>) {
         // SAFETY: the buffer has room for all rows, the image is in this state, and both live until it is done.
         let point = recording.submit(FIRST, |_| unsafe { gpu.device().submit(FIRST, &work) }).unwrap();
         stage.wait(point);
-        let mut found = vec![0; (pitch * u64::from(extent[1])) as usize];
+        let mut found = vec![0; (pitch * u64::from(EXTENT[1])) as usize];
         back.read(0, &mut found).unwrap();
         for (y, (found, expected)) in found.chunks(pitch as usize).zip(bytes.chunks(row)).enumerate() {
             assert_same(&found[..row], expected, (i, y));
         }
     }
+}
+
+fn moved_images_hold_their_texels<F: Fixture>(gpu: &Gpu<F>) {
+    let stage = stage(gpu);
+    let defragmenter = defragmenter(&stage);
+    let desc = desc(gpu, EXTENT);
+    let create = || Some(defragmenter.create_image(&desc.into(), &wanted()).unwrap());
+    let mut images = written_images(&stage, create);
+    let mut index = 0;
+    images.retain(|_| (index % 4 == 0, index += 1).0);
+    stage.deletion_queue.reclaim();
+    let before = blocks(&stage);
+    let moves = run(&stage, &defragmenter);
+    // Where the driver wants images alone in their memory, there may be no block to go into.
+    assert!(before < 4 || moves > 0, "{before} blocks are {}", blocks(&stage));
+    assert_texels(&stage, &images);
 }
 
 fn what_was_recorded_by_the_old_handle_reads_what_is_there<F: Fixture>(gpu: &Gpu<F>) {

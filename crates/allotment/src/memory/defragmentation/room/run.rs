@@ -38,13 +38,29 @@ pub(in crate::memory) enum NoRoom {
     TooManyBytes(u64),
     /// Other threads took the room each time.
     Changed,
+    /// The run is not finished.
+    Unfinished,
+}
+
+/// A request that outlives its call.
+#[derive(Debug)]
+struct OwnedRequest {
+    requirements: Requirements,
+    options: AllocationOptions,
+    among_movable: bool,
+}
+
+impl OwnedRequest {
+    fn request(&self) -> AllocationRequest<'_> {
+        let Self { requirements, options, among_movable, .. } = self;
+        AllocationRequest { among_movable: *among_movable, ..AllocationRequest::new(requirements, options) }
+    }
 }
 
 /// A run that makes room for a request.
 #[derive(Debug)]
 pub(in crate::memory) struct RoomRun {
-    requirements: Requirements,
-    options: AllocationOptions,
+    wanted: OwnedRequest,
     /// The pools of each memory type that suits, the best first: the shards and the set.
     pools: Vec<(PoolShards, u8)>,
     of_a_defragmenter: bool,
@@ -74,16 +90,18 @@ impl RoomRun {
     /// Begins to make room for a request that was refused.
     pub(in crate::memory::defragmentation) fn new<D: Device>(
         allocator: &Allocator<D>,
-        (requirements, options): (&Requirements, &AllocationOptions),
+        request: &AllocationRequest<'_>,
         refused: AllocationError,
         desc: DefragmentationDesc,
         of_a_defragmenter: bool,
     ) -> Self {
-        let pools = allocator.pools_for(&AllocationRequest::new(requirements, options));
         let mut run = Self {
-            requirements: *requirements,
-            options: options.clone(),
-            pools,
+            wanted: OwnedRequest {
+                requirements: request.requirements,
+                options: request.options.clone(),
+                among_movable: request.among_movable,
+            },
+            pools: allocator.pools_for(request),
             of_a_defragmenter,
             ignored: HashSet::new(),
             aside: true,
@@ -218,7 +236,7 @@ impl RoomRun {
     fn wanted<D: Device>(&self, allocator: &Allocator<D>, pool: u32, set: u8) -> Option<Wanted> {
         let guard = locked(&allocator.pools.get(pool)?.state);
         let state = guard.as_ref()?;
-        let request = AllocationRequest::new(&self.requirements, &self.options);
+        let request = self.wanted.request();
         let rounded = allocator.round_request(state, usize::from(set), &request).ok()?;
         if rounded.role == Role::DedicatedToAllocation || state.rules.algorithm == Algorithm::Linear {
             return None;
@@ -233,7 +251,7 @@ impl RoomRun {
         let Stage::Moving(execution) = &mut self.stage else { return false };
         let Arena { pool, set } = execution.arena();
         let Some(slot) = allocator.pools.get(pool) else { return self.change() };
-        let request = AllocationRequest::new(&self.requirements, &self.options);
+        let request = self.wanted.request();
         let mut guard = locked(&slot.state);
         let Some(state) = guard.as_mut() else { return self.change() };
         let Ok(rounded) = allocator.round_request(state, usize::from(set), &request) else {
@@ -266,7 +284,7 @@ impl RoomRun {
 
     /// Tries the request as it is, and then plans anew.
     fn again<D: Device>(&mut self, allocator: &Allocator<D>, limits: &PassLimits) -> bool {
-        match allocator.allocate_for_request(&AllocationRequest::new(&self.requirements, &self.options)) {
+        match allocator.allocate_for_request(&self.wanted.request()) {
             Ok(token) => self.finish(Ok(token)),
             Err(refused) => {
                 self.refused = refused;
@@ -294,7 +312,10 @@ impl RoomRun {
             Outcome::Moved => self.bytes_left = self.bytes_left.saturating_sub(ended.copied),
             Outcome::Freed { .. } => {}
             Outcome::Stays => {
-                self.ignored.insert(ended.id);
+                // What stays only since another allocation of the pass does can move by the next plan.
+                if !ended.with_others {
+                    self.ignored.insert(ended.id);
+                }
                 self.change();
             }
         }

@@ -1,0 +1,176 @@
+//! Resources that get their room by moving others.
+
+use core::time::Duration;
+use std::time::Instant;
+
+use super::cell::Cell;
+use super::defragmenter::{Defragmenter, State, movable};
+use crate::device::Device;
+use crate::memory::allocator::Allocation;
+use crate::memory::defragmentation::{Found, Run};
+use crate::memory::request::desc::AllocationRequest;
+use crate::memory::resource::{BufferOrImage, Buffers, Images, Resource};
+use crate::memory::{
+    AllocationError, AllocationOptions, Buffer, DefragmentationDesc, Image, Movability, Pass, PassLimits,
+    ResourceError, RoomError,
+};
+use crate::sync::locked;
+
+impl<D: Device> Defragmenter<D> {
+    /// Creates a relocatable buffer as [`create_buffer`](Self::create_buffer) does; where there is no memory for it,
+    /// makes room by moving other relocatable resources of its pool. Then this call waits for the GPU: the memory that
+    /// they leave is free only once no work uses it. It waits for at most `timeout` each time.
+    ///
+    /// Call it between frames, while no recording is open.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// # let best = gpu.allocator().explain(&Requirements::new(1), &MemoryUsage::GpuOnly.into())[0].memory_type;
+    /// use core::time::Duration;
+    ///
+    /// use allotment::memory::BlockSize;
+    ///
+    /// let mut desc = PoolDesc::new([best]);
+    /// (desc.sizing, desc.max_blocks) = (Some(BlockSize::Fixed(1 << 20)), 1);
+    /// let pool = gpu.allocator().create_pool(desc)?;
+    /// let options = MemoryUsage::GpuOnly.with_name("tile").with_pool(&pool).relocatable();
+    /// let mut tiles = Vec::new();
+    /// for _ in 0..16 {
+    ///     tiles.push(gpu.create_buffer(&BufferDesc::new(64 << 10), &options)?);
+    /// }
+    /// (0..8).for_each(|at| drop(tiles.remove(at))); // every other one
+    /// gpu.wait_idle()?;
+    ///
+    /// let large = BufferDesc::new(512 << 10); // all that is free
+    /// assert!(gpu.create_buffer(&large, &options).is_err());
+    /// let timeout = Duration::from_secs(10);
+    /// let large = gpu.defragmenter().create_buffer_or_defragment(&large, &options, timeout)?;
+    /// assert!(large.is_relocatable());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`create_buffer`](Self::create_buffer), but [`ResourceError::Room`] for want of memory. What was moved
+    /// until then stays in its new place.
+    #[track_caller]
+    pub fn create_buffer_or_defragment(
+        &self,
+        info: &D::BufferInfo<'_>,
+        options: &AllocationOptions,
+        timeout: Duration,
+    ) -> Result<Buffer<D>, ResourceError> {
+        self.create_or_defragment::<Buffers>(self.own_buffer_info(info)?, options, timeout)
+    }
+
+    /// Creates a relocatable image, as [`create_buffer_or_defragment`](Self::create_buffer_or_defragment) creates a
+    /// buffer.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`create_image`](Self::create_image), but [`ResourceError::Room`] for want of memory.
+    #[track_caller]
+    pub fn create_image_or_defragment(
+        &self,
+        info: &D::ImageInfo<'_>,
+        options: &AllocationOptions,
+        timeout: Duration,
+    ) -> Result<Image<D>, ResourceError> {
+        self.create_or_defragment::<Images>(self.own_image_info(info)?, options, timeout)
+    }
+
+    #[track_caller]
+    fn create_or_defragment<C: BufferOrImage<D>>(
+        &self,
+        info: C::Info<'static>,
+        options: &AllocationOptions,
+        timeout: Duration,
+    ) -> Result<Resource<D, C>, ResourceError> {
+        let refused = match self.create::<C>(info.clone(), options) {
+            Err(ResourceError::Allocation(refused)) if refused.falls_through() => refused,
+            created => return created,
+        };
+        let room = |request: &AllocationRequest<'_>| {
+            self.make_room(request, refused, timeout).map_err(ResourceError::Room)
+        };
+        let (resource, movability) = self.memory.create_in_room::<C>(&info, &movable(options), room)?;
+        Ok(Resource::relocatable(Cell::new(&self.members, info, resource, movability, options.pool.clone())))
+    }
+
+    /// Creates a pinned resource, which was refused, where room is made for it.
+    #[track_caller]
+    pub(crate) fn create_pinned_in_room<C: BufferOrImage<D>>(
+        &self,
+        info: &C::Info<'_>,
+        options: &AllocationOptions,
+        refused: AllocationError,
+        timeout: Duration,
+    ) -> Result<Resource<D, C>, ResourceError> {
+        let room = |request: &AllocationRequest<'_>| {
+            self.make_room(request, refused, timeout).map_err(ResourceError::Room)
+        };
+        let options = options.clone().with_movability(Movability::Pinned);
+        let (resource, _) = self.memory.create_in_room::<C>(info, &options, room)?;
+        Ok(Resource::pinned(resource))
+    }
+
+    /// Moves resources until a request fits, and waits for the GPU to be done with their old places.
+    fn make_room(
+        &self,
+        request: &AllocationRequest<'_>,
+        refused: AllocationError,
+        timeout: Duration,
+    ) -> Result<Allocation, RoomError> {
+        // The old places wait for every recording that is open, which this thread may be the one to close.
+        if !self.memory.deletion_queue().tracker().nothing_is_open() {
+            return Err(RoomError::InUse { refused });
+        }
+        let mut guard = self.take_state(timeout).ok_or(RoomError::InUse { refused })?;
+        let Some(state) = guard.state() else { return Err(RoomError::InUse { refused }) };
+        let allocator = self.memory.allocator();
+        // A run of the steps would keep this one from beginning.
+        state.end_run(allocator);
+        let desc = DefragmentationDesc { limits: PassLimits::NONE, ..DefragmentationDesc::default() };
+        let mut run = allocator.begin_room(request, refused, desc, true)?;
+        let done = self.execute(&mut run, state, refused, timeout);
+        let room = done.and_then(|()| run.take_room());
+        allocator.end_run(&mut run);
+        let mut all = locked(&self.statistics);
+        *all = *all + run.statistics;
+        room
+    }
+
+    /// Executes all passes of a run, with the GPU idle after each.
+    fn execute(
+        &self,
+        run: &mut Run,
+        state: &mut State<D>,
+        refused: AllocationError,
+        timeout: Duration,
+    ) -> Result<(), RoomError> {
+        let (allocator, queue) = (self.memory.allocator(), self.memory.deletion_queue());
+        let began = Instant::now();
+        loop {
+            match run.find(allocator, &mut state.moves) {
+                Found::Moves => {
+                    run.statistics.passes += 1;
+                    let pass = Pass::new(allocator, run, &mut state.moves);
+                    self.execute_pass(pass, &mut state.created, &mut state.pending)
+                        .map_err(RoomError::of_move)?;
+                }
+                // Another thread opened a recording meanwhile, or keeps an old place otherwise.
+                Found::LimitReached if began.elapsed() >= timeout => {
+                    return Err(RoomError::InUse { refused });
+                }
+                Found::LimitReached => std::thread::yield_now(),
+                Found::Done => return Ok(()),
+            }
+            queue.tracker().wait_idle(timeout).map_err(RoomError::Device)?;
+            queue.reclaim();
+            state.pending.retain(|resource| !resource.is_complete());
+        }
+    }
+}
