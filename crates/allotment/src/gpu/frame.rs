@@ -138,7 +138,7 @@ pub struct FrameReport {
     /// Objects that were reclaimed, in all layers.
     pub reclaimed: Reclaimed,
     /// The step of defragmentation; `None` where [`GpuDesc::defragmentation`](super::GpuDesc::defragmentation) asks for
-    /// none, or where a recording was open that may write to what would move.
+    /// none.
     pub defragmentation: Option<DefragmentationStep>,
 }
 

@@ -512,11 +512,6 @@ impl<D: Device> Gpu<D> {
         let mut uploader = locked(&self.shared.uploader);
         // Staged uploads hold a recording open; and their copies name buffers by handles that a move replaces.
         uploader.submit().map_err(FrameError::Uploads)?;
-        // A recording that is submitted later would write to where a resource was, and the write would be lost.
-        let recordings = self.tracker().statistics();
-        if recordings.open + recordings.open_explicit > 0 {
-            return Ok(None);
-        }
         let step = self.shared.defragmenter.step(desc.defragmentation.limits);
         let step = step.map_err(FrameError::Defragmentation)?;
         if let Some(point) = step.copied_at {

@@ -98,6 +98,24 @@ impl Recording {
         &self.tracker
     }
 
+    /// Declares that the commands write to no relocatable resource. A
+    /// [`Defragmenter`](crate::memory::Defragmenter) moves nothing while a recording is open that has not declared
+    /// this: it would write to where a resource was, and the write would be lost.
+    ///
+    /// For recordings that stay open for long, such as a command list that is submitted in every frame.
+    ///
+    /// ```
+    /// # use allotment::lifetime::*;
+    /// # let timelines = ManualTimelines::new(2);
+    /// # let tracker = SubmissionTracker::new(timelines.clone())?;
+    /// let bundle = tracker.record("user interface").only_reads();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn only_reads(self) -> Self {
+        self.tracker.note_only_reads(self.id);
+        self
+    }
+
     /// Submits the recording. `submit` receives the queue, submits the commands to it, and returns the timeline
     /// value that the queue signals when they have completed. No lock is held during the call.
     ///

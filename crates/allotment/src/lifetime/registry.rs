@@ -89,6 +89,8 @@ struct Slot {
     number: u64,
     status: RecordingStatus,
     holds: Holds,
+    /// Its commands may write to relocatable resources.
+    writes: bool,
     label: &'static str,
     opened: Instant,
     /// Neighbours in the list of open recordings with [`Holds::Everything`].
@@ -132,6 +134,9 @@ pub(super) struct Registry {
     pub(super) open_explicit: u64,
     pub(super) submitted: u64,
     pub(super) discarded: u64,
+    /// Open recordings that may write to relocatable resources, and all that there ever were.
+    pub(super) open_writing: u64,
+    pub(super) ever_writing: u64,
 }
 
 impl Registry {
@@ -146,6 +151,8 @@ impl Registry {
             open_explicit: 0,
             submitted: 0,
             discarded: 0,
+            open_writing: 0,
+            ever_writing: 0,
         }
     }
 
@@ -157,8 +164,10 @@ impl Registry {
         holds: Holds,
         opened: Instant,
     ) -> RecordingId {
-        let slot =
-            Slot { number, status: RecordingStatus::Open, holds, label, opened, previous: NONE, next: NONE };
+        let status = RecordingStatus::Open;
+        let slot = Slot { number, status, holds, writes: true, label, opened, previous: NONE, next: NONE };
+        self.open_writing += 1;
+        self.ever_writing += 1;
         // The longest closed slot first, and only when more than `REMEMBERED` are closed: a status is lost when its
         // slot is reused.
         let vacant = if self.vacant.len() > REMEMBERED { self.vacant.pop_front() } else { None };
@@ -192,6 +201,7 @@ impl Registry {
             "{id:?} is closed once"
         );
         slot.status = status;
+        self.open_writing -= u64::from(slot.writes);
         match slot.holds {
             Holds::Everything => {
                 self.unlink(id.slot);
@@ -205,6 +215,16 @@ impl Registry {
         }
         // At the back, so that its status is kept for as long as possible.
         self.vacant.push_back(id.slot);
+    }
+
+    /// Notes that an open recording writes to no relocatable resource, as if it had never been one that may.
+    pub(super) fn only_reads(&mut self, id: RecordingId) {
+        let slot = &mut self.slots[id.slot as usize];
+        debug_assert!(slot.number == id.number && slot.status == RecordingStatus::Open, "{id:?} is open");
+        if core::mem::replace(&mut slot.writes, false) {
+            self.open_writing -= 1;
+            self.ever_writing -= 1;
+        }
     }
 
     pub(super) fn status(&self, id: RecordingId) -> RecordingStatus {
@@ -280,6 +300,8 @@ impl Registry {
         assert_eq!((self.tail, self.open), (previous, count));
         let open = self.slots.iter().filter(|slot| slot.status == RecordingStatus::Open).count() as u64;
         assert_eq!(open, self.open + self.open_explicit);
+        let writing = self.slots.iter().filter(|slot| slot.status == RecordingStatus::Open && slot.writes);
+        assert_eq!(writing.count() as u64, self.open_writing);
         assert_eq!(self.slots.len() as u64, open + self.vacant.len() as u64);
     }
 }

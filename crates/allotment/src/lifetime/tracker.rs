@@ -1,4 +1,5 @@
-//! Tracks open recordings; the progress of the queues is in `tracker/progress.rs`.
+//! Tracks open recordings; the progress of the queues is in `tracker/progress.rs`, the moments at which resources may
+//! move in `tracker/quiet.rs`.
 //!
 //! ```text
 //!   clock ─────0────1────2────3────4──────►        advances by one with each recording that is opened
@@ -14,14 +15,17 @@
 //! [`ReleaseQueue`](super::ReleaseQueue).
 
 mod progress;
+mod quiet;
 
 use core::error::Error;
 use core::fmt;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU32 as PlainU32, AtomicU64 as PlainU64, AtomicUsize as PlainUsize};
 use core::time::Duration;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
+
+pub(crate) use quiet::QuietMoment;
 
 use super::orphan::{Orphan, Patience, finish_any};
 use super::recording::Recording;
@@ -98,6 +102,9 @@ struct Shared {
     completed: [AtomicU64; MAX_QUEUES],
     lost: AtomicBool,
     registry: Mutex<Registry>,
+    /// Locked shared while a recording is opened, exclusively while moved resources get their new handles; before
+    /// `registry`. Not a lock of the model checker, since `registry` orders what the recordings do.
+    opening: RwLock<()>,
     /// Dropped queues with objects left; see [`Orphan`].
     orphans: Mutex<Vec<Arc<dyn Orphan>>>,
     has_orphans: AtomicBool,
@@ -132,6 +139,7 @@ impl SubmissionTracker {
             completed: core::array::from_fn(|_| AtomicU64::new(0)),
             lost: AtomicBool::new(false),
             registry: Mutex::new(Registry::new(NEXT.fetch_add(1, Relaxed))),
+            opening: RwLock::new(()),
             orphans: Mutex::new(Vec::new()),
             has_orphans: AtomicBool::new(false),
             handles: PlainUsize::new(1),
@@ -175,6 +183,7 @@ impl SubmissionTracker {
 
     fn open(&self, label: &'static str, holds: Holds) -> Recording {
         let opened = self.read_clock();
+        let _opening = self.shared.opening.read().unwrap_or_else(PoisonError::into_inner);
         let mut registry = locked(&self.shared.registry);
         let number = self.shared.clock.load(Relaxed);
         let id = registry.open(number, label, holds, opened);

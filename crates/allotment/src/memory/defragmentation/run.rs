@@ -387,7 +387,7 @@ impl Run {
         moves: impl IntoIterator<Item = Ended>,
     ) {
         for ended in moves {
-            let Ended { evacuation: index, id, copied, outcome, .. } = ended;
+            let Ended { evacuation: index, id, copied, outcome, with_others } = ended;
             match outcome {
                 Outcome::Moved => {
                     self.statistics.moves += 1;
@@ -407,8 +407,13 @@ impl Run {
             match outcome {
                 Outcome::Moved | Outcome::Freed { .. } => {}
                 Outcome::Stays => {
-                    // Remembered, so that the next survey does not plan the same move again.
-                    self.ignored.insert(id);
+                    // Remembered, so that the next survey does not plan the same move again. What stays with others may
+                    // move at another time.
+                    if with_others {
+                        self.changed = true;
+                    } else {
+                        self.ignored.insert(id);
+                    }
                     // Several moves of one block may be ignored; the block counts once.
                     if evacuation.state != EvacuationState::Cancelled {
                         self.statistics.blocks_kept += 1;

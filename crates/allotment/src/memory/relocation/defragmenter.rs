@@ -304,9 +304,12 @@ impl<D: Device> Defragmenter<D> {
     /// [`Transfer`](crate::memory::Transfer) on another queue needs [`copied_at`](DefragmentationStep::copied_at)
     /// reached.
     ///
-    /// Call it while no unsubmitted recording writes to its resources: such a write would go to the old place and
-    /// be lost. Recordings that read them by their old handles may be open or in flight, on any queue. Uploads to them
-    /// must be [submitted](crate::upload::Uploader::submit) before.
+    /// While a recording is open that may write to its resources, nothing is moved
+    /// ([`RecordingIsOpen`](StepOutcome::RecordingIsOpen)): the write would go to the old place and be lost. A recording
+    /// that [only reads](crate::lifetime::Recording::only_reads) may be open or in flight, on any queue; so its old
+    /// handles stay valid. Staged uploads are an open recording until they are
+    /// [submitted](crate::upload::Uploader::submit). Take the handle of a relocatable resource while the recording is
+    /// open that uses it, not before.
     ///
     /// Movable allocations of others are not moved. While another thread executes a step, this returns
     /// [`LimitReached`](StepOutcome::LimitReached) at once.
@@ -371,6 +374,10 @@ impl<D: Device> Defragmenter<D> {
             (state.idle_steps, state.seen) = (IDLE_STEPS_UNCHANGED, allocator.statistics());
             return Ok(DefragmentationStep::without_moves(StepOutcome::Idle));
         };
+        // Taken before the moves are found, so that each of them is submitted after what was recorded by the old handles.
+        let Some(moment) = self.memory.deletion_queue().tracker().quiet_moment() else {
+            return Ok(DefragmentationStep::without_moves(StepOutcome::RecordingIsOpen));
+        };
         // The run may have begun with the limits of an earlier step.
         run.limit(limits);
         // A run counts from its beginning, so only the difference belongs to this step.
@@ -380,7 +387,7 @@ impl<D: Device> Defragmenter<D> {
             Found::Moves => {
                 run.statistics.passes += 1;
                 let pass = Pass::new(allocator, run, &mut state.moves);
-                self.execute_pass(pass, &mut state.created, &mut state.pending)
+                self.execute_pass(moment, pass, &mut state.created, &mut state.pending)
             }
             Found::LimitReached => Ok(DefragmentationStep::without_moves(StepOutcome::LimitReached)),
             Found::Done => Ok(DefragmentationStep::without_moves(StepOutcome::Idle)),

@@ -60,6 +60,7 @@ impl DefragmenterDesc {
 /// match gpu.defragmenter().step(PassLimits::default())?.outcome {
 ///     StepOutcome::Moved => println!("write the descriptors of moved resources anew"),
 ///     StepOutcome::LimitReached => println!("the next step continues"),
+///     StepOutcome::RecordingIsOpen => println!("a write of it would be lost"),
 ///     StepOutcome::Idle => println!("nothing to gain"),
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -70,6 +71,9 @@ pub enum StepOutcome {
     Moved,
     /// The time was up, or the resources to be moved could not be; the next step continues.
     LimitReached,
+    /// A recording is open that may write to relocatable resources, or was opened meanwhile, so nothing was moved. A
+    /// recording that stays open for long declares that it [only reads](crate::lifetime::Recording::only_reads).
+    RecordingIsOpen,
     /// There is nothing to gain at present.
     Idle,
 }

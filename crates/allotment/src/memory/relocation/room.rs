@@ -124,7 +124,8 @@ impl<D: Device> Defragmenter<D> {
         refused: AllocationError,
         timeout: Duration,
     ) -> Result<Allocation, RoomError> {
-        // The old places wait for every recording that is open, which this thread may be the one to close.
+        // The old places wait for every recording that is open, whatever it does, and this thread may be the one to close
+        // it.
         if !self.memory.deletion_queue().tracker().nothing_is_open() {
             return Err(RoomError::InUse { refused });
         }
@@ -154,11 +155,13 @@ impl<D: Device> Defragmenter<D> {
         let (allocator, queue) = (self.memory.allocator(), self.memory.deletion_queue());
         let began = Instant::now();
         loop {
+            // Of another thread; its write to an old place would be lost.
+            let moment = queue.tracker().quiet_moment().ok_or(RoomError::InUse { refused })?;
             match run.find(allocator, &mut state.moves) {
                 Found::Moves => {
                     run.statistics.passes += 1;
                     let pass = Pass::new(allocator, run, &mut state.moves);
-                    self.execute_pass(pass, &mut state.created, &mut state.pending)
+                    self.execute_pass(moment, pass, &mut state.created, &mut state.pending)
                         .map_err(RoomError::of_move)?;
                 }
                 // Another thread opened a recording meanwhile, or keeps an old place otherwise.

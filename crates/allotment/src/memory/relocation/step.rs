@@ -8,7 +8,7 @@ use super::new_resource::{NewObject, NewResource, PendingCopy};
 use crate::device::{
     BufferCopy, Device, DeviceError, FullImageCopy, MemoryProperties, Submission, TimelinePoint,
 };
-use crate::lifetime::Recording;
+use crate::lifetime::{QuietMoment, Recording};
 use crate::memory::defragmentation::Released;
 use crate::memory::resource::Memory;
 use crate::memory::resource::{Buffers, Class, Images};
@@ -16,9 +16,11 @@ use crate::memory::{Movability, Move, Name, OwningAllocator, Pass};
 use crate::sync::locked;
 
 impl<D: Device> Defragmenter<D> {
-    /// Creates all resources of a pass in their new places, submits the copies, and replaces the old resources.
+    /// Creates all resources of a pass in their new places, submits the copies, and replaces the old resources. Where a
+    /// recording was opened since the quiet moment, they stay as they are.
     pub(super) fn execute_pass(
         &self,
+        moment: QuietMoment,
         pass: Pass<'_, D>,
         created: &mut Vec<Option<NewResource<D>>>,
         pending: &mut Vec<PendingCopy<D>>,
@@ -34,7 +36,8 @@ impl<D: Device> Defragmenter<D> {
         }
         // Before the submission, so that no byte is copied for a block that stays.
         ignore_unmovable_blocks(device, pass, created);
-        let record = || self.memory.deletion_queue().tracker().record("defragmentation");
+        let tracker = self.memory.deletion_queue().tracker();
+        let record = || tracker.record("defragmentation").only_reads();
         let mut submitted = self.submit(record(), created);
         if submitted == Err(DeviceError::Unsupported) && created.iter().flatten().any(NewResource::is_image) {
             // The device does not say which image it cannot copy in its state. Buffers can still move without images.
@@ -51,6 +54,12 @@ impl<D: Device> Defragmenter<D> {
                 created.drain(..).flatten().for_each(|new| new.destroy(device));
                 return Err(MoveError::Device(error));
             }
+        };
+        // No recording is opened from here until the new handles are in place: it would have the old ones, and what it
+        // writes would come after the copy.
+        let Some(quiet) = tracker.still_quiet(moment) else {
+            open.stay();
+            return Ok(DefragmentationStep::without_moves(StepOutcome::RecordingIsOpen));
         };
         let mut step = DefragmentationStep { outcome: StepOutcome::Moved, moves: 0, bytes: 0, copied_at };
         let arriving: Vec<_> =
@@ -74,6 +83,7 @@ impl<D: Device> Defragmenter<D> {
             }
         };
         pass.finish(|index| arriving[index], leave);
+        drop(quiet);
         if step.moves == 0 {
             step.outcome = StepOutcome::LimitReached;
         }
@@ -183,12 +193,15 @@ struct OpenPass<'a, 'p, D: Device> {
     created: &'a mut Vec<Option<NewResource<D>>>,
 }
 
-impl<D: Device> Drop for OpenPass<'_, '_, D> {
-    fn drop(&mut self) {
+impl<D: Device> OpenPass<'_, '_, D> {
+    /// Ends the pass without a move. A queue may have the copies, so the new resources and their places are kept until all
+    /// queues have completed their work.
+    fn stay(&mut self) {
+        for index in 0..self.created.len() {
+            self.pass.ignore_with_others(index);
+        }
         let memory = self.memory;
         let mut made = self.created.drain(..);
-        // The list is not empty only after a panic of the device. Whether a queue got the copies is unknown then, so the
-        // new resources and their places are kept until all queues have completed their work.
         self.pass.cancel(|released, place| match released {
             Released::FreedSource => memory.retire::<Memory>(place),
             Released::Source | Released::Destination => match made.next().flatten() {
@@ -196,6 +209,13 @@ impl<D: Device> Drop for OpenPass<'_, '_, D> {
                 None => memory.retire::<Memory>(place),
             },
         });
+    }
+}
+
+impl<D: Device> Drop for OpenPass<'_, '_, D> {
+    fn drop(&mut self) {
+        // The list is not empty only after a panic of the device. Whether a queue got the copies is unknown then.
+        self.stay();
     }
 }
 

@@ -1,10 +1,11 @@
 //! Buffers and images that are moved for their owners hold what they held, wherever they are.
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use allotment::AllocationOptions;
 use allotment::MemoryUsage;
 use allotment::device::{BufferCopy, BufferDesc, CopyDirection, ImageCopy, QueueDevice as _, Submission};
+use allotment::lifetime::Recording;
 use allotment::memory::{
     AccessError, BlockSizes, Buffer, DefragmentationDesc, DefragmentationError, DefragmentationStrategy,
     Defragmenter, DefragmenterDesc, EmptyBlockPolicy, Image, Movability, MoveError, NextPass, PassLimits,
@@ -24,6 +25,8 @@ pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
         moved_buffers_hold_their_bytes_and_their_blocks_are_given_back,
         moved_images_hold_their_texels,
         what_was_recorded_by_the_old_handle_reads_what_is_there,
+        what_an_open_recording_writes_by_the_old_handle_is_not_lost,
+        what_one_thread_writes_is_not_lost_while_another_moves_it,
         what_is_dropped_while_it_is_copied_goes_when_that_is_done,
         what_goes_before_anybody_saw_its_bytes_arrive_leaves_nothing_behind,
         the_cpu_is_kept_from_bytes_that_are_on_their_way,
@@ -214,7 +217,7 @@ fn what_was_recorded_by_the_old_handle_reads_what_is_there<F: Fixture>(gpu: &Gpu
     let defragmenter = defragmenter(&stage);
     let buffers = scattered(&stage, &defragmenter, &wanted(), 64);
     let old: Vec<_> = buffers.iter().map(|(buffer, _)| buffer.handle()).collect();
-    let recording = stage.tracker.record("recorded before");
+    let recording = stage.tracker.record("recorded before").only_reads();
     let moves = (0..10).map(|_| defragmenter.step(PassLimits::NONE).unwrap().moves).sum::<u32>();
     assert!(moves > 0);
     let targets: Vec<_> =
@@ -239,6 +242,83 @@ fn what_was_recorded_by_the_old_handle_reads_what_is_there<F: Fixture>(gpu: &Gpu
     stage.wait_idle();
     assert_hold(&stage, &buffers);
     drop(others);
+}
+
+/// Submits a copy of other bytes to a buffer, by the handle that it has while the recording is open.
+fn write_by_queue<F: Fixture>(
+    stage: &Stage<'_, F>,
+    recording: Recording,
+    source: &Buffer<F::Device>,
+    to: &Buffer<F::Device>,
+) {
+    let (from, to) = (source.handle(), to.handle());
+    stage.submit_copy(FIRST, recording, &[], [&from, &to], source.size());
+}
+
+fn what_an_open_recording_writes_by_the_old_handle_is_not_lost<F: Fixture>(gpu: &Gpu<F>) {
+    let stage = stage(gpu);
+    let defragmenter = defragmenter(&stage);
+    let mut buffers = scattered(&stage, &defragmenter, &wanted(), 64);
+    let recording = stage.tracker.record("writes to all of them");
+    let handles: Vec<_> = buffers.iter().map(|(buffer, _)| buffer.handle()).collect();
+    for _ in 0..3 {
+        let step = defragmenter.step(PassLimits::NONE).unwrap();
+        assert_eq!((step.outcome, step.moves), (StepOutcome::RecordingIsOpen, 0));
+    }
+    let bytes: Vec<_> = (0..).zip(&buffers).map(|(i, (_, old))| pattern(500 + i, old.len() as u64)).collect();
+    let sources: Vec<_> = bytes.iter().map(|bytes| stage.source(bytes)).collect();
+    let named: Vec<_> = sources.iter().map(|source| (source.handle(), source.size())).collect();
+    let copies: Vec<_> = named
+        .iter()
+        .zip(&handles)
+        .map(|((from, size), to)| BufferCopy { from, from_offset: 0, to, to_offset: 0, size: *size })
+        .collect();
+    let work = Submission { copies: &copies, ..Submission::default() };
+    // SAFETY: the buffers and their sources live until the recording has completed.
+    recording.submit(FIRST, |_| unsafe { gpu.device().submit(FIRST, &work) }).unwrap();
+    assert!(run(&stage, &defragmenter) > 0);
+    buffers.iter_mut().zip(bytes).for_each(|((_, old), new)| *old = new);
+    assert_hold(&stage, &buffers);
+}
+
+/// The thread opens a recording, takes the handle and submits, while steps of another begin and end at any time.
+fn what_one_thread_writes_is_not_lost_while_another_moves_it<F: Fixture>(gpu: &Gpu<F>) {
+    let stage = stage(gpu);
+    let defragmenter = defragmenter(&stage);
+    let mut buffers = scattered(&stage, &defragmenter, &wanted(), 64);
+    let (done, moves) = (AtomicBool::new(false), AtomicU32::new(0));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // What is made and dropped in between gives it something to do.
+            let mut made = Vec::new();
+            while !done.load(Ordering::Relaxed) {
+                let step = defragmenter.step(PassLimits::NONE.with_moves(3)).unwrap();
+                moves.fetch_add(step.moves, Ordering::Relaxed);
+                if step.outcome == StepOutcome::Idle {
+                    let desc = BufferDesc::new(SIZE).into();
+                    made.extend((0..20).map(|_| defragmenter.create_buffer(&desc, &wanted()).unwrap()));
+                    let mut index = 0;
+                    made.retain(|_| (index % 5 == 0, index += 1).0);
+                    stage.deletion_queue.reclaim();
+                }
+            }
+        });
+        for round in 0..60 {
+            let at = round % buffers.len();
+            let bytes = pattern(700 + round as u64, buffers[at].1.len() as u64);
+            let source = stage.source(&bytes);
+            let recording = stage.tracker.record("writes one of them");
+            write_by_queue(&stage, recording, &source, &buffers[at].0);
+            buffers[at].1 = bytes;
+            if round % 7 == 0 {
+                stage.wait_idle();
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    stage.wait_idle();
+    assert_hold(&stage, &buffers);
+    stage.deletion_queue.reclaim();
 }
 
 fn what_is_dropped_while_it_is_copied_goes_when_that_is_done<F: Fixture>(gpu: &Gpu<F>) {
