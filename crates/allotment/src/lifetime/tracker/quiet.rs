@@ -43,3 +43,56 @@ impl SubmissionTracker {
         locked(&self.shared.registry).only_reads(id);
     }
 }
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use core::sync::atomic::{AtomicBool, Ordering};
+
+    use crate::device::{DeviceError, QueueIndex};
+    use crate::lifetime::{ManualTimelines, SubmissionTracker};
+
+    #[test]
+    fn a_recording_that_may_write_and_was_opened_since_a_quiet_moment_ends_it_also_when_it_is_over() {
+        let timelines = ManualTimelines::new(1);
+        let tracker = SubmissionTracker::new(timelines.clone()).unwrap();
+        let moment = tracker.quiet_moment().unwrap();
+        assert!(tracker.still_quiet(moment).is_some());
+        let recording = tracker.record("writes");
+        assert!(tracker.quiet_moment().is_none() && tracker.still_quiet(moment).is_none());
+        recording.submit(QueueIndex(0), |queue| Ok::<_, DeviceError>(timelines.submit(queue))).unwrap();
+        assert!(tracker.still_quiet(moment).is_none(), "what it wrote may have come after the copy");
+        let moment = tracker.quiet_moment().unwrap();
+        drop(tracker.record_explicit("writes as well"));
+        assert!(tracker.still_quiet(moment).is_none());
+    }
+
+    #[test]
+    fn a_recording_that_only_reads_ends_no_quiet_moment() {
+        let tracker = SubmissionTracker::new(ManualTimelines::new(1)).unwrap();
+        let long = tracker.record("a list that is submitted in every frame").only_reads();
+        let moment = tracker.quiet_moment().unwrap();
+        drop(tracker.record_explicit("reads").only_reads().only_reads());
+        assert!(tracker.still_quiet(moment).is_some());
+        drop(long);
+        assert!(tracker.still_quiet(moment).is_some());
+    }
+
+    #[test]
+    fn no_recording_is_opened_while_moved_resources_get_their_new_handles() {
+        let tracker = SubmissionTracker::new(ManualTimelines::new(1)).unwrap();
+        let replaced = AtomicBool::new(false);
+        let quiet = tracker.still_quiet(tracker.quiet_moment().unwrap()).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let recording = tracker.record("takes the handles that are there");
+                assert!(replaced.load(Ordering::Acquire));
+                drop(recording);
+            });
+            // Time in which the thread could open it.
+            std::thread::sleep(core::time::Duration::from_millis(20));
+            replaced.store(true, Ordering::Release);
+            drop(quiet);
+        });
+    }
+}
