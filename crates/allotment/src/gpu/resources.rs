@@ -4,8 +4,7 @@ use super::{Gpu, ReadBufferError};
 use crate::AllocationOptions;
 use crate::device::{Device, QueueIndex};
 use crate::memory::{
-    AllocationError, Buffer, Buffers, Image, Images, Movability, ResourceError, RoomError, Transfer,
-    TransferError,
+    AllocationError, Buffer, Buffers, Image, Images, Movability, ResourceError, Transfer, TransferError,
 };
 
 /// Bytes that [`Gpu::read_buffer`] copies at a time.
@@ -105,7 +104,7 @@ impl<D: Device> Gpu<D> {
                 let (defragmenter, timeout) = (self.defragmenter(), self.desc().timeout);
                 match options.movability {
                     Movability::Pinned => {
-                        defragmenter.create_pinned_in_room::<Buffers>(info, options, refused, timeout)
+                        defragmenter.create_pinned_in_room::<Buffers>(info, options, timeout)
                     }
                     _ => defragmenter.create_buffer_or_defragment(info, options, timeout),
                 }
@@ -131,7 +130,7 @@ impl<D: Device> Gpu<D> {
                 let (defragmenter, timeout) = (self.defragmenter(), self.desc().timeout);
                 match options.movability {
                     Movability::Pinned => {
-                        defragmenter.create_pinned_in_room::<Images>(info, options, refused, timeout)
+                        defragmenter.create_pinned_in_room::<Images>(info, options, timeout)
                     }
                     _ => defragmenter.create_image_or_defragment(info, options, timeout),
                 }
@@ -143,7 +142,7 @@ impl<D: Device> Gpu<D> {
     /// Submits what is staged: a recording of uploads that is open would keep the old places of moved resources.
     fn submit_uploads(&self, refused: AllocationError) -> Result<(), ResourceError> {
         // Its own error comes back with the next frame.
-        self.uploads().submit().map(drop).map_err(|_| ResourceError::Room(RoomError::InUse { refused }))
+        self.uploads().submit().map(drop).map_err(|_| ResourceError::Allocation(refused))
     }
 
     /// Reads bytes of a buffer that can be copied from. Submits pending uploads, waits until all queues are idle and

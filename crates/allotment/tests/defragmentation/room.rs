@@ -164,10 +164,8 @@ fn a_request_that_pinned_allocations_are_in_the_way_of_is_refused_and_nothing_mo
     let before = model.ranges();
     // The largest part between two pinned ones has 192 KiB.
     let refused = model.allocate_or_defragment(0, &movable(256 * KIB), unlimited(FULL)).unwrap_err();
-    let RoomError::NothingHelps { refused: AllocationError::PoolFull { max_blocks: 1, .. } } = refused else {
-        panic!("{refused}")
-    };
-    assert!(refused.to_string().contains("would not fit wherever"), "{refused}");
+    assert!(matches!(refused, RoomError::NothingHelps { requested: 262_144, .. }), "{refused}");
+    assert!(refused.to_string().contains("do not fit wherever"), "{refused}");
     assert_eq!(model.ranges(), before);
     model.allocate_or_defragment(0, &movable(192 * KIB), unlimited(FULL)).unwrap();
     model.check_alone();
@@ -327,4 +325,28 @@ fn a_run_that_is_dropped_leaves_nothing_reserved() {
         model.check_alone();
         model.finish();
     }
+}
+
+/// All that is free in a block, in one piece; nothing is allocated for it, and no block either.
+#[test]
+fn a_pool_gets_a_free_range_of_all_that_is_free_in_a_block() {
+    let rig = rig();
+    let mut desc = pool_of(1, MIB, Algorithm::Tlsf);
+    desc.max_blocks = u32::MAX;
+    let pools = [rig.create_pool(desc).unwrap()];
+    let mut model = Model::new(&rig, &pools, 1);
+    (0..16).for_each(|_| model.allocate(Some(0), &movable(64 * KIB)));
+    model.free_where(|held| held.serial % 2 == 1);
+    let copies = |pass: Pass<'_, SimulatedGpu>| {
+        pass.moves().iter().for_each(copy);
+        pass.end();
+    };
+    let too_much = rig.make_free_range(&pools[0], 512 * KIB + 1, unlimited(FULL), copies).unwrap_err();
+    assert!(matches!(too_much, RoomError::NothingHelps { .. }), "{too_much}");
+    rig.make_free_range(&pools[0], 512 * KIB, unlimited(FULL), copies).unwrap();
+    assert_eq!(rig.pool_statistics(&pools[0]).unwrap().blocks, 1);
+    model.check_alone();
+    model.allocate(Some(0), &movable(512 * KIB));
+    assert_eq!((rig.pool_statistics(&pools[0]).unwrap().blocks, model.free_bytes(0)), (1, 0));
+    model.finish();
 }

@@ -1,17 +1,16 @@
 //! Requests that are served by moving what is in their way.
 
-use core::error::Error;
 use core::fmt;
 
-use super::room::{NoRoom, RoomRun};
+use super::room::{Asked, NoRoom, RoomError, RoomRun};
 use super::run::{Found, Run};
 use super::survey::Scope;
-use super::{DefragmentationDesc, DefragmentationError, DefragmentationStatistics, Move, NextPass, Pass};
-use crate::device::{Device, DeviceError, Requirements};
+use super::{DefragmentationDesc, DefragmentationStatistics, Move, NextPass, Pass};
+use crate::device::{Device, Requirements};
 use crate::memory::allocator::{Allocation, Allocator};
 use crate::memory::pool::shards::PoolShards;
 use crate::memory::request::desc::AllocationRequest;
-use crate::memory::{AllocationError, AllocationOptions, MoveError};
+use crate::memory::{AllocationOptions, MemoryUsage, NewBlocks, Pool};
 
 /// A request that gets its room by moving other allocations. Dropping it ends it: what was moved stays in its new place,
 /// and the room is free again.
@@ -46,7 +45,7 @@ impl<D: Device> Allocator<D> {
     /// each pass: it copies the bytes of its moves and [ends](Pass::end) it.
     ///
     /// Only allocations that were requested as [movable](AllocationOptions::with_movability) are moved, within their
-    /// pool and memory type, and none that belong to a [`Defragmenter`](super::super::Defragmenter). The strategy
+    /// pool and memory type, and none that belong to a [`Defragmenter`](crate::memory::Defragmenter). The strategy
     /// [`WithinBytes`](super::DefragmentationStrategy::WithinBytes) limits the bytes that are copied in all; the others
     /// set no limit. To spread the passes over several frames, use [`make_room`](Self::make_room).
     ///
@@ -123,13 +122,14 @@ impl<D: Device> Allocator<D> {
     ///
     /// let options = MemoryUsage::GpuOnly.with_name("level");
     /// let mut room = allocator.make_room(&Requirements::new(1 << 20), &options, DefragmentationDesc::default())?;
-    /// let level = loop {
+    /// loop {
     ///     match room.next_pass() {
     ///         NextPass::Moves(pass) => pass.end(), // once each resource has been copied
     ///         NextPass::LimitReached => {}         // goes on in the next frame
-    ///         NextPass::Done => break room.finish()?,
+    ///         NextPass::Done => break,
     ///     }
-    /// };
+    /// }
+    /// let level = room.finish()?;
     /// # allocator.free(level)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -145,7 +145,7 @@ impl<D: Device> Allocator<D> {
         desc: DefragmentationDesc,
     ) -> Result<MakingRoom<'_, D>, RoomError> {
         let request = &AllocationRequest::new(requirements, options);
-        let refused = match self.allocate_for_request(request) {
+        match self.allocate_for_request(request) {
             Ok(served) => {
                 return Ok(MakingRoom {
                     allocator: self,
@@ -154,10 +154,10 @@ impl<D: Device> Allocator<D> {
                     moves: Vec::new(),
                 });
             }
-            Err(refused) if refused.falls_through() => refused,
+            Err(refused) if refused.falls_through() => {}
             Err(refused) => return Err(RoomError::Refused(refused)),
-        };
-        let run = self.begin_room(request, refused, desc, false)?;
+        }
+        let run = self.begin_room(request, desc, false)?;
         Ok(MakingRoom { allocator: self, run: Some(run), served: None, moves: Vec::new() })
     }
 
@@ -165,15 +165,58 @@ impl<D: Device> Allocator<D> {
     pub(in crate::memory) fn begin_room(
         &self,
         request: &AllocationRequest<'_>,
-        refused: AllocationError,
         desc: DefragmentationDesc,
         of_a_defragmenter: bool,
     ) -> Result<Run, RoomError> {
         let pool = request.options.pool.as_ref();
         let scope = pool.map_or(Scope::DefaultPools, |pool| Scope::Pool(pool.shards()));
         let run = self.begin_run(desc, scope, of_a_defragmenter);
-        let run = run.map_err(|reason| RoomError::NotBegun { refused, reason })?;
-        Ok(run.for_room(RoomRun::new(self, request, refused, desc, of_a_defragmenter)))
+        let run = run.map_err(|reason| Asked::of(request).not_begun(reason))?;
+        Ok(run.for_room(RoomRun::new(self, request, desc, of_a_defragmenter)))
+    }
+
+    /// Moves allocations of a custom pool until a free range of one of its blocks has `bytes` bytes or more. `execute`
+    /// gets each pass, as in [`allocate_or_defragment`](Self::allocate_or_defragment). Nothing reserves the range: a
+    /// request of another thread may use it. No block is allocated for it.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("integrated").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// # let best = allocator.explain(&Requirements::new(1024), &MemoryUsage::GpuOnly.into())[0].memory_type;
+    /// use allotment::memory::{BlockSize, DefragmentationDesc, Movability};
+    ///
+    /// let mut desc = PoolDesc::new([best]);
+    /// desc.sizing = Some(BlockSize::Fixed(1 << 20));
+    /// let pool = allocator.create_pool(desc)?;
+    /// let options = MemoryUsage::GpuOnly.with_pool(&pool).with_movability(Movability::Recreated);
+    /// let mut tiles = allocator.allocate_many(&Requirements::new(64 << 10), &options, 16)?;
+    /// for at in 0..8 {
+    ///     allocator.free(tiles.remove(at))?;
+    /// }
+    /// // The tiles are made again, so nothing is copied.
+    /// allocator.make_free_range(&pool, 512 << 10, DefragmentationDesc::default(), |pass| pass.end())?;
+    /// # drop(allocator.free_many(tiles));
+    /// # drop(options);
+    /// # allocator.destroy_pool(pool)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`RoomError`]. What was moved until then stays in its new place.
+    pub fn make_free_range(
+        &self,
+        pool: &Pool,
+        bytes: u64,
+        desc: DefragmentationDesc,
+        execute: impl FnMut(Pass<'_, D>),
+    ) -> Result<(), RoomError> {
+        let options = MemoryUsage::GpuOnly.with_pool(pool).with_new_blocks(NewBlocks::NeverAllocate);
+        let range = self.allocate_or_defragment(&Requirements::new(bytes), &options, desc, execute)?;
+        self.free_own(range);
+        Ok(())
     }
 
     /// Returns the pools that may serve a request, those of the memory type that suits best first: their shards, and the
@@ -245,13 +288,8 @@ impl Run {
     /// Takes the room that was made, or the reason why there is none.
     pub(in crate::memory) fn take_room(&mut self) -> Result<Allocation, RoomError> {
         let Some(room) = self.room() else { return Err(RoomError::Unfinished) };
-        let refused = room.refused();
-        room.take_result().unwrap_or(Err(NoRoom::Unfinished)).map_err(|reason| match reason {
-            NoRoom::NothingHelps => RoomError::NothingHelps { refused },
-            NoRoom::TooManyBytes(bytes) => RoomError::TooManyBytes { refused, bytes },
-            NoRoom::Changed => RoomError::Changed { refused },
-            NoRoom::Unfinished => RoomError::Unfinished,
-        })
+        let asked = room.asked();
+        room.take_result().unwrap_or(Err(NoRoom::Unfinished)).map_err(|reason| asked.error(reason))
     }
 }
 
@@ -269,103 +307,5 @@ impl<D: Device> Drop for MakingRoom<'_, D> {
 impl<D: Device> fmt::Debug for MakingRoom<'_, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MakingRoom").field("statistics", &self.statistics()).finish_non_exhaustive()
-    }
-}
-
-/// Why no room was made for a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum RoomError {
-    /// The request was refused for a reason that no move changes.
-    Refused(AllocationError),
-    /// The run could not begin.
-    NotBegun {
-        /// Why the request was refused.
-        refused: AllocationError,
-        /// Why nothing can be moved now.
-        reason: DefragmentationError,
-    },
-    /// It would not fit wherever the movable allocations were placed: too much is allocated, or pinned allocations are
-    /// in the way.
-    NothingHelps {
-        /// Why the request was refused.
-        refused: AllocationError,
-    },
-    /// It would fit, after more bytes were copied than
-    /// [`WithinBytes`](super::DefragmentationStrategy::WithinBytes) allows.
-    TooManyBytes {
-        /// Why the request was refused.
-        refused: AllocationError,
-        /// The bytes to copy.
-        bytes: u64,
-    },
-    /// The pool changed all the time: other threads took the room, or moves were ignored.
-    Changed {
-        /// Why the request was refused the last time.
-        refused: AllocationError,
-    },
-    /// The old places of moved resources did not become free: a recording that may use them is open, so nothing was
-    /// moved, or the GPU did not complete its work in time. Submit or drop the recordings, or ask between two frames.
-    InUse {
-        /// Why the request was refused.
-        refused: AllocationError,
-    },
-    /// The device refused the copies.
-    Device(DeviceError),
-    /// There are more passes.
-    Unfinished,
-}
-
-impl RoomError {
-    /// Returns the error of a pass that a [`Defragmenter`](crate::memory::Defragmenter) could not execute.
-    pub(in crate::memory) fn of_move(error: MoveError) -> Self {
-        match error {
-            MoveError::Device(error) => Self::Device(error),
-            // The defragmenter exists, so its queue and its device are right.
-            _ => Self::Device(DeviceError::Unsupported),
-        }
-    }
-}
-
-impl fmt::Display for RoomError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Refused(refused) => refused.fmt(f),
-            Self::NotBegun { refused, reason } => write!(f, "{refused}; no room was made: {reason}"),
-            Self::NothingHelps { refused } => {
-                write!(f, "{refused}; it would not fit wherever the movable allocations were placed")
-            }
-            Self::TooManyBytes { refused, bytes } => {
-                write!(
-                    f,
-                    "{refused}; it would fit after {bytes} bytes were copied, more than the strategy allows"
-                )
-            }
-            Self::Changed { refused } => {
-                write!(
-                    f,
-                    "{refused}; room was made for it, and other threads took it each time, or moves were ignored"
-                )
-            }
-            Self::InUse { refused } => write!(
-                f,
-                "{refused}; no room was made, since recordings that may use what would move are open, or the GPU has \
-                 not completed its work"
-            ),
-            Self::Device(error) => write!(f, "no room was made: the device refused to copy: {error}"),
-            Self::Unfinished => {
-                f.write_str("the room is not made yet: call `next_pass` until it returns `Done`")
-            }
-        }
-    }
-}
-
-impl Error for RoomError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::NotBegun { reason, .. } => Some(reason),
-            Self::Device(error) => Some(error),
-            _ => None,
-        }
     }
 }

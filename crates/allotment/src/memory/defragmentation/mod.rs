@@ -39,11 +39,13 @@ use core::sync::atomic::Ordering;
 pub use desc::{DefragmentationDesc, DefragmentationStrategy, PassLimits};
 pub use emptied_blocks::EmptiedBlocks;
 pub use error::DefragmentationError;
-pub use make_room::{MakingRoom, RoomError};
+pub use make_room::MakingRoom;
 pub use pass::{Move, NextPass, Pass};
 pub use plan::{DefragmentationPlan, PlannedBlock};
+pub use room::RoomError;
 
 pub(super) use self::pass::Released;
+pub(super) use self::room::Asked;
 pub(super) use self::run::{Found, Run};
 pub(super) use self::survey::Scope;
 use super::allocator::{Allocation, AllocationId, Allocator};

@@ -7,12 +7,12 @@ use super::cell::Cell;
 use super::defragmenter::{Defragmenter, State, movable};
 use crate::device::Device;
 use crate::memory::allocator::Allocation;
-use crate::memory::defragmentation::{Found, Run};
+use crate::memory::defragmentation::{Asked, Found, Run};
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::resource::{BufferOrImage, Buffers, Images, Resource};
 use crate::memory::{
-    AllocationError, AllocationOptions, Buffer, DefragmentationDesc, Image, Movability, Pass, PassLimits,
-    ResourceError, RoomError,
+    AllocationOptions, Buffer, DefragmentationDesc, Image, Movability, Pass, PassLimits, ResourceError,
+    RoomError,
 };
 use crate::sync::locked;
 
@@ -89,13 +89,12 @@ impl<D: Device> Defragmenter<D> {
         options: &AllocationOptions,
         timeout: Duration,
     ) -> Result<Resource<D, C>, ResourceError> {
-        let refused = match self.create::<C>(info.clone(), options) {
-            Err(ResourceError::Allocation(refused)) if refused.falls_through() => refused,
+        match self.create::<C>(info.clone(), options) {
+            Err(ResourceError::Allocation(refused)) if refused.falls_through() => {}
             created => return created,
-        };
-        let room = |request: &AllocationRequest<'_>| {
-            self.make_room(request, refused, timeout).map_err(ResourceError::Room)
-        };
+        }
+        let room =
+            |request: &AllocationRequest<'_>| self.make_room(request, timeout).map_err(ResourceError::Room);
         let (resource, movability) = self.memory.create_in_room::<C>(&info, &movable(options), room)?;
         Ok(Resource::relocatable(Cell::new(&self.members, info, resource, movability, options.pool.clone())))
     }
@@ -106,37 +105,31 @@ impl<D: Device> Defragmenter<D> {
         &self,
         info: &C::Info<'_>,
         options: &AllocationOptions,
-        refused: AllocationError,
         timeout: Duration,
     ) -> Result<Resource<D, C>, ResourceError> {
-        let room = |request: &AllocationRequest<'_>| {
-            self.make_room(request, refused, timeout).map_err(ResourceError::Room)
-        };
+        let room =
+            |request: &AllocationRequest<'_>| self.make_room(request, timeout).map_err(ResourceError::Room);
         let options = options.clone().with_movability(Movability::Pinned);
         let (resource, _) = self.memory.create_in_room::<C>(info, &options, room)?;
         Ok(Resource::pinned(resource))
     }
 
     /// Moves resources until a request fits, and waits for the GPU to be done with their old places.
-    fn make_room(
-        &self,
-        request: &AllocationRequest<'_>,
-        refused: AllocationError,
-        timeout: Duration,
-    ) -> Result<Allocation, RoomError> {
+    fn make_room(&self, request: &AllocationRequest<'_>, timeout: Duration) -> Result<Allocation, RoomError> {
+        let asked = Asked::of(request);
         // The old places wait for every recording that is open, whatever it does, and this thread may be the one to close
         // it.
         if !self.memory.deletion_queue().tracker().nothing_is_open() {
-            return Err(RoomError::InUse { refused });
+            return Err(asked.in_use());
         }
-        let mut guard = self.take_state(timeout).ok_or(RoomError::InUse { refused })?;
-        let Some(state) = guard.state() else { return Err(RoomError::InUse { refused }) };
+        let mut guard = self.take_state(timeout).ok_or_else(|| asked.in_use())?;
+        let Some(state) = guard.state() else { return Err(asked.in_use()) };
         let allocator = self.memory.allocator();
         // A run of the steps would keep this one from beginning.
         state.end_run(allocator);
         let desc = DefragmentationDesc { limits: PassLimits::NONE, ..DefragmentationDesc::default() };
-        let mut run = allocator.begin_room(request, refused, desc, true)?;
-        let done = self.execute(&mut run, state, refused, timeout);
+        let mut run = allocator.begin_room(request, desc, true)?;
+        let done = self.execute(&mut run, state, asked, timeout);
         let room = done.and_then(|()| run.take_room());
         allocator.end_run(&mut run);
         let mut all = locked(&self.statistics);
@@ -149,14 +142,14 @@ impl<D: Device> Defragmenter<D> {
         &self,
         run: &mut Run,
         state: &mut State<D>,
-        refused: AllocationError,
+        asked: Asked,
         timeout: Duration,
     ) -> Result<(), RoomError> {
         let (allocator, queue) = (self.memory.allocator(), self.memory.deletion_queue());
         let began = Instant::now();
         loop {
             // Of another thread; its write to an old place would be lost.
-            let moment = queue.tracker().quiet_moment().ok_or(RoomError::InUse { refused })?;
+            let moment = queue.tracker().quiet_moment().ok_or_else(|| asked.in_use())?;
             match run.find(allocator, &mut state.moves) {
                 Found::Moves => {
                     run.statistics.passes += 1;
@@ -166,7 +159,7 @@ impl<D: Device> Defragmenter<D> {
                 }
                 // Another thread opened a recording meanwhile, or keeps an old place otherwise.
                 Found::LimitReached if began.elapsed() >= timeout => {
-                    return Err(RoomError::InUse { refused });
+                    return Err(asked.in_use());
                 }
                 Found::LimitReached => std::thread::yield_now(),
                 Found::Done => return Ok(()),

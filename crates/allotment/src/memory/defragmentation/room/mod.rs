@@ -8,6 +8,7 @@
 //! | `run.rs` | survey, plan, execution, and the request in the room |
 //! | `window.rs`, `slide.rs`, `exchange.rs`, `repack.rs` | the ways to make room, from the one that copies least to the one that always finds it |
 
+mod error;
 mod exchange;
 mod execution;
 mod holders;
@@ -18,6 +19,8 @@ mod run;
 mod slide;
 mod window;
 
+pub(in crate::memory) use error::Asked;
+pub use error::RoomError;
 pub(super) use run::{NoRoom, RoomRun};
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use std::collections::HashSet;
 
 use allotment_suballoc::{Algorithm, Request};
 
+use super::error::Asked;
 use super::execution::{Execution, Progress, layout_of};
 use super::plan::{Wanted, plan};
 use crate::device::{Device, Requirements};
@@ -23,7 +24,7 @@ use crate::memory::defragmentation::survey::{Arena, Survey};
 use crate::memory::defragmentation::{DefragmentationDesc, PassLimits};
 use crate::memory::pool::shards::PoolShards;
 use crate::memory::request::desc::AllocationRequest;
-use crate::memory::{AllocationError, AllocationOptions, EmptiedBlocks};
+use crate::memory::{AllocationOptions, EmptiedBlocks};
 use crate::sync::locked;
 
 /// Plans of a run at most. Pools that change all the time would otherwise keep it going for ever.
@@ -72,8 +73,6 @@ pub(in crate::memory) struct RoomRun {
     bytes_left: u64,
     plans: u32,
     stage: Stage,
-    /// The error of the request.
-    refused: AllocationError,
     result: Option<Result<Allocation, NoRoom>>,
 }
 
@@ -91,7 +90,6 @@ impl RoomRun {
     pub(in crate::memory::defragmentation) fn new<D: Device>(
         allocator: &Allocator<D>,
         request: &AllocationRequest<'_>,
-        refused: AllocationError,
         desc: DefragmentationDesc,
         of_a_defragmenter: bool,
     ) -> Self {
@@ -108,15 +106,14 @@ impl RoomRun {
             bytes_left: desc.strategy.bytes(),
             plans: 0,
             stage: Stage::Finished,
-            refused,
             result: None,
         };
         run.survey(allocator, desc.limits.bytes);
         run
     }
 
-    pub(in crate::memory::defragmentation) fn refused(&self) -> AllocationError {
-        self.refused
+    pub(in crate::memory::defragmentation) fn asked(&self) -> Asked {
+        Asked::of(&self.wanted.request())
     }
 
     /// Takes the result; `None` before the run is finished.
@@ -287,7 +284,6 @@ impl RoomRun {
         match allocator.allocate_for_request(&self.wanted.request()) {
             Ok(token) => self.finish(Ok(token)),
             Err(refused) => {
-                self.refused = refused;
                 if self.plans < MAX_PLANS && refused.falls_through() {
                     self.survey(allocator, limits.bytes);
                     return true;
