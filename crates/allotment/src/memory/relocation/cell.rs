@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use crate::device::{Device, TimelinePoint};
 use crate::lifetime::Owned;
 use crate::memory::allocator::{Allocation, AllocationId};
+use crate::memory::defragmentation::movers::MoverId;
 use crate::memory::resource::{BufferOrImage, Buffers, Images, Unique};
 use crate::memory::{Movability, OwningAllocator, Pool};
 use crate::sync::locked;
@@ -53,6 +54,7 @@ impl<D: Device, C: BufferOrImage<D>> Cell<D, C> {
         resource: Owned<Unique<D, C>>,
         movability: Movability,
         pool: Option<Pool>,
+        mover: MoverId,
     ) -> Arc<Self> {
         let id = resource.allocation().id();
         let current = CurrentResource { resource, state: None, copied_at: None, blocks_cpu_access: false };
@@ -61,7 +63,7 @@ impl<D: Device, C: BufferOrImage<D>> Cell<D, C> {
         let cell = Arc::new(Self { info, current, id, moves, members: Arc::downgrade(members) });
         locked(members).insert(id, (C::member(Arc::downgrade(&cell)), pool));
         // Only now does a step find it. Movable any earlier, a pass of another thread could move it.
-        cell.with(|it| it.resource.allocator().allow_moves(it.resource.allocation(), movability, true));
+        cell.with(|it| it.resource.allocator().allow_moves(it.resource.allocation(), movability, mover));
         cell
     }
 

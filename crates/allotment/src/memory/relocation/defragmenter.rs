@@ -10,6 +10,7 @@ use super::error::MoveError;
 use super::new_resource::{NewResource, PendingCopy};
 use crate::device::{Device, QueueIndex, QueueKind};
 use crate::log::event;
+use crate::memory::defragmentation::movers::Mover;
 use crate::memory::defragmentation::{Found, Run, Scope};
 use crate::memory::reports::statistics::Statistics;
 use crate::memory::resource::{BufferOrImage, Buffers, Images, Resource};
@@ -90,6 +91,7 @@ pub struct Defragmenter<D: Device> {
     pub(super) memory: OwningAllocator<D>,
     pub(super) queue: QueueIndex,
     desc: DefragmentationDesc,
+    mover: Mover,
     pub(super) members: Arc<Members<D>>,
     /// `None` while a thread executes a step.
     state: Mutex<Option<State<D>>>,
@@ -161,6 +163,7 @@ impl<D: Device> Defragmenter<D> {
             memory: memory.clone(),
             queue,
             desc: desc.defragmentation,
+            mover: memory.allocator().movers.add_defragmenter(desc.defragmentation.strategy),
             members: Arc::new(Mutex::new(HashMap::new())),
             state: Mutex::new(Some(state)),
             statistics: Mutex::default(),
@@ -274,7 +277,14 @@ impl<D: Device> Defragmenter<D> {
         options: &AllocationOptions,
     ) -> Result<Resource<D, C>, ResourceError> {
         let (resource, movability) = self.memory.create_pinned::<C>(&info, &movable(options))?;
-        Ok(Resource::relocatable(Cell::new(&self.members, info, resource, movability, options.pool.clone())))
+        Ok(Resource::relocatable(Cell::new(
+            &self.members,
+            info,
+            resource,
+            movability,
+            options.pool.clone(),
+            self.mover.id,
+        )))
     }
 
     /// Executes one frame's part of defragmenting the default pools and the custom pools with relocatable resources,
@@ -341,8 +351,13 @@ impl<D: Device> Defragmenter<D> {
         let allocator = self.memory.allocator();
         // Before anything else: a resource whose copy has completed is pinned no longer, and can move again.
         state.pending.retain(|resource| !resource.is_complete());
+        if state.run.is_none() && allocator.movers.has_parts_for(self.mover) {
+            // Another run waits for the resources in blocks that it has closed, so a survey comes later.
+            state.run = Some((Run::of_parts(allocator, self.desc, self.mover), None));
+        }
         let at_rest = state.run.is_none() && state.waiting.is_empty();
         if at_rest && state.is_idle(allocator.statistics()) {
+            allocator.movers.note_active(self.mover, limits.bytes, allocator.time.now().tick);
             return Ok(DefragmentationStep::without_moves(StepOutcome::Idle));
         }
         if state.run.is_none() {
@@ -373,10 +388,15 @@ impl<D: Device> Defragmenter<D> {
         let mut all = locked(&self.statistics);
         *all = *all + run.statistics - before;
         drop(all);
-        // Ended here, not with the defragmenter: an open run keeps others from defragmenting these pools.
+        // Ended here, not with the defragmenter: the blocks that an open run is going to empty are kept from others.
         if found == Found::Done {
             allocator.end_run(run);
+            let had_survey = run.had_survey();
             state.run = None;
+            if !had_survey {
+                // Only parts of other runs were moved: the next survey is due when it was before.
+                return Ok(DefragmentationStep::without_moves(StepOutcome::LimitReached));
+            }
             if state.waiting.is_empty() {
                 (state.idle_steps, state.seen) = (IDLE_STEPS_UNCHANGED, allocator.statistics());
             } else {
@@ -410,7 +430,7 @@ impl<D: Device> Defragmenter<D> {
     ) -> Result<Option<(Run, Option<Pool>)>, MoveError> {
         while let Some(pool) = waiting.pop() {
             let scope = pool.as_ref().map_or(Scope::DefaultPools, |pool| Scope::Pool(pool.shards()));
-            match self.memory.allocator().begin_run(self.desc, scope, true) {
+            match self.memory.allocator().begin_run(self.desc, scope, Some(self.mover)) {
                 Ok(run) => return Ok(Some((run, pool))),
                 Err(error) if pool.is_none() => {
                     // The next step begins with the default pools again.
@@ -448,6 +468,7 @@ impl<D: Device> Defragmenter<D> {
             state.run.take().into_iter().for_each(|(mut run, _)| self.memory.allocator().end_run(&mut run));
             state.waiting.clear();
             *locked(&self.state) = Some(state);
+            self.memory.allocator().stop_mover(self.mover);
         }
     }
 }
@@ -493,6 +514,7 @@ impl<D: Device> Drop for Defragmenter<D> {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         let runs = state.iter_mut().filter_map(|state| state.run.as_mut());
         runs.for_each(|(run, _)| self.memory.allocator().end_run(run));
+        self.memory.allocator().remove_mover(self.mover);
     }
 }
 
