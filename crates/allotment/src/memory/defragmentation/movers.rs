@@ -51,6 +51,10 @@ pub(in crate::memory) struct Mover {
 /// program that does a step in each frame, short beside the time for which its closed blocks could be missed.
 const AWAY_TICKS: u64 = 60;
 
+/// Surveys of a mover for which the moves that it refused are remembered. An image may get a state in which it can be
+/// copied; to ask again costs the copies of one block at worst.
+const REFUSED_FOR: u32 = 16;
+
 /// Moves that a mover refused are remembered up to this number: 32 bytes each.
 const MAX_REFUSED: usize = 4096;
 
@@ -81,6 +85,8 @@ struct Entry {
     called: Option<u64>,
     /// Allocations that it could not move, or whose moves were ignored.
     refused: HashSet<AllocationId>,
+    /// Its surveys since the refusals were forgotten last.
+    surveys: u32,
     /// The parts of blocks that it is to move.
     parts: VecDeque<Evacuation>,
     /// Parts that it lost since it stayed away.
@@ -182,8 +188,9 @@ impl List {
         self.last_key = self.last_key.checked_add(1).unwrap_or(1);
         let mover = Mover { id, key: self.last_key };
         let terms = Terms { strategy, largest: 0, bytes_left: strategy.bytes() };
-        let (called, refused, parts, lost) = (None, HashSet::new(), VecDeque::new(), 0);
-        self.movers.push(Entry { mover, pools, terms, called, refused, parts, lost });
+        let (called, refused, parts) = (None, HashSet::new(), VecDeque::new());
+        let (surveys, lost) = (0, 0);
+        self.movers.push(Entry { mover, pools, terms, called, refused, surveys, parts, lost });
         mover
     }
 }
@@ -229,13 +236,15 @@ impl Movers {
         core::mem::take(&mut entry.lost)
     }
 
-    /// Notes that a mover is called, while no run of it is open.
-    pub(in crate::memory) fn note_active(&self, mover: Mover, largest: u64, tick: u64) {
-        if let Some(entry) = locked(&self.list).entry(mover.key) {
-            let bytes_left = entry.terms.strategy.bytes();
-            entry.terms = Terms { largest, bytes_left, ..entry.terms };
-            entry.called = Some(tick);
-        }
+    /// Notes that a mover is called while no run of it is open. Returns the number of parts that it lost since the last
+    /// call.
+    pub(in crate::memory) fn note_idle_call(&self, mover: Mover, largest: u64, tick: u64) -> u32 {
+        let mut list = locked(&self.list);
+        let Some(entry) = list.entry(mover.key) else { return 0 };
+        let bytes_left = entry.terms.strategy.bytes();
+        entry.terms = Terms { largest, bytes_left, ..entry.terms };
+        entry.called = Some(tick);
+        core::mem::take(&mut entry.lost)
     }
 
     /// Notes that a mover has nothing to do. Returns false, with nothing changed, if it was handed a part meanwhile.
@@ -260,7 +269,7 @@ impl Movers {
     }
 
     /// Notes whether a mover could move an allocation.
-    pub(super) fn note_refused(&self, mover: Mover, id: AllocationId, refused: bool) {
+    pub(in crate::memory) fn note_refused(&self, mover: Mover, id: AllocationId, refused: bool) {
         let mut list = locked(&self.list);
         let Some(entry) = list.entry(mover.key) else { return };
         if !refused {
@@ -365,7 +374,14 @@ impl Movers {
 
     /// Returns the other movers as they are now.
     pub(super) fn others(&self, own: Mover, tick: u64) -> OtherMovers {
-        let list = locked(&self.list);
+        let mut list = locked(&self.list);
+        if let Some(entry) = list.entry(own.key) {
+            entry.surveys += 1;
+            if entry.surveys >= REFUSED_FOR {
+                entry.surveys = 0;
+                entry.refused.clear();
+            }
+        }
         let others = list.movers.iter().filter(|entry| entry.mover != own);
         let others = others.map(|entry| OtherMover {
             mover: entry.mover,

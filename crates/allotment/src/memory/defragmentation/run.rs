@@ -446,8 +446,11 @@ impl Run {
                     self.statistics.ignored += 1;
                     // Remembered, so that the next survey does not plan the same move again.
                     self.ignored.insert(id);
-                    // Nor by another mover, which would copy the rest of the block for nothing.
-                    allocator.movers.note_refused(self.mover, id, true);
+                    if self.mover.id == MoverId::PASSES {
+                        // Another mover would copy the rest of the block for nothing. A `Defragmenter` ignores the other
+                        // resources of a block as well, and notes those that it cannot move itself.
+                        allocator.movers.note_refused(self.mover, id, true);
+                    }
                     // Several moves of one block may be ignored; the block counts once.
                     if evacuation.state != EvacuationState::Cancelled {
                         self.statistics.blocks_kept += 1;

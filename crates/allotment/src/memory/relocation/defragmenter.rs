@@ -91,7 +91,7 @@ pub struct Defragmenter<D: Device> {
     pub(super) memory: OwningAllocator<D>,
     pub(super) queue: QueueIndex,
     desc: DefragmentationDesc,
-    mover: Mover,
+    pub(super) mover: Mover,
     pub(super) members: Arc<Members<D>>,
     /// `None` while a thread executes a step.
     state: Mutex<Option<State<D>>>,
@@ -357,7 +357,9 @@ impl<D: Device> Defragmenter<D> {
         }
         let at_rest = state.run.is_none() && state.waiting.is_empty();
         if at_rest && state.is_idle(allocator.statistics()) {
-            allocator.movers.note_active(self.mover, limits.bytes, allocator.time.now().tick);
+            let tick = allocator.time.now().tick;
+            locked(&self.statistics).blocks_kept +=
+                allocator.movers.note_idle_call(self.mover, limits.bytes, tick);
             return Ok(DefragmentationStep::without_moves(StepOutcome::Idle));
         }
         if state.run.is_none() {

@@ -6,9 +6,8 @@ use allotment::AllocationOptions;
 use allotment::MemoryUsage;
 use allotment::device::{BufferCopy, BufferDesc, CopyDirection, ImageCopy, QueueDevice as _, Submission};
 use allotment::memory::{
-    AccessError, BlockSizes, Buffer, DefragmentationDesc, DefragmentationStrategy,
-    Defragmenter, DefragmenterDesc, EmptyBlockPolicy, Image, Movability, NextPass, PassLimits,
-    StepOutcome,
+    AccessError, BlockSizes, Buffer, DefragmentationDesc, DefragmentationStrategy, Defragmenter,
+    DefragmenterDesc, EmptyBlockPolicy, Image, Movability, NextPass, PassLimits, StepOutcome,
 };
 use allotment::upload::{ImageWrite, UploadError, Uploader, UploaderDesc};
 
