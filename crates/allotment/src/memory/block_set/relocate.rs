@@ -22,7 +22,7 @@ impl<D: Device> BlockSet<D> {
     /// Claims a block for a run. Returns false if there is no such block, it is closed, or another run has claimed it.
     pub(in crate::memory) fn claim(&mut self, index: u32, run: u32) -> bool {
         let Some(block) = self.blocks.get_mut(index) else { return false };
-        let free = !block.is_closed() && block.claim == 0;
+        let free = !block.is_of_another_run(run);
         if free {
             block.claim = run;
         }

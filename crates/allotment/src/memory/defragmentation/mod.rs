@@ -95,7 +95,7 @@ pub struct DefragmentationStatistics {
     /// Blocks from which this mover moved its allocations, while another mover still had to move its own. The mover that
     /// comes last counts the block as emptied.
     pub blocks_handed_over: u32,
-    /// Blocks that were [left to other movers](DefragmentationPlan::left_to_others), as of the last survey of a run.
+    /// Blocks that were [left to other movers](DefragmentationPlan::left_to_others), for each run as of its last survey.
     pub blocks_left_to_others: u32,
 }
 
@@ -152,12 +152,24 @@ impl core::ops::Sub for DefragmentationStatistics {
 ///    move, or frees the allocation.
 /// 4. [`end`](Pass::end): the handles name the new places from then on, and the old places are free.
 ///
-/// A defragmentation that is forgotten (`mem::forget`) never ends, and no other can begin in its pools.
+/// A defragmentation that is forgotten (`mem::forget`) never ends, and no other with passes can begin in its pools.
 ///
 /// Repeat steps 2 to 4 until there is nothing more to gain. Only allocations that were requested as
 /// [movable](super::AllocationOptions::with_movability) are moved, within their pool and memory type. A pass that is
 /// dropped is cancelled; each allocation is always in one place or in the other. [`Defragmenter`](super::Defragmenter)
 /// does all of this for buffers and images, with copies by a queue.
+///
+/// # Beside `Defragmenter`s
+///
+/// A defragmentation and any number of [`Defragmenter`](super::Defragmenter)s work over the same pools at the same time,
+/// in any order, on one thread or on several. Each moves its own allocations only. A block that holds allocations of
+/// several is emptied by all of them: the one whose plan it is reserves places for all allocations in it, and the others
+/// move theirs in their next pass or step. The block is freed with the last one.
+///
+/// So no byte is copied for a block that another mover keeps, as long as that mover goes on. It takes part if it executed
+/// a pass or a step within the last second, and has not ended or [stopped](super::Defragmenter::stop) since; otherwise
+/// its allocations count as pinned, and [`left_to_others`](DefragmentationPlan::left_to_others) counts their blocks.
+/// Moves that a mover does not begin within a second are cancelled, and their blocks are opened again.
 ///
 /// # Cost
 ///
@@ -227,8 +239,9 @@ pub struct Defragmentation<'a, D: Device> {
 }
 
 impl<D: Device> Allocator<D> {
-    /// Begins to defragment all default pools, each memory type by itself. Resources of a
-    /// [`Defragmenter`](super::Defragmenter) are not moved: only it can create them again.
+    /// Begins to defragment all default pools, each memory type by itself. The passes do not move resources of a
+    /// [`Defragmenter`](super::Defragmenter): only it can create them again, and it moves those in blocks that the plan
+    /// [empties](Defragmentation#beside-defragmenters).
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};

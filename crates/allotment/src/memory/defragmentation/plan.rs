@@ -177,12 +177,14 @@ impl PlannedEvacuation {
         let set = guard.as_mut().map(|state| &mut state.sets[usize::from(self.arena.set)]);
         set.is_some_and(|set| set.claim(self.block, mover.key))
     }
+}
 
-    /// Ends the claim of a run to the block.
-    pub(super) fn disclaim<D: Device>(&self, allocator: &Allocator<D>, mover: Mover) {
-        let Some(slot) = allocator.pools.get(self.arena.pool) else { return };
+impl Arena {
+    /// Ends the claim of a run to a block, if it has one.
+    pub(super) fn disclaim<D: Device>(self, allocator: &Allocator<D>, block: u32, mover: Mover) {
+        let Some(slot) = allocator.pools.get(self.pool) else { return };
         if let Some(state) = locked(&slot.state).as_mut() {
-            state.sets[usize::from(self.arena.set)].disclaim(self.block, mover.key);
+            state.sets[usize::from(self.set)].disclaim(block, mover.key);
         }
     }
 }

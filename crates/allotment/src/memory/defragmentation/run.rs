@@ -475,8 +475,12 @@ impl Run {
 
     /// Frees all reserved places, reopens the blocks that are not emptied yet, and ends the claims to others.
     pub(super) fn cancel<D: Device>(&mut self, allocator: &Allocator<D>) {
-        if let Stage::Moving { waiting, .. } = &self.stage {
-            waiting.iter().for_each(|planned| planned.disclaim(allocator, self.mover));
+        if let Stage::Moving { waiting, current } = &self.stage {
+            let waiting = waiting.iter().map(|planned| (planned.arena, planned.block));
+            // The current block is claimed still if it is not closed yet.
+            let current = current.iter().filter_map(|current| self.evacuations.get(current.evacuation));
+            let claimed = waiting.chain(current.map(|evacuation| (evacuation.arena, evacuation.block)));
+            claimed.for_each(|(arena, block)| arena.disclaim(allocator, block, self.mover));
         }
         let cancelling = self.cancelling.take();
         for (index, evacuation) in self.evacuations.iter_mut().enumerate() {

@@ -50,6 +50,9 @@ const MUCH_OF_BLOCK: u64 = 8;
 ///
 /// Resources in memory that queues cannot both read and write (upload and readback heaps of Direct3D 12) are not moved.
 ///
+/// A program may have several, beside [passes](crate::memory::Defragmentation) of its own. Each moves its own resources;
+/// blocks with resources of several are [emptied by all of them](crate::memory::Defragmentation#beside-defragmenters).
+///
 /// ```
 /// use std::sync::Arc;
 ///
@@ -291,8 +294,8 @@ impl<D: Device> Defragmenter<D> {
     /// one after the other. When it returns, the copies are submitted, after all work that queues were given before,
     /// and the moved resources have new handles.
     ///
-    /// Between the steps of one run, places are reserved, and no other defragmentation of the same pools can begin, nor
-    /// can the pool be destroyed; [`stop`](Self::stop) ends the run.
+    /// Between the steps of one run, places are reserved, other defragmentations leave the blocks of its plan to it, and
+    /// the custom pool that it defragments cannot be destroyed; [`stop`](Self::stop) ends the run.
     ///
     /// The CPU cannot access the mapped bytes of a moved resource until its copy completes: it gets
     /// [`AccessError::Moving`](crate::memory::AccessError::Moving). Uploads wait for the copy by themselves; a
@@ -303,7 +306,8 @@ impl<D: Device> Defragmenter<D> {
     /// be lost. Recordings that read them by their old handles may be open or in flight, on any queue. Uploads to them
     /// must be [submitted](crate::upload::Uploader::submit) before.
     ///
-    /// Movable allocations of others are not moved. While another thread executes a step, this returns
+    /// Movable allocations of others are not moved. Blocks with such allocations are emptied where their movers are
+    /// [at work](crate::memory::Defragmentation#beside-defragmenters) too. While another thread executes a step, this returns
     /// [`LimitReached`](StepOutcome::LimitReached) at once.
     ///
     /// ```
@@ -446,9 +450,9 @@ impl<D: Device> Defragmenter<D> {
         Ok(None)
     }
 
-    /// Ends the current run: frees all reserved places, and lets other defragmentations of the same pools begin. The
-    /// next step begins a new run. Call it before a time without steps. Does nothing while another thread executes a
-    /// step.
+    /// Ends the current run: frees all reserved places, and opens the blocks that were not emptied yet. Until the next
+    /// step, which begins a new run, no other defragmentation empties a block with its resources. Call it before a time
+    /// without steps. Does nothing while another thread executes a step.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -458,9 +462,9 @@ impl<D: Device> Defragmenter<D> {
     /// use allotment::memory::DefragmentationDesc;
     ///
     /// gpu.defragmenter().step(Default::default())?;
-    /// gpu.defragmenter().stop(); // only one defragmentation of a pool runs at a time
+    /// gpu.defragmenter().stop(); // the program does no steps while it loads a level
     /// let mut by_hand = gpu.allocator().defragmentation(DefragmentationDesc::default())?;
-    /// println!("{} blocks to free", by_hand.plan().blocks_freed());
+    /// println!("{} blocks to free, without those of its resources", by_hand.plan().blocks_freed());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn stop(&self) {

@@ -71,7 +71,9 @@ fn a_set_and_manual_passes_in_turns_come_down_to_the_ideal() {
         world.interleave(8, &[Some(0), None], 4);
         let mut run = world.allocator().defragmentation(full().with_limits(small())).unwrap();
         // Either of both may plan first.
-        (0..first).for_each(|_| drop(world.pass(&mut run)));
+        for _ in 0..first {
+            world.pass(&mut run);
+        }
         for _frame in 0..3000 {
             world.step(0, small());
             world.pass(&mut run);
@@ -119,7 +121,9 @@ fn blocks_of_one_mover_alone_are_emptied_by_that_mover() {
     }
     world.settle();
     for _frame in 0..60 {
-        (0..2).for_each(|set| drop(world.step(set, PassLimits::NONE)));
+        for set in 0..2 {
+            world.step(set, PassLimits::NONE);
+        }
     }
     world.assert_ideal();
     let sums = world.sums();
@@ -135,7 +139,9 @@ fn movers_with_different_strategies_empty_what_each_of_them_finds_worth_its_cost
     // Twelve of sixteen are live in each block: emptying one costs more than half of it.
     world.interleave(8, &[Some(0), Some(1)], 12);
     for _frame in 0..60 {
-        (0..2).for_each(|set| drop(world.step(set, PassLimits::NONE)));
+        for set in 0..2 {
+            world.step(set, PassLimits::NONE);
+        }
     }
     assert_eq!((world.allocator().statistics().blocks, world.sums().bytes_moved), (8, 0));
     assert!(world.sums().blocks_left_to_others > 0);
@@ -143,7 +149,9 @@ fn movers_with_different_strategies_empty_what_each_of_them_finds_worth_its_cost
     let mut world = World::new(&[FULL, half]);
     world.interleave(8, &[Some(0), Some(1)], 8);
     for _frame in 0..60 {
-        (0..2).for_each(|set| drop(world.step(set, PassLimits::NONE)));
+        for set in 0..2 {
+            world.step(set, PassLimits::NONE);
+        }
     }
     world.assert_ideal();
     world.finish();
