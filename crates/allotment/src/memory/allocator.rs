@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard};
 use allotment_suballoc::{Algorithm, Alignment};
 
 use super::block_set::BlockSet;
+use super::defragmentation::movers::Movers;
 use super::driver::growth::BlockSizes;
 use super::driver::heaps::Heaps;
 use super::pool::empty_block_policy::EmptyBlockPolicy;
@@ -193,8 +194,10 @@ pub struct Allocator<D: Device> {
     pub(super) rankings: [Ranking; MemoryUsage::ALL.len()],
     /// Optimal images are placed in separate blocks.
     pub(super) separate_optimal: bool,
-    /// A defragmentation of the default pools is running.
+    /// A defragmentation of the default pools, with passes, is running.
     pub(super) defragmented: AtomicBool,
+    /// Who moves allocations.
+    pub(super) movers: Movers,
     pub(super) stalls: Stalls,
     pub(super) time: Time,
     pub(super) to_do: ToDo<D>,
@@ -293,6 +296,7 @@ impl<D: Device> Allocator<D> {
             separate_optimal,
             rankings,
             defragmented: AtomicBool::new(false),
+            movers: Movers::default(),
             stalls: Stalls::default(),
             time: Time::new(desc.time.clone()),
             to_do: ToDo::default(),

@@ -26,6 +26,7 @@ impl<D: Device> BlockSet<D> {
             assert_eq!(summary.is_some(), block.role == Role::Shared && !block.is_closed());
             assert_eq!(self.closed.contains(&index), block.is_closed());
             assert!(!(block.is_closed() && block.is_empty()), "a closed block has live allocations");
+            assert!(!(block.is_closed() && block.claim != 0), "to close a block ends the claim to it");
             if let Some(summary) = summary {
                 assert_eq!(summary.free, block.ranges.statistics().free);
                 assert_eq!(summary.largest_free_at_most, block.ranges.largest_free_at_most());

@@ -60,7 +60,9 @@ pub(super) struct Block<D: Device> {
     /// The tick at which the last one was freed. Invariant: `Some` exactly where `live` is 0.
     empty_since: Option<u64>,
     /// `Some` while defragmentation empties the block: nothing new is placed in it.
-    closed: Option<EmptiedBlocks>,
+    closed: Option<Closing>,
+    /// The run that is going to close the block, by its key: no other run does, and none places a move in it. 0 for none.
+    claim: u32,
 }
 
 impl<D: Device> Block<D> {
@@ -78,6 +80,24 @@ impl<D: Device> Block<D> {
     pub(super) fn is_closed(&self) -> bool {
         self.closed.is_some()
     }
+
+    /// Returns true where another run than `run` empties the block or is going to, or an earlier one has.
+    pub(super) fn is_of_another_run(&self, run: u32) -> bool {
+        self.is_closed() || (self.claim != 0 && self.claim != run)
+    }
+
+    /// Returns true while the block is closed by the call of [`BlockSet::close`] that returned this number.
+    pub(super) fn is_closed_by(&self, closing: u32) -> bool {
+        self.closed.is_some_and(|closed| closed.number == closing)
+    }
+}
+
+/// How a block was closed.
+#[derive(Clone, Copy, Debug)]
+struct Closing {
+    /// Which one of the set's closings it is: a block may be reopened, and closed again by another run.
+    number: u32,
+    release: EmptiedBlocks,
 }
 
 /// The range of an allocation in its block.
@@ -110,6 +130,8 @@ pub(super) struct BlockSet<D: Device> {
     order: Vec<BlockSummary>,
     /// Blocks that defragmentation is emptying, shared and dedicated.
     closed: Vec<u32>,
+    /// The number of the latest closing.
+    closings: u32,
     /// Empty blocks of [`Role::Dedicated`].
     spare: Vec<u32>,
     /// Freed ranges that wait for a request of about their size.
@@ -146,6 +168,7 @@ impl<D: Device> BlockSet<D> {
             blocks: Slab::new(),
             order: Vec::new(),
             closed: Vec::new(),
+            closings: 0,
             spare: Vec::new(),
             quick: QuickLists::default(),
             statistics: Statistics::default(),
@@ -177,7 +200,7 @@ impl<D: Device> BlockSet<D> {
         let algorithm = if role == Role::Shared { self.algorithm } else { Algorithm::Linear };
         let ranges = new_ranges(size, algorithm);
         let summary = BlockSummary::of(self.blocks.next_index(), &ranges);
-        let block = Block { memory, ranges, role, live: 0, empty_since: Some(now), closed: None };
+        let block = Block { memory, ranges, role, live: 0, empty_since: Some(now), closed: None, claim: 0 };
         let index = self.blocks.insert(block);
         self.empty_blocks += 1;
         self.empty_bytes += size;

@@ -1,9 +1,13 @@
 //! Blocks that defragmentation empties (closed blocks), and the moves of ranges out of them.
+//!
+//! Several runs may empty blocks of a set at the same time. A run *claims* the blocks of its plan first, so that no
+//! other run empties them, nor fills them with moves. When it comes to a block, it closes it. Each closing has a number,
+//! by which a run, and the movers that it handed a part of the block to, see whether the block is still closed by it.
 
 use allotment_suballoc::{Handle, Request, Strategy, VirtualBlock};
 
 use super::search::BlockSummary;
-use super::{BlockRange, BlockSet, Role, Sizes};
+use super::{Block, BlockRange, BlockSet, Closing, Role, Sizes};
 use crate::device::Device;
 use crate::memory::EmptiedBlocks;
 
@@ -15,19 +19,44 @@ const FEW_FREE_RANGES: u32 = 256;
 const MAX_TRIED: u32 = 16;
 
 impl<D: Device> BlockSet<D> {
-    /// Closes a block: nothing new is placed in it. None of its ranges may wait in the quick lists. Returns false if
-    /// there is no such block, or it is closed already.
-    pub(in crate::memory) fn close(&mut self, index: u32, release: EmptiedBlocks) -> bool {
+    /// Claims a block for a run. Returns false if there is no such block, it is closed, or another run has claimed it.
+    pub(in crate::memory) fn claim(&mut self, index: u32, run: u32) -> bool {
         let Some(block) = self.blocks.get_mut(index) else { return false };
-        if block.is_closed() {
-            return false;
+        let free = !block.is_of_another_run(run);
+        if free {
+            block.claim = run;
         }
+        free
+    }
+
+    /// Ends the claim of a run to a block, if it has one.
+    pub(in crate::memory) fn disclaim(&mut self, index: u32, run: u32) {
+        let block = self.blocks.get_mut(index).filter(|block| block.claim == run);
+        block.into_iter().for_each(|block| block.claim = 0);
+    }
+
+    /// Ends the claims of all runs for which `holds` returns false.
+    pub(in crate::memory) fn end_claims(&mut self, holds: impl Fn(u32) -> bool) {
+        for index in 0..self.blocks.bound() {
+            let claimed = |block: &&mut Block<D>| block.claim != 0 && !holds(block.claim);
+            self.blocks.get_mut(index).filter(claimed).into_iter().for_each(|block| block.claim = 0);
+        }
+    }
+
+    /// Closes a block: nothing new is placed in it. None of its ranges may wait in the quick lists. Returns the number
+    /// of the closing; `None` unless the run has a claim to the block, which this ends.
+    pub(in crate::memory) fn close(&mut self, index: u32, run: u32, release: EmptiedBlocks) -> Option<u32> {
+        let block = self.blocks.get_mut(index).filter(|block| block.claim == run)?;
+        debug_assert!(!block.is_closed(), "a claimed block is open");
+        // 0 is the number of no closing.
+        self.closings = self.closings.checked_add(1).unwrap_or(1);
+        block.claim = 0;
         // Out of `order`, so that the search for room does not have to skip it.
-        block.closed = Some(release);
+        block.closed = Some(Closing { number: self.closings, release });
         self.order.retain(|other| other.block != index);
         debug_assert!(!self.closed.contains(&index), "an open block is in no list of closed ones");
         self.closed.push(index);
-        true
+        Some(self.closings)
     }
 
     /// Opens a closed block again.
@@ -46,6 +75,13 @@ impl<D: Device> BlockSet<D> {
         }
     }
 
+    /// Opens a block again if it is still closed by a closing.
+    pub(in crate::memory) fn reopen_closing(&mut self, index: u32, closing: u32) {
+        if self.block(index).is_some_and(|block| block.is_closed_by(closing)) {
+            self.reopen(index);
+        }
+    }
+
     /// Opens a closed block that has room for a request. Returns false if there is none.
     pub(in crate::memory) fn reopen_for(&mut self, request: &Request) -> bool {
         let fits = |index: &u32| self.block(*index).is_some_and(|block| block.ranges.would_fit(request));
@@ -56,7 +92,7 @@ impl<D: Device> BlockSet<D> {
 
     /// Returns whether a closed block is freed once it is empty; `None` for an open block.
     pub(in crate::memory) fn release_of(&self, index: u32) -> Option<EmptiedBlocks> {
-        self.block(index)?.closed
+        Some(self.block(index)?.closed?.release)
     }
 
     /// Iterates over the closed blocks that are shared.
@@ -66,17 +102,16 @@ impl<D: Device> BlockSet<D> {
     }
 
     /// Places the copy of an allocation in the block that was planned for it; where that has no room any more, in one
-    /// of the first few, the fullest first, for which `allowed` returns true. Never in an empty or a closed block.
+    /// of the first few, the fullest first. Never in an empty block, nor in one that a run empties or is going to.
     pub(in crate::memory) fn place_relocated(
         &mut self,
         planned: Option<u32>,
-        allowed: impl Fn(u32) -> bool,
         request: &Request,
         sizes: Sizes,
         record: u32,
     ) -> Option<BlockRange> {
         let open = |index: &u32| self.order.iter().any(|summary| summary.block == *index);
-        if let Some(index) = planned.filter(open).filter(|&index| self.may_take(index, &allowed)) {
+        if let Some(index) = planned.filter(open).filter(|&index| self.may_take(index)) {
             // The plan assumes the closest fit. With many free ranges that search would take long under the lock.
             let few = self
                 .block(index)
@@ -91,7 +126,7 @@ impl<D: Device> BlockSet<D> {
         for at in 0..self.order.len() {
             let BlockSummary { block, largest_free_at_most, .. } = self.order[at];
             // Not counted as a try: this reads only the summary, or the block's count.
-            if request.size > largest_free_at_most || !self.may_take(block, &allowed) {
+            if request.size > largest_free_at_most || !self.may_take(block) {
                 continue;
             }
             // A refusal for another reason than room is one of this block; the move is dropped if all refuse.
@@ -120,9 +155,9 @@ impl<D: Device> BlockSet<D> {
     }
 
     /// Returns true if a block is a destination of moves.
-    pub(super) fn may_take(&self, index: u32, allowed: &impl Fn(u32) -> bool) -> bool {
+    pub(super) fn may_take(&self, index: u32) -> bool {
         // An empty block is better freed than filled again.
-        allowed(index) && self.block(index).is_some_and(|block| !block.is_empty())
+        self.block(index).is_some_and(|block| !block.is_empty() && block.claim == 0)
     }
 
     /// Exchanges the ranges of two live allocations of this set: each range names the other record.

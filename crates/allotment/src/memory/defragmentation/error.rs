@@ -27,7 +27,8 @@ pub enum DefragmentationError {
     LinearPool,
     /// The pool belongs to another allocator.
     WrongPool,
-    /// Another defragmentation of the pool, or of the default pools, is running. Drop it first.
+    /// Another defragmentation with passes of the pool, or of the default pools, is running. Drop it first.
+    /// [`Defragmenter`](crate::memory::Defragmenter)s may be running as well.
     AlreadyRunning,
 }
 

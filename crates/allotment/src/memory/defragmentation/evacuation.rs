@@ -1,20 +1,24 @@
 //! The evacuation of one block: close, search, reserve, hand out, or cancel.
 //!
 //! ```text
-//!   Closing ──────────────────────► Reserving ──► HandingOut ──► all moves handed out
+//!   Closing ──────────────────────► Reserving ──► HandingOver ──► HandingOut ──► all moves handed out
 //!      └──► Indexing ──► Searching ──┘
 //!
 //!   from each phase: cancelled, when the block cannot be emptied any more: its reserved places are freed, it is reopened
 //! ```
 //!
-//! `Indexing` and `Searching` are needed only for a block into which allocations came after the survey. Each phase
-//! works in batches under the pool's lock; `run` calls the next one.
+//! `Indexing` and `Searching` are needed only for a block into which allocations came after the survey. `HandingOver`
+//! hands each of the other movers its part of the block, which that mover hands out (`handover.rs`). Each phase works in
+//! batches under the pool's lock; `run` calls the next one.
 
-use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::PoisonError;
+use core::sync::atomic::AtomicU32;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, PoisonError};
 
 use super::PassLimits;
 use super::desc::{DefragmentationDesc, DefragmentationStrategy};
+use super::movers::{Mover, MoverId};
+use super::moves::{Close, SurveyedAllocation};
 use super::pass::Move;
 use super::plan::PlannedMove;
 use super::stopwatch::Stopwatch;
@@ -23,6 +27,7 @@ use crate::device::Device;
 use crate::memory::Movability;
 use crate::memory::allocator::{Allocation, AllocationId, Allocator};
 use crate::memory::pool::{PoolSlot, PoolState};
+use crate::memory::token::record::Record;
 use crate::sync::locked;
 
 /// Places that are reserved, or freed, per lock: 20 to 40 microseconds.
@@ -59,10 +64,11 @@ pub(super) enum Phase {
     /// Searching the block for all allocations, from this record on.
     Searching(u32),
     Reserving,
+    HandingOver,
     HandingOut,
 }
 
-/// The evacuation of one block.
+/// The evacuation of one block, or one mover's part of it.
 #[derive(Debug)]
 pub(super) struct Evacuation {
     pub(super) arena: Arena,
@@ -75,6 +81,10 @@ pub(super) struct Evacuation {
     /// Bytes of moves that have not ended.
     pub(super) uncopied: u64,
     pub(super) state: EvacuationState,
+    /// The closing of the block; 0 before.
+    pub(super) closing: u32,
+    /// Where several movers empty the block: the number of those that have not moved their part yet.
+    pub(super) movers_left: Option<Arc<AtomicU32>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +94,7 @@ pub(super) enum EvacuationState {
     HandedOut,
     /// Cancelled: the block stays.
     Cancelled,
+    /// All moves have ended, and the block is empty but for the parts of other movers.
     Emptied,
 }
 
@@ -91,6 +102,9 @@ pub(super) enum EvacuationState {
 pub(super) struct Reserved {
     pub(super) from: AllocationId,
     pub(super) to: Allocation,
+    pub(super) mover: MoverId,
+    /// Bytes that the move copies.
+    pub(super) copied: u64,
 }
 
 /// How to continue with a block.
@@ -102,14 +116,14 @@ pub(super) enum Step {
     BlockFreed,
     /// The block stays, because its pool changed since the survey.
     KeepBlock,
+    /// The run has no claim to the block any more. Nothing was done.
+    Left,
 }
 
-/// The cost that a block may have, and the allocations that cannot be moved.
-pub(super) struct Worth<'a> {
+/// The cost that a block may have, and the allocations that can be moved.
+pub(super) struct Worth<F> {
     pub(super) strategy: DefragmentationStrategy,
-    pub(super) largest: u64,
-    pub(super) ignored: &'a HashSet<AllocationId>,
-    pub(super) of_a_defragmenter: bool,
+    pub(super) can_move: F,
 }
 
 pub(super) enum HandedOut {
@@ -136,7 +150,22 @@ impl Current {
 }
 
 impl Evacuation {
-    fn set(&self) -> usize {
+    /// Begins the evacuation of a block.
+    pub(super) fn new(arena: Arena, block: u32, size: u64, cost: u64) -> Self {
+        Self {
+            arena,
+            block,
+            size,
+            reserved: VecDeque::new(),
+            in_flight: 0,
+            uncopied: cost,
+            state: EvacuationState::InProgress,
+            closing: 0,
+            movers_left: None,
+        }
+    }
+
+    pub(super) fn set(&self) -> usize {
         usize::from(self.arena.set)
     }
 
@@ -144,19 +173,21 @@ impl Evacuation {
     pub(super) fn close<D: Device>(
         &mut self,
         slot: &PoolSlot<D>,
+        mover: Mover,
         desc: &DefragmentationDesc,
         now: &mut Current,
     ) -> Step {
         let mut guard = locked(&slot.state);
         let Some(state) = guard.as_mut() else { return Step::KeepBlock };
         now.close_attempts += 1;
-        let closed =
-            state.close(self.set(), self.block, desc.emptied_blocks, now.close_attempts > MAX_CLOSE_ATTEMPTS);
+        let at_once = now.close_attempts > MAX_CLOSE_ATTEMPTS;
+        let closed = state.close(self.set(), (self.block, mover.key), desc.emptied_blocks, at_once);
         state.store_counters(slot);
         match closed {
-            None => return Step::Continue,
-            Some(false) => return Step::BlockFreed,
-            Some(true) => {}
+            Close::NotYet => return Step::Continue,
+            Close::Empty => return Step::BlockFreed,
+            Close::NotClaimed => return Step::Left,
+            Close::Closed(closing) => self.closing = closing,
         }
         drop(guard);
         let known = |planned: &PlannedMove| is_live(slot, planned);
@@ -179,11 +210,10 @@ impl Evacuation {
     /// each record is enough.
     pub(super) fn search<D: Device>(
         &mut self,
-        allocator: &Allocator<D>,
         slot: &PoolSlot<D>,
         now: &mut Current,
         first: u32,
-        worth: &Worth<'_>,
+        worth: &Worth<impl Fn(u32, &SurveyedAllocation) -> bool>,
     ) -> Step {
         // Counted anew by the search: the planned cost may be out of date.
         if first == 0 {
@@ -192,13 +222,11 @@ impl Evacuation {
         let guard = locked(&slot.state);
         let Some(state) = guard.as_ref() else { return Step::KeepBlock };
         let (mut stays, mut cost) = (false, 0);
-        let (pool, allocator) = (self.arena.pool, allocator.id);
+        let pool = self.arena.pool;
         state.survey_allocations(slot, first, RECORDS_AT_ONCE, |allocation| {
             if (usize::from(allocation.set), allocation.block) == (self.set(), self.block) {
                 let (record, generation) = (allocation.record, allocation.generation);
-                stays |= allocation.movability == Movability::Pinned || allocation.size > worth.largest;
-                stays |= allocation.of_a_defragmenter != worth.of_a_defragmenter;
-                stays |= worth.ignored.contains(&AllocationId { allocator, pool, record, generation });
+                stays |= allocation.movability == Movability::Pinned || !(worth.can_move)(pool, &allocation);
                 cost += if allocation.movability == Movability::Copied { allocation.size } else { 0 };
                 let known = now.known.get(&record).filter(|known| known.generation == generation);
                 // An unplanned allocation gets its block only when its place is reserved.
@@ -221,7 +249,6 @@ impl Evacuation {
         allocator: &Allocator<D>,
         slot: &PoolSlot<D>,
         now: &mut Current,
-        stays: impl Fn(u32) -> bool,
         time: &mut Stopwatch,
     ) -> Step {
         // Grown before the lock is taken.
@@ -236,13 +263,17 @@ impl Evacuation {
             let Some(planned) = now.moves.pop_front() else { break };
             if is_live(slot, &planned) {
                 let to = Some(planned.to).filter(|&to| to != u32::MAX);
-                let Some(to_record) = state.reserve_place(slot, planned.record, to, &stays) else {
+                let Some(to_record) = state.reserve_place(slot, planned.record, to) else {
                     return Step::KeepBlock;
                 };
                 let PlannedMove { record, generation, .. } = planned;
                 let pool = self.arena.pool;
                 let from = AllocationId { allocator: allocator.id, pool, record, generation };
-                self.reserved.push_back(Reserved { from, to: allocator.token(pool, to_record, slot) });
+                let copied = state.detail(record).filter(|detail| detail.movability == Movability::Copied);
+                let copied = copied.map_or(0, |detail| detail.sizes.requested);
+                let mover = slot.records.get(record).map_or(MoverId::PASSES, Record::mover);
+                let to = allocator.token(pool, to_record, slot);
+                self.reserved.push_back(Reserved { from, to, mover, copied });
                 // The planned block had no room, so all blocks may have been searched, which takes as long as a whole batch.
                 let found = state.detail(to_record).map(|detail| detail.block_range.block);
                 if found != Some(planned.to) {
@@ -255,13 +286,14 @@ impl Evacuation {
         }
         state.store_counters(slot);
         if now.moves.is_empty() {
-            now.phase = Phase::HandingOut;
+            now.phase = Phase::HandingOver;
         }
         Step::Continue
     }
 
+    /// Returns true while the block is closed by this evacuation.
     pub(super) fn is_closed<D: Device>(&self, state: &PoolState<D>) -> bool {
-        state.sets[self.set()].block(self.block).is_some_and(|block| block.is_closed())
+        state.sets[self.set()].block(self.block).is_some_and(|block| block.is_closed_by(self.closing))
     }
 
     /// Returns true when all allocations of the block were freed, perhaps with the block itself.
@@ -298,7 +330,7 @@ impl Evacuation {
         let mut unneeded = Vec::new();
         let (mut limit, mut refused) = (false, false);
         for _ in 0..AT_ONCE {
-            let Some(Reserved { from, to }) = self.reserved.pop_front() else { break };
+            let Some(Reserved { from, to, mover, copied }) = self.reserved.pop_front() else { break };
             let Some(record) = slot.records.get(from.record).filter(|it| it.generation() == from.generation)
             else {
                 // The owner freed the allocation since its place was reserved.
@@ -314,7 +346,7 @@ impl Evacuation {
             refused = record.maps() != 0 || !record.read().movable;
             if limit || refused {
                 // The next pass, or the cancellation, continues with this one.
-                self.reserved.push_front(Reserved { from, to });
+                self.reserved.push_front(Reserved { from, to, mover, copied });
                 break;
             }
             record.set_moving(true);
@@ -341,6 +373,8 @@ impl Evacuation {
     /// Frees a batch of the reserved places. Returns true once all are freed and the block is open.
     pub(super) fn cancel_batch<D: Device>(&mut self, allocator: &Allocator<D>, slot: &PoolSlot<D>) -> bool {
         self.state = EvacuationState::Cancelled;
+        // No other mover needs to move its part any more.
+        self.take_back_parts(allocator);
         // Moves in flight count as bytes to copy until they end.
         if self.in_flight == 0 {
             self.uncopied = 0;
@@ -359,7 +393,7 @@ impl Evacuation {
         }
         let all = self.reserved.is_empty();
         if all {
-            state.reopen(self.set(), self.block);
+            state.sets[self.set()].reopen_closing(self.block, self.closing);
         }
         drop(guard);
         given.into_iter().for_each(|Reserved { to, .. }| allocator.free_own(to));

@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use super::movers::Mover;
 use super::room::{Asked, NoRoom, RoomError, RoomRun};
 use super::run::{Found, Run};
 use super::survey::Scope;
@@ -157,7 +158,7 @@ impl<D: Device> Allocator<D> {
             Err(refused) if refused.falls_through() => {}
             Err(refused) => return Err(RoomError::Refused(refused)),
         }
-        let run = self.begin_room(request, desc, false)?;
+        let run = self.begin_room(request, desc, None)?;
         Ok(MakingRoom { allocator: self, run: Some(run), served: None, moves: Vec::new() })
     }
 
@@ -166,13 +167,14 @@ impl<D: Device> Allocator<D> {
         &self,
         request: &AllocationRequest<'_>,
         desc: DefragmentationDesc,
-        of_a_defragmenter: bool,
+        defragmenter: Option<Mover>,
     ) -> Result<Run, RoomError> {
         let pool = request.options.pool.as_ref();
         let scope = pool.map_or(Scope::DefaultPools, |pool| Scope::Pool(pool.shards()));
-        let run = self.begin_run(desc, scope, of_a_defragmenter);
+        let run = self.begin_run(desc, scope, defragmenter);
         let run = run.map_err(|reason| Asked::of(request).not_begun(reason))?;
-        Ok(run.for_room(RoomRun::new(self, request, desc, of_a_defragmenter)))
+        let room = RoomRun::new(self, request, desc, run.mover());
+        Ok(run.for_room(room))
     }
 
     /// Moves allocations of a custom pool until a free range of one of its blocks has `bytes` bytes or more. `execute`

@@ -12,6 +12,9 @@
 //! `evacuation` of a block after the other: it reserves the places and hands out the moves. `pass` ends them. The pools
 //! only reserve places and exchange them (`moves.rs`).
 //!
+//! Several movers may work over the same pools (`movers`): of a block that holds allocations of more than one, each gets
+//! its part (`handover`), which its own run moves (`helping`).
+//!
 //! A worked example, with sizes, is at the top of `run.rs`.
 //!
 //! The protocol is that of D3D12MA and VMA. These plan move by move; when a block does not become empty in the end, the
@@ -22,8 +25,11 @@ mod desc;
 mod emptied_blocks;
 mod error;
 mod evacuation;
+mod handover;
+mod helping;
 mod holes;
 mod make_room;
+pub(in crate::memory) mod movers;
 pub(in crate::memory) mod moves;
 mod pass;
 mod plan;
@@ -44,6 +50,7 @@ pub use pass::{Move, NextPass, Pass};
 pub use plan::{DefragmentationPlan, PlannedBlock};
 pub use room::RoomError;
 
+use self::movers::{Mover, MoverId};
 pub(super) use self::pass::Released;
 pub(super) use self::room::Asked;
 pub(super) use self::run::{Found, Run};
@@ -87,8 +94,14 @@ pub struct DefragmentationStatistics {
     pub blocks_emptied: u32,
     /// Bytes of these memory objects.
     pub bytes_emptied: u64,
-    /// Blocks that the plan would have emptied, but that were kept because the pool changed meanwhile.
+    /// Blocks that the plan would have emptied, but that were kept because the pool changed meanwhile, or another mover
+    /// did not move its part.
     pub blocks_kept: u32,
+    /// Blocks from which this mover moved its allocations, while another mover still had to move its own. The mover that
+    /// comes last counts the block as emptied.
+    pub blocks_handed_over: u32,
+    /// Blocks that were [left to other movers](DefragmentationPlan::left_to_others), for each run as of its last survey.
+    pub blocks_left_to_others: u32,
 }
 
 impl core::ops::Add for DefragmentationStatistics {
@@ -104,6 +117,8 @@ impl core::ops::Add for DefragmentationStatistics {
             blocks_emptied: self.blocks_emptied.saturating_add(other.blocks_emptied),
             bytes_emptied: self.bytes_emptied.saturating_add(other.bytes_emptied),
             blocks_kept: self.blocks_kept.saturating_add(other.blocks_kept),
+            blocks_handed_over: self.blocks_handed_over.saturating_add(other.blocks_handed_over),
+            blocks_left_to_others: self.blocks_left_to_others.saturating_add(other.blocks_left_to_others),
         }
     }
 }
@@ -122,6 +137,8 @@ impl core::ops::Sub for DefragmentationStatistics {
             blocks_emptied: self.blocks_emptied.saturating_sub(earlier.blocks_emptied),
             bytes_emptied: self.bytes_emptied.saturating_sub(earlier.bytes_emptied),
             blocks_kept: self.blocks_kept.saturating_sub(earlier.blocks_kept),
+            blocks_handed_over: self.blocks_handed_over.saturating_sub(earlier.blocks_handed_over),
+            blocks_left_to_others: self.blocks_left_to_others.saturating_sub(earlier.blocks_left_to_others),
         }
     }
 }
@@ -140,12 +157,24 @@ impl core::ops::Sub for DefragmentationStatistics {
 ///    move, or frees the allocation.
 /// 4. [`end`](Pass::end): the handles name the new places from then on, and the old places are free.
 ///
-/// A defragmentation that is forgotten (`mem::forget`) never ends, and no other can begin in its pools.
+/// A defragmentation that is forgotten (`mem::forget`) never ends, and no other with passes can begin in its pools.
 ///
 /// Repeat steps 2 to 4 until there is nothing more to gain. Only allocations that were requested as
 /// [movable](super::AllocationOptions::with_movability) are moved, within their pool and memory type. A pass that is
 /// dropped is cancelled; each allocation is always in one place or in the other. [`Defragmenter`](super::Defragmenter)
 /// does all of this for buffers and images, with copies by a queue.
+///
+/// # Beside `Defragmenter`s
+///
+/// A defragmentation and any number of [`Defragmenter`](super::Defragmenter)s work over the same pools at the same time,
+/// in any order, on one thread or on several. Each moves its own allocations only. A block that holds allocations of
+/// several is emptied by all of them: the one whose plan it is reserves places for all allocations in it, and the others
+/// move theirs in their next pass or step. The block is freed with the last one.
+///
+/// So no byte is copied for a block that another mover keeps, as long as that mover goes on. It takes part if it executed
+/// a pass or a step within the last second, and has not ended or [stopped](super::Defragmenter::stop) since; otherwise
+/// its allocations count as pinned, and [`left_to_others`](DefragmentationPlan::left_to_others) counts their blocks.
+/// Moves that a mover does not begin within a second are cancelled, and their blocks are opened again.
 ///
 /// # Cost
 ///
@@ -215,8 +244,9 @@ pub struct Defragmentation<'a, D: Device> {
 }
 
 impl<D: Device> Allocator<D> {
-    /// Begins to defragment all default pools, each memory type by itself. Resources of a
-    /// [`Defragmenter`](super::Defragmenter) are not moved: only it can create them again.
+    /// Begins to defragment all default pools, each memory type by itself. The passes do not move resources of a
+    /// [`Defragmenter`](super::Defragmenter): only it can create them again, and it moves those in blocks that the plan
+    /// [empties](Defragmentation#beside-defragmenters).
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -247,7 +277,7 @@ impl<D: Device> Allocator<D> {
         &self,
         desc: DefragmentationDesc,
     ) -> Result<Defragmentation<'_, D>, DefragmentationError> {
-        let run = self.begin_run(desc, Scope::DefaultPools, false)?;
+        let run = self.begin_run(desc, Scope::DefaultPools, None)?;
         Ok(Defragmentation { allocator: self, run, moves: Vec::new() })
     }
 
@@ -282,16 +312,18 @@ impl<D: Device> Allocator<D> {
         if pool.allocator() != self.id {
             return Err(DefragmentationError::WrongPool);
         }
-        let run = self.begin_run(desc, Scope::Pool(pool.shards()), false)?;
+        let run = self.begin_run(desc, Scope::Pool(pool.shards()), None)?;
         Ok(Defragmentation { allocator: self, run, moves: Vec::new() })
     }
 
+    /// Begins a run of a `Defragmenter`, or one with passes.
     pub(super) fn begin_run(
         &self,
         desc: DefragmentationDesc,
         scope: Scope,
-        of_a_defragmenter: bool,
+        defragmenter: Option<Mover>,
     ) -> Result<Run, DefragmentationError> {
+        let with_passes = defragmenter.is_none();
         match scope {
             Scope::DefaultPools => {
                 // A linear block takes new ranges at its ends only, so the holes that a plan counts on could not be
@@ -299,8 +331,8 @@ impl<D: Device> Allocator<D> {
                 if self.desc.algorithm == Algorithm::Linear {
                     return Err(DefragmentationError::LinearPool);
                 }
-                // One run at a time: two would plan places in blocks that the other one empties.
-                if self.defragmented.swap(true, Ordering::Acquire) {
+                // One run with passes at a time: either would move any allocation of the other.
+                if with_passes && self.defragmented.swap(true, Ordering::Acquire) {
                     return Err(DefragmentationError::AlreadyRunning);
                 }
             }
@@ -312,17 +344,26 @@ impl<D: Device> Allocator<D> {
                 if state.rules.algorithm == Algorithm::Linear {
                     return Err(DefragmentationError::LinearPool);
                 }
-                if core::mem::replace(&mut state.defragmented, true) {
+                if with_passes && core::mem::replace(&mut state.defragmented, true) {
                     return Err(DefragmentationError::AlreadyRunning);
                 }
             }
         }
-        Ok(Run::new(self, desc, scope, of_a_defragmenter))
+        let mover = defragmenter.unwrap_or_else(|| self.movers.add_passes(scope.shards(self), desc.strategy));
+        Ok(Run::new(self, desc, scope, mover))
     }
 
     pub(super) fn end_run(&self, run: &mut Run) {
+        let with_passes = run.mover.id == MoverId::PASSES;
+        if with_passes {
+            // First, so that no other run hands it another part.
+            self.remove_mover(run.mover);
+        }
         // Before the flag is cleared: the next run must find no reserved places of this one.
         run.cancel(self);
+        if !with_passes {
+            return;
+        }
         match run.scope() {
             // Pairs with the exchange in `begin_run`: the next run sees all that this one has freed.
             Scope::DefaultPools => self.defragmented.store(false, Ordering::Release),

@@ -15,8 +15,9 @@ use allotment_suballoc::{Algorithm, Alignment, Handle, Request};
 use crate::device::{Device, Priority, Requirements, ResourceKind};
 use crate::events::{Event, Placement};
 use crate::memory::EmptiedBlocks;
-use crate::memory::allocator::{Allocation, Allocator};
+use crate::memory::allocator::{Allocation, AllocationId, Allocator};
 use crate::memory::block_set::{BlockRange, BlockSet, Role, Sizes};
+use crate::memory::defragmentation::movers::MoverId;
 use crate::memory::pool::{Marks, MoveState, PoolSlot, PoolState, RoundedRequest};
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::token::record::Record;
@@ -42,12 +43,32 @@ pub(in crate::memory) struct SurveyedAllocation {
     pub(in crate::memory) alignment: Alignment,
     /// [`Movability::Pinned`] also while the allocation is mapped or being moved.
     pub(in crate::memory) movability: Movability,
-    /// Only its `Defragmenter` moves it.
-    pub(in crate::memory) of_a_defragmenter: bool,
+    /// Which mover moves it.
+    pub(in crate::memory) mover: MoverId,
+}
+
+impl SurveyedAllocation {
+    /// Returns the id of the allocation, by its allocator and its pool.
+    pub(super) fn id(&self, allocator: u32, pool: u32) -> AllocationId {
+        AllocationId { allocator, pool, record: self.record, generation: self.generation }
+    }
 }
 
 /// Ranges of the quick lists that are merged per call, so that the lock is held for microseconds.
 const AT_ONCE: usize = 16;
+
+/// Result of an attempt to close a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::memory) enum Close {
+    /// It is closed now, by this closing.
+    Closed(u32),
+    /// Another call must go on, since there are many ranges to merge first.
+    NotYet,
+    /// The block is empty, or was freed.
+    Empty,
+    /// The run has no claim to it any more.
+    NotClaimed,
+}
 
 impl<D: Device> PoolState<D> {
     /// Calls `each` for the allocations among up to `count` records from `first` on.
@@ -88,7 +109,7 @@ impl<D: Device> PoolState<D> {
             needed_alignment,
             alignment: detail.alignment,
             movability: if free_to_move { detail.movability } else { Movability::Pinned },
-            of_a_defragmenter: entry.is_of_a_defragmenter(),
+            mover: entry.mover(),
         })
     }
 
@@ -106,29 +127,28 @@ impl<D: Device> PoolState<D> {
         self.size_multiple(set, kind).align_up(requested)
     }
 
-    /// Closes a block: places nothing new in it. Returns whether the block is closed now by this call; `None` when
-    /// another call must go on, since there are many ranges to merge first and `at_once` is not set.
+    /// Closes a block that a run has claimed: places nothing new in it. With `at_once`, merges all ranges that wait
+    /// first, however many they are.
     pub(in crate::memory) fn close(
         &mut self,
         set: usize,
-        block: u32,
+        (block, run): (u32, u32),
         release: EmptiedBlocks,
         at_once: bool,
-    ) -> Option<bool> {
+    ) -> Close {
         let waiting = self.sets[set].quick.len();
         let count = if at_once { usize::MAX } else { AT_ONCE };
         self.flush_quick_list_up_to(set, count);
         if waiting > count {
-            return None;
+            return Close::NotYet;
         }
         // A range in a quick list counts as used. With the lists empty, a block without allocations shows as empty.
         let empty = self.sets[set].block(block).is_none_or(|block| block.is_empty());
-        Some(!empty && self.sets[set].close(block, release))
-    }
-
-    /// Reopens a closed block.
-    pub(in crate::memory) fn reopen(&mut self, set: usize, block: u32) {
-        self.sets[set].reopen(block);
+        if empty {
+            self.sets[set].disclaim(block, run);
+            return Close::Empty;
+        }
+        self.sets[set].close(block, run, release).map_or(Close::NotClaimed, Close::Closed)
     }
 
     /// Returns whether a closed block that is empty now is freed to the driver. A block that is kept is reopened.
@@ -144,18 +164,17 @@ impl<D: Device> PoolState<D> {
         goes
     }
 
-    /// Reserves a place for an allocation, which must be live and movable, in the block `planned` or else in a block
-    /// that `allowed` accepts, and marks the allocation as being moved. Returns the record of the reserved place;
+    /// Reserves a place for an allocation, which must be live and movable, in the block `planned` or else in another
+    /// one that stays, and marks the allocation as being moved. Returns the record of the reserved place;
     /// `None` when there is no room.
     pub(in crate::memory) fn reserve_place(
         &mut self,
         slot: &PoolSlot<D>,
         record: u32,
         planned: Option<u32>,
-        allowed: impl Fn(u32) -> bool,
     ) -> Option<u32> {
         self.reserve(slot, record, |set, range, sizes, destination| {
-            set.place_relocated(planned, allowed, range, sizes, destination)
+            set.place_relocated(planned, range, sizes, destination)
         })
     }
 
@@ -285,12 +304,13 @@ impl<D: Device> PoolState<D> {
         let set = usize::from(one.set);
         self.sets[set].exchange((&one.block_range, record), (&other.block_range, reserved));
         let was = slot.records.get(record).map(Record::read);
-        let [dedicated_to_resource, of_a_defragmenter] =
-            was.map_or([false; 2], |was| [was.dedicated_to_resource, was.of_a_defragmenter]);
+        let (dedicated_to_resource, mover) =
+            was.map_or_else(Default::default, |was| (was.dedicated_to_resource, was.mover));
+        let of_a_defragmenter = mover != MoverId::PASSES;
         // A `Defragmenter` binds a new resource and keeps the old one until the GPU is done with it. After a pass of the
         // caller's the old range may be free at once, while the caller's resource is still bound to it: the mark makes
         // the allocator refuse to touch memory through that resource.
-        let here = Marks { dedicated_to_resource: false, of_a_defragmenter, moved: !of_a_defragmenter };
+        let here = Marks { dedicated_to_resource: false, mover, moved: !of_a_defragmenter };
         let there = Marks { dedicated_to_resource, ..Marks::default() };
         let old_resource_stays = of_a_defragmenter && one.has_resource;
         for (record, place, marks) in [(record, other, here), (reserved, one, there)] {
@@ -313,8 +333,8 @@ impl<D: Device> PoolState<D> {
 }
 
 impl<D: Device> Allocator<D> {
-    /// Sets whether defragmentation may move an allocation: by passes or, with `of_a_defragmenter`, by its
-    /// `Defragmenter` alone.
+    /// Sets whether defragmentation may move an allocation, and by which mover: by passes, or by its `Defragmenter`
+    /// alone.
     ///
     /// An allocation is pinned until its resource is bound and the code that moves it knows the resource. Both settings
     /// change in one step under the pool's lock; between two steps a pass of another thread could move the allocation.
@@ -322,7 +342,7 @@ impl<D: Device> Allocator<D> {
         &self,
         allocation: &Allocation,
         movability: Movability,
-        of_a_defragmenter: bool,
+        mover: MoverId,
     ) {
         let Some(slot) = self.pools.get(allocation.pool) else { return };
         let Some(record) = slot.records.get(allocation.record) else { return };
@@ -339,7 +359,7 @@ impl<D: Device> Allocator<D> {
         let movable = movability != Movability::Pinned;
         if let Some(detail) = state.detail_mut(allocation.record) {
             detail.movability = movability;
-            record.set_movable(movable, of_a_defragmenter);
+            record.set_movable(movable, mover);
             state
                 .events
                 .of_allocation(allocation.record, |allocation| Event::Movable { allocation, movable });
@@ -350,6 +370,6 @@ impl<D: Device> Allocator<D> {
     ///
     /// For an allocation whose owner cannot follow a move, or frees it while the GPU may still use its place.
     pub(in crate::memory) fn pin(&self, allocation: &Allocation) {
-        self.allow_moves(allocation, Movability::Pinned, false);
+        self.allow_moves(allocation, Movability::Pinned, MoverId::PASSES);
     }
 }

@@ -21,10 +21,14 @@ use std::collections::{BinaryHeap, HashSet};
 
 use super::desc::DefragmentationStrategy;
 use super::holes::{Cut, Holes};
+use super::movers::Mover;
 use super::selection::{Candidate, candidates, select};
 use super::stopwatch::Stopwatch;
 use super::survey::{Arena, Survey, SurveyedArena, SurveyedBlock};
+use crate::device::Device;
+use crate::memory::allocator::Allocator;
 use crate::memory::defragmentation::moves::SurveyedAllocation;
+use crate::sync::locked;
 
 /// The expected gain of a defragmentation, as of its planning.
 ///
@@ -59,6 +63,10 @@ pub struct DefragmentationPlan {
     /// The blocks to empty, in order of price. Where blocks are of one size, each prefix of the list is the best plan
     /// for the bytes that it copies.
     pub steps: Vec<PlannedBlock>,
+    /// Blocks that the plan leaves to the other movers of the allocator ([`Defragmenter`](super::Defragmenter)s, and runs
+    /// of passes): another one is emptying the block, or is going to; or the block has allocations of one that is not
+    /// active, or whose strategy does not find the block worth its cost.
+    pub left_to_others: u32,
 }
 
 /// A block that the plan empties.
@@ -83,9 +91,9 @@ pub struct DefragmentationPlan {
 pub struct PlannedBlock {
     /// Bytes that it frees.
     pub size: u64,
-    /// Bytes that are copied out of it.
+    /// Bytes that are copied out of it, including those that other movers copy.
     pub bytes_moved: u64,
-    /// Allocations that are moved out of it.
+    /// Allocations that are moved out of it, including those of other movers.
     pub moves: u32,
 }
 
@@ -119,6 +127,7 @@ impl DefragmentationPlan {
         let mut blocks: Vec<_> = arena.blocks.iter().filter(|block| !block.is_empty()).collect();
         let occupied: u64 = blocks.iter().map(|block| block.occupied).sum();
         self.blocks += blocks.len() as u32;
+        self.left_to_others += blocks.iter().filter(|block| block.is_left_to_others()).count() as u32;
         self.block_bytes += blocks.iter().map(|block| block.size).sum::<u64>();
         self.occupied_bytes += occupied;
         // The fewest blocks that hold the bytes are the largest ones.
@@ -133,7 +142,7 @@ impl DefragmentationPlan {
         self.ideal_blocks += ideal as u32;
         let too_many = blocks.len() - ideal;
         // Not a plan, only a bound: it ignores whether the allocations fit, so no real plan copies less.
-        blocks.retain(|block| !block.pinned);
+        blocks.retain(|block| !block.pinned && !block.left_to_others);
         blocks.sort_by_key(|block| block.cost);
         let cheapest = blocks.iter().take(too_many);
         self.lower_bound_bytes += cheapest.map(|block| block.cost).sum::<u64>();
@@ -158,6 +167,26 @@ pub(super) struct PlannedEvacuation {
     pub(super) cost: u64,
     /// The largest allocation first.
     pub(super) moves: Vec<PlannedMove>,
+}
+
+impl PlannedEvacuation {
+    /// Claims the block for a run. Returns false if another run has claimed or closed it.
+    pub(super) fn claim<D: Device>(&self, allocator: &Allocator<D>, mover: Mover) -> bool {
+        let Some(slot) = allocator.pools.get(self.arena.pool) else { return false };
+        let mut guard = locked(&slot.state);
+        let set = guard.as_mut().map(|state| &mut state.sets[usize::from(self.arena.set)]);
+        set.is_some_and(|set| set.claim(self.block, mover.key))
+    }
+}
+
+impl Arena {
+    /// Ends the claim of a run to a block, if it has one.
+    pub(super) fn disclaim<D: Device>(self, allocator: &Allocator<D>, block: u32, mover: Mover) {
+        let Some(slot) = allocator.pools.get(self.pool) else { return };
+        if let Some(state) = locked(&slot.state).as_mut() {
+            state.sets[usize::from(self.set)].disclaim(block, mover.key);
+        }
+    }
 }
 
 /// Makes a plan, in steps.
@@ -283,6 +312,13 @@ impl Planner {
                 Packed::Interrupted => return false,
                 Packed::Whole => {
                     let placed = core::mem::take(packing).placed;
+                    *at += 1;
+                    if !candidate.own {
+                        // Its movers rank the blocks alike, and empty this one. Their places stay cut out of the ranges, so
+                        // that the run does not take them.
+                        self.plan.left_to_others += 1;
+                        continue;
+                    }
                     let planned = |(item, cut): (u32, Cut)| {
                         let SurveyedAllocation { record, generation, .. } = arena.allocations[item as usize];
                         // Of the place only the block is kept. The pool changes until the place is reserved, so its
@@ -297,9 +333,11 @@ impl Planner {
                     let (arena, cost) = (arena.arena, candidate.cost);
                     self.evacuations.push(PlannedEvacuation { arena, block, size, cost, moves });
                 }
-                Packed::Not => *packing = Packing::default(),
+                Packed::Not => {
+                    *packing = Packing::default();
+                    *at += 1;
+                }
             }
-            *at += 1;
         }
         true
     }

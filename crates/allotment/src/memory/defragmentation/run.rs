@@ -4,6 +4,7 @@
 //!   survey ──► plan ──► block by block: close, reserve places for all of it, hand out moves ──► finished
 //!     ▲                                              │
 //!     └────────── the pools changed meanwhile ◄──────┘
+//!   parts of blocks that runs of other movers empty: hand out moves, first of all
 //! ```
 //!
 //! Each arrow and each box can be interrupted, and continues in the next pass. No lock is held for longer than some
@@ -13,6 +14,12 @@
 //! places are reserved for all its allocations. Only then the first byte is copied. A request that finds no room
 //! meanwhile reopens the block before the driver is asked for another one; then the reserved places are freed, and the
 //! block stays.
+//!
+//! Several runs may be open over the same pools, one for each mover (`movers.rs`). All of them rank the blocks alike: by
+//! the bytes of all allocations that any active mover can move. A run claims the blocks of its plan before it reserves
+//! the first place, and leaves blocks that another run has claimed or closed. Of a block with allocations of several
+//! movers, it hands each of them its part (`handover.rs`). A block that has none of its own allocations it leaves to
+//! their movers, and places nothing there.
 //!
 //! # A worked example
 //!
@@ -50,11 +57,13 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::desc::DefragmentationDesc;
 use super::evacuation::{Current, Evacuation, EvacuationState, HandedOut, Phase, Step, Worth};
+use super::movers::{MovedBy, Mover, MoverId, OtherMovers};
+use super::moves::SurveyedAllocation;
 use super::pass::Move;
 use super::plan::{DefragmentationPlan, PlannedEvacuation, Planner};
 use super::room::RoomRun;
 use super::stopwatch::Stopwatch;
-use super::survey::{Arena, Scope, Survey};
+use super::survey::{Scope, Survey};
 use super::{DefragmentationStatistics, PassLimits};
 use crate::device::Device;
 use crate::memory::allocator::{AllocationId, Allocator};
@@ -68,27 +77,28 @@ const MAX_ROUNDS: u32 = 4;
 /// owns its allocator by an `Arc`, can keep it as well.
 #[derive(Debug)]
 pub(in crate::memory) struct Run {
-    desc: DefragmentationDesc,
+    pub(super) desc: DefragmentationDesc,
     scope: Scope,
-    /// Moves the resources of a `Defragmenter`, or else all other allocations.
-    of_a_defragmenter: bool,
+    pub(super) mover: Mover,
+    /// The other movers, since the last survey began.
+    others: Option<OtherMovers>,
     stage: Stage,
     /// The latest plan.
     plan: DefragmentationPlan,
     /// Allocations whose moves were ignored: they stay for the rest of the run.
     ignored: HashSet<AllocationId>,
     /// Blocks that are being emptied, or were.
-    evacuations: Vec<Evacuation>,
+    pub(super) evacuations: Vec<Evacuation>,
     /// The index of the evacuation that was cancelled and is freeing its reserved places.
-    cancelling: Option<usize>,
-    /// All blocks of the plan. No allocation is moved into them.
-    planned: HashSet<(Arena, u32)>,
+    pub(super) cancelling: Option<usize>,
+    /// The index of the part of another run's block that is being handed out.
+    pub(super) helping: Option<usize>,
     /// Number of surveys so far.
     rounds: u32,
     /// A block could not be emptied because its pool changed since the survey.
     changed: bool,
     /// Bytes that may still be copied.
-    bytes_left: u64,
+    pub(super) bytes_left: u64,
     /// Room for a request is made, rather than blocks emptied.
     room: Option<Box<RoomRun>>,
     pub(in crate::memory) statistics: DefragmentationStatistics,
@@ -122,18 +132,19 @@ impl Run {
         allocator: &Allocator<D>,
         desc: DefragmentationDesc,
         scope: Scope,
-        of_a_defragmenter: bool,
+        mover: Mover,
     ) -> Self {
         Self {
             desc,
             scope,
-            of_a_defragmenter,
+            mover,
+            others: None,
             stage: Stage::Surveying(Survey::new(scope.arenas(allocator), desc.limits.bytes)),
             plan: DefragmentationPlan::default(),
             ignored: HashSet::new(),
             evacuations: Vec::new(),
             cancelling: None,
-            planned: HashSet::new(),
+            helping: None,
             rounds: 1,
             changed: false,
             bytes_left: desc.strategy.bytes(),
@@ -148,12 +159,31 @@ impl Run {
         self
     }
 
+    pub(super) fn mover(&self) -> Mover {
+        self.mover
+    }
+
     pub(super) fn room(&mut self) -> Option<&mut RoomRun> {
         self.room.as_deref_mut()
     }
 
+    /// Creates a run that only moves the parts that other runs hand over.
+    pub(in crate::memory) fn of_parts<D: Device>(
+        allocator: &Allocator<D>,
+        desc: DefragmentationDesc,
+        mover: Mover,
+    ) -> Self {
+        let run = Self::new(allocator, desc, Scope::DefaultPools, mover);
+        Self { stage: Stage::Finished, rounds: 0, ..run }
+    }
+
     pub(super) fn scope(&self) -> Scope {
         self.scope
+    }
+
+    /// Returns false if the run only moved parts that other runs handed over.
+    pub(in crate::memory) fn had_survey(&self) -> bool {
+        self.rounds != 0
     }
 
     /// Sets the limits of the next passes. Allocations larger than its bytes count as pinned from the next survey on.
@@ -175,14 +205,12 @@ impl Run {
     fn prepare<D: Device>(&mut self, allocator: &Allocator<D>, time: &mut Stopwatch) {
         match &mut self.stage {
             Stage::Surveying(survey) => {
-                let (ignored, of_a_defragmenter) = (&self.ignored, self.of_a_defragmenter);
-                let stays = |pool, allocation: &crate::memory::defragmentation::moves::SurveyedAllocation| {
-                    let (record, generation) = (allocation.record, allocation.generation);
-                    let id = AllocationId { allocator: allocator.id, pool, record, generation };
-                    allocation.of_a_defragmenter != of_a_defragmenter
-                        || (!ignored.is_empty() && ignored.contains(&id))
+                let tick = || allocator.time.now().tick;
+                let others = self.others.get_or_insert_with(|| allocator.movers.others(self.mover, tick()));
+                let moved_by = |pool, allocation: &SurveyedAllocation| {
+                    moved_by(others, &self.ignored, allocation.id(allocator.id, pool), allocation)
                 };
-                if survey.step(allocator, stays, time) {
+                if survey.step(allocator, others, moved_by, time) {
                     let survey = core::mem::replace(survey, Survey::new(Vec::new(), 0));
                     // A later survey may spend only the bytes that the passes before it left.
                     let strategy = self.desc.strategy.with_bytes_left(self.bytes_left);
@@ -191,10 +219,15 @@ impl Run {
             }
             Stage::Planning(planner) => {
                 if let Some((plan, evacuations)) = planner.step(time) {
+                    self.statistics.blocks_left_to_others = plan.left_to_others;
                     self.plan = plan;
-                    // Known before the first reservation: an allocation must not go where it is moved again.
-                    self.planned = evacuations.iter().map(|one| (one.arena, one.block)).collect();
-                    self.stage = Stage::Moving { waiting: evacuations.into(), current: None };
+                    let mut waiting = VecDeque::from(evacuations);
+                    let all = waiting.len();
+                    // Before the first reservation: an allocation must not go where it is moved again. Another run may have
+                    // claimed some of the blocks since the survey.
+                    waiting.retain(|planned| planned.claim(allocator, self.mover));
+                    self.changed |= waiting.len() != all;
+                    self.stage = Stage::Moving { waiting, current: None };
                 }
             }
             Stage::Moving { .. } | Stage::Finished => {}
@@ -214,8 +247,12 @@ impl Run {
         // One stopwatch for the whole pass: the survey, the plan and the reservations share its time.
         let mut time = Stopwatch::new(limits.time);
         let mut bytes = 0;
+        allocator.cancel_expired_parts();
+        self.note_call(allocator);
         loop {
-            if !matches!(self.stage, Stage::Moving { .. } | Stage::Finished) {
+            // Parts of blocks that other runs empty come first: these blocks are closed already.
+            let prepared = matches!(self.stage, Stage::Moving { .. } | Stage::Finished);
+            if !prepared && !self.has_parts(allocator) {
                 self.prepare(allocator, &mut time);
             } else if !self.advance(allocator, found, &mut bytes, &mut time) {
                 break;
@@ -225,12 +262,21 @@ impl Run {
                 break;
             }
         }
-        match self.stage {
-            // Moves found before the time was up are handed out rather than kept for the next pass: their places are reserved.
-            _ if !found.is_empty() => Found::Moves,
-            Stage::Finished => Found::Done,
-            _ => Found::LimitReached,
+        // Moves found before the time was up are handed out rather than kept for the next pass: their places are
+        // reserved.
+        if !found.is_empty() {
+            return Found::Moves;
         }
+        if !matches!(self.stage, Stage::Finished) || self.has_parts(allocator) {
+            return Found::LimitReached;
+        }
+        // The program may drop a run of passes once it is done, so no other run hands it a part from now on. A
+        // `Defragmenter` is called again in any case.
+        if self.mover.id != MoverId::PASSES || allocator.movers.note_rest(self.mover) {
+            return Found::Done;
+        }
+        // A part came at this moment.
+        self.find(allocator, found)
     }
 
     /// Executes the next small step. Returns false when there is nothing to do, or a limit is reached.
@@ -250,21 +296,17 @@ impl Run {
             }
             return true;
         }
-        let Stage::Moving { waiting, current, .. } = &mut self.stage else { return false };
+        if let Some(more) = self.help(allocator, found, bytes) {
+            return more;
+        }
+        let Stage::Moving { waiting, current, .. } = &mut self.stage else {
+            // A part that was taken back meanwhile leaves the survey to be continued.
+            return !matches!(self.stage, Stage::Finished);
+        };
         let Some(now) = current else {
             match waiting.pop_front() {
                 Some(PlannedEvacuation { arena, block, size, cost, moves }) => {
-                    let (reserved, state) = (VecDeque::new(), EvacuationState::InProgress);
-                    let uncopied = cost;
-                    self.evacuations.push(Evacuation {
-                        arena,
-                        block,
-                        size,
-                        reserved,
-                        in_flight: 0,
-                        uncopied,
-                        state,
-                    });
+                    self.evacuations.push(Evacuation::new(arena, block, size, cost));
                     let evacuation = self.evacuations.len() - 1;
                     let (moves, known) = (moves.into(), HashMap::new());
                     *current =
@@ -281,24 +323,30 @@ impl Run {
         let evacuation = &mut self.evacuations[now.evacuation];
         let Some(slot) = allocator.pools.get(evacuation.arena.pool) else { return false };
         let done = match &mut now.phase {
-            Phase::Closing => evacuation.close(slot, &self.desc, now),
+            Phase::Closing => evacuation.close(slot, self.mover, &self.desc, now),
             Phase::Indexing => now.index_planned(time),
             Phase::Searching(first) => {
                 let first = *first;
-                let worth = Worth {
-                    strategy: self.desc.strategy.with_bytes_left(self.bytes_left.saturating_sub(promised)),
-                    largest: self.desc.limits.bytes,
-                    ignored: &self.ignored,
-                    of_a_defragmenter: self.of_a_defragmenter,
+                let (others, largest) = (self.others.as_ref(), self.desc.limits.bytes);
+                let can_move = |pool, allocation: &SurveyedAllocation| {
+                    let id = allocation.id(allocator.id, pool);
+                    match others.map(|others| moved_by(others, &self.ignored, id, allocation)) {
+                        Some(MovedBy::Own) => allocation.size <= largest,
+                        Some(MovedBy::Other(_)) => true,
+                        Some(MovedBy::Inactive | MovedBy::None) | None => false,
+                    }
                 };
-                evacuation.search(allocator, slot, now, first, &worth)
+                let left = self.bytes_left.saturating_sub(promised);
+                let worth = Worth { strategy: self.desc.strategy.with_bytes_left(left), can_move };
+                evacuation.search(slot, now, first, &worth)
             }
-            Phase::Reserving => {
-                let arena = evacuation.arena;
-                let planned = &self.planned;
-                // Not into any block of the plan, even one that is not closed yet.
-                let stays = |block| !planned.contains(&(arena, block));
-                evacuation.reserve(allocator, slot, now, stays, time)
+            Phase::Reserving => evacuation.reserve(allocator, slot, now, time),
+            Phase::HandingOver => {
+                let before = evacuation.uncopied;
+                let step = evacuation.hand_over(allocator, self.mover, now);
+                // Bytes that others copy for this run's plan are spent as well.
+                self.bytes_left = self.bytes_left.saturating_sub(before - evacuation.uncopied);
+                step
             }
             Phase::HandingOut => {
                 let limits = &self.desc.limits;
@@ -324,17 +372,26 @@ impl Run {
                 *current = None;
             }
             Step::KeepBlock => {
-                self.cancelling = Some(now.evacuation);
+                let index = now.evacuation;
+                *current = None;
+                self.keep_block(index);
+            }
+            Step::Left => {
                 evacuation.state = EvacuationState::Cancelled;
-                // From now on the block may take allocations of the others.
-                self.planned.remove(&(evacuation.arena, evacuation.block));
-                // The plan no longer holds for this block, so another survey follows the last block.
                 self.changed = true;
-                self.statistics.blocks_kept += 1;
                 *current = None;
             }
         }
         true
+    }
+
+    /// Begins to cancel an evacuation.
+    pub(super) fn keep_block(&mut self, evacuation: usize) {
+        self.cancelling = Some(evacuation);
+        self.evacuations[evacuation].state = EvacuationState::Cancelled;
+        // The plan no longer holds for this block, so another survey follows the last block.
+        self.changed = true;
+        self.statistics.blocks_kept += 1;
     }
 
     /// Begins another survey after the last block of a plan, where a change makes that worthwhile. Returns true if so.
@@ -349,6 +406,7 @@ impl Run {
             self.rounds += 1;
             // No move is in flight, so no index into the list is left.
             self.evacuations.clear();
+            self.others = None;
             self.stage = Stage::Surveying(Survey::new(self.scope.arenas(allocator), self.desc.limits.bytes));
             return true;
         }
@@ -357,7 +415,7 @@ impl Run {
     }
 
     /// Counts a block from which all allocations were moved, unless a request reopened it meanwhile.
-    fn count_emptied<D: Device>(&mut self, allocator: &Allocator<D>, evacuation: usize) {
+    pub(super) fn count_emptied<D: Device>(&mut self, allocator: &Allocator<D>, evacuation: usize) {
         let evacuation = &mut self.evacuations[evacuation];
         if evacuation.state != EvacuationState::HandedOut || evacuation.in_flight != 0 {
             return;
@@ -372,8 +430,12 @@ impl Run {
         };
         if allocator.pools.get(evacuation.arena.pool).is_none_or(left) {
             evacuation.state = EvacuationState::Emptied;
-            self.statistics.blocks_emptied += 1;
-            self.statistics.bytes_emptied += evacuation.size;
+            if evacuation.is_last_part() {
+                self.statistics.blocks_emptied += 1;
+                self.statistics.bytes_emptied += evacuation.size;
+            } else {
+                self.statistics.blocks_handed_over += 1;
+            }
         } else {
             evacuation.state = EvacuationState::Cancelled;
             self.statistics.blocks_kept += 1;
@@ -393,6 +455,9 @@ impl Run {
                     self.statistics.moves += 1;
                     self.statistics.bytes_moved += copied;
                     self.bytes_left = self.bytes_left.saturating_sub(copied);
+                    if allocator.movers.have_refused() {
+                        allocator.movers.note_refused(self.mover, id, false);
+                    }
                 }
                 Outcome::Freed { .. } => self.statistics.freed += 1,
                 Outcome::Stays => self.statistics.ignored += 1,
@@ -414,6 +479,11 @@ impl Run {
                     } else {
                         self.ignored.insert(id);
                     }
+                    if self.mover.id == MoverId::PASSES {
+                        // Another mover would copy the rest of the block for nothing. A `Defragmenter` ignores the other
+                        // resources of a block as well, and notes those that it cannot move itself.
+                        allocator.movers.note_refused(self.mover, id, true);
+                    }
                     // Several moves of one block may be ignored; the block counts once.
                     if evacuation.state != EvacuationState::Cancelled {
                         self.statistics.blocks_kept += 1;
@@ -430,14 +500,22 @@ impl Run {
 
     /// Stops emptying the current block.
     fn stop_current(&mut self, evacuation: usize) {
+        self.helping.take_if(|helping| *helping == evacuation);
         if let Stage::Moving { current, .. } = &mut self.stage {
             current.take_if(|current| current.evacuation == evacuation);
         }
     }
 
-    /// Frees all reserved places, and reopens the blocks that are not emptied yet.
+    /// Frees all reserved places, reopens the blocks that are not emptied yet, and ends the claims to others.
     pub(super) fn cancel<D: Device>(&mut self, allocator: &Allocator<D>) {
         self.room.iter_mut().for_each(|room| room.cancel(allocator));
+        if let Stage::Moving { waiting, current } = &self.stage {
+            let waiting = waiting.iter().map(|planned| (planned.arena, planned.block));
+            // The current block is claimed still if it is not closed yet.
+            let current = current.iter().filter_map(|current| self.evacuations.get(current.evacuation));
+            let claimed = waiting.chain(current.map(|evacuation| (evacuation.arena, evacuation.block)));
+            claimed.for_each(|(arena, block)| arena.disclaim(allocator, block, self.mover));
+        }
         let cancelling = self.cancelling.take();
         for (index, evacuation) in self.evacuations.iter_mut().enumerate() {
             // The others have no reserved places left: all of them were handed out or freed.
@@ -449,6 +527,16 @@ impl Run {
         }
         self.stage = Stage::Finished;
     }
+}
+
+/// Returns which mover can move an allocation, unless its move was ignored before.
+fn moved_by(
+    others: &OtherMovers,
+    ignored: &HashSet<AllocationId>,
+    id: AllocationId,
+    allocation: &SurveyedAllocation,
+) -> MovedBy {
+    if !ignored.is_empty() && ignored.contains(&id) { MovedBy::None } else { others.of(id, allocation) }
 }
 
 /// The end of a move.

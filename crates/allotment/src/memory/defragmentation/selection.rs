@@ -20,6 +20,8 @@ pub(super) struct Candidate {
     /// Bytes to copy.
     pub(super) cost: u64,
     shared: bool,
+    /// The run has allocations of its own in it. A block without is left to the movers of its allocations.
+    pub(super) own: bool,
     /// Free bytes of the block, which the other blocks lose when it is emptied.
     free: u64,
 }
@@ -61,7 +63,7 @@ pub(super) fn candidates(arenas: &[SurveyedArena]) -> Vec<Candidate> {
         .enumerate()
         .flat_map(|(arena, surveyed)| {
             let blocks = surveyed.blocks.iter().enumerate();
-            let may_go = blocks.filter(|(_, block)| !block.pinned && !block.closed && !block.is_empty());
+            let may_go = blocks.filter(|(_, block)| block.may_go());
             may_go.map(move |(at, block)| Candidate {
                 arena,
                 block: at,
@@ -69,6 +71,7 @@ pub(super) fn candidates(arenas: &[SurveyedArena]) -> Vec<Candidate> {
                 needed: block.needed,
                 cost: block.cost,
                 shared: block.shared,
+                own: block.own,
                 // What is free in dedicated memory holds no other allocation, so the other blocks lose nothing with it.
                 free: if block.shared { block.size.saturating_sub(block.occupied) } else { 0 },
             })
@@ -205,7 +208,7 @@ mod tests {
     use super::*;
 
     fn block(size: u64, cost: u64) -> Candidate {
-        Candidate { arena: 0, block: 0, size, needed: cost, cost, shared: true, free: size - cost }
+        Candidate { arena: 0, block: 0, size, needed: cost, cost, shared: true, own: true, free: size - cost }
     }
 
     fn by_price(mut blocks: Vec<Candidate>) -> Vec<Candidate> {

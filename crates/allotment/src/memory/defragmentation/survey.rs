@@ -7,6 +7,7 @@
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use super::movers::{MovedBy, OtherMovers};
 use super::stopwatch::Stopwatch;
 use crate::device::Device;
 use crate::memory::Movability;
@@ -38,18 +39,23 @@ pub(in crate::memory) enum Scope {
 }
 
 impl Scope {
+    /// Returns the shards of the pools.
+    pub(super) fn shards<D: Device>(self, allocator: &Allocator<D>) -> PoolShards {
+        match self {
+            // Whichever pools they belong to, shards are surveyed in the order of their indices.
+            Self::DefaultPools => PoolShards { first: 0, stride: 1, count: allocator.default_pool_count() },
+            Self::Pool(shards) => shards,
+        }
+    }
+
     /// Returns the arenas that exist now.
     pub(super) fn arenas<D: Device>(self, allocator: &Allocator<D>) -> Vec<Arena> {
         let sets = |(pool, slot): (u32, &PoolSlot<D>)| {
             let count = locked(&slot.state).as_ref().map_or(0, |state| state.sets.len());
             (0..count as u8).map(move |set| Arena { pool, set })
         };
-        let shards = match self {
-            // Whichever pools they belong to, shards are surveyed in the order of their indices.
-            Self::DefaultPools => PoolShards { first: 0, stride: 1, count: allocator.default_pool_count() },
-            Self::Pool(shards) => shards,
-        };
-        let slots = shards.indices().filter_map(|index| Some((index, allocator.pools.get(index)?)));
+        let slots =
+            self.shards(allocator).indices().filter_map(|index| Some((index, allocator.pools.get(index)?)));
         // A pool without memory has nothing to move, and a default pool's state may not have been created yet.
         slots.filter(|(_, slot)| slot.has_memory()).flat_map(sets).collect()
     }
@@ -63,8 +69,14 @@ pub(super) struct SurveyedBlock {
     pub(super) shared: bool,
     /// An allocation in it cannot be moved, so the block cannot be emptied.
     pub(super) pinned: bool,
-    /// The block was closed already, by an earlier run whose emptied blocks are not free yet.
-    pub(super) closed: bool,
+    /// Another run is emptying the block, or is going to; or an earlier one has, and its old places are not free yet.
+    pub(super) of_another_run: bool,
+    /// Some of its allocations belong to a mover that is not active, or does not agree to empty the block.
+    pub(super) left_to_others: bool,
+    /// The run has allocations of its own in it.
+    pub(super) own: bool,
+    /// The other movers that have allocations in it, with the bytes that they would copy.
+    pub(super) others: Vec<(usize, u64)>,
     /// Bytes of the allocated ranges.
     pub(super) occupied: u64,
     /// Bytes that its allocations need in other blocks.
@@ -119,7 +131,8 @@ impl Survey {
     pub(super) fn step<D: Device>(
         &mut self,
         allocator: &Allocator<D>,
-        stays: impl Fn(u32, &SurveyedAllocation) -> bool,
+        movers: &OtherMovers,
+        moved_by: impl Fn(u32, &SurveyedAllocation) -> MovedBy,
         time: &mut Stopwatch,
     ) -> bool {
         // Allocated before the lock is taken: the heap is not used under it.
@@ -127,16 +140,23 @@ impl Survey {
         while let Some(surveyed) = self.arenas.get_mut(self.at.0) {
             match self.at.1 {
                 None => {
-                    surveyed.look_at_blocks(allocator);
+                    surveyed.look_at_blocks(allocator, movers);
                     self.at.1 = Some(0);
                 }
                 Some(first) => {
                     let more = surveyed.look_at_records(allocator, first, &mut seen);
                     let pool = surveyed.arena.pool;
                     for allocation in seen.drain(..) {
-                        surveyed.add(allocation, allocation.size > self.largest || stays(pool, &allocation));
+                        let by = moved_by(pool, &allocation);
+                        let too_large = by == MovedBy::Own && allocation.size > self.largest;
+                        surveyed.add(allocation, if too_large { MovedBy::None } else { by });
                     }
-                    self.at = if more { (self.at.0, Some(first + AT_ONCE)) } else { (self.at.0 + 1, None) };
+                    if more {
+                        self.at.1 = Some(first + AT_ONCE);
+                    } else {
+                        surveyed.ask(movers);
+                        self.at = (self.at.0 + 1, None);
+                    }
                 }
             }
             // The clock is read after each batch: the counter of `is_over` is for much smaller pieces of work.
@@ -149,31 +169,35 @@ impl Survey {
 }
 
 impl SurveyedArena {
-    fn look_at_blocks<D: Device>(&mut self, allocator: &Allocator<D>) {
+    fn look_at_blocks<D: Device>(&mut self, allocator: &Allocator<D>, movers: &OtherMovers) {
         let Some(slot) = allocator.pools.get(self.arena.pool) else { return };
         let there = slot.counters.get(usize::from(self.arena.set)).map(Counters::load).unwrap_or_default();
         // The counters are read without the lock. They may be a little old; then the vectors grow under it.
         self.blocks.reserve((there.blocks + there.dedicated) as usize);
         self.allocations.reserve(there.allocations as usize);
-        let guard = locked(&slot.state);
-        let Some(state) = guard.as_ref() else { return };
+        let mut guard = locked(&slot.state);
+        let Some(state) = guard.as_mut() else { return };
+        let set = usize::from(self.arena.set);
+        // The plan of a run that is not continued must not keep others from its blocks.
+        state.sets[set].end_claims(|run| movers.holds_claims(run));
         // The pool's minimum and its watermark concern its first memory type only.
         let first = self.arena.set == 0;
         self.least_blocks = if first { state.rules.min_blocks } else { 0 };
         self.ahead = if first { state.room_to_keep() } else { 0 };
-        self.blocks.extend(state.sets[usize::from(self.arena.set)].blocks().map(|(index, block)| {
-            SurveyedBlock {
-                index,
-                size: block.memory.size(),
-                shared: block.role == Role::Shared,
-                pinned: false,
-                closed: block.is_closed(),
-                occupied: 0,
-                needed: 0,
-                cost: 0,
-                allocations: Vec::new(),
-                ranges: BinaryHeap::new(),
-            }
+        self.blocks.extend(state.sets[set].blocks().map(|(index, block)| SurveyedBlock {
+            index,
+            size: block.memory.size(),
+            shared: block.role == Role::Shared,
+            pinned: false,
+            of_another_run: block.is_of_another_run(movers.own_key()),
+            left_to_others: false,
+            own: false,
+            others: Vec::new(),
+            occupied: 0,
+            needed: 0,
+            cost: 0,
+            allocations: Vec::new(),
+            ranges: BinaryHeap::new(),
         }));
         // The index is built from the copy, outside the lock.
         drop(guard);
@@ -204,30 +228,61 @@ impl SurveyedArena {
         first.saturating_add(AT_ONCE) < state.records()
     }
 
-    fn add(&mut self, mut allocation: SurveyedAllocation, stays: bool) {
-        if stays {
-            allocation.movability = Movability::Pinned;
-        }
+    fn add(&mut self, mut allocation: SurveyedAllocation, by: MovedBy) {
         // A block that was added after the blocks were read is not part of this survey.
         let Some(&at) = self.place_of.get(allocation.block as usize) else { return };
         let Some(block) = self.blocks.get_mut(at as usize) else { return };
-        block.pinned |= allocation.movability == Movability::Pinned;
+        let copied = if allocation.movability == Movability::Copied { allocation.size } else { 0 };
+        match by {
+            _ if allocation.movability == Movability::Pinned => block.pinned = true,
+            MovedBy::None => {
+                block.pinned = true;
+                allocation.movability = Movability::Pinned;
+            }
+            MovedBy::Inactive => block.left_to_others = true,
+            MovedBy::Own => block.own = true,
+            MovedBy::Other(mover) => match block.others.iter_mut().find(|(other, _)| *other == mover) {
+                Some((_, part)) => *part += copied,
+                None => block.others.push((mover, copied)),
+            },
+        }
         block.occupied += allocation.taken;
         block.needed += allocation.needed;
-        block.cost += if allocation.movability == Movability::Copied { allocation.size } else { 0 };
+        block.cost += copied;
         block.ranges.push(Reverse((allocation.offset, allocation.taken)));
         block.allocations.push(self.allocations.len() as u32);
         self.allocations.push(allocation);
     }
 }
 
+impl SurveyedArena {
+    /// Leaves the blocks to others that the other movers in them do not agree to empty.
+    fn ask(&mut self, movers: &OtherMovers) {
+        for block in &mut self.blocks {
+            let agrees =
+                |&(mover, part): &(usize, u64)| movers.terms(mover).agree(block.size, block.cost, part);
+            block.left_to_others |= !block.others.iter().all(agrees);
+        }
+    }
+}
+
 impl SurveyedBlock {
+    /// Returns true if the block could be emptied, by one mover or by several.
+    pub(super) fn may_go(&self) -> bool {
+        !self.pinned && !self.left_to_others && !self.of_another_run && !self.is_empty()
+    }
+
+    /// Returns true if only other movers keep the run from emptying the block.
+    pub(super) fn is_left_to_others(&self) -> bool {
+        !self.pinned && !self.is_empty() && (self.left_to_others || self.of_another_run)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.allocations.is_empty()
     }
 
     /// Returns true when moved allocations may be placed in this block.
     pub(super) fn may_take(&self) -> bool {
-        self.shared && !self.closed && !self.is_empty()
+        self.shared && !self.of_another_run && !self.is_empty()
     }
 }

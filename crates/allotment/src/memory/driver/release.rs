@@ -36,6 +36,7 @@ impl<D: Device> Allocator<D> {
         // First: from here on a thread that reads the clock counts no real time beside this frame.
         let passed = self.time.note_frame();
         self.emit_frame_end(passed);
+        self.cancel_expired_parts();
         for slot in self.slots().filter(|slot| slot.has_memory()) {
             let mut guard = locked(&slot.state);
             let Some(state) = guard.as_mut() else { continue };

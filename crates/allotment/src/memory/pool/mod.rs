@@ -149,7 +149,7 @@ pub(super) struct PoolState<D: Device> {
     pub(super) reserved_until: u64,
     /// The tick at which the maintenance thread was refused a block. It tries again in the next.
     pub(super) refused_ahead: Option<u64>,
-    /// A defragmentation of the pool is open.
+    /// A defragmentation of the pool, with passes, is open.
     pub(super) defragmented: bool,
     /// Memory that was reused, and its new priority: the thread that holds the lock passes it to the device once it has
     /// released the lock.

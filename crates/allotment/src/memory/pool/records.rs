@@ -7,6 +7,7 @@ use super::{PoolSlot, PoolState, RoundedRequest};
 use crate::device::{Device, MemoryHandle, PrioritySupport, ResourceKind};
 use crate::events::Placement;
 use crate::memory::block_set::{BlockRange, Role, Sizes};
+use crate::memory::defragmentation::movers::MoverId;
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::token::record::RawPlace;
 use crate::memory::{AllocationError, AllocationOptions, CallSite, Movability, Name};
@@ -77,8 +78,8 @@ impl Label {
 pub(in crate::memory) struct Marks {
     /// The memory was allocated for one resource, and the API knows it.
     pub(in crate::memory) dedicated_to_resource: bool,
-    /// Only the defragmenter of the resource moves it.
-    pub(in crate::memory) of_a_defragmenter: bool,
+    /// Which mover moves it.
+    pub(in crate::memory) mover: MoverId,
     /// A pass moved the allocation, while its resource is still bound to the old place.
     pub(in crate::memory) moved: bool,
 }
@@ -154,7 +155,7 @@ impl<D: Device> PoolState<D> {
     pub(in crate::memory) fn write_place(&self, slot: &PoolSlot<D>, record: u32, marks: Marks) {
         let Some(detail) = self.detail(record) else { return };
         let blocks = &self.sets[usize::from(detail.set)];
-        let Marks { dedicated_to_resource, of_a_defragmenter, moved } = marks;
+        let Marks { dedicated_to_resource, mover, moved } = marks;
         if let (Some(entry), Some(block)) = (slot.records.get(record), blocks.block(detail.block_range.block))
         {
             entry.write(&RawPlace {
@@ -168,7 +169,7 @@ impl<D: Device> PoolState<D> {
                 movable: detail.movability != Movability::Pinned,
                 moving: false,
                 arriving: false,
-                of_a_defragmenter,
+                mover,
                 moved,
             });
         }

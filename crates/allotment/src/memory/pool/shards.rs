@@ -120,6 +120,12 @@ impl PoolShards {
         (0..count).map(move |i| first + (own + i) % count * stride)
     }
 
+    /// Returns true if a slot holds one of the shards.
+    pub(in crate::memory) fn contain(self, index: u32) -> bool {
+        let Some(distance) = index.checked_sub(self.first) else { return false };
+        distance % self.stride == 0 && distance / self.stride < self.count
+    }
+
     /// Iterates over the indices of all shards, in their order.
     pub(in crate::memory) fn indices(self) -> impl Iterator<Item = u32> {
         (0..self.count).map(move |shard| self.first + shard * self.stride)

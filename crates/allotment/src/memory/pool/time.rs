@@ -175,6 +175,7 @@ impl<D: Device> Allocator<D> {
         }
         // A program without frames ends none, where it would be done.
         self.announce_if_asked();
+        self.cancel_expired_parts();
         for slot in self.slots().filter(|slot| slot.has_memory()) {
             let mut guard = locked(&slot.state);
             let Some(state) = guard.as_mut() else { continue };

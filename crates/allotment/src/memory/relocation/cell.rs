@@ -6,9 +6,10 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use crate::device::{Device, TimelinePoint};
+use crate::device::{Device, MemoryProperties, TimelinePoint};
 use crate::lifetime::Owned;
 use crate::memory::allocator::{Allocation, AllocationId};
+use crate::memory::defragmentation::movers::MoverId;
 use crate::memory::resource::{BufferOrImage, Buffers, Images, Unique};
 use crate::memory::{Movability, OwningAllocator, Pool};
 use crate::sync::locked;
@@ -53,6 +54,7 @@ impl<D: Device, C: BufferOrImage<D>> Cell<D, C> {
         resource: Owned<Unique<D, C>>,
         movability: Movability,
         pool: Option<Pool>,
+        mover: MoverId,
     ) -> Arc<Self> {
         let id = resource.allocation().id();
         let current = CurrentResource { resource, state: None, copied_at: None, blocks_cpu_access: false };
@@ -60,8 +62,16 @@ impl<D: Device, C: BufferOrImage<D>> Cell<D, C> {
         // The list holds weak references, so that a defragmenter does not keep its resources alive.
         let cell = Arc::new(Self { info, current, id, moves, members: Arc::downgrade(members) });
         locked(members).insert(id, (C::member(Arc::downgrade(&cell)), pool));
+        // A queue could not both read the old place and write the new one, so a step would refuse to move it.
+        let one_way = MemoryProperties::DEVICE_READ_ONLY | MemoryProperties::DEVICE_WRITE_ONLY;
+        let movability = cell.with(|it| {
+            let memory_type = it.resource.info().memory_type;
+            let found = it.resource.allocator().device().properties().memory_type(memory_type);
+            let is_one_way = found.is_none_or(|found| found.properties.intersects(one_way));
+            if is_one_way { Movability::Pinned } else { movability }
+        });
         // Only now does a step find it. Movable any earlier, a pass of another thread could move it.
-        cell.with(|it| it.resource.allocator().allow_moves(it.resource.allocation(), movability, true));
+        cell.with(|it| it.resource.allocator().allow_moves(it.resource.allocation(), movability, mover));
         cell
     }
 

@@ -11,10 +11,12 @@ use super::desc::{DefragmentationStep, DefragmenterDesc, StepOutcome};
 use super::error::MoveError;
 use super::new_resource::{NewResource, PendingCopy};
 use crate::device::{Device, QueueIndex, QueueKind};
+use crate::lifetime::Owned;
 use crate::log::event;
+use crate::memory::defragmentation::movers::Mover;
 use crate::memory::defragmentation::{Found, Run, Scope};
 use crate::memory::reports::statistics::Statistics;
-use crate::memory::resource::{BufferOrImage, Buffers, Images, Resource};
+use crate::memory::resource::{BufferOrImage, Buffers, Images, Resource, Unique};
 use crate::memory::{
     AllocationOptions, Allocator, Buffer, DefragmentationDesc, DefragmentationStatistics, Image, Movability,
     Move, OwningAllocator, Pass, PassLimits, Pool, ResourceError,
@@ -50,6 +52,9 @@ const MUCH_OF_BLOCK: u64 = 8;
 /// [`Buffer::moves`] shows when.
 ///
 /// Resources in memory that queues cannot both read and write (upload and readback heaps of Direct3D 12) are not moved.
+///
+/// A program may have several, beside [passes](crate::memory::Defragmentation) of its own. Each moves its own resources;
+/// blocks with resources of several are [emptied by all of them](crate::memory::Defragmentation#beside-defragmenters).
 ///
 /// ```
 /// use std::sync::Arc;
@@ -92,6 +97,7 @@ pub struct Defragmenter<D: Device> {
     pub(super) memory: OwningAllocator<D>,
     pub(super) queue: QueueIndex,
     desc: DefragmentationDesc,
+    pub(super) mover: Mover,
     pub(super) members: Arc<Members<D>>,
     /// `None` while a thread executes a step.
     state: Mutex<Option<State<D>>>,
@@ -163,6 +169,7 @@ impl<D: Device> Defragmenter<D> {
             memory: memory.clone(),
             queue,
             desc: desc.defragmentation,
+            mover: memory.allocator().movers.add_defragmenter(desc.defragmentation.strategy),
             members: Arc::new(Mutex::new(HashMap::new())),
             state: Mutex::new(Some(state)),
             statistics: Mutex::default(),
@@ -289,15 +296,27 @@ impl<D: Device> Defragmenter<D> {
         options: &AllocationOptions,
     ) -> Result<Resource<D, C>, ResourceError> {
         let (resource, movability) = self.memory.create_pinned::<C>(&info, &movable(options))?;
-        Ok(Resource::relocatable(Cell::new(&self.members, info, resource, movability, options.pool.clone())))
+        Ok(self.adopt(info, resource, movability, options))
+    }
+
+    /// Makes a resource one that this defragmenter moves.
+    pub(super) fn adopt<C: BufferOrImage<D>>(
+        &self,
+        info: C::Info<'static>,
+        resource: Owned<Unique<D, C>>,
+        movability: Movability,
+        options: &AllocationOptions,
+    ) -> Resource<D, C> {
+        let (pool, mover) = (options.pool.clone(), self.mover.id);
+        Resource::relocatable(Cell::new(&self.members, info, resource, movability, pool, mover))
     }
 
     /// Executes one frame's part of defragmenting the default pools and the custom pools with relocatable resources,
     /// one after the other. When it returns, the copies are submitted, after all work that queues were given before,
     /// and the moved resources have new handles.
     ///
-    /// Between the steps of one run, places are reserved, and no other defragmentation of the same pools can begin, nor
-    /// can the pool be destroyed; [`stop`](Self::stop) ends the run.
+    /// Between the steps of one run, places are reserved, other defragmentations leave the blocks of its plan to it, and
+    /// the custom pool that it defragments cannot be destroyed; [`stop`](Self::stop) ends the run.
     ///
     /// The CPU cannot access the mapped bytes of a moved resource until its copy completes: it gets
     /// [`AccessError::Moving`](crate::memory::AccessError::Moving). Uploads wait for the copy by themselves; a
@@ -311,7 +330,8 @@ impl<D: Device> Defragmenter<D> {
     /// [submitted](crate::upload::Uploader::submit). Take the handle of a relocatable resource while the recording is
     /// open that uses it, not before.
     ///
-    /// Movable allocations of others are not moved. While another thread executes a step, this returns
+    /// Movable allocations of others are not moved. Blocks with such allocations are emptied where their movers are
+    /// [at work](crate::memory::Defragmentation#beside-defragmenters) too. While another thread executes a step, this returns
     /// [`LimitReached`](StepOutcome::LimitReached) at once.
     ///
     /// ```
@@ -359,8 +379,15 @@ impl<D: Device> Defragmenter<D> {
         let allocator = self.memory.allocator();
         // Before anything else: a resource whose copy has completed is pinned no longer, and can move again.
         state.pending.retain(|resource| !resource.is_complete());
+        if state.run.is_none() && allocator.movers.has_parts_for(self.mover) {
+            // Another run waits for the resources in blocks that it has closed, so a survey comes later.
+            state.run = Some((Run::of_parts(allocator, self.desc, self.mover), None));
+        }
         let at_rest = state.run.is_none() && state.waiting.is_empty();
         if at_rest && state.is_idle(allocator.statistics()) {
+            let tick = allocator.time.now().tick;
+            locked(&self.statistics).blocks_kept +=
+                allocator.movers.note_idle_call(self.mover, limits.bytes, tick);
             return Ok(DefragmentationStep::without_moves(StepOutcome::Idle));
         }
         if state.run.is_none() {
@@ -395,10 +422,15 @@ impl<D: Device> Defragmenter<D> {
         let mut all = locked(&self.statistics);
         *all = *all + run.statistics - before;
         drop(all);
-        // Ended here, not with the defragmenter: an open run keeps others from defragmenting these pools.
+        // Ended here, not with the defragmenter: the blocks that an open run is going to empty are kept from others.
         if found == Found::Done {
             allocator.end_run(run);
+            let had_survey = run.had_survey();
             state.run = None;
+            if !had_survey {
+                // Only parts of other runs were moved: the next survey is due when it was before.
+                return Ok(DefragmentationStep::without_moves(StepOutcome::LimitReached));
+            }
             if state.waiting.is_empty() {
                 (state.idle_steps, state.seen) = (IDLE_STEPS_UNCHANGED, allocator.statistics());
             } else {
@@ -445,7 +477,7 @@ impl<D: Device> Defragmenter<D> {
     ) -> Result<Option<(Run, Option<Pool>)>, MoveError> {
         while let Some(pool) = waiting.pop() {
             let scope = pool.as_ref().map_or(Scope::DefaultPools, |pool| Scope::Pool(pool.shards()));
-            match self.memory.allocator().begin_run(self.desc, scope, true) {
+            match self.memory.allocator().begin_run(self.desc, scope, Some(self.mover)) {
                 Ok(run) => return Ok(Some((run, pool))),
                 Err(error) if pool.is_none() => {
                     // The next step begins with the default pools again.
@@ -459,9 +491,9 @@ impl<D: Device> Defragmenter<D> {
         Ok(None)
     }
 
-    /// Ends the current run: frees all reserved places, and lets other defragmentations of the same pools begin. The
-    /// next step begins a new run. Call it before a time without steps. Does nothing while another thread executes a
-    /// step.
+    /// Ends the current run: frees all reserved places, and opens the blocks that were not emptied yet. Until the next
+    /// step, which begins a new run, no other defragmentation empties a block with its resources. Call it before a time
+    /// without steps. Does nothing while another thread executes a step.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -471,9 +503,9 @@ impl<D: Device> Defragmenter<D> {
     /// use allotment::memory::DefragmentationDesc;
     ///
     /// gpu.defragmenter().step(Default::default())?;
-    /// gpu.defragmenter().stop(); // only one defragmentation of a pool runs at a time
+    /// gpu.defragmenter().stop(); // the program does no steps while it loads a level
     /// let mut by_hand = gpu.allocator().defragmentation(DefragmentationDesc::default())?;
-    /// println!("{} blocks to free", by_hand.plan().blocks_freed());
+    /// println!("{} blocks to free, without those of its resources", by_hand.plan().blocks_freed());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn stop(&self) {
@@ -482,6 +514,7 @@ impl<D: Device> Defragmenter<D> {
         if let Some(mut state) = state {
             state.end_run(self.memory.allocator());
             *locked(&self.state) = Some(state);
+            self.memory.allocator().stop_mover(self.mover);
         }
     }
 }
@@ -539,6 +572,7 @@ impl<D: Device> Drop for Defragmenter<D> {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         let runs = state.iter_mut().filter_map(|state| state.run.as_mut());
         runs.for_each(|(run, _)| self.memory.allocator().end_run(run));
+        self.memory.allocator().remove_mover(self.mover);
     }
 }
 

@@ -22,7 +22,7 @@ use crate::memory::DefragmentationError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MoveError {
-    /// Another defragmentation of these pools is running, or their algorithm does not allow any.
+    /// The algorithm of the default pools does not allow any defragmentation.
     Defragmentation(DefragmentationError),
     /// The device has no such queue.
     NoSuchQueue,

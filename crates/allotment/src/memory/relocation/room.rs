@@ -3,7 +3,6 @@
 use core::time::Duration;
 use std::time::Instant;
 
-use super::cell::Cell;
 use super::defragmenter::{Defragmenter, State, movable};
 use crate::device::Device;
 use crate::memory::allocator::Allocation;
@@ -96,7 +95,7 @@ impl<D: Device> Defragmenter<D> {
         let room =
             |request: &AllocationRequest<'_>| self.make_room(request, timeout).map_err(ResourceError::Room);
         let (resource, movability) = self.memory.create_in_room::<C>(&info, &movable(options), room)?;
-        Ok(Resource::relocatable(Cell::new(&self.members, info, resource, movability, options.pool.clone())))
+        Ok(self.adopt(info, resource, movability, options))
     }
 
     /// Creates a pinned resource, which was refused, where room is made for it.
@@ -128,7 +127,7 @@ impl<D: Device> Defragmenter<D> {
         // A run of the steps would keep this one from beginning.
         state.end_run(allocator);
         let desc = DefragmentationDesc { limits: PassLimits::NONE, ..DefragmentationDesc::default() };
-        let mut run = allocator.begin_room(request, desc, true)?;
+        let mut run = allocator.begin_room(request, desc, Some(self.mover))?;
         let done = self.execute(&mut run, state, asked, timeout);
         let room = done.and_then(|()| run.take_room());
         allocator.end_run(&mut run);

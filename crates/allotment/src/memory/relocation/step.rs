@@ -35,6 +35,7 @@ impl<D: Device> Defragmenter<D> {
             new.iter().for_each(|new| self.name(one, new));
         }
         // Before the submission, so that no byte is copied for a block that stays.
+        self.note_refused(pass, created);
         ignore_unmovable_blocks(device, pass, created);
         let tracker = self.memory.deletion_queue().tracker();
         let record = || tracker.record("defragmentation").only_reads();
@@ -44,6 +45,7 @@ impl<D: Device> Defragmenter<D> {
             for new in created.iter_mut() {
                 new.take_if(|new| new.is_image()).into_iter().for_each(|it| it.destroy(device));
             }
+            self.note_refused(pass, created);
             ignore_unmovable_blocks(device, pass, created);
             submitted = self.submit(record(), created);
         }
@@ -119,6 +121,13 @@ impl<D: Device> Defragmenter<D> {
                 Some(NewResource::Image(NewObject { copied, ..new }))
             }
         }
+    }
+
+    /// Notes the resources that could not be created again, so that no other mover copies anything out of their blocks.
+    fn note_refused(&self, pass: &Pass<'_, D>, created: &[Option<NewResource<D>>]) {
+        let refused =
+            pass.moves().iter().zip(created).filter(|(one, new)| new.is_none() && !one.is_ignored());
+        refused.for_each(|(one, _)| self.memory.allocator().movers.note_refused(self.mover, one.id(), true));
     }
 
     /// Gives the new resource the debug name of the old one.

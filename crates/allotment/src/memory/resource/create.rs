@@ -4,6 +4,7 @@ use super::class::{Buffers, Class, Images};
 use super::{RawBuffer, RawImage, RawResource, ResourceError};
 use crate::device::Device;
 use crate::memory::allocator::{Allocation, Allocator};
+use crate::memory::defragmentation::movers::MoverId;
 use crate::memory::request::dedicated::DedicatedForResource;
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::{AllocationOptions, Movability, WrongAllocator};
@@ -81,7 +82,7 @@ impl<D: Device> Allocator<D> {
     ) -> Result<RawResource<C::Handle>, ResourceError> {
         let (resource, movability) = self.create_pinned::<C>(info, options, memory_options)?;
         // Only now that the resource is bound may a pass find it.
-        self.allow_moves(resource.allocation(), movability, false);
+        self.allow_moves(resource.allocation(), movability, MoverId::PASSES);
         Ok(resource)
     }
 

@@ -9,6 +9,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
 use crate::device::MemoryTypeIndex;
+use crate::memory::defragmentation::movers::MoverId;
 
 /// The record of one allocation, live or not yet. Fills a cache line.
 #[derive(Debug, Default)]
@@ -25,7 +26,7 @@ pub(in crate::memory) struct Record {
     memory_size: AtomicU64,
     /// Address of the first byte; null where the CPU cannot access the memory.
     address: AtomicPtr<u8>,
-    /// The memory type in the lowest eight bits, and the flags below.
+    /// The memory type in the lowest eight bits, the flags below, and the mover in the highest sixteen bits.
     kind: AtomicU32,
     /// The number of mappings that the owner has not unmapped yet.
     maps: AtomicU32,
@@ -52,8 +53,8 @@ pub(in crate::memory) struct RawPlace {
     pub(in crate::memory) moving: bool,
     /// The record has the new location already, but the copy has not completed: reads are refused as well.
     pub(in crate::memory) arriving: bool,
-    /// Only its `Defragmenter` moves the allocation, since that alone knows the resource.
-    pub(in crate::memory) of_a_defragmenter: bool,
+    /// Which of the allocator's movers moves the allocation: a `Defragmenter` alone knows its resources.
+    pub(in crate::memory) mover: MoverId,
     /// A pass moved the allocation: a resource bound to it may be bound to a range that is free by now.
     pub(in crate::memory) moved: bool,
 }
@@ -66,8 +67,10 @@ const DEDICATED_TO_RESOURCE: u32 = 1 << 8;
 const MOVABLE: u32 = 1 << 9;
 const MOVING: u32 = 1 << 10;
 const ARRIVING: u32 = 1 << 11;
-const OF_A_DEFRAGMENTER: u32 = 1 << 12;
-const MOVED: u32 = 1 << 13;
+const MOVED: u32 = 1 << 12;
+/// The bits of the mover, and the lowest of them.
+const MOVER: u32 = 0xffff << MOVER_SHIFT;
+const MOVER_SHIFT: u32 = 16;
 
 impl Record {
     /// Writes the location. The pool's lock ensures that there is one writer.
@@ -88,8 +91,8 @@ impl Record {
             | bit(place.movable, MOVABLE)
             | bit(place.moving, MOVING)
             | bit(place.arriving, ARRIVING)
-            | bit(place.of_a_defragmenter, OF_A_DEFRAGMENTER)
-            | bit(place.moved, MOVED);
+            | bit(place.moved, MOVED)
+            | u32::from(place.mover.0) << MOVER_SHIFT;
         self.kind.store(u32::from(place.memory_type.0) | kind, Ordering::Relaxed);
         self.sequence.store(sequence.wrapping_add(2), Ordering::Release);
     }
@@ -111,7 +114,7 @@ impl Record {
                 movable: kind & MOVABLE != 0,
                 moving: kind & MOVING != 0,
                 arriving: kind & ARRIVING != 0,
-                of_a_defragmenter: kind & OF_A_DEFRAGMENTER != 0,
+                mover: MoverId((kind >> MOVER_SHIFT) as u16),
                 moved: kind & MOVED != 0,
             };
             // Orders the loads above before the second load of the sequence.
@@ -158,7 +161,7 @@ impl Record {
     pub(in crate::memory) fn refit(&self, size: u64, movable: bool) {
         self.size.store(size, Ordering::Release);
         let kind = self.kind.load(Ordering::Relaxed);
-        let kept = kind & !(MOVABLE | OF_A_DEFRAGMENTER | MOVED);
+        let kept = kind & !(MOVABLE | MOVED | MOVER);
         let wanted = if movable { kept | MOVABLE } else { kept };
         // The short path of small requests: an unchanged flag word is not stored.
         if wanted != kind {
@@ -173,18 +176,16 @@ impl Record {
         self.kind.store(wanted, Ordering::Release);
     }
 
-    /// Returns true when only a `Defragmenter` moves the allocation.
-    pub(in crate::memory) fn is_of_a_defragmenter(&self) -> bool {
-        self.kind.load(Ordering::Relaxed) & OF_A_DEFRAGMENTER != 0
+    /// Returns which mover moves the allocation.
+    pub(in crate::memory) fn mover(&self) -> MoverId {
+        MoverId((self.kind.load(Ordering::Relaxed) >> MOVER_SHIFT) as u16)
     }
 
-    /// Sets whether the allocation may move, and whether only a `Defragmenter` moves it. The pool's lock ensures that
-    /// there is one writer.
-    pub(in crate::memory) fn set_movable(&self, movable: bool, of_a_defragmenter: bool) {
-        let kind = self.kind.load(Ordering::Relaxed) & !(MOVABLE | OF_A_DEFRAGMENTER);
+    /// Sets whether the allocation may move, and by which mover. The pool's lock ensures that there is one writer.
+    pub(in crate::memory) fn set_movable(&self, movable: bool, mover: MoverId) {
+        let kind = self.kind.load(Ordering::Relaxed) & !(MOVABLE | MOVER);
         let movable = if movable { MOVABLE } else { 0 };
-        let of_a_defragmenter = if of_a_defragmenter { OF_A_DEFRAGMENTER } else { 0 };
-        self.kind.store(kind | movable | of_a_defragmenter, Ordering::Release);
+        self.kind.store(kind | movable | u32::from(mover.0) << MOVER_SHIFT, Ordering::Release);
     }
 
     /// Records that a resource is bound where the allocation is now. The pool's lock ensures that there is one writer.

@@ -20,7 +20,9 @@ use crate::device::{Device, MemoryDesc};
 use crate::memory::allocator::{AllocationId, Allocator};
 use crate::memory::block_set::Role;
 use crate::memory::defragmentation::PassLimits;
-use crate::memory::defragmentation::evacuation::{Evacuation, EvacuationState, HandedOut, Reserved};
+use crate::memory::defragmentation::evacuation::{Evacuation, HandedOut, Reserved};
+use crate::memory::defragmentation::movers::Mover;
+use crate::memory::defragmentation::moves::Close;
 use crate::memory::defragmentation::pass::Move;
 use crate::memory::defragmentation::stopwatch::Stopwatch;
 use crate::memory::defragmentation::survey::{Arena, SurveyedArena};
@@ -59,6 +61,19 @@ enum Phase {
     Done,
 }
 
+/// What an execution does to a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Touched {
+    /// Nothing.
+    Never,
+    /// It is to be closed.
+    Planned,
+    /// It is claimed, and about to be closed.
+    Claimed,
+    /// It is closed, by this closing.
+    Closed(u32),
+}
+
 /// A step whose place is reserved.
 #[derive(Clone, Copy, Debug)]
 struct Started {
@@ -73,8 +88,9 @@ struct Started {
 struct Aside {
     /// Bytes that are in it at once.
     bytes: u64,
-    /// The block that was allocated last.
+    /// The block that was allocated last, and how it was closed.
     block: Option<u32>,
+    closing: Option<u32>,
     /// What was placed in it: items, and their places after they left it.
     holders: Vec<Holder>,
 }
@@ -96,8 +112,9 @@ impl Aside {
 #[derive(Debug)]
 pub(super) struct Execution {
     arena: Arena,
-    /// The index in the set of each block of the plan, and whether the plan touches it.
-    blocks: Vec<(u32, bool)>,
+    mover: Mover,
+    /// The index in the set of each block of the plan, and what the execution does to it.
+    blocks: Vec<(u32, Touched)>,
     /// The record of each item.
     items: Vec<Holder>,
     /// Where each item is.
@@ -146,6 +163,7 @@ impl Execution {
         arena: &SurveyedArena,
         (layout, blocks, items): (&Layout, &[usize], &[u32]),
         plan: RoomPlan,
+        mover: Mover,
     ) -> Self {
         let set = usize::from(arena.arena.set);
         let mut holders = Holders::new(set, blocks.len());
@@ -158,27 +176,20 @@ impl Execution {
         for (place, &holder) in places.iter().zip(&records) {
             place.iter().for_each(|at| holders.put(at.block, at.offset, holder));
         }
-        let mut touched = vec![false; blocks.len()];
-        touched[plan.at.block as usize] = true;
+        let mut touched = vec![Touched::Never; blocks.len()];
+        touched[plan.at.block as usize] = Touched::Planned;
         for &(item, to) in &plan.steps {
             if let Place::At(at) = to {
-                touched[at.block as usize] = true;
+                touched[at.block as usize] = Touched::Planned;
             }
-            layout.place(item).iter().for_each(|at| touched[at.block as usize] = true);
+            layout.place(item).iter().for_each(|at| touched[at.block as usize] = Touched::Planned);
         }
         let aside = most_aside(layout, &plan);
         let blocks: Vec<_> = blocks.iter().map(|&at| arena.blocks[at].index).zip(touched).collect();
-        let moves = Evacuation {
-            arena: arena.arena,
-            block: blocks[plan.at.block as usize].0,
-            size: 0,
-            reserved: VecDeque::new(),
-            in_flight: 0,
-            uncopied: 0,
-            state: EvacuationState::InProgress,
-        };
+        let moves = Evacuation::new(arena.arena, blocks[plan.at.block as usize].0, 0, 0);
         Self {
             arena: arena.arena,
+            mover,
             blocks,
             items: records,
             places,
@@ -190,7 +201,7 @@ impl Execution {
             moves,
             phase: Phase::Closing(0),
             close_attempts: 0,
-            aside: Aside { bytes: aside, block: None, holders: Vec::new() },
+            aside: Aside { bytes: aside, block: None, closing: None, holders: Vec::new() },
         }
     }
 
@@ -237,26 +248,35 @@ impl Execution {
             self.phase = Phase::Reserving;
             return Progress::Continue;
         };
-        if !touched {
+        if touched == Touched::Never {
             self.phase = Phase::Closing(next + 1);
             return Progress::Continue;
         }
+        let set = usize::from(self.arena.set);
         let mut guard = locked(&slot.state);
         let Some(state) = guard.as_mut() else { return Progress::Changed };
+        // Another run may have claimed or closed it since the survey.
+        if touched == Touched::Planned && !state.sets[set].claim(block, self.mover.key) {
+            return Progress::Changed;
+        }
+        self.blocks[next].1 = Touched::Claimed;
         self.close_attempts += 1;
         let at_once = self.close_attempts > MAX_CLOSE_ATTEMPTS;
-        let closed = state.close(usize::from(self.arena.set), block, release, at_once);
+        let closed = state.close(set, (block, self.mover.key), release, at_once);
         state.store_counters(slot);
         match closed {
-            None => Progress::Continue,
-            Some(true) => {
+            Close::NotYet => Progress::Continue,
+            Close::Closed(closing) => {
+                self.blocks[next].1 = Touched::Closed(closing);
+                if block == self.moves.block {
+                    self.moves.closing = closing;
+                }
                 (self.phase, self.close_attempts) = (Phase::Closing(next + 1), 0);
                 Progress::Continue
             }
-            // Freed, emptied by its owners, or closed by another run.
-            Some(false) => {
-                // Not to be opened again by this one.
-                self.blocks[next..].iter_mut().for_each(|(_, touched)| *touched = false);
+            // Its owners emptied it, or another run has it.
+            Close::Empty | Close::NotClaimed => {
+                self.blocks[next].1 = Touched::Never;
                 Progress::Changed
             }
         }
@@ -290,7 +310,7 @@ impl Execution {
                     state.reserve_place_at(slot, record, (index, at.offset, after))
                 }
                 // In a hole of a block that the plan does not touch, or in the block that was allocated for it.
-                Place::Aside => state.reserve_place(slot, record, None, |_| true).or_else(|| {
+                Place::Aside => state.reserve_place(slot, record, None).or_else(|| {
                     let block = self.aside.block(state, slot, usize::from(self.arena.set))?;
                     state.reserve_place_in(slot, record, block)
                 }),
@@ -301,7 +321,7 @@ impl Execution {
                 return self.without_place(allocator, slot, to);
             };
             self.steps.pop_front();
-            self.note_reserved(allocator, slot, item, to, reserved);
+            self.note_reserved(allocator, (state, slot), item, to, reserved);
             if time.is_over_now() {
                 break;
             }
@@ -316,7 +336,7 @@ impl Execution {
     fn note_reserved<D: Device>(
         &mut self,
         allocator: &Allocator<D>,
-        slot: &PoolSlot<D>,
+        (state, slot): (&PoolState<D>, &PoolSlot<D>),
         item: u32,
         to: Place,
         reserved: u32,
@@ -331,7 +351,9 @@ impl Execution {
             Place::Aside => self.aside.holders.extend([holder, (record, generation)]),
         }
         self.batch.push(Started { item, from: self.places[item as usize], to, reserved: holder });
-        self.moves.reserved.push_back(Reserved { from, to: token });
+        let copied = state.detail(record).filter(|detail| detail.movability == Movability::Copied);
+        let copied = copied.map_or(0, |detail| detail.sizes.requested);
+        self.moves.reserved.push_back(Reserved { from, to: token, mover: self.mover.id, copied });
     }
 
     /// Goes on where the place of the next step is not free.
@@ -385,7 +407,11 @@ impl Execution {
         let unused = match reserved {
             // Closed, so that nothing else is placed in it.
             Some(_) => {
-                state.sets[set].close(block, EmptiedBlocks::Free);
+                let key = self.mover.key;
+                self.aside.closing = state.sets[set]
+                    .claim(block, key)
+                    .then(|| state.sets[set].close(block, key, EmptiedBlocks::Free))
+                    .flatten();
                 None
             }
             None => state.remove_block(set, block),
@@ -394,7 +420,7 @@ impl Execution {
         if let Some(reserved) = reserved {
             self.aside.block = Some(block);
             self.steps.pop_front();
-            self.note_reserved(allocator, slot, item, to, reserved);
+            self.note_reserved(allocator, (state, slot), item, to, reserved);
         }
         drop(guard);
         unused.into_iter().for_each(|memory| allocator.heaps.free(&allocator.device, memory));
@@ -456,11 +482,16 @@ impl Execution {
         let mut guard = locked(&slot.state);
         let Some(state) = guard.as_mut() else { return };
         let set = usize::from(self.arena.set);
-        let touched = self.blocks.iter().filter(|(_, touched)| *touched);
+        for &(block, touched) in &self.blocks {
+            match touched {
+                Touched::Never | Touched::Planned => {}
+                Touched::Claimed => state.sets[set].disclaim(block, self.mover.key),
+                Touched::Closed(closing) => state.sets[set].reopen_closing(block, closing),
+            }
+        }
         // What is still aside stays there, in a block like any other.
-        let aside = self.aside.block(state, slot, set);
-        for block in touched.map(|&(block, _)| block).chain(aside) {
-            state.reopen(set, block);
+        if let (Some(block), Some(closing)) = (self.aside.block, self.aside.closing) {
+            state.sets[set].reopen_closing(block, closing);
         }
         state.store_counters(slot);
     }

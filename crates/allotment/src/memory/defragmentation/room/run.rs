@@ -16,6 +16,7 @@ use super::plan::{Wanted, plan};
 use crate::device::{Device, Requirements};
 use crate::memory::allocator::{Allocation, AllocationId, Allocator};
 use crate::memory::block_set::Role;
+use crate::memory::defragmentation::movers::{MovedBy, Mover};
 use crate::memory::defragmentation::moves::SurveyedAllocation;
 use crate::memory::defragmentation::pass::Move;
 use crate::memory::defragmentation::run::{Ended, Found, Outcome};
@@ -64,7 +65,7 @@ pub(in crate::memory) struct RoomRun {
     wanted: OwnedRequest,
     /// The pools of each memory type that suits, the best first: the shards and the set.
     pools: Vec<(PoolShards, u8)>,
-    of_a_defragmenter: bool,
+    mover: Mover,
     /// Allocations whose moves were ignored.
     ignored: HashSet<AllocationId>,
     /// Memory may be allocated for what has to go aside.
@@ -91,7 +92,7 @@ impl RoomRun {
         allocator: &Allocator<D>,
         request: &AllocationRequest<'_>,
         desc: DefragmentationDesc,
-        of_a_defragmenter: bool,
+        mover: Mover,
     ) -> Self {
         let mut run = Self {
             wanted: OwnedRequest {
@@ -100,7 +101,7 @@ impl RoomRun {
                 among_movable: request.among_movable,
             },
             pools: allocator.pools_for(request),
-            of_a_defragmenter,
+            mover,
             ignored: HashSet::new(),
             aside: true,
             bytes_left: desc.strategy.bytes(),
@@ -158,13 +159,15 @@ impl RoomRun {
     ) -> bool {
         match &mut self.stage {
             Stage::Surveying(survey) => {
-                let (ignored, of_a_defragmenter) = (&self.ignored, self.of_a_defragmenter);
-                let stays = |pool, seen: &SurveyedAllocation| {
-                    let SurveyedAllocation { record, generation, .. } = *seen;
-                    let id = AllocationId { allocator: allocator.id, pool, record, generation };
-                    seen.of_a_defragmenter != of_a_defragmenter || ignored.contains(&id)
+                let others = allocator.movers.others(self.mover, allocator.time.now().tick);
+                let ignored = &self.ignored;
+                // A run that makes room moves what is its mover's own.
+                let moved_by = |pool, seen: &SurveyedAllocation| {
+                    let id = seen.id(allocator.id, pool);
+                    let own = others.of(id, seen) == MovedBy::Own && !ignored.contains(&id);
+                    if own { MovedBy::Own } else { MovedBy::None }
                 };
-                if survey.step(allocator, stays, time) {
+                if survey.step(allocator, &others, moved_by, time) {
                     let survey = core::mem::replace(survey, Survey::new(Vec::new(), 0));
                     self.plan(allocator, &survey);
                 }
@@ -217,7 +220,10 @@ impl RoomRun {
                 if plan.cost > self.bytes_left {
                     too_many = Some(too_many.map_or(plan.cost, |least: u64| least.min(plan.cost)));
                 } else if best.as_ref().is_none_or(|(cost, _)| plan.cost < *cost) {
-                    best = Some((plan.cost, Execution::new(arena, (&layout, &blocks, &items), plan)));
+                    best = Some((
+                        plan.cost,
+                        Execution::new(arena, (&layout, &blocks, &items), plan, self.mover),
+                    ));
                 }
             }
             if let Some((_, execution)) = best {

@@ -1,0 +1,95 @@
+//! Several movers, stopped after any number of steps: nothing is lost, nothing stays reserved or closed.
+
+use super::*;
+
+const FULL: DefragmentationStrategy = DefragmentationStrategy::Full;
+
+/// A world of two sets and passes in the same blocks.
+fn world() -> World {
+    let mut world = World::new(&[FULL; 2]);
+    for at in 0..64 {
+        world.create([Some(0), None, Some(1)][at % 3], SIZE);
+    }
+    for at in (0..64).rev().filter(|at| at % 16 >= 5) {
+        world.free(at);
+    }
+    world.settle();
+    world
+}
+
+/// Who is stopped first, and how.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Stop {
+    /// The run of passes, then both sets.
+    PassesFirst,
+    /// Both sets, then the run of passes.
+    SetsFirst,
+    /// One set is dropped; the others go on to the end.
+    OneSetDropped,
+    /// The run of passes is dropped; the sets go on to the end.
+    PassesDropped,
+}
+
+fn stop_everywhere(how: Stop) {
+    let mut calls = 0;
+    loop {
+        let mut world = world();
+        let small = PassLimits::NONE.with_moves(1).with_time(Duration::ZERO);
+        let mut run = world.allocator().defragmentation(full().with_limits(small)).unwrap();
+        let mut busy = true;
+        for call in 0..calls {
+            busy = match call % 3 {
+                0 => world.pass(&mut run),
+                1 => world.step(0, small),
+                _ => world.step(1, small),
+            };
+        }
+        let before = world.sums() + run.statistics();
+        match how {
+            Stop::PassesFirst | Stop::PassesDropped => drop(run),
+            Stop::SetsFirst => {
+                world.sets.iter().for_each(Defragmenter::stop);
+                world.allocator().check_invariants();
+                drop(run);
+            }
+            Stop::OneSetDropped => {
+                drop(run);
+                drop(world.sets.remove(0));
+            }
+        }
+        if matches!(how, Stop::OneSetDropped | Stop::PassesDropped) {
+            (0..world.sets.len()).for_each(|set| world.step_until_idle(set));
+        }
+        world.sets.iter().for_each(Defragmenter::stop);
+        world.check_at_rest();
+        let freed = 4 - world.allocator().statistics().blocks;
+        let sums = world.sums();
+        assert!(sums.blocks_emptied <= freed, "{sums:?}, {before:?}");
+        world.finish();
+        if !busy && calls > 300 {
+            break;
+        }
+        calls += 1;
+        assert!(calls < 3000, "there is no end");
+    }
+}
+
+#[test]
+fn stopped_with_the_passes_first_they_leave_nothing_behind() {
+    stop_everywhere(Stop::PassesFirst);
+}
+
+#[test]
+fn stopped_with_the_sets_first_they_leave_nothing_behind() {
+    stop_everywhere(Stop::SetsFirst);
+}
+
+#[test]
+fn a_set_that_is_dropped_half_way_leaves_nothing_behind() {
+    stop_everywhere(Stop::OneSetDropped);
+}
+
+#[test]
+fn passes_that_are_dropped_half_way_leave_nothing_behind() {
+    stop_everywhere(Stop::PassesDropped);
+}

@@ -1,0 +1,239 @@
+//! Several movers over the same pools: sets of resources, each with its `Defragmenter`, and passes of the program.
+
+mod cancelled;
+mod generated;
+mod ideal;
+mod left;
+mod threads;
+
+use core::time::Duration;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use allotment::device::simulated::SimulatedGpu;
+use allotment::device::{BufferDesc, MemoryHandle as _};
+use allotment::lifetime::{DeletionQueue, SubmissionTracker};
+use allotment::memory::{
+    BlockSizes, Buffer, Defragmentation, DefragmentationDesc, DefragmentationStatistics,
+    DefragmentationStrategy, Defragmenter, DefragmenterDesc, EmptyBlockPolicy, LeakHandler, ManualTime,
+    Movability, NewBlocks, NextPass, OwningAllocator, PassLimits, StepOutcome, TimeSource,
+};
+use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
+
+use crate::model::copy;
+use crate::rig::{DISCRETE, KIB, aligned, profile};
+
+/// Sixteen of these fill a block.
+const SIZE: u64 = 4 * KIB;
+const BLOCK: u64 = 64 * KIB;
+
+/// An allocation of one of the movers.
+enum Thing {
+    /// A resource of the `Defragmenter` with this number.
+    Buffer(usize, Buffer<SimulatedGpu>),
+    /// A buffer that passes of the program may move.
+    Allocation(allotment::Allocation),
+}
+
+struct Held {
+    thing: Thing,
+    bytes: Vec<u8>,
+}
+
+/// An allocator, its `Defragmenter`s, and everything that is allocated with all its bytes.
+struct World {
+    time: ManualTime,
+    tracker: SubmissionTracker,
+    memory: OwningAllocator<SimulatedGpu>,
+    sets: Vec<Defragmenter<SimulatedGpu>>,
+    live: Vec<Held>,
+    serial: u64,
+}
+
+fn pattern(serial: u64, size: u64) -> Vec<u8> {
+    (0..size).map(|i| ((serial.wrapping_mul(2 * i + 1)) >> 3) as u8 ^ i as u8).collect()
+}
+
+fn options() -> AllocationOptions {
+    MemoryUsage::Upload.with_name("shared").with_movability(Movability::Copied)
+}
+
+fn full() -> DefragmentationDesc {
+    DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(PassLimits::NONE)
+}
+
+impl World {
+    fn new(sets: &[DefragmentationStrategy]) -> Self {
+        let device = SimulatedGpu::new(profile(DISCRETE));
+        let tracker = SubmissionTracker::new(device.clone()).unwrap();
+        let time = ManualTime::new();
+        let mut desc = AllocatorDesc::default();
+        (desc.block_sizes, desc.empty_blocks) = (BlockSizes::fixed(BLOCK), EmptyBlockPolicy::NONE);
+        (desc.shards, desc.time) = (1, TimeSource::Manual(time.clone()));
+        desc.on_leak = LeakHandler::Ignore;
+        let allocator = Arc::new(Allocator::new(device, desc).unwrap());
+        let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
+        let of = |strategy: &DefragmentationStrategy| {
+            let desc = DefragmenterDesc::new(DefragmentationDesc::new(*strategy));
+            Defragmenter::new(&memory, desc).unwrap()
+        };
+        let sets = sets.iter().map(of).collect();
+        Self { time, tracker, memory, sets, live: Vec::new(), serial: 0 }
+    }
+
+    fn allocator(&self) -> &Allocator<SimulatedGpu> {
+        self.memory.allocator()
+    }
+
+    /// Creates a buffer of a set, or of the passes of the program, and fills it.
+    fn create(&mut self, set: Option<usize>, size: u64) {
+        self.serial += 1;
+        let bytes = pattern(self.serial, size);
+        let thing = match set {
+            Some(set) => {
+                let buffer = self.sets[set].create_buffer(&BufferDesc::new(size), &options()).unwrap();
+                buffer.write(0, &bytes).unwrap();
+                Thing::Buffer(set, buffer)
+            }
+            None => {
+                let token = self.allocator().allocate(&aligned(size, 256), &options()).unwrap();
+                self.allocator().write(&token, 0, &bytes).unwrap();
+                Thing::Allocation(token)
+            }
+        };
+        self.live.push(Held { thing, bytes });
+    }
+
+    fn free(&mut self, at: usize) {
+        match self.live.swap_remove(at).thing {
+            Thing::Buffer(_, buffer) => drop(buffer),
+            Thing::Allocation(token) => self.allocator().free(token).unwrap(),
+        }
+    }
+
+    /// Creates `blocks` full blocks, the movers by turns, and keeps the first `kept` of each sixteen.
+    fn interleave(&mut self, blocks: u64, movers: &[Option<usize>], kept: u64) {
+        for at in 0..blocks * 16 {
+            self.create(movers[at as usize % movers.len()], SIZE);
+        }
+        for at in (0..self.live.len()).rev().filter(|at| *at as u64 % 16 >= kept) {
+            self.free(at);
+        }
+        self.settle();
+        assert_eq!(u64::from(self.allocator().statistics().blocks), blocks);
+    }
+
+    /// Waits for the GPU, and destroys what it no longer uses.
+    fn settle(&self) {
+        self.tracker.wait_idle(Duration::from_secs(10)).unwrap();
+        self.memory.deletion_queue().reclaim();
+    }
+
+    /// Does a step of a set, whose copies complete. Returns false once there is nothing to do.
+    fn step(&self, set: usize, limits: PassLimits) -> bool {
+        let outcome = self.sets[set].step(limits).unwrap().outcome;
+        self.settle();
+        self.allocator().check_invariants();
+        outcome != StepOutcome::Idle
+    }
+
+    fn step_until_idle(&self, set: usize) {
+        for _ in 0..10_000 {
+            if !self.step(set, PassLimits::NONE) {
+                return;
+            }
+        }
+        panic!("there is no end");
+    }
+
+    /// Executes the next pass of a run. Returns false once there is nothing to do.
+    fn pass(&self, run: &mut Defragmentation<'_, SimulatedGpu>) -> bool {
+        match run.next_pass() {
+            NextPass::Moves(pass) => {
+                pass.moves().iter().for_each(copy);
+                pass.end();
+            }
+            NextPass::LimitReached => {}
+            NextPass::Done => return false,
+        }
+        self.allocator().check_invariants();
+        true
+    }
+
+    /// Executes all passes of a run that there are.
+    fn passes(&self) -> DefragmentationStatistics {
+        let mut run = self.allocator().defragmentation(full()).unwrap();
+        while self.pass(&mut run) {}
+        run.statistics()
+    }
+
+    fn check_bytes(&self) {
+        let mut found = Vec::new();
+        for Held { thing, bytes } in &self.live {
+            found.resize(bytes.len(), 0);
+            match thing {
+                Thing::Buffer(_, buffer) => buffer.read(0, &mut found).unwrap(),
+                Thing::Allocation(token) => self.allocator().read(token, 0, &mut found).unwrap(),
+            }
+            assert!(found == *bytes, "another allocation's bytes");
+        }
+    }
+
+    /// Checks what must hold when no run is open, and all movers were told to stop.
+    fn check_at_rest(&self) {
+        self.settle();
+        self.allocator().check_invariants();
+        self.check_bytes();
+        let statistics = self.allocator().statistics();
+        assert_eq!(statistics.allocations as usize, self.live.len(), "no place stays reserved");
+        assert_eq!(statistics.blocks, self.blocks_in_use(), "what is empty is given back");
+        // Larger than any hole: the refusal says what is free in the blocks that are open.
+        let request = allotment::Requirements::new(BLOCK);
+        let never = options().with_new_blocks(NewBlocks::NeverAllocate);
+        match self.allocator().allocate(&request, &never) {
+            Err(allotment::AllocationError::WouldGrow { free, .. }) => {
+                assert_eq!(free, statistics.free(), "no block stays closed");
+            }
+            refused => panic!("{refused:?}"),
+        }
+    }
+
+    /// Blocks in which something is allocated.
+    fn blocks_in_use(&self) -> u32 {
+        let memory = |held: &Held| match &held.thing {
+            Thing::Buffer(_, buffer) => buffer.location().memory.to_raw(),
+            Thing::Allocation(token) => self.allocator().location(token).unwrap().memory.to_raw(),
+        };
+        self.live.iter().map(memory).collect::<BTreeSet<_>>().len() as u32
+    }
+
+    fn ideal(&self) -> u64 {
+        self.live.iter().map(|held| held.bytes.len() as u64).sum::<u64>().div_ceil(BLOCK)
+    }
+
+    fn assert_ideal(&self) {
+        assert_eq!(u64::from(self.allocator().statistics().blocks), self.ideal());
+        self.check_bytes();
+    }
+
+    /// Returns the sums of all sets.
+    fn sums(&self) -> DefragmentationStatistics {
+        self.sets.iter().fold(DefragmentationStatistics::default(), |sum, set| sum + set.statistics())
+    }
+
+    /// Stops all sets, and frees everything.
+    fn finish(mut self) {
+        self.sets.iter().for_each(Defragmenter::stop);
+        self.check_at_rest();
+        (0..self.live.len()).rev().for_each(|at| self.free(at));
+        self.settle();
+        assert_eq!(self.allocator().statistics().allocations, 0);
+        assert_eq!(self.allocator().statistics().blocks, 0);
+    }
+}
+
+/// Copies no byte more than were in the blocks that became free.
+fn assert_frugal(sums: DefragmentationStatistics, freed: u64, bytes: u64) {
+    assert_eq!(u64::from(sums.blocks_emptied), freed, "each counts once: {sums:?}");
+    assert_eq!((sums.bytes_moved, sums.blocks_kept, sums.ignored), (bytes, 0, 0), "{sums:?}");
+}
