@@ -86,7 +86,7 @@ fn a_custom_pool_is_destroyed_although_places_in_it_wait_for_a_mover() {
     let mut world = World::new(&[FULL]);
     let memory_type = {
         world.create(Some(0), SIZE);
-        let Thing::Buffer(_, buffer) = &world.live[0].thing else { panic!("it is one") };
+        let Thing::Buffer(buffer) = &world.live[0].thing else { panic!("it is one") };
         buffer.info().memory_type
     };
     world.free(0);

@@ -7,7 +7,7 @@ mod left;
 mod threads;
 
 use core::time::Duration;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use allotment::device::simulated::SimulatedGpu;
@@ -29,8 +29,8 @@ const BLOCK: u64 = 64 * KIB;
 
 /// An allocation of one of the movers.
 enum Thing {
-    /// A resource of the `Defragmenter` with this number.
-    Buffer(usize, Buffer<SimulatedGpu>),
+    /// A resource of a `Defragmenter`.
+    Buffer(Buffer<SimulatedGpu>),
     /// A buffer that passes of the program may move.
     Allocation(allotment::Allocation),
 }
@@ -93,7 +93,7 @@ impl World {
             Some(set) => {
                 let buffer = self.sets[set].create_buffer(&BufferDesc::new(size), &options()).unwrap();
                 buffer.write(0, &bytes).unwrap();
-                Thing::Buffer(set, buffer)
+                Thing::Buffer(buffer)
             }
             None => {
                 let token = self.allocator().allocate(&aligned(size, 256), &options()).unwrap();
@@ -106,7 +106,7 @@ impl World {
 
     fn free(&mut self, at: usize) {
         match self.live.swap_remove(at).thing {
-            Thing::Buffer(_, buffer) => drop(buffer),
+            Thing::Buffer(buffer) => drop(buffer),
             Thing::Allocation(token) => self.allocator().free(token).unwrap(),
         }
     }
@@ -172,7 +172,7 @@ impl World {
         for Held { thing, bytes } in &self.live {
             found.resize(bytes.len(), 0);
             match thing {
-                Thing::Buffer(_, buffer) => buffer.read(0, &mut found).unwrap(),
+                Thing::Buffer(buffer) => buffer.read(0, &mut found).unwrap(),
                 Thing::Allocation(token) => self.allocator().read(token, 0, &mut found).unwrap(),
             }
             assert!(found == *bytes, "another allocation's bytes");
@@ -200,11 +200,26 @@ impl World {
 
     /// Blocks in which something is allocated.
     fn blocks_in_use(&self) -> u32 {
+        self.blocks().into_iter().collect::<BTreeSet<_>>().len() as u32
+    }
+
+    /// Returns the block in which each allocation is.
+    fn blocks(&self) -> Vec<u64> {
         let memory = |held: &Held| match &held.thing {
-            Thing::Buffer(_, buffer) => buffer.location().memory.to_raw(),
+            Thing::Buffer(buffer) => buffer.location().memory.to_raw(),
             Thing::Allocation(token) => self.allocator().location(token).unwrap().memory.to_raw(),
         };
-        self.live.iter().map(memory).collect::<BTreeSet<_>>().len() as u32
+        self.live.iter().map(memory).collect()
+    }
+
+    /// Checks that each block of those in `before` was left by all allocations or by none.
+    fn assert_whole_blocks_were_left(&self, before: &[u64]) {
+        let mut left = BTreeMap::new();
+        for (&before, now) in before.iter().zip(self.blocks()) {
+            let moved = before != now;
+            let all = *left.entry(before).or_insert(moved);
+            assert_eq!(all, moved, "bytes were copied out of a block that stays");
+        }
     }
 
     fn ideal(&self) -> u64 {
