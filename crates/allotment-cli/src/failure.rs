@@ -25,7 +25,7 @@ pub(crate) enum Failure {
     /// An allocation of the trace was refused.
     Allocation { line: u64, id: u64, error: AllocationError },
     /// A resource of the trace could not be created.
-    Resource { line: u64, id: u64, error: ResourceError },
+    Resource { line: u64, id: u64, error: Box<ResourceError> },
     /// Data could not be transferred.
     Transfer { id: u64, error: TransferError },
     /// Verification failed: a byte differs from the one written.

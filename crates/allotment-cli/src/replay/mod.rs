@@ -414,7 +414,7 @@ fn refused(line: u64, recorded: &Resource, error: ResourceError) -> Failure {
     let id = recorded.id();
     match error {
         ResourceError::Allocation(error) => Failure::Allocation { line, id, error },
-        error => Failure::Resource { line, id, error },
+        error => Failure::Resource { line, id, error: Box::new(error) },
     }
 }
 
