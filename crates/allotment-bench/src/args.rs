@@ -178,13 +178,13 @@ pub(crate) struct DefragArgs {
     /// Allocations of the first state, half of which are freed. The others follow; `many` has ten times as many
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1000..=100_000))]
     pub(crate) allocations: u32,
-    /// Run only states and parts whose name begins with this; parts are `planning` and `beside`
+    /// Run only states and parts whose name begins with this; parts are `planning`, `beside` and `room`
     #[arg(long, value_name = "NAME")]
     pub(crate) only: Option<String>,
     /// Live allocations during planning
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1000..=1_000_000))]
     pub(crate) live: u32,
-    /// Passes planned with each limit
+    /// Passes planned with each limit, and requests of each row of `room`
     #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) calls: u32,
     /// Milliseconds for which another thread allocates meanwhile

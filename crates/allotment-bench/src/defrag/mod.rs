@@ -11,6 +11,7 @@
 //!   churn      memory in use, for the following
 //!   planning   how well passes keep their time limit
 //!   beside     how long other threads wait for the lock
+//!   room       requests that get their room by moves
 //!   times      statistics of durations
 //!   report     rows, as tables and as JSON
 //! ```
@@ -22,6 +23,7 @@ mod ours;
 mod outcome;
 mod planning;
 mod report;
+mod room;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -74,6 +76,9 @@ fn measure(args: &DefragArgs) -> Result<Report, Failure> {
     }
     if wanted("beside") {
         report.beside = beside::rows(args.live, Duration::from_millis(args.beside_ms.into()))?;
+    }
+    if wanted("room") {
+        report.room = room::rows(args.calls)?;
     }
     Ok(report)
 }

@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::beside::BesideRow;
 use super::outcome::Outcome;
 use super::planning::PlanningRow;
+use super::room::RoomRow;
 use super::state::{BLOCK, State};
 use crate::args::DefragArgs;
 use crate::failure::Failure;
@@ -26,6 +27,7 @@ pub(super) struct Report {
     pub(super) rows: Vec<Row>,
     pub(super) planning: Vec<PlanningRow>,
     pub(super) beside: Vec<BesideRow>,
+    pub(super) room: Vec<RoomRow>,
 }
 
 /// The results of a contender for a state.
@@ -141,6 +143,7 @@ impl Report {
             rows: Vec::new(),
             planning: Vec::new(),
             beside: Vec::new(),
+            room: Vec::new(),
         }
     }
 
@@ -193,6 +196,14 @@ impl Report {
             say!("beside: an allocation and its free beside another thread, µs");
             BesideRow::print_head();
             self.beside.iter().for_each(BesideRow::print);
+        }
+        if !self.room.is_empty() {
+            say!();
+            say!(
+                "room: requests in a pool that is nearly full, which get their room by moves, µs without the copies"
+            );
+            RoomRow::print_head();
+            self.room.iter().for_each(RoomRow::print);
         }
         Ok(())
     }

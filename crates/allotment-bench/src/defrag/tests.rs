@@ -76,3 +76,14 @@ fn all_states_come_out_with_all_contenders_and_nobody_beats_the_bound() {
     assert_eq!(others, ["sleeps", "allocates", "defragments"].repeat(2));
     assert!(beside.iter().all(|row| number(row, "operations") > 0));
 }
+
+#[test]
+fn whatever_fits_when_all_is_packed_gets_its_room() {
+    let rows = room::rows(400).unwrap();
+    assert_eq!(rows.len(), 6);
+    for row in rows {
+        assert_eq!(row.served, row.without_room, "{} %, {} blocks", row.occupancy, row.blocks);
+        assert!(row.without_room > 0 || row.occupancy < 95);
+        assert!(row.moves >= row.passes && (row.moves == 0) == (row.copied_bytes == 0));
+    }
+}

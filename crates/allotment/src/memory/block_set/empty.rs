@@ -104,7 +104,8 @@ impl<D: Device> BlockSet<D> {
             // The smallest, so that a small request does not take away what a large one here would need.
             let least = self.least_block(request.size);
             let empty = self.blocks().filter(|(_, block)| {
-                in_blocks && block.live == 0 && block.role == Role::Shared && block.memory.size() >= least
+                let shared = block.role == Role::Shared && block.held.is_none();
+                in_blocks && block.live == 0 && shared && block.memory.size() >= least
             });
             empty.min_by_key(|(_, block)| block.memory.size()).map(|(index, _)| index)
         })
@@ -125,6 +126,7 @@ impl<D: Device> BlockSet<D> {
         let found = self.blocks().find(|(_, block)| {
             let kept = keep_shared && block.role == Role::Shared;
             !kept
+                && block.held.is_none()
                 && block.empty_since.is_some_and(|since| {
                     let age = now.saturating_sub(since);
                     unwanted(&EmptyBlock { size: block.memory.size(), age, role: block.role })
@@ -137,7 +139,9 @@ impl<D: Device> BlockSet<D> {
     pub(in crate::memory) fn freeable_bytes(&self, keep: u32) -> u64 {
         let mut may_go = self.statistics.blocks.saturating_sub(keep);
         let mut bytes = 0;
-        for (_, block) in self.blocks().filter(|(_, block)| block.empty_since.is_some()) {
+        for (_, block) in
+            self.blocks().filter(|(_, block)| block.empty_since.is_some() && block.held.is_none())
+        {
             if block.role == Role::Shared {
                 let Some(left) = may_go.checked_sub(1) else { continue };
                 may_go = left;

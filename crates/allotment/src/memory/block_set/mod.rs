@@ -63,6 +63,8 @@ pub(super) struct Block<D: Device> {
     closed: Option<Closing>,
     /// The run that is going to close the block, by its key: no other run does, and none places a move in it. 0 for none.
     claim: u32,
+    /// The run for which the block is kept though it may be empty, by its key, and the closing before that.
+    held: Option<(u32, u32)>,
 }
 
 impl<D: Device> Block<D> {
@@ -90,6 +92,11 @@ impl<D: Device> Block<D> {
     pub(super) fn is_closed_by(&self, closing: u32) -> bool {
         self.closed.is_some_and(|closed| closed.number == closing)
     }
+
+    /// Returns true while it is closed so, or [held](BlockSet::hold) since then.
+    pub(super) fn is_kept_by(&self, closing: u32) -> bool {
+        self.is_closed_by(closing) || self.held.is_some_and(|(_, held)| held == closing)
+    }
 }
 
 /// How a block was closed.
@@ -98,6 +105,8 @@ struct Closing {
     /// Which one of the set's closings it is: a block may be reopened, and closed again by another run.
     number: u32,
     release: EmptiedBlocks,
+    /// The run that needs the block also once it is empty, by its key; 0 for none.
+    hold: u32,
 }
 
 /// The range of an allocation in its block.
@@ -200,7 +209,16 @@ impl<D: Device> BlockSet<D> {
         let algorithm = if role == Role::Shared { self.algorithm } else { Algorithm::Linear };
         let ranges = new_ranges(size, algorithm);
         let summary = BlockSummary::of(self.blocks.next_index(), &ranges);
-        let block = Block { memory, ranges, role, live: 0, empty_since: Some(now), closed: None, claim: 0 };
+        let block = Block {
+            memory,
+            ranges,
+            role,
+            live: 0,
+            empty_since: Some(now),
+            closed: None,
+            claim: 0,
+            held: None,
+        };
         let index = self.blocks.insert(block);
         self.empty_blocks += 1;
         self.empty_bytes += size;

@@ -52,17 +52,32 @@ impl<D: Device> BlockSet<D> {
         self.closings = self.closings.checked_add(1).unwrap_or(1);
         block.claim = 0;
         // Out of `order`, so that the search for room does not have to skip it.
-        block.closed = Some(Closing { number: self.closings, release });
+        block.closed = Some(Closing { number: self.closings, release, hold: 0 });
         self.order.retain(|other| other.block != index);
         debug_assert!(!self.closed.contains(&index), "an open block is in no list of closed ones");
         self.closed.push(index);
         Some(self.closings)
     }
 
+    /// Keeps a block that is closed by a closing for a run, also once it is empty: moves are planned into it.
+    pub(in crate::memory) fn hold(&mut self, index: u32, closing: u32, run: u32) {
+        let block = self.blocks.get_mut(index).filter(|block| block.is_closed_by(closing));
+        let closing = block.and_then(|block| block.closed.as_mut());
+        closing.into_iter().for_each(|closing| closing.hold = run);
+    }
+
+    /// Ends what [`hold`](Self::hold) began.
+    pub(in crate::memory) fn end_hold(&mut self, index: u32, run: u32) {
+        let block =
+            self.blocks.get_mut(index).filter(|block| block.held.is_some_and(|(held, _)| held == run));
+        block.into_iter().for_each(|block| block.held = None);
+    }
+
     /// Opens a closed block again.
     pub(in crate::memory) fn reopen(&mut self, index: u32) {
         let Some(block) = self.blocks.get_mut(index) else { return };
-        if block.closed.take().is_some() {
+        if let Some(closing) = block.closed.take() {
+            block.held = (closing.hold != 0).then_some((closing.hold, closing.number));
             self.closed.retain(|&other| other != index);
             // Dedicated blocks are never searched. At the end of the list, the position moves with the next operations.
             if block.role == Role::Shared {

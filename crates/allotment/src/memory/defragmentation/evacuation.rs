@@ -291,9 +291,9 @@ impl Evacuation {
         Step::Continue
     }
 
-    /// Returns true while the block is closed by this evacuation.
+    /// Returns true while the block is closed by this evacuation, or held for its run since then.
     pub(super) fn is_closed<D: Device>(&self, state: &PoolState<D>) -> bool {
-        state.sets[self.set()].block(self.block).is_some_and(|block| block.is_closed_by(self.closing))
+        state.sets[self.set()].block(self.block).is_some_and(|block| block.is_kept_by(self.closing))
     }
 
     /// Returns true when all allocations of the block were freed, perhaps with the block itself.

@@ -268,6 +268,8 @@ impl Execution {
             Close::NotYet => Progress::Continue,
             Close::Closed(closing) => {
                 self.blocks[next].1 = Touched::Closed(closing);
+                // The plan may empty it first, and fill it again.
+                state.sets[set].hold(block, closing, self.mover.key);
                 if block == self.moves.block {
                     self.moves.closing = closing;
                 }
@@ -486,7 +488,10 @@ impl Execution {
             match touched {
                 Touched::Never | Touched::Planned => {}
                 Touched::Claimed => state.sets[set].disclaim(block, self.mover.key),
-                Touched::Closed(closing) => state.sets[set].reopen_closing(block, closing),
+                Touched::Closed(closing) => {
+                    state.sets[set].reopen_closing(block, closing);
+                    state.sets[set].end_hold(block, self.mover.key);
+                }
             }
         }
         // What is still aside stays there, in a block like any other.
@@ -494,6 +499,12 @@ impl Execution {
             state.sets[set].reopen_closing(block, closing);
         }
         state.store_counters(slot);
+        // Blocks that are empty in the end are kept or freed as any others; a maintenance thread looks for them itself.
+        let looks = state.rules.ahead.is_none();
+        drop(guard);
+        if looks {
+            allocator.release_from(slot, PoolState::take_unwanted);
+        }
     }
 }
 

@@ -64,44 +64,71 @@ fn repacked(layout: &Layout, wanted: Wanted, items: &[u32], order: Order) -> Opt
     Some((at, targets))
 }
 
-/// Items up to which all packings are tried, as far as [`WORK`] allows.
-const FEW: usize = 32;
+/// How many of the largest items are searched for a packing, in turn. The others fit into what is left, or the next
+/// number is tried.
+const LARGEST: [usize; 4] = [32, 24, 16, 8];
 
 /// Places that are tried in a search: a few milliseconds.
 const WORK: u32 = 100_000;
 
-/// A search for a packing of a few items that the simple orders do not find, as alignments leave padding between them:
-/// the holes are filled from their starts up, with each item in turn as the next one.
+/// A search for a packing of the largest items, where the simple orders find none, as they leave padding or the wrong
+/// remainders: the holes are filled from their starts up, with each item in turn as the next one.
 struct Search<'a> {
     /// The holes that there are without the items, as place and end.
     holes: &'a [(At, u64)],
-    /// The items, and at last the request; the largest first.
-    ranges: Vec<(Option<u32>, Wanted)>,
+    /// The items, and the request; the largest first.
+    ranges: &'a [(Option<u32>, Wanted)],
     /// Of each range: where it is, as far as it is placed.
     places: Vec<Option<At>>,
     work: u32,
 }
 
 fn search(layout: &Layout, wanted: Wanted, items: &[u32]) -> Option<(At, Vec<(u32, At)>)> {
-    if items.len() > FEW {
-        return None;
-    }
     let mut empty = layout.clone();
     items.iter().for_each(|&item| _ = empty.step(item, Place::Aside));
     let holes: Vec<_> = empty.holes_from(1).collect();
     let ranges = items.iter().map(|&item| (Some(item), needs(layout, item))).chain([(None, wanted)]);
     let mut ranges: Vec<_> = ranges.collect();
     ranges.sort_by_key(|(_, range)| Reverse((range.bytes, range.alignment)));
-    let places = vec![None; ranges.len()];
-    let mut search = Search { holes: &holes, ranges, places, work: WORK };
+    let counts = LARGEST.into_iter().map(|count| count.min(ranges.len()));
+    let mut last = usize::MAX;
+    for count in counts {
+        if core::mem::replace(&mut last, count) != count {
+            if let Some(found) = search_largest(empty.clone(), &holes, &ranges, count) {
+                return Some(found);
+            }
+        }
+    }
+    None
+}
+
+/// Places the largest ranges by a search, and the others after them.
+fn search_largest(
+    mut empty: Layout,
+    holes: &[(At, u64)],
+    ranges: &[(Option<u32>, Wanted)],
+    count: usize,
+) -> Option<(At, Vec<(u32, At)>)> {
+    let (largest, others) = ranges.split_at(count);
+    let mut search = Search { holes, ranges: largest, places: vec![None; count], work: WORK };
     let first = holes.first()?.0.offset;
-    if !search.fill(0, first, items.len() + 1) {
+    if !search.fill(0, first, count) {
         return None;
     }
-    let Search { ranges, places, .. } = search;
-    let placed = ranges.iter().zip(&places);
-    let room = placed.clone().find_map(|((item, _), at)| if item.is_none() { *at } else { None })?;
-    Some((room, placed.filter_map(|((item, _), at)| Some(((*item)?, (*at)?))).collect()))
+    let (mut room, mut targets) = (None, Vec::with_capacity(ranges.len()));
+    let mut note = |item: Option<u32>, at| match item {
+        Some(item) => targets.push((item, at)),
+        None => room = Some(at),
+    };
+    for (&(item, range), at) in largest.iter().zip(search.places) {
+        let at = at?;
+        empty.add(range.bytes, at);
+        note(item, at);
+    }
+    for &(item, range) in others {
+        note(item, take_hole(&mut empty, range)?);
+    }
+    Some((room?, targets))
 }
 
 impl Search<'_> {
