@@ -63,9 +63,10 @@ pub struct DefragmentationPlan {
     /// The blocks to empty, in order of price. Where blocks are of one size, each prefix of the list is the best plan
     /// for the bytes that it copies.
     pub steps: Vec<PlannedBlock>,
-    /// Blocks that the plan leaves to the other movers of the allocator ([`Defragmenter`](super::Defragmenter)s, and runs
-    /// of passes): another one is emptying the block, or is going to; or the block has allocations of one that is not
-    /// active, or whose strategy does not find the block worth its cost.
+    /// Blocks that the plan leaves to the other movers of the allocator, which are
+    /// [`Defragmenter`](crate::memory::Defragmenter)s and runs of passes: another one is emptying the block, or is going
+    /// to; or the block has allocations of one that is not active, or whose strategy does not find the block worth its
+    /// cost.
     pub left_to_others: u32,
 }
 
