@@ -2,11 +2,12 @@
 
 use core::fmt;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::cell::{Cell, Members};
 use super::desc::{DefragmentationStep, DefragmenterDesc, StepOutcome};
 use super::error::MoveError;
+use super::follow::Follower;
 use super::new_resource::{NewResource, PendingCopy};
 use crate::device::{Device, QueueIndex, QueueKind};
 use crate::log::event;
@@ -107,6 +108,8 @@ struct State<D: Device> {
     created: Vec<Option<NewResource<D>>>,
     /// Resources that the CPU must not access until their copies complete.
     pending: Vec<PendingCopy<D>>,
+    /// Descriptor heaps that followed the last moves, until they can follow others.
+    followers: Vec<Weak<dyn Follower<D>>>,
     /// Steps until the next survey.
     idle_steps: u32,
     /// The statistics of the pools when there was nothing to gain.
@@ -154,6 +157,7 @@ impl<D: Device> Defragmenter<D> {
             moves: Vec::new(),
             created: Vec::new(),
             pending: Vec::new(),
+            followers: Vec::new(),
             idle_steps: 0,
             seen: Statistics::default(),
         };
@@ -341,6 +345,11 @@ impl<D: Device> Defragmenter<D> {
         let allocator = self.memory.allocator();
         // Before anything else: a resource whose copy has completed is pinned no longer, and can move again.
         state.pending.retain(|resource| !resource.is_complete());
+        // A pass now would give up the blocks of all resources that such a heap has in its slots.
+        state.followers.retain(|it| it.upgrade().is_some_and(|it| !it.is_ready()));
+        if !state.followers.is_empty() {
+            return Ok(DefragmentationStep::without_moves(StepOutcome::LimitReached));
+        }
         let at_rest = state.run.is_none() && state.waiting.is_empty();
         if at_rest && state.is_idle(allocator.statistics()) {
             return Ok(DefragmentationStep::without_moves(StepOutcome::Idle));
@@ -365,7 +374,7 @@ impl<D: Device> Defragmenter<D> {
             Found::Moves => {
                 run.statistics.passes += 1;
                 let pass = Pass::new(allocator, run, &mut state.moves);
-                self.execute_pass(pass, &mut state.created, &mut state.pending)
+                self.execute_pass(pass, &mut state.created, &mut state.pending, &mut state.followers)
             }
             Found::LimitReached => Ok(DefragmentationStep::without_moves(StepOutcome::LimitReached)),
             Found::Done => Ok(DefragmentationStep::without_moves(StepOutcome::Idle)),

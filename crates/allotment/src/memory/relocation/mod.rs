@@ -6,11 +6,13 @@
 //! | `defragmenter.rs` | the relocatable resources of an allocator, and the runs that find their moves |
 //! | `step.rs` | a pass: creates the new resources, submits the copies, replaces old by new |
 //! | `new_resource.rs` | resources in their new places, until they replace the old ones |
+//! | `follow.rs` | the descriptor heaps that have descriptors of relocatable resources, and follow their moves |
 
 mod cell;
 mod defragmenter;
 mod desc;
 mod error;
+mod follow;
 mod new_resource;
 mod step;
 
@@ -18,3 +20,4 @@ pub(super) use cell::{Cell, Member};
 pub use defragmenter::Defragmenter;
 pub use desc::{DefragmentationStep, DefragmenterDesc, StepOutcome};
 pub use error::MoveError;
+pub(crate) use follow::{CellKey, Follower, Following, NewHandle, NewPlace};

@@ -7,7 +7,7 @@ use super::{BufferOrImage, Buffers, Images, RawResource, Unique};
 use crate::device::{Device, TimelinePoint};
 use crate::lifetime::{Owned, RecordingId, SubmissionTracker};
 use crate::memory::allocator::AllocationId;
-use crate::memory::relocation::Cell;
+use crate::memory::relocation::{Cell, CellKey, Follower};
 use crate::memory::{AccessError, AllocationInfo, MemoryLocation};
 
 /// A buffer or an image with its memory. Dropping it, on any thread, retires it: it is destroyed, and its memory freed,
@@ -290,6 +290,18 @@ impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
             resource.allocator().note_released(resource.allocation());
             // SAFETY: as the caller promises.
             unsafe { resource.retire_value_with(recording) };
+        }
+    }
+
+    /// Lets a descriptor heap follow the moves of a relocatable resource. Returns the name by which it knows the
+    /// resource; `None` for one that never moves.
+    pub(crate) fn follow(&self, follower: &Arc<dyn Follower<D>>) -> Option<CellKey> {
+        match &self.owner {
+            Owner::Pinned(_) => None,
+            Owner::Relocatable(cell) => {
+                cell.follow(follower);
+                Some(cell.key())
+            }
         }
     }
 
