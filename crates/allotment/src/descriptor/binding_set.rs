@@ -224,11 +224,13 @@ impl<D: DescriptorDevice> BindingSet<D> {
             let new = if table.is_in_use() { Some(table.reserve()?) } else { None };
             let mut state = shared.followed.wait();
             let old = table.renew_as(new)?;
-            table.write(place, descriptor)?;
+            let written = table.write(place, descriptor);
             let target = WriteTarget::Table { entry: table.entry(), at: place };
-            let before = shared.followed.remove(&mut state, target);
+            let before = written.map(|()| shared.followed.remove(&mut state, target));
             drop(state);
+            // Also after a refusal: no step rewrites what is in the old range.
             old.iter().for_each(DescriptorRange::forget);
+            let before = before?;
             self.relocatable.in_table.retain(|&other| other != place);
             before.into_iter().for_each(|before| shared.retire_keep(before));
         }
@@ -366,17 +368,19 @@ impl<D: DescriptorDevice> BindingSet<D> {
         let table = self.table.as_mut().ok_or(DescriptorError::Stale)?;
         // Before the lock, since a heap without room reclaims, which runs destructors of the program.
         let mut new = if table.is_in_use() { Some(table.reserve()?) } else { None };
-        let old = shared.follow(shown, key, |descriptor| {
+        let mut old = None;
+        let followed = shared.follow(shown, key, |descriptor| {
             let expected = inner.heap.heap_type().into();
             let found = D::descriptor_kind(descriptor);
             if expected != found {
                 return Err(DescriptorError::WrongKind { expected, found });
             }
-            let old = table.renew_as(new.take())?;
+            old = table.renew_as(new.take())?;
             table.write(place, descriptor)?;
-            Ok((WriteTarget::Table { entry: table.entry(), at: place }, old))
-        })?;
+            Ok((WriteTarget::Table { entry: table.entry(), at: place }, ()))
+        });
         old.iter().for_each(DescriptorRange::forget);
+        followed?;
         if !self.relocatable.in_table.contains(&place) {
             self.relocatable.in_table.push(place);
         }
@@ -394,7 +398,12 @@ impl<D: DescriptorDevice> BindingSet<D> {
     ) -> Result<(), DescriptorError> {
         let inner = Arc::clone(&self.layout.inner);
         let bound = DynamicFollow::new(place, shown, inner.heap.allocator())?;
-        bound.with_descriptor(&inner.heap, |descriptor| self.check(binding, at, descriptor).map(drop))?;
+        // Written once, so that what the device refuses is refused here and not at a commit.
+        bound.with_descriptor(&inner.heap, |descriptor| {
+            self.check(binding, at, descriptor)?;
+            let range = self.dynamic.as_mut().ok_or(DescriptorError::Stale)?;
+            inner.cpu_heap.write(range, place, descriptor)
+        })?;
         let range = self.dynamic.as_mut().ok_or(DescriptorError::Stale)?;
         // Each commit copies the range and then writes this descriptor; what is there meanwhile must name nothing that is
         // destroyed.

@@ -13,7 +13,8 @@ impl<D: Device> Gpu<D> {
     /// submission in flight can reference it.
     ///
     /// With [`AllocationOptions::relocatable`], the end of a frame may move it, where
-    /// [`GpuDesc::defragmentation`](super::GpuDesc::defragmentation) asks for that.
+    /// [`GpuDesc::defragmentation`](super::GpuDesc::defragmentation) asks for that. Binding sets and bindless slots that
+    /// hold it [follow](crate::memory::Defragmenter#descriptors).
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};

@@ -24,6 +24,7 @@
 //! resource whose bytes are still being copied. A second slot behind an indirection costs each shader a load, also in
 //! programs in which nothing moves.
 
+use core::mem::ManuallyDrop;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -62,16 +63,14 @@ impl<D: DescriptorDevice> Drop for Switching<D> {
 
 impl<D: DescriptorDevice> Follower<D> for Shared<D> {
     fn is_ready(&self) -> bool {
+        // Without reclaiming, which runs destructors of the program: the step may be done with a lock held. A program
+        // reclaims in each frame.
         self.can_be_replaced()
     }
 
     fn prepare(self: Arc<Self>, moves: &[NewPlace<'_, D>], refused: &mut [bool]) -> Box<dyn Following> {
-        let is_affected = |state: &State<D>| moves.iter().any(|one| state.targets(one.key).next().is_some());
-        if is_affected(&self.followed.lock()) {
-            // Before the switch begins, and not during it: a destructor of the program that binds something would wait
-            // for this thread.
-            self.reclaim();
-        }
+        // Nothing is reclaimed from here on: a destructor of the program that binds one of the resources would wait for
+        // this thread.
         self.followed.begin_switch();
         let heap = Switching(Arc::clone(&self));
         let (tables, views) = (HashMap::new(), HashMap::new());
@@ -136,7 +135,8 @@ impl<D: DescriptorDevice> Following for Switch<D> {
                 WriteTarget::Table { entry, .. } => of_tables.entry(entry).or_default().push(target),
             }
         }
-        let mut before = Vec::new();
+        // Leaked where something fails or panics below: the descriptors that stay name these views.
+        let mut before = ManuallyDrop::new(Vec::new());
         let mut replace_view = |state: &mut State<D>, target| {
             before.extend(views.remove(&target).and_then(|view| state.set_view(target, view)));
         };
@@ -165,9 +165,12 @@ impl<D: DescriptorDevice> Following for Switch<D> {
             done = done.and(replaced);
         }
         drop(state);
-        before.into_iter().for_each(|follow| shared.retire_keep(follow));
         // Without a heap no recording begins that could read anything.
-        matches!(done, Ok(()) | Err(DescriptorError::HeapGone))
+        let is_done = matches!(done, Ok(()) | Err(DescriptorError::HeapGone));
+        if is_done {
+            ManuallyDrop::into_inner(before).into_iter().for_each(|follow| shared.retire_keep(follow));
+        }
+        is_done
     }
 }
 

@@ -25,11 +25,9 @@ impl<D: DescriptorDevice> Shared<D> {
         self.read().as_ref().is_some_and(|live| live.current.number == generation.number)
     }
 
-    /// Returns whether the heap can be replaced: the previous one is gone. Reclaims, since recordings that have completed
-    /// release it.
+    /// Returns whether the heap can be replaced: the previous one is gone.
     pub(super) fn can_be_replaced(&self) -> bool {
-        let is_gone = || self.read().as_ref().is_none_or(|live| live.previous.strong_count() == 0);
-        is_gone() || (self.reclaim(), is_gone()).1
+        self.read().as_ref().is_none_or(|live| live.previous.strong_count() == 0)
     }
 
     /// Creates another heap of the device and copies all descriptors to it.
@@ -60,6 +58,10 @@ impl<D: DescriptorDevice> Shared<D> {
             // Two heaps at most: a table stores two locations, and a write goes to both heaps.
             if live.previous.strong_count() > 0 {
                 return Err(DescriptorError::StillReplacing { wait: self.retired.wait_for() });
+            }
+            // Asked again when the heap is replaced; here it keeps a step from moving what could not be followed.
+            if self.poisoned.load(Relaxed) {
+                return Err(DescriptorError::Poisoned);
             }
             let number = live.current.number.checked_add(1).ok_or(DescriptorError::TooManyReplacements)?;
             (change(live.desc)?, number)

@@ -45,8 +45,26 @@ const MUCH_OF_BLOCK: u64 = 8;
 /// ```
 ///
 /// No thread waits: the copy is a submission like any other, and the old resource is retired like any other
-/// ([`lifetime`](crate::lifetime)). The application rewrites the descriptors of a moved resource;
-/// [`Buffer::moves`] shows when.
+/// ([`lifetime`](crate::lifetime)).
+///
+/// # Descriptors
+///
+/// Descriptors that the library writes of a relocatable resource follow its moves: those of
+/// [`BindingSet::bind_buffer`](crate::descriptor::BindingSet::bind_buffer) and
+/// [`bind_image`](crate::descriptor::BindingSet::bind_image), and the bindless slots of
+/// [`ShaderVisibleHeap::insert_buffer`](crate::descriptor::ShaderVisibleHeap::insert_buffer) and
+/// [`insert_image`](crate::descriptor::ShaderVisibleHeap::insert_image). A step rewrites them before it returns, for
+/// recordings that begin afterwards; recordings that are open or in flight read the old descriptors, of the old place. The
+/// application commits its sets in each frame and passes its indices to shaders, as without moves.
+///
+/// A resource stays where it is if a heap has no room for another range of a set that has it bound. A move of a resource
+/// with a bindless slot replaces the descriptor heap: bind the heap of
+/// [`TransientDescriptors::heap`](crate::descriptor::TransientDescriptors::heap) in each recording. While recordings use
+/// the previous heap, steps move nothing.
+///
+/// Descriptors that the application writes itself, of a handle, are its own to rewrite:
+/// [`BindingSet::bind`](crate::descriptor::BindingSet::bind), static bindings, ranges, CPU descriptor heaps.
+/// [`Buffer::moves`] shows when. So are addresses that it keeps in buffers.
 ///
 /// Resources in memory that queues cannot both read and write (upload and readback heaps of Direct3D 12) are not moved.
 ///

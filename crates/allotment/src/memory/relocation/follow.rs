@@ -21,8 +21,7 @@ use crate::sync::locked;
 
 /// Something that has the handles of relocatable resources in its descriptors.
 pub(crate) trait Follower<D: Device>: Send + Sync {
-    /// Returns whether it can follow another step already. Asks the queues how far they are where it is still busy with
-    /// the one before.
+    /// Returns whether it can follow another step already.
     fn is_ready(&self) -> bool;
 
     /// Takes all that it needs to follow these moves, and keeps other threads from changing what it has of them until
@@ -174,7 +173,7 @@ impl<D: Device> Moving<D> {
     pub(super) fn switch(mut self, moved: &[bool]) -> (Vec<Weak<dyn Follower<D>>>, bool) {
         let followers = self.followers.iter().map(Arc::downgrade).collect();
         // All of them, also after one that failed.
-        let done = self.prepared.drain(..).fold(true, |done, one| one.switch(moved) && done);
-        (followers, done)
+        let failed = self.prepared.drain(..).filter_map(|one| (!one.switch(moved)).then_some(())).count();
+        (followers, failed == 0)
     }
 }

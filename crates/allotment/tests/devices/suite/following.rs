@@ -195,7 +195,7 @@ fn finish<F: DescriptorFixture>(front: Front<F>) {
     assert_eq!((statistics.slots.used, statistics.tables.used), (0, 0));
     front.allocator().check_invariants();
     front.defragmenter().stop();
-    assert_eq!(front.defragmenter().statistics().moves > 0, true);
+    assert!(front.defragmenter().statistics().moves > 0);
 }
 
 pub(crate) fn a_binding_set_and_a_bindless_slot_follow_what_defragmentation_moves<F: DescriptorFixture>(
@@ -297,7 +297,12 @@ pub(crate) fn descriptors_follow_through_many_frames_of_moves_creations_and_drop
     let mut random = Random::new(7);
     let mut live: Vec<(BindingSet<_>, Option<DescriptorSlot>, u32, Arc<Buffer<_>>)> = Vec::new();
     let mut in_flight: VecDeque<(Reading<'_, '_, F>, Vec<u32>, TransientDescriptors<_>)> = VecDeque::new();
-    for frame_number in 0..120_u32 {
+    for frame_number in 0_u32.. {
+        // How soon a step finds something to gain depends on how far the queue is.
+        if frame_number >= 120 && front.defragmenter().statistics().moves >= 20 {
+            break;
+        }
+        assert!(frame_number < 5000, "there is something to gain");
         // Full of life, then sparse, and again.
         let few = if frame_number % 40 < 20 { 28 } else { 6 };
         for i in 0..6 {
