@@ -74,6 +74,9 @@ pub trait DescriptorReader<D: DescriptorDevice>: Sized + Send + Sync {
     /// texel, for red, green, blue and alpha.
     fn texture_info(extent: [u32; 2]) -> D::ImageInfo<'static>;
 
+    /// Returns the description of the view of a texture, for descriptors that the library writes.
+    fn texture_view_info() -> D::ImageViewInfo;
+
     /// Creates the view of a texture.
     ///
     /// # Errors

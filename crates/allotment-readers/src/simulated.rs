@@ -34,6 +34,10 @@ impl DescriptorReader<SimulatedGpu> for SimulatedReader {
         ImageDesc::new(width, height, 4)
     }
 
+    fn texture_view_info() -> SimulatedImageUse {
+        SimulatedImageUse::Sampled
+    }
+
     unsafe fn texture_view(&self, _: &SimulatedImage) -> Result<(), DeviceError> {
         Ok(())
     }

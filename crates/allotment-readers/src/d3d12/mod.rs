@@ -7,7 +7,7 @@ mod trial;
 use core::time::Duration;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use allotment::device::d3d12::{CommandAllocator, Descriptor, Device, ResourceInfo};
+use allotment::device::d3d12::{CommandAllocator, Descriptor, Device, ImageViewDesc, ResourceInfo};
 use allotment::device::{
     BufferDesc, CommandAllocator as _, CommandDevice as _, DescriptorDevice as _, DeviceError, ImageDesc,
     MemoryDevice as _, QueueDevice as _, QueueIndex, QueueKind, TimelinePoint, TimelineValue,
@@ -91,6 +91,10 @@ impl DescriptorReader<Device> for D3d12Reader {
 
     fn texture_info([width, height]: [u32; 2]) -> ResourceInfo<'static> {
         ImageDesc::new(width, height, DXGI_FORMAT_R8G8B8A8_UNORM.0.unsigned_abs()).into()
+    }
+
+    fn texture_view_info() -> ImageViewDesc {
+        ImageViewDesc::ShaderResource(None)
     }
 
     unsafe fn texture_view(&self, _: &ID3D12Resource) -> Result<(), DeviceError> {

@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use allotment::device::vulkan::{
     BufferInfo, CommandAllocator, Descriptor, DescriptorHeap, Device, EnabledFeatures, ImageInfo,
+    ImageViewDesc,
 };
 use allotment::device::{
     BufferDesc, CommandAllocator as _, CommandDevice as _, DeviceError, ImageDesc, QueueDevice as _,
@@ -208,6 +209,10 @@ impl DescriptorReader<Device> for VulkanReader {
 
     fn texture_info([width, height]: [u32; 2]) -> ImageInfo<'static> {
         ImageDesc::new(width, height, texture::FORMAT.as_raw().unsigned_abs()).into()
+    }
+
+    fn texture_view_info() -> ImageViewDesc {
+        ImageViewDesc { layout: Self::SAMPLED, ..ImageViewDesc::sampled(texture::FORMAT) }
     }
 
     unsafe fn texture_view(&self, image: &vk::Image) -> Result<TextureView, DeviceError> {

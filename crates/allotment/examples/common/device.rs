@@ -119,7 +119,7 @@ fn d3d12<E: Example>(_: bool) -> Result<(), Box<dyn Error>> {
 #[cfg(windows)]
 mod unread {
     use allotment::device::QueueDevice as _;
-    use allotment::device::d3d12::{Descriptor, Device, ResourceInfo};
+    use allotment::device::d3d12::{Descriptor, Device, ImageViewDesc, ResourceInfo};
     use allotment::device::{BufferDesc, DeviceError, QueueIndex, Submission, TimelinePoint, TimelineValue};
     use allotment_readers::{D3d12Reader, DescriptorReader, Read, Sample};
     use windows::Win32::Graphics::Direct3D12::{D3D12_RESOURCE_STATES, ID3D12Resource};
@@ -142,6 +142,10 @@ mod unread {
 
         fn texture_info(extent: [u32; 2]) -> ResourceInfo<'static> {
             D3d12Reader::texture_info(extent)
+        }
+
+        fn texture_view_info() -> ImageViewDesc {
+            D3d12Reader::texture_view_info()
         }
 
         unsafe fn texture_view(&self, _: &ID3D12Resource) -> Result<(), DeviceError> {

@@ -241,7 +241,8 @@ impl<D: DescriptorDevice> BindingLayout<D> {
         self.inner.dynamic
     }
 
-    /// Binds the `at`-th descriptor of a static binding, once. The layout keeps the descriptor and `keep`.
+    /// Binds the `at`-th descriptor of a static binding, once. The layout keeps the descriptor and `keep`. It does not
+    /// follow moves: the resource is pinned.
     ///
     /// # Errors
     ///

@@ -3,7 +3,8 @@
 //!
 //! A set keeps its resources alive: a bound resource lives until it is unbound and the GPU has finished with
 //! it, and no later recording finds a descriptor of a destroyed resource. Binding to a set in flight gives it
-//! another table (copy-on-write): work in flight continues with the old one.
+//! another table (copy-on-write): work in flight continues with the old one. So does a move of a relocatable resource
+//! that the set has bound, without a call of the program.
 //!
 //! # Cost
 //!
@@ -18,10 +19,13 @@ use super::cpu_heap::CpuDescriptorRange;
 use super::error::DescriptorError;
 use super::fill::DescriptorFill;
 use super::range::DescriptorRange;
+use super::relocatable_bindings::{DynamicFollow, RelocatableBindings};
+use super::shader_visible_heap::WriteTarget;
+use super::shown::Shown;
 use super::slots::KeepAlive;
 use super::transient::{TableLocation, TransientDescriptors};
 use crate::device::{BufferUse, DescriptorDevice};
-use crate::memory::Buffer;
+use crate::memory::{Buffer, Image};
 use crate::sync::locked;
 
 /// The tables of a set for one draw.
@@ -97,6 +101,8 @@ pub struct BindingSet<D: DescriptorDevice> {
     /// The resources by descriptor: those of the table except static ones, which the layout keeps, and then the
     /// dynamic ones.
     keeps: Vec<Option<KeepAlive>>,
+    /// The descriptors of relocatable resources.
+    relocatable: RelocatableBindings<D>,
 }
 
 impl<D: DescriptorDevice> BindingSet<D> {
@@ -125,7 +131,8 @@ impl<D: DescriptorDevice> BindingSet<D> {
         };
         // Without the static ones, whose resources the layout keeps alive.
         let kept = inner.table - inner.static_count + inner.dynamic;
-        Ok(Self { layout: layout.clone(), table, dynamic, keeps: (0..kept).map(|_| None).collect() })
+        let keeps = (0..kept).map(|_| None).collect();
+        Ok(Self { layout: layout.clone(), table, dynamic, keeps, relocatable: RelocatableBindings::new() })
     }
 
     /// Returns the layout.
@@ -149,45 +156,135 @@ impl<D: DescriptorDevice> BindingSet<D> {
         descriptor: &D::Descriptor<'_>,
         keep: Option<KeepAlive>,
     ) -> Result<(), DescriptorError> {
-        let inner = Arc::clone(&self.layout.inner);
-        // Every check comes before the table is renewed, so that an error costs no table.
+        let (place, is_dynamic) = self.check(binding, at, descriptor)?;
+        if is_dynamic {
+            self.write_dynamic(place, descriptor, keep)
+        } else {
+            self.write_table(place, descriptor, keep)
+        }
+    }
+
+    /// Returns the index of a descriptor in its table, and whether that is the table of dynamic bindings.
+    fn locate(&self, binding: usize, at: u32) -> Result<(u32, bool), DescriptorError> {
+        let inner = &self.layout.inner;
         let place = inner.locate(binding, at, |frequency| frequency != BindFrequency::Static)?;
-        let (expected, found) = (inner.heap.heap_type().into(), D::descriptor_kind(descriptor));
+        Ok((place, inner.places[binding].frequency == BindFrequency::Dynamic))
+    }
+
+    /// Locates a descriptor, and checks its type.
+    fn check(
+        &self,
+        binding: usize,
+        at: u32,
+        descriptor: &D::Descriptor<'_>,
+    ) -> Result<(u32, bool), DescriptorError> {
+        // Every check comes before the table is renewed, so that an error costs no table.
+        let located = self.locate(binding, at)?;
+        let (expected, found) = (self.layout.inner.heap.heap_type().into(), D::descriptor_kind(descriptor));
         if expected != found {
             return Err(DescriptorError::WrongKind { expected, found });
         }
-        let is_dynamic = inner.places[binding].frequency == BindFrequency::Dynamic;
-        let missing = || DescriptorError::NoSuchBinding { binding };
-        let kept = if is_dynamic {
-            // A CPU range, which the GPU never reads: draws have copies, so it is written in place.
-            let range = self.dynamic.as_mut().ok_or_else(missing)?;
-            inner.cpu_heap.write(range, place, descriptor)?;
-            inner.table - inner.static_count + place
-        } else {
-            let table = self.table.as_mut().ok_or_else(missing)?;
-            // Renewed on the first write after a commit only; further writes before the next commit go to the
-            // same table.
+        Ok(located)
+    }
+
+    /// Writes a dynamic descriptor.
+    fn write_dynamic(
+        &mut self,
+        place: u32,
+        descriptor: &D::Descriptor<'_>,
+        keep: Option<KeepAlive>,
+    ) -> Result<(), DescriptorError> {
+        let inner = Arc::clone(&self.layout.inner);
+        let range = self.dynamic.as_mut().ok_or(DescriptorError::Stale)?;
+        // A CPU range, which the GPU never reads: draws have copies, so it is written in place.
+        inner.cpu_heap.write(range, place, descriptor)?;
+        self.relocatable.remove_dynamic(place).into_iter().for_each(|it| inner.heap.shared.retire_keep(it));
+        self.keep(inner.table - inner.static_count + place, keep);
+        Ok(())
+    }
+
+    /// Writes a descriptor of the set's table.
+    fn write_table(
+        &mut self,
+        place: u32,
+        descriptor: &D::Descriptor<'_>,
+        keep: Option<KeepAlive>,
+    ) -> Result<(), DescriptorError> {
+        let inner = Arc::clone(&self.layout.inner);
+        let table = self.table.as_mut().ok_or(DescriptorError::Stale)?;
+        let shared = Arc::clone(table.shared());
+        // Most sets have none, and take no lock. Renewed on the first write after a commit only; further writes before the
+        // next commit go to the same range.
+        if self.relocatable.in_table.is_empty() {
             if table.is_in_use() {
                 table.renew()?;
             }
             table.write(place, descriptor)?;
-            place - inner.static_count
-        };
-        if let Some(old) = core::mem::replace(&mut self.keeps[kept as usize], keep) {
-            // Recorded draws may still read the old descriptor.
-            inner.heap.shared.retire_keep(old);
+        } else {
+            let new = if table.is_in_use() { Some(table.reserve()?) } else { None };
+            let mut state = shared.followed.wait();
+            let old = table.renew_as(new)?;
+            let written = table.write(place, descriptor);
+            let target = WriteTarget::Table { entry: table.entry(), at: place };
+            let before = written.map(|()| shared.followed.remove(&mut state, target));
+            drop(state);
+            // Also after a refusal: no step rewrites what is in the old range.
+            old.iter().for_each(DescriptorRange::forget);
+            let before = before?;
+            self.relocatable.in_table.retain(|&other| other != place);
+            before.into_iter().for_each(|before| shared.retire_keep(before));
         }
+        self.keep(place - inner.static_count, keep);
         Ok(())
     }
 
-    /// Binds a range of a buffer, which the set keeps alive.
+    /// Keeps what a descriptor names alive, in place of what it named before.
+    fn keep(&mut self, kept: u32, keep: Option<KeepAlive>) {
+        if let Some(old) = core::mem::replace(&mut self.keeps[kept as usize], keep) {
+            // Recorded draws may still read the old descriptor.
+            self.layout.inner.heap.shared.retire_keep(old);
+        }
+    }
+
+    /// Binds a range of a buffer, which the set keeps alive. Where defragmentation may move the buffer, the set follows:
+    /// each [commit](Self::commit) is of the buffer as it is then.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use allotment::device::BufferUse;
+    /// use allotment::memory::PassLimits;
+    ///
+    /// let options = MemoryUsage::GpuOnly.with_name("material").relocatable();
+    /// let mut buffers = Vec::new();
+    /// for _ in 0..5 {
+    ///     buffers.push(Arc::new(gpu.create_buffer(&BufferDesc::new(1 << 20), &options)?));
+    /// }
+    /// let layout = gpu.descriptors()?.binding_layout(&[Binding::mutable("material")])?;
+    /// let mut set = BindingSet::new(&layout)?;
+    /// // SAFETY: buffers of the simulated device can be used for anything.
+    /// unsafe { set.bind_buffer(0, 0, &buffers[4], 0..256, BufferUse::ReadOnly) }?;
+    ///
+    /// drop(buffers.remove(0)); // leaves a hole
+    /// gpu.reclaim();
+    /// gpu.defragmenter().step(PassLimits::NONE)?;
+    /// assert_eq!(buffers[3].moves(), 1);
+    ///
+    /// // As in every frame: the program does nothing for the move.
+    /// let frame = gpu.begin_frame()?;
+    /// let draw = set.commit(&mut frame.transient_descriptors()?)?;
+    /// println!("the table at {:?} names the buffer in its new place", draw.table);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
     /// Those of [`bind`](Self::bind), and [`DescriptorError::BadRange`] if the range is empty, exceeds the
     /// buffer, is not aligned as its [use](BufferUse) requires, or is larger than the device allows;
-    /// [`DescriptorError::WrongDevice`] if the buffer belongs to another device;
-    /// [`DescriptorError::Relocatable`] if defragmentation may move it.
+    /// [`DescriptorError::WrongDevice`] if the buffer belongs to another device.
     ///
     /// # Safety
     ///
@@ -202,34 +299,120 @@ impl<D: DescriptorDevice> BindingSet<D> {
         range: core::ops::Range<u64>,
         usage: BufferUse,
     ) -> Result<(), DescriptorError> {
-        let allocator = Arc::clone(self.layout.inner.heap.allocator());
-        let (handle, of_device) =
-            buffer.with_owned(|owned, _| (owned.handle().clone(), owned.allocator().device().id()));
-        if of_device != allocator.device().id() {
-            return Err(DescriptorError::WrongDevice);
+        let shown = Shown::buffer(self.layout.inner.heap.allocator(), buffer, range, usage)?;
+        self.bind_shown(binding, at, shown)
+    }
+
+    /// Binds an image, of which the set creates a view. It keeps both alive, and follows moves of the image as of a
+    /// [buffer](Self::bind_buffer).
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use allotment::device::simulated::SimulatedImageUse;
+    ///
+    /// let options = MemoryUsage::GpuOnly.with_name("albedo").relocatable();
+    /// let albedo = Arc::new(gpu.create_image(&ImageDesc::new(64, 64, 4), &options)?);
+    /// let layout = gpu.descriptors()?.binding_layout(&[Binding::mutable("albedo")])?;
+    /// let mut material = BindingSet::new(&layout)?;
+    /// // On Vulkan the description of a `VkImageView`, on Direct3D 12 that of a shader resource view.
+    /// let view = SimulatedImageUse::Sampled;
+    /// // SAFETY: images of the simulated device can be used for anything.
+    /// unsafe { material.bind_image(0, 0, &albedo, &view) }?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`bind`](Self::bind), [`DescriptorError::WrongDevice`] if the image belongs to another device, or the
+    /// device refuses the view.
+    ///
+    /// # Safety
+    ///
+    /// The image was created for such a view, and is in the layout that the view's descriptor names whenever shaders
+    /// read it.
+    pub unsafe fn bind_image(
+        &mut self,
+        binding: usize,
+        at: u32,
+        image: &Arc<Image<D>>,
+        view: &D::ImageViewInfo,
+    ) -> Result<(), DescriptorError> {
+        let shown = Shown::image(self.layout.inner.heap.allocator(), image, view)?;
+        self.bind_shown(binding, at, shown)
+    }
+
+    fn bind_shown(&mut self, binding: usize, at: u32, shown: Shown<D>) -> Result<(), DescriptorError> {
+        let inner = Arc::clone(&self.layout.inner);
+        let (place, is_dynamic) = self.locate(binding, at)?;
+        if is_dynamic && shown.is_relocatable() {
+            return self.bind_dynamic(binding, at, place, shown);
         }
-        // A move gives the buffer another handle, and nothing here would write the descriptor again.
-        if buffer.is_relocatable() {
-            return Err(DescriptorError::Relocatable);
+        let shared = &inner.heap.shared;
+        let Some(key) = shown.follow(shared) else {
+            let view = shown.create_view(inner.heap.allocator())?;
+            // The descriptor borrows the view, which is to be kept: so that it is kept after the write.
+            shown.with_descriptor(&view, |descriptor| self.bind(binding, at, descriptor, None))?;
+            let kept = if is_dynamic {
+                inner.table - inner.static_count + place
+            } else {
+                place - inner.static_count
+            };
+            self.keep(kept, Some(shown.keep_with(view)));
+            return Ok(());
+        };
+        let keep = shown.keep();
+        let table = self.table.as_mut().ok_or(DescriptorError::Stale)?;
+        // Before the lock, since a heap without room reclaims, which runs destructors of the program.
+        let mut new = if table.is_in_use() { Some(table.reserve()?) } else { None };
+        let mut old = None;
+        let followed = shared.follow(shown, key, |descriptor| {
+            let expected = inner.heap.heap_type().into();
+            let found = D::descriptor_kind(descriptor);
+            if expected != found {
+                return Err(DescriptorError::WrongKind { expected, found });
+            }
+            old = table.renew_as(new.take())?;
+            table.write(place, descriptor)?;
+            Ok((WriteTarget::Table { entry: table.entry(), at: place }, ()))
+        });
+        old.iter().for_each(DescriptorRange::forget);
+        followed?;
+        if !self.relocatable.in_table.contains(&place) {
+            self.relocatable.in_table.push(place);
         }
-        let limits = allocator.device().descriptor_limits();
-        let lies = range.start < range.end && range.end <= buffer.size();
-        // Rules of Direct3D 12, applied on each API: a constant buffer view has a multiple of 256 bytes, a raw view
-        // whole words.
-        let unit = if usage == BufferUse::Constants { 256 } else { 4 };
-        let fits = range.end % unit == 0 && limits.buffer_alignment(usage).is_aligned(range.start);
-        if !lies || !fits || range.end - range.start > limits.max_buffer_range(usage) {
-            return Err(DescriptorError::BadRange {
-                start: range.start,
-                end: range.end,
-                available: buffer.size(),
-            });
-        }
-        // SAFETY: the buffer lives as long as it is borrowed, and the range was checked; the rest is the
-        // caller's promise.
-        let descriptor = unsafe { allocator.device().buffer_descriptor(&handle, range, usage) };
-        let keep: KeepAlive = buffer.clone();
-        self.bind(binding, at, &descriptor, Some(keep))
+        self.keep(place - inner.static_count, Some(keep));
+        Ok(())
+    }
+
+    /// Binds a relocatable resource to a dynamic binding: each commit describes it as it is then.
+    fn bind_dynamic(
+        &mut self,
+        binding: usize,
+        at: u32,
+        place: u32,
+        shown: Shown<D>,
+    ) -> Result<(), DescriptorError> {
+        let inner = Arc::clone(&self.layout.inner);
+        let bound = DynamicFollow::new(place, shown, inner.heap.allocator())?;
+        // Written once, so that what the device refuses is refused here and not at a commit.
+        bound.with_descriptor(&inner.heap, |descriptor| {
+            self.check(binding, at, descriptor)?;
+            let range = self.dynamic.as_mut().ok_or(DescriptorError::Stale)?;
+            inner.cpu_heap.write(range, place, descriptor)
+        })?;
+        let range = self.dynamic.as_mut().ok_or(DescriptorError::Stale)?;
+        // Each commit copies the range and then writes this descriptor; what is there meanwhile must name nothing that is
+        // destroyed.
+        inner.cpu_heap.clear(range, place)?;
+        let keep = bound.keep();
+        let before = self.relocatable.insert_dynamic(bound);
+        before.into_iter().for_each(|before| inner.heap.shared.retire_keep(before));
+        self.keep(inner.table - inner.static_count + place, Some(keep));
+        Ok(())
     }
 
     /// Returns the tables for a draw: the location of the set's table, and of a copy of the dynamic descriptors
@@ -246,6 +429,11 @@ impl<D: DescriptorDevice> BindingSet<D> {
             Some(range) => {
                 let mut copied = transient.allocate(range.count())?;
                 copied.copy_from(0, &self.layout.inner.cpu_heap, range)?;
+                // Empty for most sets.
+                for follow in &self.relocatable.dynamic {
+                    let write = |descriptor: &D::Descriptor<'_>| copied.write(follow.place(), descriptor);
+                    follow.with_descriptor(&self.layout.inner.heap, write)?;
+                }
                 Some(copied.place())
             }
             None => None,
@@ -263,7 +451,15 @@ impl<D: DescriptorDevice> Drop for BindingSet<D> {
             let freed = inner.cpu_heap.free(range);
             debug_assert!(freed.is_ok(), "the range belongs to this heap");
         }
-        inner.heap.shared.retire_keeps(self.keeps.drain(..).flatten().collect());
+        let shared = &inner.heap.shared;
+        if let Some(table) = &self.table {
+            let entry = table.entry();
+            // Before the table is retired, since its entry is reused.
+            let places = self.relocatable.in_table.drain(..);
+            shared.unfollow(places.map(|at| WriteTarget::Table { entry, at }));
+        }
+        let dynamic = self.relocatable.dynamic.drain(..).map(|follow| Arc::new(follow) as KeepAlive);
+        shared.retire_keeps(self.keeps.drain(..).flatten().chain(dynamic).collect());
     }
 }
 

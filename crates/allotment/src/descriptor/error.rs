@@ -180,9 +180,6 @@ pub enum DescriptorError {
         /// The size of the buffer, in bytes.
         available: u64,
     },
-    /// Defragmentation may move the buffer, and a set would keep the descriptor of its old place. Bind a pinned
-    /// buffer, or write the descriptor anew for each recording.
-    Relocatable,
     /// A parameter of the sampler is out of range; see
     /// [`SamplerDesc::is_valid`](crate::device::SamplerDesc::is_valid).
     InvalidSampler,
@@ -248,9 +245,6 @@ impl fmt::Display for DescriptorError {
             Self::Missing { binding } => write!(f, "the static binding {binding} is not bound"),
             Self::BadRange { start, end, available } => {
                 write!(f, "bytes {start}..{end} of a buffer of {available} bytes cannot be bound")
-            }
-            Self::Relocatable => {
-                f.write_str("defragmentation may move the buffer, so a set cannot bind it; create it pinned")
             }
             Self::InvalidSampler => f.write_str("a parameter of the sampler is out of range"),
             Self::Device(_) => f.write_str("the device returned an error"),

@@ -20,7 +20,7 @@
 //! | for | use |
 //! |---|---|
 //! | a view of a new resource, a render target | a [`CpuDescriptorHeap`] of its type; a [`CpuDescriptorCache`] if one thread creates many |
-//! | a texture that shaders access by index (bindless) | [`ShaderVisibleHeap::insert`]: a [`DescriptorSlot`] |
+//! | a texture that shaders access by index (bindless) | [`ShaderVisibleHeap::insert_image`], or [`insert`](ShaderVisibleHeap::insert) with a descriptor of your own: a [`DescriptorSlot`] |
 //! | a sampler | [`SamplerCache`]: an index, the same for equal samplers |
 //! | per-material or per-pass bindings | [`BindingSet`]; or a [`DescriptorRange`], which you own |
 //! | the bindings of one draw | [`TransientDescriptors::allocate`], or a set's dynamic bindings |
@@ -31,6 +31,10 @@
 //!   slots, tables and chunks are reused by the rules of [`lifetime`](crate::lifetime), in whatever order and
 //!   on whatever thread they are dropped. A descriptor in flight is never written.
 //! - Slots and binding sets keep the resource of their descriptor alive for as long, if the caller passes it.
+//! - Sets and slots of a relocatable resource follow its moves, where the library describes the resource
+//!   ([`BindingSet::bind_buffer`], [`BindingSet::bind_image`], [`ShaderVisibleHeap::insert_buffer`],
+//!   [`ShaderVisibleHeap::insert_image`]): recordings that begin after the move read the new place, and those before it
+//!   the old one.
 //! - A heap without space returns an error with the requested count, the free count, the largest free range,
 //!   the count pending release and the timeline point to wait for. Nothing has changed then, and requests for
 //!   several descriptors succeed or fail as a whole.
@@ -51,6 +55,8 @@
 //! | a single CPU slot | 7 to 12 ns to allocate and free from a cache, 50 to 90 ns from the heap itself |
 //! | a bindless slot | some 180 ns from insertion to reuse |
 //! | growth, compaction | a heap of the driver, and a copy of the mirror, for which writers wait |
+//! | a move of a resource in sets | a range and a copy of the descriptors for each set; nothing when sets are committed |
+//! | moves of resources in slots | as growth, once for all moves of a step |
 
 mod binding_layout;
 mod binding_set;
@@ -66,8 +72,10 @@ mod generation;
 mod heap_desc;
 mod heap_regions;
 mod range;
+mod relocatable_bindings;
 mod sampler_cache;
 mod shader_visible_heap;
+mod shown;
 mod slots;
 mod statistics;
 mod tables;

@@ -105,14 +105,36 @@ impl<D: DescriptorDevice> DescriptorRange<D> {
     ///
     /// [`DescriptorError::Exhausted`]; then the range is unchanged.
     pub fn renew(&mut self) -> Result<(), DescriptorError> {
-        // Before anything changes, so that the range stays as it is where there is no room for another.
+        let new = self.reserve()?;
+        self.renew_as(Some(new)).map(drop)
+    }
+
+    /// Takes another range of the same size. May reclaim.
+    pub(super) fn reserve(&self) -> Result<Self, DescriptorError> {
         let entry = self.shared.take_table(self.count)?;
-        let new = Self::new(Arc::clone(&self.shared), entry, self.count);
+        Ok(Self::new(Arc::clone(&self.shared), entry, self.count))
+    }
+
+    /// Turns this into a range that was [reserved](Self::reserve), with the same descriptors. Returns the old range, which
+    /// is retired when it is dropped. Does nothing without a range.
+    pub(super) fn renew_as(&mut self, new: Option<Self>) -> Result<Option<Self>, DescriptorError> {
+        let Some(new) = new else { return Ok(None) };
         // Owned by `new` already, so a failure retires the new table.
-        self.shared.copy_table(self.entry, entry, self.count)?;
-        // Dropping the old range retires it.
-        *self = new;
-        Ok(())
+        self.shared.copy_table(self.entry, new.entry, self.count)?;
+        self.shared.tables.swap(self.entry, new.entry);
+        // Recordings that have the previous heap were given the old range there.
+        self.shared.tables.leave_previous(self.entry);
+        *self.exposed.get_mut() = false;
+        Ok(Some(new))
+    }
+
+    /// Forgets the descriptors of an old range of a set that has relocatable resources.
+    pub(super) fn forget(&self) {
+        self.shared.forget(WriteTarget::Table { entry: self.entry, at: 0 }, self.count);
+    }
+
+    pub(super) fn entry(&self) -> u32 {
+        self.entry
     }
 
     pub(super) fn shared(&self) -> &Arc<Shared<D>> {

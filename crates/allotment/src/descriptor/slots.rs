@@ -3,7 +3,8 @@
 //!
 //! A slot is written once, before its index is known, so work in flight never sees it change. To bind something
 //! else, [replace](super::ShaderVisibleHeap::replace) the slot by another; the old one is reused once no work
-//! can read it any more. Until then it keeps its resource alive, if the caller passed it.
+//! can read it any more. Until then it keeps its resource alive, if the caller passed it. The slot of a relocatable
+//! resource keeps its index when the resource moves: another heap of the device has the new descriptor there.
 //!
 //! A slot counts its handles with 32 bits. A slot that has used up all of them is not used again, so that no
 //! old handle becomes valid: it remains in use in the [statistics](super::DescriptorHeapStatistics::used).

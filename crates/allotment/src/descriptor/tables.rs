@@ -132,6 +132,41 @@ impl Tables {
         self.places.get(entry)?.at(generation)
     }
 
+    /// Returns the number of descriptors of a table.
+    pub(super) fn count(&self, entry: u32) -> Option<u32> {
+        locked(&self.inner).entries.get(entry).map(|&(_, count)| count)
+    }
+
+    /// Exchanges the ranges of two tables of one size, for recordings that have the heap as it is now. In the previous
+    /// heap the tables stay where they are.
+    pub(super) fn swap(&self, one: u32, other: u32) {
+        // Under the lock, so that no replacement of the heap moves only one of them.
+        let mut inner = locked(&self.inner);
+        let handles = [one, other].map(|entry| inner.entries.get(entry).copied());
+        let places = [one, other].map(|entry| self.places.get(entry));
+        let ([Some(first), Some(second)], [Some(place), Some(other_place)]) = (handles, places) else {
+            return;
+        };
+        debug_assert_eq!(first.1, second.1, "the tables have one size");
+        for (entry, handle) in [(one, second), (other, first)] {
+            if let Some(of_entry) = inner.entries.get_mut(entry) {
+                *of_entry = handle;
+            }
+        }
+        // Each store is one location as a whole: a thread that commits meanwhile reads the old or the new one.
+        let now = place.now.load(Relaxed);
+        place.now.store(other_place.now.load(Relaxed), Release);
+        other_place.now.store(now, Release);
+    }
+
+    /// Gives a table no place in the previous heap: a recording that has that heap cannot locate it any more.
+    pub(super) fn leave_previous(&self, entry: u32) {
+        let _no_replacement = locked(&self.inner);
+        if let Some(place) = self.places.get(entry) {
+            place.before.store(NOWHERE, Relaxed);
+        }
+    }
+
     pub(super) fn retiring(&self, count: u32) {
         locked(&self.inner).usage.retiring += count;
     }

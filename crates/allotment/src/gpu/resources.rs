@@ -15,7 +15,8 @@ impl<D: Device> Gpu<D> {
     /// submission in flight can reference it.
     ///
     /// With [`AllocationOptions::relocatable`], the end of a frame may move it, where
-    /// [`GpuDesc::defragmentation`](super::GpuDesc::defragmentation) asks for that.
+    /// [`GpuDesc::defragmentation`](super::GpuDesc::defragmentation) asks for that. Binding sets and bindless slots that
+    /// hold it [follow](crate::memory::Defragmenter#descriptors).
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -102,11 +103,12 @@ impl<D: Device> Gpu<D> {
             Err(ResourceError::Allocation(refused)) if refused.falls_through() => {
                 self.submit_uploads(refused)?;
                 let (defragmenter, timeout) = (self.defragmenter(), self.desc().timeout);
+                let reclaim = || drop(self.reclaim());
                 match options.movability {
                     Movability::Pinned => {
-                        defragmenter.create_pinned_in_room::<Buffers>(info, options, timeout)
+                        defragmenter.create_pinned_in_room::<Buffers>(info, options, timeout, &reclaim)
                     }
-                    _ => defragmenter.create_buffer_or_defragment(info, options, timeout),
+                    _ => defragmenter.create_buffer_in_room(info, options, timeout, &reclaim),
                 }
             }
             created => created,
@@ -128,11 +130,12 @@ impl<D: Device> Gpu<D> {
             Err(ResourceError::Allocation(refused)) if refused.falls_through() => {
                 self.submit_uploads(refused)?;
                 let (defragmenter, timeout) = (self.defragmenter(), self.desc().timeout);
+                let reclaim = || drop(self.reclaim());
                 match options.movability {
                     Movability::Pinned => {
-                        defragmenter.create_pinned_in_room::<Images>(info, options, timeout)
+                        defragmenter.create_pinned_in_room::<Images>(info, options, timeout, &reclaim)
                     }
-                    _ => defragmenter.create_image_or_defragment(info, options, timeout),
+                    _ => defragmenter.create_image_in_room(info, options, timeout, &reclaim),
                 }
             }
             created => created,

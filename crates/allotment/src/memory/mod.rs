@@ -38,7 +38,7 @@ mod block_set;
 mod defragmentation;
 mod driver;
 mod pool;
-mod relocation;
+pub(crate) mod relocation;
 mod reports;
 mod request;
 mod resource;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use allotment::device::simulated::{
     SimulatedBuffer, SimulatedDescriptor, SimulatedDescriptorHeap, SimulatedGpu, SimulatedImage,
-    SimulatedMemory, SimulatedSampler,
+    SimulatedImageUse, SimulatedMemory, SimulatedSampler,
 };
 use allotment::device::{
     BufferCopy, BufferDesc, BufferDevice, BufferUse, DescriptorDevice, DescriptorHeapAddress,
@@ -268,6 +268,8 @@ unsafe impl<H: Hook> DescriptorDevice for HookedDevice<H> {
     type DescriptorHeap = SimulatedDescriptorHeap;
     type Descriptor<'a> = SimulatedDescriptor<'a>;
     type Sampler = SimulatedSampler;
+    type ImageViewInfo = SimulatedImageUse;
+    type ImageView = SimulatedImageUse;
 
     fn descriptor_limits(&self) -> DescriptorLimits {
         self.inner.descriptor_limits()
@@ -341,6 +343,29 @@ unsafe impl<H: Hook> DescriptorDevice for HookedDevice<H> {
     unsafe fn destroy_sampler(&self, sampler: SimulatedSampler) {
         // SAFETY: the caller's promise.
         unsafe { self.inner.destroy_sampler(sampler) };
+    }
+
+    unsafe fn create_image_view(
+        &self,
+        image: &SimulatedImage,
+        info: &SimulatedImageUse,
+    ) -> Result<SimulatedImageUse, DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.create_image_view(image, info) }
+    }
+
+    unsafe fn destroy_image_view(&self, view: SimulatedImageUse) {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.destroy_image_view(view) };
+    }
+
+    unsafe fn image_descriptor<'a>(
+        &self,
+        image: &'a SimulatedImage,
+        view: &'a SimulatedImageUse,
+    ) -> SimulatedDescriptor<'a> {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.image_descriptor(image, view) }
     }
 
     unsafe fn sampler_descriptor<'a>(&self, sampler: &'a SimulatedSampler) -> SimulatedDescriptor<'a> {

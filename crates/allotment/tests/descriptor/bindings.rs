@@ -7,7 +7,6 @@ use allotment::descriptor::{
 };
 use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{BufferDesc, BufferUse};
-use allotment::memory::{Defragmenter, DefragmenterDesc};
 use allotment::{AllocationOptions, MemoryUsage};
 
 use crate::rig::{Heap, Rig, Staging, value};
@@ -122,19 +121,6 @@ fn a_set_that_is_not_in_flight_is_written_in_place() {
         set.bind(0, i % 2, &rig.number(i), None).unwrap();
     }
     assert_eq!((heap.statistics().tables.used, heap.statistics().tables.retiring), (3, 0));
-}
-
-#[test]
-fn a_buffer_that_may_move_is_not_bound_since_the_set_would_keep_its_old_handle() {
-    let rig = Rig::new();
-    let Scene { layout, .. } = scene(&rig);
-    let mut set = BindingSet::new(&layout).unwrap();
-    let defragmenter = Defragmenter::new(&rig.memory, DefragmenterDesc::default()).unwrap();
-    let options = AllocationOptions::new(MemoryUsage::DeviceUpload);
-    let buffer = Arc::new(defragmenter.create_buffer(&BufferDesc::new(256), &options).unwrap());
-    // SAFETY: buffers of the simulated device can be used for anything.
-    let bound = unsafe { set.bind_buffer(0, 0, &buffer, 0..256, BufferUse::ReadOnly) };
-    assert_eq!(bound, Err(DescriptorError::Relocatable));
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod bindings;
 mod counting;
 mod extremes;
 mod failures;
+mod following;
 #[path = "../common/hooked_device.rs"]
 mod hooked_device;
 mod model;

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 
 use crate::hooked_device::{Hook, HookedDevice, Point};
 use allotment::descriptor::{
-    CpuDescriptorHeap, CpuDescriptorHeapDesc, DescriptorError, KeepAlive, SamplerCache, ShaderVisibleHeap,
-    ShaderVisibleHeapDesc,
+    Binding, BindingLayout, BindingSet, CpuDescriptorHeap, CpuDescriptorHeapDesc, DescriptorError, KeepAlive,
+    SamplerCache, ShaderVisibleHeap, ShaderVisibleHeapDesc, TransientDescriptors,
 };
 use allotment::device::simulated::{Profile, SimulatedDescriptor, SimulatedGpu, SimulatedRead};
 use allotment::device::{
@@ -17,7 +17,10 @@ use allotment::device::{
     QueueIndex, SamplerDesc, Submission,
 };
 use allotment::lifetime::{DeletionQueue, SubmissionTracker};
-use allotment::memory::{Buffer, LeakHandler, MappedBuffer, OwningAllocator};
+use allotment::memory::{
+    Buffer, DefragmentationDesc, DefragmentationStrategy, Defragmenter, DefragmenterDesc, LeakHandler,
+    MappedBuffer, OwningAllocator, PassLimits,
+};
 use allotment::upload::{ReadbackRing, RingDesc, UploadRing, Uploader, UploaderDesc, WhenFull};
 use allotment::{Alignment, AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
 
@@ -102,15 +105,24 @@ impl Rig {
 
     /// How many of the first descriptors of a heap work reads sevens through; the others are of nothing.
     fn sevens_of(&self, heap: &ShaderVisibleHeap<PanickingDevice>) -> usize {
+        self.sevens_at(heap, |_| (0..16).collect())
+    }
+
+    /// The same, of 16 descriptors.
+    fn sevens_at(
+        &self,
+        heap: &ShaderVisibleHeap<PanickingDevice>,
+        indices: impl FnOnce(&mut TransientDescriptors<PanickingDevice>) -> Vec<u32>,
+    ) -> usize {
         let wanted = |memory_usage| AllocationOptions::new(memory_usage);
         let make = |memory_usage| {
             MappedBuffer::new(&self.allocator, &BufferDesc::new(64), &wanted(memory_usage)).unwrap()
         };
         let (list, to) = (make(MemoryUsage::Upload), make(MemoryUsage::Readback));
-        let indices: Vec<u8> = (0..16_u32).flat_map(u32::to_le_bytes).collect();
-        list.write(0, &indices).unwrap();
         let recording = self.tracker.record("reads");
-        let view = heap.begin(&recording).unwrap();
+        let mut view = heap.begin(&recording).unwrap();
+        let indices: Vec<u8> = indices(&mut view).into_iter().flat_map(u32::to_le_bytes).collect();
+        list.write(0, &indices).unwrap();
         let read = SimulatedRead {
             heap: view.heap(),
             indices: list.handle(),
@@ -335,5 +347,58 @@ fn bytes_whose_staging_panics_leave_the_room_to_the_next() {
         let there = uploader.submit().unwrap();
         assert_eq!(rig.tracker.wait_all(&there, PATIENCE), Ok(()));
         assert_eq!(rig.read(&target), vec![9; 64], "{when_full:?}");
+    }
+}
+
+#[test]
+fn a_device_that_panics_while_descriptors_follow_a_move_leaves_what_names_nothing_that_is_gone() {
+    for (point, calls) in [(Point::AfterCopy, 6), (Point::AfterWrite, 3), (Point::BeforeWriteNull, 3)] {
+        for k in 1..=calls {
+            let rig = Rig::new("discrete-large-bar");
+            let (heap, staging) = (Arc::new(rig.heap()), Arc::new(rig.staging()));
+            let strategy = DefragmentationDesc::new(DefragmentationStrategy::Full);
+            let defragmenter = Defragmenter::new(&rig.memory, DefragmenterDesc::new(strategy)).unwrap();
+            let wanted = AllocationOptions::new(MemoryUsage::DeviceUpload);
+            let create = |_| {
+                let buffer = defragmenter.create_buffer(&BufferDesc::new(1 << 20), &wanted).unwrap();
+                buffer.write(0, &[7; 4]).unwrap();
+                Arc::new(buffer)
+            };
+            let mut buffers: Vec<_> = (0..5).map(create).collect();
+            drop(buffers.remove(0));
+            rig.memory.deletion_queue().reclaim();
+            let layout = BindingLayout::new(&heap, &staging, &[Binding::mutable("number")]).unwrap();
+            let mut set = BindingSet::new(&layout).unwrap();
+            let bind = |set: &mut BindingSet<_>| {
+                // SAFETY: buffers of the simulated device can be used for anything.
+                unsafe { set.bind_buffer(0, 0, &buffers[3], 0..4, BufferUse::ReadOnly) }
+            };
+            bind(&mut set).unwrap();
+            // SAFETY: as above.
+            let slot = unsafe { heap.insert_buffer(&buffers[3], 0..4, BufferUse::ReadOnly) }.unwrap();
+            let sevens = |set: &BindingSet<_>| {
+                rig.sevens_at(&heap, |view| {
+                    let table = set.commit(view).unwrap().table.unwrap().first;
+                    [slot.index(), table].repeat(8)
+                })
+            };
+            rig.device.panic_at(point, k, 1);
+            let step = catch_unwind(AssertUnwindSafe(|| defragmenter.step(PassLimits::NONE)));
+            rig.device.clear_faults();
+            assert_eq!(rig.tracker.wait_idle(PATIENCE), Ok(()));
+            for _ in 0..2 {
+                rig.memory.deletion_queue().reclaim();
+                heap.reclaim();
+            }
+            // What the slot names is there, and so is what the set names.
+            assert_eq!(sevens(&set), 16, "{point:?} {k}: {step:?}");
+            // No thread waits for the step.
+            let bound = bind(&mut set);
+            assert!(matches!(bound, Ok(()) | Err(DescriptorError::Poisoned)), "{bound:?}");
+            let compacted = heap.compact();
+            assert!(matches!(compacted, Ok(()) | Err(DescriptorError::Poisoned)), "{compacted:?}");
+            assert_eq!(sevens(&set), 16);
+            assert_eq!(rig.device.inner.validation_errors(), Vec::<String>::new(), "{point:?} {k}");
+        }
     }
 }

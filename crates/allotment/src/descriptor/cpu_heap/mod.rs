@@ -392,6 +392,17 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         })
     }
 
+    /// Overwrites the `at`-th descriptor of a range with a null descriptor.
+    pub(super) fn clear(&self, range: &mut CpuDescriptorRange, at: u32) -> Result<(), DescriptorError> {
+        check_range(at, 1, range.count)?;
+        let all = range.count == 1;
+        self.change(range, all, |heap, range| {
+            let one = range.start + at..range.start + at + 1;
+            // SAFETY: as in `write`.
+            unsafe { heap.fill(one, DescriptorFill::Null) }
+        })
+    }
+
     /// Returns the CPU address of the first descriptor of a range, as an API's calls for render targets take
     /// it. 0 if the device has no such addresses.
     ///

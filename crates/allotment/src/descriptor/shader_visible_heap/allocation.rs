@@ -46,6 +46,15 @@ impl<D: DescriptorDevice> Shared<D> {
         self.slots.take().map(|index| UnpublishedSlot { shared: self, index, written: false })
     }
 
+    pub(super) fn take_slot_or_reclaim(&self) -> Result<UnpublishedSlot<'_, D>, DescriptorError> {
+        if let Some(slot) = self.take_slot() {
+            return Ok(slot);
+        }
+        // Reclaiming asks the queues for their state, so it is done only when no slot is free.
+        self.reclaim();
+        self.take_slot().ok_or_else(|| self.no_slots(1))
+    }
+
     /// Takes `count` slots, or none.
     pub(super) fn take_slots(&self, count: u32) -> Option<Vec<UnpublishedSlot<'_, D>>> {
         // Checked first, so that a request that fails does not take slots which another thread needs meanwhile.
@@ -85,7 +94,8 @@ impl<D: DescriptorDevice> Shared<D> {
         Err(self.exhausted(self.heap_type, Region::Tables, count, &statistics))
     }
 
-    fn try_take_table(&self, count: u32) -> Result<Option<u32>, DescriptorError> {
+    /// Takes a table, by its entry, if there is room now.
+    pub(super) fn try_take_table(&self, count: u32) -> Result<Option<u32>, DescriptorError> {
         let live = self.live()?;
         // The guard keeps the heap from being replaced between the read of its generation and the allocation.
         Ok(live.as_ref().and_then(|live| self.tables.take(count, live.current.number)))

@@ -42,7 +42,7 @@ impl Drop for Clearing<'_> {
 }
 
 /// The target of a write.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::descriptor) enum WriteTarget {
     Slot(u32),
     /// The `at`-th descriptor of a table.

@@ -18,9 +18,12 @@
 //! last of them completes. Writes meanwhile go to both heaps.
 //!
 //! Each file has one concern: [`allocation`] takes slots and tables, [`mirror`] writes them, [`retirement`]
-//! makes them reusable, [`replacement`] grows and compacts.
+//! makes them reusable, [`replacement`] grows and compacts, [`followed`] lists the descriptors of relocatable resources,
+//! and [`following`] rewrites them when defragmentation moves those.
 
 mod allocation;
+mod followed;
+mod following;
 mod mirror;
 mod replacement;
 mod retirement;
@@ -31,6 +34,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64};
 use core::time::Duration;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
+use self::followed::Followed;
 pub(super) use self::mirror::WriteTarget;
 use self::mirror::{copy_all, new_mirror};
 use self::retirement::{Kept, RetireOnDrop, Retired};
@@ -40,13 +44,14 @@ use super::generation::{Chunk, Generation};
 use super::heap_desc::ShaderVisibleHeapDesc;
 use super::heap_regions::Regions;
 use super::range::DescriptorRange;
+use super::shown::Shown;
 use super::slots::{DescriptorSlot, KeepAlive, Slots};
 use super::statistics::DescriptorHeapStatistics;
 use super::tables::Tables;
 use super::transient::TransientDescriptors;
-use crate::device::{DescriptorDevice, ShaderVisibleHeapLimits, ShaderVisibleHeapType};
+use crate::device::{BufferUse, DescriptorDevice, ShaderVisibleHeapLimits, ShaderVisibleHeapType};
 use crate::lifetime::{Reclaimed, Recording, ReleaseQueue, ReleaseStatistics, SubmissionTracker};
-use crate::memory::Allocator;
+use crate::memory::{Allocator, Buffer, Image};
 use crate::sync::locked;
 
 /// A descriptor heap that shaders access. `Send + Sync`; every method takes `&self`.
@@ -130,8 +135,10 @@ pub(super) struct Shared<D: DescriptorDevice> {
     /// `None` after the heap was dropped. Locked for reading to write descriptors, for writing to replace the
     /// heap.
     live: RwLock<Option<Live<D>>>,
-    /// Locked during a replacement of the heap.
-    replacing: Mutex<()>,
+    /// Set during a replacement of the heap.
+    replacing: AtomicBool,
+    /// The descriptors of relocatable resources.
+    pub(super) followed: Followed<D>,
     retired: ReleaseQueue<Retired<D>>,
     /// An empty vector to reuse, for the objects to drop in a reclaim.
     kept: Mutex<Vec<Kept<D>>>,
@@ -222,7 +229,8 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
             slots,
             tables,
             live: RwLock::new(Some(live)),
-            replacing: Mutex::new(()),
+            replacing: AtomicBool::new(false),
+            followed: Followed::new(),
             retired: ReleaseQueue::new(tracker),
             kept: Mutex::new(Vec::with_capacity(KEPT)),
             lists: Mutex::new((0..LISTS).map(|_| Vec::with_capacity(CHUNKS)).collect()),
@@ -260,14 +268,7 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
         keep: Option<KeepAlive>,
     ) -> Result<DescriptorSlot, DescriptorError> {
         let shared = &*self.shared;
-        let mut slot = match shared.take_slot() {
-            Some(slot) => slot,
-            None => {
-                // Reclaiming asks the queues for their state, so it is done only when no slot is free.
-                shared.reclaim();
-                shared.take_slot().ok_or_else(|| shared.no_slots(1))?
-            }
-        };
+        let mut slot = shared.take_slot_or_reclaim()?;
         slot.write(descriptor)?;
         Ok(slot.publish(keep))
     }
@@ -324,6 +325,100 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
         Ok(taken.into_iter().zip(keeps).map(|(slot, keep)| slot.publish(keep)).collect())
     }
 
+    /// Writes a descriptor of a range of a buffer into a new slot, which keeps the buffer alive. Where defragmentation may
+    /// move the buffer, the slot follows: its index stays, and each recording reads where the buffer was when its
+    /// [view](Self::begin) of the heap began.
+    ///
+    /// A move of such a buffer replaces the heap, as [`grow`](Self::grow) does, once for all moves of a step.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use allotment::device::BufferUse;
+    ///
+    /// let options = MemoryUsage::GpuOnly.with_name("lights").relocatable();
+    /// let lights = std::sync::Arc::new(gpu.create_buffer(&BufferDesc::new(256), &options)?);
+    /// // SAFETY: buffers of the simulated device can be used for anything.
+    /// let slot = unsafe { gpu.descriptors()?.resources().insert_buffer(&lights, 0..256, BufferUse::ReadOnly) }?;
+    /// println!("shaders read the lights at index {}, wherever they are", slot.index());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`insert`](Self::insert), [`DescriptorError::WrongDevice`] and [`DescriptorError::BadRange`].
+    ///
+    /// # Safety
+    ///
+    /// The promises of [`BindingSet::bind_buffer`](super::BindingSet::bind_buffer).
+    pub unsafe fn insert_buffer(
+        &self,
+        buffer: &Arc<Buffer<D>>,
+        range: core::ops::Range<u64>,
+        usage: BufferUse,
+    ) -> Result<DescriptorSlot, DescriptorError> {
+        self.insert_shown(Shown::buffer(self.allocator(), buffer, range, usage)?)
+    }
+
+    /// Writes a descriptor of an image into a new slot, which keeps the image and its view alive. It follows moves as
+    /// the slot of a [buffer](Self::insert_buffer) does.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use allotment::device::simulated::SimulatedImageUse;
+    ///
+    /// let options = MemoryUsage::GpuOnly.with_name("albedo").relocatable();
+    /// let albedo = std::sync::Arc::new(gpu.create_image(&ImageDesc::new(64, 64, 4), &options)?);
+    /// // On Vulkan the description of a `VkImageView`, on Direct3D 12 that of a shader resource view.
+    /// let view = SimulatedImageUse::Sampled;
+    /// // SAFETY: images of the simulated device can be used for anything.
+    /// let slot = unsafe { gpu.descriptors()?.resources().insert_image(&albedo, &view) }?;
+    /// println!("shaders sample the albedo at index {}", slot.index());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`insert`](Self::insert), and [`DescriptorError::WrongDevice`].
+    ///
+    /// # Safety
+    ///
+    /// The promises of [`BindingSet::bind_image`](super::BindingSet::bind_image).
+    pub unsafe fn insert_image(
+        &self,
+        image: &Arc<Image<D>>,
+        view: &D::ImageViewInfo,
+    ) -> Result<DescriptorSlot, DescriptorError> {
+        self.insert_shown(Shown::image(self.allocator(), image, view)?)
+    }
+
+    fn insert_shown(&self, shown: Shown<D>) -> Result<DescriptorSlot, DescriptorError> {
+        let shared = &self.shared;
+        let Some(key) = shown.follow(shared) else {
+            let view = shown.create_view(self.allocator())?;
+            let slot = shown.with_descriptor(&view, |descriptor| {
+                // The descriptor borrows the view, which the slot is to own: so that it is published without.
+                let mut slot = shared.take_slot_or_reclaim()?;
+                slot.write(descriptor)?;
+                Ok::<_, DescriptorError>(slot)
+            })?;
+            return Ok(slot.publish(Some(shown.keep_with(view))));
+        };
+        // Before the lock: reclaiming runs destructors.
+        let mut slot = shared.take_slot_or_reclaim()?;
+        let keep = shown.keep();
+        shared.follow(shown, key, |descriptor| {
+            slot.write(descriptor)?;
+            let slot = slot.publish(Some(keep));
+            Ok((WriteTarget::Slot(slot.index()), slot))
+        })
+    }
+
     /// Removes a slot. Its resource is released, and its index reused, once all recordings that are open now
     /// have completed.
     ///
@@ -333,6 +428,8 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
     /// another heap.
     pub fn remove(&self, slot: DescriptorSlot) -> Result<(), DescriptorError> {
         let keep = self.shared.slots.remove(slot)?;
+        // Before it is retired: nothing writes the slot again once its index can be reused.
+        self.shared.unfollow([WriteTarget::Slot(slot.index())]);
         self.shared.retired.retire(Retired::Slot { index: slot.index(), keep });
         Ok(())
     }
@@ -541,7 +638,7 @@ impl<D: DescriptorDevice> Drop for ShaderVisibleHeap<D> {
         self.shared.tables.leave();
         let last = RetireOnDrop {
             tracker: &self.shared.tracker,
-            what: Some((current, self.shared.slots.take_keeps())),
+            what: Some((current, self.shared.slots.take_keeps(), self.shared.followed.take_all())),
         };
         drop(mirror);
         drop(last);

@@ -5,12 +5,13 @@
 //! there to the new heap. The old heap is retired; recordings that began with it keep it until they complete.
 
 use core::mem;
-use core::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, TryLockError};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::Arc;
 
 use super::Shared;
 use super::mirror::{copy_all, new_mirror};
 use super::retirement::{Kept, Retired};
+use crate::descriptor::device_heap::DeviceHeap;
 use crate::descriptor::error::DescriptorError;
 use crate::descriptor::generation::Generation;
 use crate::descriptor::heap_desc::ShaderVisibleHeapDesc;
@@ -24,26 +25,43 @@ impl<D: DescriptorDevice> Shared<D> {
         self.read().as_ref().is_some_and(|live| live.current.number == generation.number)
     }
 
+    /// Returns whether the heap can be replaced: the previous one is gone.
+    pub(super) fn can_be_replaced(&self) -> bool {
+        self.read().as_ref().is_none_or(|live| live.previous.strong_count() == 0)
+    }
+
     /// Creates another heap of the device and copies all descriptors to it.
     pub(super) fn replace_heap(
-        &self,
+        self: &Arc<Self>,
         change: impl FnOnce(ShaderVisibleHeapDesc) -> Result<ShaderVisibleHeapDesc, DescriptorError>,
     ) -> Result<(), DescriptorError> {
+        // Recordings that have completed release the previous heap, which has to be gone.
+        self.reclaim();
+        let next = self.create_next(change)?;
+        self.replace_by(next, |_| Ok(()))
+    }
+
+    /// Creates another heap of the device, which can [replace](Self::replace_by) the present one.
+    pub(super) fn create_next(
+        self: &Arc<Self>,
+        change: impl FnOnce(ShaderVisibleHeapDesc) -> Result<ShaderVisibleHeapDesc, DescriptorError>,
+    ) -> Result<NextHeap<D>, DescriptorError> {
         // A second thread gets an error instead of waiting: after the first one's replacement, its own description
         // would be outdated.
-        let _one_at_a_time = match self.replacing.try_lock() {
-            Ok(guard) => guard,
-            Err(TryLockError::Poisoned(guard)) => guard.into_inner(),
-            Err(TryLockError::WouldBlock) => return Err(DescriptorError::StillReplacing { wait: None }),
-        };
-        // Recordings that have completed release the previous heap, which has to be gone below.
-        self.reclaim();
+        if self.replacing.swap(true, Acquire) {
+            return Err(DescriptorError::StillReplacing { wait: None });
+        }
+        let one_at_a_time = OneAtATime(Arc::clone(self));
         let (desc, number) = {
             let live = self.live()?;
             let live = live.as_ref().ok_or(DescriptorError::HeapGone)?;
             // Two heaps at most: a table stores two locations, and a write goes to both heaps.
             if live.previous.strong_count() > 0 {
                 return Err(DescriptorError::StillReplacing { wait: self.retired.wait_for() });
+            }
+            // Asked again when the heap is replaced; here it keeps a step from moving what could not be followed.
+            if self.poisoned.load(Relaxed) {
+                return Err(DescriptorError::Poisoned);
             }
             let number = live.current.number.checked_add(1).ok_or(DescriptorError::TooManyReplacements)?;
             (change(live.desc)?, number)
@@ -52,7 +70,18 @@ impl<D: DescriptorDevice> Shared<D> {
         // Without a lock that writers wait for: creating a heap takes a driver call.
         let new = Generation::new(&self.allocator, desc.heap_type, number, regions)?;
         let mirror = new_mirror(&self.allocator, &new)?;
+        Ok(NextHeap { new, mirror, desc, _one_at_a_time: one_at_a_time })
+    }
 
+    /// Copies all descriptors to the next heap, and makes it the present one. `write` may write slots of its mirror
+    /// before it is copied: those descriptors are seen by recordings that begin from now on, and by no others.
+    pub(super) fn replace_by(
+        &self,
+        next: NextHeap<D>,
+        write: impl FnOnce(&DeviceHeap<D>) -> Result<(), DescriptorError>,
+    ) -> Result<(), DescriptorError> {
+        let NextHeap { new, mirror, desc, _one_at_a_time } = next;
+        let number = new.number;
         let mut guard = self.write_lock();
         let live = guard.as_mut().ok_or(DescriptorError::HeapGone)?;
         // Threads that clear descriptors hold the lock for reading, so the flag does not change after this
@@ -69,6 +98,7 @@ impl<D: DescriptorDevice> Shared<D> {
             // no other code has access to the new one.
             unsafe { mirror.copy_from(&live.mirror, from, to, count) }?;
         }
+        write(&mirror)?;
         copy_all(&mirror, &new)?;
         self.tables.move_to(&mut tables, packed, number, new.chunks());
         drop(tables);
@@ -83,6 +113,23 @@ impl<D: DescriptorDevice> Shared<D> {
         drop(old_mirror);
         event!(DEBUG, "descriptor", generation = number, "replaced a descriptor heap");
         Ok(())
+    }
+}
+
+/// A heap of the device that was created to replace the present one. No other replacement begins as long as this exists.
+pub(super) struct NextHeap<D: DescriptorDevice> {
+    new: Generation<D>,
+    mirror: DeviceHeap<D>,
+    desc: ShaderVisibleHeapDesc,
+    _one_at_a_time: OneAtATime<D>,
+}
+
+/// Lets other replacements begin when it is dropped.
+struct OneAtATime<D: DescriptorDevice>(Arc<Shared<D>>);
+
+impl<D: DescriptorDevice> Drop for OneAtATime<D> {
+    fn drop(&mut self) {
+        self.0.replacing.store(false, Release);
     }
 }
 

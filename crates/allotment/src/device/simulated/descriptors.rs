@@ -350,6 +350,8 @@ unsafe impl DescriptorDevice for SimulatedGpu {
     type DescriptorHeap = SimulatedDescriptorHeap;
     type Descriptor<'a> = SimulatedDescriptor<'a>;
     type Sampler = SimulatedSampler;
+    type ImageViewInfo = SimulatedImageUse;
+    type ImageView = SimulatedImageUse;
 
     fn descriptor_limits(&self) -> DescriptorLimits {
         DescriptorLimits { strides: [STRIDE; 4], ..self.shared.profile.descriptors }
@@ -505,6 +507,26 @@ unsafe impl DescriptorDevice for SimulatedGpu {
 
     unsafe fn sampler_descriptor<'a>(&self, sampler: &'a SimulatedSampler) -> SimulatedDescriptor<'a> {
         SimulatedDescriptor::Sampler(sampler)
+    }
+
+    unsafe fn create_image_view(
+        &self,
+        _: &SimulatedImage,
+        info: &SimulatedImageUse,
+    ) -> Result<SimulatedImageUse, DeviceError> {
+        // A call that can fail, as on Vulkan, where a view is a driver object.
+        self.shared.faults.check()?;
+        Ok(*info)
+    }
+
+    unsafe fn destroy_image_view(&self, _: SimulatedImageUse) {}
+
+    unsafe fn image_descriptor<'a>(
+        &self,
+        image: &'a SimulatedImage,
+        view: &'a SimulatedImageUse,
+    ) -> SimulatedDescriptor<'a> {
+        SimulatedDescriptor::Image { image, usage: *view }
     }
 
     unsafe fn buffer_descriptor<'a>(

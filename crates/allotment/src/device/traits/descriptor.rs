@@ -35,6 +35,12 @@ pub unsafe trait DescriptorDevice: Device + Sized {
     type Descriptor<'a>: Clone + Debug;
     /// The API's sampler: a driver object, or its description.
     type Sampler: Debug + Send + Sync;
+    /// The API's description of how shaders see an image, without the image: so that the library can describe the image
+    /// again after a move has given it another handle.
+    type ImageViewInfo: Clone + Debug + Send + Sync + 'static;
+    /// A view of an image: a driver object, or its description. Names the image no longer than its descriptors are
+    /// read.
+    type ImageView: Debug + Send + Sync + 'static;
 
     /// Returns the device's descriptor limits.
     fn descriptor_limits(&self) -> DescriptorLimits;
@@ -150,6 +156,40 @@ pub unsafe trait DescriptorDevice: Device + Sized {
     /// The sampler is from this device, and the descriptor is written into heaps of this device only. The
     /// sampler lives for as long as [`Descriptor`](Self::Descriptor) requires.
     unsafe fn sampler_descriptor<'a>(&self, sampler: &'a Self::Sampler) -> Self::Descriptor<'a>;
+
+    /// Creates a view of an image, for descriptors of resources.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError`]; no view exists in that case.
+    ///
+    /// # Safety
+    ///
+    /// The image is live, from this device, and was created for such a view.
+    unsafe fn create_image_view(
+        &self,
+        image: &Self::Image,
+        info: &Self::ImageViewInfo,
+    ) -> Result<Self::ImageView, DeviceError>;
+
+    /// Destroys a view. Its image may have been destroyed before.
+    ///
+    /// # Safety
+    ///
+    /// The view is from this device, and no queue uses it after this call, through a descriptor either.
+    unsafe fn destroy_image_view(&self, view: Self::ImageView);
+
+    /// Returns the descriptor of an image, through a view of it.
+    ///
+    /// # Safety
+    ///
+    /// The view was created from this image by this device, and the descriptor is written into heaps of this device
+    /// only. Both live for as long as [`Descriptor`](Self::Descriptor) requires.
+    unsafe fn image_descriptor<'a>(
+        &self,
+        image: &'a Self::Image,
+        view: &'a Self::ImageView,
+    ) -> Self::Descriptor<'a>;
 
     /// Returns the descriptor of a buffer range.
     ///

@@ -75,7 +75,8 @@ pub use buffers::BufferInfo;
 pub use commands::CommandAllocator;
 pub use desc::{DeviceDesc, EnabledFeatures};
 pub use descriptors::{
-    Descriptor, DescriptorHeap, DescriptorModel, DescriptorSetLayout, Sampler, TexelBuffer,
+    Descriptor, DescriptorHeap, DescriptorModel, DescriptorSetLayout, ImageView, ImageViewDesc, Sampler,
+    TexelBuffer,
 };
 pub use images::ImageInfo;
 pub use options::{DedicatedTo, MemoryOptions};

@@ -6,12 +6,13 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use super::follow::{CellKey, Follower, Followers, key_of};
 use crate::device::{Device, MemoryProperties, TimelinePoint};
 use crate::lifetime::Owned;
 use crate::memory::allocator::{Allocation, AllocationId};
 use crate::memory::defragmentation::movers::MoverId;
-use crate::memory::resource::{BufferOrImage, Buffers, Images, Unique};
-use crate::memory::{Movability, OwningAllocator, Pool};
+use crate::memory::resource::{BufferOrImage, Buffers, Images, RawResource, Unique};
+use crate::memory::{Movability, Pool};
 use crate::sync::locked;
 
 /// A resource of a defragmenter.
@@ -32,6 +33,7 @@ pub struct Cell<D: Device, C: BufferOrImage<D>> {
     pub(super) current: Mutex<CurrentResource<D, C>>,
     id: AllocationId,
     moves: AtomicU32,
+    pub(super) followers: Followers<D>,
     members: Weak<Members<D>>,
 }
 
@@ -60,7 +62,8 @@ impl<D: Device, C: BufferOrImage<D>> Cell<D, C> {
         let current = CurrentResource { resource, state: None, copied_at: None, blocks_cpu_access: false };
         let (current, moves) = (Mutex::new(current), AtomicU32::new(0));
         // The list holds weak references, so that a defragmenter does not keep its resources alive.
-        let cell = Arc::new(Self { info, current, id, moves, members: Arc::downgrade(members) });
+        let (followers, owner) = (Followers::new(), Arc::downgrade(members));
+        let cell = Arc::new(Self { info, current, id, moves, followers, members: owner });
         locked(members).insert(id, (C::member(Arc::downgrade(&cell)), pool));
         // A queue could not both read the old place and write the new one, so a step would refuse to move it.
         let one_way = MemoryProperties::DEVICE_READ_ONLY | MemoryProperties::DEVICE_WRITE_ONLY;
@@ -93,15 +96,24 @@ impl<D: Device, C: BufferOrImage<D>> Cell<D, C> {
         self.moves.load(Ordering::Acquire)
     }
 
-    /// Replaces the resource by the new one. Retires the old one together with `old`, its place.
+    /// Lets a descriptor heap follow the moves of this resource.
+    pub(in crate::memory) fn follow(&self, follower: &Arc<dyn Follower<D>>) {
+        self.followers.add(follower);
+    }
+
+    /// Returns the name by which followers know the resource.
+    pub(in crate::memory) fn key(self: &Arc<Self>) -> CellKey {
+        key_of(self)
+    }
+
+    /// Replaces the resource by the new one. Returns the old one with `old`, its place, to be retired.
     pub(super) fn replace(
         &self,
-        memory: &OwningAllocator<D>,
         handle: C::Handle,
         old: Allocation,
         copied_at: Option<TimelinePoint>,
         blocks_cpu_access: bool,
-    ) {
+    ) -> RawResource<C::Handle> {
         let mut current = locked(&self.current);
         current.blocks_cpu_access = blocks_cpu_access;
         if copied_at.is_none() {
@@ -113,8 +125,7 @@ impl<D: Device, C: BufferOrImage<D>> Cell<D, C> {
         // After the handle: a thread that reads the new count, and then the handle for its descriptor, gets the new
         // handle.
         self.moves.fetch_add(1, Ordering::Release);
-        drop(current);
-        memory.retire::<C>(left);
+        left
     }
 }
 

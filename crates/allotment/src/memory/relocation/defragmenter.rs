@@ -3,12 +3,13 @@
 use core::fmt;
 use core::time::Duration;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Instant;
 
 use super::cell::{Cell, Members};
 use super::desc::{DefragmentationStep, DefragmenterDesc, StepOutcome};
 use super::error::MoveError;
+use super::follow::Follower;
 use super::new_resource::{NewResource, PendingCopy};
 use crate::device::{Device, QueueIndex, QueueKind};
 use crate::lifetime::Owned;
@@ -48,8 +49,26 @@ const MUCH_OF_BLOCK: u64 = 8;
 /// ```
 ///
 /// No thread waits: the copy is a submission like any other, and the old resource is retired like any other
-/// ([`lifetime`](crate::lifetime)). The application rewrites the descriptors of a moved resource;
-/// [`Buffer::moves`] shows when.
+/// ([`lifetime`](crate::lifetime)).
+///
+/// # Descriptors
+///
+/// Descriptors that the library writes of a relocatable resource follow its moves: those of
+/// [`BindingSet::bind_buffer`](crate::descriptor::BindingSet::bind_buffer) and
+/// [`bind_image`](crate::descriptor::BindingSet::bind_image), and the bindless slots of
+/// [`ShaderVisibleHeap::insert_buffer`](crate::descriptor::ShaderVisibleHeap::insert_buffer) and
+/// [`insert_image`](crate::descriptor::ShaderVisibleHeap::insert_image). A step rewrites them before it returns, for
+/// recordings that begin afterwards; recordings that are open or in flight read the old descriptors, of the old place. The
+/// application commits its sets in each frame and passes its indices to shaders, as without moves.
+///
+/// A resource stays where it is if a heap has no room for another range of a set that has it bound. A move of a resource
+/// with a bindless slot replaces the descriptor heap: bind the heap of
+/// [`TransientDescriptors::heap`](crate::descriptor::TransientDescriptors::heap) in each recording. While recordings use
+/// the previous heap, steps move nothing.
+///
+/// Descriptors that the application writes itself, of a handle, are its own to rewrite:
+/// [`BindingSet::bind`](crate::descriptor::BindingSet::bind), static bindings, ranges, CPU descriptor heaps.
+/// [`Buffer::moves`] shows when. So are addresses that it keeps in buffers.
 ///
 /// Resources in memory that queues cannot both read and write (upload and readback heaps of Direct3D 12) are not moved.
 ///
@@ -115,6 +134,8 @@ pub(super) struct State<D: Device> {
     pub(super) created: Vec<Option<NewResource<D>>>,
     /// Resources that the CPU must not access until their copies complete.
     pub(super) pending: Vec<PendingCopy<D>>,
+    /// Descriptor heaps that followed the last moves, until they can follow others.
+    pub(super) followers: Vec<Weak<dyn Follower<D>>>,
     /// Steps until the next survey.
     idle_steps: u32,
     /// The statistics of the pools when there was nothing to gain.
@@ -162,6 +183,7 @@ impl<D: Device> Defragmenter<D> {
             moves: Vec::new(),
             created: Vec::new(),
             pending: Vec::new(),
+            followers: Vec::new(),
             idle_steps: 0,
             seen: Statistics::default(),
         };
@@ -379,6 +401,11 @@ impl<D: Device> Defragmenter<D> {
         let allocator = self.memory.allocator();
         // Before anything else: a resource whose copy has completed is pinned no longer, and can move again.
         state.pending.retain(|resource| !resource.is_complete());
+        // A pass now would give up the blocks of all resources that such a heap has in its slots.
+        state.followers.retain(|it| it.upgrade().is_some_and(|it| !it.is_ready()));
+        if !state.followers.is_empty() {
+            return Ok(DefragmentationStep::without_moves(StepOutcome::LimitReached));
+        }
         if state.run.is_none() && allocator.movers.has_parts_for(self.mover) {
             // Another run waits for the resources in blocks that it has closed, so a survey comes later.
             state.run = Some((Run::of_parts(allocator, self.desc, self.mover), None));
@@ -414,7 +441,7 @@ impl<D: Device> Defragmenter<D> {
             Found::Moves => {
                 run.statistics.passes += 1;
                 let pass = Pass::new(allocator, run, &mut state.moves);
-                self.execute_pass(moment, pass, &mut state.created, &mut state.pending)
+                self.execute_pass(moment, pass, &mut state.created, &mut state.pending, &mut state.followers)
             }
             Found::LimitReached => Ok(DefragmentationStep::without_moves(StepOutcome::LimitReached)),
             Found::Done => Ok(DefragmentationStep::without_moves(StepOutcome::Idle)),

@@ -7,11 +7,13 @@
 //! | `step.rs` | a pass: creates the new resources, submits the copies, replaces old by new |
 //! | `room.rs` | resources that get their room by moving others |
 //! | `new_resource.rs` | resources in their new places, until they replace the old ones |
+//! | `follow.rs` | the descriptor heaps that have descriptors of relocatable resources, and follow their moves |
 
 mod cell;
 mod defragmenter;
 mod desc;
 mod error;
+mod follow;
 mod new_resource;
 mod room;
 mod step;
@@ -20,3 +22,4 @@ pub(super) use cell::{Cell, Member};
 pub use defragmenter::Defragmenter;
 pub use desc::{DefragmentationStep, DefragmenterDesc, StepOutcome};
 pub use error::MoveError;
+pub(crate) use follow::{CellKey, Follower, Following, NewHandle, NewPlace};

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use super::cell::Cell;
 use crate::device::{Device, TimelinePoint};
 use crate::memory::resource::{BufferOrImage, Buffers, Class, Images};
-use crate::memory::{MemoryLocation, OwningAllocator};
+use crate::memory::{MemoryLocation, OwningAllocator, RawBuffer, RawImage};
 use crate::sync::locked;
 
 /// A resource that was created in its new place.
@@ -23,6 +23,22 @@ pub(super) struct NewObject<D: Device, C: BufferOrImage<D>> {
     pub(super) copied: bool,
     /// The CPU can access the memory, so it must be kept from doing so before the copy completes.
     pub(super) host_visible: bool,
+}
+
+/// A resource that another one has replaced, with its place.
+pub(super) enum OldResource<D: Device> {
+    Buffer(RawBuffer<D>),
+    Image(RawImage<D>),
+}
+
+impl<D: Device> OldResource<D> {
+    /// Retires it: from now on, no recording begins that can use it.
+    pub(super) fn retire(self, memory: &OwningAllocator<D>) {
+        match self {
+            Self::Buffer(old) => memory.retire::<Buffers>(old),
+            Self::Image(old) => memory.retire::<Images>(old),
+        }
+    }
 }
 
 /// A resource whose copy has not completed.
@@ -72,27 +88,27 @@ impl<D: Device> NewResource<D> {
         }
     }
 
+    /// Replaces the old resource. Returns that one with its place, and the new one where its copy has to be waited for.
     pub(super) fn replace_old(
         self,
-        memory: &OwningAllocator<D>,
         old: crate::Allocation,
         copied_at: Option<TimelinePoint>,
-    ) -> Option<PendingCopy<D>> {
+    ) -> (OldResource<D>, Option<PendingCopy<D>>) {
         // Only these have to be looked at again by a step: the allocator refuses access to them until the copy is known
         // to be complete.
         let blocks = self.blocks_cpu_access();
-        let pending = match self {
+        let (old, pending) = match self {
             Self::Buffer(NewObject { cell, to, copied, .. }) => {
                 // A resource that was not copied has its (undefined) bytes at once, so nothing waits for the point.
-                cell.replace(memory, to, old, copied_at.filter(|_| copied), blocks);
-                PendingCopy::Buffer(Arc::downgrade(&cell))
+                let old = cell.replace(to, old, copied_at.filter(|_| copied), blocks);
+                (OldResource::Buffer(old), PendingCopy::Buffer(Arc::downgrade(&cell)))
             }
             Self::Image(NewObject { cell, to, copied, .. }) => {
-                cell.replace(memory, to, old, copied_at.filter(|_| copied), blocks);
-                PendingCopy::Image(Arc::downgrade(&cell))
+                let old = cell.replace(to, old, copied_at.filter(|_| copied), blocks);
+                (OldResource::Image(old), PendingCopy::Image(Arc::downgrade(&cell)))
             }
         };
-        blocks.then_some(pending)
+        (old, blocks.then_some(pending))
     }
 
     /// Retires the new resource together with its place.

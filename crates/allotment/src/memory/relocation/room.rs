@@ -62,7 +62,8 @@ impl<D: Device> Defragmenter<D> {
         options: &AllocationOptions,
         timeout: Duration,
     ) -> Result<Buffer<D>, ResourceError> {
-        self.create_or_defragment::<Buffers>(self.own_buffer_info(info)?, options, timeout)
+        let queue = self.memory.deletion_queue();
+        self.create_buffer_in_room(info, options, timeout, &|| drop(queue.reclaim()))
     }
 
     /// Creates a relocatable image, as [`create_buffer_or_defragment`](Self::create_buffer_or_defragment) creates a
@@ -78,7 +79,32 @@ impl<D: Device> Defragmenter<D> {
         options: &AllocationOptions,
         timeout: Duration,
     ) -> Result<Image<D>, ResourceError> {
-        self.create_or_defragment::<Images>(self.own_image_info(info)?, options, timeout)
+        let queue = self.memory.deletion_queue();
+        self.create_image_in_room(info, options, timeout, &|| drop(queue.reclaim()))
+    }
+
+    /// Creates a buffer so, where `reclaim` reclaims what the GPU is done with.
+    #[track_caller]
+    pub(crate) fn create_buffer_in_room(
+        &self,
+        info: &D::BufferInfo<'_>,
+        options: &AllocationOptions,
+        timeout: Duration,
+        reclaim: &dyn Fn(),
+    ) -> Result<Buffer<D>, ResourceError> {
+        self.create_or_defragment::<Buffers>(self.own_buffer_info(info)?, options, timeout, reclaim)
+    }
+
+    /// Creates an image so.
+    #[track_caller]
+    pub(crate) fn create_image_in_room(
+        &self,
+        info: &D::ImageInfo<'_>,
+        options: &AllocationOptions,
+        timeout: Duration,
+        reclaim: &dyn Fn(),
+    ) -> Result<Image<D>, ResourceError> {
+        self.create_or_defragment::<Images>(self.own_image_info(info)?, options, timeout, reclaim)
     }
 
     #[track_caller]
@@ -87,13 +113,15 @@ impl<D: Device> Defragmenter<D> {
         info: C::Info<'static>,
         options: &AllocationOptions,
         timeout: Duration,
+        reclaim: &dyn Fn(),
     ) -> Result<Resource<D, C>, ResourceError> {
         match self.create::<C>(info.clone(), options) {
             Err(ResourceError::Allocation(refused)) if refused.falls_through() => {}
             created => return created,
         }
-        let room =
-            |request: &AllocationRequest<'_>| self.make_room(request, timeout).map_err(ResourceError::Room);
+        let room = |request: &AllocationRequest<'_>| {
+            self.make_room(request, timeout, reclaim).map_err(ResourceError::Room)
+        };
         let (resource, movability) = self.memory.create_in_room::<C>(&info, &movable(options), room)?;
         Ok(self.adopt(info, resource, movability, options))
     }
@@ -105,16 +133,23 @@ impl<D: Device> Defragmenter<D> {
         info: &C::Info<'_>,
         options: &AllocationOptions,
         timeout: Duration,
+        reclaim: &dyn Fn(),
     ) -> Result<Resource<D, C>, ResourceError> {
-        let room =
-            |request: &AllocationRequest<'_>| self.make_room(request, timeout).map_err(ResourceError::Room);
+        let room = |request: &AllocationRequest<'_>| {
+            self.make_room(request, timeout, reclaim).map_err(ResourceError::Room)
+        };
         let options = options.clone().with_movability(Movability::Pinned);
         let (resource, _) = self.memory.create_in_room::<C>(info, &options, room)?;
         Ok(Resource::pinned(resource))
     }
 
     /// Moves resources until a request fits, and waits for the GPU to be done with their old places.
-    fn make_room(&self, request: &AllocationRequest<'_>, timeout: Duration) -> Result<Allocation, RoomError> {
+    fn make_room(
+        &self,
+        request: &AllocationRequest<'_>,
+        timeout: Duration,
+        reclaim: &dyn Fn(),
+    ) -> Result<Allocation, RoomError> {
         let asked = Asked::of(request);
         // The old places wait for every recording that is open, whatever it does, and this thread may be the one to close
         // it.
@@ -128,7 +163,7 @@ impl<D: Device> Defragmenter<D> {
         state.end_run(allocator);
         let desc = DefragmentationDesc { limits: PassLimits::NONE, ..DefragmentationDesc::default() };
         let mut run = allocator.begin_room(request, desc, Some(self.mover))?;
-        let done = self.execute(&mut run, state, asked, timeout);
+        let done = self.execute(&mut run, state, asked, (timeout, reclaim));
         let room = done.and_then(|()| run.take_room());
         allocator.end_run(&mut run);
         let mut all = locked(&self.statistics);
@@ -142,29 +177,34 @@ impl<D: Device> Defragmenter<D> {
         run: &mut Run,
         state: &mut State<D>,
         asked: Asked,
-        timeout: Duration,
+        (timeout, reclaim): (Duration, &dyn Fn()),
     ) -> Result<(), RoomError> {
-        let (allocator, queue) = (self.memory.allocator(), self.memory.deletion_queue());
+        let (allocator, tracker) = (self.memory.allocator(), self.memory.deletion_queue().tracker());
         let began = Instant::now();
         loop {
+            // A descriptor heap that followed the last pass cannot follow another before its old copy is gone.
+            state.followers.retain(|it| it.upgrade().is_some_and(|it| !it.is_ready()));
             // Of another thread; its write to an old place would be lost.
-            let moment = queue.tracker().quiet_moment().ok_or_else(|| asked.in_use())?;
-            match run.find(allocator, &mut state.moves) {
+            let moment = tracker.quiet_moment().ok_or_else(|| asked.in_use())?;
+            let found = match state.followers.is_empty() {
+                true => run.find(allocator, &mut state.moves),
+                false => Found::LimitReached,
+            };
+            match found {
                 Found::Moves => {
                     run.statistics.passes += 1;
                     let pass = Pass::new(allocator, run, &mut state.moves);
-                    self.execute_pass(moment, pass, &mut state.created, &mut state.pending)
+                    let State { created, pending, followers, .. } = state;
+                    self.execute_pass(moment, pass, created, pending, followers)
                         .map_err(RoomError::of_move)?;
                 }
                 // Another thread opened a recording meanwhile, or keeps an old place otherwise.
-                Found::LimitReached if began.elapsed() >= timeout => {
-                    return Err(asked.in_use());
-                }
+                Found::LimitReached if began.elapsed() >= timeout => return Err(asked.in_use()),
                 Found::LimitReached => std::thread::yield_now(),
                 Found::Done => return Ok(()),
             }
-            queue.tracker().wait_idle(timeout).map_err(RoomError::Device)?;
-            queue.reclaim();
+            tracker.wait_idle(timeout).map_err(RoomError::Device)?;
+            reclaim();
             state.pending.retain(|resource| !resource.is_complete());
         }
     }

@@ -1,14 +1,18 @@
 //! A step of a defragmenter: creates the new resources of a pass, submits the copies, and replaces the old resources.
 
+use std::sync::Weak;
+
 use super::cell::Member;
 use super::defragmenter::Defragmenter;
 use super::desc::{DefragmentationStep, StepOutcome};
 use super::error::MoveError;
+use super::follow::{Follower, Moving};
 use super::new_resource::{NewObject, NewResource, PendingCopy};
 use crate::device::{
     BufferCopy, Device, DeviceError, FullImageCopy, MemoryProperties, Submission, TimelinePoint,
 };
 use crate::lifetime::{QuietMoment, Recording};
+use crate::log::event;
 use crate::memory::defragmentation::Released;
 use crate::memory::resource::Memory;
 use crate::memory::resource::{Buffers, Class, Images};
@@ -24,6 +28,7 @@ impl<D: Device> Defragmenter<D> {
         pass: Pass<'_, D>,
         created: &mut Vec<Option<NewResource<D>>>,
         pending: &mut Vec<PendingCopy<D>>,
+        followers: &mut Vec<Weak<dyn Follower<D>>>,
     ) -> Result<DefragmentationStep, MoveError> {
         debug_assert!(created.is_empty(), "each step clears the list at its end");
         let device = self.memory.allocator().device();
@@ -33,6 +38,11 @@ impl<D: Device> Defragmenter<D> {
         // Named only now that `OpenPass` owns them: a panic of the device before that would leak them.
         for (one, new) in pass.moves().iter().zip(created.iter()) {
             new.iter().for_each(|new| self.name(one, new));
+        }
+        // Before the submission, since it is the last that can be undone. What a descriptor heap cannot follow stays.
+        let (moving, refused) = Moving::prepare(created);
+        for (new, _) in created.iter_mut().zip(refused).filter(|(_, refused)| *refused) {
+            new.take().into_iter().for_each(|it| it.destroy(device));
         }
         // Before the submission, so that no byte is copied for a block that stays.
         self.note_refused(pass, created);
@@ -66,25 +76,46 @@ impl<D: Device> Defragmenter<D> {
         let mut step = DefragmentationStep { outcome: StepOutcome::Moved, moves: 0, bytes: 0, copied_at };
         let arriving: Vec<_> =
             created.iter().map(|new| new.as_ref().is_some_and(NewResource::blocks_cpu_access)).collect();
-        let mut ended = created.drain(..);
+        let mut moved = vec![false; created.len()];
+        let mut left = Vec::new();
+        let mut ended = created.drain(..).zip(&mut moved);
         // The pass releases the places in the order of its moves, which is that of the new resources.
         let leave = |released: Released, place| {
             // The owner freed the allocation meanwhile. A queue may still read the old place.
             if matches!(released, Released::FreedSource) {
                 return self.memory.retire::<Memory>(place);
             }
-            match (released, ended.next().flatten()) {
-                (Released::Source, Some(new)) => {
+            match (released, ended.next()) {
+                (Released::Source, Some((Some(new), moved))) => {
                     step.moves += 1;
                     step.bytes += new.bytes();
-                    pending.extend(new.replace_old(&self.memory, place, copied_at));
+                    let (old, copying) = new.replace_old(place, copied_at);
+                    pending.extend(copying);
+                    left.push(old);
+                    *moved = true;
                 }
                 // Not moved after all. A queue may still write to the new place.
-                (_, Some(new)) => new.retire(&self.memory, place),
-                (_, None) => self.memory.allocator().free_own(place),
+                (_, Some((Some(new), _))) => new.retire(&self.memory, place),
+                (_, Some((None, _)) | None) => self.memory.allocator().free_own(place),
             }
         };
         pass.finish(|index| arriving[index], leave);
+        drop(ended);
+        let (following, can_leave) = moving.switch(&moved);
+        *followers = following;
+        if can_leave {
+            // After the switch: until then a recording could begin that reads the old descriptors.
+            left.into_iter().for_each(|old| old.retire(&self.memory));
+        } else {
+            // A device that panicked has left a heap that cannot be copied, and whose shaders read the old places. They
+            // are leaked, since nothing says when that ends.
+            event!(
+                WARN,
+                "memory",
+                resources = left.len(),
+                "leaked moved resources that descriptors still name"
+            );
+        }
         drop(quiet);
         if step.moves == 0 {
             step.outcome = StepOutcome::LimitReached;

@@ -7,7 +7,7 @@ use super::{BufferOrImage, Buffers, Images, RawResource, Unique};
 use crate::device::{Device, TimelinePoint};
 use crate::lifetime::{Owned, RecordingId, SubmissionTracker};
 use crate::memory::allocator::AllocationId;
-use crate::memory::relocation::Cell;
+use crate::memory::relocation::{Cell, CellKey, Follower};
 use crate::memory::{AccessError, AllocationInfo, MemoryLocation};
 
 /// A buffer or an image with its memory. Dropping it, on any thread, retires it: it is destroyed, and its memory freed,
@@ -15,7 +15,9 @@ use crate::memory::{AccessError, AllocationInfo, MemoryLocation};
 ///
 /// It is pinned to its place, unless its options say that defragmentation may
 /// [move](crate::memory::AllocationOptions::relocatable) it. The handle of a relocatable resource changes with each
-/// move: get it anew for each recording, and compare [`moves`](Self::moves) where it is stored, in a descriptor say.
+/// move: get it anew for each recording. Binding sets and bindless slots that hold the resource
+/// [follow by themselves](crate::memory::Defragmenter#descriptors); compare [`moves`](Self::moves) where the application
+/// stores the handle, or a descriptor of its own.
 ///
 /// ```
 /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -25,9 +27,9 @@ use crate::memory::{AccessError, AllocationInfo, MemoryLocation};
 /// let options = MemoryUsage::GpuOnly.with_name("mesh").relocatable();
 /// let mesh: Buffer<SimulatedGpu> = gpu.create_buffer(&BufferDesc::new(4096), &options)?;
 /// let mut seen = (mesh.moves(), mesh.handle());
-/// // In each frame, where a descriptor has the handle:
+/// // In each frame, where a table of the program has the handle:
 /// if mesh.moves() != seen.0 {
-///     seen = (mesh.moves(), mesh.handle()); // writes the descriptor anew
+///     seen = (mesh.moves(), mesh.handle());
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -290,6 +292,18 @@ impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
             resource.allocator().note_released(resource.allocation());
             // SAFETY: as the caller promises.
             unsafe { resource.retire_value_with(recording) };
+        }
+    }
+
+    /// Lets a descriptor heap follow the moves of a relocatable resource. Returns the name by which it knows the
+    /// resource; `None` for one that never moves.
+    pub(crate) fn follow(&self, follower: &Arc<dyn Follower<D>>) -> Option<CellKey> {
+        match &self.owner {
+            Owner::Pinned(_) => None,
+            Owner::Relocatable(cell) => {
+                cell.follow(follower);
+                Some(cell.key())
+            }
         }
     }
 

@@ -36,7 +36,7 @@ pub(crate) type Sampler<F> = <<F as Fixture>::Device as DescriptorDevice>::Sampl
 pub(crate) struct Rig<'g, F: DescriptorFixture> {
     pub(crate) gpu: &'g Gpu<F>,
     pub(crate) allocator: Arc<Allocator<F::Device>>,
-    reader: F::Reader,
+    pub(crate) reader: F::Reader,
 }
 
 impl<'g, F: DescriptorFixture> Rig<'g, F> {

@@ -11,6 +11,10 @@ use super::descriptor_heaps::{
     slots_tables_and_chunks_are_read_before_and_after_the_heap_is_replaced,
 };
 use super::descriptor_rig::{Descriptor, RESOURCES, Rig, STAGING, Sampler};
+use super::following::{
+    a_binding_set_and_a_bindless_slot_follow_what_defragmentation_moves,
+    descriptors_follow_through_many_frames_of_moves_creations_and_drops,
+};
 use super::textures::textures_are_sampled_through_their_descriptors_and_samplers;
 use crate::bytes::Random;
 use crate::fixture::{DescriptorFixture, Outcome, Test};
@@ -55,6 +59,8 @@ pub(crate) fn all<F: DescriptorFixture>() -> Vec<Test<F>> {
         a_heap_is_replaced_after_a_batch_failed_whose_buffer_is_gone,
         a_draw_reads_what_its_set_had_bound,
         textures_are_sampled_through_their_descriptors_and_samplers,
+        a_binding_set_and_a_bindless_slot_follow_what_defragmentation_moves,
+        descriptors_follow_through_many_frames_of_moves_creations_and_drops,
     ]
 }
 

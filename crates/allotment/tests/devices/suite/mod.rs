@@ -9,6 +9,7 @@ mod decisions;
 pub(crate) mod descriptor_heaps;
 pub(crate) mod descriptor_rig;
 pub(crate) mod descriptors;
+mod following;
 mod frames;
 mod full_images;
 mod image_copies;

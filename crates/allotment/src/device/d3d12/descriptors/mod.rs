@@ -3,10 +3,12 @@
 //! | file | contents |
 //! |---|---|
 //! | `heap.rs` | a heap, and the handles of its descriptors |
+//! | `image_view.rs` | descriptions of views of images, without the image |
 //! | `view.rs` | descriptor values |
 //! | `sampler.rs` | samplers, converted to Direct3D's structures |
 
 mod heap;
+mod image_view;
 mod sampler;
 mod view;
 
@@ -23,6 +25,7 @@ use crate::device::{
 };
 
 pub use heap::DescriptorHeap;
+pub use image_view::ImageViewDesc;
 pub use sampler::Sampler;
 pub use view::Descriptor;
 
@@ -81,6 +84,9 @@ unsafe impl DescriptorDevice for Device {
     type DescriptorHeap = DescriptorHeap;
     type Descriptor<'a> = Descriptor<'a>;
     type Sampler = Sampler;
+    type ImageViewInfo = ImageViewDesc;
+    /// Direct3D 12 has no view objects: the description is written into a slot with the resource.
+    type ImageView = ImageViewDesc;
 
     fn descriptor_limits(&self) -> DescriptorLimits {
         self.shared.descriptor_limits
@@ -171,6 +177,25 @@ unsafe impl DescriptorDevice for Device {
 
     unsafe fn sampler_descriptor<'a>(&self, sampler: &'a Sampler) -> Descriptor<'a> {
         sampler.descriptor()
+    }
+
+    unsafe fn create_image_view(
+        &self,
+        _: &ID3D12Resource,
+        info: &ImageViewDesc,
+    ) -> Result<ImageViewDesc, DeviceError> {
+        Ok(*info)
+    }
+
+    unsafe fn destroy_image_view(&self, _: ImageViewDesc) {}
+
+    unsafe fn image_descriptor<'a>(
+        &self,
+        image: &'a ID3D12Resource,
+        view: &'a ImageViewDesc,
+    ) -> Descriptor<'a> {
+        // SAFETY: the caller's promise.
+        unsafe { view.descriptor(image) }
     }
 
     unsafe fn buffer_descriptor<'a>(

@@ -11,6 +11,7 @@
 //! ```text
 //!   heap.rs      descriptor heaps, of any of the kinds below
 //!   view.rs      descriptor values: handles and ranges
+//!   image_view.rs  views of images, created from descriptions that name no image
 //!   samplers.rs  samplers
 //!   layouts.rs   descriptor set layouts of heaps, for pipelines
 //!   buffer.rs    heaps that consist of bytes
@@ -20,6 +21,7 @@
 
 mod buffer;
 mod heap;
+mod image_view;
 mod layouts;
 mod records;
 mod samplers;
@@ -44,6 +46,7 @@ use samplers::SamplerLimits;
 use view::What;
 
 pub use heap::DescriptorHeap;
+pub use image_view::{ImageView, ImageViewDesc};
 pub use layouts::DescriptorSetLayout;
 pub use samplers::Sampler;
 pub use view::{Descriptor, TexelBuffer};
@@ -358,6 +361,8 @@ unsafe impl DescriptorDevice for Device {
     type DescriptorHeap = DescriptorHeap;
     type Descriptor<'a> = Descriptor<'a>;
     type Sampler = Sampler;
+    type ImageViewInfo = ImageViewDesc;
+    type ImageView = ImageView;
 
     fn descriptor_limits(&self) -> DescriptorLimits {
         self.shared.descriptors.limits
@@ -473,6 +478,24 @@ unsafe impl DescriptorDevice for Device {
     unsafe fn sampler_descriptor<'a>(&self, sampler: &'a Sampler) -> Descriptor<'a> {
         // SAFETY: the caller's promise.
         unsafe { Descriptor::sampler(sampler.0) }
+    }
+
+    unsafe fn create_image_view(
+        &self,
+        image: &vk::Image,
+        info: &ImageViewDesc,
+    ) -> Result<ImageView, DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { ImageView::new(self, *image, info) }
+    }
+
+    unsafe fn destroy_image_view(&self, view: ImageView) {
+        // SAFETY: the caller's promise.
+        unsafe { view.destroy(self) };
+    }
+
+    unsafe fn image_descriptor<'a>(&self, _: &'a vk::Image, view: &'a ImageView) -> Descriptor<'a> {
+        view.descriptor()
     }
 
     unsafe fn buffer_descriptor<'a>(

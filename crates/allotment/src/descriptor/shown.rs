@@ -1,0 +1,193 @@
+//! What a descriptor shows of a buffer or an image: enough to describe the resource again under another handle.
+
+use core::ops::Range;
+use std::sync::Arc;
+
+use super::error::DescriptorError;
+use super::shader_visible_heap::Shared;
+use super::slots::KeepAlive;
+use crate::device::{BufferUse, DescriptorDevice};
+use crate::memory::relocation::{CellKey, Follower};
+use crate::memory::{Allocator, Buffer, Image};
+
+/// A part of a resource that shaders see.
+pub(super) enum Shown<D: DescriptorDevice> {
+    Buffer { buffer: Arc<Buffer<D>>, range: Range<u64>, usage: BufferUse },
+    Image { image: Arc<Image<D>>, info: D::ImageViewInfo },
+}
+
+impl<D: DescriptorDevice> Clone for Shown<D> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Buffer { buffer, range, usage } => {
+                Self::Buffer { buffer: Arc::clone(buffer), range: range.clone(), usage: *usage }
+            }
+            Self::Image { image, info } => Self::Image { image: Arc::clone(image), info: info.clone() },
+        }
+    }
+}
+
+impl<D: DescriptorDevice> Shown<D> {
+    /// Checks a range of a buffer, for a heap of an allocator.
+    ///
+    /// # Errors
+    ///
+    /// [`DescriptorError::WrongDevice`], [`DescriptorError::BadRange`].
+    pub(super) fn buffer(
+        allocator: &Allocator<D>,
+        buffer: &Arc<Buffer<D>>,
+        range: Range<u64>,
+        usage: BufferUse,
+    ) -> Result<Self, DescriptorError> {
+        if buffer.with_owned(|owned, _| owned.allocator().device().id()) != allocator.device().id() {
+            return Err(DescriptorError::WrongDevice);
+        }
+        let limits = allocator.device().descriptor_limits();
+        let lies = range.start < range.end && range.end <= buffer.size();
+        // Rules of Direct3D 12, applied on each API: a constant buffer view has a multiple of 256 bytes, a raw view
+        // whole words.
+        let unit = if usage == BufferUse::Constants { 256 } else { 4 };
+        let fits = range.end % unit == 0 && limits.buffer_alignment(usage).is_aligned(range.start);
+        if !lies || !fits || range.end - range.start > limits.max_buffer_range(usage) {
+            return Err(DescriptorError::BadRange {
+                start: range.start,
+                end: range.end,
+                available: buffer.size(),
+            });
+        }
+        Ok(Self::Buffer { buffer: Arc::clone(buffer), range, usage })
+    }
+
+    /// Checks an image, for a heap of an allocator.
+    ///
+    /// # Errors
+    ///
+    /// [`DescriptorError::WrongDevice`].
+    pub(super) fn image(
+        allocator: &Allocator<D>,
+        image: &Arc<Image<D>>,
+        info: &D::ImageViewInfo,
+    ) -> Result<Self, DescriptorError> {
+        if image.with_owned(|owned, _| owned.allocator().device().id()) != allocator.device().id() {
+            return Err(DescriptorError::WrongDevice);
+        }
+        Ok(Self::Image { image: Arc::clone(image), info: info.clone() })
+    }
+
+    /// Lets a heap follow the moves of the resource. Returns the name by which it knows the resource; `None` for one
+    /// that never moves.
+    pub(super) fn follow(&self, heap: &Arc<Shared<D>>) -> Option<CellKey> {
+        // A pinned one is not asked: it has no lock.
+        if !self.is_relocatable() {
+            return None;
+        }
+        let heap: Arc<dyn Follower<D>> = Arc::clone(heap) as _;
+        match self {
+            Self::Buffer { buffer, .. } => buffer.follow(&heap),
+            Self::Image { image, .. } => image.follow(&heap),
+        }
+    }
+
+    pub(super) fn is_relocatable(&self) -> bool {
+        match self {
+            Self::Buffer { buffer, .. } => buffer.is_relocatable(),
+            Self::Image { image, .. } => image.is_relocatable(),
+        }
+    }
+
+    /// Returns how often the resource was moved.
+    pub(super) fn moves(&self) -> u32 {
+        match self {
+            Self::Buffer { buffer, .. } => buffer.moves(),
+            Self::Image { image, .. } => image.moves(),
+        }
+    }
+
+    /// Creates the view that the descriptor needs, of the resource as it is now.
+    ///
+    /// # Errors
+    ///
+    /// [`DescriptorError::Device`].
+    pub(super) fn create_view(&self, allocator: &Arc<Allocator<D>>) -> Result<View<D>, DescriptorError> {
+        match self {
+            Self::Buffer { .. } => Ok(View::none(allocator)),
+            // Within the lock of a relocatable image: a move could destroy the handle before the view is created.
+            Self::Image { image, .. } => {
+                image.with_owned(|owned, _| self.create_view_of(allocator, owned.handle()))
+            }
+        }
+    }
+
+    /// Creates the view of another handle of the image.
+    pub(super) fn create_view_of(
+        &self,
+        allocator: &Arc<Allocator<D>>,
+        handle: &D::Image,
+    ) -> Result<View<D>, DescriptorError> {
+        let Self::Image { info, .. } = self else { return Ok(View::none(allocator)) };
+        // SAFETY: the image is live and from this device; that it allows such a view is the promise of the caller that
+        // bound it.
+        let raw = unsafe { allocator.device().create_image_view(handle, info) }?;
+        Ok(View { allocator: Arc::clone(allocator), raw: Some(raw) })
+    }
+
+    /// Calls `work` with the descriptor of the resource as it is now. The view is of that.
+    pub(super) fn with_descriptor<R>(&self, view: &View<D>, work: impl FnOnce(&D::Descriptor<'_>) -> R) -> R {
+        let device = view.allocator.device();
+        match (self, &view.raw) {
+            (Self::Buffer { buffer, range, usage }, _) => {
+                let handle = buffer.handle();
+                // SAFETY: the buffer is live, and the range was checked; the rest is the promise of the caller that bound
+                // it.
+                let descriptor = unsafe { device.buffer_descriptor(&handle, range.clone(), *usage) };
+                work(&descriptor)
+            }
+            (Self::Image { image, .. }, Some(raw)) => {
+                let handle = image.handle();
+                // SAFETY: the view was created from this handle.
+                let descriptor = unsafe { device.image_descriptor(&handle, raw) };
+                work(&descriptor)
+            }
+            (Self::Image { .. }, None) => unreachable!("an image has a view"),
+        }
+    }
+
+    /// Returns what keeps the resource alive.
+    pub(super) fn keep(&self) -> KeepAlive {
+        match self {
+            Self::Buffer { buffer, .. } => Arc::clone(buffer) as _,
+            Self::Image { image, .. } => Arc::clone(image) as _,
+        }
+    }
+
+    /// Returns what keeps the resource and its view alive, where the resource never moves.
+    pub(super) fn keep_with(&self, view: View<D>) -> KeepAlive {
+        match self {
+            Self::Buffer { buffer, .. } => Arc::clone(buffer) as _,
+            // In this order, so that the view is dropped first.
+            Self::Image { image, .. } => Arc::new((view, Arc::clone(image))),
+        }
+    }
+}
+
+/// A view of an image, destroyed when dropped; nothing, for a buffer.
+pub(super) struct View<D: DescriptorDevice> {
+    allocator: Arc<Allocator<D>>,
+    raw: Option<D::ImageView>,
+}
+
+impl<D: DescriptorDevice> View<D> {
+    fn none(allocator: &Arc<Allocator<D>>) -> Self {
+        Self { allocator: Arc::clone(allocator), raw: None }
+    }
+}
+
+impl<D: DescriptorDevice> Drop for View<D> {
+    fn drop(&mut self) {
+        if let Some(raw) = self.raw.take() {
+            // SAFETY: created by this device. A view that a descriptor had is retired with the descriptor, so no queue
+            // uses it.
+            unsafe { self.allocator.device().destroy_image_view(raw) };
+        }
+    }
+}
