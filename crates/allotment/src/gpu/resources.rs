@@ -103,7 +103,7 @@ impl<D: Device> Gpu<D> {
             Err(ResourceError::Allocation(refused)) if refused.falls_through() => {
                 self.submit_uploads(refused)?;
                 let (defragmenter, timeout) = (self.defragmenter(), self.desc().timeout);
-                let reclaim = || drop(self.reclaim());
+                let reclaim = || _ = self.reclaim();
                 match options.movability {
                     Movability::Pinned => {
                         defragmenter.create_pinned_in_room::<Buffers>(info, options, timeout, &reclaim)
@@ -130,7 +130,7 @@ impl<D: Device> Gpu<D> {
             Err(ResourceError::Allocation(refused)) if refused.falls_through() => {
                 self.submit_uploads(refused)?;
                 let (defragmenter, timeout) = (self.defragmenter(), self.desc().timeout);
-                let reclaim = || drop(self.reclaim());
+                let reclaim = || _ = self.reclaim();
                 match options.movability {
                     Movability::Pinned => {
                         defragmenter.create_pinned_in_room::<Images>(info, options, timeout, &reclaim)

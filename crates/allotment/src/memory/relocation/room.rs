@@ -63,7 +63,7 @@ impl<D: Device> Defragmenter<D> {
         timeout: Duration,
     ) -> Result<Buffer<D>, ResourceError> {
         let queue = self.memory.deletion_queue();
-        self.create_buffer_in_room(info, options, timeout, &|| drop(queue.reclaim()))
+        self.create_buffer_in_room(info, options, timeout, &|| _ = queue.reclaim())
     }
 
     /// Creates a relocatable image, as [`create_buffer_or_defragment`](Self::create_buffer_or_defragment) creates a
@@ -80,7 +80,7 @@ impl<D: Device> Defragmenter<D> {
         timeout: Duration,
     ) -> Result<Image<D>, ResourceError> {
         let queue = self.memory.deletion_queue();
-        self.create_image_in_room(info, options, timeout, &|| drop(queue.reclaim()))
+        self.create_image_in_room(info, options, timeout, &|| _ = queue.reclaim())
     }
 
     /// Creates a buffer so, where `reclaim` reclaims what the GPU is done with.
