@@ -99,12 +99,6 @@ fn row(occupancy: u64, blocks: u32, requests: u32) -> Result<RoomRow, Failure> {
                 }
                 let sums = room.statistics();
                 let made = room.finish();
-                if made.is_err() && size < 3000 {
-                    println!(
-                        allocator.pool_statistics(&pool),
-                        allocator.blocks().iter().map(|b| format!("{b:?}")).collect::<Vec<_>>()
-                    );
-                }
                 if number >= WARM_UP {
                     times.push(thread_cpu_time() - began);
                     row.without_room += 1;
