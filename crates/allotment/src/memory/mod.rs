@@ -47,8 +47,8 @@ mod token;
 pub use allocator::{Allocation, AllocationId, Allocator, AllocatorDesc};
 pub use defragmentation::{
     Defragmentation, DefragmentationDesc, DefragmentationError, DefragmentationPlan,
-    DefragmentationStatistics, DefragmentationStrategy, EmptiedBlocks, Move, NextPass, Pass, PassLimits,
-    PlannedBlock,
+    DefragmentationStatistics, DefragmentationStrategy, EmptiedBlocks, EndedPass, Move, NextPass, Pass,
+    PassLimits, PlannedBlock,
 };
 pub use driver::growth::BlockSizes;
 pub use driver::heaps::{DriverCallStatistics, MemoryHeapReport};

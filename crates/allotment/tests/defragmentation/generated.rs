@@ -1,12 +1,15 @@
 //! Generated operations on several pools, some of which are defragmented meanwhile, against a model of all bytes.
 
+use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 use std::panic::catch_unwind;
+use std::sync::Arc;
 
 use allotment::device::simulated::SimulatedGpu;
 use allotment::memory::{
     AllocationId, AllocationPreview, BlockSize, BlockSizes, Defragmentation, DefragmentationDesc,
-    DefragmentationStrategy, EmptiedBlocks, EmptyBlockPolicy, Movability, NextPass, Pass, PassLimits,
+    DefragmentationStatistics, DefragmentationStrategy, EmptiedBlocks, EmptyBlockPolicy, Movability, Move,
+    NextPass, Pass, PassLimits,
 };
 use allotment::{Algorithm, PoolDesc};
 
@@ -20,6 +23,39 @@ use crate::rig::{
 type Op = [u8; 5];
 
 const POOLS: usize = 3;
+
+/// A defragmentation that is running, and what was heard of it.
+struct Running<'a> {
+    defragmentation: Defragmentation<'a, SimulatedGpu>,
+    planned: bool,
+    /// Of the passes that ended.
+    sums: DefragmentationStatistics,
+    any_cancelled: bool,
+    /// Calls of the callback.
+    heard: Arc<AtomicU32>,
+}
+
+impl<'a> Running<'a> {
+    fn new(mut defragmentation: Defragmentation<'a, SimulatedGpu>) -> Self {
+        let heard = Arc::new(AtomicU32::new(0));
+        let count = Arc::clone(&heard);
+        defragmentation.on_moved(move |_| _ = count.fetch_add(1, Ordering::Relaxed));
+        let sums = DefragmentationStatistics::default();
+        Self { defragmentation, planned: false, sums, any_cancelled: false, heard }
+    }
+
+    /// Checks that the passes add up to the run.
+    fn check_sums(&self) {
+        let all = self.defragmentation.statistics();
+        // What is found after the last pass is in no pass.
+        let rest = all - self.sums;
+        assert_eq!(self.sums + rest, all);
+        assert_eq!((rest.moves, rest.bytes_moved, self.heard.load(Ordering::Relaxed)), (0, 0, all.moves));
+        if !self.any_cancelled {
+            assert_eq!((rest.passes, rest.ignored, rest.freed), (0, 0, 0));
+        }
+    }
+}
 
 fn defragmentation_desc([_, a, b, c, d]: Op) -> DefragmentationDesc {
     let strategy = match a % 4 {
@@ -84,8 +120,12 @@ impl Model<'_> {
         }
     }
 
-    /// Does what comes until a pass is to end, and ends it.
-    fn in_pass(&mut self, mut pass: Pass<'_, SimulatedGpu>, ops: &mut core::slice::Iter<'_, Op>) {
+    /// Does what comes until a pass is to end, and ends it. Returns its sums; `None` when it was cancelled.
+    fn in_pass(
+        &mut self,
+        mut pass: Pass<'_, SimulatedGpu>,
+        ops: &mut core::slice::Iter<'_, Op>,
+    ) -> Option<DefragmentationStatistics> {
         self.check_moves(&pass);
         pass.moves().iter().for_each(copy);
         let recreated: Vec<AllocationId> = pass
@@ -98,17 +138,15 @@ impl Model<'_> {
             let [kind, a, b, ..] = op;
             let which = usize::from(b) % pass.moves().len();
             match (kind / 16, a % 8) {
-                (0..4, 0..3) => {
-                    pass.end();
-                    return self.after_pass(&recreated);
-                }
+                (0..4, 0..3) => break,
                 (0..4, 3) => {
                     drop(pass);
-                    return self.after_pass(&recreated);
+                    self.after_pass(&recreated);
+                    return None;
                 }
                 (0..4, 4) => {
                     core::mem::forget(pass);
-                    return;
+                    return None;
                 }
                 (4, _) => pass.ignore(which),
                 (5, _) => {
@@ -121,8 +159,17 @@ impl Model<'_> {
             }
             self.rig.check_invariants();
         }
-        pass.end();
+        let stay = |one: &&Move<_>| !one.is_ignored() && self.position(one.id()).is_some();
+        let moved: Vec<_> = pass.moves().iter().filter(stay).map(|one| one.id()).collect();
+        let ended = pass.end();
+        assert_eq!(ended.moved.iter().map(|one| one.id()).collect::<Vec<_>>(), moved);
+        for one in ended.moved {
+            let now = self.rig.info_of(one.id()).unwrap();
+            assert_eq!((one.to().memory, one.to().offset), (now.memory, now.offset));
+        }
+        let sums = ended.statistics;
         self.after_pass(&recreated);
+        Some(sums)
     }
 
     fn after_pass(&mut self, recreated: &[AllocationId]) {
@@ -155,7 +202,7 @@ fn run(ops: &[Op], algorithm: Algorithm, kept: EmptyBlockPolicy) {
         model.step([0, a, b, c, d]);
     }
     model.thin_out(60);
-    let mut running: Option<(Defragmentation<'_, SimulatedGpu>, bool)> = None;
+    let mut running: Option<Running<'_>> = None;
     let mut rest = ops.iter();
     while let Some(&op) = rest.next() {
         let [kind, a, ..] = op;
@@ -166,21 +213,24 @@ fn run(ops: &[Op], algorithm: Algorithm, kept: EmptyBlockPolicy) {
                     0 => rig.defragmentation(desc),
                     at => rig.defragmentation_in(&pools[at - 1], desc),
                 };
-                running = Some((begun.unwrap(), false));
+                running = Some(Running::new(begun.unwrap()));
             }
-            (9..14, Some((defragmentation, planned))) => {
-                if a % 8 == 0 && !*planned {
-                    defragmentation.plan();
-                    *planned = true;
+            (9..14, Some(run)) => {
+                if a % 8 == 0 && !run.planned {
+                    run.defragmentation.plan();
+                    run.planned = true;
                 }
-                let done = match defragmentation.next_pass() {
+                let done = match run.defragmentation.next_pass() {
                     NextPass::Moves(pass) => {
-                        model.in_pass(pass, &mut rest);
+                        let ended = model.in_pass(pass, &mut rest);
+                        run.any_cancelled |= ended.is_none();
+                        run.sums = run.sums + ended.unwrap_or_default();
                         false
                     }
                     NextPass::LimitReached => false,
                     NextPass::Done => true,
                 };
+                run.check_sums();
                 if done {
                     running = None;
                 }

@@ -15,6 +15,7 @@ mod handles;
 mod limits;
 mod matrix;
 mod model;
+mod moved;
 mod pinned;
 mod threads;
 mod worked_example;

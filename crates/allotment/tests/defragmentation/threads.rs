@@ -180,7 +180,9 @@ fn defragment(home: Home<'_>, done: &AtomicBool, seed: u64) -> u32 {
                     std::thread::yield_now();
                     home.rig.free_all(old);
                 }
-                _ => pass.end(),
+                _ => {
+                    pass.end();
+                }
             }
         }
         moves += defragmentation.statistics().moves;

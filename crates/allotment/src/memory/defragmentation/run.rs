@@ -89,6 +89,8 @@ pub(in crate::memory) struct Run {
     /// Bytes that may still be copied.
     bytes_left: u64,
     pub(in crate::memory) statistics: DefragmentationStatistics,
+    /// The statistics when the pass before ended: those of a pass are the difference.
+    pub(super) before_pass: DefragmentationStatistics,
 }
 
 #[derive(Debug)]
@@ -135,6 +137,7 @@ impl Run {
             changed: false,
             bytes_left: desc.strategy.bytes(),
             statistics: DefragmentationStatistics::default(),
+            before_pass: DefragmentationStatistics::default(),
         }
     }
 

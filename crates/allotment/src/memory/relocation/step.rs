@@ -52,7 +52,12 @@ impl<D: Device> Defragmenter<D> {
                 return Err(MoveError::Device(error));
             }
         };
-        let mut step = DefragmentationStep { outcome: StepOutcome::Moved, moves: 0, bytes: 0, copied_at };
+        let mut step =
+            DefragmentationStep { copied_at, ..DefragmentationStep::new(StepOutcome::LimitReached) };
+        // The sums of the pass have the bytes that the queue copies.
+        for (index, _) in created.iter().enumerate().filter(|(_, new)| !copied(new)) {
+            pass.note_not_copied(index);
+        }
         let arriving: Vec<_> =
             created.iter().map(|new| new.as_ref().is_some_and(NewResource::blocks_cpu_access)).collect();
         let mut ended = created.drain(..);
@@ -64,8 +69,7 @@ impl<D: Device> Defragmenter<D> {
             }
             match (released, ended.next().flatten()) {
                 (Released::Source, Some(new)) => {
-                    step.moves += 1;
-                    step.bytes += new.bytes();
+                    step.outcome = StepOutcome::Moved;
                     pending.extend(new.replace_old(&self.memory, place, copied_at));
                 }
                 // Not moved after all. A queue may still write to the new place.
@@ -74,9 +78,6 @@ impl<D: Device> Defragmenter<D> {
             }
         };
         pass.finish(|index| arriving[index], leave);
-        if step.moves == 0 {
-            step.outcome = StepOutcome::LimitReached;
-        }
         Ok(step)
     }
 
@@ -172,6 +173,11 @@ impl<D: Device> Defragmenter<D> {
         });
         submitted.map(Some).map_err(|refused| refused.error)
     }
+}
+
+/// Returns whether a queue copies the bytes of a resource that moves. One that does not move counts no bytes.
+fn copied<D: Device>(new: &Option<NewResource<D>>) -> bool {
+    new.as_ref().is_none_or(NewResource::is_copied)
 }
 
 /// A pass, and the resources created in its new places. Dropped before the pass ended, all resources stay in their
