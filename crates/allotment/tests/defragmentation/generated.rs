@@ -22,7 +22,7 @@ use crate::rig::{
 /// Five bytes are one operation.
 type Op = [u8; 5];
 
-const POOLS: usize = 3;
+const POOLS: usize = 4;
 
 /// A defragmentation that is running, and what was heard of it.
 struct Running<'a> {
@@ -89,8 +89,8 @@ impl Model<'_> {
                 let size = 1 + u64::from(b) * [1, 4, 12, 40][usize::from(c % 4)];
                 let alignment = 1 << (d % 10);
                 let desc = match c / 4 % 32 {
-                    0 => wanted_in(size, HOST),
-                    1..5 => movable_aligned(size, alignment).with_movability(Movability::Recreated),
+                    0..2 => wanted_in(size, HOST),
+                    2..5 => movable_aligned(size, alignment).with_movability(Movability::Recreated),
                     _ => movable_aligned(size, alignment),
                 };
                 let forecast = home.is_none().then(|| self.rig.preview_wanted(&desc));
@@ -191,7 +191,9 @@ fn run(ops: &[Op], algorithm: Algorithm, kept: EmptyBlockPolicy) {
     (fixed.min_blocks, fixed.max_blocks) = (2, 6);
     let mut buddies = fixed_pool(HOST, 8 * KIB);
     buddies.algorithm = Algorithm::Buddy;
-    let pools = [growing, fixed, buddies].map(|mut desc| {
+    let mut separate = fixed_pool(HOST, 12 * KIB);
+    (separate.min_blocks, separate.max_blocks, separate.separate_movable) = (2, 6, true);
+    let pools = [growing, fixed, buddies, separate].map(|mut desc| {
         desc.empty_blocks = kept;
         rig.create_pool(desc).unwrap()
     });

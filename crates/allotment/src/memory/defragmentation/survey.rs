@@ -158,8 +158,9 @@ impl SurveyedArena {
         let guard = locked(&slot.state);
         let Some(state) = guard.as_ref() else { return };
         // The pool's minimum and its watermark concern its first memory type only.
-        let first = self.arena.set == 0;
-        self.least_blocks = if first { state.rules.min_blocks } else { 0 };
+        let set = usize::from(self.arena.set);
+        self.least_blocks = state.least_blocks(set);
+        let first = state.first_sets().any(|first| first == set);
         self.ahead = if first { state.room_to_keep() } else { 0 };
         self.blocks.extend(state.sets[usize::from(self.arena.set)].blocks().map(|(index, block)| {
             SurveyedBlock {
