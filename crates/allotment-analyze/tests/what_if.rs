@@ -97,6 +97,7 @@ impl Program {
         (desc.min_blocks, desc.max_blocks) = (b / 2 % 2, if b % 3 == 0 { 3 } else { u32::MAX });
         desc.alignment = Alignment::new(1 << (a % 9)).unwrap();
         desc.ignore_granularity = b % 5 == 0;
+        desc.separate_movable = b % 16 < 8;
         desc.name = Some("of the program".into());
         self.pool = self.allocator.create_pool(desc).ok();
     }

@@ -19,6 +19,10 @@ use super::device::{device_of, usage_for};
 use super::pools::Pools;
 use super::story::{BlockBytesByHeap, Story, event_of, user_data_of};
 
+/// Events after an allocation among which its resource is bound and becomes movable: those of its own, and of a few
+/// other threads.
+const SOON: usize = 16;
+
 /// The calling thread, in the shards of others. Dropped, it is in its own again.
 #[derive(Debug)]
 struct InShards {
@@ -229,6 +233,9 @@ impl<'a> Player<'a> {
         options.usage = is.usage.unwrap_or_else(|| usage_for(properties));
         set_options(&mut requirements, &mut options, asked);
         options.user_data = user_data_of(number);
+        if self.pools.separates_movable(pool) && (is.movable || self.is_soon_movable(number, is.allocation)) {
+            options.movability = Movability::Copied;
+        }
         if asked.skips_quick_lists {
             // As does every request that names properties; these change nothing else, with one memory type.
             options.preferred = properties;
@@ -345,6 +352,12 @@ impl<'a> Player<'a> {
         }
         options.pool = self.pools.custom(pool).cloned();
         (requirements, options)
+    }
+
+    /// Returns true for a resource that was pinned only until it was bound.
+    fn is_soon_movable(&self, number: usize, allocation: AllocationKey) -> bool {
+        let next = self.original.events.iter().skip(number + 1).take(SOON);
+        next.into_iter().any(|event| *event == Event::Movable { allocation, movable: true })
     }
 
     fn properties(&self, memory_type: MemoryTypeIndex) -> MemoryProperties {

@@ -1,6 +1,6 @@
 //! The pools of a recording, and those that stand for them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use allotment::Allocator;
 use allotment::device::MemoryTypeIndex;
@@ -26,6 +26,8 @@ pub(super) struct Pools {
     /// What is known so far of the program's own pools, by their first copies.
     descriptions: HashMap<PoolId, PoolDesc>,
     custom: HashMap<PoolId, Pool>,
+    /// Those of the program's own that keep movable allocations apart, by their first copies.
+    separate: HashSet<PoolId>,
 }
 
 impl Pools {
@@ -39,6 +41,11 @@ impl Pools {
         self.custom.get(&self.serves.get(&pool)?.first)
     }
 
+    /// Returns true for a pool of the program's own that keeps movable allocations apart.
+    pub(super) fn separates_movable(&self, pool: PoolId) -> bool {
+        self.serves.get(&pool).is_some_and(|serves| self.separate.contains(&serves.first))
+    }
+
     /// Destroys all pools of the program's own, which are empty.
     pub(super) fn clear(&mut self, allocator: &Allocator<SimulatedGpu>) {
         for (_, custom) in self.custom.drain() {
@@ -46,6 +53,7 @@ impl Pools {
         }
         self.serves.clear();
         self.descriptions.clear();
+        self.separate.clear();
     }
 
     /// Takes an event that describes, resets or destroys a pool.
@@ -82,10 +90,21 @@ impl Pools {
                     (desc.sizing, desc.min_blocks, desc.max_blocks) = (Some(sizing), min_blocks, max_blocks);
                 }
             }
-            Event::PoolRules { pool, empty_blocks, alignment, budget, ignores_granularity } => {
+            Event::PoolRules {
+                pool,
+                empty_blocks,
+                alignment,
+                budget,
+                ignores_granularity,
+                separate_movable,
+            } => {
                 let Some(mut desc) = self.descriptions.remove(&pool) else { return };
                 (desc.empty_blocks, desc.alignment) = (empty_blocks, alignment);
                 (desc.budget, desc.ignore_granularity) = (budget, ignores_granularity);
+                desc.separate_movable = separate_movable;
+                if separate_movable {
+                    self.separate.insert(pool);
+                }
                 // The copies are created with the first.
                 if self.serves(pool).shard == 0 {
                     // Of a wrong recording a pool may be impossible; its requests then go to the default pools.
@@ -105,6 +124,7 @@ impl Pools {
                 }
                 self.serves.remove(&pool);
                 self.descriptions.remove(&pool);
+                self.separate.remove(&pool);
             }
             _ => {}
         }

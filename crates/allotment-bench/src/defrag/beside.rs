@@ -164,7 +164,9 @@ fn defragment(
     while !done && begin.elapsed() < time {
         spans.extend(watched(|| {
             match defragmentation.next_pass() {
-                NextPass::Moves(pass) => pass.end(),
+                NextPass::Moves(pass) => {
+                    pass.end();
+                }
                 NextPass::LimitReached => {}
                 NextPass::Done => done = true,
             }

@@ -98,7 +98,9 @@ impl<D: Stressed> Player<'_, D> {
                             let memory = &self.world.memory;
                             pass.end_with(|place| drop(memory.own_allocation(place)));
                         }
-                        _ => pass.end(),
+                        _ => {
+                            pass.end();
+                        }
                     }
                     self.tally.made(call);
                 }
@@ -175,7 +177,7 @@ impl<D: Stressed> Player<'_, D> {
             }
             drop(guard);
             if let Some(step) = self.done(stepped) {
-                self.tally.moves += u64::from(step.moves);
+                self.tally.moves += u64::from(step.statistics.moves);
                 if step.outcome == StepOutcome::Idle {
                     break;
                 }

@@ -45,10 +45,11 @@ pub(super) fn put(event: &Event, out: &mut Vec<u8>) -> Option<u8> {
             }
             kind::POOL_SIZED
         }
-        Event::PoolRules { pool, empty_blocks, alignment, budget, ignores_granularity } => {
+        Event::PoolRules { pool, empty_blocks, alignment, budget, ignores_granularity, separate_movable } => {
             let EmptyBlockPolicy { frames, kept_bytes, kept_divisor, .. } = empty_blocks;
             put_numbers(out, &[pool.0.into(), frames.into(), kept_bytes, kept_divisor]);
-            out.extend([alignment.log2() as u8, codes::of_budget(budget), ignores_granularity.into()]);
+            out.extend([alignment.log2() as u8, codes::of_budget(budget)]);
+            out.extend([u8::from(ignores_granularity), u8::from(separate_movable)]);
             kind::POOL_RULES
         }
         Event::PoolReset { pool } => {
@@ -122,6 +123,8 @@ pub(super) fn read(kind: u8, mut input: Input<'_>) -> Result<Option<Event>, Wron
                 alignment: alignment(&mut input)?,
                 budget: codes::budget(input.byte()?),
                 ignores_granularity: input.byte()? != 0,
+                // Before pools could keep movable allocations apart, records ended here.
+                separate_movable: !input.is_empty() && input.byte()? != 0,
             }
         }
         kind::POOL_RESET => Event::PoolReset { pool: pool(&mut input)? },

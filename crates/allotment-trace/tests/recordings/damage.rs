@@ -137,6 +137,21 @@ fn chunks_and_records_of_unknown_kinds_are_skipped() {
     assert_eq!(events_of(&[end.clone(), chunk(EVENTS, &[0, 0, 0, 1, 4]), end]), (vec![], None));
 }
 
+/// Pools could not always keep movable allocations apart.
+#[test]
+fn the_rules_of_a_pool_of_an_older_writer_end_early() {
+    let record = [35, 7, 7, 0, 0, 0, 0, 0, 1];
+    for (later, separate) in [(&[][..], false), (&[0][..], false), (&[1][..], true)] {
+        let mut payload = [&[0, 0, 0, 1][..], &record, later].concat();
+        payload[5] += later.len() as u8;
+        let (events, what) = events_of(&[chunk(EVENTS, &payload), chunk(END, &[0; 16])]);
+        let [Event::PoolRules { ignores_granularity: true, separate_movable, .. }] = events[..] else {
+            panic!("{events:?}")
+        };
+        assert_eq!((separate_movable, what), (separate, None));
+    }
+}
+
 #[test]
 fn the_example_of_the_format_description_is_right() {
     let payload = [0, 0, 0, 3, 0x02, 0x00, 0x0d, 0x81, 0x01, 0x07, 0x06, 0x0d, 0x04];

@@ -168,7 +168,14 @@ impl Numbers {
                 let mut empty_blocks = EmptyBlockPolicy::NONE;
                 (empty_blocks.frames, empty_blocks.kept_bytes, empty_blocks.kept_divisor) = (a as u32, b, c);
                 let alignment = Alignment::new(1 << (codes[0] % 49)).unwrap();
-                Event::PoolRules { pool, empty_blocks, alignment, budget, ignores_granularity: flags[0] }
+                Event::PoolRules {
+                    pool,
+                    empty_blocks,
+                    alignment,
+                    budget,
+                    ignores_granularity: flags[0],
+                    separate_movable: flags[1],
+                }
             }
             35 => Event::PoolReset { pool },
             36 => Event::Joined { pool },

@@ -151,6 +151,7 @@ fn later_recording() -> Recording {
             alignment: Alignment::new(256).unwrap(),
             budget: BudgetPolicy::WithinBudget,
             ignores_granularity: true,
+            separate_movable: true,
         },
         Event::BlockAllocated {
             block,

@@ -283,6 +283,8 @@ pub enum Event {
         budget: BudgetPolicy,
         /// Linear and optimal resources are not kept apart.
         ignores_granularity: bool,
+        /// Movable and pinned allocations are kept apart.
+        separate_movable: bool,
     },
     /// The program freed all allocations of a pool at once: the next events say which.
     PoolReset {

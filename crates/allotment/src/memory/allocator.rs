@@ -323,6 +323,8 @@ impl<D: Device> Allocator<D> {
             alignment: Alignment::ONE,
             // In a pool of optimal images alone no linear resource is near, so no granularity is needed between them.
             granularity: if optimal_only { Alignment::ONE } else { granularity },
+            // They have pools of their own.
+            separate_movable: false,
             empty_blocks: self.desc.empty_blocks,
             // Each request states its own policy; the pool of a memory type has none.
             budget: BudgetPolicy::AllowOverBudget,

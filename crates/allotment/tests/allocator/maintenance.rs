@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use allotment::device::DeviceError;
 use allotment::device::simulated::SimulatedGpu;
-use allotment::memory::{BlockGrowth, LeakHandler, MaintenanceThread, Watermark};
-use allotment::{Allocation, AllocationError, Allocator, AllocatorDesc, MemoryUsage};
+use allotment::device::{DeviceError, MemoryTypeIndex};
+use allotment::memory::{BlockGrowth, LeakHandler, MaintenanceThread, Movability, Watermark};
+use allotment::{Allocation, AllocationError, Allocator, AllocatorDesc, MemoryUsage, PoolDesc};
 
 use crate::rig::{
     AllocateWanted as _, DEVICE_TYPE, DISCRETE, HEAP, MIB, Rig, fixed_pool, profile, small_blocks, wanted,
@@ -121,6 +121,50 @@ fn upkeep_never_goes_beyond_the_budget() {
     rig.end_frame();
     assert_ne!(rig.maintain().blocks, 0);
     rig.free_all(tiles);
+}
+
+#[test]
+fn room_is_reserved_in_the_memory_type_and_among_the_allocations_that_the_request_is_for() {
+    let rig = Rig::new(DISCRETE);
+    let host = MemoryTypeIndex(1);
+    let mut desc = PoolDesc::new([DEVICE_TYPE, host]);
+    desc.separate_movable = true;
+    let pool = rig.create_pool(desc).unwrap();
+    for movability in [Movability::Pinned, Movability::Copied] {
+        let mut tile = wanted_in(MIB, host).with_movability(movability);
+        tile.options.pool = Some(pool.clone());
+        assert!(rig.reserve_wanted(&tile, 8 * MIB).unwrap() >= 8 * MIB);
+        let calls = rig.device_calls();
+        let tiles: Vec<_> = (0..8).map(|_| rig.allocate_wanted(&tile).unwrap()).collect();
+        assert_eq!(rig.device_calls(), calls);
+        assert!(tiles.iter().all(|tile| rig.type_of(tile) == host));
+        rig.check_invariants();
+        rig.free_all(tiles);
+        rig.trim();
+    }
+    rig.destroy_pool(pool).unwrap();
+}
+
+#[test]
+fn a_pool_that_keeps_movable_allocations_apart_has_room_ahead_for_those_that_it_has() {
+    for movability in [Movability::Pinned, Movability::Copied] {
+        let rig = growing_ahead(|_| {});
+        let mut desc = fixed_pool(DEVICE_TYPE, 4 * MIB);
+        desc.separate_movable = true;
+        let pool = rig.create_pool(desc).unwrap();
+        let tile = wanted_in(MIB, DEVICE_TYPE).with_movability(movability);
+        let mut tiles = vec![rig.allocate_wanted_in(&pool, &tile).unwrap()];
+        let waits = rig.stalls();
+        for _ in 0..40 {
+            rig.end_frame();
+            rig.maintain();
+            tiles.push(rig.allocate_wanted_in(&pool, &tile).unwrap());
+        }
+        assert_eq!(rig.stalls(), waits);
+        rig.check_invariants();
+        rig.free_all(tiles);
+        rig.destroy_pool(pool).unwrap();
+    }
 }
 
 #[test]

@@ -171,7 +171,7 @@ fn a_step_in_which_the_device_panics_leaves_nothing_that_later_steps_find() {
                     Err(_) => panics += 1,
                     Ok(step) => {
                         let step = step.unwrap();
-                        moved += step.moves;
+                        moved += step.statistics.moves;
                         if step.outcome == StepOutcome::Idle && moved != 0 {
                             break;
                         }

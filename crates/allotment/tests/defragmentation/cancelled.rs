@@ -52,7 +52,9 @@ fn go_on(
                 model.check_moves(&pass);
                 pass.moves().iter().for_each(copy);
                 match end {
-                    End::Ended => pass.end(),
+                    End::Ended => {
+                        pass.end();
+                    }
                     End::Dropped => drop(pass),
                     End::Forgotten => core::mem::forget(pass),
                     End::Freed => {

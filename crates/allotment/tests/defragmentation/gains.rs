@@ -18,7 +18,9 @@ use crate::rig::{
 pub(crate) fn run(mut defragmentation: Defragmentation<'_, SimulatedGpu>) -> DefragmentationStatistics {
     loop {
         match defragmentation.next_pass() {
-            NextPass::Moves(pass) => pass.end(),
+            NextPass::Moves(pass) => {
+                pass.end();
+            }
             NextPass::LimitReached => {}
             NextPass::Done => break,
         }

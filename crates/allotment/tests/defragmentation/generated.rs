@@ -1,13 +1,15 @@
 //! Generated operations on several pools, some of which are defragmented meanwhile, against a model of all bytes.
 
+use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 use std::panic::catch_unwind;
+use std::sync::Arc;
 
 use allotment::device::simulated::SimulatedGpu;
 use allotment::memory::{
     AllocationId, AllocationPreview, BlockSize, BlockSizes, Defragmentation, DefragmentationDesc,
-    DefragmentationStrategy, EmptiedBlocks, EmptyBlockPolicy, Movability, NextPass, Pass, PassLimits,
-    RoomError,
+    DefragmentationStatistics, DefragmentationStrategy, EmptiedBlocks, EmptyBlockPolicy, Movability, Move,
+    NextPass, Pass, PassLimits, RoomError,
 };
 use allotment::{Algorithm, PoolDesc};
 
@@ -20,7 +22,40 @@ use crate::rig::{
 /// Five bytes are one operation.
 type Op = [u8; 5];
 
-const POOLS: usize = 3;
+const POOLS: usize = 4;
+
+/// A defragmentation that is running, and what was heard of it.
+struct Running<'a> {
+    defragmentation: Defragmentation<'a, SimulatedGpu>,
+    planned: bool,
+    /// Of the passes that ended.
+    sums: DefragmentationStatistics,
+    any_cancelled: bool,
+    /// Calls of the callback.
+    heard: Arc<AtomicU32>,
+}
+
+impl<'a> Running<'a> {
+    fn new(mut defragmentation: Defragmentation<'a, SimulatedGpu>) -> Self {
+        let heard = Arc::new(AtomicU32::new(0));
+        let count = Arc::clone(&heard);
+        defragmentation.on_moved(move |_| _ = count.fetch_add(1, Ordering::Relaxed));
+        let sums = DefragmentationStatistics::default();
+        Self { defragmentation, planned: false, sums, any_cancelled: false, heard }
+    }
+
+    /// Checks that the passes add up to the run.
+    fn check_sums(&self) {
+        let all = self.defragmentation.statistics();
+        // What is found after the last pass is in no pass.
+        let rest = all - self.sums;
+        assert_eq!(self.sums + rest, all);
+        assert_eq!((rest.moves, rest.bytes_moved, self.heard.load(Ordering::Relaxed)), (0, 0, all.moves));
+        if !self.any_cancelled {
+            assert_eq!((rest.passes, rest.ignored, rest.freed), (0, 0, 0));
+        }
+    }
+}
 
 fn defragmentation_desc([_, a, b, c, d]: Op) -> DefragmentationDesc {
     let strategy = match a % 4 {
@@ -54,8 +89,8 @@ impl Model<'_> {
                 let size = 1 + u64::from(b) * [1, 4, 12, 40][usize::from(c % 4)];
                 let alignment = 1 << (d % 10);
                 let desc = match c / 4 % 32 {
-                    0 => wanted_in(size, HOST),
-                    1..5 => movable_aligned(size, alignment).with_movability(Movability::Recreated),
+                    0..2 => wanted_in(size, HOST),
+                    2..5 => movable_aligned(size, alignment).with_movability(Movability::Recreated),
                     _ => movable_aligned(size, alignment),
                 };
                 let forecast = home.is_none().then(|| self.rig.preview_wanted(&desc));
@@ -85,8 +120,12 @@ impl Model<'_> {
         }
     }
 
-    /// Does what comes until a pass is to end, and ends it.
-    fn in_pass(&mut self, mut pass: Pass<'_, SimulatedGpu>, ops: &mut core::slice::Iter<'_, Op>) {
+    /// Does what comes until a pass is to end, and ends it. Returns its sums; `None` when it was cancelled.
+    fn in_pass(
+        &mut self,
+        mut pass: Pass<'_, SimulatedGpu>,
+        ops: &mut core::slice::Iter<'_, Op>,
+    ) -> Option<DefragmentationStatistics> {
         self.check_places(&pass);
         pass.moves().iter().for_each(copy);
         let recreated: Vec<AllocationId> = pass
@@ -99,17 +138,15 @@ impl Model<'_> {
             let [kind, a, b, ..] = op;
             let which = usize::from(b) % pass.moves().len();
             match (kind / 16, a % 8) {
-                (0..4, 0..3) => {
-                    pass.end();
-                    return self.after_pass(&recreated);
-                }
+                (0..4, 0..3) => break,
                 (0..4, 3) => {
                     drop(pass);
-                    return self.after_pass(&recreated);
+                    self.after_pass(&recreated);
+                    return None;
                 }
                 (0..4, 4) => {
                     core::mem::forget(pass);
-                    return;
+                    return None;
                 }
                 (4, _) => pass.ignore(which),
                 (5, _) => {
@@ -122,15 +159,24 @@ impl Model<'_> {
             }
             self.rig.check_invariants();
         }
-        pass.end();
+        let stay = |one: &&Move<_>| !one.is_ignored() && self.position(one.id()).is_some();
+        let moved: Vec<_> = pass.moves().iter().filter(stay).map(|one| one.id()).collect();
+        let ended = pass.end();
+        assert_eq!(ended.moved.iter().map(|one| one.id()).collect::<Vec<_>>(), moved);
+        for one in ended.moved {
+            let now = self.rig.info_of(one.id()).unwrap();
+            assert_eq!((one.to().memory, one.to().offset), (now.memory, now.offset));
+        }
+        let sums = ended.statistics;
         self.after_pass(&recreated);
+        Some(sums)
     }
 
     /// Makes room for a request. Whatever happens in its passes, it is served, or nothing is left of it.
     fn make_any_room(&mut self, op: Op, ops: &mut core::slice::Iter<'_, Op>) {
         let [_, a, b, c, _] = op;
         // One of the pools that have a maximum, and are full.
-        let home = 1 + usize::from(a) % 2;
+        let home = 1 + usize::from(a) % 3;
         let desc = movable_aligned(1 + u64::from(b) * 24, 1 << (c % 10));
         let size = |model: &mut Self| 1 + model.random.below(3 * KIB);
         for size in core::iter::repeat_with(|| size(self)).take(40).collect::<Vec<_>>() {
@@ -145,7 +191,7 @@ impl Model<'_> {
         let Ok(mut room) = room else { return };
         loop {
             match room.next_pass() {
-                NextPass::Moves(pass) => self.in_pass(pass, ops),
+                NextPass::Moves(pass) => _ = self.in_pass(pass, ops),
                 NextPass::LimitReached => {}
                 NextPass::Done => break,
             }
@@ -181,7 +227,9 @@ fn run(ops: &[Op], algorithm: Algorithm, kept: EmptyBlockPolicy) {
     (fixed.min_blocks, fixed.max_blocks) = (2, 6);
     let mut buddies = fixed_pool(HOST, 8 * KIB);
     (buddies.algorithm, buddies.max_blocks) = (Algorithm::Buddy, 8);
-    let pools = [growing, fixed, buddies].map(|mut desc| {
+    let mut separate = fixed_pool(HOST, 12 * KIB);
+    (separate.min_blocks, separate.max_blocks, separate.separate_movable) = (2, 6, true);
+    let pools = [growing, fixed, buddies, separate].map(|mut desc| {
         desc.empty_blocks = kept;
         rig.create_pool(desc).unwrap()
     });
@@ -192,7 +240,7 @@ fn run(ops: &[Op], algorithm: Algorithm, kept: EmptyBlockPolicy) {
         model.step([0, a, b, c, d]);
     }
     model.thin_out(60);
-    let mut running: Option<(Defragmentation<'_, SimulatedGpu>, bool)> = None;
+    let mut running: Option<Running<'_>> = None;
     let mut rest = ops.iter();
     while let Some(&op) = rest.next() {
         let [kind, a, ..] = op;
@@ -203,22 +251,25 @@ fn run(ops: &[Op], algorithm: Algorithm, kept: EmptyBlockPolicy) {
                     0 => rig.defragmentation(desc),
                     at => rig.defragmentation_in(&pools[at - 1], desc),
                 };
-                running = Some((begun.unwrap(), false));
+                running = Some(Running::new(begun.unwrap()));
             }
-            (9..14, Some((defragmentation, planned))) => {
-                if a % 8 == 0 && !*planned {
-                    defragmentation.plan();
-                    *planned = true;
+            (9..14, Some(run)) => {
+                if a % 8 == 0 && !run.planned {
+                    run.defragmentation.plan();
+                    run.planned = true;
                 }
-                let done = match defragmentation.next_pass() {
+                let done = match run.defragmentation.next_pass() {
                     NextPass::Moves(pass) => {
                         model.check_moves(&pass);
-                        model.in_pass(pass, &mut rest);
+                        let ended = model.in_pass(pass, &mut rest);
+                        run.any_cancelled |= ended.is_none();
+                        run.sums = run.sums + ended.unwrap_or_default();
                         false
                     }
                     NextPass::LimitReached => false,
                     NextPass::Done => true,
                 };
+                run.check_sums();
                 if done {
                     running = None;
                 }

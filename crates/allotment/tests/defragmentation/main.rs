@@ -15,6 +15,7 @@ mod handles;
 mod limits;
 mod matrix;
 mod model;
+mod moved;
 mod movers;
 mod pinned;
 mod room;

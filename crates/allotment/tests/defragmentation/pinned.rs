@@ -1,7 +1,7 @@
 //! Pinned and mapped allocations keep their blocks.
 
 use allotment::AllocationError;
-use allotment::memory::{DefragmentationDesc, NextPass, PassLimits};
+use allotment::memory::{AllocationPreview, DefragmentationDesc, EmptyBlockPolicy, NextPass, PassLimits};
 
 use crate::gains::{BLOCK, FULL, expect_nothing, one_a_block, run_with_copies, small_rig, unlimited};
 use crate::model::{HOST, Model, copy, movable};
@@ -65,6 +65,79 @@ fn few_pinned_allocations_among_many_movable_ones_keep_no_block() {
     run_with_copies(&mut model, unlimited(FULL));
     assert_eq!(rig.statistics().blocks, 1 + 1, "one of each");
     model.finish();
+}
+
+/// A pool of the program's own does the same where it is asked to.
+#[test]
+fn in_a_pool_that_keeps_them_apart_few_pinned_allocations_keep_no_block() {
+    for separate in [true, false] {
+        let rig = small_rig(DISCRETE);
+        let mut desc = fixed_pool(HOST, BLOCK);
+        (desc.separate_movable, desc.empty_blocks) = (separate, EmptyBlockPolicy::NONE);
+        let pools = [rig.create_pool(desc).unwrap()];
+        let mut model = Model::new(&rig, &pools, 1);
+        for _ in 0..8 {
+            model.allocate(Some(0), &movable(60 * KIB));
+            model.allocate(Some(0), &wanted_in(4 * KIB, HOST));
+        }
+        // Of each block of movable ones little is left.
+        (0..8).rev().for_each(|at| model.free(2 * at));
+        for _ in 0..8 {
+            model.allocate(Some(0), &movable(7 * KIB));
+            model.allocate(Some(0), &movable(53 * KIB));
+        }
+        for _ in 0..8 {
+            let at = model.live.iter().position(|held| held.bytes.len() as u64 == 53 * KIB).unwrap();
+            model.free(at);
+        }
+        rig.trim();
+        let mut run = rig.defragmentation_in(&pools[0], unlimited(FULL)).unwrap();
+        model.run(&mut run);
+        drop(run);
+        model.check_alone();
+        let blocks = rig.pool_statistics(&pools[0]).unwrap().blocks;
+        assert!(if separate { blocks == 1 + 1 } else { blocks > 2 }, "{blocks}, {separate}");
+        model.finish();
+        pools.into_iter().for_each(|pool| rig.destroy_pool(pool).unwrap());
+    }
+}
+
+#[test]
+fn a_pool_that_keeps_them_apart_serves_every_request_that_it_has_room_for() {
+    for first_is_movable in [true, false] {
+        let rig = small_rig(DISCRETE);
+        let mut desc = fixed_pool(HOST, BLOCK);
+        (desc.separate_movable, desc.min_blocks, desc.max_blocks) = (true, 2, 2);
+        let pools = [rig.create_pool(desc).unwrap()];
+        let mut model = Model::new(&rig, &pools, 1);
+        let (movable, pinned) = (movable(4 * KIB), wanted_in(4 * KIB, HOST));
+        let (first, second) = if first_is_movable { (movable, pinned) } else { (pinned, movable) };
+        let calls = rig.device.usage().allocate_calls;
+        let in_block = (BLOCK / (4 * KIB)) as usize;
+        model.allocate(Some(0), &first);
+        model.allocate(Some(0), &second);
+        let memory = |at: usize| rig.memory_of(&model.live[at].token);
+        assert_ne!(memory(0), memory(1), "each has a block of the minimum");
+        for _ in 0..2 * in_block - 2 {
+            let mut second = second.clone();
+            second.options.pool = Some(pools[0].clone());
+            let preview = rig.preview_wanted(&second).unwrap();
+            assert!(matches!(preview, AllocationPreview::Fits { memory_type: HOST }), "{preview:?}");
+            drop(second.options.pool.take());
+            model.allocate(Some(0), &second);
+            rig.check_invariants();
+        }
+        let refused = rig.allocate_wanted_in(&pools[0], &second);
+        assert!(
+            matches!(refused, Err(AllocationError::PoolFull { free: 0, max_blocks: 2, .. })),
+            "{refused:?}"
+        );
+        assert_eq!(rig.device.usage().allocate_calls, calls);
+        model.check_alone();
+        model.finish();
+        assert_eq!(rig.pool_statistics(&pools[0]).unwrap().blocks, 2, "the minimum stays");
+        pools.into_iter().for_each(|pool| rig.destroy_pool(pool).unwrap());
+    }
 }
 
 /// Where no block can be had, room among the others is better than a refusal.

@@ -36,7 +36,7 @@ impl Model<'_> {
         desc: &Wanted,
         run: DefragmentationDesc,
     ) -> Result<(), RoomError> {
-        self.make_room(pool, desc, run, |_, pass| pass.end())
+        self.make_room(pool, desc, run, |_, pass| _ = pass.end())
     }
 
     /// The same with something else at the end of each pass.

@@ -185,7 +185,9 @@ fn defragment(home: Home<'_>, done: &AtomicBool, seed: u64) -> u32 {
                     std::thread::yield_now();
                     home.rig.free_all(old);
                 }
-                _ => pass.end(),
+                _ => {
+                    pass.end();
+                }
             }
         }
         moves += defragmentation.statistics().moves;
@@ -262,7 +264,7 @@ fn ask_for_room(rig: &Rig, pool: &Pool, done: &AtomicBool, seed: u64) -> u32 {
                     std::thread::yield_now();
                     pass.end();
                 }
-                _ => pass.end(),
+                _ => _ = pass.end(),
             }
         });
         match served {

@@ -173,7 +173,9 @@ fn defragment(allocator: &Simulated) {
     for _ in 0..4 {
         // No byte is copied: nobody reads the memory here.
         match run.next_pass() {
-            NextPass::Moves(pass) => pass.end(),
+            NextPass::Moves(pass) => {
+                pass.end();
+            }
             NextPass::LimitReached => {}
             NextPass::Done => break,
         }

@@ -303,7 +303,7 @@ fn a_pool_is_not_destroyed_while_its_defragmentation_is_under_way() {
     let mut index = 0;
     meshes.retain(|_| (index % 4 == 0, index += 1).0);
     rig.gpu.wait_idle().unwrap();
-    while defragmenter.step(limits).unwrap().moves == 0 {}
+    while defragmenter.step(limits).unwrap().statistics.moves == 0 {}
     drop((meshes, options));
     rig.gpu.wait_idle().unwrap();
     let refused = rig.gpu.allocator().destroy_pool(pool);
@@ -313,7 +313,7 @@ fn a_pool_is_not_destroyed_while_its_defragmentation_is_under_way() {
     };
     defragmenter.stop();
     rig.gpu.allocator().destroy_pool(pool).unwrap();
-    assert_eq!(defragmenter.step(limits).unwrap().moves, 0);
+    assert_eq!(defragmenter.step(limits).unwrap().statistics.moves, 0);
     drop(defragmenter);
     rig.finish();
 }

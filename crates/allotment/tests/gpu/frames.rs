@@ -306,7 +306,7 @@ fn the_end_of_a_frame_defragments_within_its_limits() {
             let ticket = rig.read(&frame, (&handle, 0), 1024);
             assert_eq!(rig.bytes(&ticket), [*number; 1024]);
         }
-        moves += frame.end().unwrap().defragmentation.unwrap().moves;
+        moves += frame.end().unwrap().defragmentation.unwrap().statistics.moves;
     }
     assert_eq!(moves, 3);
     assert!(rig.gpu.allocator().statistics().blocks < blocks);

@@ -91,7 +91,14 @@ fn an_upload_to_a_buffer_that_a_step_moved_arrives_after_the_copy_of_the_move() 
             unsafe { rig.device.submit(queue, &work) }
         };
         rig.gpu.submit(recording, rig.other_queue(), submit).unwrap();
-        moves = rig.gpu.begin_frame().unwrap().end().unwrap().defragmentation.map_or(0, |step| step.moves);
+        moves = rig
+            .gpu
+            .begin_frame()
+            .unwrap()
+            .end()
+            .unwrap()
+            .defragmentation
+            .map_or(0, |step| step.statistics.moves);
     }
     meshes.iter().for_each(|mesh| uploads.write_buffer(mesh, 0, &[2; 1000]).unwrap());
     rig.gpu.wait(uploads.submit().unwrap()).unwrap();

@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use super::cancel_forgotten;
 use super::movers::Mover;
 use super::room::{Asked, NoRoom, RoomError, RoomRun};
 use super::run::{Found, Run};
@@ -126,7 +127,7 @@ impl<D: Device> Allocator<D> {
     /// let mut room = allocator.make_room(&Requirements::new(1 << 20), &options, DefragmentationDesc::default())?;
     /// loop {
     ///     match room.next_pass() {
-    ///         NextPass::Moves(pass) => pass.end(), // once each resource has been copied
+    ///         NextPass::Moves(pass) => _ = pass.end(), // once each resource has been copied
     ///         NextPass::LimitReached => {}         // goes on in the next frame
     ///         NextPass::Done => break,
     ///     }
@@ -199,7 +200,7 @@ impl<D: Device> Allocator<D> {
     ///     allocator.free(tiles.remove(at))?;
     /// }
     /// // The tiles are made again, so nothing is copied.
-    /// allocator.make_free_range(&pool, 512 << 10, DefragmentationDesc::default(), |pass| pass.end())?;
+    /// allocator.make_free_range(&pool, 512 << 10, DefragmentationDesc::default(), |pass| _ = pass.end())?;
     /// # drop(allocator.free_many(tiles));
     /// # drop(options);
     /// # allocator.destroy_pool(pool)?;
@@ -233,10 +234,15 @@ impl<D: Device> Allocator<D> {
                     let found = self.device.properties().memory_type(memory_type);
                     found.is_some_and(|found| found.properties.contains(required))
                 };
-                let types = (0..).zip(pool.memory_types());
+                let types = pool.memory_types().enumerate();
                 let suits =
                     types.filter(|&(_, memory_type)| allowed.contains(memory_type) && has(memory_type));
-                suits.map(|(set, _)| (pool.shards(), set)).collect()
+                let sets = suits.flat_map(|(position, _)| {
+                    let own = pool.set_of(position, request.among_movable);
+                    // Where they have blocks of their own, a request shares those of the others at the last.
+                    core::iter::once(own).chain(pool.other_set(own))
+                });
+                sets.map(|set| (pool.shards(), set as u8)).collect()
             }
             None => {
                 let Ok(ranking) = self.ranking(request) else { return Vec::new() };
@@ -257,7 +263,9 @@ impl<D: Device> MakingRoom<'_, D> {
     /// [`Pass::end_with`] passed on are still in use: free them, and call this again.
     pub fn next_pass(&mut self) -> NextPass<'_, D> {
         let Some(run) = &mut self.run else { return NextPass::Done };
-        drop(Pass::new(self.allocator, run, &mut self.moves));
+        cancel_forgotten(self.allocator, run, &mut self.moves);
+        // Those of the pass before.
+        self.moves.clear();
         match run.find(self.allocator, &mut self.moves) {
             Found::Moves => {
                 run.statistics.passes += 1;
@@ -300,7 +308,7 @@ impl<D: Device> Drop for MakingRoom<'_, D> {
     fn drop(&mut self) {
         if let Some(run) = &mut self.run {
             // A pass that was forgotten rather than dropped.
-            drop(Pass::new(self.allocator, run, &mut self.moves));
+            cancel_forgotten(self.allocator, run, &mut self.moves);
             self.allocator.end_run(run);
         }
         self.served.take().into_iter().for_each(|served| self.allocator.free_own(served));

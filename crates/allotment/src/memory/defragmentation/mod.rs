@@ -23,6 +23,7 @@
 
 mod desc;
 mod emptied_blocks;
+mod ended_pass;
 mod error;
 mod evacuation;
 mod handover;
@@ -44,6 +45,7 @@ use core::sync::atomic::Ordering;
 
 pub use desc::{DefragmentationDesc, DefragmentationStrategy, PassLimits};
 pub use emptied_blocks::EmptiedBlocks;
+pub use ended_pass::EndedPass;
 pub use error::DefragmentationError;
 pub use make_room::MakingRoom;
 pub use pass::{Move, NextPass, Pass};
@@ -51,6 +53,7 @@ pub use plan::{DefragmentationPlan, PlannedBlock};
 pub use room::RoomError;
 
 use self::movers::{Mover, MoverId};
+use self::pass::CallMoved;
 pub(super) use self::pass::Released;
 pub(super) use self::room::Asked;
 pub(super) use self::run::{Found, Run};
@@ -60,6 +63,9 @@ use super::pool::Pool;
 use crate::Algorithm;
 use crate::device::Device;
 use crate::sync::locked;
+
+/// The callback of a defragmentation, for each allocation that moved.
+type OnMoved<'a, D> = Box<CallMoved<'a, D>>;
 
 /// Sums of a defragmentation.
 ///
@@ -156,6 +162,7 @@ impl core::ops::Sub for DefragmentationStatistics {
 /// 3. The owner of each resource recreates it in the new place and copies its bytes, or [ignores](Pass::ignore) the
 ///    move, or frees the allocation.
 /// 4. [`end`](Pass::end): the handles name the new places from then on, and the old places are free.
+///    The [`EndedPass`] lists what moved.
 ///
 /// A defragmentation that is forgotten (`mem::forget`) never ends, and no other with passes can begin in its pools.
 ///
@@ -239,8 +246,9 @@ impl core::ops::Sub for DefragmentationStatistics {
 pub struct Defragmentation<'a, D: Device> {
     allocator: &'a Allocator<D>,
     run: Run,
-    /// The moves of the open pass.
+    /// The moves of the open pass; or else of the pass before, which have ended.
     moves: Vec<Move<D>>,
+    on_moved: Option<OnMoved<'a, D>>,
 }
 
 impl<D: Device> Allocator<D> {
@@ -278,7 +286,7 @@ impl<D: Device> Allocator<D> {
         desc: DefragmentationDesc,
     ) -> Result<Defragmentation<'_, D>, DefragmentationError> {
         let run = self.begin_run(desc, Scope::DefaultPools, None)?;
-        Ok(Defragmentation { allocator: self, run, moves: Vec::new() })
+        Ok(Defragmentation { allocator: self, run, moves: Vec::new(), on_moved: None })
     }
 
     /// Begins to defragment a custom pool, each of its memory types by itself. The pool cannot be destroyed meanwhile.
@@ -313,7 +321,7 @@ impl<D: Device> Allocator<D> {
             return Err(DefragmentationError::WrongPool);
         }
         let run = self.begin_run(desc, Scope::Pool(pool.shards()), None)?;
-        Ok(Defragmentation { allocator: self, run, moves: Vec::new() })
+        Ok(Defragmentation { allocator: self, run, moves: Vec::new(), on_moved: None })
     }
 
     /// Begins a run of a `Defragmenter`, or one with passes.
@@ -393,7 +401,7 @@ impl<D: Device> Allocator<D> {
     }
 }
 
-impl<D: Device> Defragmentation<'_, D> {
+impl<'a, D: Device> Defragmentation<'a, D> {
     /// Returns the plan with its expected gain. It is an estimate: changes of the pools until the last pass invalidate
     /// parts of it. Ignores the time limit. The passes use the same plan.
     ///
@@ -431,29 +439,55 @@ impl<D: Device> Defragmentation<'_, D> {
     /// let mut run = allocator.defragmentation(DefragmentationDesc::default())?;
     /// for _frame in 0..100 {
     ///     match run.next_pass() {
-    ///         NextPass::Moves(pass) => pass.end(), // once each resource has been copied
-    ///         NextPass::LimitReached => {}         // the time of this frame is used up; the next call continues
+    ///         NextPass::Moves(pass) => println!("{:?}", pass.end()), // once each resource has been copied
+    ///         NextPass::LimitReached => {} // the time of this frame is used up; the next call continues
     ///         NextPass::Done => break,
     ///     }
     /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn next_pass(&mut self) -> NextPass<'_, D> {
-        self.cancel_forgotten();
+        cancel_forgotten(self.allocator, &mut self.run, &mut self.moves);
+        // Those of the pass before.
+        self.moves.clear();
         match self.run.find(self.allocator, &mut self.moves) {
             Found::Moves => {
                 self.run.statistics.passes += 1;
-                NextPass::Moves(Pass::new(self.allocator, &mut self.run, &mut self.moves))
+                let on_moved = self.on_moved.as_deref_mut().map(|it| it as &mut CallMoved<'_, D>);
+                let pass = Pass::new(self.allocator, &mut self.run, &mut self.moves);
+                NextPass::Moves(pass.with_on_moved(on_moved))
             }
             Found::LimitReached => NextPass::LimitReached,
             Found::Done => NextPass::Done,
         }
     }
 
-    /// Cancels a pass that was forgotten rather than dropped.
-    fn cancel_forgotten(&mut self) {
-        // A forgotten pass leaves its moves in the list. The drop of another pass over the same list cancels them.
-        drop(Pass::new(self.allocator, &mut self.run, &mut self.moves));
+    /// Sets a callback for each allocation that moves. It is called at the end of each pass, once the old places are
+    /// released, for what [`EndedPass::moved`] lists. No lock is held: it may use the allocator. If it panics, the pass
+    /// has ended nevertheless. Replaces a callback that was set before.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// # use allotment::memory::{DefragmentationDesc, Movability, NextPass, PassLimits};
+    /// let options = MemoryUsage::GpuOnly.with_name("tile").with_user_data(7).with_movability(Movability::Copied);
+    /// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
+    /// allocator.free(tiles.remove(0))?;
+    /// let mut moved = Vec::new();
+    /// let mut run = allocator.defragmentation(DefragmentationDesc::default().with_limits(PassLimits::NONE))?;
+    /// run.on_moved(|one| moved.push(one.user_data()));
+    /// while let NextPass::Moves(pass) = run.next_pass() {
+    ///     pass.end();
+    /// }
+    /// drop(run);
+    /// assert_eq!(moved, [7]);
+    /// # drop(allocator.free_many(tiles));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn on_moved(&mut self, callback: impl FnMut(&Move<D>) + Send + 'a) {
+        self.on_moved = Some(Box::new(callback));
     }
 
     /// Returns the sums so far.
@@ -485,8 +519,16 @@ impl<D: Device> Defragmentation<'_, D> {
 
 impl<D: Device> Drop for Defragmentation<'_, D> {
     fn drop(&mut self) {
-        self.cancel_forgotten();
+        cancel_forgotten(self.allocator, &mut self.run, &mut self.moves);
         self.allocator.end_run(&mut self.run);
+    }
+}
+
+/// Cancels a pass that was forgotten rather than dropped: it leaves its moves in the list.
+fn cancel_forgotten<D: Device>(allocator: &Allocator<D>, run: &mut Run, moves: &mut [Move<D>]) {
+    if moves.iter().any(Move::is_open) {
+        // The drop of another pass over the same list cancels them.
+        drop(Pass::new(allocator, run, moves));
     }
 }
 

@@ -3,6 +3,7 @@
 use core::fmt;
 use std::sync::PoisonError;
 
+use super::EndedPass;
 use super::run::{Ended, Outcome, Run};
 use crate::device::{Device, Mapped, MemoryHandle, MemoryTypeIndex, ResourceKind};
 use crate::memory::MemoryLocation;
@@ -15,7 +16,8 @@ use crate::sync::locked;
 /// Moves that are ended per lock: 20 microseconds.
 const AT_ONCE: usize = 64;
 
-/// An allocation, and a new place that is reserved for it. Copy the bytes from one to the other.
+/// A move of an allocation: in a pass, to a place that is reserved for it, so copy the bytes from one to the other; after
+/// the pass, in the list of [what moved](EndedPass::moved).
 ///
 /// ```
 /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -53,6 +55,8 @@ pub struct Move<D: Device> {
     stays: bool,
     /// It stays only since another of its pass does.
     with_others: bool,
+    /// How the move ended. Those of a pass end in their order, so after a panic those that are open come last.
+    ended: Option<Outcome>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -96,6 +100,7 @@ impl<D: Device> Move<D> {
             user_data: state.label(id.record).user_data,
             stays: false,
             with_others: false,
+            ended: None,
         }
     }
 
@@ -130,13 +135,14 @@ impl<D: Device> Move<D> {
         self.contents
     }
 
-    /// Returns the old place.
+    /// Returns the old place. Once the pass has ended, another allocation may be there.
     #[must_use]
     pub fn from(&self) -> MemoryLocation<D> {
         self.place(self.from)
     }
 
-    /// Returns the new place. No other allocation can get it until the pass ends.
+    /// Returns the new place. No other allocation can get it until the pass ends; from then on it belongs to the
+    /// allocation.
     #[must_use]
     pub fn to(&self) -> MemoryLocation<D> {
         self.place(self.to)
@@ -152,6 +158,16 @@ impl<D: Device> Move<D> {
     #[must_use]
     pub fn is_ignored(&self) -> bool {
         self.stays
+    }
+
+    /// Returns true until the pass of the move ends or is cancelled.
+    pub(super) fn is_open(&self) -> bool {
+        self.ended.is_none()
+    }
+
+    /// Returns true when the pass has ended and the allocation is in its new place.
+    pub(in crate::memory) fn has_moved(&self) -> bool {
+        self.ended == Some(Outcome::Moved)
     }
 
     fn place(&self, at: At) -> MemoryLocation<D> {
@@ -228,9 +244,13 @@ impl<D: Device> fmt::Debug for NextPass<'_, D> {
 pub struct Pass<'d, D: Device> {
     allocator: &'d Allocator<D>,
     run: &'d mut Run,
-    /// Cleared when the pass ends.
-    moves: &'d mut Vec<Move<D>>,
+    /// Empty once the pass has ended.
+    moves: &'d mut [Move<D>],
+    on_moved: Option<&'d mut CallMoved<'d, D>>,
 }
+
+/// Called with each allocation that moved.
+pub(super) type CallMoved<'d, D> = dyn FnMut(&Move<D>) + Send + 'd;
 
 /// A place that is no longer used after a move.
 pub(in crate::memory) enum Released {
@@ -246,9 +266,15 @@ impl<'d, D: Device> Pass<'d, D> {
     pub(in crate::memory) fn new(
         allocator: &'d Allocator<D>,
         run: &'d mut Run,
-        moves: &'d mut Vec<Move<D>>,
+        moves: &'d mut [Move<D>],
     ) -> Self {
-        Self { allocator, run, moves }
+        Self { allocator, run, moves, on_moved: None }
+    }
+
+    /// Sets the callback for each allocation that moved.
+    pub(super) fn with_on_moved(mut self, on_moved: Option<&'d mut CallMoved<'d, D>>) -> Self {
+        self.on_moved = on_moved;
+        self
     }
 
     /// Returns the moves.
@@ -297,6 +323,11 @@ impl<'d, D: Device> Pass<'d, D> {
         self.moves.get_mut(index).into_iter().for_each(|one| (one.stays, one.with_others) = (true, true));
     }
 
+    /// Takes the move at `index` as one whose bytes are not copied.
+    pub(in crate::memory) fn note_not_copied(&mut self, index: usize) {
+        self.moves.get_mut(index).into_iter().for_each(|one| one.contents = Movability::Recreated);
+    }
+
     /// Frees the allocation of the move at `index` instead of moving it.
     ///
     /// ```
@@ -333,7 +364,7 @@ impl<'d, D: Device> Pass<'d, D> {
     }
 
     /// Ends the pass: the allocations are in their new places, which their handles name from now on. Frees the old
-    /// places.
+    /// places. Returns what moved, and the sums of this pass.
     ///
     /// All copies must have completed, and nothing may use the old places any more.
     ///
@@ -349,16 +380,17 @@ impl<'d, D: Device> Pass<'d, D> {
     /// let before = allocator.location(&tiles[3])?;
     /// let mut run = allocator.defragmentation(DefragmentationDesc::default().with_limits(PassLimits::NONE))?;
     /// if let NextPass::Moves(pass) = run.next_pass() {
-    ///     pass.end(); // once the bytes of its moves are copied
+    ///     let ended = pass.end(); // once the bytes of its moves are copied
+    ///     assert_eq!((ended.moved[0].id(), ended.statistics.bytes_moved), (tiles[3].id(), 1 << 20));
     /// }
     /// assert_ne!(allocator.location(&tiles[3])?.memory, before.memory, "the same handle, another block");
     /// # drop(run);
     /// # drop(allocator.free_many(tiles));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn end(self) {
+    pub fn end(self) -> EndedPass<'d, D> {
         let allocator = self.allocator;
-        self.end_with(|left| allocator.free_own(left));
+        self.end_with(|left| allocator.free_own(left))
     }
 
     /// Ends the pass like [`end`](Self::end), but passes the released places to `retire`, as allocations to be freed
@@ -391,8 +423,15 @@ impl<'d, D: Device> Pass<'d, D> {
     /// # drop(allocator.free_many(tiles));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn end_with(mut self, mut retire: impl FnMut(Allocation)) {
+    pub fn end_with(mut self, mut retire: impl FnMut(Allocation)) -> EndedPass<'d, D> {
         self.finish(|_| false, |_, place| retire(place));
+        let statistics = self.run.statistics - self.run.before_pass;
+        let moved = moved_first(core::mem::take(&mut self.moves));
+        // Last of all: the pass has ended, whatever the callback does.
+        if let Some(on_moved) = &mut self.on_moved {
+            moved.iter().for_each(on_moved);
+        }
+        EndedPass { moved, statistics }
     }
 
     /// Ends all moves that are not ignored. `arriving` returns whether the copy of the move at an index is in flight.
@@ -407,7 +446,7 @@ impl<'d, D: Device> Pass<'d, D> {
     /// Cancels all moves.
     pub(in crate::memory) fn cancel(&mut self, leave: impl FnMut(Released, Allocation)) {
         // Ended as ignored, so that cancelling takes the same path as ending.
-        self.moves.iter_mut().for_each(|one| one.stays = true);
+        self.moves.iter_mut().filter(|one| one.is_open()).for_each(|one| one.stays = true);
         self.finish(|_| false, leave);
     }
 }
@@ -415,41 +454,58 @@ impl<'d, D: Device> Pass<'d, D> {
 fn finish<D: Device>(
     allocator: &Allocator<D>,
     run: &mut Run,
-    moves: &mut Vec<Move<D>>,
+    moves: &mut [Move<D>],
     arriving: impl Fn(usize) -> bool,
     mut leave: impl FnMut(Released, Allocation),
 ) {
-    let mut first = 0;
+    // After a panic of `leave`, the moves of the batches before have ended.
+    let mut first = moves.iter().take_while(|one| !one.is_open()).count();
     // Allocated before the locks are taken, and used for all batches.
-    let mut ended = Vec::with_capacity(moves.len().min(AT_ONCE));
-    while !moves.is_empty() {
-        let pool = moves[0].id.pool;
+    let mut ended = Vec::with_capacity((moves.len() - first).min(AT_ONCE));
+    while first < moves.len() {
+        let rest = &mut moves[first..];
+        let pool = rest[0].id.pool;
         // A batch has one pool, so that one lock is enough.
-        let same = moves.iter().take(AT_ONCE).take_while(|one| one.id.pool == pool).count();
+        let same = rest.iter().take(AT_ONCE).take_while(|one| one.id.pool == pool).count();
+        let batch = &mut rest[..same];
         let Some(slot) = allocator.pools.get(pool) else { return };
         // Threads that access an allocation by its handle hold `changes` for reading: none is in the middle of it now.
         let alone = slot.changes.write().unwrap_or_else(PoisonError::into_inner);
         let mut guard = locked(&slot.state);
-        for (index, one) in (first..).zip(&moves[..same]) {
-            ended.push(one.end(guard.as_mut(), slot, arriving(index)));
+        for (index, one) in (first..).zip(batch.iter_mut()) {
+            let end = one.end(guard.as_mut(), slot, arriving(index));
+            one.ended = Some(end.outcome);
+            ended.push(end);
         }
         first += same;
         drop(guard);
         drop(alone);
         // With no lock held: `leave` may run the caller's code.
-        run.ended(allocator, ended.iter().copied());
-        for (mut one, ended) in moves.drain(..same).zip(ended.drain(..)) {
+        run.ended(allocator, ended.drain(..));
+        for one in batch {
             // After the locks: freeing the place takes the pool's lock again.
-            let Some(place) = one.reserved.take() else { continue };
-            match ended.outcome {
+            let (Some(place), Some(outcome)) = (one.reserved.take(), one.ended) else { continue };
+            match outcome {
                 Outcome::Moved => leave(Released::Source, place),
                 Outcome::Freed { .. } | Outcome::Stays => leave(Released::Destination, place),
             }
-            if ended.outcome == (Outcome::Freed { holds_its_place: true }) {
+            if outcome == (Outcome::Freed { holds_its_place: true }) {
                 leave(Released::FreedSource, one.source_left());
             }
         }
     }
+}
+
+/// Brings what moved to the front of the list, in its order, and returns it: a list that takes no memory of its own.
+fn moved_first<D: Device>(moves: &mut [Move<D>]) -> &[Move<D>] {
+    let mut count = 0;
+    for at in 0..moves.len() {
+        if moves[at].has_moved() {
+            moves.swap(count, at);
+            count += 1;
+        }
+    }
+    &moves[..count]
 }
 
 impl<D: Device> Move<D> {
@@ -511,7 +567,9 @@ impl<D: Device> fmt::Debug for Move<D> {
 impl<D: Device> Drop for Pass<'_, D> {
     fn drop(&mut self) {
         let allocator = self.allocator;
+        // Of moves that are open still: none where the pass has ended.
         self.cancel(|_, place| allocator.free_own(place));
+        self.run.before_pass = self.run.statistics;
     }
 }
 

@@ -102,6 +102,8 @@ pub(in crate::memory) struct Run {
     /// Room for a request is made, rather than blocks emptied.
     room: Option<Box<RoomRun>>,
     pub(in crate::memory) statistics: DefragmentationStatistics,
+    /// The statistics when the pass before ended: those of a pass are the difference.
+    pub(super) before_pass: DefragmentationStatistics,
 }
 
 #[derive(Debug)]
@@ -150,6 +152,7 @@ impl Run {
             bytes_left: desc.strategy.bytes(),
             room: None,
             statistics: DefragmentationStatistics::default(),
+            before_pass: DefragmentationStatistics::default(),
         }
     }
 

@@ -181,8 +181,9 @@ impl SurveyedArena {
         // The plan of a run that is not continued must not keep others from its blocks.
         state.sets[set].end_claims(|run| movers.holds_claims(run));
         // The pool's minimum and its watermark concern its first memory type only.
-        let first = self.arena.set == 0;
-        self.least_blocks = if first { state.rules.min_blocks } else { 0 };
+        let set = usize::from(self.arena.set);
+        self.least_blocks = state.least_blocks(set);
+        let first = state.first_sets().any(|first| first == set);
         self.ahead = if first { state.room_to_keep() } else { 0 };
         self.blocks.extend(state.sets[set].blocks().map(|(index, block)| SurveyedBlock {
             index,

@@ -100,12 +100,12 @@ impl<D: Device> Allocator<D> {
             let limit = AllocationError::TooManyAllocations { limit: shards.first };
             return Err(CreatePoolError::FirstBlocks(limit));
         };
-        blocks.into_iter().for_each(|memory| states[0].add_empty(slots[0], memory, Role::Shared));
+        blocks.into_iter().for_each(|memory| states[0].add_empty(slots[0], 0, memory, Role::Shared));
         // Last: from here on walks over all pools find the pool, with all its blocks.
         for ((slot, state), index) in slots.iter().zip(states).zip(shards.indices()) {
             self.install(slot, index, Some(state));
         }
-        Ok(Pool::new(self.id, shards, &desc.memory_types))
+        Ok(Pool::new(self.id, shards, &desc))
     }
 
     /// Returns the number of shards of a pool; see `shards.rs`.
@@ -137,6 +137,7 @@ impl<D: Device> Allocator<D> {
             max_blocks: desc.max_blocks,
             alignment: desc.alignment,
             granularity: if desc.ignore_granularity { Alignment::ONE } else { granularity },
+            separate_movable: desc.separate_movable,
             empty_blocks: desc.empty_blocks,
             budget: desc.budget,
             priority: desc.priority,
@@ -145,7 +146,9 @@ impl<D: Device> Allocator<D> {
             ahead: desc.block_growth.unwrap_or(self.desc.block_growth).watermark(),
             name: desc.name.clone(),
         };
-        let sets = desc.memory_types.iter().filter_map(|&memory_type| {
+        let times = if desc.separate_movable { 2 } else { 1 };
+        let types = core::iter::repeat_n(&desc.memory_types, times).flatten();
+        let sets = types.filter_map(|&memory_type| {
             let heap = properties.memory_type(memory_type)?.heap;
             Some(BlockSet::new(memory_type, heap, self.atom_of(memory_type), desc.algorithm))
         });

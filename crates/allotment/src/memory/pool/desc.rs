@@ -13,6 +13,9 @@ use crate::memory::{BlockGrowth, BudgetPolicy, Name};
 /// The maximum number of memory types in one pool.
 pub const MAX_POOL_TYPES: usize = 4;
 
+/// The maximum number of block sets in one pool: two of each memory type in a pool that keeps movable allocations apart.
+pub(in crate::memory) const MAX_POOL_SETS: usize = 2 * MAX_POOL_TYPES;
+
 /// A custom pool. Clones name the same pool; a request names it by
 /// [`AllocationOptions::pool`](crate::AllocationOptions::pool).
 ///
@@ -45,17 +48,15 @@ struct Slot {
     shards: PoolShards,
     /// Not read from the pool itself, whose lock each request would have to take for that.
     memory_types: [Option<MemoryTypeIndex>; MAX_POOL_TYPES],
+    separate_movable: bool,
 }
 
 impl Pool {
     /// Creates the handle of a pool with at most [`MAX_POOL_TYPES`] memory types.
-    pub(in crate::memory) fn new(
-        allocator: u32,
-        shards: PoolShards,
-        memory_types: &[MemoryTypeIndex],
-    ) -> Self {
-        let memory_types = core::array::from_fn(|at| memory_types.get(at).copied());
-        Self(Arc::new(Slot { allocator, shards, memory_types }))
+    pub(in crate::memory) fn new(allocator: u32, shards: PoolShards, desc: &PoolDesc) -> Self {
+        let memory_types = core::array::from_fn(|at| desc.memory_types.get(at).copied());
+        let separate_movable = desc.separate_movable;
+        Self(Arc::new(Slot { allocator, shards, memory_types, separate_movable }))
     }
 
     /// Returns the id of the pool's allocator.
@@ -68,9 +69,25 @@ impl Pool {
         self.0.shards
     }
 
-    /// Iterates over the memory types of the pool, in its order, which is also that of its block sets.
+    /// Iterates over the memory types of the pool, in its order.
     pub(in crate::memory) fn memory_types(&self) -> impl Iterator<Item = MemoryTypeIndex> {
         self.0.memory_types.into_iter().flatten()
+    }
+
+    /// Returns the block set that serves pinned or movable allocations of the memory type at a position.
+    ///
+    /// ```text
+    ///   sets     #0 type a   #1 type b                             as they come
+    ///   sets     #0 type a   #1 type b   #2 type a   #3 type b     movable ones in #2 and #3
+    /// ```
+    pub(in crate::memory) fn set_of(&self, position: usize, movable: bool) -> usize {
+        let separate = movable && self.0.separate_movable;
+        position + if separate { self.memory_types().count() } else { 0 }
+    }
+
+    /// Returns the block set that serves movable allocations where this one serves pinned ones, or the other way round.
+    pub(in crate::memory) fn other_set(&self, set: usize) -> Option<usize> {
+        other_set(set, self.memory_types().count(), self.0.separate_movable)
     }
 
     /// Returns the number of other clones. Where it is 0 none can appear, and what was done with the others is visible
@@ -82,6 +99,11 @@ impl Pool {
             None => (Arc::strong_count(&self.0) - 1).max(1),
         }
     }
+}
+
+/// Returns the other block set of the same memory type, of a pool that keeps movable allocations apart.
+pub(in crate::memory) fn other_set(set: usize, memory_types: usize, separate_movable: bool) -> Option<usize> {
+    separate_movable.then(|| if set < memory_types { set + memory_types } else { set - memory_types })
 }
 
 /// The size of a pool's blocks.
@@ -153,6 +175,35 @@ pub struct PoolDesc {
     pub alignment: Alignment,
     /// Do not keep linear and optimal resources apart: the caller guarantees that the pool holds only one of the two.
     pub ignore_granularity: bool,
+    /// Keep allocations that defragmentation may move and pinned ones in different blocks, as the default pools do. One
+    /// pinned allocation keeps its block from being emptied, so a pool that mixes them keeps blocks for few bytes.
+    ///
+    /// A request takes an empty block of the others before the pool allocates one. Where no block can be had, it takes
+    /// room among the others: no request is refused for this. Off by default, since a pool then has up to one partly
+    /// filled block more; worth it for a pool with both kinds that is defragmented.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// # let best = allocator.explain(&Requirements::new(1024), &MemoryUsage::GpuOnly.into())[0].memory_type;
+    /// use allotment::memory::Movability;
+    ///
+    /// let mut desc = PoolDesc::new([best]);
+    /// desc.separate_movable = true;
+    /// let pool = allocator.create_pool(desc)?;
+    /// let options = MemoryUsage::GpuOnly.with_pool(&pool);
+    /// let pinned = allocator.allocate(&Requirements::new(1024), &options)?;
+    /// let movable = options.with_movability(Movability::Copied);
+    /// let tile = allocator.allocate(&Requirements::new(1024), &movable)?;
+    /// assert_ne!(allocator.location(&pinned)?.memory, allocator.location(&tile)?.memory);
+    /// # drop(allocator.free_many([pinned, tile]));
+    /// # drop(movable);
+    /// # allocator.destroy_pool(pool)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub separate_movable: bool,
     /// When its empty blocks are freed.
     pub empty_blocks: EmptyBlockPolicy,
     /// Which thread allocates its blocks; `None` for the allocator's
@@ -179,6 +230,7 @@ impl PoolDesc {
             max_blocks: u32::MAX,
             alignment: Alignment::ONE,
             ignore_granularity: false,
+            separate_movable: false,
             empty_blocks: EmptyBlockPolicy::default(),
             block_growth: None,
             budget: BudgetPolicy::AllowOverBudget,

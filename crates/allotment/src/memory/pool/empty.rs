@@ -32,7 +32,7 @@ impl<D: Device> PoolState<D> {
         let too_much = idle > empty_blocks.idle_bytes(needed);
         // Where the application counts frames, the next frame will need what this one needed.
         let stale = self.stale_ticks();
-        let room = if ahead == 0 { u64::MAX } else { self.room_up_to(0, u64::MAX) };
+        let room = if ahead == 0 { u64::MAX } else { self.room_up_to(self.set_ahead(), u64::MAX) };
         // A block allocated ahead in busier times may exceed the watermark for ever. One that is more than twice as
         // large as the block that would be allocated now is freed all the same, once it is old.
         let oversized = self.ahead_block_size(0, ahead, u64::MAX).saturating_mul(2);
@@ -84,7 +84,7 @@ impl<D: Device> PoolState<D> {
     /// Returns the bytes of a heap that [`take_empty`](Self::take_empty) can take out.
     pub(in crate::memory) fn empty_bytes(&self, heap: MemoryHeapIndex) -> u64 {
         let of_heap = self.sets.iter().enumerate().filter(|(_, set)| set.heap == heap);
-        of_heap.map(|(i, set)| set.freeable_bytes(if i == 0 { self.rules.min_blocks } else { 0 })).sum()
+        of_heap.map(|(i, set)| set.freeable_bytes(self.least_blocks(i))).sum()
     }
 
     /// Returns true if a block is empty.
@@ -109,8 +109,9 @@ impl<D: Device> PoolState<D> {
     pub(in crate::memory) fn needs_maintenance(&self, heap_size: u64) -> bool {
         let short = |wanted| {
             // A heap that refused a block is not asked again in the same frame.
-            let may_ask = !self.sets[0].growing && self.refused_ahead != Some(self.clock.now);
-            may_ask && !self.has_all_blocks() && self.room_up_to(0, wanted) < wanted
+            let set = self.set_ahead();
+            let may_ask = !self.sets[set].growing && self.refused_ahead != Some(self.clock.now);
+            may_ask && !self.has_all_blocks() && self.room_up_to(set, wanted) < wanted
         };
         self.room_wanted(heap_size).is_some_and(short)
     }

@@ -140,6 +140,7 @@ impl<D: Device> PoolState<D> {
             alignment,
             budget,
             ignores_granularity,
+            separate_movable: self.rules.separate_movable,
         });
     }
 

@@ -129,10 +129,11 @@ impl<D: Device> Allocator<D> {
         let state = guard.as_mut()?;
         let heap_size = self.heaps.heap_size(state.sets[0].heap);
         let size = state.block_wanted_ahead(heap_size)?;
+        let set = state.set_ahead();
         drop(guard);
         // The refresh makes the budget current: memory allocated ahead must not evict that of other programs.
         self.heaps.refresh(&self.device);
-        match self.grow_by(slot, 0, size, BudgetPolicy::WithinBudget) {
+        match self.grow_by(slot, set, size, BudgetPolicy::WithinBudget) {
             Ok(got) => Some(got),
             Err(_) => {
                 if let Some(state) = locked(&slot.state).as_mut() {
@@ -172,7 +173,7 @@ impl<D: Device> Allocator<D> {
         let result = match (guard.as_mut(), got) {
             (Some(state), got) => got.map(|memory| {
                 state.pass_time(self.time.now());
-                state.add_empty(slot, memory, Role::Shared);
+                state.add_empty(slot, set, memory, Role::Shared);
             }),
             // The pool was destroyed during the driver call.
             (None, got) => {
@@ -281,7 +282,16 @@ impl<D: Device> PoolState<D> {
             return None;
         }
         // One large block rather than several small ones, which the large requests of the next frames could not use.
-        Some(self.ahead_block_size(0, wanted, heap_size))
+        Some(self.ahead_block_size(self.set_ahead(), wanted, heap_size))
+    }
+
+    /// Returns the set of the first memory type for which blocks are allocated ahead of demand: of the two in a pool that
+    /// keeps movable allocations apart, that with the least room of those that have blocks.
+    pub(in crate::memory) fn set_ahead(&self) -> usize {
+        // Most pools have one, for which no room has to be counted.
+        let Some(other) = self.other_set(0) else { return 0 };
+        let used = [0, other].into_iter().filter(|&set| self.sets[set].count() != 0);
+        used.min_by_key(|&set| self.room_up_to(set, u64::MAX)).unwrap_or(0)
     }
 
     /// Returns the bytes of room that the watermark asks for; `None` for a pool without a watermark.

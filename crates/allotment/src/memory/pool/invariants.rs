@@ -34,7 +34,7 @@ impl<D: Device> PoolState<D> {
                 assert!(detail.waiting || place.size == detail.sizes.requested);
             }
         }
-        assert!(self.sets[0].statistics.blocks >= self.rules.min_blocks, "no block of the minimum was freed");
+        assert!(self.first_blocks() >= self.rules.min_blocks, "no block of the minimum was freed");
         let spent = |record| slot.records.get(record).is_none_or(Record::is_spent);
         let unused = (0..self.records()).filter(|&record| self.details.get(record).is_none());
         let vacant = self.details.check_invariants();

@@ -56,6 +56,7 @@ use crate::slab::Slab;
 use crate::table::AppendTable;
 
 pub use desc::{BlockSize, MAX_POOL_TYPES, Pool, PoolDesc};
+use desc::{MAX_POOL_SETS, other_set};
 pub use error::{CreatePoolError, DestroyPoolError};
 use events::PoolEvents;
 pub(super) use free::Freed;
@@ -76,6 +77,8 @@ pub(super) struct Rules<D: Device> {
     pub(super) alignment: Alignment,
     /// The multiple that optimal images are rounded up to, so that they share no page with linear resources.
     pub(super) granularity: Alignment,
+    /// Movable allocations have block sets of their own; see [`PoolState::other_set`].
+    pub(super) separate_movable: bool,
     pub(super) empty_blocks: EmptyBlockPolicy,
     pub(super) budget: BudgetPolicy,
     /// The residency priority of shared blocks.
@@ -104,7 +107,7 @@ pub(super) struct PoolSlot<D: Device> {
     /// Notified when a [`PendingBlock`] ends, with or without memory.
     pub(super) grown: Condvar,
     pub(super) records: AppendTable<Record>,
-    pub(super) counters: [Counters; MAX_POOL_TYPES],
+    pub(super) counters: [Counters; MAX_POOL_SETS],
 }
 
 impl<D: Device> Default for PoolSlot<D> {
@@ -175,6 +178,35 @@ impl<D: Device> PoolState<D> {
             defragmented: false,
             changed_priority: None,
             events: PoolEvents::new(log),
+        }
+    }
+
+    /// Returns the set of the same memory type for movable allocations where `set` serves pinned ones, or the other way
+    /// round, in a pool that keeps them apart.
+    pub(super) fn other_set(&self, set: usize) -> Option<usize> {
+        let separate = self.rules.separate_movable;
+        other_set(set, if separate { self.sets.len() / 2 } else { self.sets.len() }, separate)
+    }
+
+    /// Returns the sets of the first memory type: one, or two in a pool that keeps movable allocations apart.
+    pub(in crate::memory) fn first_sets(&self) -> impl Iterator<Item = usize> + use<D> {
+        core::iter::once(0).chain(self.other_set(0))
+    }
+
+    /// Returns the number of shared blocks of the first memory type.
+    pub(super) fn first_blocks(&self) -> u32 {
+        self.first_sets().map(|set| self.sets[set].statistics.blocks).sum()
+    }
+
+    /// Returns the shared blocks of a set that the pool keeps for its minimum, which is of the first memory type: those
+    /// of movable allocations as far as they go, the rest of set 0.
+    pub(in crate::memory) fn least_blocks(&self, set: usize) -> u32 {
+        let other = self.other_set(0);
+        let of_other = other.map_or(0, |other| self.sets[other].statistics.blocks.min(self.rules.min_blocks));
+        match set {
+            0 => self.rules.min_blocks - of_other,
+            _ if Some(set) == other => of_other,
+            _ => 0,
         }
     }
 

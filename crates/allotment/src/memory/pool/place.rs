@@ -1,6 +1,6 @@
 //! Step 2 in a pool: placement in the blocks that exist; and step 5, placement in a new one.
 
-use allotment_suballoc::{AllocateError, Strategy};
+use allotment_suballoc::{AllocateError, Request, Side, Strategy};
 
 use super::{PoolSlot, PoolState, RoundedRequest};
 use crate::device::{Device, OwnedMemory, Priority, PrioritySupport};
@@ -28,7 +28,8 @@ impl<D: Device> PoolState<D> {
     /// 2. a spare dedicated block, which becomes a shared one;
     /// 3. the shared blocks, for a request that wants a dedicated block and [may share](Self::may_share_block);
     /// 4. what the quick lists hold, joined with its free neighbours;
-    /// 5. a block that defragmentation is emptying, which is opened again.
+    /// 5. a block that defragmentation is emptying, which is opened again;
+    /// 6. an empty block of the [other set](Self::other_set), which becomes one of this set.
     pub(in crate::memory) fn place_in_existing(
         &mut self,
         slot: &PoolSlot<D>,
@@ -72,12 +73,38 @@ impl<D: Device> PoolState<D> {
             // To allocate a block while another is being emptied would undo what defragmentation gains.
             return self.place_in_existing(slot, set, rounded, request);
         }
-        Ok(block_range.map(|block_range| {
+        let Some(block_range) = block_range else {
+            return self.place_in_block_of_other_set(slot, set, rounded, request);
+        };
+        Ok(Some({
             let shared = |block: &Block<D>| block.role == Role::Shared;
             let in_shared = self.sets[set].block(block_range.block).is_some_and(shared);
             let placement = if in_shared { Placement::ExistingBlock } else { Placement::DedicatedBlock };
             self.publish(slot, set, record, block_range, (rounded, placement), request)
         }))
+    }
+
+    /// Places a request in an empty block of the other set, which is moved to this one: cheaper than a block of the
+    /// driver's, and where the pool has all its blocks, the only way to keep movable and pinned allocations apart.
+    fn place_in_block_of_other_set(
+        &mut self,
+        slot: &PoolSlot<D>,
+        set: usize,
+        rounded: &RoundedRequest,
+        request: &AllocationRequest<'_>,
+    ) -> Result<Option<u32>, AllocationError> {
+        let Some(other) = self.other_set(set) else { return Ok(None) };
+        let in_blocks = self.may_share_block(rounded.role);
+        let Some(lent) = self.lend(slot, other, rounded, in_blocks) else { return Ok(None) };
+        // It is lent within the pool's own minimum.
+        self.rules.min_blocks += u32::from(lent.of_minimum);
+        let placed = self.place_in_new_block(slot, set, lent.memory, (lent.role, true), rounded, request);
+        self.store_counters(slot);
+        placed.map(Some).map_err(|(error, memory)| {
+            // Refused after all, for want of a record: the block goes back, so that nothing has changed.
+            memory.into_iter().for_each(|memory| self.add_empty(slot, other, memory, lent.role));
+            error
+        })
     }
 
     /// Adds a memory object that is new in this pool and places a request in it. On error the memory object is returned.
@@ -101,7 +128,10 @@ impl<D: Device> PoolState<D> {
             Role::Dedicated => Placement::DedicatedBlock,
             Role::DedicatedToAllocation => Placement::DedicatedToResource,
         };
-        let block_range = self.sets[set].place_in_block(block, &rounded.request, rounded.sizes, record);
+        // As in a spare block: one that was lent may be larger than the request, whose allocation begins at its start.
+        let side = if role == Role::Shared { rounded.request.side } else { Side::Lower };
+        let range = Request { side, ..rounded.request };
+        let block_range = self.sets[set].place_in_block(block, &range, rounded.sizes, record);
         match block_range {
             Ok(Some(block_range)) => {
                 Ok(self.publish(slot, set, record, block_range, (rounded, placement), request))
@@ -122,10 +152,16 @@ impl<D: Device> PoolState<D> {
         }
     }
 
-    /// Adds an empty block of the pool's first memory type, for any later request.
-    pub(in crate::memory) fn add_empty(&mut self, slot: &PoolSlot<D>, memory: OwnedMemory<D>, role: Role) {
-        self.add_block(0, memory, role);
-        slot.counters[0].store(&self.sets[0].statistics);
+    /// Adds an empty block, for any later request.
+    pub(in crate::memory) fn add_empty(
+        &mut self,
+        slot: &PoolSlot<D>,
+        set: usize,
+        memory: OwnedMemory<D>,
+        role: Role,
+    ) {
+        self.add_block(set, memory, role);
+        slot.counters[set].store(&self.sets[set].statistics);
     }
 
     /// Returns true when [`place_in_existing`](Self::place_in_existing) would find room.
@@ -138,6 +174,7 @@ impl<D: Device> PoolState<D> {
         let spare = self.spare_criteria(rounded, self.clock.has_frames);
         let shared = self.required_priority(self.rules.priority);
         self.sets[set].would_place(&request, spare, in_blocks, block_size, shared)
+            || self.other_set(set).is_some_and(|other| self.lendable(other, rounded, in_blocks).is_some())
     }
 
     /// Returns the empty block that [`lend`](Self::lend) would take out. `in_blocks` says that the request may share
@@ -181,7 +218,7 @@ impl<D: Device> PoolState<D> {
     /// Returns true where the shared blocks of a memory type are no more than the pool's minimum.
     pub(in crate::memory) fn is_minimum(&self, set: usize) -> bool {
         // The minimum counts shared blocks of the first memory type, with which the pool was created.
-        set == 0 && self.sets[0].statistics.blocks <= self.rules.min_blocks
+        self.first_sets().any(|first| first == set) && self.first_blocks() <= self.rules.min_blocks
     }
 
     /// Returns which spare memory objects may serve a request, if it wants a dedicated one.

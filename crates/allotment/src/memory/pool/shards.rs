@@ -32,7 +32,7 @@ use std::sync::{MutexGuard, TryLockError};
 
 use crate::device::{Device, MemoryTypeIndex};
 use crate::memory::allocator::{Allocation, Allocator};
-use crate::memory::pool::{PoolSlot, PoolState};
+use crate::memory::pool::{Pool, PoolSlot, PoolState};
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::request::preview::AllocationPreview;
 use crate::memory::{AllocationError, ShortName};
@@ -235,7 +235,7 @@ impl<D: Device> Allocator<D> {
             if let Some(allocation) = self.place_in_any(shards, Some(pool), set, request)? {
                 return Ok(allocation);
             }
-            Err(self.with_room_of(shards.indices(), set, refused))
+            Err(self.with_room_of(shards.indices().map(|pool| (pool, set)), refused))
         })
     }
 
@@ -254,7 +254,42 @@ impl<D: Device> Allocator<D> {
         if let Some(allocation) = self.place_in_any(others, None, 0, request)? {
             return Ok(allocation);
         }
-        Err(self.with_room_of(own.indices().chain(others.indices()), 0, refused))
+        Err(self.with_room_of(own.indices().chain(others.indices()).map(|pool| (pool, 0)), refused))
+    }
+
+    /// Does what [`place_among_others`](Self::place_among_others) does, in a custom pool that keeps movable and pinned
+    /// allocations apart.
+    pub(in crate::memory) fn place_in_other_set(
+        &self,
+        pool: &Pool,
+        set: usize,
+        request: &AllocationRequest<'_>,
+        refused: AllocationError,
+    ) -> Result<Allocation, AllocationError> {
+        let Some(other) = pool.other_set(set).filter(|_| refused.falls_through()) else {
+            return Err(refused);
+        };
+        if let Some(allocation) = self.place_in_any(pool.shards(), None, other, request)? {
+            return Ok(allocation);
+        }
+        Err(self.with_room_of(both_sets(pool, [set, other]), refused))
+    }
+
+    /// Previews what [`place_in_other_set`](Self::place_in_other_set) does for a request that was refused.
+    pub(in crate::memory) fn preview_in_other_set(
+        &self,
+        pool: &Pool,
+        set: usize,
+        request: &AllocationRequest<'_>,
+        refused: AllocationError,
+    ) -> Result<AllocationPreview, AllocationError> {
+        let Some(other) = pool.other_set(set).filter(|_| refused.falls_through()) else {
+            return Err(refused);
+        };
+        if let Some(memory_type) = self.would_place_in_any(pool.shards(), other, request)? {
+            return Ok(AllocationPreview::Fits { memory_type });
+        }
+        Err(self.with_room_of(both_sets(pool, [set, other]), refused))
     }
 
     /// Places a request in the existing blocks of the first shard that has room.
@@ -312,20 +347,31 @@ impl<D: Device> Allocator<D> {
         Ok(None)
     }
 
-    /// Replaces the room of one shard in a refusal by that of all shards that were searched.
+    /// Replaces the room of one block set in a refusal by that of all that were searched, each by its shard.
     fn with_room_of(
         &self,
-        shards: impl Iterator<Item = u32>,
-        set: usize,
+        searched: impl Iterator<Item = (u32, usize)>,
         refused: AllocationError,
     ) -> AllocationError {
-        let AllocationError::WouldGrow { requested, .. } = refused else { return refused };
-        let rooms = shards.filter_map(|pool| {
-            let guard = locked(&self.pools.get(pool)?.state);
-            guard.as_ref().map(|state| state.sets[set].room())
-        });
-        let (free, largest_free) = rooms.fold((0, 0), |(free, largest), (f, l)| (free + f, l.max(largest)));
-        AllocationError::WouldGrow { requested, free, largest_free, name: ShortName::NONE }
+        let rooms = || {
+            let rooms = searched.filter_map(|(pool, set)| {
+                let guard = locked(&self.pools.get(pool)?.state);
+                guard.as_ref().map(|state| state.sets[set].room())
+            });
+            rooms.fold((0, 0), |(free, largest), (f, l)| (free + f, l.max(largest)))
+        };
+        let name = ShortName::NONE;
+        match refused {
+            AllocationError::WouldGrow { requested, .. } => {
+                let (free, largest_free) = rooms();
+                AllocationError::WouldGrow { requested, free, largest_free, name }
+            }
+            AllocationError::PoolFull { requested, max_blocks, .. } => {
+                let (free, largest_free) = rooms();
+                AllocationError::PoolFull { requested, max_blocks, free, largest_free, name }
+            }
+            _ => refused,
+        }
     }
 
     /// Places a request in the existing blocks of a shard.
@@ -382,7 +428,7 @@ impl<D: Device> Allocator<D> {
                 return Ok(AllocationPreview::Fits { memory_type });
             }
         }
-        preview.map_err(|refused| self.with_room_of(shards.indices(), set, refused))
+        preview.map_err(|refused| self.with_room_of(shards.indices().map(|pool| (pool, set)), refused))
     }
 
     /// Previews what [`place_among_others`](Self::place_among_others) does for a request that was refused.
@@ -396,17 +442,35 @@ impl<D: Device> Allocator<D> {
             return Err(refused);
         }
         let (own, others) = self.default_pools_for(memory_type, request);
-        for (_, slot) in self.with_memory(others) {
+        if let Some(memory_type) = self.would_place_in_any(others, 0, request)? {
+            return Ok(AllocationPreview::Fits { memory_type });
+        }
+        Err(self.with_room_of(own.indices().chain(others.indices()).map(|pool| (pool, 0)), refused))
+    }
+
+    /// Returns the memory type where [`place_in_any`](Self::place_in_any) would find room.
+    fn would_place_in_any(
+        &self,
+        shards: PoolShards,
+        set: usize,
+        request: &AllocationRequest<'_>,
+    ) -> Result<Option<MemoryTypeIndex>, AllocationError> {
+        for (_, slot) in self.with_memory(shards) {
             let mut guard = locked(&slot.state);
             let Some(state) = guard.as_mut() else { continue };
             state.flush_quick_lists_and_say_so();
-            let rounded = self.round_request(state, 0, request)?;
-            if state.would_place(0, &rounded) {
-                return Ok(AllocationPreview::Fits { memory_type });
+            let rounded = self.round_request(state, set, request)?;
+            if state.would_place(set, &rounded) {
+                return Ok(Some(state.sets[set].memory_type));
             }
         }
-        Err(self.with_room_of(own.indices().chain(others.indices()), 0, refused))
+        Ok(None)
     }
+}
+
+/// Returns two block sets of all shards of a pool.
+fn both_sets(pool: &Pool, sets: [usize; 2]) -> impl Iterator<Item = (u32, usize)> {
+    pool.shards().indices().flat_map(move |shard| sets.map(|set| (shard, set)))
 }
 
 #[cfg(test)]

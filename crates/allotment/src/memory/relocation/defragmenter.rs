@@ -122,14 +122,18 @@ pub struct Defragmenter<D: Device> {
     state: Mutex<Option<State<D>>>,
     /// Sums of all completed steps.
     pub(super) statistics: Mutex<DefragmentationStatistics>,
+    on_moved: Mutex<Option<OnMoved<D>>>,
 }
+
+/// The callback for each resource that moved.
+type OnMoved<D> = Arc<dyn Fn(&Move<D>) + Send + Sync>;
 
 pub(super) struct State<D: Device> {
     /// The defragmentation in progress, and its custom pool, which is not destroyed meanwhile.
     run: Option<(Run, Option<Pool>)>,
     /// The pools that come after it, the next one last; `None` for the default pools.
     waiting: Vec<Option<Pool>>,
-    /// The moves of a step; kept to reuse its memory.
+    /// The moves of a step, and then those of which the callback has not heard; kept to reuse its memory.
     pub(super) moves: Vec<Move<D>>,
     pub(super) created: Vec<Option<NewResource<D>>>,
     /// Resources that the CPU must not access until their copies complete.
@@ -195,6 +199,7 @@ impl<D: Device> Defragmenter<D> {
             members: Arc::new(Mutex::new(HashMap::new())),
             state: Mutex::new(Some(state)),
             statistics: Mutex::default(),
+            on_moved: Mutex::default(),
         })
     }
 
@@ -231,6 +236,62 @@ impl<D: Device> Defragmenter<D> {
     #[must_use]
     pub fn statistics(&self) -> DefragmentationStatistics {
         *locked(&self.statistics)
+    }
+
+    /// Sets a callback for each resource that moves: for the descriptors of resources that are found by their ids or
+    /// their user data. Replaces a callback that was set before.
+    ///
+    /// The thread that executes a step calls it at the end of the step, once for each move and in no order, when all
+    /// moved resources have their new handles. No lock is held: the callback may create, use and drop resources and call
+    /// the allocator. [`step`](Self::step) and [`stop`](Self::stop) do nothing in it, and no other thread executes a step
+    /// meanwhile. If it panics, so does the step, whose moves hold nevertheless; the next step continues with the moves
+    /// of which the callback has not heard.
+    ///
+    /// The GPU may still copy to the [new place](Move::to), and read the [old one](Move::from). A callback that owns a
+    /// [`Gpu`](crate::gpu::Gpu) or the defragmenter itself keeps them alive for ever.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use std::sync::mpsc::channel;
+    /// use allotment::memory::{PassLimits, StepOutcome};
+    ///
+    /// // A list of what moved, for the thread that writes descriptors.
+    /// let (sender, moved) = channel();
+    /// gpu.defragmenter().on_moved(move |one| {
+    ///     let _ = sender.send((one.user_data(), one.id(), one.size()));
+    /// });
+    ///
+    /// let options = MemoryUsage::GpuOnly.with_name("tile").with_user_data(7).relocatable();
+    /// let mut tiles = Vec::new();
+    /// for _ in 0..5 {
+    ///     tiles.push(gpu.create_buffer(&BufferDesc::new(1 << 20), &options)?);
+    /// }
+    /// drop(tiles.remove(0));
+    /// gpu.reclaim(); // now four tiles of 1 MiB are in two blocks of 4 MiB
+    /// while gpu.defragmenter().step(PassLimits::NONE)?.outcome != StepOutcome::Idle {
+    ///     gpu.wait_idle()?;
+    /// }
+    /// assert_eq!(moved.try_iter().collect::<Vec<_>>(), [(7, tiles[3].id(), 1 << 20)]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn on_moved(&self, callback: impl Fn(&Move<D>) + Send + Sync + 'static) {
+        let before = locked(&self.on_moved).replace(Arc::new(callback));
+        // After the lock: what the old callback owns is the caller's code.
+        drop(before);
+    }
+
+    /// Tells the callback of the moves of a step.
+    pub(super) fn report_moved(&self, state: &mut State<D>) {
+        let callback = locked(&self.on_moved).clone();
+        let Some(callback) = callback else { return state.moves.clear() };
+        state.moves.retain(Move::has_moved);
+        // One by one, so that those after a panic are left for the next step.
+        while let Some(one) = state.moves.pop() {
+            callback(&one);
+        }
     }
 
     /// Creates a relocatable buffer, as [`OwningAllocator::create_buffer`] creates a pinned one. It is movable whatever
@@ -384,11 +445,17 @@ impl<D: Device> Defragmenter<D> {
     pub fn step(&self, limits: PassLimits) -> Result<DefragmentationStep, MoveError> {
         // Taken out of the mutex, so that no lock is held during driver calls.
         let Some(state) = locked(&self.state).take() else {
-            return Ok(DefragmentationStep::without_moves(StepOutcome::LimitReached));
+            return Ok(DefragmentationStep::new(StepOutcome::LimitReached));
         };
         let mut guard = StepGuard { defragmenter: self, state: Some(state) };
         match &mut guard.state {
-            Some(state) => self.continue_run(state, limits),
+            Some(state) => {
+                // What is left after a panic in the step before.
+                self.report_moved(state);
+                let step = self.continue_run(state, limits);
+                self.report_moved(state);
+                step
+            }
             None => unreachable!("the state is taken only when `StepGuard` is dropped"),
         }
     }
@@ -404,7 +471,7 @@ impl<D: Device> Defragmenter<D> {
         // A pass now would give up the blocks of all resources that such a heap has in its slots.
         state.followers.retain(|it| it.upgrade().is_some_and(|it| !it.is_ready()));
         if !state.followers.is_empty() {
-            return Ok(DefragmentationStep::without_moves(StepOutcome::LimitReached));
+            return Ok(DefragmentationStep::new(StepOutcome::LimitReached));
         }
         if state.run.is_none() && allocator.movers.has_parts_for(self.mover) {
             // Another run waits for the resources in blocks that it has closed, so a survey comes later.
@@ -415,7 +482,7 @@ impl<D: Device> Defragmenter<D> {
             let tick = allocator.time.now().tick;
             locked(&self.statistics).blocks_kept +=
                 allocator.movers.note_idle_call(self.mover, limits.bytes, tick);
-            return Ok(DefragmentationStep::without_moves(StepOutcome::Idle));
+            return Ok(DefragmentationStep::new(StepOutcome::Idle));
         }
         if state.run.is_none() {
             if at_rest {
@@ -426,29 +493,31 @@ impl<D: Device> Defragmenter<D> {
         let Some((run, _)) = &mut state.run else {
             // None of the pools that were left can be defragmented at present.
             (state.idle_steps, state.seen) = (IDLE_STEPS_UNCHANGED, allocator.statistics());
-            return Ok(DefragmentationStep::without_moves(StepOutcome::Idle));
+            return Ok(DefragmentationStep::new(StepOutcome::Idle));
         };
         // Taken before the moves are found, so that each of them is submitted after what was recorded by the old handles.
         let Some(moment) = self.memory.deletion_queue().tracker().quiet_moment() else {
-            return Ok(DefragmentationStep::without_moves(StepOutcome::RecordingIsOpen));
+            return Ok(DefragmentationStep::new(StepOutcome::RecordingIsOpen));
         };
         // The run may have begun with the limits of an earlier step.
         run.limit(limits);
         // A run counts from its beginning, so only the difference belongs to this step.
         let before = run.statistics;
         let found = run.find(allocator, &mut state.moves);
-        let done = match found {
+        let mut done = match found {
             Found::Moves => {
                 run.statistics.passes += 1;
                 let pass = Pass::new(allocator, run, &mut state.moves);
                 self.execute_pass(moment, pass, &mut state.created, &mut state.pending, &mut state.followers)
             }
-            Found::LimitReached => Ok(DefragmentationStep::without_moves(StepOutcome::LimitReached)),
-            Found::Done => Ok(DefragmentationStep::without_moves(StepOutcome::Idle)),
+            Found::LimitReached => Ok(DefragmentationStep::new(StepOutcome::LimitReached)),
+            Found::Done => Ok(DefragmentationStep::new(StepOutcome::Idle)),
         };
+        let sums = run.statistics - before;
         let mut all = locked(&self.statistics);
-        *all = *all + run.statistics - before;
+        *all = *all + sums;
         drop(all);
+        done.iter_mut().for_each(|step| step.statistics = sums);
         // Ended here, not with the defragmenter: the blocks that an open run is going to empty are kept from others.
         if found == Found::Done {
             allocator.end_run(run);
@@ -456,15 +525,14 @@ impl<D: Device> Defragmenter<D> {
             state.run = None;
             if !had_survey {
                 // Only parts of other runs were moved: the next survey is due when it was before.
-                return Ok(DefragmentationStep::without_moves(StepOutcome::LimitReached));
-            }
-            if state.waiting.is_empty() {
+                done.iter_mut().for_each(|step| step.outcome = StepOutcome::LimitReached);
+            } else if state.waiting.is_empty() {
                 (state.idle_steps, state.seen) = (IDLE_STEPS_UNCHANGED, allocator.statistics());
             } else {
-                return Ok(DefragmentationStep::without_moves(StepOutcome::LimitReached));
+                done.iter_mut().for_each(|step| step.outcome = StepOutcome::LimitReached);
             }
         }
-        if let Ok(DefragmentationStep { moves: 1.., .. }) = &done {
+        if sums.moves != 0 {
             event!(DEBUG, "memory", step = ?done, "moved resources");
         }
         done

@@ -1,7 +1,7 @@
 //! Description of a defragmenter, and the result of its steps.
 
 use crate::device::{QueueIndex, TimelinePoint};
-use crate::memory::DefragmentationDesc;
+use crate::memory::{DefragmentationDesc, DefragmentationStatistics};
 
 /// Description of a [`Defragmenter`](super::Defragmenter).
 ///
@@ -86,7 +86,7 @@ pub enum StepOutcome {
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
 /// let step = gpu.defragmenter().step(Default::default())?;
-/// println!("{} resources moved, {} bytes copied", step.moves, step.bytes);
+/// println!("{} resources moved, {} bytes copied", step.statistics.moves, step.statistics.bytes_moved);
 /// if let Some(point) = step.copied_at {
 ///     gpu.wait(point)?; // or let a submission on another queue wait for it
 /// }
@@ -97,17 +97,18 @@ pub enum StepOutcome {
 pub struct DefragmentationStep {
     /// Whether resources were moved, and whether there is more to do.
     pub outcome: StepOutcome,
-    /// Number of resources that were moved and have a new handle.
-    pub moves: u32,
-    /// Bytes that the queue copies for these moves.
-    pub bytes: u64,
+    /// The sums of this step: the resources that were moved and have a new handle, the bytes that the queue copies for
+    /// them, and the rest. Those of all steps add up to [`Defragmenter::statistics`](super::Defragmenter::statistics),
+    /// which also has those of steps that failed.
+    pub statistics: DefragmentationStatistics,
     /// The point at which the copies complete. Work on other queues than the defragmenter's that uses moved resources
     /// waits for it.
     pub copied_at: Option<TimelinePoint>,
 }
 
 impl DefragmentationStep {
-    pub(super) const fn without_moves(outcome: StepOutcome) -> Self {
-        Self { outcome, moves: 0, bytes: 0, copied_at: None }
+    /// Returns the result of a step before its sums are known.
+    pub(super) fn new(outcome: StepOutcome) -> Self {
+        Self { outcome, statistics: DefragmentationStatistics::default(), copied_at: None }
     }
 }

@@ -66,14 +66,11 @@ impl<D: Device, C: BufferOrImage<D>> NewObject<D, C> {
 }
 
 impl<D: Device> NewResource<D> {
-    /// Returns the bytes that are copied.
-    pub(super) fn bytes(&self) -> u64 {
-        let (size, copied) = match self {
-            Self::Buffer(NewObject { size, copied, .. }) | Self::Image(NewObject { size, copied, .. }) => {
-                (*size, *copied)
-            }
-        };
-        if copied { size } else { 0 }
+    /// Returns true when a queue copies the bytes of the old resource.
+    pub(super) fn is_copied(&self) -> bool {
+        match self {
+            Self::Buffer(NewObject { copied, .. }) | Self::Image(NewObject { copied, .. }) => *copied,
+        }
     }
 
     pub(super) fn is_image(&self) -> bool {

@@ -205,6 +205,7 @@ impl<D: Device> Defragmenter<D> {
             }
             tracker.wait_idle(timeout).map_err(RoomError::Device)?;
             reclaim();
+            self.report_moved(state);
             state.pending.retain(|resource| !resource.is_complete());
         }
     }

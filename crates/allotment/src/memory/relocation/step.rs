@@ -71,9 +71,14 @@ impl<D: Device> Defragmenter<D> {
         // writes would come after the copy.
         let Some(quiet) = tracker.still_quiet(moment) else {
             open.stay();
-            return Ok(DefragmentationStep::without_moves(StepOutcome::RecordingIsOpen));
+            return Ok(DefragmentationStep::new(StepOutcome::RecordingIsOpen));
         };
-        let mut step = DefragmentationStep { outcome: StepOutcome::Moved, moves: 0, bytes: 0, copied_at };
+        let mut step =
+            DefragmentationStep { copied_at, ..DefragmentationStep::new(StepOutcome::LimitReached) };
+        // The sums of the pass have the bytes that the queue copies.
+        for (index, _) in created.iter().enumerate().filter(|(_, new)| !copied(new)) {
+            pass.note_not_copied(index);
+        }
         let arriving: Vec<_> =
             created.iter().map(|new| new.as_ref().is_some_and(NewResource::blocks_cpu_access)).collect();
         let mut moved = vec![false; created.len()];
@@ -87,8 +92,7 @@ impl<D: Device> Defragmenter<D> {
             }
             match (released, ended.next()) {
                 (Released::Source, Some((Some(new), moved))) => {
-                    step.moves += 1;
-                    step.bytes += new.bytes();
+                    step.outcome = StepOutcome::Moved;
                     let (old, copying) = new.replace_old(place, copied_at);
                     pending.extend(copying);
                     left.push(old);
@@ -117,9 +121,6 @@ impl<D: Device> Defragmenter<D> {
             );
         }
         drop(quiet);
-        if step.moves == 0 {
-            step.outcome = StepOutcome::LimitReached;
-        }
         Ok(step)
     }
 
@@ -222,6 +223,11 @@ impl<D: Device> Defragmenter<D> {
         });
         submitted.map(Some).map_err(|refused| refused.error)
     }
+}
+
+/// Returns whether a queue copies the bytes of a resource that moves. One that does not move counts no bytes.
+fn copied<D: Device>(new: &Option<NewResource<D>>) -> bool {
+    new.as_ref().is_none_or(NewResource::is_copied)
 }
 
 /// A pass, and the resources created in its new places. Dropped before the pass ended, all resources stay in their

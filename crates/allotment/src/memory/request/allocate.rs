@@ -131,7 +131,10 @@ impl<D: Device> Allocator<D> {
         let allocated = match &request.options.pool {
             None => self.allocate_by_ranking(request),
             Some(pool) => {
-                let attempt = |set| self.allocate_from_shards(pool.shards(), set, request);
+                let attempt = |set| {
+                    let allocated = self.allocate_from_shards(pool.shards(), set, request);
+                    allocated.or_else(|refused| self.place_in_other_set(pool, set, request, refused))
+                };
                 self.by_pool_types(pool, request, attempt)
             }
         };
@@ -157,8 +160,8 @@ impl<D: Device> Allocator<D> {
             Some(pool) if pool.allocator() != self.id => return Ok(None),
             Some(pool) => {
                 let first = pool.memory_types().position(|memory_type| allowed.contains(memory_type));
-                let Some(set) = first else { return Ok(None) };
-                (pool.shards(), set)
+                let Some(position) = first else { return Ok(None) };
+                (pool.shards(), pool.set_of(position, request.among_movable))
             }
         };
         let pool = shards.own();
@@ -222,8 +225,8 @@ impl<D: Device> Allocator<D> {
         AllocationError::NoMemoryType { allowed, memory_usage: request.options.usage, name: ShortName::NONE }
     }
 
-    /// Tries those of a pool's memory types that the request allows, in the pool's order, until an attempt succeeds or
-    /// fails for a reason that no other memory type changes. The error is that of the first attempt, with the name of the
+    /// Tries those of a pool's memory types that the request allows, in the pool's order, each by its block set, until an
+    /// attempt succeeds or fails for a reason that no other memory type changes. The error is that of the first attempt, with the name of the
     /// request.
     pub(in crate::memory) fn by_pool_types<T>(
         &self,
@@ -238,7 +241,7 @@ impl<D: Device> Allocator<D> {
         let (allowed, required) = (request.requirements.memory_types, request.options.required);
         let mut first = None;
         let mut any_allowed = false;
-        for (set, memory_type) in pool.memory_types().enumerate() {
+        for (position, memory_type) in pool.memory_types().enumerate() {
             if !allowed.contains(memory_type) {
                 continue;
             }
@@ -248,7 +251,7 @@ impl<D: Device> Allocator<D> {
             if !found.is_some_and(|found| found.properties.contains(required)) {
                 continue;
             }
-            match attempt(set) {
+            match attempt(pool.set_of(position, request.among_movable)) {
                 Err(error) if error.falls_through() => first = first.or(Some(error)),
                 result => return result.map_err(|error| error.of(request.options)),
             }

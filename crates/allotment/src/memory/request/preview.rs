@@ -72,7 +72,10 @@ impl<D: Device> Allocator<D> {
     ) -> Result<AllocationPreview, AllocationError> {
         let request = &AllocationRequest::new(requirements, options);
         if let Some(pool) = &options.pool {
-            return self.by_pool_types(pool, request, |set| self.preview_shards(pool.shards(), set, request));
+            return self.by_pool_types(pool, request, |set| {
+                let preview = self.preview_shards(pool.shards(), set, request);
+                preview.or_else(|refused| self.preview_in_other_set(pool, set, request, refused))
+            });
         }
         self.by_ranking(request, |memory_type, request| {
             let preview = self.preview_shards(self.default_pool_for(memory_type, request), 0, request);

@@ -9,7 +9,7 @@ use allotment::device::{
 };
 use allotment::memory::{
     AccessError, AllocationPreview, BlockSize, BudgetPolicy, CreatePoolError, Dedicated, DestroyPoolError,
-    EmptyBlockPolicy, Lifetime, MemoryLocation, NewBlocks, Statistics,
+    EmptyBlockPolicy, Lifetime, MemoryLocation, Movability, NewBlocks, Statistics,
 };
 use allotment::{
     Algorithm, Alignment, Allocation, AllocationError, MemoryUsage, Pool, PoolDesc, Requirements,
@@ -133,6 +133,8 @@ impl Wish {
         (desc.new_blocks, desc.budget) = (self.new_blocks, self.budget);
         (desc.strategy, desc.side) = (self.strategy, self.side);
         desc.user_data = self.size;
+        // No defragmentation runs here: it only says beside which allocations this one is placed.
+        desc.movability = if self.size % 3 == 0 { Movability::Copied } else { Movability::Pinned };
         desc
     }
 }
@@ -528,6 +530,7 @@ impl Pair {
         desc.max_blocks = pick([u32::MAX, 1, 2, 3], d / 16);
         desc.alignment = Alignment::new(1 << (f % 13)).unwrap();
         desc.ignore_granularity = f >= 208;
+        desc.separate_movable = h >= 160;
         desc.empty_blocks = if g < 128 { EmptyBlockPolicy::NONE } else { EmptyBlockPolicy::default() };
         desc.budget = if h % 3 == 0 { BudgetPolicy::WithinBudget } else { BudgetPolicy::AllowOverBudget };
         if self.pools.iter().flatten().count() == 4 {

@@ -51,7 +51,7 @@ impl World {
                         self.free(at);
                         pass.end();
                     }
-                    _ => pass.end(),
+                    _ => _ = pass.end(),
                 }
             }
             NextPass::LimitReached => {}

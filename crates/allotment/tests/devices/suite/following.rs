@@ -238,7 +238,7 @@ pub(crate) fn a_binding_set_and_a_bindless_slot_follow_what_defragmentation_move
     let [numbers, textures] = commit(&mut early_view);
     let mut moves = 0;
     for _ in 0..200 {
-        moves += front.defragmenter().step(PassLimits::NONE).unwrap().moves;
+        moves += front.defragmenter().step(PassLimits::NONE).unwrap().statistics.moves;
     }
     assert!(moves > 0, "there is something to gain");
     let generation = heap.statistics().generation;

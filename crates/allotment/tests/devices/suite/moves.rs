@@ -7,8 +7,8 @@ use allotment::MemoryUsage;
 use allotment::device::{BufferCopy, BufferDesc, CopyDirection, ImageCopy, QueueDevice as _, Submission};
 use allotment::lifetime::Recording;
 use allotment::memory::{
-    AccessError, BlockSizes, Buffer, DefragmentationDesc, DefragmentationStrategy, Defragmenter,
-    DefragmenterDesc, EmptyBlockPolicy, Image, Movability, NextPass, PassLimits, StepOutcome,
+    AccessError, BlockSizes, Buffer, DefragmentationDesc, DefragmentationStatistics, DefragmentationStrategy,
+    Defragmenter, DefragmenterDesc, EmptyBlockPolicy, Image, Movability, NextPass, PassLimits, StepOutcome,
 };
 use allotment::upload::{ImageWrite, UploadError, Uploader, UploaderDesc};
 
@@ -82,15 +82,17 @@ fn scattered<F: Fixture>(
 
 /// Steps until there is nothing to gain. Returns how many resources were moved.
 fn run<F: Fixture>(stage: &Stage<'_, F>, defragmenter: &Defragmenter<F::Device>) -> u32 {
-    let mut moves = 0;
+    let before = defragmenter.statistics();
+    let mut sums = DefragmentationStatistics::default();
     for _ in 0..1000 {
         let step = defragmenter.step(PassLimits::NONE).unwrap();
-        moves += step.moves;
-        assert_eq!(step.moves > 0, step.outcome == StepOutcome::Moved);
+        sums = sums + step.statistics;
+        assert_eq!(step.statistics.moves > 0, step.outcome == StepOutcome::Moved);
         if step.outcome == StepOutcome::Idle {
             stage.wait_idle();
             stage.deletion_queue.reclaim();
-            return moves;
+            assert_eq!(sums, defragmenter.statistics() - before);
+            return sums.moves;
         }
     }
     panic!("there is no end");
@@ -217,7 +219,7 @@ fn what_was_recorded_by_the_old_handle_reads_what_is_there<F: Fixture>(gpu: &Gpu
     let buffers = scattered(&stage, &defragmenter, &wanted(), 64);
     let old: Vec<_> = buffers.iter().map(|(buffer, _)| buffer.handle()).collect();
     let recording = stage.tracker.record("recorded before").only_reads();
-    let moves = (0..10).map(|_| defragmenter.step(PassLimits::NONE).unwrap().moves).sum::<u32>();
+    let moves = (0..10).map(|_| defragmenter.step(PassLimits::NONE).unwrap().statistics.moves).sum::<u32>();
     assert!(moves > 0);
     let targets: Vec<_> =
         buffers.iter().map(|(_, bytes)| stage.buffer(bytes.len() as u64, MemoryUsage::Readback)).collect();
@@ -262,7 +264,7 @@ fn what_an_open_recording_writes_by_the_old_handle_is_not_lost<F: Fixture>(gpu: 
     let handles: Vec<_> = buffers.iter().map(|(buffer, _)| buffer.handle()).collect();
     for _ in 0..3 {
         let step = defragmenter.step(PassLimits::NONE).unwrap();
-        assert_eq!((step.outcome, step.moves), (StepOutcome::RecordingIsOpen, 0));
+        assert_eq!((step.outcome, step.statistics.moves), (StepOutcome::RecordingIsOpen, 0));
     }
     let bytes: Vec<_> = (0..).zip(&buffers).map(|(i, (_, old))| pattern(500 + i, old.len() as u64)).collect();
     let sources: Vec<_> = bytes.iter().map(|bytes| stage.source(bytes)).collect();
@@ -292,7 +294,7 @@ fn what_one_thread_writes_is_not_lost_while_another_moves_it<F: Fixture>(gpu: &G
             let mut made = Vec::new();
             while !done.load(Ordering::Relaxed) {
                 let step = defragmenter.step(PassLimits::NONE.with_moves(3)).unwrap();
-                moves.fetch_add(step.moves, Ordering::Relaxed);
+                moves.fetch_add(step.statistics.moves, Ordering::Relaxed);
                 if step.outcome == StepOutcome::Idle {
                     let desc = BufferDesc::new(SIZE).into();
                     made.extend((0..20).map(|_| defragmenter.create_buffer(&desc, &wanted()).unwrap()));
@@ -481,8 +483,8 @@ fn a_step_moves_no_more_than_its_limits<F: Fixture>(gpu: &Gpu<F>) {
     let limits = PassLimits::NONE.with_moves(3).with_bytes(130 * KIB);
     for _ in 0..200 {
         let step = defragmenter.step(limits).unwrap();
-        assert!(step.moves <= 2 && step.bytes <= 130 * KIB, "{step:?}");
-        assert_eq!(step.copied_at.is_some(), step.moves > 0);
+        assert!(step.statistics.moves <= 2 && step.statistics.bytes_moved <= 130 * KIB, "{step:?}");
+        assert_eq!(step.copied_at.is_some(), step.statistics.moves > 0);
     }
     assert!(defragmenter.statistics().passes > 1);
     stage.wait_idle();

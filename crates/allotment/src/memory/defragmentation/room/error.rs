@@ -26,7 +26,7 @@ use crate::memory::{AllocationError, MoveError, ShortName};
 /// let pinned = allocator.allocate(&Requirements::new(600 << 10), &options)?;
 /// let half = Requirements::new(512 << 10);
 /// let run = DefragmentationDesc::default();
-/// let refused = allocator.allocate_or_defragment(&half, &options, run, |pass| pass.end()).unwrap_err();
+/// let refused = allocator.allocate_or_defragment(&half, &options, run, |pass| _ = pass.end()).unwrap_err();
 /// assert!(matches!(refused, RoomError::NothingHelps { requested: 524_288, .. }));
 /// assert!(refused.to_string().starts_with("\"level\": 524288 bytes do not fit"));
 /// # allocator.free(pinned)?;

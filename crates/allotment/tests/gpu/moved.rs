@@ -1,0 +1,225 @@
+//! What the steps of a defragmenter moved: the callback, and the sums of the steps.
+
+use core::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+
+use allotment::device::simulated::SimulatedGpu;
+use allotment::device::{BufferDesc, ImageDesc};
+use allotment::memory::{
+    AllocationId, BlockSizes, Buffer, DefragmentationDesc, DefragmentationStatistics,
+    DefragmentationStrategy, Defragmenter, DefragmenterDesc, EmptyBlockPolicy, PassLimits, StepOutcome,
+};
+use allotment::{AllocatorDesc, GpuDesc, MemoryUsage};
+
+use crate::rig::Rig;
+
+const SIZE: u64 = 60 << 10;
+
+/// Blocks of 1 MiB, of which no empty one is kept.
+fn rig() -> Rig {
+    let mut desc = AllocatorDesc::default();
+    (desc.block_sizes, desc.empty_blocks, desc.shards) =
+        (BlockSizes::fixed(1 << 20), EmptyBlockPolicy::NONE, 1);
+    Rig::with(GpuDesc::default().with_allocator(desc))
+}
+
+fn defragmenter(rig: &Rig) -> Defragmenter<SimulatedGpu> {
+    let full = DefragmentationDesc::new(DefragmentationStrategy::Full);
+    Defragmenter::new(rig.gpu.memory(), DefragmenterDesc::new(full)).unwrap()
+}
+
+/// Every fourth of 64 buffers; their user data are their numbers.
+fn scattered(rig: &Rig, defragmenter: &Defragmenter<SimulatedGpu>) -> Vec<Buffer<SimulatedGpu>> {
+    let buffer = |number| {
+        let options = MemoryUsage::GpuOnly.with_name("mesh").with_user_data(number);
+        defragmenter.create_buffer(&BufferDesc::new(SIZE), &options).unwrap()
+    };
+    let kept = (0..64).map(buffer).collect::<Vec<_>>().into_iter().step_by(4).collect();
+    rig.gpu.wait_idle().unwrap();
+    kept
+}
+
+/// Steps until there is nothing to gain. Returns the sums of the steps.
+fn run(rig: &Rig, defragmenter: &Defragmenter<SimulatedGpu>) -> DefragmentationStatistics {
+    let mut sums = DefragmentationStatistics::default();
+    for _ in 0..1000 {
+        let step = defragmenter.step(PassLimits::NONE.with_moves(3)).unwrap();
+        assert_eq!(step.outcome == StepOutcome::Moved, step.statistics.moves != 0);
+        sums = sums + step.statistics;
+        rig.gpu.wait_idle().unwrap();
+        if step.outcome == StepOutcome::Idle {
+            return sums;
+        }
+    }
+    panic!("there is no end");
+}
+
+#[test]
+fn the_callback_hears_of_each_resource_that_moved_when_it_has_its_new_handle() {
+    let rig = rig();
+    let defragmenter = defragmenter(&rig);
+    let buffers = Arc::new(scattered(&rig, &defragmenter));
+    let before: Vec<_> = buffers.iter().map(Buffer::location).collect();
+    let places: Vec<_> = before.iter().map(|place| (place.memory, place.offset)).collect();
+    let (sender, moved) = channel();
+    let known = Arc::downgrade(&buffers);
+    defragmenter.on_moved(move |one| {
+        let buffers = known.upgrade().unwrap();
+        let at = one.user_data() as usize / 4;
+        let now = buffers[at].location();
+        assert_eq!((one.id(), one.size()), (buffers[at].id(), SIZE));
+        assert_eq!((one.from().memory, one.from().offset), places[at]);
+        assert_eq!((one.to().memory, one.to().offset), (now.memory, now.offset));
+        assert_eq!(buffers[at].moves(), 1, "the buffer has its new handle");
+        sender.send(one.id()).unwrap();
+    });
+    let sums = run(&rig, &defragmenter);
+    let mut heard: Vec<AllocationId> = moved.try_iter().collect();
+    heard.sort_unstable();
+    let mut expected: Vec<_> = buffers.iter().filter(|it| it.moves() == 1).map(Buffer::id).collect();
+    expected.sort_unstable();
+    assert_eq!((heard.len() as u32, heard), (sums.moves, expected));
+    drop((buffers, defragmenter));
+    rig.finish();
+}
+
+#[test]
+fn the_sums_of_the_steps_are_those_of_the_defragmenter() {
+    let rig = rig();
+    let defragmenter = defragmenter(&rig);
+    let buffers = scattered(&rig, &defragmenter);
+    let blocks = rig.gpu.allocator().statistics().blocks;
+    let sums = run(&rig, &defragmenter);
+    assert_eq!(sums, defragmenter.statistics());
+    assert_eq!(blocks - sums.blocks_emptied, rig.gpu.allocator().statistics().blocks);
+    assert_eq!((sums.passes, sums.bytes_moved), (sums.moves.div_ceil(3), u64::from(sums.moves) * SIZE));
+    drop((buffers, defragmenter));
+    rig.finish();
+}
+
+#[test]
+fn an_image_of_unknown_state_moves_and_counts_no_bytes() {
+    let rig = rig();
+    let defragmenter = defragmenter(&rig);
+    let options = MemoryUsage::GpuOnly.with_name("albedo");
+    let image = |_| defragmenter.create_image(&ImageDesc::new(128, 128, 4), &options).unwrap();
+    let images: Vec<_> = (0..64).map(image).collect::<Vec<_>>().into_iter().step_by(4).collect();
+    rig.gpu.wait_idle().unwrap();
+    let sums = run(&rig, &defragmenter);
+    assert!(sums.moves != 0 && sums.bytes_moved == 0, "{sums:?}");
+    assert_eq!(sums, defragmenter.statistics());
+    drop((images, defragmenter));
+    rig.finish();
+}
+
+#[test]
+fn the_callback_may_create_and_drop_resources_and_a_step_in_it_does_nothing() {
+    let rig = rig();
+    let defragmenter = Arc::new(defragmenter(&rig));
+    let buffers = Arc::new(Mutex::new(scattered(&rig, &defragmenter)));
+    let (of_callback, kept) = (Arc::downgrade(&defragmenter), Arc::clone(&buffers));
+    let gone = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&gone);
+    defragmenter.on_moved(move |one| {
+        let defragmenter = of_callback.upgrade().unwrap();
+        let options = MemoryUsage::GpuOnly.with_name("for a moment");
+        drop(defragmenter.create_buffer(&BufferDesc::new(SIZE), &options).unwrap());
+        let step = defragmenter.step(PassLimits::NONE).unwrap();
+        assert_eq!((step.outcome, step.statistics), (StepOutcome::LimitReached, Default::default()));
+        defragmenter.stop();
+        // What moved is dropped, while the GPU copies it.
+        kept.lock().unwrap().retain(|buffer| buffer.id() != one.id());
+        noted.lock().unwrap().push(one.id());
+    });
+    let sums = run(&rig, &defragmenter);
+    assert_eq!(gone.lock().unwrap().len() as u32, sums.moves);
+    assert_eq!(buffers.lock().unwrap().len() as u32, 16 - sums.moves);
+    rig.gpu.allocator().check_invariants();
+    drop((buffers, defragmenter));
+    rig.finish();
+}
+
+#[test]
+fn after_a_callback_that_panicked_the_next_step_goes_on_with_what_it_has_not_heard() {
+    let rig = rig();
+    let defragmenter = defragmenter(&rig);
+    let buffers = scattered(&rig, &defragmenter);
+    let (sender, moved) = channel();
+    let number = Mutex::new(0);
+    defragmenter.on_moved(move |one| {
+        sender.send(one.id()).unwrap();
+        let mut number = number.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        *number += 1;
+        assert_ne!(*number % 3, 2, "every third call panics");
+    });
+    let mut panics = 0;
+    for _ in 0..1000 {
+        let step = || defragmenter.step(PassLimits::NONE.with_moves(4)).unwrap();
+        let stepped = catch_unwind(AssertUnwindSafe(step));
+        panics += u32::from(stepped.is_err());
+        rig.gpu.allocator().check_invariants();
+        rig.gpu.wait_idle().unwrap();
+        if stepped.is_ok_and(|step| step.outcome == StepOutcome::Idle) {
+            break;
+        }
+    }
+    let mut heard: Vec<_> = moved.try_iter().collect();
+    heard.sort_unstable();
+    let mut expected: Vec<_> = buffers.iter().filter(|it| it.moves() == 1).map(Buffer::id).collect();
+    expected.sort_unstable();
+    assert!(panics > 1);
+    assert_eq!(heard, expected);
+    assert_eq!(defragmenter.statistics().moves as usize, heard.len());
+    drop((buffers, defragmenter));
+    rig.finish();
+}
+
+#[test]
+fn threads_that_step_at_the_same_time_report_each_move_once() {
+    let rig = rig();
+    let defragmenter = defragmenter(&rig);
+    let places = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&places);
+    defragmenter.on_moved(move |one| {
+        heard.lock().unwrap().push((
+            one.id(),
+            one.from().memory,
+            one.from().offset,
+            one.to().memory,
+            one.to().offset,
+        ));
+    });
+    let (mut kept, limits) = (Vec::new(), PassLimits::NONE.with_moves(2));
+    for _ in 0..12 {
+        kept.truncate(2);
+        rig.gpu.wait_idle().unwrap();
+        kept.extend(scattered(&rig, &defragmenter));
+        rig.gpu.wait_idle().unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    // The first steps may find nothing to do, since little has changed.
+                    for _ in 0..40 {
+                        while defragmenter.step(limits).unwrap().outcome != StepOutcome::Idle {
+                            rig.gpu.reclaim();
+                        }
+                    }
+                });
+            }
+        });
+        rig.gpu.wait_idle().unwrap();
+    }
+    assert_eq!(places.lock().unwrap().len() as u32, defragmenter.statistics().moves);
+    for buffer in &kept {
+        let places = places.lock().unwrap();
+        let of_buffer: Vec<_> = places.iter().filter(|moved| moved.0 == buffer.id()).collect();
+        assert_eq!(of_buffer.len() as u32, buffer.moves());
+        assert!(of_buffer.windows(2).all(|two| (two[0].3, two[0].4) == (two[1].1, two[1].2)));
+        let now = buffer.location();
+        assert!(of_buffer.last().is_none_or(|last| (last.3, last.4) == (now.memory, now.offset)));
+    }
+    drop((kept, defragmenter));
+    rig.finish();
+}
