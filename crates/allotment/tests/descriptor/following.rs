@@ -151,7 +151,7 @@ fn a_slot_keeps_its_index_and_recordings_of_before_keep_their_heap() {
     let rig = Rig::new();
     let scene = scene(&rig, 64);
     let (slot, allocations) = (scene.slot(), rig.allocator.statistics().allocations);
-    let before = rig.record();
+    let before = rig.record().only_reads();
     let view = scene.heap.begin(&before).unwrap();
     assert_eq!(scene.step(), 1);
     assert_eq!(scene.heap.statistics().generation, 1);
@@ -171,7 +171,7 @@ fn nothing_moves_while_the_previous_heap_is_in_use() {
     let rig = Rig::new();
     let mut scene = scene(&rig, 64);
     let slot = scene.slot();
-    let recording = rig.record();
+    let recording = rig.record().only_reads();
     let view = scene.heap.begin(&recording).unwrap();
     assert_eq!(scene.step(), 1);
     // Another hole, for the next run.
@@ -351,7 +351,7 @@ fn a_set_that_is_bound_again_after_a_move_does_not_change_what_is_in_flight() {
     let rig = Rig::new();
     let scene = scene(&rig, 64);
     let mut set = scene.set();
-    let recording = rig.record();
+    let recording = rig.record().only_reads();
     let mut view = scene.heap.begin(&recording).unwrap();
     let early = set.commit(&mut view).unwrap().table.unwrap();
     assert_eq!(scene.step(), 1);

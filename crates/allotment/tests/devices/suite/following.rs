@@ -233,7 +233,7 @@ pub(crate) fn a_binding_set_and_a_bindless_slot_follow_what_defragmentation_move
     let heap = front.descriptors().unwrap().resources();
 
     // A frame that is recorded before the move, and submitted afterwards.
-    let early = front.record("before the move");
+    let early = front.record("before the move").only_reads();
     let mut early_view = heap.begin(&early).unwrap();
     let [numbers, textures] = commit(&mut early_view);
     let mut moves = 0;
