@@ -184,7 +184,7 @@ impl<D: Device> Defragmenter<D> {
         loop {
             // A descriptor heap that followed the last pass cannot follow another before its old copy is gone.
             state.followers.retain(|it| it.upgrade().is_some_and(|it| !it.is_ready()));
-            // Of another thread; its write to an old place would be lost.
+            // What a recording of another thread writes to an old place would be lost.
             let moment = tracker.quiet_moment().ok_or_else(|| asked.in_use())?;
             let found = match state.followers.is_empty() {
                 true => run.find(allocator, &mut state.moves),

@@ -213,14 +213,13 @@ impl Execution {
     pub(super) fn advance<D: Device>(
         &mut self,
         allocator: &Allocator<D>,
-        release: EmptiedBlocks,
         found: &mut Vec<Move<D>>,
         (limits, bytes): (&PassLimits, &mut u64),
         time: &mut Stopwatch,
     ) -> Progress {
         let Some(slot) = allocator.pools.get(self.arena.pool) else { return Progress::Changed };
         match self.phase {
-            Phase::Closing(next) => self.close(slot, next, release),
+            Phase::Closing(next) => self.close(slot, next),
             Phase::Reserving => self.reserve(allocator, slot, time),
             Phase::HandingOut => match self.moves.hand_out(allocator, slot, 0, found, limits, bytes) {
                 HandedOut::All => {
@@ -243,7 +242,7 @@ impl Execution {
         }
     }
 
-    fn close<D: Device>(&mut self, slot: &PoolSlot<D>, next: usize, release: EmptiedBlocks) -> Progress {
+    fn close<D: Device>(&mut self, slot: &PoolSlot<D>, next: usize) -> Progress {
         let Some(&(block, touched)) = self.blocks.get(next) else {
             self.phase = Phase::Reserving;
             return Progress::Continue;
@@ -262,7 +261,7 @@ impl Execution {
         self.blocks[next].1 = Touched::Claimed;
         self.close_attempts += 1;
         let at_once = self.close_attempts > MAX_CLOSE_ATTEMPTS;
-        let closed = state.close(set, (block, self.mover.key), release, at_once);
+        let closed = state.close(set, (block, self.mover.key), EmptiedBlocks::KeepByPolicy, at_once);
         state.store_counters(slot);
         match closed {
             Close::NotYet => Progress::Continue,

@@ -14,6 +14,7 @@ use super::error::Asked;
 use super::execution::{Execution, Progress, layout_of};
 use super::plan::{Wanted, plan};
 use crate::device::{Device, Requirements};
+use crate::memory::AllocationOptions;
 use crate::memory::allocator::{Allocation, AllocationId, Allocator};
 use crate::memory::block_set::Role;
 use crate::memory::defragmentation::movers::{MovedBy, Mover};
@@ -25,7 +26,6 @@ use crate::memory::defragmentation::survey::{Arena, Survey};
 use crate::memory::defragmentation::{DefragmentationDesc, PassLimits};
 use crate::memory::pool::shards::PoolShards;
 use crate::memory::request::desc::AllocationRequest;
-use crate::memory::{AllocationOptions, EmptiedBlocks};
 use crate::sync::locked;
 
 /// Plans of a run at most. Pools that change all the time would otherwise keep it going for ever.
@@ -173,20 +173,16 @@ impl RoomRun {
                 }
                 true
             }
-            Stage::Moving(execution) => {
-                let progress =
-                    execution.advance(allocator, EmptiedBlocks::KeepByPolicy, found, (limits, bytes), time);
-                match progress {
-                    Progress::Continue => true,
-                    Progress::PassIsComplete | Progress::Waiting => false,
-                    Progress::Done => self.place(allocator),
-                    Progress::NoMemory => {
-                        self.aside = false;
-                        self.change()
-                    }
-                    Progress::Changed => self.change(),
+            Stage::Moving(execution) => match execution.advance(allocator, found, (limits, bytes), time) {
+                Progress::Continue => true,
+                Progress::PassIsComplete | Progress::Waiting => false,
+                Progress::Done => self.place(allocator),
+                Progress::NoMemory => {
+                    self.aside = false;
+                    self.change()
                 }
-            }
+                Progress::Changed => self.change(),
+            },
             Stage::Ending(_) => {
                 // Moves that are handed out end before.
                 if !found.is_empty() {
