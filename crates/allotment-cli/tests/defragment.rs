@@ -4,6 +4,7 @@
 
 mod common;
 
+use common::defragmentation_page::{data, page};
 use common::{allotment, error_line, folder, json, recorded};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -23,16 +24,6 @@ fn written(folder: &TempDir, lines: &str) -> String {
     let path = folder.path().join("trace.csv");
     std::fs::write(&path, format!("op,id,size,alignment,kind,name\n{lines}")).unwrap();
     path.to_str().unwrap().to_owned()
-}
-
-fn page(folder: &TempDir) -> String {
-    std::fs::read_to_string(folder.path().join("allotment-defragmentation.html")).unwrap()
-}
-
-fn page_data(folder: &TempDir) -> Value {
-    let page = page(folder);
-    let (_, data) = page.split_once(r#"<script id="data" type="application/json">"#).unwrap();
-    serde_json::from_str(data.split_once("</script>").unwrap().0).unwrap()
 }
 
 #[test]
@@ -191,7 +182,7 @@ fn the_report_is_one_page_with_everything_in_it() {
         !requests.contains("http:") && !requests.contains("https:") && !requests.contains("src="),
         "nothing is asked for from outside"
     );
-    let data = page_data(&folder);
+    let data = data(&page);
     let (before, after) = (&data["allocations"]["block"], &data["allocations"]["to_block"]);
     let passes = data["allocations"]["pass"].as_array().unwrap();
     let moved = passes.iter().enumerate().filter(|(_, pass)| pass.as_i64() != Some(-1));
@@ -271,7 +262,7 @@ fn with_blocks_of_different_sizes_the_ideal_is_in_bytes() {
     let path = written(&folder, &lines);
     let summary = json(&allotment(&folder, &["defragment", &path, "--json", "--strategy", "full"]));
     let number = |key| number(&summary, key);
-    let blocks = page_data(&folder)["blocks"].as_array().unwrap().clone();
+    let blocks = data(&page(&folder))["blocks"].as_array().unwrap().clone();
     assert!(blocks.iter().any(|block| block["size"] != blocks[0]["size"]), "{blocks:?}");
     assert!(number("live_bytes") <= number("ideal_block_bytes"), "{summary}");
     assert!(number("ideal_block_bytes") <= number("block_bytes_after"), "{summary}");
