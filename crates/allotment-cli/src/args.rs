@@ -13,6 +13,7 @@ use allotment::memory::{
 use allotment::{Algorithm, AllocatorDesc};
 use clap::{Parser, Subcommand, ValueEnum};
 
+use crate::defragment::ideal;
 use crate::failure::Failure;
 use crate::inspect::args::{
     AdviseArgs, CheckArgs, DiffArgs, ExportArgs, LeaksArgs, LifetimesArgs, MapArgs, ReportArgs, StatsArgs,
@@ -259,6 +260,7 @@ pub(crate) struct CompareArgs {
 }
 
 #[derive(Debug, Parser)]
+#[command(after_help = ideal::HELP)]
 pub(crate) struct DefragmentArgs {
     /// Trace to replay: CSV, plain or gzip-compressed [default: the built-in recorded race]
     pub(crate) trace: Option<PathBuf>,
@@ -271,6 +273,9 @@ pub(crate) struct DefragmentArgs {
     pub(crate) strategy: StrategyArg,
     #[command(flatten)]
     device: DeviceArgs,
+    /// Run under Vulkan's validation layer or Direct3D 12's debug layer; fail on any warning or error
+    #[arg(long)]
+    validate: bool,
     #[command(flatten)]
     blocks: BlockArgs,
     /// Most bytes moved per pass, with an optional K, M or G [default: 64M]
@@ -291,16 +296,9 @@ pub(crate) struct DefragmentArgs {
 }
 
 impl DefragmentArgs {
-    /// Returns the profile of the simulated GPU; a real driver is a usage error.
-    pub(crate) fn profile(&self) -> Result<Profile, Failure> {
-        match self.device.chosen(false)? {
-            Chosen::Simulated(profile) => Ok(profile),
-            Chosen::Driver(_) => Err(Failure::Usage(
-                "defragment runs on the simulated GPU only, since it moves memory without the buffers and images that a real \
-                 driver would have bound to it: use --device simulated, or omit --device"
-                    .to_owned(),
-            )),
-        }
+    /// Returns the device to defragment on.
+    pub(crate) fn chosen(&self) -> Result<Chosen, Failure> {
+        self.device.chosen(self.validate)
     }
 
     pub(crate) fn setup(&self) -> Setup {

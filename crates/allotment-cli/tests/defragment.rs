@@ -4,6 +4,7 @@
 
 mod common;
 
+use common::defragmentation_page::{data, page};
 use common::{allotment, error_line, folder, json, recorded};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -40,11 +41,13 @@ fn every_strategy_verifies_all_live_bytes_and_its_figures_agree() {
         let number = |key| number(&summary, key);
         assert_eq!(number("bytes_verified"), number("live_bytes"), "{strategy}");
         assert!(number("live_bytes") <= number("block_bytes_after"), "{summary}");
-        assert!(number("ideal_blocks") <= number("blocks_after"), "{summary}");
+        assert!(number("ideal_block_bytes") <= number("block_bytes_after"), "{summary}");
+        assert!(number("live_bytes") <= number("ideal_block_bytes"), "{summary}");
         assert!(number("blocks_after") <= number("blocks_before"), "{summary}");
         assert!(number("block_bytes_after") <= number("block_bytes_before"), "{summary}");
         assert!(number("bytes_moved") <= number("live_bytes") && number("moves") <= number("allocations"));
         assert!(number("passes") <= number("moves"), "{summary}");
+        assert_eq!((number("moves_ignored"), number("bytes_not_verified")), (0, 0), "{summary}");
         assert_eq!(number("blocks_kept"), 0, "no concurrent change kept a block: {summary}");
         assert!(summary["longest_pass_us"].as_f64().unwrap() > 0.0 && summary["plan_us"].is_f64());
         let ratio = number("bytes_moved") as f64 / number("lower_bound_bytes") as f64;
@@ -141,6 +144,7 @@ fn of_a_trace_without_frames_events_are_counted() {
     let summary = json(&allotment(&folder, &["defragment", &path, "--json", "--block-size", "4M"]));
     assert_eq!((&summary["unit"], number(&summary, "at")), (&"event".into(), 75));
     assert_eq!((number(&summary, "blocks_before"), number(&summary, "blocks_after")), (5, 1));
+    assert_eq!(number(&summary, "ideal_block_bytes"), 4 << 20);
     assert_eq!(
         (number(&summary, "bytes_moved"), number(&summary, "lower_bound_bytes")),
         (2_000_000, 2_000_000)
@@ -156,7 +160,7 @@ fn it_says_plainly_that_nothing_can_be_gained() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(
-            text.contains("Nothing to gain: the number of blocks is already the lowest possible."),
+            text.contains("Nothing to gain: the blocks already have the least bytes possible."),
             "{text}"
         );
     }
@@ -171,15 +175,14 @@ fn the_report_is_one_page_with_everything_in_it() {
     let output = allotment(&folder, &["defragment", "--at", EARLY]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("allotment-defragmentation.html"), "{text}");
-    let page = std::fs::read_to_string(folder.path().join("allotment-defragmentation.html")).unwrap();
+    let page = page(&folder);
     assert!(!page.contains("/*ALLOTMENT_REPORT_"), "style and data are in the page");
     let requests = page.replace("http://www.w3.org/2000/svg", "");
     assert!(
         !requests.contains("http:") && !requests.contains("https:") && !requests.contains("src="),
         "nothing is asked for from outside"
     );
-    let (_, data) = page.split_once(r#"<script id="data" type="application/json">"#).unwrap();
-    let data: Value = serde_json::from_str(data.split_once("</script>").unwrap().0).unwrap();
+    let data = data(&page);
     let (before, after) = (&data["allocations"]["block"], &data["allocations"]["to_block"]);
     let passes = data["allocations"]["pass"].as_array().unwrap();
     let moved = passes.iter().enumerate().filter(|(_, pass)| pass.as_i64() != Some(-1));
@@ -202,8 +205,9 @@ fn what_makes_no_sense_ends_with_code_2() {
         &["defragment", "--algorithm", "linear"],
         &["defragment", "--block-size", "3"],
         &["defragment", "--pass-moves", "0"],
-        &["defragment", "--device", "vulkan"],
-        &["defragment", "--device", "d3d12"],
+        &["defragment", "--device", "vulkan", "--profile", "mobile"],
+        &["defragment", "--validate"],
+        &["defragment", "--gpu", "llvmpipe"],
         &["defragment", "--device", "abacus"],
     ] {
         let output = allotment(&folder, args);
@@ -234,13 +238,33 @@ fn the_help_lists_it() {
 }
 
 #[test]
-fn the_device_is_the_simulated_one_and_others_are_refused_with_the_reason() {
+fn the_device_is_the_simulated_one_unless_another_is_asked_for() {
     let folder = folder();
-    let args = ["defragment", "--json", "--device", "simulated", "--profile", "mobile", "--at", EARLY];
-    assert_eq!(json(&allotment(&folder, &args))["profile"], "mobile");
-    let line = error_line(&allotment(&folder, &["defragment", "--device", "vulkan"]));
-    assert!(
-        line.contains("defragment runs on the simulated GPU only") && line.contains("--device simulated"),
-        "{line}"
-    );
+    for args in [&[][..], &["--device", "simulated"]] {
+        let summary = defragmented(&folder, &[args, &["--profile", "mobile"]].concat());
+        assert_eq!((&summary["device"], &summary["profile"]), (&"simulated".into(), &"mobile".into()));
+    }
+}
+
+#[test]
+fn the_ideal_and_the_bound_are_explained_in_the_help() {
+    let text = String::from_utf8(allotment(&folder(), &["defragment", "--help"]).stdout).unwrap();
+    assert!(text.contains("least possible block bytes") && text.contains("lower bound"), "{text}");
+}
+
+#[test]
+fn with_blocks_of_different_sizes_the_ideal_is_in_bytes() {
+    let folder = folder();
+    // Blocks grow with use.
+    let mut lines = String::new();
+    (0..500).for_each(|id| lines += &format!("a,{id},900000,256,buffer,128\n"));
+    (0..500).filter(|id| id % 6 != 0).for_each(|id| lines += &format!("f,{id},,,,\n"));
+    let path = written(&folder, &lines);
+    let summary = json(&allotment(&folder, &["defragment", &path, "--json", "--strategy", "full"]));
+    let number = |key| number(&summary, key);
+    let blocks = data(&page(&folder))["blocks"].as_array().unwrap().clone();
+    assert!(blocks.iter().any(|block| block["size"] != blocks[0]["size"]), "{blocks:?}");
+    assert!(number("live_bytes") <= number("ideal_block_bytes"), "{summary}");
+    assert!(number("ideal_block_bytes") <= number("block_bytes_after"), "{summary}");
+    assert!(number("block_bytes_after") < number("block_bytes_before"), "{summary}");
 }

@@ -1,63 +1,109 @@
-//! Fills all live allocations with distinct bytes, and verifies them.
+//! Fills all live resources with distinct bytes, and verifies them.
 
-use allotment::device::simulated::SimulatedGpu;
-use allotment::memory::Transfer;
+use std::collections::HashSet;
+
+use allotment::memory::{ResourceError, Transfer, TransferError};
+use allotment_trace::ResourceIndex;
 
 use super::playback::{Living, Playback};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::replay::pattern::{Pattern, chunks};
-use crate::replay::{STAGING, copy_queue, unexpected};
+use crate::replay::{Live, STAGING, copy_queue, unexpected};
+use crate::target::Target;
 
-/// Fills all live allocations.
-pub(super) fn fill(playback: &Playback<'_>) -> Result<(), Failure> {
-    let mut transfer = transfer(playback)?;
-    let mut pattern = Pattern::default();
-    let (mut progress, mut done) = (progress("filling", playback), 0);
-    for Living { recorded, allocation, .. } in playback.with_lifetime() {
-        let (id, size) = (recorded.id(), playback.allocator.location(allocation).map_err(unexpected)?.size);
-        for chunk in chunks(0..size) {
-            done += chunk.end - chunk.start;
-            progress.reach(done);
-            let sent = transfer.upload(allocation, chunk.start, pattern.bytes(id, chunk));
-            sent.map_err(|error| Failure::Transfer { id, error })?;
-        }
-    }
-    Ok(())
+/// The filled resources.
+#[derive(Debug)]
+pub(super) struct Contents {
+    /// Images over which no buffer can be created, in memory that the CPU cannot access.
+    not_filled: HashSet<ResourceIndex>,
 }
 
-/// Reads all live allocations back and compares. Returns the number of bytes.
-pub(super) fn verify(playback: &Playback<'_>) -> Result<u64, Failure> {
-    let mut transfer = transfer(playback)?;
-    let mut pattern = Pattern::default();
-    let (mut progress, mut verified) = (progress("verifying", playback), 0);
-    for Living { recorded, allocation, .. } in playback.with_lifetime() {
-        let (id, size) = (recorded.id(), playback.allocator.location(allocation).map_err(unexpected)?.size);
-        for chunk in chunks(0..size) {
-            let (expected, back) = pattern.bytes_and_room(id, chunk.clone());
-            let received = transfer.download(allocation, chunk.start, back);
-            received.map_err(|error| Failure::Transfer { id, error })?;
-            if expected != back {
-                let at = expected.iter().zip(back.iter()).take_while(|(a, b)| a == b).count();
-                return Err(Failure::Corrupt { id, offset: chunk.start + at as u64 });
+/// Bytes that were verified, and bytes that could not be.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Verified {
+    pub(crate) bytes: u64,
+    pub(crate) bytes_not_verified: u64,
+}
+
+impl Contents {
+    /// Fills all live resources: a buffer through its handle, all others through a buffer that aliases their memory.
+    pub(super) fn fill<T: Target>(playback: &Playback<'_, T>) -> Result<Self, Failure> {
+        let mut transfer = transfer(playback)?;
+        let mut pattern = Pattern::default();
+        let mut not_filled = HashSet::new();
+        let (mut progress, mut done) = (progress("filling", playback), 0);
+        for Living { index, recorded, live } in playback.with_lifetime() {
+            let id = recorded.id();
+            for chunk in chunks(0..size(playback, live)?) {
+                done += chunk.end - chunk.start;
+                progress.reach(done);
+                match (live.write(&mut transfer, chunk.start, pattern.bytes(id, chunk)), live) {
+                    (Ok(()), _) => {}
+                    // Fails for the first chunk, before anything is written.
+                    (Err(TransferError::Buffer(ResourceError::Access(_))), Live::Image(_)) => {
+                        not_filled.insert(index);
+                        break;
+                    }
+                    (Err(error), _) => return Err(Failure::Transfer { id, error }),
+                }
             }
-            verified += chunk.end - chunk.start;
-            progress.reach(verified);
+        }
+        Ok(Self { not_filled })
+    }
+
+    /// Reads all filled resources back and compares. The bytes of a buffer in host-visible memory are compared twice, as
+    /// the buffer's handle has them and as the memory has them: both must be in the same place.
+    pub(super) fn verify<T: Target>(&self, playback: &Playback<'_, T>) -> Result<Verified, Failure> {
+        let mut transfer = transfer(playback)?;
+        let mut pattern = Pattern::default();
+        let (mut progress, mut verified) = (progress("verifying", playback), Verified::default());
+        for Living { index, recorded, live } in playback.with_lifetime() {
+            let (id, size) = (recorded.id(), size(playback, live)?);
+            if self.not_filled.contains(&index) {
+                verified.bytes_not_verified += size;
+                continue;
+            }
+            let mapped = playback.allocator.location(live.allocation()).map_err(unexpected)?.mapped_ptr;
+            let twice = mapped.is_some() && matches!(live, Live::Buffer(_));
+            for chunk in chunks(0..size) {
+                for by_the_cpu in if twice { &[false, true][..] } else { &[false] } {
+                    let (expected, back) = pattern.bytes_and_room(id, chunk.clone());
+                    let received = live.read(&mut transfer, *by_the_cpu, chunk.start, back);
+                    received.map_err(|error| Failure::Transfer { id, error })?;
+                    if expected != back {
+                        let at = expected.iter().zip(back.iter()).take_while(|(a, b)| a == b).count();
+                        return Err(Failure::Corrupt { id, offset: chunk.start + at as u64 });
+                    }
+                }
+                verified.bytes += chunk.end - chunk.start;
+                progress.reach(verified.bytes);
+            }
+        }
+        Ok(verified)
+    }
+}
+
+/// Returns the bytes of a resource: of a buffer those of its description, which its memory may exceed.
+fn size<T: Target>(playback: &Playback<'_, T>, live: &Live<T::Device>) -> Result<u64, Failure> {
+    match live {
+        Live::Buffer(buffer) => Ok(buffer.size()),
+        Live::Memory(_) | Live::Image(_) => {
+            playback.allocator.location(live.allocation()).map(|place| place.size).map_err(unexpected)
         }
     }
-    Ok(verified)
 }
 
 /// Returns a progress bar over all live bytes.
-fn progress(what: &str, playback: &Playback<'_>) -> Progress {
+fn progress<T: Target>(what: &str, playback: &Playback<'_, T>) -> Progress {
     let sizes = playback.with_lifetime().map(|living| living.recorded.size());
     Progress::new(what.to_owned(), sizes.fold(0, u64::saturating_add))
 }
 
 /// Creates a transfer for temporary use: its staging buffers must not take part in the defragmentation.
-fn transfer<'a>(playback: &Playback<'a>) -> Result<Transfer<'a, SimulatedGpu>, Failure> {
+fn transfer<'a, T: Target>(playback: &Playback<'a, T>) -> Result<Transfer<'a, T::Device>, Failure> {
     let allocator = playback.allocator;
     let transfer = Transfer::new(allocator, copy_queue(allocator.device()), STAGING);
     let transfer = transfer.map_err(|error| Failure::Unexpected(format!("staging buffers: {error}")))?;
-    Ok(transfer.with_usage(SimulatedGpu::ANYWHERE))
+    Ok(transfer.with_usage(playback.target.overlay_usage()).through_the_queue())
 }

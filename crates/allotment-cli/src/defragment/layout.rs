@@ -3,11 +3,13 @@
 use std::collections::HashMap;
 
 use allotment::device::MemoryHandle;
+use allotment::memory::Movability;
 use allotment_trace::ResourceIndex;
 
 use super::playback::{Living, Playback};
 use crate::failure::Failure;
 use crate::replay::unexpected;
+use crate::target::Target;
 
 /// All blocks and allocations at one moment.
 #[derive(Debug)]
@@ -38,10 +40,12 @@ pub(crate) struct Standing {
     pub(crate) requested: u64,
     /// Occupied bytes.
     pub(crate) occupied: u64,
+    /// Cannot be moved: it has dedicated memory that its device requires.
+    pub(super) pinned: bool,
 }
 
 impl Layout {
-    pub(super) fn of(playback: &Playback<'_>) -> Result<Self, Failure> {
+    pub(super) fn of<T: Target>(playback: &Playback<'_, T>) -> Result<Self, Failure> {
         let mut blocks: Vec<_> = playback
             .allocator
             .blocks()
@@ -59,16 +63,16 @@ impl Layout {
             a.pool.cmp(&b.pool).then(key(a).cmp(&key(b)))
         });
         let mut standing = Vec::new();
-        for Living { index, allocation, .. } in playback.with_lifetime() {
-            let place = playback.allocator.location(allocation).map_err(unexpected)?;
-            let info = playback.allocator.info(allocation).map_err(unexpected)?;
+        for Living { index, live, .. } in playback.with_lifetime() {
+            let info = playback.allocator.info(live.allocation()).map_err(unexpected)?;
             standing.push(Standing {
                 resource: index,
                 category: info.category,
-                memory: place.memory.to_raw(),
-                offset: place.offset,
+                memory: info.memory.to_raw(),
+                offset: info.offset,
                 requested: info.size,
                 occupied: info.occupied,
+                pinned: info.movability == Movability::Pinned,
             });
         }
         Ok(Self { blocks, standing })

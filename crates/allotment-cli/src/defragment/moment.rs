@@ -1,13 +1,14 @@
 //! The moment of a trace at which to defragment: after a frame, or after an event of a trace without frames.
 
 use allotment::Allocator;
-use allotment::device::simulated::{Profile, SimulatedGpu};
+use allotment::device::Device;
 use allotment_trace::{Op, Trace};
 use serde::Serialize;
 
 use super::playback::with_playback;
 use crate::args::Setup;
 use crate::failure::Failure;
+use crate::target::Target;
 
 /// The unit of time of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -48,7 +49,7 @@ impl Moment {
     /// Returns the requested moment, or the one with the most unused memory in blocks.
     pub(super) fn new(
         trace: &Trace,
-        profile: &Profile,
+        target: &impl Target,
         setup: &Setup,
         at: Option<u64>,
     ) -> Result<Self, Failure> {
@@ -63,7 +64,7 @@ impl Moment {
                 return Err(Failure::Usage(format!("--at {at} is after the last {unit} of the trace, {of}")));
             }
             Some(at) => at,
-            None => most_idle(trace, profile, setup, unit)?,
+            None => most_idle(trace, target, setup, unit)?,
         };
         Ok(Self { unit, at, of })
     }
@@ -77,8 +78,8 @@ impl Moment {
 }
 
 /// Returns the first moment with the most unused bytes in blocks.
-fn most_idle(trace: &Trace, profile: &Profile, setup: &Setup, unit: Unit) -> Result<u64, Failure> {
-    with_playback(trace, profile, setup, |playback| {
+fn most_idle(trace: &Trace, target: &impl Target, setup: &Setup, unit: Unit) -> Result<u64, Failure> {
+    with_playback(trace, target, setup, |playback| {
         let (mut at, mut most) = (0, (0, 0));
         playback.play_until(
             trace.events().len(),
@@ -99,7 +100,7 @@ fn most_idle(trace: &Trace, profile: &Profile, setup: &Setup, unit: Unit) -> Res
 }
 
 /// Returns the unused bytes of non-empty blocks. Empty blocks do not count: they are freed without a move.
-fn idle(allocator: &Allocator<SimulatedGpu>) -> u64 {
+fn idle<D: Device>(allocator: &Allocator<D>) -> u64 {
     let blocks = allocator.blocks();
     let held = blocks.iter().filter(|block| block.ranges.allocation_count != 0);
     held.map(|block| block.ranges.size).sum::<u64>() - allocator.statistics().allocation_bytes

@@ -3,15 +3,15 @@
 use core::time::Duration;
 use std::time::Instant;
 
-use allotment::Allocator;
-use allotment::device::simulated::SimulatedGpu;
 use allotment::memory::{
     Defragmentation, DefragmentationDesc, DefragmentationError, DefragmentationPlan,
-    DefragmentationStatistics, DefragmentationStrategy, Move, NextPass,
+    DefragmentationStatistics, DefragmentationStrategy, NextPass,
 };
 
 use super::carrier::Carrier;
+use super::playback::Playback;
 use crate::failure::Failure;
+use crate::target::Target;
 
 /// The result of a defragmentation.
 #[derive(Debug)]
@@ -49,10 +49,11 @@ pub(crate) struct Moved {
 }
 
 /// Runs the whole defragmentation.
-pub(super) fn defragment(
-    allocator: &Allocator<SimulatedGpu>,
+pub(super) fn defragment<T: Target>(
+    playback: &mut Playback<'_, T>,
     desc: DefragmentationDesc,
 ) -> Result<Done, Failure> {
+    let allocator = playback.allocator;
     let mut full = desc;
     // The plan of `full` is the most that any strategy could gain, for comparison in the report.
     full.strategy = DefragmentationStrategy::Full;
@@ -63,11 +64,11 @@ pub(super) fn defragment(
 
     // A new run, so that surveying and planning count as time of the passes.
     let mut running = allocator.defragmentation(desc).map_err(refused)?;
-    let carrier = Carrier::new(allocator);
+    let carrier = Carrier::new(playback);
     let (mut passes, mut moved, mut longest) = (Vec::<PassSeen>::new(), Vec::new(), Duration::ZERO);
     loop {
         let before = running.statistics();
-        let turn = turn(&mut running, &carrier)?;
+        let turn = turn(playback, &mut running, &carrier)?;
         longest = longest.max(turn.found_in);
         let after = running.statistics();
         match turn.found {
@@ -102,18 +103,16 @@ enum Found {
 }
 
 /// Plans a pass, and executes it if there is one.
-fn turn(running: &mut Defragmentation<'_, SimulatedGpu>, carrier: &Carrier<'_>) -> Result<Turn, Failure> {
+fn turn<T: Target>(
+    playback: &mut Playback<'_, T>,
+    running: &mut Defragmentation<'_, T::Device>,
+    carrier: &Carrier<'_, T::Device>,
+) -> Result<Turn, Failure> {
     let started = Instant::now();
     let next = running.next_pass();
     let found_in = started.elapsed();
     let found = match next {
-        NextPass::Moves(mut pass) => {
-            carrier.carry(&mut pass)?;
-            let gone = pass.moves().iter().filter(|one| !one.is_ignored());
-            let owners = gone.map(Move::user_data).collect();
-            pass.end();
-            Found::Moves(owners)
-        }
+        NextPass::Moves(pass) => Found::Moves(carrier.carry(playback, pass)?),
         NextPass::LimitReached => Found::LimitReached,
         NextPass::Done => Found::Done,
     };

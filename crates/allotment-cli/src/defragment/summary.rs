@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::ideal::Ideal;
 use super::moment::Unit;
 use super::{Moment, Outcome};
 use crate::args::DefragmentArgs;
@@ -13,6 +14,8 @@ use crate::units::{bytes, count, nanoseconds, percent};
 #[derive(Serialize)]
 pub(super) struct Summary<'a> {
     trace: &'a str,
+    device: &'static str,
+    device_name: &'a str,
     profile: Option<&'static str>,
     algorithm: String,
     /// The unit of `at` and `of`.
@@ -24,16 +27,18 @@ pub(super) struct Summary<'a> {
     live_bytes: u64,
     blocks_before: u64,
     blocks_after: u64,
-    /// The fewest blocks that could hold the live bytes, if all could be moved and nothing were lost between them.
-    ideal_blocks: u64,
     block_bytes_before: u64,
     block_bytes_after: u64,
+    /// The least bytes of the blocks before that could hold the live allocations, if they were packed without gaps.
+    ideal_block_bytes: u64,
     moves: u32,
+    /// Moves that the device could not make.
+    moves_ignored: u32,
     bytes_moved: u64,
-    /// Bytes that an optimal planner would copy to reach the ideal number of blocks.
+    /// The least bytes to copy for the ideal.
     lower_bound_bytes: u64,
-    /// Bytes moved per byte of the lower bound: below 1 if more than the fewest blocks remain. `None` if the bound
-    /// is 0.
+    /// Bytes moved per byte of the lower bound: below 1 if more than the least possible bytes of blocks remain. `None`
+    /// if the bound is 0.
     ratio: Option<f64>,
     passes: u32,
     /// The longest planning time of a pass.
@@ -46,22 +51,27 @@ pub(super) struct Summary<'a> {
     possible_bytes: u64,
     possible_bytes_moved: u64,
     bytes_verified: u64,
+    /// Bytes of images over which no buffer can be created, in memory that the CPU cannot access.
+    bytes_not_verified: u64,
     report: String,
 }
 
 impl<'a> Summary<'a> {
     pub(super) fn new(
         source: &'a Source,
-        machine: &Machine,
+        machine: &'a Machine,
         args: &DefragmentArgs,
         outcome: &Outcome,
     ) -> Self {
-        let Outcome { moment: Moment { unit, at, of }, before, done, after, bytes_verified } = outcome;
-        let (plan, full, statistics) = (&done.plan, &done.full, &done.statistics);
-        let ratio = statistics.bytes_moved as f64 / plan.lower_bound_bytes as f64;
+        let Outcome { moment: Moment { unit, at, of }, before, done, after, verified } = outcome;
+        let (full, statistics) = (&done.full, &done.statistics);
+        let ideal = Ideal::of(before);
+        let ratio = statistics.bytes_moved as f64 / ideal.bytes_moved as f64;
         let microseconds = |time: core::time::Duration| time.as_nanos() as f64 / 1e3;
         Self {
             trace: &source.title,
+            device: machine.device,
+            device_name: &machine.properties.name,
             profile: machine.profile,
             algorithm: args.setup().algorithm.to_string(),
             unit: *unit,
@@ -72,12 +82,13 @@ impl<'a> Summary<'a> {
             live_bytes: before.live_bytes(),
             blocks_before: before.blocks.len() as u64,
             blocks_after: after.blocks.len() as u64,
-            ideal_blocks: plan.ideal_blocks.into(),
             block_bytes_before: before.block_bytes(),
             block_bytes_after: after.block_bytes(),
+            ideal_block_bytes: ideal.block_bytes,
             moves: statistics.moves,
+            moves_ignored: statistics.ignored,
             bytes_moved: statistics.bytes_moved,
-            lower_bound_bytes: plan.lower_bound_bytes,
+            lower_bound_bytes: ideal.bytes_moved,
             ratio: Some(ratio).filter(|ratio| ratio.is_finite()),
             passes: statistics.passes,
             longest_pass_us: microseconds(done.longest),
@@ -85,7 +96,8 @@ impl<'a> Summary<'a> {
             blocks_kept: statistics.blocks_kept,
             possible_bytes: full.bytes_freed(),
             possible_bytes_moved: full.bytes_moved(),
-            bytes_verified: *bytes_verified,
+            bytes_verified: verified.bytes,
+            bytes_not_verified: verified.bytes_not_verified,
             report: args.report.display().to_string(),
         }
     }
@@ -99,18 +111,24 @@ impl<'a> Summary<'a> {
             row("Live", bytes(self.live_bytes)),
             row("Allocations", count(self.allocations)),
             row("Blocks", from_to(count(self.blocks_before), count(self.blocks_after))),
-            row("… fewest possible", count(self.ideal_blocks)),
             row("Block bytes", from_to(bytes(self.block_bytes_before), bytes(self.block_bytes_after))),
             row("… freed", percent(given_back, self.block_bytes_before)),
+            row("… least possible", bytes(self.ideal_block_bytes)),
             row("Allocations moved", count(self.moves.into())),
             row("Bytes moved", bytes(self.bytes_moved)),
             row("… of live bytes", percent(self.bytes_moved, self.live_bytes)),
-            row("… lower bound for the fewest blocks", bytes(self.lower_bound_bytes)),
+            row("… lower bound for the least block bytes", bytes(self.lower_bound_bytes)),
             row("Passes", count(self.passes.into())),
             row("Longest planning of a pass", nanoseconds((self.longest_pass_us * 1e3) as u64)),
             row("Bytes verified", bytes(self.bytes_verified)),
             row("… of live bytes", percent(self.bytes_verified, self.live_bytes)),
         ];
+        if self.bytes_not_verified != 0 {
+            rows.push(row("Bytes not verified", bytes(self.bytes_not_verified)));
+        }
+        if self.moves_ignored != 0 {
+            rows.push(row("Moves not possible on the device", count(self.moves_ignored.into())));
+        }
         if self.blocks_kept != 0 {
             rows.push(row("Blocks not emptied", count(self.blocks_kept.into())));
         }
@@ -135,8 +153,8 @@ impl<'a> Summary<'a> {
                 self.strategy,
                 price()
             )
-        } else if self.blocks_before == self.ideal_blocks {
-            "Nothing to gain: the number of blocks is already the lowest possible.".to_owned()
+        } else if self.block_bytes_before == self.ideal_block_bytes {
+            "Nothing to gain: the blocks already have the least bytes possible.".to_owned()
         } else {
             "Nothing to gain: no block's allocations fit into free ranges of the others.".to_owned()
         }

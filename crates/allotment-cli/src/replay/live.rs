@@ -8,14 +8,14 @@ use crate::target::Plan;
 
 /// What was created for a recorded resource.
 #[derive(Debug)]
-pub(super) enum Live<D: Device> {
+pub(crate) enum Live<D: Device> {
     Memory(Allocation),
     Buffer(RawBuffer<D>),
     Image(RawImage<D>),
 }
 
 impl<D: Device> Live<D> {
-    pub(super) fn create(
+    pub(crate) fn create(
         allocator: &Allocator<D>,
         plan: &Plan,
         options: &AllocationOptions,
@@ -33,7 +33,7 @@ impl<D: Device> Live<D> {
     }
 
     /// Destroys the resource; returns false if the allocator does not know it, which a correct replay never sees.
-    pub(super) fn destroy(self, allocator: &Allocator<D>) -> bool {
+    pub(crate) fn destroy(self, allocator: &Allocator<D>) -> bool {
         match self {
             Self::Memory(allocation) => allocator.free(allocation).is_ok(),
             Self::Buffer(buffer) => allocator.destroy_buffer(buffer).is_ok(),
@@ -41,7 +41,7 @@ impl<D: Device> Live<D> {
         }
     }
 
-    pub(super) fn allocation(&self) -> &Allocation {
+    pub(crate) fn allocation(&self) -> &Allocation {
         match self {
             Self::Memory(allocation) => allocation,
             Self::Buffer(buffer) => buffer.allocation(),
@@ -51,7 +51,7 @@ impl<D: Device> Live<D> {
 
     /// Writes bytes: into a buffer through its own handle if the transfer uses the queue, otherwise into the
     /// memory.
-    pub(super) fn write(
+    pub(crate) fn write(
         &self,
         transfer: &mut Transfer<'_, D>,
         offset: u64,
@@ -65,7 +65,7 @@ impl<D: Device> Live<D> {
 
     /// Reads bytes. Those of a buffer are read from host-visible memory directly, although they were written
     /// through its handle: this proves that both refer to the same bytes.
-    pub(super) fn read(
+    pub(crate) fn read(
         &self,
         transfer: &mut Transfer<'_, D>,
         mapped: bool,

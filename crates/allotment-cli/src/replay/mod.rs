@@ -33,7 +33,7 @@ use crate::args::{Bytes, Setup};
 use crate::failure::Failure;
 use crate::progress::{self, EVENT};
 use crate::target::{Plan, Target, close_after};
-use live::Live;
+pub(crate) use live::Live;
 use pattern::Pattern;
 pub(crate) use record::Record;
 use record::Recordings;
@@ -410,7 +410,7 @@ impl<T: Target> Run<'_, T> {
 }
 
 /// Returns the failure of a resource that could not be created.
-fn refused(line: u64, recorded: &Resource, error: ResourceError) -> Failure {
+pub(crate) fn refused(line: u64, recorded: &Resource, error: ResourceError) -> Failure {
     let id = recorded.id();
     match error {
         ResourceError::Allocation(error) => Failure::Allocation { line, id, error },
@@ -419,7 +419,7 @@ fn refused(line: u64, recorded: &Resource, error: ResourceError) -> Failure {
 }
 
 /// Fails if the allocator does not know a resource that it created.
-fn known(known: bool) -> Result<(), Failure> {
+pub(crate) fn known(known: bool) -> Result<(), Failure> {
     if known { Ok(()) } else { Err(unexpected("the allocator does not know a resource that it created")) }
 }
 

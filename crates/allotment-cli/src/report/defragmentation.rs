@@ -58,7 +58,7 @@ struct BlockRow {
     stays: bool,
 }
 
-/// The allocations, column by column. A block is given by its index.
+/// The allocations, column by column. A block is given by its index. A move within a block has the same one twice.
 #[derive(Default, Serialize)]
 struct Allocations {
     id: Vec<u64>,

@@ -8,6 +8,8 @@
 mod d3d12;
 #[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
 mod driver;
+#[cfg(test)]
+mod maker;
 #[cfg(any(feature = "vulkan", all(feature = "d3d12", windows), test))]
 mod recorded;
 mod simulated;
@@ -20,6 +22,8 @@ use allotment_trace::Resource;
 
 use crate::args::{Api, Chosen};
 use crate::failure::Failure;
+#[cfg(test)]
+pub(crate) use maker::Maker;
 pub(crate) use simulated::SimulatedTarget;
 
 /// An open device.

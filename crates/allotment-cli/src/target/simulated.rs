@@ -23,7 +23,7 @@ impl SimulatedTarget {
     }
 
     /// Returns the memory requirements of a recorded resource.
-    pub(crate) fn needs(&self, recorded: &Resource, kind: ResourceKind) -> Result<Requirements, Failure> {
+    fn needs(&self, recorded: &Resource, kind: ResourceKind) -> Result<Requirements, Failure> {
         let own = Requirements::new(recorded.size()).with_alignment(Alignment::new(recorded.alignment())?);
         Ok(self.device.requirements(kind, own))
     }

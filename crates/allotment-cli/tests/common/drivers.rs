@@ -148,6 +148,45 @@ impl Here {
         assert!(tlsf.all(|row| row["failed"] == 0 && number(&row["peak_live_bytes"]) > 80_000_000));
     }
 
+    /// Defragments the race early on, with real buffers and images, and returns the summary.
+    pub(crate) fn race_is_defragmented(&self) -> Value {
+        let folder = folder();
+        let args = self.watched(&["defragment", "--strategy", "full", "--at", "25", "--json"]);
+        let summary = json(&allotment(&folder, &args));
+        assert_eq!((&summary["device"], &summary["profile"]), (&self.driver.name.into(), &Value::Null));
+        let value = |key: &str| number(&summary[key]);
+        assert!(value("block_bytes_after") <= value("block_bytes_before"), "{summary}");
+        assert!(value("ideal_block_bytes") <= value("block_bytes_after"), "{summary}");
+        // The memory of a buffer can be larger than the buffer.
+        let known = value("bytes_verified") + value("bytes_not_verified");
+        assert!(value("bytes_verified") > 0 && known <= value("live_bytes"), "{summary}");
+        let page = std::fs::read_to_string(folder.path().join("allotment-defragmentation.html")).unwrap();
+        assert!(page.contains(summary["device_name"].as_str().unwrap()));
+        summary
+    }
+
+    /// Defragments buffers of one memory usage, most of which were freed: all that is left fits into one block.
+    pub(crate) fn buffers_are_moved_together(&self) {
+        const UPLOAD: u32 = 1;
+        const READBACK: u32 = 2;
+        const VERTEX: u32 = 128 | 2;
+        let folder = folder();
+        for usage in [UPLOAD, READBACK, VERTEX] {
+            let mut lines = "op,id,size,alignment,kind,name\n".to_owned();
+            (0..40).for_each(|id| lines += &format!("a,{id},500000,256,buffer,{usage}\n"));
+            (0..40).filter(|id| id % 8 != 0).for_each(|id| lines += &format!("f,{id},,,,\n"));
+            let trace = folder.path().join("trace.csv");
+            std::fs::write(&trace, lines).unwrap();
+            let trace = trace.to_str().unwrap();
+            let args = self.watched(&["defragment", trace, "--json", "--at", "75", "--block-size", "4M"]);
+            let summary = json(&allotment(&folder, &args));
+            let value = |key: &str| number(&summary[key]);
+            assert_eq!((value("moves"), value("moves_ignored")), (4, 0), "{summary}");
+            assert_eq!((value("blocks_after"), value("ideal_block_bytes")), (1, 4 << 20), "{summary}");
+            assert_eq!((value("bytes_verified"), value("bytes_not_verified")), (5 * 500_000, 0), "{summary}");
+        }
+    }
+
     pub(crate) fn the_summary_names_it(&self) {
         let folder = folder();
         let info = json(&allotment(&folder, &self.args(&["info", "--json"])));
@@ -163,7 +202,7 @@ impl Here {
 
     pub(crate) fn one_that_is_not_there_is_told_with_those_that_are(&self) {
         let folder = folder();
-        for command in ["replay", "info", "compare"] {
+        for command in ["replay", "info", "compare", "defragment"] {
             let output = allotment(&folder, &[command, "--device", self.driver.name, "--gpu", "voodoo 9"]);
             assert_eq!(output.status.code(), Some(2), "{command}");
             let line = error_line(&output);
@@ -182,6 +221,10 @@ macro_rules! suite {
             training_resnet50_is_replayed_with_real_buffers(|it| it.ends_are_verified("resnet50-train", 10_671));
             training_gpt2_is_replayed_with_real_buffers(|it| it.ends_are_verified("gpt2-train", 10_216));
             inference_is_replayed_with_real_buffers(|it| it.ends_are_verified("fasterrcnn-infer", 3_435));
+            buffers_of_every_usage_are_moved_by_a_defragmentation(|it| it.buffers_are_moved_together());
+            the_race_is_defragmented_with_real_buffers_and_images(|it| {
+                it.race_is_defragmented();
+            });
             algorithms_are_compared_on_it(|it| it.algorithms_are_compared());
             the_summary_names_the_device(|it| it.the_summary_names_it());
             a_device_that_is_not_there_is_told_with_those_that_are(

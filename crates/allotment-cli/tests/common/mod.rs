@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses some of it")]
 
+pub(crate) mod defragmentation_page;
 pub(crate) mod drivers;
 
 use std::ffi::OsStr;
