@@ -318,7 +318,7 @@ fn the_end_of_a_frame_defragments_within_its_limits() {
     let late = rig.gpu.record("late");
     let report = rig.gpu.begin_frame().unwrap().end().unwrap();
     let step = report.defragmentation.unwrap();
-    assert_eq!((step.outcome, step.moves), (StepOutcome::RecordingIsOpen, 0));
+    assert_eq!((step.outcome, step.statistics.moves), (StepOutcome::RecordingIsOpen, 0));
     drop((late, meshes));
     rig.finish();
 }
