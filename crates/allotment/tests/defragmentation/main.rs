@@ -6,6 +6,7 @@
 #[allow(dead_code, reason = "not all of it is used here")]
 mod rig;
 
+mod acts;
 mod bound;
 mod cancelled;
 mod faults;
@@ -19,5 +20,6 @@ mod moved;
 mod movers;
 mod pinned;
 mod room;
+mod room_matrix;
 mod threads;
 mod worked_example;

@@ -3,27 +3,13 @@
 use allotment::device::simulated::SimulatedGpu;
 use allotment::memory::{
     BlockSize, BlockSizes, Defragmentation, DefragmentationDesc, DefragmentationError,
-    DefragmentationStrategy, EmptiedBlocks, EmptyBlockPolicy, Movability, NextPass, PassLimits,
+    DefragmentationStrategy, EmptiedBlocks, EmptyBlockPolicy, NextPass, PassLimits,
 };
 use allotment::{Algorithm, Pool, PoolDesc};
 
-use crate::model::{HOST, Model, copy, movable, movable_aligned};
+use crate::acts::{ACTS, Act};
+use crate::model::{HOST, Model, movable, movable_aligned};
 use crate::rig::{DISCRETE, KIB, MIB, Rig, empty_blocks, fixed_pool, profile, small_blocks};
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Act {
-    Copied,
-    Recreated,
-    Ignored,
-    Destroyed,
-    Freed,
-    Dropped,
-    /// Each in turn.
-    Mixed,
-}
-
-const ACTS: [Act; 7] =
-    [Act::Copied, Act::Recreated, Act::Ignored, Act::Destroyed, Act::Freed, Act::Dropped, Act::Mixed];
 
 const STRATEGIES: [DefragmentationStrategy; 6] = [
     DefragmentationStrategy::Fast,
@@ -104,10 +90,7 @@ impl Case {
         let mut model = Model::new(&rig, &pools, self.seed);
         for i in 0..50 {
             let (size, alignment) = (1 + model.random.below(8 * KIB), 1 << model.random.below(9));
-            let mut desc = movable_aligned(size, alignment);
-            if self.act == Act::Recreated || self.act == Act::Mixed && i % 3 == 0 {
-                desc = desc.with_movability(Movability::Recreated);
-            }
+            let desc = movable_aligned(size, alignment).with_movability(self.act.movability(i));
             model.allocate(home, &desc);
         }
         model.thin_out(60);
@@ -129,50 +112,16 @@ impl Case {
         assert_eq!(refused, Some(DefragmentationError::AlreadyRunning));
         let before = model.check_alone();
         let planned = defragmentation.plan().clone();
-        let mut recreated = Vec::new();
         let mut freed = 0;
         loop {
-            let mut pass = match defragmentation.next_pass() {
-                NextPass::Moves(pass) => pass,
-                NextPass::LimitReached => continue,
-                NextPass::Done => break,
-            };
-            model.check_moves(&pass);
-            let mut drops = self.act == Act::Dropped;
-            for at in 0..pass.moves().len() {
-                let one = &pass.moves()[at];
-                let id = one.id();
-                let act = match self.act {
-                    Act::Mixed => ACTS[model.random.below(5) as usize],
-                    act => act,
-                };
-                let held = model.position(id).unwrap();
-                match act {
-                    Act::Ignored => pass.ignore(at),
-                    Act::Destroyed => {
-                        let token = model.live.swap_remove(held).token;
-                        pass.destroy(at, token).unwrap();
-                        freed += 1;
-                    }
-                    Act::Freed => {
-                        model.free(held);
-                        freed += 1;
-                    }
-                    _ if one.contents() == Movability::Copied => copy(one),
-                    _ => recreated.push(id),
+            match defragmentation.next_pass() {
+                NextPass::Moves(pass) => {
+                    model.check_moves(&pass);
+                    freed += model.act(pass, self.act);
                 }
-                model.check_bytes();
-                rig.check_invariants();
+                NextPass::LimitReached => {}
+                NextPass::Done => break,
             }
-            drops |= self.act == Act::Mixed && model.random.below(8) == 0;
-            if drops {
-                drop(pass);
-            } else {
-                pass.end();
-            }
-            model.make_anew(&recreated);
-            recreated.clear();
-            model.check();
         }
         let done = defragmentation.statistics();
         assert_eq!(done.freed, freed, "{done:?}");
@@ -185,7 +134,7 @@ impl Case {
             Home::Custom { min_blocks, .. } => min_blocks,
             Home::Default { .. } => 0,
         };
-        let moves_all = matches!(self.act, Act::Copied | Act::Recreated);
+        let moves_all = self.act.moves_all();
         if self.empty.is_none() {
             assert_eq!(after.blocks + after.dedicated, model.objects_in_use().max(least));
         } else if moves_all && self.release == EmptiedBlocks::Free {

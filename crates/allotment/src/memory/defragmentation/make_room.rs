@@ -181,7 +181,8 @@ impl<D: Device> Allocator<D> {
 
     /// Moves allocations of a custom pool until a free range of one of its blocks has `bytes` bytes or more. `execute`
     /// gets each pass, as in [`allocate_or_defragment`](Self::allocate_or_defragment). Nothing reserves the range: a
-    /// request of another thread may use it. No block is allocated for it.
+    /// request of another thread may use it, and where it is a whole block, the pool's
+    /// [policy for empty blocks](crate::memory::EmptyBlockPolicy) says whether that stays. No block is allocated for it.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};

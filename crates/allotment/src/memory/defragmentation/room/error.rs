@@ -63,7 +63,7 @@ pub enum RoomError {
         requested: u64,
         /// The name of the request.
         name: ShortName,
-        /// Bytes to copy.
+        /// Bytes to copy in all.
         bytes: u64,
     },
     /// The pool changed all the time: other threads took the room, or moves were ignored. Try again.

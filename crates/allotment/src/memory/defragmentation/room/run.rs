@@ -70,8 +70,9 @@ pub(in crate::memory) struct RoomRun {
     ignored: HashSet<AllocationId>,
     /// Memory may be allocated for what has to go aside.
     aside: bool,
-    /// Bytes that may still be copied.
-    bytes_left: u64,
+    /// Bytes that may be copied in all, and that were copied.
+    allowed: u64,
+    copied: u64,
     plans: u32,
     stage: Stage,
     result: Option<Result<Allocation, NoRoom>>,
@@ -104,7 +105,8 @@ impl RoomRun {
             mover,
             ignored: HashSet::new(),
             aside: true,
-            bytes_left: desc.strategy.bytes(),
+            allowed: desc.strategy.bytes(),
+            copied: 0,
             plans: 0,
             stage: Stage::Finished,
             result: None,
@@ -213,8 +215,10 @@ impl RoomRun {
                 let (mut layout, blocks, items) = layout_of(arena);
                 layout.aside = self.aside;
                 let Some(plan) = plan(&mut layout, wanted) else { continue };
-                if plan.cost > self.bytes_left {
-                    too_many = Some(too_many.map_or(plan.cost, |least: u64| least.min(plan.cost)));
+                // With what earlier plans copied, of which some was ignored or freed.
+                let bytes = self.copied.saturating_add(plan.cost);
+                if bytes > self.allowed {
+                    too_many = Some(too_many.map_or(bytes, |least: u64| least.min(bytes)));
                 } else if best.as_ref().is_none_or(|(cost, _)| plan.cost < *cost) {
                     best = Some((
                         plan.cost,
@@ -307,7 +311,7 @@ impl RoomRun {
             execution.ended();
         }
         match ended.outcome {
-            Outcome::Moved => self.bytes_left = self.bytes_left.saturating_sub(ended.copied),
+            Outcome::Moved => self.copied += ended.copied,
             Outcome::Freed { .. } => {}
             Outcome::Stays => {
                 // What stays only since another allocation of the pass does can move by the next plan.
