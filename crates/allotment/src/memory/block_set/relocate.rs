@@ -165,7 +165,9 @@ impl<D: Device> BlockSet<D> {
         sizes: Sizes,
         record: u32,
     ) -> Option<BlockRange> {
-        let place = |ranges: &mut VirtualBlock<u32>| ranges.allocate_at(*request, offset, after, record);
+        let place = |ranges: &mut VirtualBlock<u32>| {
+            ranges.allocate_at(*request, offset, after, record).map(Some).map_err(|refused| refused.error)
+        };
         self.place_with(index, sizes, place).ok().flatten()
     }
 
