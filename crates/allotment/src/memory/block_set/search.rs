@@ -135,7 +135,10 @@ impl<D: Device> BlockSet<D> {
 
     /// Updates the summary of a shared block, and moves it by one position if it is out of order.
     pub(super) fn update_order(&mut self, block: u32) {
-        // Dedicated and closed blocks are not in the list.
+        // Dedicated and closed blocks are not in the list, and a look through all of it costs as much as a free.
+        if self.block(block).is_none_or(|block| block.role != Role::Shared || block.is_closed()) {
+            return;
+        }
         let Some(at) = self.order.iter().position(|summary| summary.block == block) else { return };
         let Some(ranges) = self.block(block).map(|block| &block.ranges) else { return };
         let summary = BlockSummary::of(block, ranges);
