@@ -183,6 +183,11 @@ impl<D: Device> BlockSet<D> {
         self.name_record(other.0, one.1);
     }
 
+    /// Returns the record that a range names; `None` where there is no such range.
+    pub(in crate::memory) fn record_of(&self, block_range: &BlockRange) -> Option<u32> {
+        Some(*self.block(block_range.block)?.ranges.get(block_range.handle).ok()?.data)
+    }
+
     /// Makes the range of a live allocation that of a record.
     pub(in crate::memory) fn name_record(&mut self, block_range: &BlockRange, record: u32) {
         let block = self.blocks.get_mut(block_range.block);

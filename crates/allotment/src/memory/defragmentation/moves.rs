@@ -331,6 +331,31 @@ impl<D: Device> PoolState<D> {
         }
     }
 
+    /// Reads what the end of some moves is going to read and write, each an allocation and its reserved place. Of many
+    /// allocations none of it is in a cache, and the work on one move is too long for the processor to begin the next
+    /// meanwhile; here it waits for many loads at once.
+    pub(in crate::memory) fn read_ahead(
+        &self,
+        slot: &PoolSlot<D>,
+        moves: impl Iterator<Item = (u32, u32)> + Clone,
+    ) {
+        let mut sum = 0;
+        for (record, reserved) in moves.clone() {
+            for record in [record, reserved] {
+                sum ^= slot.records.get(record).map_or(0, Record::generation);
+                sum ^= self.detail(record).map_or(0, |detail| detail.block_range.block);
+            }
+            sum ^= self.label(reserved).user_data as u32;
+        }
+        for detail in
+            moves.flat_map(|(record, reserved)| [self.detail(record), self.detail(reserved)]).flatten()
+        {
+            sum ^= self.sets[usize::from(detail.set)].record_of(&detail.block_range).unwrap_or(0);
+        }
+        // So that the loads stay, whose results nobody needs.
+        core::hint::black_box(sum);
+    }
+
     /// Moves an allocation to the place that `reserved` has, and frees its old place, which nothing uses any more: in
     /// effect [`exchange`](Self::exchange), and then a free of `reserved`, whose record need not name the old place first.
     /// The caller does what a free leaves for after the lock.
