@@ -178,7 +178,8 @@ pub(crate) struct DefragArgs {
     /// Allocations of the first state, half of which are freed. The others follow; `many` has ten times as many
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1000..=100_000))]
     pub(crate) allocations: u32,
-    /// Run only states and parts whose name begins with this; parts are `planning`, `beside` and `room`
+    /// Run only states and parts whose name begins with this; parts are `planning`, `beside`,
+    /// `room`, `room-limit` and `slivers`
     #[arg(long, value_name = "NAME")]
     pub(crate) only: Option<String>,
     /// Live allocations during planning

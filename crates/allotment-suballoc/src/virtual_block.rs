@@ -117,6 +117,32 @@ impl<T> VirtualBlock<T> {
         }
     }
 
+    /// Allocates a range like [`allocate`](Self::allocate) where one fits. Returns `None`, and drops `data`, where none
+    /// does: a caller that tries one block after the other has no use for the numbers that an error contains.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`allocate`](Self::allocate) without `NoSpace`. Nothing has changed.
+    ///
+    /// ```
+    /// use allotment_suballoc::{Algorithm, Request, VirtualBlock};
+    ///
+    /// let mut blocks = [VirtualBlock::new(10, Algorithm::Tlsf)?, VirtualBlock::new(30, Algorithm::Tlsf)?];
+    /// let mut places = blocks.iter_mut().map(|block| block.allocate_if_it_fits(Request::new(20), "texture"));
+    /// assert!(places.next().unwrap()?.is_none());
+    /// assert_eq!(places.next().unwrap()?.unwrap().offset, 0);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn allocate_if_it_fits(
+        &mut self,
+        request: Request,
+        data: T,
+    ) -> Result<Option<Allocation>, AllocateError> {
+        self.check_request(&request)?;
+        let found = self.engine.allocate(&mut self.chain, &request)?;
+        Ok(found.map(|index| self.store(index, data)))
+    }
+
     /// Allocates a range that, with the padding behind it, ends at or below `limit`, at the lowest such offset.
     /// For moving ranges towards the start of the block.
     ///
@@ -446,8 +472,8 @@ impl<T> VirtualBlock<T> {
         self.chain.tally().used_count == 0
     }
 
-    /// Returns the largest size that a request at alignment 1 can get now. O(1) for buddy and linear; for TLSF
-    /// a walk over the largest size class.
+    /// Returns the largest size that a request at alignment 1 can get now. O(1); for TLSF with a look at up to 64 free
+    /// ranges.
     #[must_use]
     pub fn largest_free(&self) -> u64 {
         self.engine.largest_free(&self.chain)

@@ -14,6 +14,35 @@ fn operations() -> impl Strategy<Value = Vec<Op>> {
     vec(any::<[u8; 8]>().prop_map(Op::decode), 0..200)
 }
 
+/// Holes of nearly equal sizes, and requests and frees of about their size.
+fn among_slivers() -> impl Strategy<Value = Vec<Op>> {
+    let slivers = (1..40u64, 1..8u64, 0..5u32, 130..290u64)
+        .prop_map(|(size, spread, log2, count)| Op::Slivers { size, spread, alignment: 1 << log2, count });
+    let strategies = prop_oneof![
+        Just(allotment_suballoc::Strategy::Balanced),
+        Just(allotment_suballoc::Strategy::LeastTime),
+        Just(allotment_suballoc::Strategy::LeastMemory),
+    ];
+    let requests = (1..60u64, 0..8u32, strategies).prop_map(|(size, log2, strategy)| {
+        let side = allotment_suballoc::Side::Lower;
+        Op::Allocate { size, alignment: 1 << log2, strategy, side }
+    });
+    let frees = any::<usize>().prop_map(|which| Op::Free { which });
+    let resizes = (any::<usize>(), 1..60u64).prop_map(|(which, size)| Op::Resize { which, size });
+    let op = prop_oneof![2 => slivers, 40 => requests, 20 => frees, 4 => resizes];
+    vec(op, 0..120)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    /// Whatever fits is found, and whatever does not is refused: by a look at all holes.
+    #[test]
+    fn among_many_slivers_tlsf_never_refuses_what_would_fit(size in 1000..8000u64, ops in among_slivers()) {
+        shadow::run_ops(Algorithm::Tlsf, size, &ops);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 

@@ -12,6 +12,8 @@
 //!   planning   how well passes keep their time limit
 //!   beside     how long other threads wait for the lock
 //!   room       requests that get their room by moves
+//!   room_limit the same among many allocations, with a time limit
+//!   slivers    requests among holes that are a little too small
 //!   times      statistics of durations
 //!   report     rows, as tables and as JSON
 //! ```
@@ -24,6 +26,8 @@ mod outcome;
 mod planning;
 mod report;
 mod room;
+mod room_limit;
+mod slivers;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -79,6 +83,12 @@ fn measure(args: &DefragArgs) -> Result<Report, Failure> {
     }
     if wanted("room") {
         report.room = room::rows(args.calls)?;
+    }
+    if wanted("room-limit") {
+        report.room_limit = room_limit::rows(args.live)?;
+    }
+    if wanted("slivers") {
+        report.slivers = slivers::rows()?;
     }
     Ok(report)
 }

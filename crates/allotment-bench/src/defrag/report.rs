@@ -6,6 +6,8 @@ use super::beside::BesideRow;
 use super::outcome::Outcome;
 use super::planning::PlanningRow;
 use super::room::RoomRow;
+use super::room_limit::RoomLimitRow;
+use super::slivers::SliversRow;
 use super::state::{BLOCK, State};
 use crate::args::DefragArgs;
 use crate::failure::Failure;
@@ -28,6 +30,8 @@ pub(super) struct Report {
     pub(super) planning: Vec<PlanningRow>,
     pub(super) beside: Vec<BesideRow>,
     pub(super) room: Vec<RoomRow>,
+    pub(super) room_limit: Vec<RoomLimitRow>,
+    pub(super) slivers: Vec<SliversRow>,
 }
 
 /// The results of a contender for a state.
@@ -144,6 +148,8 @@ impl Report {
             planning: Vec::new(),
             beside: Vec::new(),
             room: Vec::new(),
+            room_limit: Vec::new(),
+            slivers: Vec::new(),
         }
     }
 
@@ -204,6 +210,20 @@ impl Report {
             );
             RoomRow::print_head();
             self.room.iter().for_each(RoomRow::print);
+        }
+        if !self.room_limit.is_empty() {
+            say!();
+            say!("room-limit: room in a block of {} allocations, half of them freed, µs", self.live);
+            RoomLimitRow::print_head();
+            self.room_limit.iter().for_each(RoomLimitRow::print);
+        }
+        if !self.slivers.is_empty() {
+            say!();
+            say!(
+                "slivers: requests among holes of 1,024 units, or of 1,000 at an alignment of 256, wall time"
+            );
+            SliversRow::print_head();
+            self.slivers.iter().for_each(SliversRow::print);
         }
         Ok(())
     }

@@ -25,7 +25,7 @@ use crate::chain::{Chain, NONE};
 
 /// 32 lists per group: with 64 groups that is more than the 1,409 classes of [`MAX_SIZE`](crate::MAX_SIZE)
 /// need, and a group is one power of two.
-const LISTS_PER_GROUP: usize = 32;
+pub(super) const LISTS_PER_GROUP: usize = 32;
 
 /// `link[PREV]` and `link[NEXT]` of a free node.
 const PREV: usize = 0;
@@ -142,6 +142,16 @@ impl FreeLists {
         let group = later.trailing_zeros() as usize;
         debug_assert_ne!(self.lists[group], 0, "the bit of a group that has no list");
         Some(group * LISTS_PER_GROUP + self.lists[group].trailing_zeros() as usize)
+    }
+
+    /// Returns the number of groups.
+    pub(super) fn groups(&self) -> usize {
+        self.lists.len()
+    }
+
+    /// Iterates over the lists that are not empty, from list `from` on.
+    pub(super) fn classes_from(&self, from: usize) -> impl Iterator<Item = usize> + '_ {
+        core::iter::successors(self.first_from(from), |&list| self.first_from(list + 1))
     }
 
     /// Returns the last list that is not empty.

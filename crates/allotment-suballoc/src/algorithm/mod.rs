@@ -6,6 +6,7 @@
 
 mod bins;
 mod buddy;
+mod crowds;
 mod free_lists;
 mod linear;
 mod tlsf;

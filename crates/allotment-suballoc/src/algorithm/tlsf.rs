@@ -43,11 +43,15 @@
 //!
 //! # Cost
 //!
-//! O(1) for `LeastTime`; `Balanced` looks at up to [`LOOK`] regions per class before it takes one that
-//! surely fits; `LeastMemory` searches one class, `LowestOffset` all larger free regions, and so does a
-//! search below a limit. The lists take 5.8 KiB for a block of 2^48 units, 3.3 KiB for 256 MiB.
+//! `LeastTime` is O(1) where a larger class has a region. `Balanced` looks at up to [`LOOK`] regions per class, and at
+//! up to [`LOOKS`] of classes where some are too small, before it takes one that surely fits. Where no region surely fits,
+//! a few are left in each power of two, or the index of [`crowds`](super::crowds) names one that fits: O(log n). So a
+//! request that has no room is refused in bounded time too. `LeastMemory` searches one class, unless the index says that
+//! none fits; `LowestOffset` all larger free regions, and so does a search below a limit. The lists take 5.8 KiB for a
+//! block of 2^48 units, 3.3 KiB for 256 MiB.
 
 use super::bins::{class_of, class_that_surely_fits, smallest};
+use super::crowds::{Crowds, Left};
 use super::free_lists::FreeLists;
 use super::{Algorithm, Policy};
 use crate::chain::{Chain, NONE, Resize};
@@ -56,27 +60,39 @@ use crate::{Alignment, AllocateError, GrowError, Request, Side, Strategy};
 /// The number of regions of a class that `Balanced` looks at before it continues with the next class.
 const LOOK: usize = 16;
 
-/// Invariants: every free region of the chain is in the list of its class, and no two free regions are
-/// neighbours.
+/// The number of regions that `Balanced` looks at in classes that do not surely fit. A request has more than a few such
+/// classes only where its alignment is larger than itself.
+const LOOKS: usize = 128;
+
+/// Invariants: every free region of the chain is in the list of its class and counted by the index, and no two free
+/// regions are neighbours.
 #[derive(Clone, Debug)]
 pub(crate) struct Tlsf {
     lists: FreeLists,
+    crowds: Crowds,
 }
 
 impl Tlsf {
     pub(crate) fn new(chain: &mut Chain) -> Self {
         // No free region is larger than the block, so classes above the block's own never fill.
-        let mut tlsf = Self { lists: FreeLists::new(class_of(chain.size()) + 1) };
+        let lists = FreeLists::new(class_of(chain.size()) + 1);
+        let crowds = Crowds::new(&lists);
+        let mut tlsf = Self { lists, crowds };
         tlsf.insert(chain, chain.first());
         tlsf
     }
 
     fn insert(&mut self, chain: &mut Chain, index: u32) {
-        self.lists.push(chain, class_of(chain.node(index).size), index);
+        let class = class_of(chain.node(index).size);
+        self.lists.push(chain, class, index);
+        self.crowds.entered(chain, &self.lists, class, index);
     }
 
-    fn remove(&mut self, chain: &mut Chain, index: u32) {
-        self.lists.remove(chain, class_of(chain.node(index).size), index);
+    /// Removes a region from its list. The index is settled once the chain is whole again.
+    fn remove(&mut self, chain: &mut Chain, index: u32) -> Left {
+        let class = class_of(chain.node(index).size);
+        self.lists.remove(chain, class, index);
+        self.crowds.left(chain, class, index)
     }
 
     /// Merges the free region `index`, which no list contains, with its free neighbours and lists the result.
@@ -85,25 +101,31 @@ impl Tlsf {
         // One step in each direction is enough: no two free regions touched before, so the region beyond
         // a free neighbour is used. Each neighbour leaves its list before its size, and so its class, is
         // lost in the merge.
-        if before != NONE && chain.node(before).is_free() {
-            self.remove(chain, before);
+        let is_free = |chain: &Chain, index| index != NONE && chain.node(index).is_free();
+        let left_before = is_free(chain, before).then(|| {
+            let left = self.remove(chain, before);
             chain.absorb_before(index);
-        }
-        if after != NONE && chain.node(after).is_free() {
-            self.remove(chain, after);
+            left
+        });
+        let left_after = is_free(chain, after).then(|| {
+            let left = self.remove(chain, after);
             chain.absorb_after(index);
-        }
+            left
+        });
         debug_assert!(!is_free_at(chain, chain.node(index).before), "no two free regions touch");
         debug_assert!(!is_free_at(chain, chain.node(index).after), "no two free regions touch");
         // Listed last, with its final size: a region that was listed before each merge would change its
         // list up to twice.
         self.insert(chain, index);
+        for left in [left_before, left_after].iter().flatten() {
+            self.crowds.settle(chain, left);
+        }
     }
 
     /// Splits `size` units at `offset` off a listed free region; the parts before and after them remain free.
     fn split_off(&mut self, chain: &mut Chain, index: u32, offset: u64, size: u64) -> u32 {
         // Removed before the splits: its size, which names its list, changes with the first of them.
-        self.remove(chain, index);
+        let left = self.remove(chain, index);
         let gap = offset - chain.node(index).offset;
         debug_assert!(gap + size <= chain.node(index).size, "the region contains the range");
         // Neither part can touch another free region, since the region that is split did not, so both are
@@ -118,6 +140,7 @@ impl Tlsf {
             self.insert(chain, back);
         }
         chain.mark_used(index);
+        self.crowds.settle(chain, &left);
         index
     }
 
@@ -129,33 +152,75 @@ impl Tlsf {
         self.lists.iter(chain, class).next()
     }
 
-    /// Returns the smallest fit among the first `look` regions of the first class that has one.
-    fn find_close(&self, chain: &Chain, size: u64, alignment: Alignment, look: usize) -> Option<u32> {
-        let mut class = self.lists.first_from(class_of(size))?;
-        loop {
-            // The smallest, as best fit does; of equals the lowest, which keeps the end of the block free.
-            let best = self
-                .lists
-                .iter(chain, class)
-                .take(look)
-                .filter(|&index| fits(chain, index, size, alignment))
-                .min_by_key(|&index| (chain.node(index).size, chain.node(index).offset));
-            // Regions of later classes are larger than every region here, so the first class that has a
-            // fit has the best one.
+    /// Returns the smallest fit among the first `look` regions of a class.
+    fn best_of(
+        &self,
+        chain: &Chain,
+        class: usize,
+        look: usize,
+        size: u64,
+        alignment: Alignment,
+    ) -> Option<u32> {
+        // The smallest, as best fit does; of equals the lowest, which keeps the end of the block free.
+        self.lists
+            .iter(chain, class)
+            .take(look)
+            .filter(|&index| fits(chain, index, size, alignment))
+            .min_by_key(|&index| (chain.node(index).size, chain.node(index).offset))
+    }
+
+    /// Iterates over the classes that may have a fit, from the smallest on.
+    fn classes_for(&self, size: u64, alignment: Alignment) -> impl Iterator<Item = usize> + use<'_> {
+        // The index rules out all crowded classes at once, where each of many regions would be looked at for nothing.
+        let crowds = self.crowds.may_hold(size, alignment);
+        self.lists.classes_from(class_of(size)).filter(move |&class| crowds || !self.crowds.is_crowded(class))
+    }
+
+    /// Returns the smallest fit among a few regions of the first class that has one; `None` where no class surely fits.
+    fn find_close(&self, chain: &Chain, size: u64, alignment: Alignment) -> Option<u32> {
+        let sure = class_that_surely_fits(size + alignment.get() - 1);
+        let mut looks = LOOKS;
+        // Regions of later classes are larger than every region of earlier ones, so the first class that has a
+        // fit has the best one.
+        for class in self.classes_for(size, alignment).take_while(|&class| class < sure) {
+            let look = LOOK.min(looks);
+            let best = self.best_of(chain, class, look, size, alignment);
             if best.is_some() {
                 return best;
             }
-            class = self.lists.first_from(class + 1)?;
+            looks -= self.lists.iter(chain, class).take(look).count();
+            if looks == 0 {
+                break;
+            }
         }
+        let class = self.lists.first_from(sure)?;
+        self.best_of(chain, class, LOOK, size, alignment)
+    }
+
+    /// Returns a fit where no region of a class that surely fits is left.
+    #[cold]
+    fn find_any(&self, chain: &Chain, size: u64, alignment: Alignment) -> Option<u32> {
+        let few = self.lists.classes_from(class_of(size)).filter(|&class| !self.crowds.is_crowded(class));
+        let few = few
+            .map(|class| self.best_of(chain, class, usize::MAX, size, alignment))
+            .find(Option::is_some)
+            .flatten();
+        let of_crowds = self.crowds.find(chain, size, alignment);
+        few.into_iter()
+            .chain(of_crowds)
+            .min_by_key(|&index| (chain.node(index).size, chain.node(index).offset))
+    }
+
+    /// Returns the smallest fit.
+    fn find_closest(&self, chain: &Chain, size: u64, alignment: Alignment) -> Option<u32> {
+        let mut classes = self.classes_for(size, alignment);
+        classes.find_map(|class| self.best_of(chain, class, usize::MAX, size, alignment))
     }
 
     /// Returns the lowest fit of all classes that ends at or below `limit`.
     fn find_lowest(&self, chain: &Chain, size: u64, alignment: Alignment, limit: u64) -> Option<u32> {
         // The lists are sorted by size and not by offset, so every region that is large enough is looked at.
-        let classes = core::iter::successors(self.lists.first_from(class_of(size)), |&class| {
-            self.lists.first_from(class + 1)
-        });
-        classes
+        self.classes_for(size, alignment)
             .flat_map(|class| self.lists.iter(chain, class))
             .filter(|&index| {
                 let node = chain.node(index);
@@ -167,15 +232,14 @@ impl Tlsf {
     fn search(&self, chain: &Chain, request: &Request) -> Option<u32> {
         let Request { size, alignment, .. } = *request;
         let found = match request.strategy {
-            Strategy::Balanced => self.find_close(chain, size, alignment, LOOK),
+            Strategy::Balanced => self.find_close(chain, size, alignment),
             Strategy::LeastTime => self.find_surely(chain, size, alignment),
-            // Best fit is the full search below.
-            Strategy::LeastMemory => None,
+            Strategy::LeastMemory => return self.find_closest(chain, size, alignment),
             Strategy::LowestOffset => return self.find_lowest(chain, size, alignment, chain.size()),
         };
         // A strategy decides where a range is placed, never whether: regions that a bounded search passed
-        // over are searched in full before the request is refused.
-        found.or_else(|| self.find_close(chain, size, alignment, usize::MAX))
+        // over are searched before the request is refused.
+        found.or_else(|| self.find_any(chain, size, alignment))
     }
 }
 
@@ -193,6 +257,7 @@ impl Policy for Tlsf {
         if request.side == Side::Upper {
             return Err(AllocateError::OneSided { algorithm: Algorithm::Tlsf });
         }
+        self.crowds.see(chain, &self.lists, request.alignment);
         let found = self.search(chain, request);
         Ok(found.map(|index| self.take(chain, index, request)))
     }
@@ -225,7 +290,7 @@ impl Policy for Tlsf {
             Resize::Shrunk { rest } => self.merge_with_free_neighbours(chain, rest),
             Resize::Grow { more, room } => {
                 let after = chain.node(index).after;
-                self.remove(chain, after);
+                let left = self.remove(chain, after);
                 if more == room {
                     // An empty free region would break an invariant, so the region is absorbed whole.
                     chain.absorb_after(index);
@@ -233,6 +298,7 @@ impl Policy for Tlsf {
                     chain.push_border(index, more);
                     self.insert(chain, after);
                 }
+                self.crowds.settle(chain, &left);
             }
         }
         Ok(())
@@ -242,6 +308,7 @@ impl Policy for Tlsf {
         let index = chain.append(size);
         // The lists come first: the merged region may have a class that none was made for.
         self.lists.extend(class_of(chain.size()) + 1);
+        self.crowds.extend(&self.lists);
         self.merge_with_free_neighbours(chain, index);
         Ok(())
     }
@@ -250,16 +317,24 @@ impl Policy for Tlsf {
         // Classes are ordered by size, so the largest region is in the last class; within a class the list is
         // not sorted.
         let Some(class) = self.lists.last() else { return 0 };
+        if self.crowds.is_crowded(class) {
+            return self.crowds.largest();
+        }
         self.lists.iter(chain, class).map(|index| chain.node(index).size).max().unwrap_or(0)
     }
 
     fn largest_free_at_most(&self, _chain: &Chain) -> u64 {
+        let Some(class) = self.lists.last() else { return 0 };
+        if self.crowds.is_crowded(class) {
+            return self.crowds.largest();
+        }
         // The largest size of the last class: at most 1/32 too much.
-        self.lists.last().map_or(0, |class| smallest(class + 1) - 1)
+        smallest(class + 1) - 1
     }
 
     fn check_invariants(&self, chain: &Chain) {
         self.lists.check_invariants(chain, class_of);
+        self.crowds.check_invariants(chain, &self.lists);
         let mut index = chain.first();
         while chain.node(index).after != NONE {
             let after = chain.node(index).after;

@@ -34,6 +34,13 @@ pub enum Op {
         which: usize,
         distance: u64,
     },
+    /// Ranges of nearly equal sizes, every second of which is freed: more holes than a search looks at.
+    Slivers {
+        size: u64,
+        spread: u64,
+        alignment: u64,
+        count: u64,
+    },
     Free {
         which: usize,
     },
@@ -77,6 +84,12 @@ impl Op {
             12 => Self::Resize { which: wide as usize, size: u64::from(d) * u64::from(e % 16 + 1) },
             13 => Self::Grow { by: wide % 700 },
             14 if kind > 240 => Self::Clear,
+            14 if kind > 208 => Self::Slivers {
+                size: 1 + u64::from(a) % 40,
+                spread: 1 + u64::from(b) % 8,
+                alignment: 1 << (c % 5),
+                count: 32 + u64::from(d),
+            },
             14 => Self::FreeAgain,
             _ if kind < 64 => Self::FreeForeign,
             _ if kind < 128 => Self::Compact { alignment: 1 << (a % 5) },
@@ -150,6 +163,18 @@ impl Pair {
             Op::AllocateAt { size, alignment, which, distance } => {
                 let alignment = Alignment::new(alignment).unwrap();
                 self.allocate_at(Request::new(size).aligned(alignment), which, distance)
+            }
+            Op::Slivers { size, spread, alignment, count } => {
+                let alignment = Alignment::new(alignment).unwrap();
+                let older = self.count;
+                for i in 0..count {
+                    self.allocate(Request::new(size + i * 5 % spread).aligned(alignment));
+                }
+                let new = self.live.values().enumerate().filter(|(_, live)| live.data > older);
+                let half: Vec<_> = new.map(|(which, _)| which).step_by(2).collect();
+                // From the last on: the others keep their numbers.
+                half.into_iter().rev().for_each(|which| assert!(!self.free(which)));
+                false
             }
             Op::Free { which } => self.free(which),
             Op::FreeAgain => {

@@ -165,7 +165,9 @@ impl<D: Device> BlockSet<D> {
         sizes: Sizes,
         record: u32,
     ) -> Option<BlockRange> {
-        let place = |ranges: &mut VirtualBlock<u32>| ranges.allocate_at(*request, offset, after, record);
+        let place = |ranges: &mut VirtualBlock<u32>| {
+            ranges.allocate_at(*request, offset, after, record).map(Some).map_err(|refused| refused.error)
+        };
         self.place_with(index, sizes, place).ok().flatten()
     }
 
@@ -177,11 +179,20 @@ impl<D: Device> BlockSet<D> {
 
     /// Exchanges the ranges of two live allocations of this set: each range names the other record.
     pub(in crate::memory) fn exchange(&mut self, one: (&BlockRange, u32), other: (&BlockRange, u32)) {
-        for (block_range, record) in [(one.0, other.1), (other.0, one.1)] {
-            let block = self.blocks.get_mut(block_range.block);
-            let data = block.and_then(|block| block.ranges.data_mut(block_range.handle).ok());
-            debug_assert!(data.is_some(), "both are live");
-            data.into_iter().for_each(|data| *data = record);
-        }
+        self.name_record(one.0, other.1);
+        self.name_record(other.0, one.1);
+    }
+
+    /// Returns the record that a range names; `None` where there is no such range.
+    pub(in crate::memory) fn record_of(&self, block_range: &BlockRange) -> Option<u32> {
+        Some(*self.block(block_range.block)?.ranges.get(block_range.handle).ok()?.data)
+    }
+
+    /// Makes the range of a live allocation that of a record.
+    pub(in crate::memory) fn name_record(&mut self, block_range: &BlockRange, record: u32) {
+        let block = self.blocks.get_mut(block_range.block);
+        let data = block.and_then(|block| block.ranges.data_mut(block_range.handle).ok());
+        debug_assert!(data.is_some(), "the range is live");
+        data.into_iter().for_each(|data| *data = record);
     }
 }

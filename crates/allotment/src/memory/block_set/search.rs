@@ -5,7 +5,7 @@
 //! than 1 MiB, without touching the block; of the two others it takes the one whose free range of at least 4 MiB is
 //! smallest.
 
-use allotment_suballoc::{Algorithm, AllocateError, Allocation, Refused, Request, Side, VirtualBlock};
+use allotment_suballoc::{Algorithm, AllocateError, Allocation, Request, Side, VirtualBlock};
 
 use super::{BlockRange, BlockSet, Role, Sizes, SpareCriteria};
 use crate::device::{Device, Priority};
@@ -83,7 +83,7 @@ impl<D: Device> BlockSet<D> {
         sizes: Sizes,
         record: u32,
     ) -> Result<Option<BlockRange>, AllocateError> {
-        self.place_with(index, sizes, |ranges| ranges.allocate(*request, record))
+        self.place_with(index, sizes, |ranges| ranges.allocate_if_it_fits(*request, record))
     }
 
     /// Places a range in one block, where `allocate` takes it. Returns `None` where the block has no room.
@@ -91,17 +91,15 @@ impl<D: Device> BlockSet<D> {
         &mut self,
         index: u32,
         sizes: Sizes,
-        allocate: impl FnOnce(&mut VirtualBlock<u32>) -> Result<Allocation, Refused<u32>>,
+        allocate: impl FnOnce(&mut VirtualBlock<u32>) -> Result<Option<Allocation>, AllocateError>,
     ) -> Result<Option<BlockRange>, AllocateError> {
         let Some(block) = self.blocks.get_mut(index) else { return Ok(None) };
         let padding = block.ranges.statistics().padding;
         let range = match allocate(&mut block.ranges) {
-            Ok(range) => range,
-            Err(refused) => match refused.error {
-                // A linear block in use as a ring has no upper side; another block may have one.
-                AllocateError::NoSpace { .. } | AllocateError::RingInUse => return Ok(None),
-                error => return Err(error),
-            },
+            Ok(Some(range)) => range,
+            // A linear block in use as a ring has no upper side; another block may have one.
+            Ok(None) | Err(AllocateError::RingInUse) => return Ok(None),
+            Err(error) => return Err(error),
         };
         // The difference, since the block knows best how much alignment cost.
         let padding = block.ranges.statistics().padding - padding;
@@ -137,7 +135,10 @@ impl<D: Device> BlockSet<D> {
 
     /// Updates the summary of a shared block, and moves it by one position if it is out of order.
     pub(super) fn update_order(&mut self, block: u32) {
-        // Dedicated and closed blocks are not in the list.
+        // Dedicated and closed blocks are not in the list, and a look through all of it costs as much as a free.
+        if self.block(block).is_none_or(|block| block.role != Role::Shared || block.is_closed()) {
+            return;
+        }
         let Some(at) = self.order.iter().position(|summary| summary.block == block) else { return };
         let Some(ranges) = self.block(block).map(|block| &block.ranges) else { return };
         let summary = BlockSummary::of(block, ranges);

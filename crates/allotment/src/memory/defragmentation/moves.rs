@@ -18,7 +18,7 @@ use crate::memory::EmptiedBlocks;
 use crate::memory::allocator::{Allocation, AllocationId, Allocator};
 use crate::memory::block_set::{BlockRange, BlockSet, Role, Sizes};
 use crate::memory::defragmentation::movers::MoverId;
-use crate::memory::pool::{Marks, MoveState, PoolSlot, PoolState, RoundedRequest};
+use crate::memory::pool::{Freed, Marks, MoveState, PoolSlot, PoolState, RoundedRequest};
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::token::record::Record;
 use crate::memory::{MemoryUsage, Movability, Name};
@@ -329,6 +329,64 @@ impl<D: Device> PoolState<D> {
             self.detail_mut(record).into_iter().for_each(|detail| detail.move_state = MoveState::Moving);
             slot.records.get(record).into_iter().for_each(Record::set_arriving);
         }
+    }
+
+    /// Reads what the end of some moves is going to read and write, each an allocation and its reserved place. Of many
+    /// allocations none of it is in a cache, and the work on one move is too long for the processor to begin the next
+    /// meanwhile; here it waits for many loads at once.
+    pub(in crate::memory) fn read_ahead(
+        &self,
+        slot: &PoolSlot<D>,
+        moves: impl Iterator<Item = (u32, u32)> + Clone,
+    ) {
+        let mut sum = 0;
+        for (record, reserved) in moves.clone() {
+            for record in [record, reserved] {
+                sum ^= slot.records.get(record).map_or(0, Record::generation);
+                sum ^= self.detail(record).map_or(0, |detail| detail.block_range.block);
+            }
+            sum ^= self.label(reserved).user_data as u32;
+        }
+        for detail in
+            moves.flat_map(|(record, reserved)| [self.detail(record), self.detail(reserved)]).flatten()
+        {
+            sum ^= self.sets[usize::from(detail.set)].record_of(&detail.block_range).unwrap_or(0);
+        }
+        // So that the loads stay, whose results nobody needs.
+        core::hint::black_box(sum);
+    }
+
+    /// Moves an allocation to the place that `reserved` has, and frees its old place, which nothing uses any more: in
+    /// effect [`exchange`](Self::exchange), and then a free of `reserved`, whose record need not name the old place first.
+    /// The caller does what a free leaves for after the lock.
+    pub(in crate::memory) fn move_to(
+        &mut self,
+        slot: &PoolSlot<D>,
+        record: u32,
+        reserved: u32,
+    ) -> Option<Freed<D>> {
+        let old = self.detail(record).map(|detail| (detail.set, detail.block_range, detail.sizes))?;
+        let new = self.detail(reserved).map(|detail| (detail.set, detail.block_range, detail.sizes))?;
+        debug_assert_eq!((old.0, old.2.requested), (new.0, new.2.requested));
+        let (set, mover) = (usize::from(old.0), slot.records.get(record)?.mover());
+        debug_assert_eq!(
+            mover,
+            MoverId::PASSES,
+            "a `Defragmenter` keeps the old place until the GPU is done with it"
+        );
+        let name = self.remove_record(slot, reserved);
+        self.sets[set].name_record(&new.1, record);
+        let may_wait = self.sets[set].may_wait(&new.1, new.2);
+        if let Some(detail) = self.detail_mut(record) {
+            (detail.block_range, detail.sizes) = (new.1, new.2);
+            (detail.move_state, detail.may_wait) = (MoveState::Settled, may_wait);
+        }
+        // As in `exchange`: the caller's resource may still be bound to the old place.
+        self.write_place(slot, record, Marks { mover, moved: true, ..Marks::default() });
+        let emptied = self.sets[set].free(&old.1, old.2, self.clock.now);
+        self.emit_exchanged(record, reserved);
+        self.emit_freed(reserved);
+        Some(self.freed_in(slot, (set, old.1.block), emptied, name))
     }
 }
 

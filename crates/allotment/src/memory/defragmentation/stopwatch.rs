@@ -27,6 +27,11 @@ impl Stopwatch {
         Self { end: Instant::now().checked_add(time - early), calls: 0, over: false }
     }
 
+    /// Returns when the time is over, if ever.
+    pub(super) fn end(&self) -> Option<Instant> {
+        self.end
+    }
+
     /// Returns true once the time is over. Call it after each small piece of work.
     #[inline]
     pub(super) fn is_over(&mut self) -> bool {

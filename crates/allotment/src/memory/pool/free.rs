@@ -7,6 +7,7 @@ use crate::events::Event;
 use crate::memory::Name;
 use crate::memory::block_set::Role;
 use crate::memory::pool::time::Moment;
+use crate::memory::token::record::Record;
 
 /// The work that a free leaves to its caller, for after the lock is released.
 #[derive(Debug)]
@@ -25,18 +26,34 @@ impl<D: Device> PoolState<D> {
         let nothing = Freed { memory: None, more: false, name: None };
         let Some(detail) = self.detail(record) else { return nothing };
         let (set, block_range, sizes) = (usize::from(detail.set), detail.block_range, detail.sizes);
-        // Before the range is freed, so that no token of this allocation is valid once another one has the range.
-        if let Some(entry) = slot.records.get(record) {
-            entry.retire();
-        }
+        let name = self.remove_record(slot, record);
+        let emptied = self.sets[set].free(&block_range, sizes, self.clock.now);
+        self.emit_freed(record);
+        self.freed_in(slot, (set, block_range.block), emptied, name)
+    }
+
+    /// Removes the record of an allocation whose range is about to be freed: no token of this allocation is valid once
+    /// another one has the range. Returns its name.
+    pub(in crate::memory) fn remove_record(&mut self, slot: &PoolSlot<D>, record: u32) -> Option<Name> {
+        let entry = slot.records.get(record);
+        entry.into_iter().for_each(Record::retire);
         let name = core::mem::take(&mut self.labels[record as usize]).name;
-        if slot.records.get(record).is_some_and(|entry| !entry.is_spent()) {
+        if entry.is_some_and(|entry| !entry.is_spent()) {
             self.details.remove(record);
         } else {
             self.details.remove_for_good(record);
         }
-        let emptied = self.sets[set].free(&block_range, sizes, self.clock.now);
-        self.emit_freed(record);
+        name
+    }
+
+    /// Counts a free in a block, and takes out the memory that is to be freed because of it.
+    pub(in crate::memory) fn freed_in(
+        &mut self,
+        slot: &PoolSlot<D>,
+        (set, block): (usize, u32),
+        emptied: bool,
+        name: Option<Name>,
+    ) -> Freed<D> {
         let ticked = self.clock.freed(&self.rules.empty_blocks, || {
             self.sets.iter().map(|set| set.statistics.block_bytes - set.empty_bytes).sum()
         });
@@ -44,13 +61,12 @@ impl<D: Device> PoolState<D> {
             self.on_tick(1);
         }
         // No other request may use such memory, so there is no reason to cache it.
-        let dedicated_to_this = self.sets[set]
-            .block(block_range.block)
-            .is_some_and(|block| block.role == Role::DedicatedToAllocation);
+        let dedicated_to_this =
+            self.sets[set].block(block).is_some_and(|block| block.role == Role::DedicatedToAllocation);
         // Defragmentation moved the block's allocations away to free it.
-        let defragmented = emptied && self.frees_when_emptied(set, block_range.block);
+        let defragmented = emptied && self.frees_when_emptied(set, block);
         let memory = if dedicated_to_this || defragmented {
-            self.remove_block(set, block_range.block)
+            self.remove_block(set, block)
         } else if (emptied || ticked) && self.rules.ahead.is_none() {
             // One block here, the others by the caller with the lock released for each, so that no thread waits for
             // several driver calls. With a maintenance thread, that thread looks for them.

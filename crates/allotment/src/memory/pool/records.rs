@@ -40,6 +40,8 @@ pub(in crate::memory) struct Detail {
 // (docs/measurements/2026-11-21-vulkan.md).
 const _: () = assert!(Slab::<Detail>::ENTRY_SIZE == 64, "a detail fills one cache line");
 
+const _: () = assert!(size_of::<Label>() == 64, "a label fills one cache line");
+
 /// Whether defragmentation is moving an allocation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::memory) enum MoveState {
@@ -53,8 +55,9 @@ pub(in crate::memory) enum MoveState {
 }
 
 /// The debug name, user data, category and call site of an allocation. Apart from [`Detail`], since most allocations
-/// have none.
+/// have none. Fills a cache line, which it would else share with its neighbours in the list.
 #[derive(Clone, Debug, Default)]
+#[repr(align(64))]
 pub(in crate::memory) struct Label {
     pub(in crate::memory) name: Option<Name>,
     pub(in crate::memory) user_data: u64,

@@ -3,7 +3,8 @@
 use crate::device::Device;
 use crate::memory::WrongAllocator;
 use crate::memory::allocator::{Allocation, Allocator};
-use crate::memory::pool::{Freed, PoolState};
+use crate::memory::pool::time::Moment;
+use crate::memory::pool::{Freed, PoolSlot, PoolState};
 use crate::sync::locked;
 
 impl<D: Device> Allocator<D> {
@@ -54,8 +55,15 @@ impl<D: Device> Allocator<D> {
         if let Some(now) = now {
             state.pass_time(now);
         }
-        let Freed { memory, more, name } = state.free(slot, allocation.record);
+        let freed = state.free(slot, allocation.record);
         drop(guard);
+        self.after_free(slot, freed, now);
+        Ok(())
+    }
+
+    /// Does what a free leaves for after the lock. `now` is the time, if it was read before the free.
+    pub(in crate::memory) fn after_free(&self, slot: &PoolSlot<D>, freed: Freed<D>, now: Option<Moment>) {
+        let Freed { memory, more, name } = freed;
         drop(name);
         match memory {
             // A driver call takes up to milliseconds; the maintenance thread makes it, if there is one.
@@ -73,6 +81,5 @@ impl<D: Device> Allocator<D> {
         if !unwanted.is_empty() {
             self.waiting(|| self.free_all(unwanted));
         }
-        Ok(())
     }
 }

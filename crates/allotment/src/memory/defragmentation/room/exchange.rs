@@ -3,37 +3,45 @@
 use core::cmp::Reverse;
 
 use super::layout::{At, Layout, Place};
+use super::pace::Pace;
 use super::plan::{MAX_TRIES, RoomPlan, Wanted, hole_for};
 use super::slide::by_slide;
 
 /// Takes so many items out of a block that the rest, moved together, leaves the room; and makes room for them elsewhere.
-pub(super) fn by_exchange(layout: &mut Layout, wanted: Wanted) -> Option<RoomPlan> {
+pub(super) async fn by_exchange(layout: &mut Layout, wanted: Wanted, pace: &mut Pace) -> Option<RoomPlan> {
     let mut blocks: Vec<_> =
         (0..layout.block_count()).filter(|&block| layout.size(block) >= wanted.bytes).collect();
     // The block with the most free bytes has the least to give away.
     blocks.sort_unstable_by_key(|&block| (Reverse(layout.free_bytes(block)), block));
-    blocks.into_iter().take(MAX_TRIES).find_map(|block| {
+    for block in blocks.into_iter().take(MAX_TRIES) {
         let mut done = Vec::new();
-        let plan = exchange(layout, wanted, block, &mut done);
-        done.into_iter().rev().for_each(|(item, from)| layout.put_back(item, from));
-        plan
-    })
+        let plan = exchange(layout, wanted, block, &mut done, pace).await;
+        for (item, from) in done.into_iter().rev() {
+            layout.put_back(item, from);
+            pace.step().await;
+        }
+        if plan.is_some() {
+            return plan;
+        }
+    }
+    None
 }
 
-fn exchange(
+async fn exchange(
     layout: &mut Layout,
     wanted: Wanted,
     block: u32,
     done: &mut Vec<(u32, Option<At>)>,
+    pace: &mut Pace,
 ) -> Option<RoomPlan> {
     let (mut steps, mut cost, mut tries) = (Vec::new(), 0_u64, 0);
     // The smallest first: it finds room most easily, and the least is copied too much.
-    let mut items: Vec<_> = layout.in_block(block).map(|(_, item)| item).collect();
+    let mut items: Vec<_> = layout.items_in(block, pace).await.into_iter().map(|(_, item)| item).collect();
     items.retain(|&item| layout.item(item).cost.is_some());
-    items.sort_unstable_by_key(|&item| layout.item(item).bytes);
+    pace.sort_by_key(&mut items, |&item| layout.item(item).bytes).await;
     let mut waiting = items.into_iter();
     loop {
-        if let Some(last) = by_slide(layout, wanted, Some(block)) {
+        if let Some(last) = by_slide(layout, wanted, Some(block), pace).await {
             steps.extend(last.steps);
             return Some(RoomPlan { at: last.at, steps, cost: cost.saturating_add(last.cost) });
         }
@@ -42,7 +50,13 @@ fn exchange(
         if tries > MAX_TRIES {
             return None;
         }
-        let (item, room) = waiting.find_map(|item| Some((item, room_elsewhere(layout, item, block)?)))?;
+        let (item, room) = loop {
+            let item = waiting.next()?;
+            pace.step().await;
+            if let Some(room) = room_elsewhere(layout, item, block, pace).await {
+                break (item, room);
+            }
+        };
         let to = Place::At(room.at);
         for (item, to) in room.steps.into_iter().chain([(item, to)]) {
             done.push((item, layout.step(item, to)));
@@ -53,11 +67,16 @@ fn exchange(
 }
 
 /// Returns room for an item in another block, made by a slide there if need be.
-fn room_elsewhere(layout: &Layout, item: u32, block: u32) -> Option<RoomPlan> {
+async fn room_elsewhere(layout: &Layout, item: u32, block: u32, pace: &mut Pace) -> Option<RoomPlan> {
     let wanted = Wanted { bytes: layout.item(item).bytes, alignment: layout.item(item).alignment };
     if let Some(at) = hole_for(layout, wanted, Some(block)) {
         return Some(RoomPlan { at, steps: Vec::new(), cost: 0 });
     }
-    let others = (0..layout.block_count()).filter(|&other| other != block);
-    others.filter_map(|other| by_slide(layout, wanted, Some(other))).min_by_key(|plan| plan.cost)
+    let mut best: Option<RoomPlan> = None;
+    for other in (0..layout.block_count()).filter(|&other| other != block) {
+        let plan = by_slide(layout, wanted, Some(other), pace).await;
+        let cheaper = plan.filter(|plan| best.as_ref().is_none_or(|best| plan.cost < best.cost));
+        best = cheaper.or(best);
+    }
+    best
 }

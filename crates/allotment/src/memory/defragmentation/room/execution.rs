@@ -15,6 +15,7 @@ use allotment_suballoc::Handle;
 
 use super::holders::{Holder, Holders};
 use super::layout::{At, Item, Layout, Place};
+use super::pace::Pace;
 use super::plan::RoomPlan;
 use crate::device::{Device, MemoryDesc};
 use crate::memory::allocator::{AllocationId, Allocator};
@@ -134,17 +135,17 @@ pub(super) struct Execution {
 
 /// Returns the blocks of an arena that take part in a plan, as a layout; and of each block its position in the survey, of
 /// each item its position.
-pub(super) fn layout_of(arena: &SurveyedArena) -> (Layout, Vec<usize>, Vec<u32>) {
+pub(super) async fn layout_of(arena: &SurveyedArena, pace: &mut Pace) -> (Layout, Vec<usize>, Vec<u32>) {
     let taking_part: Vec<_> = (0..arena.blocks.len()).filter(|&at| arena.blocks[at].may_take()).collect();
     let sizes = taking_part.iter().map(|&at| arena.blocks[at].size).collect();
-    let (mut items, mut found) = (Vec::new(), Vec::new());
+    let (mut items, mut layout) = (Vec::new(), Layout::empty(sizes));
     for (block, &at) in (0..).zip(&taking_part) {
         for &index in &arena.blocks[at].allocations {
             let seen = &arena.allocations[index as usize];
             let movable = seen.movability != Movability::Pinned;
             let cost = if seen.movability == Movability::Copied { seen.size } else { 0 };
             items.push(index);
-            found.push((
+            layout.push(
                 Item {
                     bytes: seen.taken,
                     alignment: seen.needed_alignment,
@@ -152,18 +153,20 @@ pub(super) fn layout_of(arena: &SurveyedArena) -> (Layout, Vec<usize>, Vec<u32>)
                     cost: Some(cost).filter(|_| movable && seen.needed <= seen.taken),
                 },
                 At { block, offset: seen.offset },
-            ));
+            );
+            pace.step().await;
         }
     }
-    (Layout::new(sizes, found), taking_part, items)
+    (layout, taking_part, items)
 }
 
 impl Execution {
-    pub(super) fn new(
+    pub(super) async fn new(
         arena: &SurveyedArena,
         (layout, blocks, items): (&Layout, &[usize], &[u32]),
         plan: RoomPlan,
         mover: Mover,
+        pace: &mut Pace,
     ) -> Self {
         let set = usize::from(arena.arena.set);
         let mut holders = Holders::new(set, blocks.len());
@@ -175,6 +178,7 @@ impl Execution {
         let places: Vec<_> = (0..layout.item_count()).map(|item| layout.place(item)).collect();
         for (place, &holder) in places.iter().zip(&records) {
             place.iter().for_each(|at| holders.put(at.block, at.offset, holder));
+            pace.step().await;
         }
         let mut touched = vec![Touched::Never; blocks.len()];
         touched[plan.at.block as usize] = Touched::Planned;
@@ -184,7 +188,7 @@ impl Execution {
             }
             layout.place(item).iter().for_each(|at| touched[at.block as usize] = Touched::Planned);
         }
-        let aside = most_aside(layout, &plan);
+        let aside = most_aside(layout, &plan, pace).await;
         let blocks: Vec<_> = blocks.iter().map(|&at| arena.blocks[at].index).zip(touched).collect();
         let moves = Evacuation::new(arena.arena, blocks[plan.at.block as usize].0, 0, 0);
         Self {
@@ -508,7 +512,7 @@ impl Execution {
 }
 
 /// Returns the bytes of a block that holds all items that are aside at one time.
-fn most_aside(layout: &Layout, plan: &RoomPlan) -> u64 {
+async fn most_aside(layout: &Layout, plan: &RoomPlan, pace: &mut Pace) -> u64 {
     let mut aside = HashSet::new();
     let (mut bytes, mut most) = (0_u64, 0);
     for &(item, to) in &plan.steps {
@@ -520,6 +524,7 @@ fn most_aside(layout: &Layout, plan: &RoomPlan) -> u64 {
             _ => {}
         }
         most = most.max(bytes);
+        pace.step().await;
     }
     most
 }

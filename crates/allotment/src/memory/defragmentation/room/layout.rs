@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use allotment_suballoc::Alignment;
 
+use super::pace::Pace;
+
 /// An allocation as a plan sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Item {
@@ -49,18 +51,39 @@ pub(super) struct Layout {
 
 impl Layout {
     /// Creates blocks of some sizes with items in them, which do not overlap.
+    #[cfg(test)]
     pub(super) fn new(sizes: Vec<u64>, items: impl IntoIterator<Item = (Item, At)>) -> Self {
+        let mut layout = Self::empty(sizes);
+        items.into_iter().for_each(|(item, at)| layout.push(item, at));
+        layout
+    }
+
+    /// Creates blocks of some sizes.
+    pub(super) fn empty(sizes: Vec<u64>) -> Self {
         let blocks = vec![BTreeMap::new(); sizes.len()];
         let holes = (0..).zip(&sizes).map(|(block, &size)| (size, At { block, offset: 0 })).collect();
         let free = sizes.clone();
-        let mut layout =
-            Self { sizes, items: Vec::new(), blocks, places: Vec::new(), holes, free, aside: true };
-        for (index, (item, at)) in (0..).zip(items) {
-            layout.items.push(item);
-            layout.places.push(None);
-            layout.put(index, at);
+        Self { sizes, items: Vec::new(), blocks, places: Vec::new(), holes, free, aside: true }
+    }
+
+    /// Adds an item at a free place.
+    pub(super) fn push(&mut self, item: Item, at: At) {
+        self.items.push(item);
+        self.places.push(None);
+        self.put(self.item_count() - 1, at);
+    }
+
+    /// Copies the layout; without the items that can be moved, if only pinned ones are wanted: these are aside then.
+    pub(super) async fn copy(&self, only_pinned: bool, pace: &mut Pace) -> Self {
+        let mut copy = Self::empty(self.sizes.clone());
+        copy.aside = self.aside;
+        (copy.items, copy.places) = (self.items.clone(), vec![None; self.places.len()]);
+        for (index, (item, place)) in (0..).zip(self.items.iter().zip(&self.places)) {
+            let wanted = !only_pinned || item.cost.is_none();
+            place.filter(|_| wanted).into_iter().for_each(|at| copy.put(index, at));
+            pace.step().await;
         }
-        layout
+        copy
     }
 
     pub(super) fn block_count(&self) -> u32 {
@@ -92,6 +115,28 @@ impl Layout {
         self.blocks[block as usize].iter().map(|(&offset, &item)| (offset, item))
     }
 
+    /// Collects the items of a block with their offsets, in order.
+    pub(super) async fn items_in(&self, block: u32, pace: &mut Pace) -> Vec<(u64, u32)> {
+        let mut items = Vec::with_capacity(self.blocks[block as usize].len());
+        for item in self.in_block(block) {
+            items.push(item);
+            pace.step().await;
+        }
+        items
+    }
+
+    /// Drops the layout, which takes as long as a part of a plan.
+    pub(super) async fn discard(mut self, pace: &mut Pace) {
+        for block in &mut self.blocks {
+            while block.pop_first().is_some() {
+                pace.step().await;
+            }
+        }
+        while self.holes.pop_first().is_some() {
+            pace.step().await;
+        }
+    }
+
     /// Returns the free ranges of at least `bytes`, the smallest first, as place and end.
     pub(super) fn holes_from(&self, bytes: u64) -> impl Iterator<Item = (At, u64)> + '_ {
         let least = (bytes, At { block: 0, offset: 0 });
@@ -118,9 +163,7 @@ impl Layout {
 
     /// Adds an item that cannot be moved.
     pub(super) fn add(&mut self, bytes: u64, at: At) {
-        self.items.push(Item { bytes, alignment: Alignment::ONE, cost: None });
-        self.places.push(None);
-        self.put(self.item_count() - 1, at);
+        self.push(Item { bytes, alignment: Alignment::ONE, cost: None }, at);
     }
 
     /// Moves an item to a free place, or aside. Returns where it was, for [`put_back`](Self::put_back).

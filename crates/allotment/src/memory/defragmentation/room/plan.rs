@@ -23,6 +23,7 @@ use allotment_suballoc::Alignment;
 
 use super::exchange::by_exchange;
 use super::layout::{At, Layout, Place};
+use super::pace::Pace;
 use super::repack::by_repack;
 use super::slide::by_slide;
 use super::window::by_window;
@@ -48,14 +49,20 @@ pub(super) struct RoomPlan {
 
 /// Returns what must move so that a range is free; `None` where no way was found. The layout is unchanged then and
 /// otherwise.
-pub(super) fn plan(layout: &mut Layout, wanted: Wanted) -> Option<RoomPlan> {
+pub(super) async fn plan(layout: &mut Layout, wanted: Wanted, pace: &mut Pace) -> Option<RoomPlan> {
     if let Some(at) = hole_for(layout, wanted, None) {
         return Some(RoomPlan { at, steps: Vec::new(), cost: 0 });
     }
-    let by_window = by_window(layout, wanted);
-    let by_slide = by_slide(layout, wanted, None);
+    let by_window = by_window(layout, wanted, pace).await;
+    let by_slide = by_slide(layout, wanted, None, pace).await;
     let best = [by_window, by_slide].into_iter().flatten().min_by_key(|plan| plan.cost);
-    best.or_else(|| by_exchange(layout, wanted)).or_else(|| by_repack(layout, wanted))
+    if best.is_some() {
+        return best;
+    }
+    match by_exchange(layout, wanted, pace).await {
+        Some(plan) => Some(plan),
+        None => by_repack(layout, wanted, pace).await,
+    }
 }
 
 /// Returns the smallest hole that holds a range, outside the block `but`.

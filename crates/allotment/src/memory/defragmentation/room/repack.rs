@@ -1,8 +1,11 @@
 //! Room by placing everything movable anew: the last way, which finds room wherever a simple packing has it.
 
 use core::cmp::Reverse;
+use core::future::Future;
+use core::pin::Pin;
 
 use super::layout::{At, Layout, Place};
+use super::pace::Pace;
 use super::plan::{RoomPlan, Wanted, hole_for};
 
 /// The order in which items are placed.
@@ -17,30 +20,45 @@ enum Order {
 }
 
 /// Places the request, and then all movable items: first those of as few blocks as possible.
-pub(super) fn by_repack(layout: &mut Layout, wanted: Wanted) -> Option<RoomPlan> {
+pub(super) async fn by_repack(layout: &mut Layout, wanted: Wanted, pace: &mut Pace) -> Option<RoomPlan> {
     let all: Vec<_> = (0..layout.item_count()).filter(|&item| layout.item(item).cost.is_some()).collect();
     let orders = [Order::AsTheyAre, Order::BySize, Order::ByAlignment];
-    let packed: Vec<_> =
-        orders.into_iter().filter_map(|order| repacked(layout, wanted, &all, order)).collect();
-    let searched = if packed.is_empty() { search(layout, wanted, &all) } else { None };
-    let plans = packed.into_iter().chain(searched).filter_map(|(at, targets)| {
-        let (steps, cost) = in_steps(layout, targets)?;
-        Some(RoomPlan { at, steps, cost })
-    });
-    plans.min_by_key(|plan| plan.cost)
+    let mut packed = Vec::new();
+    for order in orders {
+        packed.extend(repacked(layout, wanted, &all, order, pace).await);
+    }
+    if packed.is_empty() {
+        packed.extend(search(layout, wanted, &all, pace).await);
+    }
+    let mut best: Option<RoomPlan> = None;
+    for (at, targets) in packed {
+        let Some((steps, cost)) = in_steps(layout, targets, pace).await else { continue };
+        if best.as_ref().is_none_or(|best| cost < best.cost) {
+            best = Some(RoomPlan { at, steps, cost });
+        }
+    }
+    best
 }
 
 /// Returns a place for the request and for each item, without regard to where the items are now.
-fn repacked(layout: &Layout, wanted: Wanted, items: &[u32], order: Order) -> Option<(At, Vec<(u32, At)>)> {
-    let mut empty = layout.clone();
-    items.iter().for_each(|&item| _ = empty.step(item, Place::Aside));
+async fn repacked(
+    layout: &Layout,
+    wanted: Wanted,
+    items: &[u32],
+    order: Order,
+    pace: &mut Pace,
+) -> Option<(At, Vec<(u32, At)>)> {
+    let mut empty = layout.copy(true, pace).await;
     let mut items = items.to_vec();
     match order {
-        Order::BySize => items.sort_by_key(|&item| Reverse(layout.item(item).bytes)),
-        Order::ByAlignment => {
-            items.sort_by_key(|&item| Reverse((layout.item(item).alignment, layout.item(item).bytes)));
+        Order::BySize => {
+            pace.sort_by_key(&mut items, |&item| Reverse(layout.item(item).bytes)).await;
         }
-        Order::AsTheyAre => items.sort_by_key(|&item| layout.place(item)),
+        Order::ByAlignment => {
+            let key = |&item: &u32| Reverse((layout.item(item).alignment, layout.item(item).bytes));
+            pace.sort_by_key(&mut items, key).await;
+        }
+        Order::AsTheyAre => pace.sort_by_key(&mut items, |&item| layout.place(item)).await,
     }
     // The request is placed like an item, in its turn.
     let turn = match order {
@@ -59,8 +77,10 @@ fn repacked(layout: &Layout, wanted: Wanted, items: &[u32], order: Order) -> Opt
         }
         let to = take_hole(&mut empty, needs(layout, item))?;
         targets.push((item, to));
+        pace.step().await;
     }
     let at = room.map_or_else(|| take_hole(&mut empty, wanted), Some)?;
+    empty.discard(pace).await;
     Some((at, targets))
 }
 
@@ -83,18 +103,24 @@ struct Search<'a> {
     work: u32,
 }
 
-fn search(layout: &Layout, wanted: Wanted, items: &[u32]) -> Option<(At, Vec<(u32, At)>)> {
-    let mut empty = layout.clone();
-    items.iter().for_each(|&item| _ = empty.step(item, Place::Aside));
+async fn search(
+    layout: &Layout,
+    wanted: Wanted,
+    items: &[u32],
+    pace: &mut Pace,
+) -> Option<(At, Vec<(u32, At)>)> {
+    let empty = layout.copy(true, pace).await;
     let holes: Vec<_> = empty.holes_from(1).collect();
     let ranges = items.iter().map(|&item| (Some(item), needs(layout, item))).chain([(None, wanted)]);
     let mut ranges: Vec<_> = ranges.collect();
-    ranges.sort_by_key(|(_, range)| Reverse((range.bytes, range.alignment)));
+    pace.sort_by_key(&mut ranges, |(_, range)| Reverse((range.bytes, range.alignment))).await;
     let counts = LARGEST.into_iter().map(|count| count.min(ranges.len()));
     let mut last = usize::MAX;
     for count in counts {
         if core::mem::replace(&mut last, count) != count {
-            if let Some(found) = search_largest(empty.clone(), &holes, &ranges, count) {
+            if let Some(found) =
+                search_largest(empty.copy(true, pace).await, &holes, &ranges, count, pace).await
+            {
                 return Some(found);
             }
         }
@@ -103,16 +129,17 @@ fn search(layout: &Layout, wanted: Wanted, items: &[u32]) -> Option<(At, Vec<(u3
 }
 
 /// Places the largest ranges by a search, and the others after them.
-fn search_largest(
+async fn search_largest(
     mut empty: Layout,
     holes: &[(At, u64)],
     ranges: &[(Option<u32>, Wanted)],
     count: usize,
+    pace: &mut Pace,
 ) -> Option<(At, Vec<(u32, At)>)> {
     let (largest, others) = ranges.split_at(count);
     let mut search = Search { holes, ranges: largest, places: vec![None; count], work: WORK };
     let first = holes.first()?.0.offset;
-    if !search.fill(0, first, count) {
+    if !search.fill(0, first, count, pace).await {
         return None;
     }
     let (mut room, mut targets) = (None, Vec::with_capacity(ranges.len()));
@@ -127,13 +154,25 @@ fn search_largest(
     }
     for &(item, range) in others {
         note(item, take_hole(&mut empty, range)?);
+        pace.step().await;
     }
     Some((room?, targets))
 }
 
 impl Search<'_> {
     /// Places `left` ranges in a hole, from an offset up, and in the holes after it.
-    fn fill(&mut self, hole: usize, from: u64, left: usize) -> bool {
+    fn fill<'s>(
+        &'s mut self,
+        hole: usize,
+        from: u64,
+        left: usize,
+        pace: &'s mut Pace,
+    ) -> Pin<Box<dyn Future<Output = bool> + Send + 's>> {
+        // A recursion has no bound for its state but on the heap.
+        Box::pin(self.fill_from(hole, from, left, pace))
+    }
+
+    async fn fill_from(&mut self, hole: usize, from: u64, left: usize, pace: &mut Pace) -> bool {
         let Some(&(At { block, .. }, end)) = self.holes.get(hole) else { return left == 0 };
         if left == 0 {
             return true;
@@ -152,13 +191,14 @@ impl Search<'_> {
             let Some(work) = self.work.checked_sub(1) else { return false };
             self.work = work;
             self.places[next] = Some(At { block, offset: start });
-            if self.fill(hole, start + bytes, left - 1) {
+            pace.step().await;
+            if self.fill(hole, start + bytes, left - 1, pace).await {
                 return true;
             }
             self.places[next] = None;
         }
         let next = self.holes.get(hole + 1).map_or(0, |(at, _)| at.offset);
-        self.fill(hole + 1, next, left)
+        self.fill(hole + 1, next, left, pace).await
     }
 }
 
@@ -175,23 +215,30 @@ fn take_hole(layout: &mut Layout, wanted: Wanted) -> Option<At> {
 
 /// Returns the steps by which items come to their places, in an order in which each finds its place free, and the bytes
 /// that they copy. Where all places wait for each other, an item goes aside; `None` where it may not.
-fn in_steps(layout: &Layout, mut targets: Vec<(u32, At)>) -> Option<(Vec<(u32, Place)>, u64)> {
-    let mut layout = layout.clone();
+async fn in_steps(
+    layout: &Layout,
+    mut targets: Vec<(u32, At)>,
+    pace: &mut Pace,
+) -> Option<(Vec<(u32, Place)>, u64)> {
+    let mut layout = layout.copy(false, pace).await;
     let (mut steps, mut cost) = (Vec::new(), 0_u64);
     targets.retain(|&(item, to)| layout.place(item) != Some(to));
     // From the lowest place up, so that items that move down make room for the next.
-    targets.sort_unstable_by_key(|&(_, to)| to);
+    pace.sort_by_key(&mut targets, |&(_, to)| to).await;
     while !targets.is_empty() {
         let before = targets.len();
-        targets.retain(|&(item, to)| {
-            let free = layout.is_free(to, layout.item(item).bytes);
-            if free {
+        let mut waiting = Vec::with_capacity(before);
+        for (item, to) in targets {
+            if layout.is_free(to, layout.item(item).bytes) {
                 layout.step(item, Place::At(to));
                 steps.push((item, Place::At(to)));
                 cost = cost.saturating_add(layout.item(item).cost.unwrap_or(0));
+            } else {
+                waiting.push((item, to));
             }
-            !free
-        });
+            pace.step().await;
+        }
+        targets = waiting;
         if targets.len() == before {
             // The cheapest that is in its own way only, or else the cheapest.
             let in_its_own_way = |&&(item, to): &&(u32, At)| {
@@ -206,5 +253,6 @@ fn in_steps(layout: &Layout, mut targets: Vec<(u32, At)>) -> Option<(Vec<(u32, P
             cost = cost.saturating_add(layout.item(item).cost.unwrap_or(0));
         }
     }
+    layout.discard(pace).await;
     Some((steps, cost))
 }

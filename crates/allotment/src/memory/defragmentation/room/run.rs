@@ -12,6 +12,7 @@ use allotment_suballoc::{Algorithm, Request};
 
 use super::error::Asked;
 use super::execution::{Execution, Progress, layout_of};
+use super::pace::Paced;
 use super::plan::{Wanted, plan};
 use crate::device::{Device, Requirements};
 use crate::memory::AllocationOptions;
@@ -22,7 +23,7 @@ use crate::memory::defragmentation::moves::SurveyedAllocation;
 use crate::memory::defragmentation::pass::Move;
 use crate::memory::defragmentation::run::{Ended, Found, Outcome};
 use crate::memory::defragmentation::stopwatch::Stopwatch;
-use crate::memory::defragmentation::survey::{Arena, Survey};
+use crate::memory::defragmentation::survey::{Arena, Survey, SurveyedArena};
 use crate::memory::defragmentation::{DefragmentationDesc, PassLimits};
 use crate::memory::pool::shards::PoolShards;
 use crate::memory::request::desc::AllocationRequest;
@@ -81,6 +82,8 @@ pub(in crate::memory) struct RoomRun {
 #[derive(Debug)]
 enum Stage {
     Surveying(Survey),
+    /// What the survey saw may change meanwhile, as it may until the last move: each step checks it.
+    Planning(Paced<Result<Box<Execution>, NoRoom>>),
     Moving(Box<Execution>),
     /// The execution ends, since the pool changed.
     Ending(Box<Execution>),
@@ -171,10 +174,23 @@ impl RoomRun {
                 };
                 if survey.step(allocator, &others, moved_by, time) {
                     let survey = core::mem::replace(survey, Survey::new(Vec::new(), 0));
-                    self.plan(allocator, &survey);
+                    self.plan(allocator, survey);
                 }
                 true
             }
+            Stage::Planning(planning) => match planning.go_on(time.end()) {
+                // The time is over.
+                None => false,
+                Some(Ok(execution)) => {
+                    self.plans += 1;
+                    self.stage = Stage::Moving(execution);
+                    true
+                }
+                Some(Err(reason)) => {
+                    self.finish(Err(reason));
+                    true
+                }
+            },
             Stage::Moving(execution) => match execution.advance(allocator, found, (limits, bytes), time) {
                 Progress::Continue => true,
                 Progress::PassIsComplete | Progress::Waiting => false,
@@ -201,38 +217,48 @@ impl RoomRun {
         }
     }
 
-    /// Plans the room in the first pools that can have it, in the shard where the fewest bytes are copied.
-    fn plan<D: Device>(&mut self, allocator: &Allocator<D>, survey: &Survey) {
-        let mut too_many = None;
+    /// Begins to plan the room in the first pools that can have it, in the shard where the fewest bytes are copied.
+    fn plan<D: Device>(&mut self, allocator: &Allocator<D>, survey: Survey) {
+        // By pool, the best first: what the plan needs of them, since it has no lock and outlives this call.
+        let mut wanted = Vec::new();
         for &(shards, set) in &self.pools {
-            let mut best: Option<(u64, Execution)> = None;
-            for arena in &survey.arenas {
+            let of = |arena: &SurveyedArena| {
                 let Arena { pool, set: of } = arena.arena;
-                if of != set || !shards.indices().any(|index| index == pool) {
-                    continue;
-                }
-                let Some(wanted) = self.wanted(allocator, pool, set) else { continue };
-                let (mut layout, blocks, items) = layout_of(arena);
-                layout.aside = self.aside;
-                let Some(plan) = plan(&mut layout, wanted) else { continue };
-                // With what earlier plans copied, of which some was ignored or freed.
-                let bytes = self.copied.saturating_add(plan.cost);
-                if bytes > self.allowed {
-                    too_many = Some(too_many.map_or(bytes, |least: u64| least.min(bytes)));
-                } else if best.as_ref().is_none_or(|(cost, _)| plan.cost < *cost) {
-                    best = Some((
-                        plan.cost,
-                        Execution::new(arena, (&layout, &blocks, &items), plan, self.mover),
-                    ));
-                }
-            }
-            if let Some((_, execution)) = best {
-                self.plans += 1;
-                self.stage = Stage::Moving(Box::new(execution));
-                return;
-            }
+                let of_pool = of == set && shards.indices().any(|index| index == pool);
+                self.wanted(allocator, pool, set).filter(|_| of_pool)
+            };
+            let arenas = (0..).zip(&survey.arenas);
+            wanted.push(arenas.filter_map(|(at, arena)| Some((at, of(arena)?))).collect::<Vec<_>>());
         }
-        self.finish(Err(too_many.map_or(NoRoom::NothingHelps, NoRoom::TooManyBytes)));
+        let (aside, mover, copied, allowed) = (self.aside, self.mover, self.copied, self.allowed);
+        self.stage = Stage::Planning(Paced::new(|mut pace| async move {
+            let mut too_many = None;
+            for wanted in wanted {
+                let mut best: Option<(u64, Execution)> = None;
+                for (at, wanted) in wanted {
+                    let arena = &survey.arenas[at];
+                    let (mut layout, blocks, items) = layout_of(arena, &mut pace).await;
+                    layout.aside = aside;
+                    let Some(plan) = plan(&mut layout, wanted, &mut pace).await else {
+                        layout.discard(&mut pace).await;
+                        continue;
+                    };
+                    // With what earlier plans copied, of which some was ignored or freed.
+                    let cost = copied.saturating_add(plan.cost);
+                    if cost > allowed {
+                        too_many = Some(too_many.map_or(cost, |least: u64| least.min(cost)));
+                    } else if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+                        let parts = (&layout, &blocks[..], &items[..]);
+                        best = Some((cost, Execution::new(arena, parts, plan, mover, &mut pace).await));
+                    }
+                    layout.discard(&mut pace).await;
+                }
+                if let Some((_, execution)) = best {
+                    return Ok(Box::new(execution));
+                }
+            }
+            Err(too_many.map_or(NoRoom::NothingHelps, NoRoom::TooManyBytes))
+        }));
     }
 
     /// Returns the range of a block that the request needs in a pool; `None` where it cannot share a block there.

@@ -1,6 +1,9 @@
 //! Room by a slide: what lies between holes moves together, down or up, so that the holes become one.
 
+use std::collections::BTreeMap;
+
 use super::layout::{At, Layout, Place};
+use super::pace::Pace;
 use super::plan::{MAX_TRIES, RoomPlan, Wanted};
 
 /// A run of neighbours between holes that have the bytes of the request together.
@@ -14,20 +17,28 @@ struct Run {
 }
 
 /// Finds the cheapest slide, in one block or in all.
-pub(super) fn by_slide(layout: &Layout, wanted: Wanted, only: Option<u32>) -> Option<RoomPlan> {
+pub(super) async fn by_slide(
+    layout: &Layout,
+    wanted: Wanted,
+    only: Option<u32>,
+    pace: &mut Pace,
+) -> Option<RoomPlan> {
     let mut best: Option<RoomPlan> = None;
     for block in (0..layout.block_count()).filter(|&block| only.is_none_or(|only| only == block)) {
         if layout.free_bytes(block) < wanted.bytes {
             continue;
         }
-        let items: Vec<_> = layout.in_block(block).collect();
-        let mut runs = runs(layout, wanted, block, &items);
-        runs.sort_unstable_by_key(|run| (run.cost, run.first));
-        for run in runs.iter().take(MAX_TRIES) {
-            for slide in [slide_down, slide_up] {
+        let items = layout.items_in(block, pace).await;
+        for run in runs(layout, wanted, block, &items, pace).await.values() {
+            for down in [true, false] {
                 let limit = best.as_ref().map_or(u64::MAX, |plan| plan.cost);
                 if run.cost < limit {
-                    best = slide(layout, wanted, &items, run, limit).or(best);
+                    let slide = if down {
+                        slide_down(layout, wanted, &items, run, limit, pace).await
+                    } else {
+                        slide_up(layout, wanted, &items, run, limit, pace).await
+                    };
+                    best = slide.or(best);
                 }
             }
         }
@@ -35,14 +46,21 @@ pub(super) fn by_slide(layout: &Layout, wanted: Wanted, only: Option<u32>) -> Op
     best
 }
 
-/// Returns for each item the shortest run from it on that is between enough free bytes, without a pinned item.
-fn runs(layout: &Layout, wanted: Wanted, block: u32, items: &[(u64, u32)]) -> Vec<Run> {
+/// Looks for the shortest run from each item on that is between enough free bytes, without a pinned item. Returns the
+/// cheapest, by cost and first item.
+async fn runs(
+    layout: &Layout,
+    wanted: Wanted,
+    block: u32,
+    items: &[(u64, u32)],
+    pace: &mut Pace,
+) -> BTreeMap<(u64, usize), Run> {
     let end = |at: usize| items[at].0 + layout.item(items[at].1).bytes;
     // The hole before each item, and the one behind the last.
     let starts = items.iter().map(|&(offset, _)| offset).chain(core::iter::once(layout.size(block)));
     let holes: Vec<_> =
         starts.enumerate().map(|(at, start)| start - at.checked_sub(1).map_or(0, end)).collect();
-    let (mut found, mut last, mut free, mut cost) = (Vec::new(), 0, 0, 0_u64);
+    let (mut found, mut last, mut free, mut cost) = (BTreeMap::new(), 0, 0, 0_u64);
     // `free` has the holes from `first` to `last`, `cost` the items from `first` to `last`, without `last`.
     for first in 0..items.len() {
         if last == first {
@@ -50,13 +68,18 @@ fn runs(layout: &Layout, wanted: Wanted, block: u32, items: &[(u64, u32)]) -> Ve
         }
         // One item at least: a hole that is large enough by itself is not aligned.
         while (free < wanted.bytes || last == first) && last < items.len() {
+            pace.step().await;
             let Some(each) = layout.item(items[last].1).cost else { break };
             (cost, last) = (cost + each, last + 1);
             free += holes[last];
         }
         if free >= wanted.bytes && last > first {
-            found.push(Run { cost, block, first, last: last - 1 });
+            found.insert((cost, first), Run { cost, block, first, last: last - 1 });
+            if found.len() > MAX_TRIES {
+                found.pop_last();
+            }
         }
+        pace.step().await;
         // The next run begins behind this item; behind a pinned one, where it stopped, with nothing.
         if last == first {
             last = first + 1;
@@ -99,12 +122,13 @@ impl Slide {
 
 /// Moves items down, from the first of a run on, until there is room behind them. `None` where that copies `limit` bytes
 /// or more.
-fn slide_down(
+async fn slide_down(
     layout: &Layout,
     wanted: Wanted,
     items: &[(u64, u32)],
     &Run { block, first, .. }: &Run,
     limit: u64,
+    pace: &mut Pace,
 ) -> Option<RoomPlan> {
     let mut slide = Slide::default();
     let mut end = first.checked_sub(1).map_or(0, |at| items[at].0 + layout.item(items[at].1).bytes);
@@ -115,6 +139,7 @@ fn slide_down(
             return None;
         }
         end = to + moved.bytes;
+        pace.step().await;
         let until = items.get(next).map_or(layout.size(block), |&(offset, _)| offset);
         let room = wanted.alignment.align_up(end);
         if room + wanted.bytes <= until {
@@ -125,12 +150,13 @@ fn slide_down(
 }
 
 /// Moves items up, from the last of a run down, until there is room before them.
-fn slide_up(
+async fn slide_up(
     layout: &Layout,
     wanted: Wanted,
     items: &[(u64, u32)],
     &Run { block, last, .. }: &Run,
     limit: u64,
+    pace: &mut Pace,
 ) -> Option<RoomPlan> {
     let mut slide = Slide::default();
     let mut end = items.get(last + 1).map_or(layout.size(block), |&(offset, _)| offset);
@@ -142,6 +168,7 @@ fn slide_up(
             return None;
         }
         end = to;
+        pace.step().await;
         let from = at.checked_sub(1).map_or(0, |at| items[at].0 + layout.item(items[at].1).bytes);
         let room = end.checked_sub(wanted.bytes).map(|room| wanted.alignment.align_down(room));
         if let Some(offset) = room.filter(|&room| room >= from) {

@@ -8,7 +8,22 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 
 use super::layout::{At, Item, Layout, Place};
+use super::pace::Paced;
 use super::plan::{RoomPlan, Wanted, plan};
+
+/// Plans with a pause wherever the plan allows one.
+fn planned(layout: &mut Layout, wanted: Wanted) -> Option<RoomPlan> {
+    let mut copy = layout.clone();
+    let mut paced = Paced::new(|mut pace| async move {
+        let plan = plan(&mut copy, wanted, &mut pace).await;
+        (plan, copy)
+    });
+    let over = std::time::Instant::now();
+    let (plan, after) =
+        core::iter::repeat_with(|| paced.go_on(Some(over))).flatten().next().expect("it ends");
+    *layout = after;
+    plan
+}
 
 /// Executes a plan step by step. Returns the bytes that it copies; panics where a step cannot be done.
 fn execute(layout: &Layout, plan: &RoomPlan, wanted: Wanted) -> u64 {
@@ -166,7 +181,7 @@ proptest! {
     #[test]
     fn a_plan_makes_the_room_and_costs_what_it_says((mut layout, wanted) in cases()) {
         let before = layout.clone();
-        let found = plan(&mut layout, wanted);
+        let found = planned(&mut layout, wanted);
         prop_assert_eq!(format!("{layout:?}"), format!("{before:?}"), "planning changes nothing");
         if let Some(plan) = found {
             prop_assert_eq!(execute(&layout, &plan, wanted), plan.cost);
@@ -181,7 +196,7 @@ fn whatever_fits_when_all_is_packed_is_found_for_little_more_than_the_least_byte
     let (mut possible, mut compared, mut costs, mut leasts) = (0, 0, 0, 0);
     for _ in 0..2000 {
         let (mut layout, wanted) = cases().new_tree(&mut runner).unwrap().current();
-        let found = plan(&mut layout, wanted);
+        let found = planned(&mut layout, wanted);
         assert_eq!(found.is_some(), can_be_packed(&layout, wanted), "{layout:?} {wanted:?}");
         let Some(plan) = found else { continue };
         possible += 1;

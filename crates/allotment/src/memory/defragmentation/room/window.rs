@@ -1,8 +1,10 @@
 //! Room by emptying a window: the cheapest place for the request whose allocations fit into the holes outside it.
 
 use core::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use super::layout::{At, Layout, Place};
+use super::pace::Pace;
 use super::plan::{MAX_TRIES, RoomPlan, Wanted};
 
 /// A window, with the bytes to copy out of it.
@@ -13,18 +15,21 @@ struct Window {
 }
 
 /// Empties the cheapest window into the holes outside it.
-pub(super) fn by_window(layout: &mut Layout, wanted: Wanted) -> Option<RoomPlan> {
-    let mut windows = windows(layout, wanted);
-    windows.sort_unstable_by_key(|window| (window.cost, window.at));
-    windows.dedup_by_key(|window| window.at);
-    windows.iter().take(MAX_TRIES).find_map(|window| empty(layout, wanted, window))
+pub(super) async fn by_window(layout: &mut Layout, wanted: Wanted, pace: &mut Pace) -> Option<RoomPlan> {
+    for (_, window) in windows(layout, wanted, pace).await {
+        if let Some(plan) = empty(layout, wanted, &window, pace).await {
+            return Some(plan);
+        }
+    }
+    None
 }
 
-/// Returns the windows that have no pinned allocation: those that begin where a hole does, or end where one does.
-fn windows(layout: &Layout, wanted: Wanted) -> Vec<Window> {
-    let mut found = Vec::new();
+/// Returns the cheapest windows that have no pinned allocation, of those that begin where a hole does, or end where one
+/// does; by cost and place.
+async fn windows(layout: &Layout, wanted: Wanted, pace: &mut Pace) -> BTreeMap<(u64, At), Window> {
+    let mut found = BTreeMap::new();
     for block in 0..layout.block_count() {
-        let items: Vec<_> = layout.in_block(block).collect();
+        let items = layout.items_in(block, pace).await;
         let end = |at: usize| items[at].0 + layout.item(items[at].1).bytes;
         // Sums of the items before each: the cost of a window is a difference of two.
         let (mut costs, mut pinned) = (vec![0_u64], vec![0_u32]);
@@ -32,6 +37,7 @@ fn windows(layout: &Layout, wanted: Wanted) -> Vec<Window> {
             let cost = layout.item(item).cost;
             costs.push(costs[at].saturating_add(cost.unwrap_or(0)));
             pinned.push(pinned[at] + u32::from(cost.is_none()));
+            pace.step().await;
         }
         let starts = core::iter::once(0).chain((0..items.len()).map(end));
         let limits = items.iter().map(|&(offset, _)| offset).chain(core::iter::once(layout.size(block)));
@@ -44,37 +50,53 @@ fn windows(layout: &Layout, wanted: Wanted) -> Vec<Window> {
             let first = items.partition_point(|&(start, item)| start + layout.item(item).bytes <= offset);
             let after = items.partition_point(|&(start, _)| start < offset + wanted.bytes);
             if pinned[first] == pinned[after] {
-                found.push(Window { cost: costs[after] - costs[first], at: At { block, offset } });
+                let (cost, at) = (costs[after] - costs[first], At { block, offset });
+                // One that is found twice counts once.
+                found.insert((cost, at), Window { cost, at });
+                if found.len() > MAX_TRIES {
+                    found.pop_last();
+                }
             }
+            pace.step().await;
         }
     }
     found
 }
 
 /// Moves what a window meets into the holes outside it, the largest first.
-fn empty(layout: &mut Layout, wanted: Wanted, &Window { cost, at }: &Window) -> Option<RoomPlan> {
+async fn empty(
+    layout: &mut Layout,
+    wanted: Wanted,
+    &Window { cost, at }: &Window,
+    pace: &mut Pace,
+) -> Option<RoomPlan> {
     let end = at.offset + wanted.bytes;
     let ends_inside = |&(offset, item): &(u64, u32)| offset + layout.item(item).bytes > at.offset;
     let before_end = layout.in_block(at.block).rev().skip_while(|&(offset, _)| offset >= end);
     let mut items: Vec<_> = before_end.take_while(ends_inside).map(|(_, item)| item).collect();
-    items.sort_unstable_by_key(|&item| Reverse(layout.item(item).bytes));
+    pace.sort_by_key(&mut items, |&item| Reverse(layout.item(item).bytes)).await;
     let (mut steps, mut done, mut all) = (Vec::new(), Vec::new(), true);
     for item in items {
-        let Some(to) = hole_outside(layout, item, (at, end)) else {
+        pace.step().await;
+        let Some(to) = hole_outside(layout, item, (at, end), pace).await else {
             all = false;
             break;
         };
         done.push((item, layout.step(item, Place::At(to))));
         steps.push((item, Place::At(to)));
     }
-    done.into_iter().rev().for_each(|(item, from)| layout.put_back(item, from));
+    for (item, from) in done.into_iter().rev() {
+        layout.put_back(item, from);
+        pace.step().await;
+    }
     all.then_some(RoomPlan { at, steps, cost })
 }
 
 /// Returns the smallest hole for an item, outside a window.
-fn hole_outside(layout: &Layout, item: u32, (at, end): (At, u64)) -> Option<At> {
+async fn hole_outside(layout: &Layout, item: u32, (at, end): (At, u64), pace: &mut Pace) -> Option<At> {
     let item = layout.item(item);
-    let mut holes = layout.holes_from(item.bytes).flat_map(|(hole, stop)| {
+    for (hole, stop) in layout.holes_from(item.bytes) {
+        pace.step().await;
         let start = hole.offset;
         // A hole that the window cuts is two.
         let parts = if hole.block == at.block {
@@ -82,10 +104,12 @@ fn hole_outside(layout: &Layout, item: u32, (at, end): (At, u64)) -> Option<At> 
         } else {
             [(start, stop), (stop, stop)]
         };
-        parts.map(|(start, stop)| (hole.block, start, stop))
-    });
-    holes.find_map(|(block, start, stop)| {
-        let offset = item.alignment.align_up(start);
-        (offset + item.bytes <= stop).then_some(At { block, offset })
-    })
+        for (start, stop) in parts {
+            let offset = item.alignment.align_up(start);
+            if offset + item.bytes <= stop {
+                return Some(At { block: hole.block, offset });
+            }
+        }
+    }
+    None
 }
