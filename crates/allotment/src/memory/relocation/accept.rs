@@ -63,6 +63,8 @@ pub(super) struct Reports<D: Device> {
     /// Sums of all completed steps, and of all accepted moves.
     pub(super) statistics: Mutex<DefragmentationStatistics>,
     pub(super) on_moved: Mutex<Option<OnMoved<D>>>,
+    /// The points at which all copies that steps have submitted are complete.
+    pub(super) copied_at: Mutex<TimelinePoints>,
     /// Descriptor heaps that followed accepted moves since the last step.
     pub(super) followers: Mutex<Vec<Weak<dyn Follower<D>>>>,
 }
@@ -72,6 +74,7 @@ impl<D: Device> Reports<D> {
         Arc::new(Self {
             statistics: Mutex::default(),
             on_moved: Mutex::default(),
+            copied_at: Mutex::default(),
             followers: Mutex::default(),
         })
     }

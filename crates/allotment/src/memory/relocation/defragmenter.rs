@@ -13,7 +13,7 @@ use super::error::MoveError;
 use super::follow::Follower;
 use super::new_resource::{NewResource, PendingCopy};
 use crate::device::{Device, QueueIndex, QueueKind};
-use crate::lifetime::Owned;
+use crate::lifetime::{Owned, TimelinePoints};
 use crate::log::event;
 use crate::memory::defragmentation::movers::Mover;
 use crate::memory::defragmentation::{Found, Run, Scope};
@@ -221,7 +221,7 @@ impl<D: Device> Defragmenter<D> {
         &self.memory
     }
 
-    /// Returns the sums of all steps.
+    /// Returns the sums of all steps, and of the moves of mapped buffers that their owners have accepted.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -239,8 +239,32 @@ impl<D: Device> Defragmenter<D> {
         *locked(&self.reports.statistics)
     }
 
+    /// Returns the points at which every resource that a step has moved has its bytes: of all steps, also of one that
+    /// another thread is about to end. A submission that reads relocatable resources on another queue waits for them, as
+    /// those of a [`Gpu`](crate::gpu::Gpu) do.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let mut room = allotment::lifetime::TimelinePoints::ROOM;
+    /// let recording = gpu.tracker().record("compute"); // takes the handles that are there now
+    /// let there = gpu.defragmenter().copied_at();
+    /// let submission = Submission { waits: there.as_slice(&mut room), ..Submission::default() };
+    /// // SAFETY: the submission is empty. A program submits its commands here.
+    /// recording.submit(QueueIndex(1), |queue| unsafe { device.submit(queue, &submission) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn copied_at(&self) -> TimelinePoints {
+        *locked(&self.reports.copied_at)
+    }
+
     /// Sets a callback for each resource that moves: for the descriptors of resources that are found by their ids or
     /// their user data. Replaces a callback that was set before.
+    ///
+    /// For a mapped buffer, the thread that [accepts](MappedBuffer::accept_move) the move calls it, at any time.
     ///
     /// The thread that executes a step calls it at the end of the step, once for each move and in no order, when all
     /// moved resources have their new handles. No lock is held: the callback may create, use and drop resources and call

@@ -65,6 +65,8 @@ impl<D: Device> Defragmenter<D> {
                 return Err(MoveError::Device(error));
             }
         };
+        // Before a thread can have a new handle: what it submits waits for the copies.
+        copied_at.into_iter().for_each(|point| locked(&self.reports.copied_at).insert(point));
         // No recording is opened from here until the new handles are in place: it would have the old ones, and what it
         // writes would come after the copy.
         let Some(quiet) = tracker.still_quiet(moment) else {
