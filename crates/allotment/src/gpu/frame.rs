@@ -267,7 +267,6 @@ impl<D: Device> Frame<D> {
     /// frame.end()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[must_use]
     pub fn only_reads(mut self) -> Self {
         self.recording = self.recording.take().map(Recording::only_reads);
         self

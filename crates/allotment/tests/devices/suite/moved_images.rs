@@ -49,7 +49,7 @@ impl Subresource {
     /// Bytes of its texels, row after row.
     fn size(&self) -> u64 {
         let [width, height, depth] = self.extent;
-        u64::from(self.texel.row_bytes(width)) * u64::from(self.texel.rows(height)) * u64::from(depth)
+        self.texel.row_bytes(width) * u64::from(self.texel.rows(height)) * u64::from(depth)
     }
 
     fn pattern(&self, seed: u64) -> Vec<u8> {

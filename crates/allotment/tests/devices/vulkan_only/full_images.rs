@@ -320,7 +320,7 @@ fn each_plane_of_an_image_is_copied(gpu: &Vulkan) -> Outcome {
     ];
     let mut ran = false;
     for (of, planes) in formats {
-        let mut desc = desc(of, 1, 1, vk::ImageUsageFlags::empty());
+        let mut desc = desc(of, 1, 1, vk::ImageUsageFlags::SAMPLED);
         desc.array_layers = 1;
         if gpu.device().image_requirements(&desc.into()).is_err() {
             continue;
