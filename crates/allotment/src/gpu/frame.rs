@@ -248,6 +248,30 @@ impl<D: Device> Frame<D> {
         }
     }
 
+    /// Declares that the frame's commands write to no relocatable resource, so that steps may move resources while the
+    /// frame is open, those of other threads too. See [`Recording::only_reads`]. [Uploads](Gpu::uploads) are no part of the
+    /// frame, and may write.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use allotment::memory::StepOutcome;
+    ///
+    /// let frame = gpu.begin_frame()?;
+    /// let step = || gpu.defragmenter().step(Default::default()); // of another thread, say
+    /// assert_eq!(step()?.outcome, StepOutcome::RecordingIsOpen);
+    /// let frame = frame.only_reads(); // it draws into images that are pinned
+    /// assert_ne!(step()?.outcome, StepOutcome::RecordingIsOpen);
+    /// frame.end()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn only_reads(mut self) -> Self {
+        self.recording = self.recording.take().map(Recording::only_reads);
+        self
+    }
+
     /// Copies bytes to transient memory that the frame's commands read: constants, vertices, indirect arguments. The
     /// offset is a multiple of 256, which serves uniform, storage and constant buffers on every device; the bytes up to
     /// the next multiple of 256 belong to the range, too.
@@ -452,7 +476,8 @@ impl<D: Device> Frame<D> {
     /// readback ranges, command allocators), ends the allocator's frame, does maintenance, and a step of
     /// defragmentation where [`GpuDesc::defragmentation`](super::GpuDesc::defragmentation) asks for one.
     ///
-    /// Defragmentation is skipped while another recording is open. No other thread may begin to record writes to
+    /// Defragmentation is skipped while another recording is open that may write; one that [only
+    /// reads](Self::only_reads) keeps nothing from moving. No other thread may begin to record writes to
     /// relocatable resources during the call: they may go to the old place and be lost. [Uploads](Gpu::uploads) wait
     /// until the call is over.
     ///

@@ -130,8 +130,6 @@ struct Shared<D: Device> {
     /// Never locked during a wait.
     frames: Mutex<FramesInFlight>,
     next_frame: AtomicU64,
-    /// Where resources that defragmentation moved have their bytes.
-    moved_at: Mutex<TimelinePoints>,
     command_allocators: Part,
     descriptors: Part,
     readback: Mutex<Option<ReadbackRing<D>>>,
@@ -185,7 +183,6 @@ impl<D: Device + Clone> Gpu<D> {
             maintenance: maintenance.map_err(|error| GpuError::MaintenanceThread(error.kind()))?,
             frames: Mutex::new(FramesInFlight::new(&tracker, desc.frames_in_flight)),
             next_frame: AtomicU64::new(0),
-            moved_at: Mutex::new(TimelinePoints::EMPTY),
             command_allocators: Part::default(),
             descriptors: Part::default(),
             readback: Mutex::new(None),
@@ -513,12 +510,7 @@ impl<D: Device> Gpu<D> {
         // Staged uploads hold a recording open; and their copies name buffers by handles that a move replaces.
         uploader.submit().map_err(FrameError::Uploads)?;
         let step = self.shared.defragmenter.step(desc.defragmentation.limits);
-        let step = step.map_err(FrameError::Defragmentation)?;
-        if let Some(point) = step.copied_at {
-            // Kept for every later submission: which of them is the first to read a moved resource is not known here.
-            locked(&self.shared.moved_at).insert(point);
-        }
-        Ok(Some(step))
+        step.map(Some).map_err(FrameError::Defragmentation)
     }
 }
 

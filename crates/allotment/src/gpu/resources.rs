@@ -4,7 +4,8 @@ use super::{Gpu, ReadBufferError};
 use crate::AllocationOptions;
 use crate::device::{Device, QueueIndex};
 use crate::memory::{
-    AllocationError, Buffer, Buffers, Image, Images, Movability, ResourceError, Transfer, TransferError,
+    AllocationError, Buffer, Buffers, Image, Images, MappedBuffer, Movability, ResourceError, Transfer,
+    TransferError,
 };
 
 /// Bytes that [`Gpu::read_buffer`] copies at a time.
@@ -42,6 +43,44 @@ impl<D: Device> Gpu<D> {
             // for what moves.
             Movability::Pinned => self.memory().create_buffer(info, options),
             Movability::Copied | Movability::Recreated => self.defragmenter().create_buffer(info, options),
+        }
+    }
+
+    /// Creates a persistently mapped buffer, which is retired as [buffers](Self::create_buffer) are.
+    ///
+    /// With [`AllocationOptions::relocatable`], the end of a frame offers to move it, and the owner
+    /// [accepts](MappedBuffer::accept_move) the new address when it is done with the old one.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let options = MemoryUsage::Upload.with_name("instances").relocatable();
+    /// let mut instances = gpu.create_mapped_buffer(&BufferDesc::new(4096), &options)?;
+    /// for _ in 0..3 {
+    ///     instances.accept_move()?; // between frames: from here on, the handle and the address may be new
+    ///     let frame = gpu.begin_frame()?;
+    ///     instances.write(0, &[7; 64])?; // record with `instances.handle()`
+    ///     frame.end()?;
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ResourceError`]; neither a buffer nor memory is left behind.
+    #[track_caller]
+    pub fn create_mapped_buffer(
+        &self,
+        info: &D::BufferInfo<'_>,
+        options: &AllocationOptions,
+    ) -> Result<MappedBuffer<D>, ResourceError> {
+        match options.movability {
+            Movability::Pinned => self.memory().create_mapped_buffer(info, options),
+            Movability::Copied | Movability::Recreated => {
+                self.defragmenter().create_mapped_buffer(info, options)
+            }
         }
     }
 

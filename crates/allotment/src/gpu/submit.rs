@@ -3,7 +3,6 @@
 use super::{Gpu, SubmitError};
 use crate::device::{Device, QueueIndex, TimelinePoint, TimelineValue};
 use crate::lifetime::{Recording, SubmitError as Refusal, TimelinePoints};
-use crate::sync::locked;
 
 impl<D: Device> Gpu<D> {
     /// Opens a recording that belongs to no frame: commands that are recorded over several frames, on a loader thread
@@ -72,17 +71,12 @@ impl<D: Device> Gpu<D> {
     ) -> Result<TimelineValue, SubmitError<E>> {
         let mut points = self.uploads().submit().map_err(SubmitError::Uploads)?;
         // All of these points, since this layer does not know which resources the commands read.
-        self.moved_at().points().for_each(|point| points.insert(point));
+        self.defragmenter().copied_at().points().for_each(|point| points.insert(point));
         waits.iter().for_each(|point| points.insert(*point));
         // Also points of the same queue: that a submission comes later does not make its reads see earlier writes.
         let mut room = TimelinePoints::ROOM;
         let value = submit(queue, points.as_slice(&mut room)).map_err(SubmitError::Commands)?;
         self.emit_submitted(queue, value);
         Ok(value)
-    }
-
-    /// Returns the points at which every resource that defragmentation moved has its bytes.
-    fn moved_at(&self) -> TimelinePoints {
-        *locked(&self.shared.moved_at)
     }
 }

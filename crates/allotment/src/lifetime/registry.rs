@@ -14,6 +14,7 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
+use super::timeline_points::TimelinePoints;
 use crate::device::TimelinePoint;
 
 /// Closed recordings whose status is kept at least. For older ones the status is unknown, and objects tied to them
@@ -137,6 +138,8 @@ pub(super) struct Registry {
     /// Open recordings that may write to relocatable resources, and all that there ever were.
     pub(super) open_writing: u64,
     pub(super) ever_writing: u64,
+    /// The latest submissions of such recordings that are closed.
+    pub(super) written: TimelinePoints,
 }
 
 impl Registry {
@@ -153,6 +156,7 @@ impl Registry {
             discarded: 0,
             open_writing: 0,
             ever_writing: 0,
+            written: TimelinePoints::EMPTY,
         }
     }
 
@@ -193,15 +197,18 @@ impl Registry {
         RecordingId { tracker: self.tracker, slot: index, number }
     }
 
-    /// Closes an open recording.
-    pub(super) fn close(&mut self, id: RecordingId, status: RecordingStatus) {
+    /// Closes an open recording. `submitted` are the points that its commands may have been submitted at.
+    pub(super) fn close(&mut self, id: RecordingId, status: RecordingStatus, submitted: &TimelinePoints) {
         let slot = &mut self.slots[id.slot as usize];
         debug_assert!(
             slot.number == id.number && slot.status == RecordingStatus::Open,
             "{id:?} is closed once"
         );
         slot.status = status;
-        self.open_writing -= u64::from(slot.writes);
+        if slot.writes {
+            self.open_writing -= 1;
+            submitted.points().for_each(|point| self.written.insert(point));
+        }
         match slot.holds {
             Holds::Everything => {
                 self.unlink(id.slot);
@@ -327,7 +334,7 @@ mod tests {
                     open.push((registry.open(number, "", holds, now), holds));
                 } else {
                     let (id, _) = open.remove(which % open.len());
-                    registry.close(id, RecordingStatus::Discarded);
+                    registry.close(id, RecordingStatus::Discarded, &TimelinePoints::EMPTY);
                     closed.push(id);
                 }
                 registry.check_invariants();

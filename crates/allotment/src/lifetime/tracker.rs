@@ -31,7 +31,7 @@ use super::orphan::{Orphan, Patience, finish_any};
 use super::recording::Recording;
 use super::registry::{Holds, OpenRecording, RecordingId, RecordingStatus, Registry};
 use super::statistics::TrackerStatistics;
-use super::timeline_points::MAX_QUEUES;
+use super::timeline_points::{MAX_QUEUES, TimelinePoints};
 use super::timelines::{Sealed, Timelines};
 use crate::device::Device;
 use crate::sync::checked::{AtomicBool, AtomicU64, Mutex, locked};
@@ -198,8 +198,14 @@ impl SubmissionTracker {
     pub(super) fn close(&self, id: RecordingId, status: RecordingStatus) {
         // Coarse time advances here and when polling, so that retiring an object need not read the clock.
         self.read_clock();
+        let submitted = match status {
+            RecordingStatus::Submitted(point) => point.into(),
+            RecordingStatus::Discarded => TimelinePoints::EMPTY,
+            // It was submitted at some time before now. Asked before the lock is taken: it may be a driver call.
+            _ => self.submitted(),
+        };
         let mut registry = locked(&self.shared.registry);
-        registry.close(id, status);
+        registry.close(id, status, &submitted);
         self.publish_oldest(&registry);
         drop(registry);
         // A thread that adopts an orphan checks afterwards, under the lock that was just held, what is open.

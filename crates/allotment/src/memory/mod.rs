@@ -59,7 +59,9 @@ pub use pool::maintenance_thread::MaintenanceThread;
 pub use pool::shards::use_shard;
 pub use pool::time::{ManualTime, TimeSource};
 pub use pool::{BlockSize, CreatePoolError, DestroyPoolError, MAX_POOL_TYPES, Pool, PoolDesc};
-pub use relocation::{DefragmentationStep, Defragmenter, DefragmenterDesc, MoveError, StepOutcome};
+pub use relocation::{
+    AcceptedMove, DefragmentationStep, Defragmenter, DefragmenterDesc, MoveError, StepOutcome,
+};
 pub use reports::call_site::{CallSite, CallSites};
 #[doc(hidden)]
 pub use reports::dump_schema;

@@ -5,6 +5,7 @@
 mod custom_pools;
 mod descriptors;
 mod frames;
+mod mapped;
 mod moved;
 mod readback;
 mod rig;

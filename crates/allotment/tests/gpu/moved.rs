@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 
 use allotment::device::simulated::SimulatedGpu;
-use allotment::device::{BufferDesc, ImageDesc};
+use allotment::device::{BufferDesc, ImageDesc, QueueDevice as _, Submission};
 use allotment::memory::{
     AllocationId, BlockSizes, Buffer, DefragmentationDesc, DefragmentationStatistics,
     DefragmentationStrategy, Defragmenter, DefragmenterDesc, EmptyBlockPolicy, PassLimits, StepOutcome,
@@ -221,5 +221,70 @@ fn threads_that_step_at_the_same_time_report_each_move_once() {
         assert!(of_buffer.last().is_none_or(|last| (last.3, last.4) == (now.memory, now.offset)));
     }
     drop((kept, defragmenter));
+    rig.finish();
+}
+
+#[test]
+fn a_submission_that_takes_a_new_handle_waits_for_its_copy_also_while_the_step_has_not_returned() {
+    let rig = rig();
+    let meshes: Vec<_> = {
+        let options = MemoryUsage::GpuOnly.with_name("mesh").relocatable();
+        let create = |_| rig.gpu.create_buffer(&BufferDesc::new(SIZE), &options).unwrap();
+        (0..64).map(create).collect::<Vec<_>>().into_iter().step_by(4).collect()
+    };
+    rig.gpu.wait_idle().unwrap();
+    rig.gpu.reclaim();
+    let (gpu, device, other) = (rig.gpu.clone(), rig.device.clone(), rig.other_queue());
+    let (sender, waited) = channel();
+    // Called by the step, when the handles are new: a thread beside it could do the same at this moment.
+    rig.gpu.defragmenter().on_moved(move |_| {
+        let submit = |queue, waits: &[_]| {
+            sender.send(waits.to_vec()).unwrap();
+            // SAFETY: the submission is empty.
+            unsafe { device.submit(queue, &Submission { waits, ..Submission::default() }) }
+        };
+        gpu.submit(gpu.record("reads"), other, submit).unwrap();
+    });
+    let mut steps = 0;
+    while steps < 100 {
+        let step = rig.gpu.defragmenter().step(PassLimits::NONE).unwrap();
+        rig.gpu.wait_idle().unwrap();
+        let waits: Vec<_> = waited.try_iter().collect();
+        assert_eq!(waits.len() as u32, step.statistics.moves);
+        if let Some(point) = step.copied_at {
+            assert!(waits.iter().all(|waits| waits.contains(&point)), "{waits:?} {point:?}");
+            break;
+        }
+        steps += 1;
+    }
+    assert!(steps < 100, "nothing was moved");
+    // The callback owns a `Gpu`.
+    rig.gpu.defragmenter().on_moved(|_| {});
+    drop(meshes);
+    rig.finish();
+}
+
+#[test]
+fn a_frame_that_only_reads_keeps_nothing_from_moving_and_reads_the_old_places() {
+    let rig = rig();
+    let defragmenter = defragmenter(&rig);
+    let buffers = scattered(&rig, &defragmenter);
+    for (at, buffer) in buffers.iter().enumerate() {
+        rig.gpu.uploads().write_buffer(buffer, 0, &[at as u8; 100]).unwrap();
+    }
+    rig.gpu.wait_idle().unwrap();
+    let frame = rig.gpu.begin_frame().unwrap();
+    let step = || defragmenter.step(PassLimits::NONE).unwrap();
+    assert_eq!(step().outcome, StepOutcome::RecordingIsOpen);
+    let frame = frame.only_reads();
+    let old: Vec<_> = buffers.iter().map(Buffer::handle).collect();
+    assert!((0..10).map(|_| step().statistics.moves).sum::<u32>() > 0);
+    rig.gpu.reclaim();
+    let tickets: Vec<_> = old.iter().map(|old| rig.read(&frame, (old, 0), 100)).collect();
+    frame.end().unwrap();
+    for (at, ticket) in tickets.iter().enumerate() {
+        assert_eq!(rig.bytes(ticket), [at as u8; 100]);
+    }
+    drop((buffers, defragmenter));
     rig.finish();
 }

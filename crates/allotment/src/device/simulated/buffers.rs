@@ -72,6 +72,14 @@ unsafe impl BufferDevice for SimulatedGpu {
         self.buffer_transfer_usage(desc).is_all().then_some(*desc)
     }
 
+    fn remappable_buffer_info(&self, desc: &BufferDesc) -> Option<BufferDesc> {
+        Some(*desc)
+    }
+
+    fn queues_may_write(&self, desc: &BufferDesc) -> bool {
+        self.buffer_transfer_usage(desc).contains(TransferUsage::DST)
+    }
+
     fn buffer_requirements(&self, desc: &BufferDesc) -> Result<Requirements, DeviceError> {
         self.shared.faults.check()?;
         let largest = self.shared.properties.limits.max_allocation_size;

@@ -36,6 +36,20 @@ pub unsafe trait BufferDevice: MemoryDevice {
     /// read some memory, for example).
     fn relocatable_buffer_info(&self, info: &Self::BufferInfo<'_>) -> Option<Self::BufferInfo<'static>>;
 
+    /// Returns a description that borrows nothing, by which such a buffer can be created again elsewhere, where the CPU
+    /// copies its bytes through mapped memory. `None` where that is not possible. Unlike
+    /// [`relocatable_buffer_info`](Self::relocatable_buffer_info), it need not allow that queues copy the buffer.
+    fn remappable_buffer_info(&self, info: &Self::BufferInfo<'_>) -> Option<Self::BufferInfo<'static>> {
+        self.relocatable_buffer_info(info)
+    }
+
+    /// Returns false where no queue can write to a buffer with this description, whatever is recorded, as the API
+    /// guarantees. The memory that the buffer is bound to is not considered.
+    fn queues_may_write(&self, info: &Self::BufferInfo<'_>) -> bool {
+        let _ = info;
+        true
+    }
+
     /// Returns the memory requirements of a buffer.
     ///
     /// # Errors

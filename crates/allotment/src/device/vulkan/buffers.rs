@@ -77,9 +77,13 @@ impl<'a> BufferInfo<'a> {
     /// description is equivalent. Not so with a chain, whose meaning is not known here, and with shared memory, which
     /// other processes access in place.
     fn relocatable(&self) -> Option<BufferInfo<'static>> {
+        self.repeatable().filter(|own| own.raw.usage.contains(COPIED))
+    }
+
+    /// Returns such a description, whoever copies the bytes.
+    fn repeatable(&self) -> Option<BufferInfo<'static>> {
         let Self { raw, shared_as, every_queue, unchecked, .. } = *self;
-        let copyable = raw.usage.contains(COPIED)
-            && !raw.usage.intersects(NON_RELOCATABLE_USAGE)
+        let copyable = !raw.usage.intersects(NON_RELOCATABLE_USAGE)
             // Flags such as `DEVICE_ADDRESS_CAPTURE_REPLAY` or `PROTECTED` tie a buffer to its memory.
             && raw.flags.is_empty()
             && raw.p_next.is_null()
@@ -141,6 +145,16 @@ const COPIED: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
 const NON_RELOCATABLE_USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
     vk::BufferUsageFlags::ACCELERATION_STRUCTURE_STORAGE_KHR.as_raw()
         | vk::BufferUsageFlags::MICROMAP_STORAGE_EXT.as_raw(),
+);
+
+/// Usages by which no command writes to a buffer.
+const READ_ONLY_USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
+    vk::BufferUsageFlags::TRANSFER_SRC.as_raw()
+        | vk::BufferUsageFlags::UNIFORM_TEXEL_BUFFER.as_raw()
+        | vk::BufferUsageFlags::UNIFORM_BUFFER.as_raw()
+        | vk::BufferUsageFlags::INDEX_BUFFER.as_raw()
+        | vk::BufferUsageFlags::VERTEX_BUFFER.as_raw()
+        | vk::BufferUsageFlags::INDIRECT_BUFFER.as_raw(),
 );
 
 /// All usages of Vulkan 1.0, which every device supports.
@@ -306,6 +320,15 @@ unsafe impl BufferDevice for Device {
 
     fn relocatable_buffer_info(&self, info: &BufferInfo<'_>) -> Option<BufferInfo<'static>> {
         info.relocatable()
+    }
+
+    fn remappable_buffer_info(&self, info: &BufferInfo<'_>) -> Option<BufferInfo<'static>> {
+        info.repeatable()
+    }
+
+    fn queues_may_write(&self, info: &BufferInfo<'_>) -> bool {
+        // A chain may replace the flags. Of flags that are not known here, any may allow writes.
+        !info.raw.p_next.is_null() || !READ_ONLY_USAGE.contains(info.raw.usage)
     }
 
     fn buffer_requirements(&self, info: &BufferInfo<'_>) -> Result<Requirements, DeviceError> {

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   first barrier   from: before → TRANSFER_SRC;  to: UNDEFINED → TRANSFER_DST
-//!   copy            a region per mip level, each with all array layers and all aspects
+//!   copy            a region per mip level, and plane, each with all array layers and all aspects
 //!   last barrier    from: TRANSFER_SRC → before;  to: TRANSFER_DST → after
 //! ```
 
@@ -11,6 +11,7 @@ use ash::vk;
 
 use super::Device;
 use super::copies::{Recording, UNUSABLE_LAYOUTS, WRITES, accesses};
+use super::images::chroma_block;
 use crate::device::{DeviceError, FullImageCopy, QueueKind};
 
 type Copy<'a> = FullImageCopy<'a, Device>;
@@ -35,7 +36,7 @@ pub(super) fn check(copies: &[Copy<'_>], kind: QueueKind) -> Result<(), DeviceEr
     if copies.iter().all(possible) { Ok(()) } else { Err(DeviceError::Unsupported) }
 }
 
-/// Returns the aspects of a single-plane format: each barrier and each copy contains all of them.
+/// Returns the aspects of a format that a barrier contains.
 fn aspects(format: vk::Format) -> vk::ImageAspectFlags {
     match format {
         // A barrier of a combined format must name both aspects unless `separateDepthStencilLayouts` is enabled.
@@ -50,10 +51,39 @@ fn aspects(format: vk::Format) -> vk::ImageAspectFlags {
     }
 }
 
-/// Returns the region of all texels of a mip level.
-fn region(raw: &vk::ImageCreateInfo<'_>, mip_level: u32) -> vk::ImageCopy {
+/// Returns the aspects that are copied one by one, each with the texels of the image, in width and in height, that one
+/// of its own stands for. A barrier of an image that is not disjoint names the color aspect for all of its planes.
+fn planes(format: vk::Format) -> impl Iterator<Item = (vk::ImageAspectFlags, [u32; 2])> {
+    const PLANES: [vk::ImageAspectFlags; 3] =
+        [vk::ImageAspectFlags::PLANE_0, vk::ImageAspectFlags::PLANE_1, vk::ImageAspectFlags::PLANE_2];
+    // In the order of `VkFormat`, as in `chroma_block`.
+    let count = match format.as_raw() {
+        1_000_156_002 | 1_000_156_004 | 1_000_156_006 => 3,
+        1_000_156_012 | 1_000_156_014 | 1_000_156_016 => 3,
+        1_000_156_022 | 1_000_156_024 | 1_000_156_026 => 3,
+        1_000_156_029 | 1_000_156_031 | 1_000_156_033 => 3,
+        1_000_156_003 | 1_000_156_005 | 1_000_156_013 | 1_000_156_015 => 2,
+        1_000_156_023 | 1_000_156_025 | 1_000_156_030 | 1_000_156_032 => 2,
+        1_000_330_000..=1_000_330_003 => 2,
+        _ => 1,
+    };
+    let chroma = chroma_block(format).unwrap_or([1, 1]);
+    (0..count).map(move |plane| match (count, plane) {
+        (1, _) => (aspects(format), [1, 1]),
+        // The first plane has the luma, or green, of every texel.
+        (_, 0) => (PLANES[0], [1, 1]),
+        (_, plane) => (PLANES[plane], chroma),
+    })
+}
+
+/// Returns the region of all texels of a plane of a mip level.
+fn region(
+    raw: &vk::ImageCreateInfo<'_>,
+    mip_level: u32,
+    (aspect_mask, [wide, high]): (vk::ImageAspectFlags, [u32; 2]),
+) -> vk::ImageCopy {
     let part = vk::ImageSubresourceLayers {
-        aspect_mask: aspects(raw.format),
+        aspect_mask,
         mip_level,
         base_array_layer: 0,
         layer_count: raw.array_layers,
@@ -68,7 +98,11 @@ fn region(raw: &vk::ImageCreateInfo<'_>, mip_level: u32) -> vk::ImageCopy {
         src_offset: vk::Offset3D::default(),
         dst_subresource: part,
         dst_offset: vk::Offset3D::default(),
-        extent: vk::Extent3D { width: length(width), height: length(height), depth: length(depth) },
+        extent: vk::Extent3D {
+            width: length(width).div_ceil(wide),
+            height: length(height).div_ceil(high),
+            depth: length(depth),
+        },
     }
 }
 
@@ -125,7 +159,11 @@ impl Recording<'_> {
         for copy in copies {
             let (raw, from, to) = (copy.info.raw(), *copy.from, *copy.to);
             regions.clear();
-            regions.extend((0..raw.mip_levels).map(|mip_level| region(raw, mip_level)));
+            let levels = 0..raw.mip_levels;
+            regions
+                .extend(levels.flat_map(|mip_level| {
+                    planes(raw.format).map(move |plane| region(raw, mip_level, plane))
+                }));
             // SAFETY: both images are live and were created from the description, by the caller's promise; a
             // barrier has transitioned them to these layouts.
             unsafe { self.device.cmd_copy_image(self.commands, from, READ, to, WRITTEN, regions) };
@@ -160,6 +198,24 @@ mod tests {
     }
 
     #[test]
+    fn formats_have_the_planes_that_their_names_say() {
+        for raw in (1..=184).chain(1_000_156_000..=1_000_156_033).chain(1_000_330_000..=1_000_330_003) {
+            let format = vk::Format::from_raw(raw);
+            let name = format!("{format:?}");
+            let found: Vec<_> = planes(format).collect();
+            let count = [(2, "2PLANE"), (3, "3PLANE")].into_iter().find(|(_, part)| name.contains(part));
+            assert_eq!(found.len(), count.map_or(1, |(count, _)| count), "{name}");
+            let chroma = match () {
+                () if count.is_none() || name.contains("444") => [1, 1],
+                () if name.contains("422") => [2, 1],
+                () => [2, 2],
+            };
+            assert!(found[1..].iter().all(|(_, block)| *block == chroma), "{name}: {found:?}");
+            assert_eq!(found[0].1, [1, 1]);
+        }
+    }
+
+    #[test]
     fn a_region_is_all_of_a_mip_level() {
         let raw = vk::ImageCreateInfo::default()
             .format(vk::Format::R8G8B8A8_UNORM)
@@ -167,7 +223,7 @@ mod tests {
             .array_layers(1);
         let extents = [[20, 3, 9], [10, 1, 4], [5, 1, 2], [2, 1, 1], [1, 1, 1]];
         for (level, [width, height, depth]) in (0..).zip(extents) {
-            let region = region(&raw, level);
+            let region = region(&raw, level, (vk::ImageAspectFlags::COLOR, [1, 1]));
             assert_eq!(region.extent, vk::Extent3D { width, height, depth });
             assert_eq!(region.src_subresource.mip_level, level);
         }

@@ -95,7 +95,6 @@ impl<'a> ImageInfo<'a> {
             && raw.p_next.is_null()
             && shared_as.is_empty()
             && is_format(raw.format, u32::MAX)
-            && !is_planar_or_subsampled(raw.format)
     }
 
     fn kind(&self) -> ResourceKind {
@@ -184,14 +183,9 @@ fn is_usage(usage: vk::ImageUsageFlags) -> bool {
     !usage.contains(TRANSIENT) || (usage.intersects(ATTACHMENTS) && (ATTACHMENTS | TRANSIENT).contains(usage))
 }
 
-/// Returns true for multi-planar and chroma-subsampled formats.
-fn is_planar_or_subsampled(format: vk::Format) -> bool {
-    chroma_block(format).is_some()
-}
-
 /// Returns what width and height must be multiples of, for multi-planar and chroma-subsampled formats, that is
 /// all that Vulkan samples with a conversion; `None` for other formats.
-fn chroma_block(format: vk::Format) -> Option<[u32; 2]> {
+pub(super) fn chroma_block(format: vk::Format) -> Option<[u32; 2]> {
     const WIDE: [u32; 2] = [2, 1];
     const BOTH: [u32; 2] = [2, 2];
     // In the order of `VkFormat`: 8, 10, 12 and 16 bits, each with 422, 420 and 444.

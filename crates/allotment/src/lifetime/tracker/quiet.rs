@@ -12,12 +12,24 @@
 use std::sync::{PoisonError, RwLockWriteGuard};
 
 use super::SubmissionTracker;
-use crate::lifetime::RecordingId;
+use crate::lifetime::{RecordingId, TimelinePoints};
 use crate::sync::checked::locked;
 
-/// How many recordings there were that may write to relocatable resources, at a moment when none was open.
+/// A moment at which no recording was open that may write to relocatable resources.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct QuietMoment(u64);
+pub(crate) struct QuietMoment {
+    /// How many of them there were until then.
+    ever_writing: u64,
+    /// The latest submissions of them.
+    written: TimelinePoints,
+}
+
+impl QuietMoment {
+    /// Returns the points at which all writes to relocatable resources have completed.
+    pub(crate) fn written(&self) -> &TimelinePoints {
+        &self.written
+    }
+}
 
 /// No recording is opened while this lives.
 pub(crate) struct Quiet<'a> {
@@ -28,15 +40,16 @@ impl SubmissionTracker {
     /// Returns this moment; `None` while a recording is open that may write to relocatable resources.
     pub(crate) fn quiet_moment(&self) -> Option<QuietMoment> {
         let registry = locked(&self.shared.registry);
-        (registry.open_writing == 0).then_some(QuietMoment(registry.ever_writing))
+        let (ever_writing, written) = (registry.ever_writing, registry.written);
+        (registry.open_writing == 0).then_some(QuietMoment { ever_writing, written })
     }
 
     /// Keeps recordings from being opened; `None` where one was opened since the moment that may write to relocatable
     /// resources.
-    pub(crate) fn still_quiet(&self, QuietMoment(then): QuietMoment) -> Option<Quiet<'_>> {
+    pub(crate) fn still_quiet(&self, then: QuietMoment) -> Option<Quiet<'_>> {
         let opening = self.shared.opening.write().unwrap_or_else(PoisonError::into_inner);
         let now = locked(&self.shared.registry).ever_writing;
-        (now == then).then_some(Quiet { _opening: opening })
+        (now == then.ever_writing).then_some(Quiet { _opening: opening })
     }
 
     pub(in crate::lifetime) fn note_only_reads(&self, id: RecordingId) {
@@ -76,6 +89,27 @@ mod tests {
         assert!(tracker.still_quiet(moment).is_some());
         drop(long);
         assert!(tracker.still_quiet(moment).is_some());
+    }
+
+    #[test]
+    fn a_quiet_moment_has_the_last_submissions_of_recordings_that_may_write_and_of_no_others() {
+        let timelines = ManualTimelines::new(2);
+        let tracker = SubmissionTracker::new(timelines.clone()).unwrap();
+        let written = || tracker.quiet_moment().unwrap().written().points().collect::<Vec<_>>();
+        assert_eq!(written(), []);
+        let submit = |queue| Ok::<_, DeviceError>(timelines.submit(queue));
+        let first = tracker.record("writes").submit(QueueIndex(0), submit).unwrap();
+        assert_eq!(written(), [first]);
+        tracker.record("reads").only_reads().submit(QueueIndex(0), submit).unwrap();
+        drop(tracker.record("discarded"));
+        assert_eq!(written(), [first]);
+        // Submitted several times, at points that the tracker does not remember: up to now, on any queue.
+        let mut kept = tracker.record("a list that is submitted again");
+        let then = kept.submit_and_keep(QueueIndex(1), submit).unwrap();
+        assert!(tracker.quiet_moment().is_none());
+        let last = tracker.record("reads").only_reads().submit(QueueIndex(0), submit).unwrap();
+        drop(kept);
+        assert_eq!(written(), [last, then]);
     }
 
     #[test]

@@ -85,6 +85,8 @@ pub(super) struct Evacuation {
     pub(super) closing: u32,
     /// Where several movers empty the block: the number of those that have not moved their part yet.
     pub(super) movers_left: Option<Arc<AtomicU32>>,
+    /// The tick at which it was handed to its mover.
+    pub(super) handed_over: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,6 +164,7 @@ impl Evacuation {
             state: EvacuationState::InProgress,
             closing: 0,
             movers_left: None,
+            handed_over: 0,
         }
     }
 

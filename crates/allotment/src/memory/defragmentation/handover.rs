@@ -21,6 +21,7 @@ use std::sync::Arc;
 use super::evacuation::{Current, Evacuation, EvacuationState, Phase, Step};
 use super::movers::{Mover, MoverId};
 use crate::device::Device;
+use crate::memory::Movability;
 use crate::memory::allocator::Allocator;
 use crate::memory::pool::shards::PoolShards;
 
@@ -107,7 +108,12 @@ impl<D: Device> Allocator<D> {
     /// Cancels the parts of blocks that movers were handed, and stay away from.
     pub(in crate::memory) fn cancel_expired_parts(&self) {
         if self.movers.has_parts() {
-            self.cancel_parts(self.movers.take_expired(self.time.now().tick));
+            let mut unaccepted = Vec::new();
+            self.cancel_parts(self.movers.take_expired(self.time.now().tick, &mut unaccepted));
+            // Until their owners look at them again.
+            unaccepted
+                .into_iter()
+                .for_each(|id| self.allow_moves_of(id, Movability::Pinned, MoverId::PASSES));
         }
     }
 

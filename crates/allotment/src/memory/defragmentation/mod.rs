@@ -32,6 +32,7 @@ mod holes;
 mod make_room;
 pub(in crate::memory) mod movers;
 pub(in crate::memory) mod moves;
+mod offers;
 mod pass;
 mod plan;
 mod room;
@@ -53,6 +54,7 @@ pub use plan::{DefragmentationPlan, PlannedBlock};
 pub use room::RoomError;
 
 use self::movers::{Mover, MoverId};
+pub(super) use self::offers::{Offer, OfferEnded};
 use self::pass::CallMoved;
 pub(super) use self::pass::Released;
 pub(super) use self::room::Asked;

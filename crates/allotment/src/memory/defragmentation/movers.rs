@@ -4,6 +4,7 @@
 //!   mover          moves                                       is there
 //!   passes         movable allocations without a Defragmenter  while such a run is open: one for the default pools, one for each custom pool
 //!   Defragmenter   the resources that it created               from its creation to its drop
+//!   owners         its mapped buffers, each when accepted      from the first such buffer to the drop of their Defragmenter
 //! ```
 //!
 //! Each allocation has one mover, by the number in its record. A block may hold allocations of several movers. The run
@@ -13,6 +14,9 @@
 //! A part is handed only to a mover that is active: one that executed a pass or a step within the last second, and was
 //! neither stopped nor finished since. The allocations of others count as pinned. A mover that stays away for longer
 //! loses the parts that it has not taken: their places are freed, and their blocks are reopened.
+//!
+//! The owners of mapped buffers count as one more mover of a `Defragmenter`, with no runs of its own: its parts are
+//! offers, which the owners accept one by one (`offers.rs`).
 //!
 //! The list has a lock of its own, which is taken last: no other lock is taken while it is held.
 
@@ -49,7 +53,7 @@ pub(in crate::memory) struct Mover {
 
 /// Ticks (sixtieths of a second) after which a mover that did nothing counts as away: longer than most pauses of a
 /// program that does a step in each frame, short beside the time for which its closed blocks could be missed.
-const AWAY_TICKS: u64 = 60;
+pub(super) const AWAY_TICKS: u64 = 60;
 
 /// Surveys of a mover for which the moves that it refused are remembered. An image may get a state in which it can be
 /// copied; to ask again costs the copies of one block at worst.
@@ -61,7 +65,7 @@ const MAX_REFUSED: usize = 4096;
 /// The movers of an allocator.
 #[derive(Debug, Default)]
 pub(in crate::memory) struct Movers {
-    list: Mutex<List>,
+    pub(super) list: Mutex<List>,
     /// Number of parts that are handed over and not taken. Read without the lock.
     parts: AtomicU32,
     /// A mover has refused a move at some time.
@@ -69,15 +73,17 @@ pub(in crate::memory) struct Movers {
 }
 
 #[derive(Debug, Default)]
-struct List {
-    movers: Vec<Entry>,
+pub(super) struct List {
+    pub(super) movers: Vec<Entry>,
     last_key: u32,
     last_id: u16,
 }
 
 #[derive(Debug)]
-struct Entry {
-    mover: Mover,
+pub(super) struct Entry {
+    pub(super) mover: Mover,
+    /// The key of the `Defragmenter` whose mapped buffers these owners have; `None` for other movers.
+    pub(super) owners_for: Option<u32>,
     /// The pools of a run with passes; `None` for a `Defragmenter`, which follows its resources into all pools.
     pools: Option<PoolShards>,
     terms: Terms,
@@ -88,7 +94,7 @@ struct Entry {
     /// Its surveys since the refusals were forgotten last.
     surveys: u32,
     /// The parts of blocks that it is to move.
-    parts: VecDeque<Evacuation>,
+    pub(super) parts: VecDeque<Evacuation>,
     /// Parts that it lost since it stayed away.
     lost: u32,
 }
@@ -125,6 +131,7 @@ pub(super) struct OtherMover {
     pub(super) terms: Terms,
     refused: HashSet<AllocationId>,
     active: bool,
+    owners_for: Option<u32>,
 }
 
 /// Which mover can move an allocation.
@@ -172,6 +179,11 @@ impl OtherMovers {
         &self.others[at].terms
     }
 
+    /// Returns true if a mover has no runs beside those of the run's own: it moves only what that one offers.
+    pub(super) fn is_of_own(&self, at: usize) -> bool {
+        self.others[at].owners_for == Some(self.own.key)
+    }
+
     /// Returns true if the mover with this key may have claims to blocks.
     pub(super) fn holds_claims(&self, key: u32) -> bool {
         key == self.own.key || self.others.iter().any(|other| other.active && other.mover.key == key)
@@ -179,7 +191,7 @@ impl OtherMovers {
 }
 
 impl List {
-    fn entry(&mut self, key: u32) -> Option<&mut Entry> {
+    pub(super) fn entry(&mut self, key: u32) -> Option<&mut Entry> {
         self.movers.iter_mut().find(|entry| entry.mover.key == key)
     }
 
@@ -190,13 +202,18 @@ impl List {
         let terms = Terms { strategy, largest: 0, bytes_left: strategy.bytes() };
         let (called, refused, parts) = (None, HashSet::new(), VecDeque::new());
         let (surveys, lost) = (0, 0);
-        self.movers.push(Entry { mover, pools, terms, called, refused, surveys, parts, lost });
+        let owners_for = None;
+        self.movers.push(Entry { mover, owners_for, pools, terms, called, refused, surveys, parts, lost });
         mover
     }
 }
 
 impl Entry {
     fn is_active(&self, tick: u64) -> bool {
+        // Owners show it one by one: a mapped buffer that no owner looks at is pinned.
+        if self.owners_for.is_some() {
+            return self.mover.id != MoverId::LAST;
+        }
         let recently = self.called.is_some_and(|called| tick.saturating_sub(called) <= AWAY_TICKS);
         recently && self.mover.id != MoverId::LAST
     }
@@ -210,6 +227,19 @@ impl Movers {
         list.last_id = list.last_id.saturating_add(1);
         let id = MoverId(list.last_id);
         list.add(id, None, strategy)
+    }
+
+    /// Adds the owners of the mapped buffers of a `Defragmenter`.
+    pub(in crate::memory) fn add_owners(&self, of: Mover) -> Mover {
+        let mut list = locked(&self.list);
+        list.last_id = list.last_id.saturating_add(1);
+        let id = MoverId(list.last_id);
+        let mover = list.add(id, None, DefragmentationStrategy::Full);
+        if let Some(entry) = list.entry(mover.key) {
+            entry.owners_for = Some(of.key);
+            entry.terms.largest = u64::MAX;
+        }
+        mover
     }
 
     /// Adds a run with passes.
@@ -300,7 +330,7 @@ impl Movers {
         self.parts.load(Ordering::Relaxed) != 0
     }
 
-    fn note_taken(&self, count: usize) {
+    pub(super) fn note_taken(&self, count: usize) {
         self.parts.fetch_sub(count as u32, Ordering::Relaxed);
     }
 
@@ -335,9 +365,12 @@ impl Movers {
         let takers: Option<Vec<usize>> = parts.iter().map(|(id, part)| find(&list, *id, part)).collect();
         let Some(takers) = takers else { return Err(parts) };
         self.parts.fetch_add(parts.len() as u32, Ordering::Relaxed);
-        for ((_, part), at) in parts.into_iter().zip(takers) {
+        for ((_, mut part), at) in parts.into_iter().zip(takers) {
+            part.handed_over = tick;
             let entry = &mut list.movers[at];
-            entry.terms.bytes_left = entry.terms.bytes_left.saturating_sub(part.uncopied);
+            if entry.owners_for.is_none() {
+                entry.terms.bytes_left = entry.terms.bytes_left.saturating_sub(part.uncopied);
+            }
             entry.parts.push_back(part);
         }
         Ok(())
@@ -358,15 +391,32 @@ impl Movers {
         back
     }
 
-    /// Takes the parts of the movers that have stayed away for too long, to be cancelled.
-    pub(super) fn take_expired(&self, tick: u64) -> Vec<Evacuation> {
+    /// Takes the parts of the movers that have stayed away for too long, to be cancelled. `unaccepted` gets the
+    /// allocations that their owners did not move.
+    pub(super) fn take_expired(&self, tick: u64, unaccepted: &mut Vec<AllocationId>) -> Vec<Evacuation> {
         let mut expired = Vec::new();
         if !self.has_parts() {
             return expired;
         }
-        for entry in locked(&self.list).movers.iter_mut().filter(|entry| !entry.is_active(tick)) {
+        let mut list = locked(&self.list);
+        for entry in list.movers.iter_mut().filter(|entry| !entry.is_active(tick)) {
             entry.lost += entry.parts.len() as u32;
             expired.extend(entry.parts.drain(..));
+        }
+        let mut lost = Vec::new();
+        for entry in &mut list.movers {
+            let Some(defragmenter) = entry.owners_for else { continue };
+            let old = |part: &Evacuation| tick.saturating_sub(part.handed_over) > AWAY_TICKS;
+            while let Some(at) = entry.parts.iter().position(old) {
+                let part = entry.parts.remove(at);
+                let late = part.iter().flat_map(|part| &part.reserved).map(|reserved| reserved.from);
+                unaccepted.extend(late);
+                expired.extend(part);
+                lost.push(defragmenter);
+            }
+        }
+        for key in lost {
+            list.entry(key).into_iter().for_each(|entry| entry.lost += 1);
         }
         self.note_taken(expired.len());
         expired
@@ -389,6 +439,7 @@ impl Movers {
             terms: entry.terms,
             refused: entry.refused.clone(),
             active: entry.is_active(tick),
+            owners_for: entry.owners_for,
         });
         OtherMovers { own, others: others.collect() }
     }

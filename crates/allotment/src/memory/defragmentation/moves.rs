@@ -402,25 +402,28 @@ impl<D: Device> Allocator<D> {
         movability: Movability,
         mover: MoverId,
     ) {
-        let Some(slot) = self.pools.get(allocation.pool) else { return };
-        let Some(record) = slot.records.get(allocation.record) else { return };
+        self.allow_moves_of(allocation.id(), movability, mover);
+    }
+
+    /// Sets the same by the id of an allocation. Does nothing once that is freed.
+    pub(in crate::memory) fn allow_moves_of(&self, id: AllocationId, movability: Movability, mover: MoverId) {
+        let Some(slot) = self.pools.get(id.pool) else { return };
+        let Some(record) = slot.records.get(id.record) else { return };
         if movability == Movability::Pinned && !record.read().movable {
             // The allocation is pinned already, and only the owner of the handle changes that.
             return;
         }
         let mut guard = locked(&slot.state);
         // After a reset of the pool the record may belong to another allocation.
-        if record.generation() != allocation.generation {
+        if record.generation() != id.generation {
             return;
         }
         let Some(state) = guard.as_mut() else { return };
         let movable = movability != Movability::Pinned;
-        if let Some(detail) = state.detail_mut(allocation.record) {
+        if let Some(detail) = state.detail_mut(id.record) {
             detail.movability = movability;
             record.set_movable(movable, mover);
-            state
-                .events
-                .of_allocation(allocation.record, |allocation| Event::Movable { allocation, movable });
+            state.events.of_allocation(id.record, |allocation| Event::Movable { allocation, movable });
         }
     }
 

@@ -170,6 +170,33 @@ impl<D: Device> Move<D> {
         self.ended == Some(Outcome::Moved)
     }
 
+    /// Ignores the move.
+    pub(super) fn stay(&mut self) {
+        self.stays = true;
+    }
+
+    /// Returns the allocation that holds the new place, until the move ends.
+    pub(in crate::memory) fn reserved(&self) -> Option<&Allocation> {
+        self.reserved.as_ref()
+    }
+
+    /// Takes the allocation that holds the place which the move leaves.
+    pub(super) fn take_reserved(&mut self) -> Option<Allocation> {
+        self.reserved.take()
+    }
+
+    /// Ends a move that belongs to no pass.
+    pub(super) fn end_alone(&mut self, allocator: &Allocator<D>) -> Ended {
+        let Some(slot) = allocator.pools.get(self.id.pool) else {
+            unreachable!("the pool of a live allocation is there")
+        };
+        let alone = slot.changes.write().unwrap_or_else(PoisonError::into_inner);
+        let ended = self.end(locked(&slot.state).as_mut(), slot, false);
+        drop(alone);
+        self.ended = Some(ended.outcome);
+        ended
+    }
+
     fn place(&self, at: At) -> MemoryLocation<D> {
         MemoryLocation {
             memory: D::Memory::from_raw(at.memory),

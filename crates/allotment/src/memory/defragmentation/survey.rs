@@ -149,7 +149,7 @@ impl Survey {
                     for allocation in seen.drain(..) {
                         let by = moved_by(pool, &allocation);
                         let too_large = by == MovedBy::Own && allocation.size > self.largest;
-                        surveyed.add(allocation, if too_large { MovedBy::None } else { by });
+                        surveyed.add(allocation, if too_large { MovedBy::None } else { by }, movers);
                     }
                     if more {
                         self.at.1 = Some(first + AT_ONCE);
@@ -229,7 +229,7 @@ impl SurveyedArena {
         first.saturating_add(AT_ONCE) < state.records()
     }
 
-    fn add(&mut self, mut allocation: SurveyedAllocation, by: MovedBy) {
+    fn add(&mut self, mut allocation: SurveyedAllocation, by: MovedBy, movers: &OtherMovers) {
         // A block that was added after the blocks were read is not part of this survey.
         let Some(&at) = self.place_of.get(allocation.block as usize) else { return };
         let Some(block) = self.blocks.get_mut(at as usize) else { return };
@@ -242,10 +242,14 @@ impl SurveyedArena {
             }
             MovedBy::Inactive => block.left_to_others = true,
             MovedBy::Own => block.own = true,
-            MovedBy::Other(mover) => match block.others.iter_mut().find(|(other, _)| *other == mover) {
-                Some((_, part)) => *part += copied,
-                None => block.others.push((mover, copied)),
-            },
+            MovedBy::Other(mover) => {
+                // Owners have no run that would empty the block.
+                block.own |= movers.is_of_own(mover);
+                match block.others.iter_mut().find(|(other, _)| *other == mover) {
+                    Some((_, part)) => *part += copied,
+                    None => block.others.push((mover, copied)),
+                }
+            }
         }
         block.occupied += allocation.taken;
         block.needed += allocation.needed;

@@ -3,24 +3,25 @@
 use core::fmt;
 use core::time::Duration;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Instant;
 
+use super::accept::{Acceptor, Reports, queues_write};
 use super::cell::{Cell, Members};
 use super::desc::{DefragmentationStep, DefragmenterDesc, StepOutcome};
 use super::error::MoveError;
 use super::follow::Follower;
 use super::new_resource::{NewResource, PendingCopy};
 use crate::device::{Device, QueueIndex, QueueKind};
-use crate::lifetime::Owned;
+use crate::lifetime::{Owned, TimelinePoints};
 use crate::log::event;
 use crate::memory::defragmentation::movers::Mover;
 use crate::memory::defragmentation::{Found, Run, Scope};
 use crate::memory::reports::statistics::Statistics;
 use crate::memory::resource::{BufferOrImage, Buffers, Images, Resource, Unique};
 use crate::memory::{
-    AllocationOptions, Allocator, Buffer, DefragmentationDesc, DefragmentationStatistics, Image, Movability,
-    Move, OwningAllocator, Pass, PassLimits, Pool, ResourceError,
+    AllocationOptions, Allocator, Buffer, DefragmentationDesc, DefragmentationStatistics, Image,
+    MappedBuffer, Movability, Move, OwningAllocator, Pass, PassLimits, Pool, ResourceError,
 };
 use crate::sync::locked;
 
@@ -120,13 +121,13 @@ pub struct Defragmenter<D: Device> {
     pub(super) members: Arc<Members<D>>,
     /// `None` while a thread executes a step.
     state: Mutex<Option<State<D>>>,
-    /// Sums of all completed steps.
-    pub(super) statistics: Mutex<DefragmentationStatistics>,
-    on_moved: Mutex<Option<OnMoved<D>>>,
+    pub(super) reports: Arc<Reports<D>>,
+    /// The owners of its mapped buffers, from the first one on.
+    owners: OnceLock<Mover>,
 }
 
 /// The callback for each resource that moved.
-type OnMoved<D> = Arc<dyn Fn(&Move<D>) + Send + Sync>;
+pub(super) type OnMoved<D> = Arc<dyn Fn(&Move<D>) + Send + Sync>;
 
 pub(super) struct State<D: Device> {
     /// The defragmentation in progress, and its custom pool, which is not destroyed meanwhile.
@@ -198,8 +199,8 @@ impl<D: Device> Defragmenter<D> {
             mover: memory.allocator().movers.add_defragmenter(desc.defragmentation.strategy),
             members: Arc::new(Mutex::new(HashMap::new())),
             state: Mutex::new(Some(state)),
-            statistics: Mutex::default(),
-            on_moved: Mutex::default(),
+            reports: Reports::new(),
+            owners: OnceLock::new(),
         })
     }
 
@@ -220,7 +221,7 @@ impl<D: Device> Defragmenter<D> {
         &self.memory
     }
 
-    /// Returns the sums of all steps.
+    /// Returns the sums of all steps, and of the moves of mapped buffers that their owners have accepted.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -235,11 +236,35 @@ impl<D: Device> Defragmenter<D> {
     /// ```
     #[must_use]
     pub fn statistics(&self) -> DefragmentationStatistics {
-        *locked(&self.statistics)
+        *locked(&self.reports.statistics)
+    }
+
+    /// Returns the points at which every resource that a step has moved has its bytes: of all steps, also of one that
+    /// another thread is about to end. A submission that reads relocatable resources on another queue waits for them, as
+    /// those of a [`Gpu`](crate::gpu::Gpu) do.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let mut room = allotment::lifetime::TimelinePoints::ROOM;
+    /// let recording = gpu.tracker().record("compute"); // takes the handles that are there now
+    /// let there = gpu.defragmenter().copied_at();
+    /// let submission = Submission { waits: there.as_slice(&mut room), ..Submission::default() };
+    /// // SAFETY: the submission is empty. A program submits its commands here.
+    /// recording.submit(QueueIndex(1), |queue| unsafe { device.submit(queue, &submission) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn copied_at(&self) -> TimelinePoints {
+        *locked(&self.reports.copied_at)
     }
 
     /// Sets a callback for each resource that moves: for the descriptors of resources that are found by their ids or
     /// their user data. Replaces a callback that was set before.
+    ///
+    /// For a mapped buffer, the thread that [accepts](MappedBuffer::accept_move) the move calls it, at any time.
     ///
     /// The thread that executes a step calls it at the end of the step, once for each move and in no order, when all
     /// moved resources have their new handles. No lock is held: the callback may create, use and drop resources and call
@@ -278,14 +303,14 @@ impl<D: Device> Defragmenter<D> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn on_moved(&self, callback: impl Fn(&Move<D>) + Send + Sync + 'static) {
-        let before = locked(&self.on_moved).replace(Arc::new(callback));
+        let before = locked(&self.reports.on_moved).replace(Arc::new(callback));
         // After the lock: what the old callback owns is the caller's code.
         drop(before);
     }
 
     /// Tells the callback of the moves of a step.
     pub(super) fn report_moved(&self, state: &mut State<D>) {
-        let callback = locked(&self.on_moved).clone();
+        let callback = locked(&self.reports.on_moved).clone();
         let Some(callback) = callback else { return state.moves.clear() };
         state.moves.retain(Move::has_moved);
         // One by one, so that those after a panic are left for the next step.
@@ -332,6 +357,52 @@ impl<D: Device> Defragmenter<D> {
     ) -> Result<D::BufferInfo<'static>, ResourceError> {
         let own = self.memory.allocator().device().relocatable_buffer_info(info);
         own.ok_or(ResourceError::NotRelocatable)
+    }
+
+    /// Creates a persistently mapped buffer that steps offer to move. Its owner [accepts](MappedBuffer::accept_move) each
+    /// move, so the address stays valid until then. With [`Movability::Recreated`], a move does not copy the bytes.
+    ///
+    /// The buffer need not have copy usages, since the CPU copies it.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let options = MemoryUsage::Upload.with_name("particles");
+    /// let particles = gpu.defragmenter().create_mapped_buffer(&BufferDesc::new(4096), &options)?;
+    /// particles.write(0, &[7; 64])?;
+    /// assert!(particles.is_relocatable());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ResourceError::NotRelocatable`] where such a buffer cannot be created again, and the errors of
+    /// [`MappedBuffer::new`].
+    #[track_caller]
+    pub fn create_mapped_buffer(
+        &self,
+        info: &D::BufferInfo<'_>,
+        options: &AllocationOptions,
+    ) -> Result<MappedBuffer<D>, ResourceError> {
+        let device = self.memory.allocator().device();
+        let own = device.remappable_buffer_info(info).ok_or(ResourceError::NotRelocatable)?;
+        let queues_may_write = device.queues_may_write(info);
+        let options = MappedBuffer::<D>::mapped(&movable(options));
+        let (buffer, movability) = self.memory.create_pinned::<Buffers>(&own, &options)?;
+        // Pinned until its owner shows that it accepts moves.
+        let buffer = Arc::new(self.adopt(own, buffer, Movability::Pinned, &options));
+        let memory_type = device.properties().memory_type(buffer.location().memory_type);
+        let acceptor = Acceptor {
+            memory: self.memory.clone(),
+            owners: *self.owners.get_or_init(|| self.memory.allocator().movers.add_owners(self.mover)),
+            reports: Arc::clone(&self.reports),
+            movability,
+            may_be_written: queues_may_write && memory_type.is_none_or(|it| queues_write(it.properties)),
+            buffer,
+        };
+        MappedBuffer::relocatable(self.memory.allocator(), acceptor)
     }
 
     /// Creates a relocatable image, as [`create_buffer`](Self::create_buffer) creates a buffer. Until its
@@ -469,6 +540,7 @@ impl<D: Device> Defragmenter<D> {
         // Before anything else: a resource whose copy has completed is pinned no longer, and can move again.
         state.pending.retain(|resource| !resource.is_complete());
         // A pass now would give up the blocks of all resources that such a heap has in its slots.
+        state.followers.append(&mut locked(&self.reports.followers));
         state.followers.retain(|it| it.upgrade().is_some_and(|it| !it.is_ready()));
         if !state.followers.is_empty() {
             return Ok(DefragmentationStep::new(StepOutcome::LimitReached));
@@ -478,9 +550,11 @@ impl<D: Device> Defragmenter<D> {
             state.run = Some((Run::of_parts(allocator, self.desc, self.mover), None));
         }
         let at_rest = state.run.is_none() && state.waiting.is_empty();
+        // Also in steps without a run: offers that no owner accepts keep room.
+        allocator.cancel_expired_parts();
         if at_rest && state.is_idle(allocator.statistics()) {
             let tick = allocator.time.now().tick;
-            locked(&self.statistics).blocks_kept +=
+            locked(&self.reports.statistics).blocks_kept +=
                 allocator.movers.note_idle_call(self.mover, limits.bytes, tick);
             return Ok(DefragmentationStep::new(StepOutcome::Idle));
         }
@@ -514,9 +588,7 @@ impl<D: Device> Defragmenter<D> {
             Found::Done => Ok(DefragmentationStep::new(StepOutcome::Idle)),
         };
         let sums = run.statistics - before;
-        let mut all = locked(&self.statistics);
-        *all = *all + sums;
-        drop(all);
+        self.reports.add(sums);
         done.iter_mut().for_each(|step| step.statistics = sums);
         // Ended here, not with the defragmenter: the blocks that an open run is going to empty are kept from others.
         if found == Found::Done {
@@ -610,6 +682,8 @@ impl<D: Device> Defragmenter<D> {
             state.end_run(self.memory.allocator());
             *locked(&self.state) = Some(state);
             self.memory.allocator().stop_mover(self.mover);
+            // Their offers too: the places are room that others may need.
+            self.owners.get().into_iter().for_each(|owners| self.memory.allocator().stop_mover(*owners));
         }
     }
 }
@@ -668,6 +742,7 @@ impl<D: Device> Drop for Defragmenter<D> {
         let runs = state.iter_mut().filter_map(|state| state.run.as_mut());
         runs.for_each(|(run, _)| self.memory.allocator().end_run(run));
         self.memory.allocator().remove_mover(self.mover);
+        self.owners.get().into_iter().for_each(|owners| self.memory.allocator().remove_mover(*owners));
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! | file | what it is |
 //! |---|---|
+//! | `accept.rs` | moves of mapped buffers, which their owners accept |
 //! | `cell.rs` | a relocatable resource, whose handle changes when it is moved |
 //! | `defragmenter.rs` | the relocatable resources of an allocator, and the runs that find their moves |
 //! | `step.rs` | a pass: creates the new resources, submits the copies, replaces old by new |
@@ -9,6 +10,7 @@
 //! | `new_resource.rs` | resources in their new places, until they replace the old ones |
 //! | `follow.rs` | the descriptor heaps that have descriptors of relocatable resources, and follow their moves |
 
+mod accept;
 mod cell;
 mod defragmenter;
 mod desc;
@@ -18,6 +20,8 @@ mod new_resource;
 mod room;
 mod step;
 
+pub use accept::AcceptedMove;
+pub(super) use accept::Acceptor;
 pub(super) use cell::{Cell, Member};
 pub use defragmenter::Defragmenter;
 pub use desc::{DefragmentationStep, DefragmenterDesc, StepOutcome};

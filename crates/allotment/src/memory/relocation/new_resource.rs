@@ -3,9 +3,10 @@
 use std::sync::{Arc, Weak};
 
 use super::cell::Cell;
-use crate::device::{Device, TimelinePoint};
+use crate::device::{Device, DeviceError, TimelinePoint};
+use crate::log::event;
 use crate::memory::resource::{BufferOrImage, Buffers, Class, Images};
-use crate::memory::{MemoryLocation, OwningAllocator, RawBuffer, RawImage};
+use crate::memory::{Allocator, MemoryLocation, Move, Name, OwningAllocator, RawBuffer, RawImage};
 use crate::sync::locked;
 
 /// A resource that was created in its new place.
@@ -53,15 +54,15 @@ impl<D: Device, C: BufferOrImage<D>> NewObject<D, C> {
         cell: Arc<Cell<D, C>>,
         to: &MemoryLocation<D>,
         [copied, host_visible]: [bool; 2],
-    ) -> Option<Self> {
+    ) -> Result<Self, DeviceError> {
         let now = locked(&cell.current);
         let (from, size, state) = (now.resource().handle().clone(), now.resource().size(), now.state);
         // Released before the driver call. `cell` keeps the resource alive, and only steps replace it, one at a time.
         drop(now);
         // SAFETY: the place is reserved for this resource, with the size and alignment that its description needs, in
         // memory that lives as long as the reservation.
-        let to = unsafe { C::create(device, &cell.info, to.memory, to.offset) }.ok()?;
-        Some(Self { cell, from, to, size, state, copied, host_visible })
+        let to = unsafe { C::create(device, &cell.info, to.memory, to.offset) }?;
+        Ok(Self { cell, from, to, size, state, copied, host_visible })
     }
 }
 
@@ -82,6 +83,22 @@ impl<D: Device> NewResource<D> {
         match self {
             Self::Buffer(NewObject { copied, host_visible, .. })
             | Self::Image(NewObject { copied, host_visible, .. }) => *copied && *host_visible,
+        }
+    }
+
+    /// Gives the new resource the debug name of the old one.
+    pub(super) fn name(&self, allocator: &Allocator<D>, moved: &Move<D>) {
+        let name = allocator.info_of(moved.id()).ok().and_then(|info| info.name);
+        let Some(name) = name.as_ref().map(Name::as_str) else { return };
+        match self {
+            // SAFETY: created just now.
+            Self::Buffer(NewObject { to, .. }) => unsafe {
+                <Buffers as Class<D>>::name(allocator.device(), to, name);
+            },
+            // SAFETY: as above.
+            Self::Image(NewObject { to, .. }) => unsafe {
+                <Images as Class<D>>::name(allocator.device(), to, name);
+            },
         }
     }
 
@@ -125,6 +142,20 @@ impl<D: Device> NewResource<D> {
             Self::Image(NewObject { to, .. }) => unsafe { <Images as Class<D>>::destroy(device, to) },
         }
     }
+}
+
+/// Retires resources that others have replaced, where the descriptors that name them could be rewritten.
+pub(super) fn retire_left<D: Device>(
+    memory: &OwningAllocator<D>,
+    left: Vec<OldResource<D>>,
+    can_leave: bool,
+) {
+    if can_leave {
+        return left.into_iter().for_each(|old| old.retire(memory));
+    }
+    // A device that panicked has left a heap that cannot be copied, and whose shaders read the old places. They are
+    // leaked, since nothing says when that ends.
+    event!(WARN, "memory", resources = left.len(), "leaked moved resources that descriptors still name");
 }
 
 impl<D: Device> PendingCopy<D> {

@@ -13,7 +13,6 @@ use crate::memory::{
     AllocationOptions, Buffer, DefragmentationDesc, Image, Movability, Pass, PassLimits, ResourceError,
     RoomError,
 };
-use crate::sync::locked;
 
 impl<D: Device> Defragmenter<D> {
     /// Creates a relocatable buffer as [`create_buffer`](Self::create_buffer) does; where there is no memory for it,
@@ -166,8 +165,7 @@ impl<D: Device> Defragmenter<D> {
         let done = self.execute(&mut run, state, asked, (timeout, reclaim));
         let room = done.and_then(|()| run.take_room());
         allocator.end_run(&mut run);
-        let mut all = locked(&self.statistics);
-        *all = *all + run.statistics;
+        self.reports.add(run.statistics);
         room
     }
 

@@ -7,16 +7,14 @@ use super::defragmenter::Defragmenter;
 use super::desc::{DefragmentationStep, StepOutcome};
 use super::error::MoveError;
 use super::follow::{Follower, Moving};
-use super::new_resource::{NewObject, NewResource, PendingCopy};
+use super::new_resource::{NewObject, NewResource, PendingCopy, retire_left};
 use crate::device::{
     BufferCopy, Device, DeviceError, FullImageCopy, MemoryProperties, Submission, TimelinePoint,
 };
 use crate::lifetime::{QuietMoment, Recording};
-use crate::log::event;
 use crate::memory::defragmentation::Released;
 use crate::memory::resource::Memory;
-use crate::memory::resource::{Buffers, Class, Images};
-use crate::memory::{Movability, Move, Name, OwningAllocator, Pass};
+use crate::memory::{Movability, Move, OwningAllocator, Pass};
 use crate::sync::locked;
 
 impl<D: Device> Defragmenter<D> {
@@ -37,7 +35,7 @@ impl<D: Device> Defragmenter<D> {
         created.extend(pass.moves().iter().map(|one| self.recreate(one)));
         // Named only now that `OpenPass` owns them: a panic of the device before that would leak them.
         for (one, new) in pass.moves().iter().zip(created.iter()) {
-            new.iter().for_each(|new| self.name(one, new));
+            new.iter().for_each(|new| new.name(self.memory.allocator(), one));
         }
         // Before the submission, since it is the last that can be undone. What a descriptor heap cannot follow stays.
         let (moving, refused) = Moving::prepare(created);
@@ -67,6 +65,8 @@ impl<D: Device> Defragmenter<D> {
                 return Err(MoveError::Device(error));
             }
         };
+        // Before a thread can have a new handle: what it submits waits for the copies.
+        copied_at.into_iter().for_each(|point| locked(&self.reports.copied_at).insert(point));
         // No recording is opened from here until the new handles are in place: it would have the old ones, and what it
         // writes would come after the copy.
         let Some(quiet) = tracker.still_quiet(moment) else {
@@ -107,19 +107,8 @@ impl<D: Device> Defragmenter<D> {
         drop(ended);
         let (following, can_leave) = moving.switch(&moved);
         *followers = following;
-        if can_leave {
-            // After the switch: until then a recording could begin that reads the old descriptors.
-            left.into_iter().for_each(|old| old.retire(&self.memory));
-        } else {
-            // A device that panicked has left a heap that cannot be copied, and whose shaders read the old places. They
-            // are leaked, since nothing says when that ends.
-            event!(
-                WARN,
-                "memory",
-                resources = left.len(),
-                "leaked moved resources that descriptors still name"
-            );
-        }
+        // After the switch: until then a recording could begin that reads the old descriptors.
+        retire_left(&self.memory, left, can_leave);
         drop(quiet);
         Ok(step)
     }
@@ -142,12 +131,14 @@ impl<D: Device> Defragmenter<D> {
             Member::Buffer(cell) => {
                 let cell = cell.upgrade()?;
                 drop(members);
-                NewObject::create(device, cell, &moved.to(), [copied, host_visible]).map(NewResource::Buffer)
+                NewObject::create(device, cell, &moved.to(), [copied, host_visible])
+                    .ok()
+                    .map(NewResource::Buffer)
             }
             Member::Image(cell) => {
                 let cell = cell.upgrade()?;
                 drop(members);
-                let new = NewObject::create(device, cell, &moved.to(), [copied, host_visible])?;
+                let new = NewObject::create(device, cell, &moved.to(), [copied, host_visible]).ok()?;
                 // An image of unknown state cannot be copied; its content is taken to be undefined.
                 let copied = new.copied && new.state.is_some();
                 Some(NewResource::Image(NewObject { copied, ..new }))
@@ -160,23 +151,6 @@ impl<D: Device> Defragmenter<D> {
         let refused =
             pass.moves().iter().zip(created).filter(|(one, new)| new.is_none() && !one.is_ignored());
         refused.for_each(|(one, _)| self.memory.allocator().movers.note_refused(self.mover, one.id(), true));
-    }
-
-    /// Gives the new resource the debug name of the old one.
-    fn name(&self, moved: &Move<D>, new: &NewResource<D>) {
-        let allocator = self.memory.allocator();
-        let name = allocator.info_of(moved.id()).ok().and_then(|info| info.name);
-        let Some(name) = name.as_ref().map(Name::as_str) else { return };
-        match new {
-            // SAFETY: created just now.
-            NewResource::Buffer(NewObject { to, .. }) => unsafe {
-                <Buffers as Class<D>>::name(allocator.device(), to, name);
-            },
-            // SAFETY: as above.
-            NewResource::Image(NewObject { to, .. }) => unsafe {
-                <Images as Class<D>>::name(allocator.device(), to, name);
-            },
-        }
     }
 
     /// Submits the copies. Returns `None` when there is nothing to copy.

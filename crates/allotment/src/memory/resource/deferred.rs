@@ -295,6 +295,14 @@ impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
         }
     }
 
+    /// Returns what a relocatable resource shares with its defragmenter.
+    pub(in crate::memory) fn cell(&self) -> Option<&Arc<Cell<D, C>>> {
+        match &self.owner {
+            Owner::Pinned(_) => None,
+            Owner::Relocatable(cell) => Some(cell),
+        }
+    }
+
     /// Lets a descriptor heap follow the moves of a relocatable resource. Returns the name by which it knows the
     /// resource; `None` for one that never moves.
     pub(crate) fn follow(&self, follower: &Arc<dyn Follower<D>>) -> Option<CellKey> {

@@ -13,17 +13,25 @@ use core::fmt;
 use core::mem::ManuallyDrop;
 use core::ops::Range;
 use core::ptr::NonNull;
+use core::time::Duration;
 use std::sync::Arc;
 
 use super::{RawBuffer, ResourceError};
-use crate::device::{Device, Mapped, MemoryProperties, MemoryTypeIndex, read_bytes, write_bytes};
-use crate::memory::allocator::{Allocation, Allocator};
+use crate::device::{
+    Device, DeviceError, Mapped, MemoryProperties, MemoryTypeIndex, read_bytes, write_bytes,
+};
+use crate::memory::allocator::{Allocation, AllocationId, Allocator};
+use crate::memory::relocation::Acceptor;
 use crate::memory::token::access::check_range;
-use crate::memory::{AccessError, AllocationOptions, Movability};
+use crate::memory::{AcceptedMove, AccessError, AllocationOptions, Buffer, Movability, MoveError};
 
-/// A buffer that the CPU writes and reads, destroyed at once when dropped. `Send + Sync`.
+/// A buffer that the CPU writes and reads through a persistent mapping. `Send + Sync`.
 ///
-/// As with [`Allocator::destroy_buffer`], no queue may use the buffer any more when it is dropped.
+/// | created by | when dropped | place |
+/// |---|---|---|
+/// | [`new`](Self::new) | destroyed at once, so no queue may use it any more | stays |
+/// | [`Gpu::create_mapped_buffer`](crate::Gpu::create_mapped_buffer) | destroyed once the GPU is done with it | stays |
+/// | the same, with [`relocatable`](AllocationOptions::relocatable) | the same | moves when the owner [accepts](Self::accept_move) it |
 ///
 /// ```
 /// use std::sync::Arc;
@@ -44,13 +52,23 @@ use crate::memory::{AccessError, AllocationOptions, Movability};
 /// ```
 pub struct MappedBuffer<D: Device> {
     allocator: Arc<Allocator<D>>,
-    /// Live until this is dropped. Its memory is from a default pool, which is never reset, and no other owner has the
-    /// token: so the memory stays mapped, and `first` stays its address, for as long.
-    buffer: ManuallyDrop<RawBuffer<D>>,
+    /// Live until this is dropped. No other owner frees or resets its memory, and only `accept_move` moves it: so the
+    /// memory stays mapped, and `first` stays its address, for as long.
+    owner: Owner<D>,
     first: Mapped,
+    size: u64,
     memory_type: MemoryTypeIndex,
     /// True when the GPU sees writes without a flush.
     coherent: bool,
+}
+
+enum Owner<D: Device> {
+    /// Destroyed at once.
+    Unique(ManuallyDrop<RawBuffer<D>>),
+    /// Destroyed once the GPU is done with it.
+    Deferred { handle: D::Buffer, buffer: Arc<Buffer<D>> },
+    /// The same, and moved when the owner accepts it.
+    Relocatable { handle: D::Buffer, acceptor: Acceptor<D> },
 }
 
 impl<D: Device> MappedBuffer<D> {
@@ -79,46 +97,98 @@ impl<D: Device> MappedBuffer<D> {
         info: &D::BufferInfo<'_>,
         options: &AllocationOptions,
     ) -> Result<Self, ResourceError> {
-        let mut options = options.clone();
-        // Required, not preferred: without an address there is nothing that this type could offer.
-        options.required |= MemoryProperties::HOST_VISIBLE;
-        // `first` is kept for as long as the buffer lives, so no pass may move it.
-        options.movability = Movability::Pinned;
-        let buffer = allocator.create_buffer(info, &options)?;
-        let place = allocator.location(buffer.allocation());
-        let found = place.and_then(|place| {
-            let memory_type = place.memory_type;
-            let first = place.mapped_ptr.ok_or(AccessError::NotHostVisible { memory_type })?;
-            Ok((Mapped(first), memory_type))
-        });
-        match found {
+        let options = Self::mapped(options).with_movability(Movability::Pinned);
+        let raw = allocator.create_buffer(info, &options)?;
+        let size = raw.size();
+        match allocator.mapped_place(raw.allocation()) {
             Ok((first, memory_type)) => {
                 // Looked up once: rings and arenas write a few bytes at a time, and ask this at each write.
                 let coherent = allocator.atom_of(memory_type).get() == 1;
-                let (allocator, buffer) = (Arc::clone(allocator), ManuallyDrop::new(buffer));
-                Ok(Self { allocator, buffer, first, memory_type, coherent })
+                let (allocator, owner) = (Arc::clone(allocator), Owner::Unique(ManuallyDrop::new(raw)));
+                Ok(Self { allocator, owner, first, size, memory_type, coherent })
             }
             Err(error) => {
                 // Created just now by this allocator, so it cannot refuse.
-                let _ = allocator.destroy_buffer(buffer);
+                let _ = allocator.destroy_buffer(raw);
                 Err(ResourceError::Access(error))
             }
         }
     }
 
+    /// Adds to the options what a mapped buffer needs.
+    pub(in crate::memory) fn mapped(options: &AllocationOptions) -> AllocationOptions {
+        let mut options = options.clone();
+        // Required, not preferred: without an address there is nothing that this type could offer.
+        options.required |= MemoryProperties::HOST_VISIBLE;
+        options
+    }
+
+    /// Takes a pinned buffer that is destroyed once the GPU is done with it.
+    pub(in crate::memory) fn deferred(
+        allocator: &Arc<Allocator<D>>,
+        buffer: Buffer<D>,
+    ) -> Result<Self, ResourceError> {
+        let owner = Owner::Deferred { handle: buffer.handle(), buffer: Arc::new(buffer) };
+        Self::owned(allocator, owner)
+    }
+
+    /// Takes a buffer whose moves are accepted.
+    pub(in crate::memory) fn relocatable(
+        allocator: &Arc<Allocator<D>>,
+        acceptor: Acceptor<D>,
+    ) -> Result<Self, ResourceError> {
+        Self::owned(allocator, Owner::Relocatable { handle: acceptor.buffer().handle(), acceptor })
+    }
+
+    fn owned(allocator: &Arc<Allocator<D>>, owner: Owner<D>) -> Result<Self, ResourceError> {
+        let (place, size) =
+            owner.with_allocation(|allocation, size| (allocator.mapped_place(allocation), size));
+        let (first, memory_type) = place.map_err(ResourceError::Access)?;
+        let coherent = allocator.atom_of(memory_type).get() == 1;
+        Ok(Self { allocator: Arc::clone(allocator), owner, first, size, memory_type, coherent })
+    }
+
     /// Returns the API's handle, for recording. Never destroy it.
     pub fn handle(&self) -> &D::Buffer {
-        self.buffer.handle()
+        match &self.owner {
+            Owner::Unique(raw) => raw.handle(),
+            Owner::Deferred { handle, .. } | Owner::Relocatable { handle, .. } => handle,
+        }
+    }
+
+    /// Returns the buffer for calls that take a [`Buffer`], such as
+    /// [`BindingSet::bind_buffer`](crate::descriptor::BindingSet::bind_buffer), whose descriptors follow its moves. `None`
+    /// for a buffer that is [destroyed at once](Self::new).
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let options = MemoryUsage::Upload.with_name("lights").relocatable();
+    /// let lights = gpu.create_mapped_buffer(&BufferDesc::new(1024), &options)?;
+    /// lights.write(0, &[7; 16])?;
+    /// let mut bytes = [0; 16];
+    /// gpu.read_buffer(lights.buffer().ok_or("of a Gpu")?, 0, &mut bytes)?;
+    /// assert_eq!(bytes, [7; 16]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn buffer(&self) -> Option<&Arc<Buffer<D>>> {
+        match &self.owner {
+            Owner::Unique(_) => None,
+            Owner::Deferred { buffer, .. } => Some(buffer),
+            Owner::Relocatable { acceptor, .. } => Some(acceptor.buffer()),
+        }
     }
 
     /// Returns the size in bytes, as the buffer was described.
     pub fn size(&self) -> u64 {
-        self.buffer.size()
+        self.size
     }
 
-    /// Returns the memory.
-    pub fn allocation(&self) -> &Allocation {
-        self.buffer.allocation()
+    /// Returns the id of the memory, which a move does not change.
+    pub fn id(&self) -> AllocationId {
+        self.owner.with_allocation(|allocation, _| allocation.id())
     }
 
     /// Returns the memory type.
@@ -126,9 +196,11 @@ impl<D: Device> MappedBuffer<D> {
         self.memory_type
     }
 
-    /// Returns the address of the first byte, which is valid as long as this lives. For code that writes there by
+    /// Returns the address of the first byte, which is valid as long as this lives, or until
+    /// [`accept_move`](Self::accept_move) has returned [`Moved`](AcceptedMove::Moved). For code that writes there by
     /// itself, such as descriptor heaps: such writes are not flushed, and no slice may be made of the bytes, since a
-    /// queue may use them at the same time.
+    /// queue may use them at the same time. Where the memory is not [coherent](Self::is_coherent), flush them before
+    /// a move is accepted; what is not flushed may be lost. While a move is accepted, no thread may write there.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -181,7 +253,11 @@ impl<D: Device> MappedBuffer<D> {
         // SAFETY: the range lies in the buffer, whose memory is mapped as long as `self` lives.
         unsafe { write_bytes(at, bytes) };
         // Coherent memory needs no flush, so the usual write reads no record and takes no lock.
-        if self.coherent { Ok(()) } else { self.allocator.flush(self.allocation(), range) }
+        if self.coherent {
+            Ok(())
+        } else {
+            self.owner.with_allocation(|it, _| self.allocator.flush(it, range))
+        }
     }
 
     /// Copies bytes out of the buffer from byte `offset` on, with what the GPU wrote. Slow in memory that is not
@@ -207,7 +283,7 @@ impl<D: Device> MappedBuffer<D> {
     pub fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), AccessError> {
         let (at, range) = self.within(offset, bytes.len())?;
         if !self.coherent {
-            self.allocator.invalidate(self.allocation(), range)?;
+            self.owner.with_allocation(|it, _| self.allocator.invalidate(it, range))?;
         }
         // SAFETY: the range lies in the buffer, whose memory is mapped as long as `self` lives.
         unsafe { read_bytes(at, bytes) };
@@ -218,19 +294,174 @@ impl<D: Device> MappedBuffer<D> {
     #[inline]
     fn within(&self, offset: u64, len: usize) -> Result<(NonNull<u8>, Range<u64>), AccessError> {
         let len = len as u64;
-        check_range(offset, len, self.size())?;
+        check_range(offset, len, self.size)?;
         // SAFETY: `offset` is not beyond the end of the buffer, all of which is mapped.
         let at = unsafe { self.first.0.add(offset as usize) };
         Ok((at, offset..offset + len))
     }
 }
 
+impl<D: Device> MappedBuffer<D> {
+    /// Returns whether a step may offer to move the buffer.
+    pub fn is_relocatable(&self) -> bool {
+        matches!(self.owner, Owner::Relocatable { .. })
+    }
+
+    /// Returns how often the buffer was moved. While this number is unchanged, so are the handle and the address.
+    pub fn moves(&self) -> u32 {
+        self.buffer().map_or(0, |buffer| buffer.moves())
+    }
+
+    /// Moves the buffer to the place that a step of the defragmenter has offered, if there is one and the GPU does not
+    /// write to the buffer. Never waits. Call it once a frame, at a point where no thread uses the old
+    /// [address](Self::address) and no recording is open, such as right before the frame begins.
+    ///
+    /// The CPU copies the bytes, and the [handle](Self::handle) and the address are new when this returns
+    /// [`Moved`](AcceptedMove::Moved). What was written before, by the CPU or by the GPU, is there. Descriptors
+    /// [follow](crate::memory::Defragmenter#descriptors) as they do for a [`Buffer`]. The old buffer is destroyed once the
+    /// GPU has completed what was recorded with it.
+    ///
+    /// Until then the owner uses the buffer as if no move were offered. [`NotYet`](AcceptedMove::NotYet) is returned while
+    ///
+    /// - a recording is open that may write to relocatable resources: all, unless they
+    ///   [only read](crate::lifetime::Recording::only_reads);
+    /// - a submission of such a recording is in flight, and queues can write to the buffer. They cannot write to upload
+    ///   heaps of Direct3D 12, nor to buffers of Vulkan whose usages only read: vertex, index, uniform or indirect
+    ///   buffers, and sources of copies.
+    ///
+    /// # Offers
+    ///
+    /// A step offers moves only to owners that call this: the first call, and each call after an offer has expired, opts
+    /// in. An offer reserves room. It expires when it was not accepted within a second or so, by the allocator's
+    /// [clock](crate::memory::TimeSource), and when a request has no room and reopens the block that was being emptied.
+    /// Then the block stays, with what is still in it. If the buffer is dropped, the room is free at once. Moves of other
+    /// resources wait for no owner.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use allotment::memory::{AcceptedMove, PassLimits};
+    ///
+    /// let options = MemoryUsage::Upload.with_name("tile").relocatable();
+    /// let mut tiles = Vec::new();
+    /// for at in 0..5 {
+    ///     tiles.push(gpu.create_mapped_buffer(&BufferDesc::new(1 << 20), &options)?); // two blocks of 4 MiB
+    ///     tiles[at].write(0, &[at as u8; 64])?;
+    ///     tiles[at].accept_move()?; // opts in
+    /// }
+    /// drop(tiles.remove(0));
+    /// gpu.reclaim();
+    ///
+    /// while gpu.defragmenter().step(PassLimits::NONE)?.outcome != allotment::memory::StepOutcome::Idle {}
+    /// let before = tiles[3].address();
+    /// tiles[3].write(64, b"until it is accepted, the old address is valid")?;
+    /// assert_eq!(tiles[3].accept_move()?, AcceptedMove::Moved);
+    /// assert_ne!(tiles[3].address(), before);
+    /// let mut bytes = [0; 64];
+    /// tiles[3].read(0, &mut bytes)?;
+    /// assert_eq!(bytes, [4; 64]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`MoveError::Device`] where the device refuses the new buffer, or to flush it. The buffer is where it was.
+    pub fn accept_move(&mut self) -> Result<AcceptedMove, MoveError> {
+        let Owner::Relocatable { handle, acceptor } = &mut self.owner else {
+            return Ok(AcceptedMove::NotOffered);
+        };
+        let before = acceptor.buffer().moves();
+        // Also where a callback panics: the buffer has moved then.
+        struct Follow<'a, D: Device> {
+            handle: &'a mut D::Buffer,
+            first: &'a mut Mapped,
+            acceptor: &'a Acceptor<D>,
+            before: u32,
+        }
+        impl<D: Device> Drop for Follow<'_, D> {
+            fn drop(&mut self) {
+                let buffer = self.acceptor.buffer();
+                if buffer.moves() != self.before {
+                    *self.handle = buffer.handle();
+                    // Of the same memory type as before, so it is mapped.
+                    let address = buffer.location().mapped_ptr;
+                    address.into_iter().for_each(|address| *self.first = Mapped(address));
+                }
+            }
+        }
+        let follow = Follow { handle, first: &mut self.first, acceptor, before };
+        follow.acceptor.accept()
+    }
+
+    /// Moves the buffer as [`accept_move`](Self::accept_move) does, and waits for the GPU to complete its writes for at
+    /// most `timeout`. It does not wait for recordings that are open.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use allotment::memory::AcceptedMove;
+    ///
+    /// let options = MemoryUsage::Readback.with_name("counters").relocatable();
+    /// let mut counters = gpu.create_mapped_buffer(&BufferDesc::new(4096), &options)?;
+    /// let second = core::time::Duration::from_secs(1);
+    /// assert_eq!(counters.accept_move_within(second)?, AcceptedMove::NotOffered); // so it does not wait
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of `accept_move`.
+    pub fn accept_move_within(&mut self, timeout: Duration) -> Result<AcceptedMove, MoveError> {
+        if let Owner::Relocatable { acceptor, .. } = &self.owner {
+            if acceptor.has_offer() {
+                let Some(points) = acceptor.written() else { return Ok(AcceptedMove::NotYet) };
+                match acceptor.buffer().tracker().wait_all(&points, timeout) {
+                    Err(DeviceError::TimedOut { .. }) => return Ok(AcceptedMove::NotYet),
+                    // A lost device writes nothing any more.
+                    Ok(()) | Err(DeviceError::Lost) => {}
+                    Err(error) => return Err(MoveError::Device(error)),
+                }
+            }
+        }
+        self.accept_move()
+    }
+}
+
+impl<D: Device> Owner<D> {
+    /// Calls `work` with the memory and the size. The lock of a relocatable buffer is held meanwhile.
+    fn with_allocation<T>(&self, work: impl FnOnce(&Allocation, u64) -> T) -> T {
+        match self {
+            Self::Unique(raw) => work(raw.allocation(), raw.size()),
+            Self::Deferred { buffer, .. } => buffer.with_raw(|raw| work(raw.allocation(), raw.size())),
+            Self::Relocatable { acceptor, .. } => {
+                acceptor.buffer().with_raw(|raw| work(raw.allocation(), raw.size()))
+            }
+        }
+    }
+}
+
+impl<D: Device> Allocator<D> {
+    /// Returns the address of an allocation, and its memory type.
+    fn mapped_place(&self, allocation: &Allocation) -> Result<(Mapped, MemoryTypeIndex), AccessError> {
+        let place = self.location(allocation)?;
+        let memory_type = place.memory_type;
+        let first = place.mapped_ptr.ok_or(AccessError::NotHostVisible { memory_type })?;
+        Ok((Mapped(first), memory_type))
+    }
+}
+
 impl<D: Device> Drop for MappedBuffer<D> {
     fn drop(&mut self) {
-        // SAFETY: not used after this.
-        let buffer = unsafe { ManuallyDrop::take(&mut self.buffer) };
-        // Created by this allocator, so it cannot refuse.
-        let _ = self.allocator.destroy_buffer(buffer);
+        if let Owner::Unique(raw) = &mut self.owner {
+            // SAFETY: not used after this.
+            let raw = unsafe { ManuallyDrop::take(raw) };
+            // Created by this allocator, so it cannot refuse.
+            let _ = self.allocator.destroy_buffer(raw);
+        }
     }
 }
 
@@ -281,7 +512,7 @@ mod tests {
             let submission = Submission { copies: &[copy], ..Submission::default() };
             // SAFETY: the ranges lie in the buffers, which live until the wait is over.
             let value = unsafe { device.submit(queue, &submission) }.unwrap();
-            let waited = device.wait(TimelinePoint { queue, value }, core::time::Duration::from_secs(10));
+            let waited = device.wait(TimelinePoint { queue, value }, Duration::from_secs(10));
             assert_eq!(waited, Ok(()));
             let mut back = vec![0; bytes.len()];
             down.read(5, &mut back).unwrap();
@@ -326,7 +557,7 @@ mod tests {
     fn what_fails_leaves_nothing_behind() {
         for k in 1..6 {
             let (device, allocator) = allocator("mobile");
-            device.fail_call(k, crate::device::DeviceError::OutOfDeviceMemory);
+            device.fail_call(k, DeviceError::OutOfDeviceMemory);
             let desc = AllocationOptions::new(MemoryUsage::Upload);
             drop(MappedBuffer::new(&allocator, &BufferDesc::new(64), &desc));
             device.clear_faults();

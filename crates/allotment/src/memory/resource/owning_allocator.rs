@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::unique::Memory;
 use super::{
-    Buffer, BufferOrImage, Buffers, Image, Images, Kind, OwnedAllocation, RawBuffer, RawImage, RawResource,
-    Resource, ResourceError, Unique,
+    Buffer, BufferOrImage, Buffers, Image, Images, Kind, MappedBuffer, OwnedAllocation, RawBuffer, RawImage,
+    RawResource, Resource, ResourceError, Unique,
 };
 use crate::device::{Device, Requirements};
 use crate::lifetime::{DeletionQueue, Owned};
@@ -98,6 +98,34 @@ impl<D: Device> OwningAllocator<D> {
         // The movability that was asked for is dropped: only a `Defragmenter` could create the buffer again in another
         // place.
         self.create_pinned::<Buffers>(info, options).map(|(buffer, _)| Resource::pinned(buffer))
+    }
+
+    /// Creates a persistently mapped buffer. It is [never moved](Unique).
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let options = MemoryUsage::Upload.with_name("lights");
+    /// let lights = gpu.memory().create_mapped_buffer(&BufferDesc::new(1024), &options)?;
+    /// lights.write(0, &[7; 16])?;
+    /// drop(lights); // destroyed after the GPU's last use
+    /// assert_eq!(gpu.reclaim().count, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`MappedBuffer::new`].
+    #[track_caller]
+    pub fn create_mapped_buffer(
+        &self,
+        info: &D::BufferInfo<'_>,
+        options: &AllocationOptions,
+    ) -> Result<MappedBuffer<D>, ResourceError> {
+        let buffer = self.create_buffer(info, &MappedBuffer::<D>::mapped(options))?;
+        MappedBuffer::deferred(&self.allocator, buffer)
     }
 
     /// Creates an image as [`Allocator::create_image`] does. It is [never moved](Unique).

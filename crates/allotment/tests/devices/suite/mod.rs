@@ -15,8 +15,10 @@ mod full_images;
 mod image_copies;
 mod images;
 mod lifetimes;
+mod mapped;
 mod mapping;
 mod memory;
+mod moved_images;
 mod moves;
 mod properties;
 mod room;
@@ -43,6 +45,8 @@ pub(crate) fn all<F: Fixture>() -> Vec<Test<F>> {
         uploads::all(),
         frames::all(),
         moves::all(),
+        moved_images::all(),
+        mapped::all(),
         room::all(),
         allocator_bytes::all(),
         allocator_limits::all(),

@@ -8,7 +8,7 @@ use allotment::device::{
 use ash::vk;
 
 use super::{Vulkan, format};
-use crate::bytes::assert_same;
+use crate::bytes::{assert_same, pattern};
 use crate::fixture::{Outcome, Test, tests};
 use crate::gpu::{Image, TexelCopy, WholeCopy};
 use crate::kinds::vulkan::VulkanFixture;
@@ -17,6 +17,7 @@ pub(super) fn all() -> Vec<Test<VulkanFixture>> {
     tests![VulkanFixture:
         depth_and_stencil_are_copied_whole,
         an_image_of_several_samples_is_copied_whole,
+        each_plane_of_an_image_is_copied,
         an_image_that_holds_nothing_is_not_copied,
         an_image_is_not_left_in_no_layout,
         images_that_are_more_than_their_texels_are_not_copied_whole,
@@ -266,6 +267,86 @@ fn an_image_of_several_samples_is_copied_whole(gpu: &Vulkan) -> Outcome {
     Outcome::Ran
 }
 
+/// Copies bytes between a buffer and all planes of an image of 24 × 20 texels.
+fn copy_planes(
+    raw: &ash::Device,
+    commands: vk::CommandBuffer,
+    (buffer, image): (vk::Buffer, vk::Image),
+    planes: &[(vk::ImageAspectFlags, [u32; 2], u32)],
+    direction: CopyDirection,
+) {
+    let mut buffer_offset = 0;
+    for &(aspect_mask, [width, height], bytes) in planes {
+        let region = vk::BufferImageCopy {
+            buffer_offset,
+            image_subresource: vk::ImageSubresourceLayers {
+                aspect_mask,
+                mip_level: 0,
+                base_array_layer: 0,
+                layer_count: 1,
+            },
+            image_extent: vk::Extent3D { width, height, depth: 1 },
+            ..Default::default()
+        };
+        buffer_offset += u64::from(width * height * bytes);
+        match direction {
+            // SAFETY: being recorded; both are live, and the image is in this layout.
+            CopyDirection::IntoImage => unsafe {
+                raw.cmd_copy_buffer_to_image(commands, buffer, image, CLEARED.0, &[region]);
+            },
+            // SAFETY: as above.
+            CopyDirection::OutOfImage => unsafe {
+                raw.cmd_copy_image_to_buffer(commands, image, READ.0, buffer, &[region]);
+            },
+        }
+    }
+}
+
+fn each_plane_of_an_image_is_copied(gpu: &Vulkan) -> Outcome {
+    let [first, second, third] =
+        [vk::ImageAspectFlags::PLANE_0, vk::ImageAspectFlags::PLANE_1, vk::ImageAspectFlags::PLANE_2];
+    let half = [12, 10];
+    let formats = [
+        (vk::Format::G8_B8R8_2PLANE_420_UNORM, vec![(first, [24, 20], 1), (second, half, 2)]),
+        (
+            vk::Format::G8_B8_R8_3PLANE_420_UNORM,
+            vec![(first, [24, 20], 1), (second, half, 1), (third, half, 1)],
+        ),
+        (vk::Format::G16_B16R16_2PLANE_422_UNORM, vec![(first, [24, 20], 2), (second, [12, 20], 4)]),
+        (
+            vk::Format::G8_B8_R8_3PLANE_444_UNORM,
+            vec![(first, [24, 20], 1), (second, [24, 20], 1), (third, [24, 20], 1)],
+        ),
+    ];
+    let mut ran = false;
+    for (of, planes) in formats {
+        let mut desc = desc(of, 1, 1, vk::ImageUsageFlags::SAMPLED);
+        desc.array_layers = 1;
+        if gpu.device().image_requirements(&desc.into()).is_err() {
+            continue;
+        }
+        ran = true;
+        assert!(gpu.device().relocatable_image_info(&desc.into()).is_some(), "{of:?}");
+        let size = planes.iter().map(|(_, [width, height], bytes)| u64::from(width * height * bytes)).sum();
+        let (from, to) = (gpu.image(desc), gpu.image(desc));
+        let [up, down] = [(); 2].map(|()| gpu.buffer(gpu.two_way_type(), size));
+        let bytes = pattern(of.as_raw() as u64, size);
+        gpu.put(&up, 0, &bytes);
+        let mut memory = gpu.device().create_command_allocator(FIRST).unwrap();
+        let color = vk::ImageAspectFlags::COLOR;
+        run(gpu, &mut memory, |raw, commands| {
+            change(raw, commands, *from.raw(), color, [NEW, CLEARED]);
+            copy_planes(raw, commands, (*up.raw(), *from.raw()), &planes, CopyDirection::IntoImage);
+        });
+        copy_whole(gpu, &from, &to, desc, [CLEARED.0, READ.0]).unwrap();
+        run(gpu, &mut memory, |raw, commands| {
+            copy_planes(raw, commands, (*down.raw(), *to.raw()), &planes, CopyDirection::OutOfImage);
+        });
+        assert_same(&gpu.get(&down), &bytes, of);
+    }
+    if ran { Outcome::Ran } else { Outcome::DoesNotApply("the device has no images with planes") }
+}
+
 /// A copy from one new image to another, which both hold nothing.
 fn copied_between_new_ones(gpu: &Vulkan, states: [vk::ImageLayout; 2]) -> Result<(), DeviceError> {
     let desc = desc(vk::Format::R8G8B8A8_UNORM, 1, 1, vk::ImageUsageFlags::empty());
@@ -293,7 +374,8 @@ fn images_that_are_more_than_their_texels_are_not_copied_whole(gpu: &Vulkan) {
     let info = |raw: vk::ImageCreateInfo<'static>| unsafe { ImageInfo::from_raw(raw) };
     let movable = |info: ImageInfo<'_>| gpu.device().relocatable_image_info(&info).is_some();
     let views = vk::ImageCreateFlags::MUTABLE_FORMAT | vk::ImageCreateFlags::CUBE_COMPATIBLE;
-    for raw in [plain, plain.flags(views), plain.tiling(vk::ImageTiling::LINEAR)] {
+    let planes = plain.format(vk::Format::G8_B8R8_2PLANE_420_UNORM);
+    for raw in [plain, plain.flags(views), plain.tiling(vk::ImageTiling::LINEAR), planes] {
         assert!(movable(info(raw)), "{raw:?}");
     }
     let transient = vk::ImageUsageFlags::TRANSIENT_ATTACHMENT | vk::ImageUsageFlags::COLOR_ATTACHMENT;
@@ -303,9 +385,9 @@ fn images_that_are_more_than_their_texels_are_not_copied_whole(gpu: &Vulkan) {
         plain.usage(both | transient),
         plain.flags(vk::ImageCreateFlags::SPARSE_BINDING),
         plain.flags(vk::ImageCreateFlags::DISJOINT),
+        planes.flags(vk::ImageCreateFlags::DISJOINT),
         plain.flags(vk::ImageCreateFlags::ALIAS),
         plain.flags(vk::ImageCreateFlags::PROTECTED),
-        plain.format(vk::Format::G8_B8R8_2PLANE_420_UNORM),
         plain.format(vk::Format::UNDEFINED),
     ] {
         assert!(!movable(info(raw)), "{raw:?}");
