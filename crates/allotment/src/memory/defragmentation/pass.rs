@@ -191,7 +191,7 @@ impl<D: Device> Move<D> {
             unreachable!("the pool of a live allocation is there")
         };
         let alone = slot.changes.write().unwrap_or_else(PoisonError::into_inner);
-        let ended = self.end(locked(&slot.state).as_mut(), slot, false);
+        let ended = self.end_and_keep(locked(&slot.state).as_mut(), slot, false);
         drop(alone);
         self.ended = Some(ended.outcome);
         ended
@@ -528,27 +528,27 @@ fn finish<D: Device>(
         let pairs = batch.iter().filter_map(|one| Some((one.id.record, one.reserved.as_ref()?.record)));
         guard.iter().for_each(|state| state.read_ahead(slot, pairs.clone()));
         for (index, one) in (first..).zip(batch.iter_mut()) {
-            let mut end = one.end(guard.as_mut(), slot);
-            match (guard.as_mut(), &one.reserved, end.outcome) {
-                (Some(state), Some(reserved), Outcome::Moved) if sources == Sources::Free => {
-                    // As every free does, before a block becomes empty.
-                    if state.should_read_clock(one.id.record) {
-                        let moment = allocator.time.now();
-                        state.pass_time(moment);
-                        now = Some(moment);
+            let end = match sources {
+                Sources::Leave => one.end_and_keep(guard.as_mut(), slot, arriving(index)),
+                Sources::Free => {
+                    let end = one.end(guard.as_mut(), slot);
+                    if let (Some(state), Some(place), Outcome::Moved) =
+                        (guard.as_mut(), &one.reserved, end.outcome)
+                    {
+                        // As every free does, before a block becomes empty.
+                        if state.should_read_clock(one.id.record) {
+                            let moment = allocator.time.now();
+                            state.pass_time(moment);
+                            now = Some(moment);
+                        }
+                        let left = state.move_to(slot, one.id.record, place.record);
+                        debug_assert!(left.is_some(), "both are live");
+                        freed.extend(left);
+                        one.reserved = None;
                     }
-                    let left = state.move_to(slot, one.id.record, reserved.record);
-                    debug_assert!(left.is_some(), "both are live");
-                    freed.extend(left);
-                    one.reserved = None;
+                    end
                 }
-                (Some(state), Some(reserved), Outcome::Moved) => {
-                    state.exchange(slot, one.id.record, reserved.record, arriving(index));
-                }
-                // Without its pool or its reserved place, nothing is moved.
-                (.., Outcome::Moved) => end.outcome = Outcome::Stays,
-                _ => {}
-            }
+            };
             one.ended = Some(end.outcome);
             ended.push(end);
         }
@@ -593,7 +593,22 @@ impl<D: Device> Move<D> {
         Allocation { allocator, pool, record, generation: generation.wrapping_add(1) }
     }
 
-    /// Decides how the move ends, and ends it unless the allocation is to be [moved](Outcome::Moved) now.
+    /// Ends the move. The reserved allocation has the old place then.
+    fn end_and_keep(
+        &self,
+        mut state: Option<&mut PoolState<D>>,
+        slot: &PoolSlot<D>,
+        arriving: bool,
+    ) -> Ended {
+        let ended = self.end(state.as_deref_mut(), slot);
+        if let (Some(state), Some(place), Outcome::Moved) = (state, &self.reserved, ended.outcome) {
+            state.exchange(slot, self.id.record, place.record, arriving);
+        }
+        ended
+    }
+
+    /// Decides how the move ends, and ends it unless the allocation is to be [moved](Outcome::Moved) now: then both
+    /// allocations are live.
     fn end(&self, state: Option<&mut PoolState<D>>, slot: &PoolSlot<D>) -> Ended {
         let live = |record: u32, generation| {
             slot.records.get(record).is_some_and(|record| record.generation() == generation)
