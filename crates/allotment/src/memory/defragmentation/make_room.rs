@@ -31,8 +31,8 @@ use crate::memory::{AllocationOptions, MemoryUsage, NewBlocks, Pool};
 ///
 /// # Cost
 ///
-/// Planning n allocations takes n log n steps, some 0.5 µs for each, in one piece; the other steps are those of a
-/// defragmentation. The blocks that take part are closed meanwhile: other requests are placed there only if they find no
+/// Planning n allocations takes n log n steps, some 0.5 µs for each, spread over as many passes as the time
+/// limit needs; the other steps are those of a defragmentation. The blocks that take part are closed meanwhile: other requests are placed there only if they find no
 /// room elsewhere, and then the room is planned anew, up to eight times.
 #[must_use = "no room is made unless `next_pass` is called"]
 pub struct MakingRoom<'a, D: Device> {

@@ -6,8 +6,13 @@ use std::time::Instant;
 /// Measures whether the time of a pass is over. Cheap to ask: only some of the calls read the clock.
 #[derive(Debug)]
 pub(super) struct Stopwatch {
-    /// `None` for no limit.
+    /// A little before the limit; `None` for no limit.
     end: Option<Instant>,
+    /// The latest reading, and the longest time between two: another piece of work may take as long.
+    last: Instant,
+    longest: Duration,
+    /// The part of the time that is kept for the work in progress at its end.
+    early: Duration,
     calls: u32,
     over: bool,
 }
@@ -22,9 +27,11 @@ const MARGIN: Duration = Duration::from_micros(60);
 impl Stopwatch {
     /// Starts a stopwatch that ends a little early, since the work in progress at the end takes time as well.
     pub(super) fn new(time: Duration) -> Self {
-        let early = (time / 4).min(MARGIN);
+        let early = (time / 2).min(MARGIN);
+        let last = Instant::now();
         // `Duration::MAX` exceeds what an `Instant` can hold, and means no limit.
-        Self { end: Instant::now().checked_add(time - early), calls: 0, over: false }
+        let end = last.checked_add(time - early);
+        Self { end, last, longest: Duration::ZERO, early, calls: 0, over: false }
     }
 
     /// Returns when the time is over, if ever.
@@ -42,7 +49,14 @@ impl Stopwatch {
     /// Returns true once the time is over. Always reads the clock: call it after a larger piece of work.
     pub(super) fn is_over_now(&mut self) -> bool {
         // Once over, it stays over: a pass never resumes work after a cheap call said that its time was up.
-        self.over |= self.end.is_some_and(|end| Instant::now() >= end);
+        if let Some(end) = self.end {
+            let now = Instant::now();
+            self.longest = self.longest.max(now.saturating_duration_since(self.last));
+            self.last = now;
+            // Where the pieces of work turn out to be longer than the margin, it stops the earlier.
+            let more = self.longest.saturating_sub(self.early).min(self.early);
+            self.over |= now + more >= end;
+        }
         self.over
     }
 }
