@@ -13,9 +13,7 @@ pub use d3d12::D3d12Reader;
 pub use simulated::SimulatedReader;
 pub use vulkan::VulkanReader;
 
-use allotment::device::{
-    DescriptorDevice, DeviceError, ImageDesc, QueueIndex, TimelinePoint, TimelineValue,
-};
+use allotment::device::{DescriptorDevice, DeviceError, ImageDesc, QueueIndex, TimelinePoint, TimelineValue};
 
 /// A series of reads through descriptors.
 #[derive(Debug)]

@@ -145,7 +145,11 @@ impl<D: DescriptorDevice> Addresses<D> {
     }
 
     /// The GPU reads through the descriptors of some addresses.
-    pub(crate) fn look<R: DescriptorReader<D>>(&mut self, frame: &Frame<D>, works: &mut Works<D, R>) -> Outcome {
+    pub(crate) fn look<R: DescriptorReader<D>>(
+        &mut self,
+        frame: &Frame<D>,
+        works: &mut Works<D, R>,
+    ) -> Outcome {
         let mut view = frame.transient_descriptors()?;
         let (mut indices, mut expected, mut sign) = (Vec::new(), Vec::new(), None);
         for _ in 0..READS {

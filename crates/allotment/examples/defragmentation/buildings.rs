@@ -54,13 +54,15 @@ impl Kind {
         }
     }
 
-    /// Returns the bytes of one: of each order of magnitude as many.
+    /// Returns the bytes of one. Houses and warehouses are of all sizes, of each order of magnitude as many. What is
+    /// pinned is alike in each kind, as the pages of a cache are: then what comes takes the place of what has gone, which
+    /// no defragmentation can do for it.
     fn size(self, number: u64) -> u64 {
         let (smallest, orders) = match self {
             Self::House => (4 << 10, 6),
-            Self::Warehouse => (64 << 10, 4),
-            Self::Lamp | Self::Letterbox => (4 << 10, 5),
-            Self::Crane => (32 << 10, 3),
+            Self::Warehouse => (16 << 10, 4),
+            Self::Lamp | Self::Letterbox => return 16 << 10,
+            Self::Crane => return 64 << 10,
         };
         let random = mixed(number.wrapping_add(77));
         let order = smallest << (random % orders);

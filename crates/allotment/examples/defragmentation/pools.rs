@@ -1,7 +1,9 @@
 //! The pools of the town beside the default ones: blocks of other sizes, for the harbour and for signs.
 
 use allotment::device::{DescriptorDevice, Requirements};
-use allotment::memory::{BlockSize, BlockSizes, DefragmentationDesc, DefragmentationStrategy, DefragmenterDesc};
+use allotment::memory::{
+    BlockSize, BlockSizes, DefragmentationDesc, DefragmentationStrategy, DefragmenterDesc,
+};
 use allotment::memory::{EmptyBlockPolicy, PassLimits, Pool, PoolDesc};
 use allotment::prelude::*;
 use allotment::upload::RingDesc;
@@ -15,10 +17,11 @@ use crate::works::{QUEUE, Works};
 
 const IN_FLIGHT: usize = 3;
 
-/// Bytes of a block of the default pools, of the harbour and of the signs' pool.
+/// Bytes of a block of the default pools and of the signs' pool, and of the least block of the harbour, whose blocks grow
+/// with it.
 pub(crate) const BLOCK: u64 = 2 << 20;
-pub(crate) const HARBOUR_BLOCK: u64 = 4 << 20;
-pub(crate) const SIGNS_BLOCK: u64 = 2 << 20;
+pub(crate) const SIGNS_BLOCK: u64 = 1 << 20;
+pub(crate) const HARBOUR_BLOCK: u64 = 256 << 10;
 
 /// The limits of a frame's step.
 const LIMITS: PassLimits =
@@ -54,9 +57,11 @@ impl Pools {
         let gpu = &works.gpu;
         let buffer = gpu.device().buffer_requirements(&works.buffer_info(HARBOUR_BLOCK))?;
         let image = gpu.device().image_requirements(&R::texture_desc([64, 64]).into())?;
+        let mut growing = BlockSizes::default();
+        growing.smallest = HARBOUR_BLOCK;
         Ok(Self {
-            harbour: create(gpu, "harbour", &buffer, HARBOUR_BLOCK)?,
-            signs: create(gpu, "signs", &image, SIGNS_BLOCK)?,
+            harbour: create(gpu, "harbour", &buffer, BlockSize::Growing(growing), false)?,
+            signs: create(gpu, "signs", &image, BlockSize::Fixed(SIGNS_BLOCK), true)?,
         })
     }
 
@@ -79,12 +84,15 @@ fn create<D: DescriptorDevice>(
     gpu: &Gpu<D>,
     name: &'static str,
     requirements: &Requirements,
-    block: u64,
+    sizing: BlockSize,
+    only_images: bool,
 ) -> Outcome<Pool> {
     let best = gpu.allocator().explain(requirements, &MemoryUsage::GpuOnly.into());
     let mut desc = PoolDesc::new([best.first().ok_or("no memory type suits")?.memory_type]);
     desc.name = Some(name.into());
-    desc.sizing = Some(BlockSize::Fixed(block));
+    desc.sizing = Some(sizing);
+    // Nothing has to be kept apart where all are images.
+    desc.ignore_granularity = only_images;
     // The harbour has cranes, which are pinned.
     desc.separate_movable = true;
     desc.empty_blocks = EmptyBlockPolicy::NONE;

@@ -39,7 +39,8 @@ impl Levels {
         let count = 1 + (random % 3) as u32;
         let width = LEAST_WIDTH << (count - 1);
         // Whole rows in all levels.
-        let height = (width / 8 + (random >> 8) as u32 % (width / 8 * 7 + 1)).next_multiple_of(1 << (count + 1));
+        let height =
+            (width / 8 + (random >> 8) as u32 % (width / 8 * 7 + 1)).next_multiple_of(1 << (count + 1));
         Self { extent: [width, height], count }
     }
 
