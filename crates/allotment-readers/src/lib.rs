@@ -13,7 +13,7 @@ pub use d3d12::D3d12Reader;
 pub use simulated::SimulatedReader;
 pub use vulkan::VulkanReader;
 
-use allotment::device::{DescriptorDevice, DeviceError, QueueIndex, TimelinePoint, TimelineValue};
+use allotment::device::{DescriptorDevice, DeviceError, ImageDesc, QueueIndex, TimelinePoint, TimelineValue};
 
 /// A series of reads through descriptors.
 #[derive(Debug)]
@@ -72,7 +72,7 @@ pub trait DescriptorReader<D: DescriptorDevice>: Sized + Send + Sync {
 
     /// Returns the description of a texture that can be sampled and copied to, of a width and a height: four bytes a
     /// texel, for red, green, blue and alpha.
-    fn texture_info(extent: [u32; 2]) -> D::ImageInfo<'static>;
+    fn texture_desc(extent: [u32; 2]) -> ImageDesc;
 
     /// Returns the description of the view of a texture, for descriptors that the library writes.
     fn texture_view_info() -> D::ImageViewInfo;
@@ -85,7 +85,7 @@ pub trait DescriptorReader<D: DescriptorDevice>: Sized + Send + Sync {
     ///
     /// # Safety
     ///
-    /// The image was created from [`texture_info`](Self::texture_info), and lives longer than the view.
+    /// The image was created from [`texture_desc`](Self::texture_desc), and lives longer than the view.
     unsafe fn texture_view(&self, image: &D::Image) -> Result<Self::TextureView, DeviceError>;
 
     /// Returns the descriptor of a texture.

@@ -30,7 +30,7 @@ impl DescriptorReader<SimulatedGpu> for SimulatedReader {
     }
 
     /// A format is its bytes a texel.
-    fn texture_info([width, height]: [u32; 2]) -> ImageDesc {
+    fn texture_desc([width, height]: [u32; 2]) -> ImageDesc {
         ImageDesc::new(width, height, 4)
     }
 

@@ -48,7 +48,7 @@ where
     let shader = R::new(gpu.device(), descriptors.resources().statistics().capacity)?;
 
     let options = MemoryUsage::GpuOnly.with_name("albedo");
-    let image = gpu.create_image(&R::texture_info([TEXTURE; 2]), &options)?;
+    let image = gpu.create_image(&R::texture_desc([TEXTURE; 2]).into(), &options)?;
     let write = ImageWrite::whole([TEXTURE, TEXTURE, 1], TexelBlock::new(4), R::SAMPLED);
     // SAFETY: the box is the whole image, whose texels have four bytes, and nothing has used it yet.
     unsafe { gpu.uploads().write_image(&image, &write, &texels(TEXTURE)) }?;

@@ -89,8 +89,8 @@ impl DescriptorReader<Device> for D3d12Reader {
         BufferDesc::new(size).with_usage(flags.0.unsigned_abs().into()).into()
     }
 
-    fn texture_info([width, height]: [u32; 2]) -> ResourceInfo<'static> {
-        ImageDesc::new(width, height, DXGI_FORMAT_R8G8B8A8_UNORM.0.unsigned_abs()).into()
+    fn texture_desc([width, height]: [u32; 2]) -> ImageDesc {
+        ImageDesc::new(width, height, DXGI_FORMAT_R8G8B8A8_UNORM.0.unsigned_abs())
     }
 
     fn texture_view_info() -> ImageViewDesc {

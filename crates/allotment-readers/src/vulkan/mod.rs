@@ -7,8 +7,7 @@ use core::time::Duration;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use allotment::device::vulkan::{
-    BufferInfo, CommandAllocator, Descriptor, DescriptorHeap, Device, EnabledFeatures, ImageInfo,
-    ImageViewDesc,
+    BufferInfo, CommandAllocator, Descriptor, DescriptorHeap, Device, EnabledFeatures, ImageViewDesc,
 };
 use allotment::device::{
     BufferDesc, CommandAllocator as _, CommandDevice as _, DeviceError, ImageDesc, QueueDevice as _,
@@ -207,8 +206,8 @@ impl DescriptorReader<Device> for VulkanReader {
         BufferDesc::new(size).with_usage(usage.as_raw().into()).into()
     }
 
-    fn texture_info([width, height]: [u32; 2]) -> ImageInfo<'static> {
-        ImageDesc::new(width, height, texture::FORMAT.as_raw().unsigned_abs()).into()
+    fn texture_desc([width, height]: [u32; 2]) -> ImageDesc {
+        ImageDesc::new(width, height, texture::FORMAT.as_raw().unsigned_abs())
     }
 
     fn texture_view_info() -> ImageViewDesc {

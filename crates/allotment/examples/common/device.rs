@@ -12,13 +12,17 @@ use allotment_readers::{DescriptorReader, SimulatedReader, VulkanReader};
 
 use super::trace;
 
-/// How long a submission takes the simulated device at least: so frames are in flight when the next ones are made.
-const LATENCY: Duration = Duration::from_millis(1);
-
 /// An example that runs on any device.
 pub(crate) trait Example {
     /// The name of the example.
     const NAME: &'static str;
+
+    /// How long a submission takes the simulated device at least. By default, frames are in flight when the next ones are
+    /// made.
+    const LATENCY: Duration = Duration::from_millis(1);
+
+    /// The example has nothing to show on a device without descriptors that shaders index.
+    const NEEDS_DESCRIPTORS: bool = true;
 
     /// Runs, and compares what was read where `is_read`.
     fn run<D, R>(device: D, is_read: bool) -> Result<(), Box<dyn Error>>
@@ -76,7 +80,7 @@ fn run_on<E: Example>(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
 
 fn simulated<E: Example>(profile: &str) -> Result<(), Box<dyn Error>> {
     let device = SimulatedGpu::new(Profile::named(profile).ok_or("there is no such profile")?);
-    device.set_latency(LATENCY);
+    device.set_latency(E::LATENCY);
     println!("device: {}", device.properties().name);
     E::run::<_, SimulatedReader>(device.clone(), true)?;
     // It watches as a validation layer does.
@@ -95,10 +99,12 @@ fn vulkan<E: Example>(descriptors: Descriptors) -> Result<(), Box<dyn Error>> {
     let model = match device.descriptor_model() {
         Some(DescriptorModel::Buffer) => "descriptors in buffers",
         Some(DescriptorModel::Sets) => "descriptors in sets",
+        None if !E::NEEDS_DESCRIPTORS => "without descriptors that shaders index",
         None => return Err("the device has no descriptors that shaders index".into()),
     };
     println!("device: {}, {model}", device.properties().name);
-    E::run::<_, VulkanReader>(device, true)
+    let is_read = device.descriptor_model().is_some();
+    E::run::<_, VulkanReader>(device, is_read)
 }
 
 /// Where shaders do not see descriptors (Wine's, over some Vulkan), all else is tried without reading.
@@ -120,7 +126,9 @@ fn d3d12<E: Example>(_: bool) -> Result<(), Box<dyn Error>> {
 mod unread {
     use allotment::device::QueueDevice as _;
     use allotment::device::d3d12::{Descriptor, Device, ImageViewDesc, ResourceInfo};
-    use allotment::device::{BufferDesc, DeviceError, QueueIndex, Submission, TimelinePoint, TimelineValue};
+    use allotment::device::{
+        BufferDesc, DeviceError, ImageDesc, QueueIndex, Submission, TimelinePoint, TimelineValue,
+    };
     use allotment_readers::{D3d12Reader, DescriptorReader, Read, Sample};
     use windows::Win32::Graphics::Direct3D12::{D3D12_RESOURCE_STATES, ID3D12Resource};
 
@@ -140,8 +148,8 @@ mod unread {
             BufferDesc::new(size).into()
         }
 
-        fn texture_info(extent: [u32; 2]) -> ResourceInfo<'static> {
-            D3d12Reader::texture_info(extent)
+        fn texture_desc(extent: [u32; 2]) -> ImageDesc {
+            D3d12Reader::texture_desc(extent)
         }
 
         fn texture_view_info() -> ImageViewDesc {

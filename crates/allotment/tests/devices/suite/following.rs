@@ -62,7 +62,7 @@ fn write_numbers<F: DescriptorFixture>(front: &Front<F>, buffer: &Buffer<Device<
 
 /// An image whose texels are all a number.
 fn image<F: DescriptorFixture>(front: &Front<F>, number: u32) -> Arc<Image<Device<F>>> {
-    let image = front.create_image(&Reader::<F>::texture_info(TEXTURE), &wanted()).unwrap();
+    let image = front.create_image(&Reader::<F>::texture_desc(TEXTURE).into(), &wanted()).unwrap();
     write_texels::<F>(front, &image, <Device<F> as ImageDevice>::ImageState::default(), number);
     Arc::new(image)
 }

@@ -35,7 +35,7 @@ fn texels([width, height]: [u32; 2], at: impl Fn(u32, u32) -> [u8; 4]) -> Vec<u8
 }
 
 fn texture<F: DescriptorFixture>(front: &Front<F>, number: u32) -> Image<F::Device> {
-    let image = front.create_image(&Reader::<F>::texture_info(TEXTURE), &wanted()).unwrap();
+    let image = front.create_image(&Reader::<F>::texture_desc(TEXTURE).into(), &wanted()).unwrap();
     let write = ImageWrite {
         mip_level: 0,
         array_layer: 0,

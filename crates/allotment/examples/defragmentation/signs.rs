@@ -1,0 +1,157 @@
+//! Signs: images with mip levels, which move.
+
+use std::sync::Arc;
+
+use allotment::device::{CopyDirection, DescriptorDevice, ImageCopy, TexelBlock};
+use allotment::prelude::*;
+use allotment::upload::ImageWrite;
+use allotment_readers::DescriptorReader;
+
+use crate::common::Outcome;
+use crate::common::known_bytes::mixed;
+use crate::pools::Pools;
+use crate::works::{QUEUE, Works, seed};
+
+const TEXEL: TexelBlock = TexelBlock::new(4);
+
+/// The least width: so that no device needs padding between the rows of any mip level.
+const LEAST_WIDTH: u32 = 64;
+
+pub(crate) struct Sign<D: DescriptorDevice> {
+    pub(crate) number: u64,
+    pub(crate) image: Arc<Image<D>>,
+    levels: Levels,
+    /// Bytes that it takes at least, as the device says.
+    takes: u64,
+}
+
+/// The mip levels of a sign.
+#[derive(Clone, Copy)]
+struct Levels {
+    extent: [u32; 2],
+    count: u32,
+}
+
+impl Levels {
+    /// 64 to 256 texels wide, and an eighth of that to all of it high.
+    fn of(number: u64) -> Self {
+        let random = mixed(number.wrapping_add(177));
+        let count = 1 + (random % 3) as u32;
+        let width = LEAST_WIDTH << (count - 1);
+        // Whole rows in all levels.
+        let height =
+            (width / 8 + (random >> 8) as u32 % (width / 8 * 7 + 1)).next_multiple_of(1 << (count + 1));
+        Self { extent: [width, height], count }
+    }
+
+    /// Iterates over the levels, their extents and bytes.
+    fn iter(self) -> impl Iterator<Item = (u32, [u32; 3], u64)> {
+        let extent = move |level| [self.extent[0] >> level, self.extent[1] >> level, 1];
+        (0..self.count).map(move |level| {
+            let [width, height, _] = extent(level);
+            (level, extent(level), TEXEL.row_bytes(width) * u64::from(height))
+        })
+    }
+}
+
+impl<D: DescriptorDevice> Sign<D> {
+    /// The GPU copies all levels to where the CPU reads them.
+    pub(crate) fn look<R: DescriptorReader<D>>(&self, frame: &Frame<D>, works: &mut Works<D, R>) -> Outcome {
+        let limits = &works.gpu.device().properties().limits;
+        let mut ring = works.gpu.readback()?;
+        let bytes = self.levels.iter().map(|(.., bytes)| bytes).sum();
+        let ticket = ring.allocate(bytes, Alignment::new(TEXEL.offset(1, limits))?)?;
+        let (mut offset, image) = (ticket.offset(), self.image.handle());
+        let mut copies = Vec::new();
+        for (mip_level, extent, bytes) in self.levels.iter() {
+            let row_pitch = TEXEL.row_pitch(extent[0], limits);
+            if row_pitch != TEXEL.row_bytes(extent[0]) || TEXEL.offset(offset, limits) != offset {
+                return Err("the device needs padding between rows or levels".into());
+            }
+            copies.push(ImageCopy {
+                buffer: ring.buffer(),
+                buffer_offset: offset,
+                row_pitch,
+                rows: extent[1],
+                image: &image,
+                mip_level,
+                array_layer: 0,
+                origin: [0; 3],
+                extent,
+                texel: TEXEL,
+                direction: CopyDirection::OutOfImage,
+                before: R::SAMPLED,
+                after: R::SAMPLED,
+            });
+            offset += bytes;
+        }
+        let copied = frame.submit(QUEUE, |queue, waits| {
+            let work = Submission { waits, image_copies: &copies, ..Submission::default() };
+            // SAFETY: the rows lie in the ticket's range, the image is in that state, and both live until the GPU has
+            // completed the frame.
+            unsafe { works.gpu.device().submit(queue, &work) }
+        })?;
+        drop(copies);
+        ring.close(copied);
+        drop(ring);
+        let parts = self.levels.iter().map(|(level, _, bytes)| (seed(self.number, level), bytes));
+        works.comparisons.expect(frame.number(), ticket, parts);
+        Ok(())
+    }
+}
+
+/// All signs.
+pub(crate) struct Signs<D: DescriptorDevice> {
+    options: AllocationOptions,
+    pub(crate) all: Vec<Sign<D>>,
+    /// Bytes that they take at least.
+    pub(crate) live: u64,
+}
+
+impl<D: DescriptorDevice> Signs<D> {
+    pub(crate) fn new(pools: &Pools) -> Self {
+        let options = MemoryUsage::GpuOnly.with_name("sign").with_pool(&pools.signs).relocatable();
+        Self { options, all: Vec::new(), live: 0 }
+    }
+
+    /// Some go for others to come, and more where the town shrinks. Each is looked at. Returns those that have gone.
+    pub(crate) fn shrink<R: DescriptorReader<D>>(
+        &mut self,
+        target: u64,
+        go: usize,
+        frame: &Frame<D>,
+        works: &mut Works<D, R>,
+    ) -> Outcome<Vec<Sign<D>>> {
+        let mut gone = Vec::new();
+        while !self.all.is_empty() && (gone.len() < go || self.live > target) {
+            let sign = self.all.swap_remove(works.below(self.all.len()));
+            sign.look(frame, works)?;
+            self.live -= sign.takes;
+            gone.push(sign);
+        }
+        Ok(gone)
+    }
+
+    pub(crate) fn grow<R: DescriptorReader<D>>(&mut self, target: u64, works: &mut Works<D, R>) -> Outcome {
+        while self.live < target {
+            let number = works.number();
+            let levels = Levels::of(number);
+            let info = R::texture_desc(levels.extent).with_mip_levels(levels.count).into();
+            let requirements = works.gpu.device().image_requirements(&info)?;
+            let takes = requirements.alignment.align_up(requirements.size);
+            let image = works.gpu.create_image(&info, &self.options)?;
+            for (mip_level, extent, bytes) in levels.iter() {
+                let write = ImageWrite { mip_level, ..ImageWrite::whole(extent, TEXEL, R::SAMPLED) };
+                let bytes = seed(number, mip_level).bytes(bytes, &mut works.bytes);
+                // SAFETY: the box is the whole level, whose texels have four bytes, and nothing has used it yet.
+                unsafe { works.gpu.uploads().write_image(&image, &write, bytes) }?;
+            }
+            // SAFETY: the copies of all levels leave it so, and are submitted before a step; it is used on the first queue
+            // alone, by what leaves it in this state.
+            unsafe { image.set_state(R::SAMPLED) };
+            self.live += takes;
+            self.all.push(Sign { number, image: Arc::new(image), levels, takes });
+        }
+        Ok(())
+    }
+}
