@@ -400,7 +400,7 @@ impl<'w, D: Stressed> Player<'w, D> {
 
     pub(super) fn use_mapped(&mut self) {
         let Some(Marked { it, mut bytes }) = self.world.mapped.take(&mut self.input) else { return };
-        let id = it.allocation().id();
+        let id = it.id();
         if self.input.once_in(2) {
             self.write_some((id, it.size(), true), &mut bytes, |_, offset, new| Some(it.write(offset, new)));
         } else {

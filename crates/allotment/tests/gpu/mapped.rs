@@ -8,10 +8,11 @@ use allotment::descriptor::{Binding, BindingSet};
 use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{BufferDesc, BufferUse};
 use allotment::memory::{
-    AcceptedMove, AccessError, BlockSizes, DefragmentationDesc, DefragmentationStrategy, Defragmenter,
-    DefragmenterDesc, EmptyBlockPolicy, ManualTime, MappedBuffer, Movability, PassLimits, TimeSource,
+    AcceptedMove, AccessError, BlockSize, BlockSizes, DefragmentationDesc, DefragmentationStrategy,
+    Defragmenter, DefragmenterDesc, EmptyBlockPolicy, ManualTime, MappedBuffer, Movability, PassLimits,
+    TimeSource,
 };
-use allotment::{AllocationOptions, AllocatorDesc, GpuDesc, MemoryUsage, Requirements};
+use allotment::{AllocationOptions, AllocatorDesc, GpuDesc, MemoryUsage, PoolDesc, Requirements};
 
 use crate::rig::{QUEUE, Rig};
 
@@ -328,6 +329,35 @@ fn a_request_that_has_no_room_takes_the_block_back() {
         assert!(read(buffer) == pattern(10 + number as u8));
     }
     drop((two, others));
+    town.finish();
+}
+
+#[test]
+fn a_request_that_makes_room_takes_the_places_that_are_offered() {
+    let town = Town::on("discrete-no-bar");
+    let allocator = town.rig.gpu.allocator();
+    let best = allocator.explain(&Requirements::new(1), &MemoryUsage::Upload.into())[0].memory_type;
+    let mut desc = PoolDesc::new([best]);
+    (desc.sizing, desc.max_blocks) = (Some(BlockSize::Fixed(1 << 20)), 2);
+    let pool = allocator.create_pool(desc).unwrap();
+    let options = MemoryUsage::Upload.with_name("mapped").with_pool(&pool);
+    let create = |size| town.defragmenter.create_mapped_buffer(&BufferDesc::new(size), &options).unwrap();
+    let mut all: Vec<_> = (0..8).map(|_| create(SIZE)).collect();
+    all.iter_mut().for_each(|it| _ = it.accept_move().unwrap());
+    let two: Vec<_> = all.into_iter().step_by(4).collect();
+    two.iter().for_each(|it| it.write(0, &pattern(1)).unwrap());
+    town.rig.gpu.reclaim();
+    town.steps();
+    assert_eq!(allocator.statistics().allocations, 3, "a place is offered");
+    let large = BufferDesc::new(600 << 10);
+    let first = town.defragmenter.create_buffer(&large, &options).unwrap();
+    assert!(town.defragmenter.create_buffer(&large, &options).is_err(), "the place is in the way");
+    let second = Duration::from_secs(1);
+    let second = town.defragmenter.create_buffer_or_defragment(&large, &options, second).unwrap();
+    assert!(two.iter().all(|it| read(it) == pattern(1)));
+    drop((first, second, two));
+    town.rig.gpu.wait_idle().unwrap();
+    drop(pool);
     town.finish();
 }
 

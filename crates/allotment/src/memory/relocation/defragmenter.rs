@@ -623,6 +623,11 @@ impl<D: Device> Defragmenter<D> {
         }
     }
 
+    /// Withdraws the offers to the owners of mapped buffers: the places are room that others may need.
+    pub(super) fn withdraw_offers(&self) {
+        self.owners.get().into_iter().for_each(|owners| self.memory.allocator().stop_mover(*owners));
+    }
+
     /// Returns the pools to defragment: the default pools, and each custom pool that has relocatable resources. The
     /// last one comes first.
     fn pools(&self) -> Vec<Option<Pool>> {
@@ -682,8 +687,7 @@ impl<D: Device> Defragmenter<D> {
             state.end_run(self.memory.allocator());
             *locked(&self.state) = Some(state);
             self.memory.allocator().stop_mover(self.mover);
-            // Their offers too: the places are room that others may need.
-            self.owners.get().into_iter().for_each(|owners| self.memory.allocator().stop_mover(*owners));
+            self.withdraw_offers();
         }
     }
 }

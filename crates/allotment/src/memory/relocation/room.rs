@@ -158,8 +158,9 @@ impl<D: Device> Defragmenter<D> {
         let mut guard = self.take_state(timeout).ok_or_else(|| asked.in_use())?;
         let Some(state) = guard.state() else { return Err(asked.in_use()) };
         let allocator = self.memory.allocator();
-        // A run of the steps would keep this one from beginning.
+        // A run of the steps would keep this one from beginning, and places that are offered are room.
         state.end_run(allocator);
+        self.withdraw_offers();
         let desc = DefragmentationDesc { limits: PassLimits::NONE, ..DefragmentationDesc::default() };
         let mut run = allocator.begin_room(request, desc, Some(self.mover))?;
         let done = self.execute(&mut run, state, asked, (timeout, reclaim));
