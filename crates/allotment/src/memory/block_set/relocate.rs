@@ -123,7 +123,6 @@ impl<D: Device> BlockSet<D> {
         planned: Option<u32>,
         request: &Request,
         sizes: Sizes,
-        record: u32,
     ) -> Option<BlockRange> {
         let open = |index: &u32| self.order.iter().any(|summary| summary.block == *index);
         if let Some(index) = planned.filter(open).filter(|&index| self.may_take(index)) {
@@ -133,7 +132,7 @@ impl<D: Device> BlockSet<D> {
                 .is_some_and(|block| block.ranges.statistics().free_range_count <= FEW_FREE_RANGES);
             let strategy = if few { Strategy::LeastMemory } else { request.strategy };
             let request = request.with_strategy(strategy);
-            if let Ok(Some(block_range)) = self.place_in_block(index, &request, sizes, record) {
+            if let Ok(Some(block_range)) = self.place_in_block(index, &request, sizes) {
                 return Some(block_range);
             }
         }
@@ -145,7 +144,7 @@ impl<D: Device> BlockSet<D> {
                 continue;
             }
             // A refusal for another reason than room is one of this block; the move is dropped if all refuse.
-            if let Ok(Some(block_range)) = self.place_in_block(block, request, sizes, record) {
+            if let Ok(Some(block_range)) = self.place_in_block(block, request, sizes) {
                 return Some(block_range);
             }
             tried += 1;
@@ -163,9 +162,8 @@ impl<D: Device> BlockSet<D> {
         (index, offset, after): (u32, u64, Option<Handle>),
         request: &Request,
         sizes: Sizes,
-        record: u32,
     ) -> Option<BlockRange> {
-        let place = |ranges: &mut VirtualBlock<u32>| ranges.allocate_at(*request, offset, after, record);
+        let place = |ranges: &mut VirtualBlock<()>| ranges.allocate_at(*request, offset, after, ());
         self.place_with(index, sizes, place).ok().flatten()
     }
 
@@ -173,15 +171,5 @@ impl<D: Device> BlockSet<D> {
     pub(super) fn may_take(&self, index: u32) -> bool {
         // An empty block is better freed than filled again.
         self.block(index).is_some_and(|block| !block.is_empty() && block.claim == 0)
-    }
-
-    /// Exchanges the ranges of two live allocations of this set: each range names the other record.
-    pub(in crate::memory) fn exchange(&mut self, one: (&BlockRange, u32), other: (&BlockRange, u32)) {
-        for (block_range, record) in [(one.0, other.1), (other.0, one.1)] {
-            let block = self.blocks.get_mut(block_range.block);
-            let data = block.and_then(|block| block.ranges.data_mut(block_range.handle).ok());
-            debug_assert!(data.is_some(), "both are live");
-            data.into_iter().for_each(|data| *data = record);
-        }
     }
 }

@@ -43,7 +43,7 @@ mod survey;
 use core::fmt;
 use core::sync::atomic::Ordering;
 
-pub use desc::{DefragmentationDesc, DefragmentationStrategy, PassLimits};
+pub use desc::{DefragmentationDesc, DefragmentationStrategy, JoinShards, PassLimits};
 pub use emptied_blocks::EmptiedBlocks;
 pub use ended_pass::EndedPass;
 pub use error::DefragmentationError;

@@ -8,10 +8,9 @@ use super::run::{Ended, Outcome, Run};
 use crate::device::{Device, Mapped, MemoryHandle, MemoryTypeIndex, ResourceKind};
 use crate::memory::MemoryLocation;
 use crate::memory::allocator::{Allocation, AllocationId, Allocator};
-use crate::memory::pool::{PoolSlot, PoolState};
+use crate::memory::pool::{PoolSlot, PoolState, TwoShards};
 use crate::memory::token::record::RawPlace;
 use crate::memory::{Movability, WrongAllocator};
-use crate::sync::locked;
 
 /// Moves that are ended per lock: 20 microseconds.
 const AT_ONCE: usize = 64;
@@ -74,17 +73,17 @@ impl At {
 
 impl<D: Device> Move<D> {
     pub(super) fn new(
-        state: &PoolState<D>,
-        slot: &PoolSlot<D>,
+        (state, slot): (&PoolState<D>, &PoolSlot<D>),
+        to_slot: &PoolSlot<D>,
         evacuation: usize,
         id: AllocationId,
         reserved: Allocation,
     ) -> Self {
-        let place = |record| match slot.records.get(record) {
+        let place = |slot: &PoolSlot<D>, record| match slot.records.get(record) {
             Some(record) => record.read(),
             None => unreachable!("a live allocation has a record"),
         };
-        let (from, to) = (place(id.record), place(reserved.record));
+        let (from, to) = (place(slot, id.record), place(to_slot, reserved.record));
         let detail = state.detail(id.record);
         Self {
             evacuation,
@@ -464,16 +463,17 @@ fn finish<D: Device>(
     let mut ended = Vec::with_capacity((moves.len() - first).min(AT_ONCE));
     while first < moves.len() {
         let rest = &mut moves[first..];
-        let pool = rest[0].id.pool;
-        // A batch has one pool, so that one lock is enough.
-        let same = rest.iter().take(AT_ONCE).take_while(|one| one.id.pool == pool).count();
+        let (pool, to) = (rest[0].id.pool, rest[0].pool_of_new_place());
+        // A batch has one pool, or two shards of one, so that these locks are enough.
+        let same = rest.iter().take(AT_ONCE);
+        let same = same.take_while(|one| one.id.pool == pool && one.pool_of_new_place() == to).count();
         let batch = &mut rest[..same];
         let Some(slot) = allocator.pools.get(pool) else { return };
         // Threads that access an allocation by its handle hold `changes` for reading: none is in the middle of it now.
         let alone = slot.changes.write().unwrap_or_else(PoisonError::into_inner);
-        let mut guard = locked(&slot.state);
+        let mut guard = allocator.lock_two(pool, to);
         for (index, one) in (first..).zip(batch.iter_mut()) {
-            let end = one.end(guard.as_mut(), slot, arriving(index));
+            let end = one.end(guard.as_mut(), arriving(index));
             one.ended = Some(end.outcome);
             ended.push(end);
         }
@@ -517,37 +517,49 @@ impl<D: Device> Move<D> {
         Allocation { allocator, pool, record, generation: generation.wrapping_add(1) }
     }
 
-    fn end(&self, state: Option<&mut PoolState<D>>, slot: &PoolSlot<D>, arriving: bool) -> Ended {
-        let live = |record: u32, generation| {
-            slot.records.get(record).is_some_and(|record| record.generation() == generation)
-        };
-        // The generation tells whether the owner freed the allocation while the pass was open.
-        let source = live(self.id.record, self.id.generation);
-        // A reset of the pool frees both allocations.
-        let reserved = self.reserved.as_ref().filter(|it| live(it.record, it.generation));
-        // The owner may have pinned the allocation while it was being moved.
-        let pinned = |state: &PoolState<D>| {
-            state.detail(self.id.record).is_none_or(|detail| detail.movability == Movability::Pinned)
-        };
-        let outcome = match (state, reserved) {
-            (Some(state), Some(reserved)) if source && !self.stays && !pinned(state) => {
-                state.exchange(slot, self.id.record, reserved.record, arriving);
-                Outcome::Moved
-            }
-            (Some(state), _) if source => {
-                state.note_moving(slot, self.id.record, false);
-                Outcome::Stays
-            }
-            (Some(state), _) => {
-                // After a reset of the pool the record may belong to another allocation.
-                let stands = live(self.id.record, self.source_left().generation);
-                Outcome::Freed { holds_its_place: stands && state.is_left(slot, self.id.record) }
-            }
-            (None, _) => Outcome::Freed { holds_its_place: false },
-        };
+    /// Returns the shard that has the new place; that of the allocation once the move has ended.
+    fn pool_of_new_place(&self) -> u32 {
+        self.reserved.as_ref().map_or(self.id.pool, |reserved| reserved.pool)
+    }
+
+    fn end(&self, shards: Option<&mut TwoShards<'_, D>>, arriving: bool) -> Ended {
+        let outcome =
+            shards.map_or(Outcome::Freed { holds_its_place: false }, |shards| self.end_in(shards, arriving));
         // Recreated allocations cost no copy, so they do not count towards `WithinBytes`.
         let copied = if self.contents == Movability::Copied { self.size } else { 0 };
         Ended { evacuation: self.evacuation, id: self.id, copied, outcome, with_others: self.with_others }
+    }
+}
+
+impl<D: Device> Move<D> {
+    /// Ends the move in the shard of the allocation and in that of its new place.
+    fn end_in(&self, shards: &mut TwoShards<'_, D>, arriving: bool) -> Outcome {
+        let live = |slot: &PoolSlot<D>, record: u32, generation| {
+            slot.records.get(record).is_some_and(|record| record.generation() == generation)
+        };
+        // A reset of the pool frees both allocations.
+        let (_, slot) = shards.other();
+        let reserved = self.reserved.as_ref().filter(|it| live(slot, it.record, it.generation));
+        let (state, slot) = shards.one();
+        // The generation tells whether the owner freed the allocation while the pass was open.
+        if !live(slot, self.id.record, self.id.generation) {
+            // After a reset of the pool the record may belong to another allocation.
+            let stands = live(slot, self.id.record, self.source_left().generation);
+            return Outcome::Freed { holds_its_place: stands && state.is_left(slot, self.id.record) };
+        }
+        // The owner may have pinned the allocation while it was being moved.
+        let detail = state.detail(self.id.record);
+        let pinned = detail.is_none_or(|detail| detail.movability == Movability::Pinned);
+        match reserved {
+            Some(reserved) if !self.stays && !pinned => {
+                shards.exchange(self.id.record, reserved.record, arriving);
+                Outcome::Moved
+            }
+            _ => {
+                state.note_moving(slot, self.id.record, false);
+                Outcome::Stays
+            }
+        }
     }
 }
 

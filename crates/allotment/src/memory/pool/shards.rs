@@ -120,6 +120,11 @@ impl PoolShards {
         (0..count).map(move |i| first + (own + i) % count * stride)
     }
 
+    /// Returns the index of a shard.
+    pub(in crate::memory) fn index(self, shard: u8) -> u32 {
+        self.first + u32::from(shard) * self.stride
+    }
+
     /// Returns true if a slot holds one of the shards.
     pub(in crate::memory) fn contain(self, index: u32) -> bool {
         let Some(distance) = index.checked_sub(self.first) else { return false };
@@ -128,7 +133,7 @@ impl PoolShards {
 
     /// Iterates over the indices of all shards, in their order.
     pub(in crate::memory) fn indices(self) -> impl Iterator<Item = u32> {
-        (0..self.count).map(move |shard| self.first + shard * self.stride)
+        (0..self.count).map(move |shard| self.index(shard as u8))
     }
 
     /// Notes that the thread did not find its shard locked.
