@@ -415,7 +415,8 @@ impl<D: Device> Allocator<D> {
 
     /// Walks all structures and panics unless they agree with each other. Hidden, and no part of the stable
     /// interface: it is public because the tests, benches and fuzz targets, which are other crates, call it after each
-    /// step, and behind no feature so that they check the same build that users have.
+    /// step, and behind no feature so that they check the same build that users have. No other thread may free at the same
+    /// time what was moved into another shard, which takes two steps.
     ///
     /// # Panics
     ///

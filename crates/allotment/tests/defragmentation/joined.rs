@@ -145,8 +145,11 @@ fn joined_allocations_are_freed_by_any_thread_in_any_order_and_their_blocks_go()
         model.thin_out(60);
         model.check_alone();
         run(&mut model, JoinShards::Always);
-        let least = model.bytes().div_ceil(MIB) as u32;
-        assert!(rig.statistics().blocks <= least + 1, "{} for {least}", rig.statistics().blocks);
+        let ideal = model.bytes().div_ceil(MIB);
+        // Allocations of 70 KiB leave up to as much free at the end of each block.
+        let packed = model.bytes().div_ceil(MIB - 70 * KIB);
+        let (blocks, bytes) = (u64::from(model.objects_in_use()), model.bytes());
+        assert!(blocks <= packed && blocks <= ideal + 1, "{seed}: {blocks} for {bytes}");
         std::thread::scope(|scope| {
             let mut tokens: Vec<_> = model.live.drain(..).map(|held| held.token).collect();
             let rig = &rig;
@@ -238,7 +241,9 @@ fn the_shards_of_a_custom_pool_are_joined_reset_and_destroyed() {
         model.run(&mut run);
         drop(run);
         model.check_alone();
-        assert_eq!(model.objects_in_use(), 1, "{least} {separate}");
+        // To empty a block of the pool's minimum would free nothing. Part of it may be blocks of pinned allocations.
+        let (blocks, least_blocks) = (model.objects_in_use(), least.max(1));
+        assert!(blocks == least_blocks || (separate && blocks < least_blocks), "{blocks} {least} {separate}");
         assert!(rig.pool_statistics(&pools[0]).unwrap().blocks <= least.max(1));
         // A reset frees what is in the blocks of other shards as well, and the tokens are stale.
         rig.reset_pool(&pools[0]).unwrap();
