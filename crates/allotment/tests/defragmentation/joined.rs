@@ -146,10 +146,9 @@ fn joined_allocations_are_freed_by_any_thread_in_any_order_and_their_blocks_go()
         model.check_alone();
         run(&mut model, JoinShards::Always);
         let ideal = model.bytes().div_ceil(MIB);
-        // Allocations of 70 KiB leave up to as much free at the end of each block.
-        let packed = model.bytes().div_ceil(MIB - 70 * KIB);
+        // Holes of 20 KiB among allocations that stay hold none of 70 KiB, as within one shard.
         let (blocks, bytes) = (u64::from(model.objects_in_use()), model.bytes());
-        assert!(blocks <= packed && blocks <= ideal + 1, "{seed}: {blocks} for {bytes}");
+        assert!(blocks <= ideal + 1, "{seed}: {blocks} for {bytes}");
         std::thread::scope(|scope| {
             let mut tokens: Vec<_> = model.live.drain(..).map(|held| held.token).collect();
             let rig = &rig;
