@@ -14,8 +14,8 @@ use allotment::device::{BufferDesc, DescriptorHeapType, SamplerDesc, TimelinePoi
 use allotment::lifetime::{DeletionQueue, Recycler, ReleaseQueue, SubmissionTracker};
 use allotment::memory::{
     BlockSizes, Buffer, DefragmentationDesc, DefragmentationStrategy, Defragmenter, DefragmenterDesc,
-    EmptyBlockPolicy, Image, LeakHandler, MappedBuffer, OwnedAllocation, OwningAllocator, PassLimits,
-    RawBuffer, RawImage,
+    EmptyBlockPolicy, Image, JoinShards, LeakHandler, MappedBuffer, OwnedAllocation, OwningAllocator,
+    PassLimits, RawBuffer, RawImage,
 };
 use allotment::upload::{UploadPool, UploadPoolDesc};
 use allotment::{Algorithm, Allocation, AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, Pool};
@@ -178,6 +178,7 @@ impl<D: Stressed> World<D> {
         let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
         let limits = PassLimits::default().with_time(Duration::from_millis(5));
         let strategy = DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(limits);
+        let strategy = strategy.with_join_shards(JoinShards::Always);
         let set = Arc::new(Defragmenter::new(&memory, DefragmenterDesc::new(strategy))?);
         let mut pages = UploadPoolDesc::default();
         (pages.page_size, pages.kept_bytes) = (16 << 10, 64 << 10);

@@ -4,8 +4,8 @@ use std::sync::PoisonError;
 
 use allotment::device::BufferDesc;
 use allotment::memory::{
-    Defragmentation, DefragmentationDesc, DefragmentationError, DefragmentationStrategy, Movability,
-    NextPass, PassLimits, StepOutcome, WrongAllocator,
+    Defragmentation, DefragmentationDesc, DefragmentationError, DefragmentationStrategy, JoinShards,
+    Movability, NextPass, PassLimits, StepOutcome, WrongAllocator,
 };
 
 use super::Player;
@@ -30,7 +30,12 @@ impl<D: Stressed> Player<'_, D> {
             _ => DefragmentationStrategy::Full,
         };
         let limits = self.limits();
-        DefragmentationDesc::new(strategy).with_limits(limits)
+        // Over all shards as one in half of the runs, whatever their threads do.
+        let join = match strategy {
+            DefragmentationStrategy::Full => JoinShards::Always,
+            _ => JoinShards::WhenIdle,
+        };
+        DefragmentationDesc::new(strategy).with_limits(limits).with_join_shards(join)
     }
 
     pub(super) fn defragment(&mut self) {

@@ -2,7 +2,7 @@
 //! beside this one.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 
 use allotment_suballoc::{Algorithm, Alignment};
 
@@ -12,6 +12,7 @@ use super::driver::growth::BlockSizes;
 use super::driver::heaps::Heaps;
 use super::pool::empty_block_policy::EmptyBlockPolicy;
 use super::pool::growth_ahead::BlockGrowth;
+use super::pool::invariants::NamedRanges;
 use super::pool::maintenance::ToDo;
 use super::pool::shards::{MOST_SHARDS, PoolShards, default_shards};
 use super::pool::time::{Time, TimeSource};
@@ -334,8 +335,10 @@ impl<D: Device> Allocator<D> {
             ahead: self.desc.block_growth.watermark(),
             name: None,
         };
-        let set = BlockSet::new(memory_type, found.heap, self.atom_of(memory_type), self.desc.algorithm);
-        Some(PoolState::new(rules, shard, vec![set], &self.events))
+        let set =
+            BlockSet::new(shard, memory_type, found.heap, self.atom_of(memory_type), self.desc.algorithm);
+        let shards = PoolShards { first: place, stride: self.pools_per_shard(), count: self.shards };
+        Some(PoolState::new(rules, (shards, shard), vec![set], &self.events))
     }
 
     /// Returns the device of the allocator.
@@ -412,7 +415,8 @@ impl<D: Device> Allocator<D> {
 
     /// Walks all structures and panics unless they agree with each other. Hidden, and no part of the stable
     /// interface: it is public because the tests, benches and fuzz targets, which are other crates, call it after each
-    /// step, and behind no feature so that they check the same build that users have.
+    /// step, and behind no feature so that they check the same build that users have. No other thread may free at the same
+    /// time what was moved into another shard, which takes two steps.
     ///
     /// # Panics
     ///
@@ -420,12 +424,18 @@ impl<D: Device> Allocator<D> {
     #[doc(hidden)]
     pub fn check_invariants(&self) {
         let mut bytes = 0;
-        for slot in self.slots() {
-            let guard: MutexGuard<'_, _> = locked(&slot.state);
-            if let Some(state) = guard.as_ref() {
-                state.check_invariants(slot);
-                bytes += state.statistics().block_bytes;
-            }
+        for index in 0..self.slot_count.load(Ordering::Acquire) {
+            let Some(shards) = self.shards_from(index) else { continue };
+            let mut ranges = NamedRanges::default();
+            // Together, in the order of their indices: an allocation may be in a block of another shard.
+            let slots: Vec<_> = shards.indices().filter_map(|index| self.pools.get(index)).collect();
+            let guards: Vec<_> = slots.iter().map(|slot| locked(&slot.state)).collect();
+            let states =
+                || slots.iter().zip(&guards).filter_map(|(slot, guard)| Some((slot, guard.as_ref()?)));
+            states().for_each(|(slot, state)| state.check_records(slot, &mut ranges));
+            states().for_each(|(slot, state)| state.check_blocks(slot, &mut ranges));
+            ranges.check_all_found();
+            bytes += states().map(|(_, state)| state.statistics().block_bytes).sum::<u64>();
         }
         bytes += self.bytes_to_return();
         let reserved: u64 = self.memory_heap_reports().iter().map(|report| report.reserved).sum();

@@ -47,8 +47,8 @@ mod token;
 pub use allocator::{Allocation, AllocationId, Allocator, AllocatorDesc};
 pub use defragmentation::{
     Defragmentation, DefragmentationDesc, DefragmentationError, DefragmentationPlan,
-    DefragmentationStatistics, DefragmentationStrategy, EmptiedBlocks, EndedPass, MakingRoom, Move, NextPass,
-    Pass, PassLimits, PlannedBlock, RoomError,
+    DefragmentationStatistics, DefragmentationStrategy, EmptiedBlocks, EndedPass, JoinShards, MakingRoom,
+    Move, NextPass, Pass, PassLimits, PlannedBlock, RoomError,
 };
 pub use driver::growth::BlockSizes;
 pub use driver::heaps::{DriverCallStatistics, MemoryHeapReport};

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use allotment::device::simulated::SimulatedGpu;
 use allotment::memory::{
     AllocationId, AllocationPreview, BlockSize, BlockSizes, Defragmentation, DefragmentationDesc,
-    DefragmentationStatistics, DefragmentationStrategy, EmptiedBlocks, EmptyBlockPolicy, Movability, Move,
-    NextPass, Pass, PassLimits, RoomError,
+    DefragmentationStatistics, DefragmentationStrategy, EmptiedBlocks, EmptyBlockPolicy, JoinShards,
+    Movability, Move, NextPass, Pass, PassLimits, RoomError, use_shard,
 };
 use allotment::{Algorithm, PoolDesc};
 
@@ -71,7 +71,9 @@ fn defragmentation_desc([_, a, b, c, d]: Op) -> DefragmentationDesc {
         limits = limits.with_bytes(u64::from(d) * 16);
     }
     let release = if d % 3 == 0 { EmptiedBlocks::KeepByPolicy } else { EmptiedBlocks::Free };
-    DefragmentationDesc::new(strategy).with_limits(limits).with_emptied_blocks(release)
+    let join = [JoinShards::WhenIdle, JoinShards::Always, JoinShards::Always, JoinShards::Never];
+    let desc = DefragmentationDesc::new(strategy).with_limits(limits).with_emptied_blocks(release);
+    desc.with_join_shards(join[usize::from(b % 4)])
 }
 
 impl Model<'_> {
@@ -84,6 +86,8 @@ impl Model<'_> {
         let at = self.pick(a, b);
         match (kind % 16, at) {
             (0..6, _) => {
+                // As another thread would.
+                use_shard(u32::from(d / 16));
                 let home = usize::from(a) % (POOLS + 2);
                 let home = (home < POOLS).then_some(home);
                 let size = 1 + u64::from(b) * [1, 4, 12, 40][usize::from(c % 4)];
@@ -215,9 +219,9 @@ impl Model<'_> {
     }
 }
 
-fn run(ops: &[Op], algorithm: Algorithm, kept: EmptyBlockPolicy) {
+fn run(ops: &[Op], algorithm: Algorithm, kept: EmptyBlockPolicy, shards: u32) {
     let rig = Rig::with(profile(DISCRETE), |desc| {
-        (desc.algorithm, desc.empty_blocks, desc.shards) = (algorithm, kept, 1);
+        (desc.algorithm, desc.empty_blocks, desc.shards) = (algorithm, kept, shards);
         desc.block_sizes = small_blocks(4 * KIB, 32 * KIB);
         desc.block_sizes.growth_divisor = 4;
     });
@@ -315,12 +319,12 @@ fn run(ops: &[Op], algorithm: Algorithm, kept: EmptyBlockPolicy) {
 }
 
 /// Runs this number of cases. One that fails is shortened by leaving out operations, and printed.
-fn run_many(cases: u64, algorithm: Algorithm, kept: EmptyBlockPolicy) {
+fn run_many(cases: u64, algorithm: Algorithm, kept: EmptyBlockPolicy, shards: u32) {
     for case in 0..cases {
         let mut random = Random(case * 0x9e37_79b9 + 1);
         let count = random.below(160);
         let ops: Vec<Op> = (0..count).map(|_| core::array::from_fn(|_| random.below(256) as u8)).collect();
-        let fails = |ops: &[Op]| catch_unwind(|| run(ops, algorithm, kept)).is_err();
+        let fails = |ops: &[Op]| catch_unwind(|| run(ops, algorithm, kept, shards)).is_err();
         if !fails(&ops) {
             continue;
         }
@@ -336,21 +340,28 @@ fn run_many(cases: u64, algorithm: Algorithm, kept: EmptyBlockPolicy) {
             size /= 2;
         }
         eprintln!("case {case}: {ops:?}");
-        run(&ops, algorithm, kept);
+        run(&ops, algorithm, kept, shards);
     }
 }
 
 #[test]
 fn over_tlsf_whatever_happens_no_byte_is_lost() {
-    run_many(1000, Algorithm::Tlsf, empty_blocks(20, 16 << 10));
+    run_many(1000, Algorithm::Tlsf, empty_blocks(20, 16 << 10), 1);
 }
 
 #[test]
 fn over_tlsf_that_keeps_nothing_whatever_happens_no_byte_is_lost() {
-    run_many(1000, Algorithm::Tlsf, EmptyBlockPolicy::NONE);
+    run_many(1000, Algorithm::Tlsf, EmptyBlockPolicy::NONE, 1);
 }
 
 #[test]
 fn over_buddy_whatever_happens_no_byte_is_lost() {
-    run_many(1000, Algorithm::Buddy, EmptyBlockPolicy::NONE);
+    run_many(1000, Algorithm::Buddy, EmptyBlockPolicy::NONE, 1);
+}
+
+#[test]
+fn over_three_shards_that_are_joined_whatever_happens_no_byte_is_lost() {
+    run_many(1000, Algorithm::Tlsf, EmptyBlockPolicy::NONE, 3);
+    run_many(300, Algorithm::Tlsf, empty_blocks(20, 16 << 10), 3);
+    run_many(300, Algorithm::Buddy, EmptyBlockPolicy::NONE, 3);
 }

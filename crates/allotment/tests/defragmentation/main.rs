@@ -13,6 +13,7 @@ mod faults;
 mod gains;
 mod generated;
 mod handles;
+mod joined;
 mod limits;
 mod matrix;
 mod model;

@@ -5,7 +5,7 @@ use std::thread::scope;
 
 use allotment::memory::{
     AccessError, BlockSizes, DefragmentationDesc, DefragmentationStrategy, EmptiedBlocks, EmptyBlockPolicy,
-    Movability, NextPass, PassLimits, RoomError,
+    JoinShards, Movability, NextPass, PassLimits, RoomError, use_shard,
 };
 use allotment::{Algorithm, Allocation, AllocationError, Pool};
 
@@ -78,6 +78,8 @@ impl Home<'_> {
 
 fn work(thread: u64, rounds: u64, home: Home<'_>, pinned: bool) {
     let rig = home.rig;
+    // Each in a shard of its own, which the defragmentation joins with the others at any time.
+    use_shard(thread as u32);
     let mut random = Random(thread * 7919 + 3);
     let mut live: Vec<Unique> = Vec::new();
     for round in 0..rounds {
@@ -167,7 +169,9 @@ fn defragment(home: Home<'_>, done: &AtomicBool, seed: u64) -> u32 {
         };
         let release = [EmptiedBlocks::Free, EmptiedBlocks::KeepByPolicy][random.below(2) as usize];
         let limits = PassLimits::default().with_moves(1 + random.below(20) as u32);
+        let join = [JoinShards::Always, JoinShards::Never][usize::from(random.below(4) == 0)];
         let desc = DefragmentationDesc::new(strategy).with_limits(limits).with_emptied_blocks(release);
+        let desc = desc.with_join_shards(join);
         let mut defragmentation = match home.pool {
             Some(pool) => home.rig.defragmentation_in(pool, desc).unwrap(),
             None => home.rig.defragmentation(desc).unwrap(),
@@ -199,7 +203,7 @@ fn defragment(home: Home<'_>, done: &AtomicBool, seed: u64) -> u32 {
 
 fn torment(algorithm: Algorithm, empty_blocks: EmptyBlockPolicy, custom: bool, pinned: bool) {
     let rig = Rig::with(profile(DISCRETE), |desc| {
-        (desc.algorithm, desc.empty_blocks, desc.shards) = (algorithm, empty_blocks, 2);
+        (desc.algorithm, desc.empty_blocks, desc.shards) = (algorithm, empty_blocks, 3);
         desc.block_sizes = BlockSizes::fixed(16 * KIB);
     });
     let mut desc = fixed_pool(HOST, 16 * KIB);

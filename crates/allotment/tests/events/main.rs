@@ -13,8 +13,8 @@ use allotment::events::{
     AlreadySubscribed, Event, EventBatch, EventSubscription, Placement, SubscriptionDesc,
 };
 use allotment::memory::{
-    BlockSizes, DefragmentationDesc, DefragmentationStrategy, LeakHandler, ManualTime, Movability, NextPass,
-    PassLimits, TimeSource,
+    BlockSizes, DefragmentationDesc, DefragmentationStrategy, JoinShards, LeakHandler, ManualTime,
+    Movability, NextPass, PassLimits, TimeSource, use_shard,
 };
 use allotment::{
     Algorithm, Allocation, AllocationOptions, Allocator, AllocatorDesc, Gpu, GpuDesc, MemoryUsage, Pool,
@@ -123,6 +123,7 @@ impl Random {
 
 /// One random call, or two.
 fn step(allocator: &Simulated, pools: &[Pool], live: &mut Vec<Allocation>, random: &mut Random) {
+    use_shard(random.below(3) as u32);
     match random.below(16) {
         0..7 => {
             let size = match random.below(10) {
@@ -169,6 +170,8 @@ fn step(allocator: &Simulated, pools: &[Pool], live: &mut Vec<Allocation>, rando
 /// Moves what may move until there is nothing left to move, or for a few passes.
 fn defragment(allocator: &Simulated) {
     let desc = DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(PassLimits::NONE);
+    // The blocks of shards that are joined hold allocations of one another.
+    let desc = desc.with_join_shards(JoinShards::Always);
     let Ok(mut run) = allocator.defragmentation(desc) else { return };
     for _ in 0..4 {
         // No byte is copied: nobody reads the memory here.
@@ -198,6 +201,10 @@ fn the_events_lead_to_what_the_allocator_lists_after_every_step() {
         let (mut random, mut live, mut reader) = (Random(seed * 0x9e37_79b9), Vec::new(), Reader::default());
         // The reader comes after a while.
         (0..random.below(300)).for_each(|_| step(&allocator, &pools, &mut live, &mut random));
+        if seed % 2 == 0 {
+            // And hears first of allocations that are in blocks of other shards.
+            defragment(&allocator);
+        }
         let mut events = allocator.subscribe(&SubscriptionDesc::default()).unwrap();
         for at in 0..600 {
             step(&allocator, &pools, &mut live, &mut random);

@@ -67,9 +67,11 @@ impl<D: Device> BlockSet<D> {
     pub(in crate::memory) fn may_wait(&self, block_range: &BlockRange, sizes: Sizes) -> bool {
         // Only in TLSF blocks, where joining and splitting is most of the work. In a linear block a waiting range would
         // hold up the stack or the ring that it is part of, and a dedicated block is reused as a whole.
+        // Never in the lists of another shard: they name records of their own.
         self.algorithm == Algorithm::Tlsf
             && sizes.occupied <= LARGEST_WAITING
-            && self.block(block_range.block).is_some_and(|block| block.role == Role::Shared)
+            && !block_range.dedicated
+            && block_range.home == self.home
     }
 
     /// Puts the range of a freed allocation into the quick lists instead of freeing it. Returns false, with nothing

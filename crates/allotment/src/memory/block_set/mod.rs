@@ -24,11 +24,12 @@ mod relocate;
 mod search;
 
 use allotment_suballoc::{
-    Algorithm, Alignment, DetailedStatistics as RangeStatistics, Handle, RegionKind, SizeRange, VirtualBlock,
+    Algorithm, Alignment, DetailedStatistics as RangeStatistics, Handle, SizeRange, VirtualBlock,
 };
 
 use super::EmptiedBlocks;
 use super::pool::quick_lists::QuickLists;
+use super::pool::shards::MOST_SHARDS;
 use super::reports::statistics::{DetailedStatistics, Statistics};
 use crate::device::{Device, MemoryHeapIndex, MemoryTypeIndex, OwnedMemory, Priority};
 use crate::slab::Slab;
@@ -49,11 +50,11 @@ pub(super) enum Role {
     DedicatedToAllocation,
 }
 
-/// One memory object. The data of each of its ranges is the index of the allocation's record.
+/// One memory object. Its ranges do not say whose they are: the record of an allocation names its range.
 #[derive(Debug)]
 pub(super) struct Block<D: Device> {
     pub(super) memory: OwnedMemory<D>,
-    pub(super) ranges: VirtualBlock<u32>,
+    pub(super) ranges: VirtualBlock<()>,
     pub(super) role: Role,
     /// Live allocations. Those whose ranges wait in the quick lists do not count.
     live: u32,
@@ -112,6 +113,10 @@ struct Closing {
 /// The range of an allocation in its block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockRange {
+    /// The shard that has the block. Not that of the allocation's record where [shards were joined](super::JoinShards).
+    pub(super) home: u8,
+    /// The block is no shared one: the allocation has it alone.
+    pub(super) dedicated: bool,
     pub(super) block: u32,
     pub(super) handle: Handle,
     pub(super) offset: u64,
@@ -127,6 +132,8 @@ pub(super) struct Sizes {
 /// The blocks of one memory type in one pool.
 #[derive(Debug)]
 pub(super) struct BlockSet<D: Device> {
+    /// The shard that has the blocks.
+    home: u8,
     pub(super) memory_type: MemoryTypeIndex,
     pub(super) heap: MemoryHeapIndex,
     /// The non-coherent atom where the memory is mapped and not coherent, else 1.
@@ -154,7 +161,7 @@ pub(super) struct BlockSet<D: Device> {
 }
 
 /// Creates the ranges of a memory object. Its size was checked when the request came in.
-fn new_ranges(size: u64, algorithm: Algorithm) -> VirtualBlock<u32> {
+fn new_ranges(size: u64, algorithm: Algorithm) -> VirtualBlock<()> {
     // Unnumbered, since the handles never leave this set: no caller can present a stale one.
     match VirtualBlock::unnumbered(size, algorithm) {
         Ok(ranges) => ranges,
@@ -164,12 +171,15 @@ fn new_ranges(size: u64, algorithm: Algorithm) -> VirtualBlock<u32> {
 
 impl<D: Device> BlockSet<D> {
     pub(super) fn new(
+        shard: u32,
         memory_type: MemoryTypeIndex,
         heap: MemoryHeapIndex,
         atom: Alignment,
         algorithm: Algorithm,
     ) -> Self {
+        debug_assert!(shard < MOST_SHARDS, "a shard fits a byte");
         Self {
+            home: shard as u8,
             memory_type,
             heap,
             atom,
@@ -278,16 +288,6 @@ impl<D: Device> BlockSet<D> {
         }
         block.memory.note_priority(priority);
         Some((block.memory.handle(), priority))
-    }
-
-    /// Iterates over the blocks and records of all ranges, also of those that wait in the quick lists.
-    pub(super) fn records(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
-        self.blocks().flat_map(|(index, block)| {
-            block.ranges.regions().filter_map(move |region| match region.kind {
-                RegionKind::Used { data, .. } => Some((index, *data)),
-                _ => None,
-            })
-        })
     }
 
     /// Returns sums and extremes from a walk over all regions.

@@ -123,7 +123,6 @@ impl<D: Device> BlockSet<D> {
         planned: Option<u32>,
         request: &Request,
         sizes: Sizes,
-        record: u32,
     ) -> Option<BlockRange> {
         let open = |index: &u32| self.order.iter().any(|summary| summary.block == *index);
         if let Some(index) = planned.filter(open).filter(|&index| self.may_take(index)) {
@@ -133,7 +132,7 @@ impl<D: Device> BlockSet<D> {
                 .is_some_and(|block| block.ranges.statistics().free_range_count <= FEW_FREE_RANGES);
             let strategy = if few { Strategy::LeastMemory } else { request.strategy };
             let request = request.with_strategy(strategy);
-            if let Ok(Some(block_range)) = self.place_in_block(index, &request, sizes, record) {
+            if let Ok(Some(block_range)) = self.place_in_block(index, &request, sizes) {
                 return Some(block_range);
             }
         }
@@ -145,7 +144,7 @@ impl<D: Device> BlockSet<D> {
                 continue;
             }
             // A refusal for another reason than room is one of this block; the move is dropped if all refuse.
-            if let Ok(Some(block_range)) = self.place_in_block(block, request, sizes, record) {
+            if let Ok(Some(block_range)) = self.place_in_block(block, request, sizes) {
                 return Some(block_range);
             }
             tried += 1;
@@ -163,10 +162,9 @@ impl<D: Device> BlockSet<D> {
         (index, offset, after): (u32, u64, Option<Handle>),
         request: &Request,
         sizes: Sizes,
-        record: u32,
     ) -> Option<BlockRange> {
-        let place = |ranges: &mut VirtualBlock<u32>| {
-            ranges.allocate_at(*request, offset, after, record).map(Some).map_err(|refused| refused.error)
+        let place = |ranges: &mut VirtualBlock<()>| {
+            ranges.allocate_at(*request, offset, after, ()).map(Some).map_err(|refused| refused.error)
         };
         self.place_with(index, sizes, place).ok().flatten()
     }
@@ -177,22 +175,8 @@ impl<D: Device> BlockSet<D> {
         self.block(index).is_some_and(|block| !block.is_empty() && block.claim == 0)
     }
 
-    /// Exchanges the ranges of two live allocations of this set: each range names the other record.
-    pub(in crate::memory) fn exchange(&mut self, one: (&BlockRange, u32), other: (&BlockRange, u32)) {
-        self.name_record(one.0, other.1);
-        self.name_record(other.0, one.1);
-    }
-
-    /// Returns the record that a range names; `None` where there is no such range.
-    pub(in crate::memory) fn record_of(&self, block_range: &BlockRange) -> Option<u32> {
-        Some(*self.block(block_range.block)?.ranges.get(block_range.handle).ok()?.data)
-    }
-
-    /// Makes the range of a live allocation that of a record.
-    pub(in crate::memory) fn name_record(&mut self, block_range: &BlockRange, record: u32) {
-        let block = self.blocks.get_mut(block_range.block);
-        let data = block.and_then(|block| block.ranges.data_mut(block_range.handle).ok());
-        debug_assert!(data.is_some(), "the range is live");
-        data.into_iter().for_each(|data| *data = record);
+    /// Returns the size of a range; `None` where there is no such range.
+    pub(in crate::memory) fn size_of_range(&self, block_range: &BlockRange) -> Option<u64> {
+        Some(self.block(block_range.block)?.ranges.get(block_range.handle).ok()?.size)
     }
 }

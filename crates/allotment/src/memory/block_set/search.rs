@@ -26,7 +26,7 @@ pub(super) struct BlockSummary {
 }
 
 impl BlockSummary {
-    pub(super) fn of(block: u32, ranges: &VirtualBlock<u32>) -> Self {
+    pub(super) fn of(block: u32, ranges: &VirtualBlock<()>) -> Self {
         let free = ranges.statistics().free;
         Self { block, free, largest_free_at_most: ranges.largest_free_at_most() }
     }
@@ -39,18 +39,17 @@ impl<D: Device> BlockSet<D> {
         request: &Request,
         spare: Option<SpareCriteria>,
         sizes: Sizes,
-        record: u32,
     ) -> Result<Option<BlockRange>, AllocateError> {
         if let Some(spare) = spare {
             let Some(index) = self.best_spare(request.size, spare) else { return Ok(None) };
             // A spare block may be larger than the request. Its one allocation still begins at offset 0, on whichever
             // side of a shared block it would have been placed.
             let at_start = Request { side: Side::Lower, ..*request };
-            return self.place_in_block(index, &at_start, sizes, record);
+            return self.place_in_block(index, &at_start, sizes);
         }
         if request.size > FIRST_FIT && self.algorithm == Algorithm::Tlsf {
             return match self.closest_fit(request) {
-                Some(index) => self.place_in_block(index, request, sizes, record),
+                Some(index) => self.place_in_block(index, request, sizes),
                 None => Ok(None),
             };
         }
@@ -58,7 +57,7 @@ impl<D: Device> BlockSet<D> {
         for at in 0..self.order.len() {
             let BlockSummary { block, largest_free_at_most, .. } = self.order[at];
             if request.size <= largest_free_at_most {
-                if let Some(block_range) = self.place_in_block(block, request, sizes, record)? {
+                if let Some(block_range) = self.place_in_block(block, request, sizes)? {
                     return Ok(Some(block_range));
                 }
             }
@@ -81,9 +80,8 @@ impl<D: Device> BlockSet<D> {
         index: u32,
         request: &Request,
         sizes: Sizes,
-        record: u32,
     ) -> Result<Option<BlockRange>, AllocateError> {
-        self.place_with(index, sizes, |ranges| ranges.allocate_if_it_fits(*request, record))
+        self.place_with(index, sizes, |ranges| ranges.allocate_if_it_fits(*request, ()))
     }
 
     /// Places a range in one block, where `allocate` takes it. Returns `None` where the block has no room.
@@ -91,7 +89,7 @@ impl<D: Device> BlockSet<D> {
         &mut self,
         index: u32,
         sizes: Sizes,
-        allocate: impl FnOnce(&mut VirtualBlock<u32>) -> Result<Option<Allocation>, AllocateError>,
+        allocate: impl FnOnce(&mut VirtualBlock<()>) -> Result<Option<Allocation>, AllocateError>,
     ) -> Result<Option<BlockRange>, AllocateError> {
         let Some(block) = self.blocks.get_mut(index) else { return Ok(None) };
         let padding = block.ranges.statistics().padding;
@@ -103,10 +101,12 @@ impl<D: Device> BlockSet<D> {
         };
         // The difference, since the block knows best how much alignment cost.
         let padding = block.ranges.statistics().padding - padding;
+        let dedicated = block.role != Role::Shared;
         *self.padding_counter() += padding;
         self.occupy(index, sizes);
         self.update_order(index);
-        Ok(Some(BlockRange { block: index, handle: range.handle, offset: range.offset }))
+        let (home, handle, offset) = (self.home, range.handle, range.offset);
+        Ok(Some(BlockRange { home, dedicated, block: index, handle, offset }))
     }
 
     /// Returns true if [`place`](Self::place) would find room, in the order in which a pool tries the blocks.
@@ -160,14 +160,17 @@ impl<D: Device> BlockSet<D> {
         })
     }
 
-    /// Returns the bytes of a memory object, from an allocation's first byte on, that no other allocation can get.
-    pub(in crate::memory) fn bytes_taken(&self, block_range: &BlockRange, sizes: Sizes) -> u64 {
-        match self.block(block_range.block) {
-            // Nothing else can be placed in dedicated memory, so the allocation takes all of it.
-            Some(block) if block.role != Role::Shared => block.memory.size(),
-            // A buddy block allocates a whole cell, a power of two.
-            _ => self.least_block(sizes.occupied),
-        }
+    /// Returns the bytes of a memory object of `memory_size`, from an allocation's first byte on, that no other allocation
+    /// can get.
+    pub(in crate::memory) fn bytes_taken(
+        &self,
+        block_range: &BlockRange,
+        sizes: Sizes,
+        memory_size: u64,
+    ) -> u64 {
+        // Nothing else can be placed in dedicated memory, so the allocation takes all of it. A buddy block allocates a
+        // whole cell, a power of two.
+        if block_range.dedicated { memory_size } else { self.least_block(sizes.occupied) }
     }
 
     /// Returns the bytes of the smallest block that can serve a request of `size`, which then starts at offset 0.

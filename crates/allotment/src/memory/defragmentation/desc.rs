@@ -127,6 +127,57 @@ impl PassLimits {
     }
 }
 
+/// Which shards of a pool are defragmented as one.
+///
+/// A pool has several copies (shards), one for each thread that allocates at the same time as others, and each has blocks
+/// of its own ([`AllocatorDesc::shards`](crate::memory::AllocatorDesc::shards)). So what eight threads allocated is in
+/// eight partly filled blocks at least. Defragmentation may move allocations into the blocks of other shards; their
+/// handles stay valid, and any thread may free them as before. Such a free takes the locks of two shards, one after the
+/// other, and its range does not wait in the quick lists: it takes two to three times as long.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// use allotment::memory::{
+///     DefragmentationDesc, DefragmentationStrategy, JoinShards, Movability, NextPass, PassLimits, use_shard,
+/// };
+///
+/// let mut desc = AllocatorDesc::default();
+/// desc.shards = 4;
+/// let allocator = Allocator::new(device, desc)?;
+/// let options = MemoryUsage::GpuOnly.with_name("tile").with_movability(Movability::Copied);
+/// let mut tiles = Vec::new();
+/// for shard in 0..4 {
+///     use_shard(shard); // as four threads would
+///     tiles.push(allocator.allocate(&Requirements::new(100 << 10), &options)?);
+/// }
+/// assert_eq!(allocator.statistics().blocks, 4);
+///
+/// // The level is loaded, and its threads have ended.
+/// let desc = DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(PassLimits::NONE);
+/// let mut run = allocator.defragmentation(desc.with_join_shards(JoinShards::Always))?;
+/// while let NextPass::Moves(pass) = run.next_pass() {
+///     pass.end(); // once the bytes are copied
+/// }
+/// drop(run);
+/// assert_eq!(allocator.statistics().blocks, 1);
+/// # drop(allocator.free_many(tiles));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum JoinShards {
+    /// Those that no thread has allocated from for a second. Threads at work keep the blocks of their shards, which no
+    /// other thread's allocations are moved to or from.
+    #[default]
+    WhenIdle,
+    /// All: the caller knows that no other thread allocates at present, or prefers fewer blocks to their speed.
+    Always,
+    /// None: each shard is defragmented by itself.
+    Never,
+}
+
 /// Description of a defragmentation.
 ///
 /// ```
@@ -145,6 +196,8 @@ pub struct DefragmentationDesc {
     pub limits: PassLimits,
     /// Use of the emptied blocks: freed to the driver, or left to the policy of their pool.
     pub emptied_blocks: EmptiedBlocks,
+    /// Which shards of a pool are defragmented as one.
+    pub join_shards: JoinShards,
 }
 
 impl DefragmentationDesc {
@@ -165,6 +218,13 @@ impl DefragmentationDesc {
     #[must_use]
     pub const fn with_emptied_blocks(mut self, emptied_blocks: EmptiedBlocks) -> Self {
         self.emptied_blocks = emptied_blocks;
+        self
+    }
+
+    /// Sets which shards of a pool are defragmented as one.
+    #[must_use]
+    pub const fn with_join_shards(mut self, join_shards: JoinShards) -> Self {
+        self.join_shards = join_shards;
         self
     }
 }

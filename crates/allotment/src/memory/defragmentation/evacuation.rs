@@ -16,7 +16,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, PoisonError};
 
 use super::PassLimits;
-use super::desc::{DefragmentationDesc, DefragmentationStrategy};
+use super::desc::{DefragmentationDesc, DefragmentationStrategy, JoinShards};
 use super::movers::{Mover, MoverId};
 use super::moves::{Close, SurveyedAllocation};
 use super::pass::Move;
@@ -26,7 +26,7 @@ use super::survey::Arena;
 use crate::device::Device;
 use crate::memory::Movability;
 use crate::memory::allocator::{Allocation, AllocationId, Allocator};
-use crate::memory::pool::{PoolSlot, PoolState};
+use crate::memory::pool::{PoolSlot, PoolState, TwoShards};
 use crate::memory::token::record::Record;
 use crate::sync::locked;
 
@@ -49,8 +49,8 @@ pub(super) struct Current {
     /// Its index among the evacuations.
     pub(super) evacuation: usize,
     pub(super) moves: VecDeque<PlannedMove>,
-    /// The planned moves by record, while the block is searched for allocations that came after the survey.
-    pub(super) known: HashMap<u32, PlannedMove>,
+    /// The planned moves by shard and record, while the block is searched for allocations that came after the survey.
+    pub(super) known: HashMap<(u32, u32), PlannedMove>,
     pub(super) phase: Phase,
     /// Attempts to close the block so far.
     pub(super) close_attempts: u32,
@@ -61,8 +61,8 @@ pub(super) enum Phase {
     Closing,
     /// Indexing the planned moves by record, before the search for unplanned allocations.
     Indexing,
-    /// Searching the block for all allocations, from this record on.
-    Searching(u32),
+    /// Searching the block for all allocations, from this shard and this record of it on.
+    Searching((u32, u32)),
     Reserving,
     HandingOver,
     HandingOut,
@@ -87,6 +87,8 @@ pub(super) struct Evacuation {
     pub(super) movers_left: Option<Arc<AtomicU32>>,
     /// The tick at which it was handed to its mover.
     pub(super) handed_over: u64,
+    /// The shards whose blocks are joined, each with the requests that it had served; none where it is one.
+    pub(super) joined: Arc<[(u32, u32)]>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,6 +130,15 @@ pub(super) struct Worth<F> {
     pub(super) can_move: F,
 }
 
+/// The result of an attempt to reserve a place.
+enum OnePlace {
+    AsPlanned,
+    Elsewhere,
+    /// The allocation was freed.
+    NotNeeded,
+    None,
+}
+
 pub(super) enum HandedOut {
     All,
     Some,
@@ -141,12 +152,12 @@ impl Current {
     pub(super) fn index_planned(&mut self, time: &mut Stopwatch) -> Step {
         self.known.reserve(self.moves.len());
         while let Some(planned) = self.moves.pop_front() {
-            self.known.insert(planned.record, planned);
+            self.known.insert((planned.pool, planned.record), planned);
             if time.is_over() {
                 return Step::Continue;
             }
         }
-        self.phase = Phase::Searching(0);
+        self.phase = Phase::Searching((0, 0));
         Step::Continue
     }
 }
@@ -165,6 +176,7 @@ impl Evacuation {
             closing: 0,
             movers_left: None,
             handed_over: 0,
+            joined: Arc::new([]),
         }
     }
 
@@ -175,11 +187,16 @@ impl Evacuation {
     /// Closes the block: no new allocation is placed in it from now on.
     pub(super) fn close<D: Device>(
         &mut self,
+        allocator: &Allocator<D>,
         slot: &PoolSlot<D>,
         mover: Mover,
         desc: &DefragmentationDesc,
         now: &mut Current,
     ) -> Step {
+        if desc.join_shards == JoinShards::WhenIdle && self.is_in_use(allocator) {
+            self.arena.disclaim(allocator, self.block, mover);
+            return Step::KeepBlock;
+        }
         let mut guard = locked(&slot.state);
         let Some(state) = guard.as_mut() else { return Step::KeepBlock };
         now.close_attempts += 1;
@@ -193,7 +210,9 @@ impl Evacuation {
             Close::Closed(closing) => self.closing = closing,
         }
         drop(guard);
-        let known = |planned: &PlannedMove| is_live(slot, planned);
+        let known = |planned: &PlannedMove| {
+            allocator.pools.get(planned.pool).is_some_and(|slot| is_live(slot, planned))
+        };
         // Allocations that were freed since the survey need no place. If the rest is all that is in the block, no search
         // for unplanned allocations is needed, which would read all records of the pool.
         now.moves.retain(known);
@@ -201,6 +220,14 @@ impl Evacuation {
         let all_known = live == Some(now.moves.len() as u32);
         now.phase = if all_known { Phase::Reserving } else { Phase::Indexing };
         Step::Continue
+    }
+
+    /// Returns true where a thread allocated since the survey from a shard that is joined: it is no longer idle.
+    fn is_in_use<D: Device>(&self, allocator: &Allocator<D>) -> bool {
+        self.joined.iter().any(|&(pool, requests)| {
+            let Some(slot) = allocator.pools.get(pool) else { return false };
+            locked(&slot.state).as_ref().is_some_and(|state| state.use_of_shard.requests() != requests)
+        })
     }
 
     /// Returns the number of allocations in the block.
@@ -213,32 +240,45 @@ impl Evacuation {
     /// each record is enough.
     pub(super) fn search<D: Device>(
         &mut self,
+        allocator: &Allocator<D>,
         slot: &PoolSlot<D>,
         now: &mut Current,
-        first: u32,
-        worth: &Worth<impl Fn(u32, &SurveyedAllocation) -> bool>,
+        (shard, first): (u32, u32),
+        worth: &Worth<impl Fn(&SurveyedAllocation) -> bool>,
     ) -> Step {
         // Counted anew by the search: the planned cost may be out of date.
-        if first == 0 {
+        if (shard, first) == (0, 0) {
             self.uncopied = 0;
         }
-        let guard = locked(&slot.state);
-        let Some(state) = guard.as_ref() else { return Step::KeepBlock };
+        let of_pool = locked(&slot.state).as_ref().map(|state| (state.shards, state.shard));
+        let Some((shards, home)) = of_pool else { return Step::KeepBlock };
         let (mut stays, mut cost) = (false, 0);
-        let pool = self.arena.pool;
+        let next_shard =
+            if shard + 1 < shards.count { Phase::Searching((shard + 1, 0)) } else { Phase::Reserving };
+        // A default pool may have a shard that was never used.
+        let Some(slot) = allocator.pools.get(shards.index(shard as u8)) else {
+            now.phase = next_shard;
+            return Step::Continue;
+        };
+        let guard = locked(&slot.state);
+        let Some(state) = guard.as_ref() else {
+            now.phase = next_shard;
+            return Step::Continue;
+        };
+        let it = (home, self.set(), self.block);
         state.survey_allocations(slot, first, RECORDS_AT_ONCE, |allocation| {
-            if (usize::from(allocation.set), allocation.block) == (self.set(), self.block) {
-                let (record, generation) = (allocation.record, allocation.generation);
-                stays |= allocation.movability == Movability::Pinned || !(worth.can_move)(pool, &allocation);
+            if (u32::from(allocation.home), usize::from(allocation.set), allocation.block) == it {
+                let SurveyedAllocation { pool, record, generation, .. } = allocation;
+                stays |= allocation.movability == Movability::Pinned || !(worth.can_move)(&allocation);
                 cost += if allocation.movability == Movability::Copied { allocation.size } else { 0 };
-                let known = now.known.get(&record).filter(|known| known.generation == generation);
+                let known = now.known.get(&(pool, record)).filter(|known| known.generation == generation);
                 // An unplanned allocation gets its block only when its place is reserved.
-                let to = known.map_or(u32::MAX, |known| known.to);
-                now.moves.push_back(PlannedMove { record, generation, to });
+                let to = known.and_then(|known| known.to);
+                now.moves.push_back(PlannedMove { pool, record, generation, to });
             }
         });
         let next = first.saturating_add(RECORDS_AT_ONCE);
-        now.phase = if next < state.records() { Phase::Searching(next) } else { Phase::Reserving };
+        now.phase = if next < state.records() { Phase::Searching((shard, next)) } else { next_shard };
         self.uncopied += cost;
         // The strategy found the block worth its cost at the survey; allocations placed in it since may change that.
         let dear =
@@ -256,42 +296,71 @@ impl Evacuation {
     ) -> Step {
         // Grown before the lock is taken.
         self.reserved.reserve(AT_ONCE);
-        let mut guard = locked(&slot.state);
-        let Some(state) = guard.as_mut() else { return Step::KeepBlock };
-        if !self.is_closed(state) {
-            // A request found no other room and reopened the block.
-            return if self.is_empty_or_freed(state) { Step::BlockFreed } else { Step::KeepBlock };
+        {
+            let guard = locked(&slot.state);
+            let Some(state) = guard.as_ref() else { return Step::KeepBlock };
+            if !self.is_closed(state) {
+                // A request found no other room and reopened the block. One that does so from here on is noticed before a
+                // byte is copied.
+                return if self.is_empty_or_freed(state) { Step::BlockFreed } else { Step::KeepBlock };
+            }
         }
+        // Kept from one place to the next: most moves are between the same shards.
+        let mut locks = None;
         for at in 0..AT_ONCE {
             let Some(planned) = now.moves.pop_front() else { break };
-            if is_live(slot, &planned) {
-                let to = Some(planned.to).filter(|&to| to != u32::MAX);
-                let Some(to_record) = state.reserve_place(slot, planned.record, to) else {
-                    return Step::KeepBlock;
-                };
-                let PlannedMove { record, generation, .. } = planned;
-                let pool = self.arena.pool;
-                let from = AllocationId { allocator: allocator.id, pool, record, generation };
-                let copied = state.detail(record).filter(|detail| detail.movability == Movability::Copied);
-                let copied = copied.map_or(0, |detail| detail.sizes.requested);
-                let mover = slot.records.get(record).map_or(MoverId::PASSES, Record::mover);
-                let to = allocator.token(pool, to_record, slot);
-                self.reserved.push_back(Reserved { from, to, mover, copied });
-                // The planned block had no room, so all blocks may have been searched, which takes as long as a whole batch.
-                let found = state.detail(to_record).map(|detail| detail.block_range.block);
-                if found != Some(planned.to) {
-                    break;
-                }
+            match self.reserve_one(allocator, &mut locks, &planned) {
+                OnePlace::AsPlanned | OnePlace::NotNeeded => {}
+                // All blocks may have been searched, which takes as long as a whole batch.
+                OnePlace::Elsewhere => break,
+                OnePlace::None => return Step::KeepBlock,
             }
             if at % PLACES_PER_CLOCK_READING == PLACES_PER_CLOCK_READING - 1 && time.is_over_now() {
                 break;
             }
         }
-        state.store_counters(slot);
         if now.moves.is_empty() {
             now.phase = Phase::HandingOver;
         }
         Step::Continue
+    }
+
+    /// Reserves a place for one allocation: in the planned block, or else in another one of its shard, or of the shards
+    /// that are joined with it.
+    fn reserve_one<'a, D: Device>(
+        &mut self,
+        allocator: &'a Allocator<D>,
+        locks: &mut Option<TwoShards<'a, D>>,
+        planned: &PlannedMove,
+    ) -> OnePlace {
+        let &PlannedMove { pool, record, generation, to } = planned;
+        let first = to.map_or(self.arena.pool, |(to, _)| to);
+        let joined = Arc::clone(&self.joined);
+        let others = joined.iter().map(|&(other, _)| other).filter(|&other| other != first);
+        for destination in core::iter::once(first).chain(others) {
+            if locks.as_ref().is_none_or(|locks| !locks.are(pool, destination)) {
+                // Dropped first, or the thread would wait for itself.
+                *locks = None;
+                *locks = allocator.lock_two(pool, destination);
+            }
+            let Some(locks) = locks else { return OnePlace::NotNeeded };
+            let (state, slot) = locks.one();
+            if !is_live(slot, planned) {
+                return OnePlace::NotNeeded;
+            }
+            let copied = state.detail(record).filter(|detail| detail.movability == Movability::Copied);
+            let copied = copied.map_or(0, |detail| detail.sizes.requested);
+            let mover = slot.records.get(record).map_or(MoverId::PASSES, Record::mover);
+            let block = to.filter(|&(to, _)| to == destination).map(|(_, block)| block);
+            let Some(reserved) = locks.reserve_place(record, block) else { continue };
+            let from = AllocationId { allocator: allocator.id, pool, record, generation };
+            let (state, slot) = locks.other();
+            let to = allocator.token(destination, reserved, slot);
+            self.reserved.push_back(Reserved { from, to, mover, copied });
+            let found = state.detail(reserved).map(|detail| detail.block_range.block);
+            return if found == block { OnePlace::AsPlanned } else { OnePlace::Elsewhere };
+        }
+        OnePlace::None
     }
 
     /// Returns true while the block is closed by this evacuation, or held for its run since then.
@@ -316,24 +385,35 @@ impl Evacuation {
     ) -> HandedOut {
         // Grown before the locks are taken.
         found.reserve(AT_ONCE);
+        let closed = locked(&slot.state).as_ref().is_some_and(|state| self.is_closed(state));
+        let is_live = |from: AllocationId| {
+            let record = allocator.pools.get(from.pool).and_then(|slot| slot.records.get(from.record));
+            record.is_some_and(|record| record.generation() == from.generation)
+        };
+        // A request reopened the block, so copying the rest would not free it. If no allocation is left to copy, the
+        // evacuation can still end.
+        if !closed && self.reserved.iter().any(|reserved| is_live(reserved.from)) {
+            return HandedOut::Refused;
+        }
+        // A batch of allocations of one shard, which need not be that of the block.
+        let Some(pool) = self.reserved.front().map(|reserved| reserved.from.pool) else {
+            return HandedOut::All;
+        };
+        let Some(slot) = allocator.pools.get(pool) else { return HandedOut::All };
         // A thread that writes through a handle holds `changes` for reading. So it has either ended before, or finds the
         // allocation marked as moving.
         let alone = slot.changes.write().unwrap_or_else(PoisonError::into_inner);
         let guard = locked(&slot.state);
         let Some(state) = guard.as_ref() else { return HandedOut::All };
-        let is_live = |from: AllocationId| {
-            slot.records.get(from.record).is_some_and(|record| record.generation() == from.generation)
-        };
-        // A request reopened the block, so copying the rest would not free it. If no allocation is left to copy, the
-        // evacuation can still end.
-        if !self.is_closed(state) && self.reserved.iter().any(|reserved| is_live(reserved.from)) {
-            return HandedOut::Refused;
-        }
         // Freed after the locks: a free takes the pool's lock again.
         let mut unneeded = Vec::new();
         let (mut limit, mut refused) = (false, false);
         for _ in 0..AT_ONCE {
+            if self.reserved.front().is_none_or(|reserved| reserved.from.pool != pool) {
+                break;
+            }
             let Some(Reserved { from, to, mover, copied }) = self.reserved.pop_front() else { break };
+            let Some(to_slot) = allocator.pools.get(to.pool) else { continue };
             let Some(record) = slot.records.get(from.record).filter(|it| it.generation() == from.generation)
             else {
                 // The owner freed the allocation since its place was reserved.
@@ -355,7 +435,7 @@ impl Evacuation {
             record.set_moving(true);
             *bytes += size;
             self.in_flight += 1;
-            found.push(Move::new(state, slot, evacuation, from, to));
+            found.push(Move::new((state, slot), to_slot, evacuation, from, to));
         }
         drop(guard);
         drop(alone);
@@ -383,22 +463,21 @@ impl Evacuation {
             self.uncopied = 0;
         }
         let some = self.reserved.len().min(AT_ONCE);
-        // Allocated before the lock is taken, and filled under it; the places are freed after it, since a free locks
-        // the pool.
+        // The places are freed after the locks, since a free locks the pool.
         let mut given = Vec::with_capacity(some);
-        let mut guard = locked(&slot.state);
-        let Some(state) = guard.as_mut() else { return true };
         given.extend(self.reserved.drain(..some));
         for Reserved { from, .. } in &given {
+            let Some(slot) = allocator.pools.get(from.pool) else { continue };
+            let mut guard = locked(&slot.state);
+            let Some(state) = guard.as_mut() else { continue };
             if slot.records.get(from.record).is_some_and(|record| record.generation() == from.generation) {
                 state.note_moving(slot, from.record, false);
             }
         }
         let all = self.reserved.is_empty();
-        if all {
+        if let Some(state) = locked(&slot.state).as_mut().filter(|_| all) {
             state.sets[self.set()].reopen_closing(self.block, self.closing);
         }
-        drop(guard);
         given.into_iter().for_each(|Reserved { to, .. }| allocator.free_own(to));
         all
     }

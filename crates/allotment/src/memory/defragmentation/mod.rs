@@ -17,6 +17,9 @@
 //!
 //! A worked example, with sizes, is at the top of `run.rs`.
 //!
+//! The shards of a pool are surveyed together. Those that are idle, or all where the caller says so
+//! ([`JoinShards`]), are one arena: an allocation may be moved into a block of another shard (`pool/shards.rs`).
+//!
 //! The protocol is that of D3D12MA and VMA. These plan move by move; when a block does not become empty in the end, the
 //! bytes copied out of it were copied for nothing. Here whole blocks are planned, as in DXVK 2.5: no byte is copied for
 //! a block that stays, and none twice.
@@ -44,7 +47,7 @@ mod survey;
 use core::fmt;
 use core::sync::atomic::Ordering;
 
-pub use desc::{DefragmentationDesc, DefragmentationStrategy, PassLimits};
+pub use desc::{DefragmentationDesc, DefragmentationStrategy, JoinShards, PassLimits};
 pub use emptied_blocks::EmptiedBlocks;
 pub use ended_pass::EndedPass;
 pub use error::DefragmentationError;

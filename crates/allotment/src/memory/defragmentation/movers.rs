@@ -53,7 +53,7 @@ pub(in crate::memory) struct Mover {
 
 /// Ticks (sixtieths of a second) after which a mover that did nothing counts as away: longer than most pauses of a
 /// program that does a step in each frame, short beside the time for which its closed blocks could be missed.
-pub(super) const AWAY_TICKS: u64 = 60;
+pub(in crate::memory) const AWAY_TICKS: u64 = 60;
 
 /// Surveys of a mover for which the moves that it refused are remembered. An image may get a state in which it can be
 /// copied; to ask again costs the copies of one block at worst.

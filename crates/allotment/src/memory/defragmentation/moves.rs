@@ -18,18 +18,23 @@ use crate::memory::EmptiedBlocks;
 use crate::memory::allocator::{Allocation, AllocationId, Allocator};
 use crate::memory::block_set::{BlockRange, BlockSet, Role, Sizes};
 use crate::memory::defragmentation::movers::MoverId;
-use crate::memory::pool::{Freed, Marks, MoveState, PoolSlot, PoolState, RoundedRequest};
+use crate::memory::pool::time::Moment;
+use crate::memory::pool::{Freed, HeldRange, MoveState, PoolSlot, PoolState, RoundedRequest, TwoShards};
 use crate::memory::request::desc::AllocationRequest;
-use crate::memory::token::record::Record;
+use crate::memory::token::record::{RawPlace, Record};
 use crate::memory::{MemoryUsage, Movability, Name};
 use crate::sync::locked;
 
 /// An allocation as a survey of its pool sees it.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::memory) struct SurveyedAllocation {
+    /// The shard of its record.
+    pub(in crate::memory) pool: u32,
     pub(in crate::memory) record: u32,
     pub(in crate::memory) generation: u32,
     pub(in crate::memory) set: u8,
+    /// The shard that has the block, and the block.
+    pub(in crate::memory) home: u8,
     pub(in crate::memory) block: u32,
     pub(in crate::memory) offset: u64,
     /// Bytes of the block that its range takes now.
@@ -48,9 +53,9 @@ pub(in crate::memory) struct SurveyedAllocation {
 }
 
 impl SurveyedAllocation {
-    /// Returns the id of the allocation, by its allocator and its pool.
-    pub(super) fn id(&self, allocator: u32, pool: u32) -> AllocationId {
-        AllocationId { allocator, pool, record: self.record, generation: self.generation }
+    /// Returns the id of the allocation, by its allocator.
+    pub(super) fn id(&self, allocator: u32) -> AllocationId {
+        AllocationId { allocator, pool: self.pool, record: self.record, generation: self.generation }
     }
 }
 
@@ -94,16 +99,16 @@ impl<D: Device> PoolState<D> {
         let free_to_move = detail.move_state == MoveState::Settled && entry.maps() == 0;
         let size = self.size_elsewhere(set, detail.kind, detail.sizes.requested);
         let (needed, needed_alignment) = self.range_of(set, size, detail.alignment);
-        let shared =
-            self.sets[set].block(detail.block_range.block).is_some_and(|block| block.role == Role::Shared);
         let occupied = detail.sizes.occupied;
         Some(SurveyedAllocation {
+            pool: self.shards.index(self.shard as u8),
             record,
             generation: entry.generation(),
             set: detail.set,
+            home: detail.block_range.home,
             block: detail.block_range.block,
             offset: detail.block_range.offset,
-            taken: if shared { self.sets[set].least_block(occupied) } else { occupied },
+            taken: if detail.block_range.dedicated { occupied } else { self.sets[set].least_block(occupied) },
             size,
             needed,
             needed_alignment,
@@ -164,41 +169,7 @@ impl<D: Device> PoolState<D> {
         goes
     }
 
-    /// Reserves a place for an allocation, which must be live and movable, in the block `planned` or else in another
-    /// one that stays, and marks the allocation as being moved. Returns the record of the reserved place;
-    /// `None` when there is no room.
-    pub(in crate::memory) fn reserve_place(
-        &mut self,
-        slot: &PoolSlot<D>,
-        record: u32,
-        planned: Option<u32>,
-    ) -> Option<u32> {
-        self.reserve(slot, record, |set, range, sizes, destination| {
-            set.place_relocated(planned, range, sizes, destination)
-        })
-    }
-
-    /// Reserves a place for an allocation as [`reserve_place`](Self::reserve_place) does, at an offset of a block, which
-    /// may be closed: directly behind the range `after`, or at the start of the block where that is `None`.
-    pub(super) fn reserve_place_at(
-        &mut self,
-        slot: &PoolSlot<D>,
-        record: u32,
-        place: (u32, u64, Option<Handle>),
-    ) -> Option<u32> {
-        self.reserve(slot, record, |set, range, sizes, destination| {
-            set.place_at(place, range, sizes, destination)
-        })
-    }
-
-    /// Reserves a place for an allocation anywhere in a block, which may be closed.
-    pub(super) fn reserve_place_in(&mut self, slot: &PoolSlot<D>, record: u32, block: u32) -> Option<u32> {
-        self.reserve(slot, record, |set, range, sizes, destination| {
-            set.place_in_block(block, range, sizes, destination).ok().flatten()
-        })
-    }
-
-    /// Places a request at an offset of a block, as [`reserve_place_at`](Self::reserve_place_at) places a move.
+    /// Places a request at an offset of a block, as [`TwoShards::reserve_place_at`] places a move.
     pub(super) fn place_request_at(
         &mut self,
         slot: &PoolSlot<D>,
@@ -209,26 +180,25 @@ impl<D: Device> PoolState<D> {
     ) -> Option<u32> {
         let record = self.next_record(slot).ok()?;
         let place = (block, offset, after);
-        let block_range = self.sets[set].place_at(place, &rounded.request, rounded.sizes, record)?;
+        let block_range = self.sets[set].place_at(place, &rounded.request, rounded.sizes)?;
         let placement = Placement::ExistingBlock;
         Some(self.publish(slot, set, record, block_range, (rounded, placement), request))
     }
 
+    /// Reserves a place for an allocation, which may be one of another shard.
     fn reserve(
         &mut self,
         slot: &PoolSlot<D>,
-        record: u32,
-        place: impl FnOnce(&mut BlockSet<D>, &Request, Sizes, u32) -> Option<BlockRange>,
+        found: &SurveyedAllocation,
+        (kind, requested): (ResourceKind, u64),
+        place: impl FnOnce(&mut BlockSet<D>, &Request, Sizes) -> Option<BlockRange>,
     ) -> Option<u32> {
-        let found =
-            self.survey_allocation(slot, record).filter(|found| found.movability != Movability::Pinned)?;
         let set = usize::from(found.set);
-        let (kind, requested) = self.detail(record).map(|detail| (detail.kind, detail.sizes.requested))?;
         // Before the range: without a record there is nothing to undo.
         let destination = self.next_record(slot).ok()?;
         let range = Request::new(found.size).aligned(found.alignment);
         let sizes = Sizes { requested, occupied: found.size };
-        let block_range = place(&mut self.sets[set], &range, sizes, destination)?;
+        let block_range = place(&mut self.sets[set], &range, sizes)?;
         let fitted = RoundedRequest {
             request: range,
             sizes,
@@ -247,8 +217,6 @@ impl<D: Device> PoolState<D> {
             (&fitted, Placement::Destination),
             &AllocationRequest::new(&requirements, &options),
         );
-        self.emit_reserved(destination, record);
-        self.note_moving(slot, record, true);
         Some(destination)
     }
 
@@ -288,45 +256,109 @@ impl<D: Device> PoolState<D> {
         left
     }
 
-    /// Exchanges the ranges of two allocations of the same size: `record` is moved then, and `reserved` names the old
-    /// range. `arriving` says that the copy to the new range has not completed.
-    pub(in crate::memory) fn exchange(
+    /// Returns the range that an allocation holds.
+    fn held(&self, slot: &PoolSlot<D>, record: u32) -> Option<HeldRange> {
+        let detail = self.detail(record)?;
+        let place = slot.records.get(record)?.read();
+        Some(HeldRange { block_range: detail.block_range, sizes: detail.sizes, place })
+    }
+
+    /// Gives an allocation the range of another one of its size. `of` returns what its record says from its old one.
+    fn hold(
         &mut self,
         slot: &PoolSlot<D>,
         record: u32,
-        reserved: u32,
-        arriving: bool,
+        range: &HeldRange,
+        of: impl FnOnce(RawPlace) -> RawPlace,
     ) {
-        let (Some(one), Some(other)) = (self.detail(record).cloned(), self.detail(reserved).cloned()) else {
-            return;
-        };
-        debug_assert_eq!((one.set, one.sizes.requested), (other.set, other.sizes.requested));
-        let set = usize::from(one.set);
-        self.sets[set].exchange((&one.block_range, record), (&other.block_range, reserved));
-        let was = slot.records.get(record).map(Record::read);
-        let (dedicated_to_resource, mover) =
-            was.map_or_else(Default::default, |was| (was.dedicated_to_resource, was.mover));
-        let of_a_defragmenter = mover != MoverId::PASSES;
+        let Some(entry) = slot.records.get(record) else { return };
+        let Some(set) = self.detail(record).map(|detail| usize::from(detail.set)) else { return };
+        let may_wait = self.sets[set].may_wait(&range.block_range, range.sizes);
+        if let Some(detail) = self.detail_mut(record) {
+            debug_assert_eq!(detail.sizes.requested, range.sizes.requested);
+            (detail.block_range, detail.sizes) = (range.block_range, range.sizes);
+            (detail.move_state, detail.may_wait) = (MoveState::Settled, may_wait);
+        }
+        let RawPlace { memory, offset, memory_size, address, .. } = range.place;
+        let own = RawPlace { moving: false, arriving: false, ..entry.read() };
+        entry.write(&of(RawPlace { memory, offset, memory_size, address, ..own }));
+    }
+}
+
+/// The shard of an allocation's record, and the shard where a place is reserved for it.
+impl<D: Device> TwoShards<'_, D> {
+    /// Reserves a place for an allocation, which must be live and movable, in the block `planned` or else in another
+    /// one that stays, and marks the allocation as being moved. Returns the record of the reserved place;
+    /// `None` when there is no room.
+    pub(in crate::memory) fn reserve_place(&mut self, record: u32, planned: Option<u32>) -> Option<u32> {
+        self.reserve(record, |set, range, sizes| set.place_relocated(planned, range, sizes))
+    }
+
+    /// Reserves a place for an allocation as [`reserve_place`](Self::reserve_place) does, at an offset of a block, which
+    /// may be closed: directly behind the range `after`, or at the start of the block where that is `None`.
+    pub(super) fn reserve_place_at(&mut self, record: u32, place: (u32, u64, Option<Handle>)) -> Option<u32> {
+        self.reserve(record, |set, range, sizes| set.place_at(place, range, sizes))
+    }
+
+    /// Reserves a place for an allocation anywhere in a block, which may be closed.
+    pub(super) fn reserve_place_in(&mut self, record: u32, block: u32) -> Option<u32> {
+        self.reserve(record, |set, range, sizes| set.place_in_block(block, range, sizes).ok().flatten())
+    }
+
+    fn reserve(
+        &mut self,
+        record: u32,
+        place: impl FnOnce(&mut BlockSet<D>, &Request, Sizes) -> Option<BlockRange>,
+    ) -> Option<u32> {
+        let (state, slot) = self.one();
+        let found = state.survey_allocation(slot, record);
+        let found = found.filter(|found| found.movability != Movability::Pinned)?;
+        let needs = state.detail(record).map(|detail| (detail.kind, detail.sizes.requested))?;
+        let (state, slot) = self.other();
+        let reserved = state.reserve(slot, &found, needs, place)?;
+        let reservation = state.events.allocation(reserved);
+        let (state, slot) = self.one();
+        state.emit_reserved(reservation, record);
+        state.note_moving(slot, record, true);
+        Some(reserved)
+    }
+
+    /// Exchanges the ranges of two allocations of the same size: `record` is moved then, and `reserved` names the old
+    /// range. `arriving` says that the copy to the new range has not completed.
+    ///
+    /// Neither range is touched, so their shards need not be locked, which may be others than those of the records.
+    pub(in crate::memory) fn exchange(&mut self, record: u32, reserved: u32, arriving: bool) {
+        let (state, slot) = self.one();
+        let Some(old) = state.held(slot, record) else { return };
+        let has_resource = state.detail(record).is_some_and(|detail| detail.has_resource);
+        let (state, slot) = self.other();
+        let Some(new) = state.held(slot, reserved) else { return };
+        let of_a_defragmenter = old.place.mover != MoverId::PASSES;
+        let dedicated_to_resource = old.place.dedicated_to_resource;
+        state.hold(slot, reserved, &old, |place| RawPlace {
+            dedicated_to_resource,
+            mover: MoverId::PASSES,
+            moved: false,
+            ..place
+        });
+        // The old resource is bound to the old range until the GPU is done with it: the pool is not reset before.
+        let old_resource_stays = of_a_defragmenter && has_resource;
+        let detail = state.detail_mut(reserved);
+        detail.into_iter().for_each(|detail| detail.has_resource |= old_resource_stays);
+        let reservation = state.events.allocation(reserved);
+        let (state, slot) = self.one();
         // A `Defragmenter` binds a new resource and keeps the old one until the GPU is done with it. After a pass of the
         // caller's the old range may be free at once, while the caller's resource is still bound to it: the mark makes
         // the allocator refuse to touch memory through that resource.
-        let here = Marks { dedicated_to_resource: false, mover, moved: !of_a_defragmenter };
-        let there = Marks { dedicated_to_resource, ..Marks::default() };
-        let old_resource_stays = of_a_defragmenter && one.has_resource;
-        for (record, place, marks) in [(record, other, here), (reserved, one, there)] {
-            let may_wait = self.sets[set].may_wait(&place.block_range, place.sizes);
-            if let Some(detail) = self.detail_mut(record) {
-                (detail.block_range, detail.sizes) = (place.block_range, place.sizes);
-                (detail.move_state, detail.may_wait) = (MoveState::Settled, may_wait);
-                // The old resource is bound to the old range until the GPU is done with it: the pool is not reset before.
-                detail.has_resource |= old_resource_stays;
-            }
-            self.write_place(slot, record, marks);
-        }
-        self.emit_exchanged(record, reserved);
+        state.hold(slot, record, &new, |place| RawPlace {
+            dedicated_to_resource: false,
+            moved: !of_a_defragmenter,
+            ..place
+        });
+        state.emit_exchanged(record, reservation);
         if arriving {
             // Until the copy completes the allocation must not be moved again, nor read or written by the CPU.
-            self.detail_mut(record).into_iter().for_each(|detail| detail.move_state = MoveState::Moving);
+            state.detail_mut(record).into_iter().for_each(|detail| detail.move_state = MoveState::Moving);
             slot.records.get(record).into_iter().for_each(Record::set_arriving);
         }
     }
@@ -334,59 +366,71 @@ impl<D: Device> PoolState<D> {
     /// Reads what the end of some moves is going to read and write, each an allocation and its reserved place. Of many
     /// allocations none of it is in a cache, and the work on one move is too long for the processor to begin the next
     /// meanwhile; here it waits for many loads at once.
-    pub(in crate::memory) fn read_ahead(
-        &self,
-        slot: &PoolSlot<D>,
-        moves: impl Iterator<Item = (u32, u32)> + Clone,
-    ) {
-        let mut sum = 0;
-        for (record, reserved) in moves.clone() {
-            for record in [record, reserved] {
-                sum ^= slot.records.get(record).map_or(0, Record::generation);
-                sum ^= self.detail(record).map_or(0, |detail| detail.block_range.block);
-            }
-            sum ^= self.label(reserved).user_data as u32;
-        }
-        for detail in
-            moves.flat_map(|(record, reserved)| [self.detail(record), self.detail(reserved)]).flatten()
-        {
-            sum ^= self.sets[usize::from(detail.set)].record_of(&detail.block_range).unwrap_or(0);
-        }
+    pub(in crate::memory) fn read_ahead(&mut self, moves: impl Iterator<Item = (u32, u32)> + Clone) {
+        let (state, slot) = self.one();
+        let mut sum = moves.clone().fold(0, |sum, (record, _)| sum ^ state.read(slot, record));
+        sum ^= moves.clone().fold(0, |sum, (record, _)| sum ^ state.read_range(record));
+        let (state, slot) = self.other();
+        sum ^= moves.clone().fold(0, |sum, (_, reserved)| sum ^ state.read(slot, reserved));
+        sum ^= moves.fold(0, |sum, (_, reserved)| sum ^ state.label(reserved).user_data as u32);
         // So that the loads stay, whose results nobody needs.
         core::hint::black_box(sum);
     }
 
     /// Moves an allocation to the place that `reserved` has, and frees its old place, which nothing uses any more: in
     /// effect [`exchange`](Self::exchange), and then a free of `reserved`, whose record need not name the old place first.
-    /// The caller does what a free leaves for after the lock.
+    /// Returns what the free leaves for after the locks, the shard that had the old place, and the time, if it was read.
+    /// `None`, with nothing changed, where that shard is neither of these.
     pub(in crate::memory) fn move_to(
         &mut self,
-        slot: &PoolSlot<D>,
         record: u32,
         reserved: u32,
-    ) -> Option<Freed<D>> {
-        let old = self.detail(record).map(|detail| (detail.set, detail.block_range, detail.sizes))?;
-        let new = self.detail(reserved).map(|detail| (detail.set, detail.block_range, detail.sizes))?;
-        debug_assert_eq!((old.0, old.2.requested), (new.0, new.2.requested));
-        let (set, mover) = (usize::from(old.0), slot.records.get(record)?.mover());
+        now: impl FnOnce() -> Moment,
+    ) -> Option<(Freed<D>, u32, Option<Moment>)> {
+        let (state, slot) = self.one();
+        let old = state.held(slot, record)?;
+        let home = state.shards.index(old.block_range.home);
+        self.locked(home)?;
         debug_assert_eq!(
-            mover,
+            old.place.mover,
             MoverId::PASSES,
             "a `Defragmenter` keeps the old place until the GPU is done with it"
         );
-        let name = self.remove_record(slot, reserved);
-        self.sets[set].name_record(&new.1, record);
-        let may_wait = self.sets[set].may_wait(&new.1, new.2);
-        if let Some(detail) = self.detail_mut(record) {
-            (detail.block_range, detail.sizes) = (new.1, new.2);
-            (detail.move_state, detail.may_wait) = (MoveState::Settled, may_wait);
-        }
+        let (state, slot) = self.other();
+        let new = state.held(slot, reserved)?;
+        let reservation = state.events.allocation(reserved);
+        let ended = state.end(slot, reserved)?;
+        let (state, slot) = self.one();
         // As in `exchange`: the caller's resource may still be bound to the old place.
-        self.write_place(slot, record, Marks { mover, moved: true, ..Marks::default() });
-        let emptied = self.sets[set].free(&old.1, old.2, self.clock.now);
-        self.emit_exchanged(record, reserved);
-        self.emit_freed(reserved);
-        Some(self.freed_in(slot, (set, old.1.block), emptied, name))
+        state.hold(slot, record, &new, |place| RawPlace {
+            dedicated_to_resource: false,
+            moved: true,
+            ..place
+        });
+        state.emit_exchanged(record, reservation);
+        let (state, _) = self.other();
+        state.emit_freed(reserved);
+        let ended = ended.with_range(old.block_range, old.sizes);
+        let (state, slot) = self.locked(home)?;
+        // As every free does, before a block becomes empty.
+        let now = state.should_read_clock(&ended).then(now);
+        now.into_iter().for_each(|now| _ = state.pass_time(now));
+        Some((state.free_elsewhere(slot, ended), home, now))
+    }
+}
+
+impl<D: Device> PoolState<D> {
+    /// Loads what is known of an allocation.
+    fn read(&self, slot: &PoolSlot<D>, record: u32) -> u32 {
+        let generation = slot.records.get(record).map_or(0, Record::generation);
+        generation ^ self.detail(record).map_or(0, |detail| detail.block_range.block)
+    }
+
+    /// Loads the range of an allocation, where its block is one of this shard.
+    fn read_range(&self, record: u32) -> u32 {
+        let own = self.detail(record).filter(|detail| u32::from(detail.block_range.home) == self.shard);
+        own.and_then(|detail| self.sets[usize::from(detail.set)].size_of_range(&detail.block_range))
+            .unwrap_or(0) as u32
     }
 }
 

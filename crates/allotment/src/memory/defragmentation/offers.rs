@@ -114,20 +114,22 @@ impl<D: Device> Allocator<D> {
 
     /// Marks the allocation as being moved, where its move would still free the block.
     fn begin_offered(&self, part: PartKey, reserved: Reserved) -> Result<Move<D>, Reserved> {
-        let Some(slot) = self.pools.get(part.arena.pool) else { return Err(reserved) };
+        let from = reserved.from;
+        let slots = self.pools.get(from.pool).zip(self.pools.get(reserved.to.pool));
+        let Some((slot, to_slot)) = slots else { return Err(reserved) };
         // A thread that writes by the handle holds `changes` for reading: none is in the middle of it.
         let _alone = slot.changes.write().unwrap_or_else(PoisonError::into_inner);
-        let guard = locked(&slot.state);
-        let Some(state) = guard.as_ref() else { return Err(reserved) };
-        let from = reserved.from;
-        let block = state.sets[usize::from(part.arena.set)].block(part.block);
+        let Some(mut shards) = self.lock_two(from.pool, part.arena.pool) else { return Err(reserved) };
+        let (home, _) = shards.other();
+        let block = home.sets[usize::from(part.arena.set)].block(part.block);
+        let is_kept = block.is_some_and(|block| block.is_kept_by(part.closing));
         let record = slot.records.get(from.record).filter(|it| it.generation() == from.generation);
         // Memory that is mapped by its handle stays, and so does a block that a request reopened.
-        let may_move = record.is_some_and(|record| record.maps() == 0 && record.read().movable)
-            && block.is_some_and(|block| block.is_kept_by(part.closing));
+        let may_move = is_kept && record.is_some_and(|record| record.maps() == 0 && record.read().movable);
         let Some(record) = record.filter(|_| may_move) else { return Err(reserved) };
         record.set_moving(true);
-        Ok(Move::new(state, slot, 0, from, reserved.to))
+        let (state, _) = shards.one();
+        Ok(Move::new((state, slot), to_slot, 0, from, reserved.to))
     }
 
     /// Withdraws the offer of an allocation whose owner is gone, if there is one. `leaves`: the allocation leaves the block

@@ -8,10 +8,10 @@ use super::run::{Ended, Outcome, Run};
 use crate::device::{Device, Mapped, MemoryHandle, MemoryTypeIndex, ResourceKind};
 use crate::memory::MemoryLocation;
 use crate::memory::allocator::{Allocation, AllocationId, Allocator};
-use crate::memory::pool::{PoolSlot, PoolState};
+use crate::memory::pool::time::Moment;
+use crate::memory::pool::{Freed, PoolSlot, PoolState, TwoShards};
 use crate::memory::token::record::RawPlace;
 use crate::memory::{Movability, WrongAllocator};
-use crate::sync::locked;
 
 /// Moves that are ended per lock: ten to twenty microseconds. What they read fits the first cache of a processor.
 const AT_ONCE: usize = 32;
@@ -74,17 +74,17 @@ impl At {
 
 impl<D: Device> Move<D> {
     pub(super) fn new(
-        state: &PoolState<D>,
-        slot: &PoolSlot<D>,
+        (state, slot): (&PoolState<D>, &PoolSlot<D>),
+        to_slot: &PoolSlot<D>,
         evacuation: usize,
         id: AllocationId,
         reserved: Allocation,
     ) -> Self {
-        let place = |record| match slot.records.get(record) {
+        let place = |slot: &PoolSlot<D>, record| match slot.records.get(record) {
             Some(record) => record.read(),
             None => unreachable!("a live allocation has a record"),
         };
-        let (from, to) = (place(id.record), place(reserved.record));
+        let (from, to) = (place(slot, id.record), place(to_slot, reserved.record));
         let detail = state.detail(id.record);
         Self {
             evacuation,
@@ -191,7 +191,8 @@ impl<D: Device> Move<D> {
             unreachable!("the pool of a live allocation is there")
         };
         let alone = slot.changes.write().unwrap_or_else(PoisonError::into_inner);
-        let ended = self.end_and_keep(locked(&slot.state).as_mut(), slot, false);
+        let ended =
+            self.end_and_keep(allocator.lock_two(self.id.pool, self.pool_of_new_place()).as_mut(), false);
         drop(alone);
         self.ended = Some(ended.outcome);
         ended
@@ -516,38 +517,21 @@ fn finish<D: Device>(
     let (mut ended, mut freed) = (Vec::with_capacity(most), Vec::with_capacity(most));
     while first < moves.len() {
         let rest = &mut moves[first..];
-        let pool = rest[0].id.pool;
-        // A batch has one pool, so that one lock is enough.
-        let same = rest.iter().take(AT_ONCE).take_while(|one| one.id.pool == pool).count();
+        let (pool, to) = (rest[0].id.pool, rest[0].pool_of_new_place());
+        // A batch has one pool, or two shards of one, so that these locks are enough.
+        let same = rest.iter().take(AT_ONCE);
+        let same = same.take_while(|one| one.id.pool == pool && one.pool_of_new_place() == to).count();
         let batch = &mut rest[..same];
         let Some(slot) = allocator.pools.get(pool) else { return };
-        let mut now = None;
         // Threads that access an allocation by its handle hold `changes` for reading: none is in the middle of it now.
         let alone = slot.changes.write().unwrap_or_else(PoisonError::into_inner);
-        let mut guard = locked(&slot.state);
+        let mut guard = allocator.lock_two(pool, to);
         let pairs = batch.iter().filter_map(|one| Some((one.id.record, one.reserved.as_ref()?.record)));
-        guard.iter().for_each(|state| state.read_ahead(slot, pairs.clone()));
+        guard.iter_mut().for_each(|shards| shards.read_ahead(pairs.clone()));
         for (index, one) in (first..).zip(batch.iter_mut()) {
             let end = match sources {
-                Sources::Leave => one.end_and_keep(guard.as_mut(), slot, arriving(index)),
-                Sources::Free => {
-                    let end = one.end(guard.as_mut(), slot);
-                    if let (Some(state), Some(place), Outcome::Moved) =
-                        (guard.as_mut(), &one.reserved, end.outcome)
-                    {
-                        // As every free does, before a block becomes empty.
-                        if state.should_read_clock(one.id.record) {
-                            let moment = allocator.time.now();
-                            state.pass_time(moment);
-                            now = Some(moment);
-                        }
-                        let left = state.move_to(slot, one.id.record, place.record);
-                        debug_assert!(left.is_some(), "both are live");
-                        freed.extend(left);
-                        one.reserved = None;
-                    }
-                    end
-                }
+                Sources::Leave => one.end_and_keep(guard.as_mut(), arriving(index)),
+                Sources::Free => one.end_and_free(guard.as_mut(), || allocator.time.now(), &mut freed),
             };
             one.ended = Some(end.outcome);
             ended.push(end);
@@ -556,7 +540,10 @@ fn finish<D: Device>(
         drop(guard);
         drop(alone);
         // With no lock held, from here on: `leave` may run the caller's code.
-        freed.drain(..).for_each(|left| allocator.after_free(slot, left, now.take()));
+        for (left, home, now) in freed.drain(..) {
+            let Some(slot) = allocator.pools.get(home) else { continue };
+            allocator.after_free(slot, left, now);
+        }
         run.ended(allocator, ended.drain(..));
         for one in batch {
             // After the locks: freeing the place takes the pool's lock again.
@@ -593,50 +580,72 @@ impl<D: Device> Move<D> {
         Allocation { allocator, pool, record, generation: generation.wrapping_add(1) }
     }
 
+    /// Returns the shard that has the new place; that of the allocation once the move has ended.
+    fn pool_of_new_place(&self) -> u32 {
+        self.reserved.as_ref().map_or(self.id.pool, |reserved| reserved.pool)
+    }
+
     /// Ends the move. The reserved allocation has the old place then.
-    fn end_and_keep(
-        &self,
-        mut state: Option<&mut PoolState<D>>,
-        slot: &PoolSlot<D>,
-        arriving: bool,
+    fn end_and_keep(&self, mut shards: Option<&mut TwoShards<'_, D>>, arriving: bool) -> Ended {
+        let ended = self.end(shards.as_deref_mut());
+        if let (Some(shards), Some(place), Outcome::Moved) = (shards, &self.reserved, ended.outcome) {
+            shards.exchange(self.id.record, place.record, arriving);
+        }
+        ended
+    }
+
+    /// Ends the move, and frees the old place; where that is in a shard that is not locked, the reserved allocation has
+    /// it then.
+    fn end_and_free(
+        &mut self,
+        mut shards: Option<&mut TwoShards<'_, D>>,
+        now: impl FnOnce() -> Moment,
+        freed: &mut Vec<(Freed<D>, u32, Option<Moment>)>,
     ) -> Ended {
-        let ended = self.end(state.as_deref_mut(), slot);
-        if let (Some(state), Some(place), Outcome::Moved) = (state, &self.reserved, ended.outcome) {
-            state.exchange(slot, self.id.record, place.record, arriving);
+        let ended = self.end(shards.as_deref_mut());
+        if let (Some(shards), Some(place), Outcome::Moved) = (shards, &self.reserved, ended.outcome) {
+            match shards.move_to(self.id.record, place.record, now) {
+                Some(left) => {
+                    freed.push(left);
+                    self.reserved = None;
+                }
+                None => shards.exchange(self.id.record, place.record, false),
+            }
         }
         ended
     }
 
     /// Decides how the move ends, and ends it unless the allocation is to be [moved](Outcome::Moved) now: then both
     /// allocations are live.
-    fn end(&self, state: Option<&mut PoolState<D>>, slot: &PoolSlot<D>) -> Ended {
-        let live = |record: u32, generation| {
-            slot.records.get(record).is_some_and(|record| record.generation() == generation)
-        };
-        // The generation tells whether the owner freed the allocation while the pass was open.
-        let source = live(self.id.record, self.id.generation);
-        // A reset of the pool frees both allocations.
-        let reserved = self.reserved.as_ref().filter(|it| live(it.record, it.generation));
-        // The owner may have pinned the allocation while it was being moved.
-        let pinned = |state: &PoolState<D>| {
-            state.detail(self.id.record).is_none_or(|detail| detail.movability == Movability::Pinned)
-        };
-        let outcome = match (state, reserved) {
-            (Some(state), Some(_)) if source && !self.stays && !pinned(state) => Outcome::Moved,
-            (Some(state), _) if source => {
-                state.note_moving(slot, self.id.record, false);
-                Outcome::Stays
-            }
-            (Some(state), _) => {
-                // After a reset of the pool the record may belong to another allocation.
-                let stands = live(self.id.record, self.source_left().generation);
-                Outcome::Freed { holds_its_place: stands && state.is_left(slot, self.id.record) }
-            }
-            (None, _) => Outcome::Freed { holds_its_place: false },
-        };
+    fn end(&self, shards: Option<&mut TwoShards<'_, D>>) -> Ended {
+        let outcome = shards.map_or(Outcome::Freed { holds_its_place: false }, |shards| self.end_in(shards));
         // Recreated allocations cost no copy, so they do not count towards `WithinBytes`.
         let copied = if self.contents == Movability::Copied { self.size } else { 0 };
         Ended { evacuation: self.evacuation, id: self.id, copied, outcome, with_others: self.with_others }
+    }
+
+    fn end_in(&self, shards: &mut TwoShards<'_, D>) -> Outcome {
+        let live = |slot: &PoolSlot<D>, record: u32, generation| {
+            slot.records.get(record).is_some_and(|record| record.generation() == generation)
+        };
+        // A reset of the pool frees both allocations.
+        let (_, slot) = shards.other();
+        let reserved = self.reserved.as_ref().is_some_and(|it| live(slot, it.record, it.generation));
+        let (state, slot) = shards.one();
+        // The generation tells whether the owner freed the allocation while the pass was open.
+        if !live(slot, self.id.record, self.id.generation) {
+            // After a reset of the pool the record may belong to another allocation.
+            let stands = live(slot, self.id.record, self.source_left().generation);
+            return Outcome::Freed { holds_its_place: stands && state.is_left(slot, self.id.record) };
+        }
+        // The owner may have pinned the allocation while it was being moved.
+        let detail = state.detail(self.id.record);
+        let pinned = detail.is_none_or(|detail| detail.movability == Movability::Pinned);
+        if reserved && !self.stays && !pinned {
+            return Outcome::Moved;
+        }
+        state.note_moving(slot, self.id.record, false);
+        Outcome::Stays
     }
 }
 

@@ -18,6 +18,7 @@
 
 use core::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
+use std::sync::Arc;
 
 use super::desc::DefragmentationStrategy;
 use super::holes::{Cut, Holes};
@@ -153,9 +154,12 @@ impl DefragmentationPlan {
 /// An allocation, and the block in which the plan found a place for it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PlannedMove {
+    /// The shard of its record.
+    pub(super) pool: u32,
     pub(super) record: u32,
     pub(super) generation: u32,
-    pub(super) to: u32,
+    /// The shard that has the block, and the block; `None` for an allocation that came after the survey.
+    pub(super) to: Option<(u32, u32)>,
 }
 
 /// A block that the plan empties, with its moves.
@@ -168,6 +172,8 @@ pub(super) struct PlannedEvacuation {
     pub(super) cost: u64,
     /// The largest allocation first.
     pub(super) moves: Vec<PlannedMove>,
+    /// The shards whose blocks are joined, each with the requests that it had served; none where it is one.
+    pub(super) joined: Arc<[(u32, u32)]>,
 }
 
 impl PlannedEvacuation {
@@ -321,18 +327,21 @@ impl Planner {
                         continue;
                     }
                     let planned = |(item, cut): (u32, Cut)| {
-                        let SurveyedAllocation { record, generation, .. } = arena.allocations[item as usize];
+                        let SurveyedAllocation { pool, record, generation, .. } =
+                            arena.allocations[item as usize];
                         // Of the place only the block is kept. The pool changes until the place is reserved, so its
                         // range is found anew then.
-                        PlannedMove { record, generation, to: cut.block }
+                        let (to, block) = arena.block(cut.block as usize);
+                        PlannedMove { pool, record, generation, to: Some((to.pool, block)) }
                     };
                     let moves: Vec<_> = placed.into_iter().map(planned).collect();
-                    let (size, block) = (candidate.size, arena.blocks[candidate.block].index);
+                    let (size, (home, block)) = (candidate.size, arena.block(candidate.block));
                     let planned =
                         PlannedBlock { size, bytes_moved: candidate.cost, moves: moves.len() as u32 };
                     self.plan.steps.push(planned);
-                    let (arena, cost) = (arena.arena, candidate.cost);
-                    self.evacuations.push(PlannedEvacuation { arena, block, size, cost, moves });
+                    let (joined, cost) = (arena.joined_shards(), candidate.cost);
+                    let arena = home;
+                    self.evacuations.push(PlannedEvacuation { arena, block, size, cost, moves, joined });
                 }
                 Packed::Not => {
                     *packing = Packing::default();
@@ -401,9 +410,10 @@ impl Packing {
                 return Packed::Interrupted;
             }
         }
+        let at = candidate.block as u32;
         let block = &mut arena.blocks[candidate.block];
         // Room for the blocks after it, which cost more per byte freed.
-        if block.may_take() && !measure(block, holes, &mut self.end, time) {
+        if block.may_take() && !measure((at, block), holes, &mut self.end, time) {
             return Packed::Interrupted;
         }
         Packed::Not
@@ -425,7 +435,7 @@ fn measure_all(
         while let Some(found) = surveyed.blocks.get_mut(*block).filter(|_| concerned) {
             // The free ranges of a selected block are added only if it turns out to stay.
             let stays = found.may_take() && !going.contains(&(*arena, *block));
-            if stays && !measure(found, &mut holes[*arena], end, time) {
+            if stays && !measure((*block as u32, found), &mut holes[*arena], end, time) {
                 return false;
             }
             // Blocks are measured one by one; the next one begins at its offset 0.
@@ -441,15 +451,20 @@ fn measure_all(
 }
 
 /// Adds the free ranges of a block, from `end` on. Returns true once all were added.
-fn measure(found: &mut SurveyedBlock, holes: &mut Holes, end: &mut u64, time: &mut Stopwatch) -> bool {
+fn measure(
+    (at, found): (u32, &mut SurveyedBlock),
+    holes: &mut Holes,
+    end: &mut u64,
+    time: &mut Stopwatch,
+) -> bool {
     while let Some(Reverse((offset, size))) = found.ranges.pop() {
         // Saturating, since the survey read the records at different times and may have seen one range twice.
-        holes.add(found.index, *end, offset.saturating_sub(*end));
+        holes.add(at, *end, offset.saturating_sub(*end));
         *end = (*end).max(offset + size);
         if time.is_over() {
             return false;
         }
     }
-    holes.add(found.index, *end, found.size.saturating_sub(*end));
+    holes.add(at, *end, found.size.saturating_sub(*end));
     true
 }

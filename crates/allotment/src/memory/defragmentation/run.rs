@@ -141,7 +141,7 @@ impl Run {
             scope,
             mover,
             others: None,
-            stage: Stage::Surveying(Survey::new(scope.arenas(allocator), desc.limits.bytes)),
+            stage: Stage::Surveying(Survey::new(scope.pools(allocator), desc.join_shards, desc.limits.bytes)),
             plan: DefragmentationPlan::default(),
             ignored: HashSet::new(),
             evacuations: Vec::new(),
@@ -210,11 +210,11 @@ impl Run {
             Stage::Surveying(survey) => {
                 let tick = || allocator.time.now().tick;
                 let others = self.others.get_or_insert_with(|| allocator.movers.others(self.mover, tick()));
-                let moved_by = |pool, allocation: &SurveyedAllocation| {
-                    moved_by(others, &self.ignored, allocation.id(allocator.id, pool), allocation)
+                let moved_by = |allocation: &SurveyedAllocation| {
+                    moved_by(others, &self.ignored, allocation.id(allocator.id), allocation)
                 };
                 if survey.step(allocator, others, moved_by, time) {
-                    let survey = core::mem::replace(survey, Survey::new(Vec::new(), 0));
+                    let survey = survey.take();
                     // A later survey may spend only the bytes that the passes before it left.
                     let strategy = self.desc.strategy.with_bytes_left(self.bytes_left);
                     self.stage = Stage::Planning(Planner::new(strategy, survey));
@@ -308,8 +308,9 @@ impl Run {
         };
         let Some(now) = current else {
             match waiting.pop_front() {
-                Some(PlannedEvacuation { arena, block, size, cost, moves }) => {
-                    self.evacuations.push(Evacuation::new(arena, block, size, cost));
+                Some(PlannedEvacuation { arena, block, size, cost, moves, joined }) => {
+                    let evacuation = Evacuation::new(arena, block, size, cost);
+                    self.evacuations.push(Evacuation { joined, ..evacuation });
                     let evacuation = self.evacuations.len() - 1;
                     let (moves, known) = (moves.into(), HashMap::new());
                     *current =
@@ -326,13 +327,13 @@ impl Run {
         let evacuation = &mut self.evacuations[now.evacuation];
         let Some(slot) = allocator.pools.get(evacuation.arena.pool) else { return false };
         let done = match &mut now.phase {
-            Phase::Closing => evacuation.close(slot, self.mover, &self.desc, now),
+            Phase::Closing => evacuation.close(allocator, slot, self.mover, &self.desc, now),
             Phase::Indexing => now.index_planned(time),
-            Phase::Searching(first) => {
-                let first = *first;
+            Phase::Searching(next) => {
+                let next = *next;
                 let (others, largest) = (self.others.as_ref(), self.desc.limits.bytes);
-                let can_move = |pool, allocation: &SurveyedAllocation| {
-                    let id = allocation.id(allocator.id, pool);
+                let can_move = |allocation: &SurveyedAllocation| {
+                    let id = allocation.id(allocator.id);
                     match others.map(|others| moved_by(others, &self.ignored, id, allocation)) {
                         Some(MovedBy::Own) => allocation.size <= largest,
                         Some(MovedBy::Other(_)) => true,
@@ -341,7 +342,7 @@ impl Run {
                 };
                 let left = self.bytes_left.saturating_sub(promised);
                 let worth = Worth { strategy: self.desc.strategy.with_bytes_left(left), can_move };
-                evacuation.search(slot, now, first, &worth)
+                evacuation.search(allocator, slot, now, next, &worth)
             }
             Phase::Reserving => evacuation.reserve(allocator, slot, now, time),
             Phase::HandingOver => {
@@ -410,7 +411,9 @@ impl Run {
             // No move is in flight, so no index into the list is left.
             self.evacuations.clear();
             self.others = None;
-            self.stage = Stage::Surveying(Survey::new(self.scope.arenas(allocator), self.desc.limits.bytes));
+            let (join_shards, largest) = (self.desc.join_shards, self.desc.limits.bytes);
+            let pools = self.scope.pools(allocator);
+            self.stage = Stage::Surveying(Survey::new(pools, join_shards, largest));
             return true;
         }
         self.stage = Stage::Finished;

@@ -7,6 +7,7 @@
 
 use super::desc::DefragmentationStrategy;
 use super::survey::{SurveyedArena, SurveyedBlock};
+use crate::memory::pool::shards::MOST_SHARDS;
 
 /// A block that could be emptied, as far as sums tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +15,8 @@ pub(super) struct Candidate {
     /// Index of the arena, and of the block in it.
     pub(super) arena: usize,
     pub(super) block: usize,
+    /// Which of the arena's block sets has the block.
+    member: usize,
     pub(super) size: u64,
     /// Bytes that its allocations need in other blocks.
     needed: u64,
@@ -30,7 +33,8 @@ pub(super) struct Candidate {
 #[derive(Clone, Copy, Debug)]
 struct Room {
     free: u64,
-    blocks: u32,
+    /// Of each block set: a shard keeps its part of the pool's minimum.
+    blocks: [u32; MOST_SHARDS as usize],
 }
 
 impl Room {
@@ -38,21 +42,23 @@ impl Room {
         let free = |block: &SurveyedBlock| block.size.saturating_sub(block.occupied);
         // Empty blocks are not counted: to fill one would free nothing.
         let open = arena.blocks.iter().filter(|block| block.may_take());
-        let shared = arena.blocks.iter().filter(|block| block.shared).count() as u32;
+        let mut blocks = [0_u32; MOST_SHARDS as usize];
+        arena.blocks.iter().filter(|block| block.shared).for_each(|block| blocks[block.member] += 1);
+        let members = blocks.iter_mut().zip(&arena.members);
+        members.for_each(|(blocks, member)| *blocks = blocks.saturating_sub(member.least_blocks));
         Self {
             // Room for coming requests is not filled with moves.
             free: open.map(free).sum::<u64>().saturating_sub(arena.ahead),
-            blocks: shared.saturating_sub(arena.least_blocks),
+            blocks,
         }
     }
 
     /// Returns the room that remains when a block is emptied into the others; `None` when they cannot hold it.
     fn without(self, candidate: &Candidate) -> Option<Self> {
         // The block's own free bytes are lost first, then the others take in its allocations.
-        Some(Self {
-            free: self.free.checked_sub(candidate.free)?.checked_sub(candidate.needed)?,
-            blocks: self.blocks.checked_sub(u32::from(candidate.shared))?,
-        })
+        let mut blocks = self.blocks;
+        blocks[candidate.member] = blocks[candidate.member].checked_sub(u32::from(candidate.shared))?;
+        Some(Self { free: self.free.checked_sub(candidate.free)?.checked_sub(candidate.needed)?, blocks })
     }
 }
 
@@ -67,6 +73,7 @@ pub(super) fn candidates(arenas: &[SurveyedArena]) -> Vec<Candidate> {
             may_go.map(move |(at, block)| Candidate {
                 arena,
                 block: at,
+                member: block.member,
                 size: block.size,
                 needed: block.needed,
                 cost: block.cost,
@@ -208,7 +215,17 @@ mod tests {
     use super::*;
 
     fn block(size: u64, cost: u64) -> Candidate {
-        Candidate { arena: 0, block: 0, size, needed: cost, cost, shared: true, own: true, free: size - cost }
+        Candidate {
+            arena: 0,
+            block: 0,
+            member: 0,
+            size,
+            needed: cost,
+            cost,
+            shared: true,
+            own: true,
+            free: size - cost,
+        }
     }
 
     fn by_price(mut blocks: Vec<Candidate>) -> Vec<Candidate> {
@@ -247,7 +264,7 @@ mod tests {
             });
             let candidates = by_price(blocks.collect());
             let bytes = below(200);
-            let room = Room { free: below(300), blocks: below(12) as u32 };
+            let room = Room { free: below(300), blocks: [below(12) as u32; MOST_SHARDS as usize] };
             let taken = Knapsack::solve(&candidates, vec![room], bytes);
             let of = |what: fn(&Candidate) -> u64| -> u64 {
                 candidates.iter().zip(&taken).filter(|(_, taken)| **taken).map(|(block, _)| what(block)).sum()
@@ -266,10 +283,10 @@ mod tests {
         let candidates = by_price(vec![block(16, 12), block(16, 2), block(16, 8), block(16, 5)]);
         assert_eq!(candidates.iter().map(|block| block.cost).collect::<Vec<_>>(), [2, 5, 8, 12]);
         // Free: 14 + 11 + 8 + 4.
-        let room = Room { free: 37, blocks: 4 };
+        let room = Room { free: 37, blocks: [4; MOST_SHARDS as usize] };
         let taken = greedily(&candidates, vec![room], |_| true);
         assert_eq!(taken, [true, true, false, false], "5 of the 12 bytes that stay free hold no third");
-        let few = greedily(&candidates, vec![Room { blocks: 1, ..room }], |_| true);
+        let few = greedily(&candidates, vec![Room { blocks: [1; MOST_SHARDS as usize], ..room }], |_| true);
         assert_eq!(few, [true, false, false, false]);
     }
 }

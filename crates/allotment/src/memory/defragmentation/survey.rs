@@ -6,7 +6,9 @@
 
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
+use super::desc::JoinShards;
 use super::movers::{MovedBy, OtherMovers};
 use super::stopwatch::Stopwatch;
 use crate::device::Device;
@@ -14,7 +16,6 @@ use crate::memory::Movability;
 use crate::memory::allocator::Allocator;
 use crate::memory::block_set::Role;
 use crate::memory::defragmentation::moves::SurveyedAllocation;
-use crate::memory::pool::PoolSlot;
 use crate::memory::pool::shards::PoolShards;
 use crate::memory::reports::statistics::Counters;
 use crate::sync::locked;
@@ -22,7 +23,7 @@ use crate::sync::locked;
 /// Records that are copied per lock: 64 bytes each, some five microseconds.
 const AT_ONCE: u32 = 256;
 
-/// One memory type of one shard of a pool. Allocations are moved within it.
+/// One block set: of one memory type, in one shard of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Arena {
     pub(super) pool: u32,
@@ -39,31 +40,39 @@ pub(in crate::memory) enum Scope {
 }
 
 impl Scope {
-    /// Returns the shards of the pools.
+    /// Returns the shards of all the pools.
     pub(super) fn shards<D: Device>(self, allocator: &Allocator<D>) -> PoolShards {
         match self {
-            // Whichever pools they belong to, shards are surveyed in the order of their indices.
             Self::DefaultPools => PoolShards { first: 0, stride: 1, count: allocator.default_pool_count() },
             Self::Pool(shards) => shards,
         }
     }
 
-    /// Returns the arenas that exist now.
-    pub(super) fn arenas<D: Device>(self, allocator: &Allocator<D>) -> Vec<Arena> {
-        let sets = |(pool, slot): (u32, &PoolSlot<D>)| {
-            let count = locked(&slot.state).as_ref().map_or(0, |state| state.sets.len());
-            (0..count as u8).map(move |set| Arena { pool, set })
-        };
-        let slots =
-            self.shards(allocator).indices().filter_map(|index| Some((index, allocator.pools.get(index)?)));
-        // A pool without memory has nothing to move, and a default pool's state may not have been created yet.
-        slots.filter(|(_, slot)| slot.has_memory()).flat_map(sets).collect()
+    /// Returns the pools.
+    pub(super) fn pools<D: Device>(self, allocator: &Allocator<D>) -> Vec<SurveyedPool> {
+        let all = |shards| SurveyedPool { shards, set: None };
+        match self {
+            Self::DefaultPools => {
+                let (stride, count) = (allocator.pools_per_shard(), allocator.shards);
+                (0..stride).map(|first| all(PoolShards { first, stride, count })).collect()
+            }
+            Self::Pool(shards) => vec![all(shards)],
+        }
     }
+}
+
+/// A pool to be surveyed: all its block sets, or one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SurveyedPool {
+    pub(super) shards: PoolShards,
+    pub(super) set: Option<u8>,
 }
 
 /// A block as the survey saw it.
 #[derive(Debug)]
 pub(super) struct SurveyedBlock {
+    /// Which of the arena's block sets has it, and its index there.
+    pub(super) member: usize,
     pub(super) index: u32,
     pub(super) size: u64,
     pub(super) shared: bool,
@@ -89,17 +98,28 @@ pub(super) struct SurveyedBlock {
     pub(super) ranges: BinaryHeap<Reverse<(u64, u64)>>,
 }
 
-/// An arena as the survey saw it.
+/// Block sets that are treated as one, as the survey saw them: of one shard of a pool, or of all whose blocks may be
+/// joined. Allocations are moved within them.
 #[derive(Debug)]
 pub(super) struct SurveyedArena {
-    pub(super) arena: Arena,
+    pub(super) members: Vec<Member>,
     pub(super) blocks: Vec<SurveyedBlock>,
     pub(super) allocations: Vec<SurveyedAllocation>,
-    /// The least number of shared blocks that the pool keeps, empty or not.
-    pub(super) least_blocks: u32,
     /// Bytes that must stay free for coming requests.
     pub(super) ahead: u64,
-    /// The position in `blocks` of each block index.
+    /// Its shards may be joined with others.
+    joined: bool,
+}
+
+/// A block set of an arena.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) arena: Arena,
+    /// The requests that its shard had served.
+    pub(super) requests: u32,
+    /// The least number of shared blocks that the shard keeps, empty or not.
+    pub(super) least_blocks: u32,
+    /// The position in the arena's blocks of each block index.
     place_of: Vec<u32>,
 }
 
@@ -107,56 +127,63 @@ pub(super) struct SurveyedArena {
 #[derive(Debug)]
 pub(super) struct Survey {
     pub(super) arenas: Vec<SurveyedArena>,
-    /// The current arena, and its next record; `None` before its blocks were read.
-    at: (usize, Option<u32>),
+    pools: Vec<SurveyedPool>,
+    /// The current pool, and its next shard and record; `None` before its blocks were read.
+    at: (usize, Option<(u32, u32)>),
+    /// The first arena of the current pool.
+    first: usize,
+    join_shards: JoinShards,
     /// Larger allocations are not moved.
     largest: u64,
 }
 
 impl Survey {
     /// Begins a survey in which allocations larger than `largest` bytes count as pinned.
-    pub(super) fn new(arenas: Vec<Arena>, largest: u64) -> Self {
-        let arenas = arenas.into_iter().map(|arena| SurveyedArena {
-            arena,
-            blocks: Vec::new(),
-            allocations: Vec::new(),
-            least_blocks: 0,
-            ahead: 0,
-            place_of: Vec::new(),
-        });
-        Self { arenas: arenas.collect(), at: (0, None), largest }
+    pub(super) fn new(pools: Vec<SurveyedPool>, join_shards: JoinShards, largest: u64) -> Self {
+        Self { arenas: Vec::new(), pools, at: (0, None), first: 0, join_shards, largest }
     }
 
-    /// Continues the survey until the time is over. Returns true once all arenas were read.
+    /// Takes the survey out.
+    pub(super) fn take(&mut self) -> Self {
+        core::mem::replace(self, Self::new(Vec::new(), self.join_shards, 0))
+    }
+
+    /// Continues the survey until the time is over. Returns true once all pools were read.
     pub(super) fn step<D: Device>(
         &mut self,
         allocator: &Allocator<D>,
         movers: &OtherMovers,
-        moved_by: impl Fn(u32, &SurveyedAllocation) -> MovedBy,
+        moved_by: impl Fn(&SurveyedAllocation) -> MovedBy,
         time: &mut Stopwatch,
     ) -> bool {
         // Allocated before the lock is taken: the heap is not used under it.
         let mut seen = Vec::with_capacity(AT_ONCE as usize);
-        while let Some(surveyed) = self.arenas.get_mut(self.at.0) {
+        while let Some(&pool) = self.pools.get(self.at.0) {
             match self.at.1 {
                 None => {
-                    surveyed.look_at_blocks(allocator, movers);
-                    self.at.1 = Some(0);
+                    self.first = self.arenas.len();
+                    pool.shards
+                        .indices()
+                        .for_each(|index| self.look_at_blocks(allocator, movers, pool, index));
+                    self.at.1 = Some((0, 0));
                 }
-                Some(first) => {
-                    let more = surveyed.look_at_records(allocator, first, &mut seen);
-                    let pool = surveyed.arena.pool;
+                // The records of all shards, since an allocation may be in a block of another one; those of a pool without
+                // a block need not be read.
+                Some((shard, first)) if shard < pool.shards.count && self.first < self.arenas.len() => {
+                    let index = pool.shards.index(shard as u8);
+                    let more = look_at_records(allocator, index, first, &mut seen);
                     for allocation in seen.drain(..) {
-                        let by = moved_by(pool, &allocation);
+                        let by = moved_by(&allocation);
                         let too_large = by == MovedBy::Own && allocation.size > self.largest;
-                        surveyed.add(allocation, if too_large { MovedBy::None } else { by }, movers);
+                        self.add(allocation, if too_large { MovedBy::None } else { by }, movers);
                     }
-                    if more {
-                        self.at.1 = Some(first + AT_ONCE);
-                    } else {
-                        surveyed.ask(movers);
-                        self.at = (self.at.0 + 1, None);
-                    }
+                    self.at.1 = Some(if more { (shard, first + AT_ONCE) } else { (shard + 1, 0) });
+                }
+                Some(_) => {
+                    self.arenas[self.first..].iter_mut().for_each(|arena| arena.ask(movers));
+                    self.at = (self.at.0 + 1, None);
+                    // No lock was taken, so no time has passed.
+                    continue;
                 }
             }
             // The clock is read after each batch: the counter of `is_over` is for much smaller pieces of work.
@@ -164,74 +191,144 @@ impl Survey {
                 break;
             }
         }
-        self.at.0 == self.arenas.len()
+        self.at.0 == self.pools.len()
     }
-}
 
-impl SurveyedArena {
-    fn look_at_blocks<D: Device>(&mut self, allocator: &Allocator<D>, movers: &OtherMovers) {
-        let Some(slot) = allocator.pools.get(self.arena.pool) else { return };
-        let there = slot.counters.get(usize::from(self.arena.set)).map(Counters::load).unwrap_or_default();
-        // The counters are read without the lock. They may be a little old; then the vectors grow under it.
-        self.blocks.reserve((there.blocks + there.dedicated) as usize);
-        self.allocations.reserve(there.allocations as usize);
-        let mut guard = locked(&slot.state);
-        let Some(state) = guard.as_mut() else { return };
-        let set = usize::from(self.arena.set);
-        // The plan of a run that is not continued must not keep others from its blocks.
-        state.sets[set].end_claims(|run| movers.holds_claims(run));
-        // The pool's minimum and its watermark concern its first memory type only.
-        let set = usize::from(self.arena.set);
-        self.least_blocks = state.least_blocks(set);
-        let first = state.first_sets().any(|first| first == set);
-        self.ahead = if first { state.room_to_keep() } else { 0 };
-        self.blocks.extend(state.sets[set].blocks().map(|(index, block)| SurveyedBlock {
-            index,
-            size: block.memory.size(),
-            shared: block.role == Role::Shared,
-            pinned: false,
-            of_another_run: block.is_of_another_run(movers.own_key()),
-            left_to_others: false,
-            own: false,
-            others: Vec::new(),
-            occupied: 0,
-            needed: 0,
-            cost: 0,
-            allocations: Vec::new(),
-            ranges: BinaryHeap::new(),
-        }));
-        // The index is built from the copy, outside the lock.
-        drop(guard);
-        let count = self.blocks.iter().map(|block| block.index as usize + 1).max().unwrap_or(0);
-        // An array: block indices are small, and each record looks its block up.
-        self.place_of.resize(count, u32::MAX);
-        for (at, block) in self.blocks.iter().enumerate() {
-            self.place_of[block.index as usize] = at as u32;
+    /// Reads the blocks of a shard.
+    fn look_at_blocks<D: Device>(
+        &mut self,
+        allocator: &Allocator<D>,
+        movers: &OtherMovers,
+        pool: SurveyedPool,
+        index: u32,
+    ) {
+        // A shard without memory has nothing to move, and a default pool's state may not have been created yet.
+        let Some(slot) = allocator.pools.get(index).filter(|slot| slot.has_memory()) else { return };
+        let tick = allocator.time.now().tick;
+        let count = locked(&slot.state).as_ref().map_or(0, |state| state.sets.len());
+        for set in (0..count as u8).filter(|&set| pool.set.is_none_or(|only| only == set)) {
+            let there = slot.counters.get(usize::from(set)).map(Counters::load).unwrap_or_default();
+            // The counters are read without the lock. They may be a little old; then the vectors grow under it.
+            let mut blocks = Vec::with_capacity((there.blocks + there.dedicated) as usize);
+            let mut guard = locked(&slot.state);
+            let Some(state) = guard.as_mut() else { return };
+            let joins = match self.join_shards {
+                JoinShards::Always => true,
+                JoinShards::WhenIdle => state.use_of_shard.is_idle(tick),
+                JoinShards::Never => false,
+            };
+            let at = usize::from(set);
+            // The plan of a run that is not continued must not keep others from its blocks.
+            state.sets[at].end_claims(|run| movers.holds_claims(run));
+            // The pool's minimum and its watermark concern its first memory type only.
+            let least_blocks = state.least_blocks(at);
+            let first = state.first_sets().any(|first| first == at);
+            let ahead = if first { state.room_to_keep() } else { 0 };
+            blocks.extend(state.sets[at].blocks().map(|(index, block)| SurveyedBlock {
+                member: 0,
+                index,
+                size: block.memory.size(),
+                shared: block.role == Role::Shared,
+                pinned: false,
+                of_another_run: block.is_of_another_run(movers.own_key()),
+                left_to_others: false,
+                own: false,
+                others: Vec::new(),
+                occupied: 0,
+                needed: 0,
+                cost: 0,
+                allocations: Vec::new(),
+                ranges: BinaryHeap::new(),
+            }));
+            let requests = state.use_of_shard.requests();
+            // The index is built from the copy, outside the lock.
+            drop(guard);
+            let member =
+                Member { arena: Arena { pool: index, set }, requests, least_blocks, place_of: Vec::new() };
+            let arena = self.arena_for(set, joins);
+            arena.allocations.reserve(there.allocations as usize);
+            arena.ahead += ahead;
+            arena.add_blocks(member, blocks);
         }
     }
 
-    /// Copies a batch of records. Returns true when there are more.
-    fn look_at_records<D: Device>(
-        &self,
-        allocator: &Allocator<D>,
-        first: u32,
-        seen: &mut Vec<SurveyedAllocation>,
-    ) -> bool {
-        let Some(slot) = allocator.pools.get(self.arena.pool) else { return false };
-        let guard = locked(&slot.state);
-        let Some(state) = guard.as_ref() else { return false };
-        state.survey_allocations(slot, first, AT_ONCE, |allocation| {
-            // The records of a pool are shared by its memory types.
-            if allocation.set == self.arena.set {
-                seen.push(allocation);
-            }
+    /// Returns the arena of the current pool for the blocks of a set: that of all shards that are joined, or a new one.
+    fn arena_for(&mut self, set: u8, joins: bool) -> &mut SurveyedArena {
+        let is_it = |arena: &SurveyedArena| {
+            joins && arena.joined && arena.members.iter().all(|member| member.arena.set == set)
+        };
+        let found = self.arenas[self.first..].iter().position(is_it).map(|at| self.first + at);
+        let at = found.unwrap_or_else(|| {
+            self.arenas.push(SurveyedArena {
+                members: Vec::new(),
+                blocks: Vec::new(),
+                allocations: Vec::new(),
+                ahead: 0,
+                joined: joins,
+            });
+            self.arenas.len() - 1
         });
-        first.saturating_add(AT_ONCE) < state.records()
+        &mut self.arenas[at]
     }
 
-    fn add(&mut self, mut allocation: SurveyedAllocation, by: MovedBy, movers: &OtherMovers) {
+    /// Adds an allocation to the arena of its block.
+    fn add(&mut self, allocation: SurveyedAllocation, by: MovedBy, movers: &OtherMovers) {
+        let Some(pool) = self.pools.get(self.at.0) else { return };
+        let home = Arena { pool: pool.shards.index(allocation.home), set: allocation.set };
+        let of = |arena: &SurveyedArena| arena.members.iter().position(|member| member.arena == home);
+        let arenas = self.arenas[self.first..].iter_mut();
+        let Some((arena, member)) = arenas.filter_map(|arena| of(arena).map(|at| (arena, at))).next() else {
+            return;
+        };
+        arena.add(member, allocation, by, movers);
+    }
+}
+
+/// Copies a batch of records of a shard. Returns true when there are more.
+fn look_at_records<D: Device>(
+    allocator: &Allocator<D>,
+    index: u32,
+    first: u32,
+    seen: &mut Vec<SurveyedAllocation>,
+) -> bool {
+    let Some(slot) = allocator.pools.get(index) else { return false };
+    let guard = locked(&slot.state);
+    let Some(state) = guard.as_ref() else { return false };
+    state.survey_allocations(slot, first, AT_ONCE, |allocation| seen.push(allocation));
+    first.saturating_add(AT_ONCE) < state.records()
+}
+
+impl SurveyedArena {
+    /// Adds a block set.
+    fn add_blocks(&mut self, mut member: Member, blocks: Vec<SurveyedBlock>) {
+        let count = blocks.iter().map(|block| block.index as usize + 1).max().unwrap_or(0);
+        // An array: block indices are small, and each record looks its block up.
+        member.place_of.resize(count, u32::MAX);
+        for (at, block) in (self.blocks.len() as u32..).zip(&blocks) {
+            member.place_of[block.index as usize] = at;
+        }
+        let number = self.members.len();
+        self.blocks.extend(blocks.into_iter().map(|block| SurveyedBlock { member: number, ..block }));
+        self.members.push(member);
+    }
+
+    /// Returns the shards that are joined, each with the requests that it had served; none where the arena is of one.
+    pub(super) fn joined_shards(&self) -> Arc<[(u32, u32)]> {
+        if self.members.len() == 1 {
+            return Arc::new([]);
+        }
+        self.members.iter().map(|member| (member.arena.pool, member.requests)).collect()
+    }
+
+    /// Returns the block set of a block, and its index there.
+    pub(super) fn block(&self, at: usize) -> (Arena, u32) {
+        let block = &self.blocks[at];
+        (self.members[block.member].arena, block.index)
+    }
+
+    fn add(&mut self, member: usize, mut allocation: SurveyedAllocation, by: MovedBy, movers: &OtherMovers) {
         // A block that was added after the blocks were read is not part of this survey.
-        let Some(&at) = self.place_of.get(allocation.block as usize) else { return };
+        let Some(&at) = self.members[member].place_of.get(allocation.block as usize) else { return };
         let Some(block) = self.blocks.get_mut(at as usize) else { return };
         let copied = if allocation.movability == Movability::Copied { allocation.size } else { 0 };
         match by {

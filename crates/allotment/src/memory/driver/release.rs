@@ -41,6 +41,7 @@ impl<D: Device> Allocator<D> {
             let mut guard = locked(&slot.state);
             let Some(state) = guard.as_mut() else { continue };
             state.end_frame();
+            passed.into_iter().for_each(|now| state.use_of_shard.look(now.tick));
             // The maintenance thread makes the driver calls, if there is one.
             if grows_ahead && state.has_empty_blocks() {
                 self.to_do.ring();

@@ -102,7 +102,8 @@ impl<D: Device> Allocator<D> {
         };
         blocks.into_iter().for_each(|memory| states[0].add_empty(slots[0], 0, memory, Role::Shared));
         // Last: from here on walks over all pools find the pool, with all its blocks.
-        for ((slot, state), index) in slots.iter().zip(states).zip(shards.indices()) {
+        for ((slot, mut state), index) in slots.iter().zip(states).zip(shards.indices()) {
+            state.shards = shards;
             self.install(slot, index, Some(state));
         }
         Ok(Pool::new(self.id, shards, &desc))
@@ -150,9 +151,11 @@ impl<D: Device> Allocator<D> {
         let types = core::iter::repeat_n(&desc.memory_types, times).flatten();
         let sets = types.filter_map(|&memory_type| {
             let heap = properties.memory_type(memory_type)?.heap;
-            Some(BlockSet::new(memory_type, heap, self.atom_of(memory_type), desc.algorithm))
+            Some(BlockSet::new(shard, memory_type, heap, self.atom_of(memory_type), desc.algorithm))
         });
-        PoolState::new(rules, shard, sets.collect(), &self.events)
+        // Its slots are taken later.
+        let shards = PoolShards { first: 0, stride: 1, count: 1 };
+        PoolState::new(rules, (shards, shard), sets.collect(), &self.events)
     }
 
     fn sizing_of(&self, desc: &PoolDesc) -> BlockSize {
@@ -243,13 +246,22 @@ impl<D: Device> Allocator<D> {
             return Err(AllocationError::ResourcesInPool { count });
         }
         let now = self.time.now();
-        let mut memory = Vec::new();
+        let (mut memory, mut elsewhere) = (Vec::new(), Vec::new());
         for (slot, guard) in slots.into_iter().flatten().zip(guards.iter_mut().flatten()) {
             for state in guard.iter_mut() {
                 // Before the blocks become empty: they would count as empty since the clock was last read.
                 state.pass_time(now);
-                memory.extend(state.reset(slot));
+                state.reset(slot, &mut memory, &mut elsewhere);
             }
+        }
+        for ended in elsewhere {
+            let home = usize::from(ended.home());
+            if let (Some(slot), Some(Some(state))) = (slots[home], guards[home].as_deref_mut()) {
+                memory.extend(state.free_elsewhere(slot, ended).memory);
+            }
+        }
+        for (slot, guard) in slots.into_iter().flatten().zip(guards.iter_mut().flatten()) {
+            guard.iter_mut().for_each(|state| state.end_reset(slot, &mut memory));
         }
         drop(guards);
         // From here on other threads find the tokens stale.

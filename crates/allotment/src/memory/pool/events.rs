@@ -35,11 +35,16 @@ impl PoolEvents {
     }
 
     fn block(&self, set: usize, block: u32) -> BlockId {
-        debug_assert!(set < 1 << SET_BITS && block < 1 << INDEX_BITS, "no driver has so many memory objects");
-        BlockId(u64::from(self.pool) << 32 | (set as u64) << INDEX_BITS | u64::from(block))
+        Self::block_of(self.pool, set, block)
     }
 
-    fn allocation(&self, record: u32) -> AllocationKey {
+    fn block_of(pool: u32, set: usize, block: u32) -> BlockId {
+        debug_assert!(set < 1 << SET_BITS && block < 1 << INDEX_BITS, "no driver has so many memory objects");
+        BlockId(u64::from(pool) << 32 | (set as u64) << INDEX_BITS | u64::from(block))
+    }
+
+    /// Returns the key of an allocation.
+    pub(in crate::memory) fn allocation(&self, record: u32) -> AllocationKey {
         AllocationKey(u64::from(self.pool) << 32 | u64::from(record))
     }
 
@@ -67,15 +72,16 @@ fn kind_of(role: Role) -> BlockKind {
 }
 
 impl<D: Device> PoolState<D> {
-    /// Announces the whole state of a pool that is in a slot from now on, or whose reader has just begun to read, if
-    /// there is a reader that has not heard of it.
-    pub(in crate::memory) fn announce(&mut self, slot: &PoolSlot<D>, place: PoolPlace, name: &Name) {
+    /// Announces a pool that is in a slot from now on, or whose reader has just begun to read, with its blocks, if there
+    /// is a reader that has not heard of it. Then [`announce_allocations`](Self::announce_allocations) is due, under the
+    /// same lock.
+    pub(in crate::memory) fn announce(&mut self, place: PoolPlace, name: &Name) -> Option<Announcement> {
         let PoolPlace { index: pool, first, custom, .. } = place;
         self.events.pool = pool;
         if self.events.source.is_announced() {
-            return;
+            return None;
         }
-        let Some(announcement) = self.events.source.announce() else { return };
+        let announcement = self.events.source.announce()?;
         let algorithm = self.rules.algorithm;
         announcement.emit(|texts| Event::PoolCreated {
             pool: PoolId(pool),
@@ -109,8 +115,14 @@ impl<D: Device> PoolState<D> {
                 });
             }
         }
+        Some(announcement)
+    }
+
+    /// Announces the allocations of a pool. Those of a pool's shards follow the blocks of all of them: an allocation may
+    /// be in a block of another shard.
+    pub(in crate::memory) fn announce_allocations(&self, slot: &PoolSlot<D>, announcement: &Announcement) {
         for (record, _) in self.live() {
-            let Some(allocated) = self.allocated_event(record, None, Placement::Existing, false) else {
+            let Some(allocated) = self.allocated_event(slot, record, None, Placement::Existing, false) else {
                 continue;
             };
             let label = self.label(record);
@@ -147,19 +159,21 @@ impl<D: Device> PoolState<D> {
     /// Describes an allocation, without its texts.
     fn allocated_event(
         &self,
+        slot: &PoolSlot<D>,
         record: u32,
         usage: Option<MemoryUsage>,
         placement: Placement,
         second_choice: bool,
     ) -> Option<Allocated> {
         let detail = self.detail(record)?;
-        let BlockRange { block, offset, .. } = detail.block_range;
+        let BlockRange { home, block, offset, .. } = detail.block_range;
+        let (set, memory_size) = (usize::from(detail.set), slot.records.get(record)?.read().memory_size);
         Some(Allocated {
             allocation: self.events.allocation(record),
-            block: self.events.block(usize::from(detail.set), block),
+            block: PoolEvents::block_of(self.shards.index(home), set, block),
             offset,
             requested: detail.sizes.requested,
-            occupied: self.sets[usize::from(detail.set)].bytes_taken(&detail.block_range, detail.sizes),
+            occupied: self.sets[set].bytes_taken(&detail.block_range, detail.sizes, memory_size),
             user_data: 0,
             name: TextId::NONE,
             category: TextId::NONE,
@@ -176,20 +190,27 @@ impl<D: Device> PoolState<D> {
     #[inline]
     pub(in crate::memory) fn emit_allocated(
         &mut self,
+        slot: &PoolSlot<D>,
         record: u32,
         request: &AllocationRequest<'_>,
         placement: Placement,
     ) {
         if self.events.source.is_read() {
-            self.write_allocated(record, request, placement);
+            self.write_allocated(slot, record, request, placement);
         }
     }
 
     #[cold]
-    fn write_allocated(&mut self, record: u32, request: &AllocationRequest<'_>, placement: Placement) {
+    fn write_allocated(
+        &mut self,
+        slot: &PoolSlot<D>,
+        record: u32,
+        request: &AllocationRequest<'_>,
+        placement: Placement,
+    ) {
         let usage = Some(request.options.usage);
-        let Some(mut allocated) = self.allocated_event(record, usage, placement, request.second_choice)
-        else {
+        let second_choice = request.second_choice;
+        let Some(mut allocated) = self.allocated_event(slot, record, usage, placement, second_choice) else {
             return;
         };
         let options = request.options;
@@ -252,14 +273,12 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Writes that two allocations exchanged their ranges.
-    pub(in crate::memory) fn emit_exchanged(&mut self, record: u32, reserved: u32) {
-        let reservation = self.events.allocation(reserved);
+    pub(in crate::memory) fn emit_exchanged(&mut self, record: u32, reservation: AllocationKey) {
         self.events.of_allocation(record, |allocation| Event::Exchanged { allocation, reservation });
     }
 
     /// Writes that an allocation is the destination of a move.
-    pub(in crate::memory) fn emit_reserved(&mut self, reserved: u32, record: u32) {
-        let reservation = self.events.allocation(reserved);
+    pub(in crate::memory) fn emit_reserved(&mut self, reservation: AllocationKey, record: u32) {
         self.events.of_allocation(record, |allocation| Event::Reserved { reservation, allocation });
     }
 

@@ -5,9 +5,32 @@ use super::{Detail, PoolSlot, PoolState};
 use crate::device::{Device, OwnedMemory};
 use crate::events::Event;
 use crate::memory::Name;
-use crate::memory::block_set::Role;
+use crate::memory::block_set::{BlockRange, Role, Sizes};
 use crate::memory::pool::time::Moment;
 use crate::memory::token::record::Record;
+
+/// An allocation that has ended, whose range is still allocated in its block.
+#[derive(Debug)]
+#[must_use = "the range is to be freed"]
+pub(in crate::memory) struct EndedAllocation {
+    record: u32,
+    set: u8,
+    block_range: BlockRange,
+    sizes: Sizes,
+    name: Option<Name>,
+}
+
+impl EndedAllocation {
+    /// Returns the shard that has the range.
+    pub(in crate::memory) fn home(&self) -> u8 {
+        self.block_range.home
+    }
+
+    /// Returns the same with another range, which is to be freed in its place.
+    pub(in crate::memory) fn with_range(self, block_range: BlockRange, sizes: Sizes) -> Self {
+        Self { block_range, sizes, ..self }
+    }
+}
 
 /// The work that a free leaves to its caller, for after the lock is released.
 #[derive(Debug)]
@@ -21,21 +44,12 @@ pub(in crate::memory) struct Freed<D: Device> {
 }
 
 impl<D: Device> PoolState<D> {
-    /// Frees an allocation. The caller drops the result, or returns it to the driver, after it has released the lock.
-    pub(in crate::memory) fn free(&mut self, slot: &PoolSlot<D>, record: u32) -> Freed<D> {
-        let nothing = Freed { memory: None, more: false, name: None };
-        let Some(detail) = self.detail(record) else { return nothing };
-        let (set, block_range, sizes) = (usize::from(detail.set), detail.block_range, detail.sizes);
-        let name = self.remove_record(slot, record);
-        let emptied = self.sets[set].free(&block_range, sizes, self.clock.now);
-        self.emit_freed(record);
-        self.freed_in(slot, (set, block_range.block), emptied, name)
-    }
-
-    /// Removes the record of an allocation whose range is about to be freed: no token of this allocation is valid once
-    /// another one has the range. Returns its name.
-    pub(in crate::memory) fn remove_record(&mut self, slot: &PoolSlot<D>, record: u32) -> Option<Name> {
+    /// Ends an allocation: its handle is stale from now on, and its record free. Its range is the caller's, who frees it
+    /// in the shard that [has it](EndedAllocation::home).
+    pub(in crate::memory) fn end(&mut self, slot: &PoolSlot<D>, record: u32) -> Option<EndedAllocation> {
+        let &Detail { set, block_range, sizes, .. } = self.detail(record)?;
         let entry = slot.records.get(record);
+        // Before the range is freed, so that no token of this allocation is valid once another one has the range.
         entry.into_iter().for_each(Record::retire);
         let name = core::mem::take(&mut self.labels[record as usize]).name;
         if entry.is_some_and(|entry| !entry.is_spent()) {
@@ -43,17 +57,35 @@ impl<D: Device> PoolState<D> {
         } else {
             self.details.remove_for_good(record);
         }
-        name
+        Some(EndedAllocation { record, set, block_range, sizes, name })
     }
 
-    /// Counts a free in a block, and takes out the memory that is to be freed because of it.
-    pub(in crate::memory) fn freed_in(
+    /// Frees an allocation that has ended, and its range. The caller drops the result, or returns it to the driver, after
+    /// it has released the lock.
+    pub(in crate::memory) fn free(&mut self, slot: &PoolSlot<D>, ended: EndedAllocation) -> Freed<D> {
+        let record = ended.record;
+        self.free_range(slot, ended, |state| state.emit_freed(record))
+    }
+
+    /// Frees the range of an allocation of another shard, which has ended there.
+    pub(in crate::memory) fn free_elsewhere(
         &mut self,
         slot: &PoolSlot<D>,
-        (set, block): (usize, u32),
-        emptied: bool,
-        name: Option<Name>,
+        ended: EndedAllocation,
     ) -> Freed<D> {
+        self.free_range(slot, ended, |_| {})
+    }
+
+    fn free_range(
+        &mut self,
+        slot: &PoolSlot<D>,
+        EndedAllocation { set, block_range, sizes, name, .. }: EndedAllocation,
+        emit: impl FnOnce(&mut Self),
+    ) -> Freed<D> {
+        debug_assert_eq!(u32::from(block_range.home), self.shard, "the block is one of this shard");
+        let set = usize::from(set);
+        let emptied = self.sets[set].free(&block_range, sizes, self.clock.now);
+        emit(self);
         let ticked = self.clock.freed(&self.rules.empty_blocks, || {
             self.sets.iter().map(|set| set.statistics.block_bytes - set.empty_bytes).sum()
         });
@@ -61,6 +93,7 @@ impl<D: Device> PoolState<D> {
             self.on_tick(1);
         }
         // No other request may use such memory, so there is no reason to cache it.
+        let block = block_range.block;
         let dedicated_to_this =
             self.sets[set].block(block).is_some_and(|block| block.role == Role::DedicatedToAllocation);
         // Defragmentation moved the block's allocations away to free it.
@@ -80,25 +113,38 @@ impl<D: Device> PoolState<D> {
         Freed { memory, more, name }
     }
 
-    /// Frees all allocations. The caller returns the result to the driver after it has released the lock.
-    pub(in crate::memory) fn reset(&mut self, slot: &PoolSlot<D>) -> Vec<OwnedMemory<D>> {
-        let mut memory = Vec::new();
+    /// Frees all allocations. The caller returns the memory to the driver after it has released the lock; and frees
+    /// what is `elsewhere`, in blocks of other shards, before it ends the reset of any shard.
+    pub(in crate::memory) fn reset(
+        &mut self,
+        slot: &PoolSlot<D>,
+        memory: &mut Vec<OwnedMemory<D>>,
+        elsewhere: &mut Vec<EndedAllocation>,
+    ) {
         self.emit_of_pool(|pool| Event::PoolReset { pool });
         for record in 0..self.records() {
-            memory.extend(self.free(slot, record).memory);
+            let Some(ended) = self.end(slot, record) else { continue };
+            if u32::from(ended.home()) == self.shard {
+                memory.extend(self.free(slot, ended).memory);
+            } else {
+                self.emit_freed(record);
+                elsewhere.push(ended);
+            }
         }
+    }
+
+    /// Ends what [`reset`](Self::reset) began.
+    pub(in crate::memory) fn end_reset(&mut self, slot: &PoolSlot<D>, memory: &mut Vec<OwnedMemory<D>>) {
         self.flush_quick_lists();
         memory.extend(core::iter::from_fn(|| self.take_unwanted()));
         self.store_counters(slot);
-        memory
     }
 
     /// Returns true if a free should read the time first.
     ///
     /// A free takes less than 100 ns, so most frees do not: those that tick, and some of those that empty a block.
-    pub(in crate::memory) fn should_read_clock(&mut self, record: u32) -> bool {
-        let Some(Detail { set, block_range, .. }) = self.detail(record) else { return false };
-        let block = self.sets[usize::from(*set)].block(block_range.block);
+    pub(in crate::memory) fn should_read_clock(&mut self, ended: &EndedAllocation) -> bool {
+        let block = self.sets[usize::from(ended.set)].block(ended.block_range.block);
         let empties = block.is_some_and(|block| block.live() == 1);
         self.clock.is_about_to_tick() || (empties && self.clock.looks_at_emptied())
     }
@@ -106,6 +152,7 @@ impl<D: Device> PoolState<D> {
     /// Counts the real time up to `now`, unless the application counts frames. Returns true if any passed
     /// since the last call, whether it counts or not.
     pub(in crate::memory) fn pass_time(&mut self, now: Moment) -> bool {
+        self.use_of_shard.look(now.tick);
         let used = self.used();
         let behind = self.clock.is_behind(now);
         if behind {

@@ -1,44 +1,98 @@
 //! The invariants between the parts of a pool, which hold whenever its lock is free.
 
-use super::{PoolSlot, PoolState};
+use std::collections::{HashMap, HashSet};
+
+use allotment_suballoc::Handle;
+
+use super::{Detail, PoolSlot, PoolState};
 use crate::device::Device;
+use crate::memory::reports::statistics::Statistics;
 use crate::memory::token::record::Record;
 
+/// The ranges that the records of a pool's shards name, by shard, block set and block.
+#[derive(Debug, Default)]
+pub(in crate::memory) struct NamedRanges(HashMap<(u8, u8, u32), Named>);
+
+#[derive(Debug, Default)]
+struct Named {
+    live: Statistics,
+    waiting_bytes: u64,
+    handles: HashSet<Handle>,
+}
+
 impl<D: Device> PoolState<D> {
-    /// Checks the invariants, for tests. Takes time linear in the number of allocations.
+    /// Checks the records of a shard, for tests, and adds the ranges that they name. Takes time linear in the number of
+    /// allocations.
     ///
     /// # Panics
     ///
     /// Panics if an invariant does not hold.
-    pub(in crate::memory) fn check_invariants(&self, slot: &PoolSlot<D>) {
+    pub(in crate::memory) fn check_records(&self, slot: &PoolSlot<D>, ranges: &mut NamedRanges) {
+        for (record, detail) in self.details.iter() {
+            let Detail { set, block_range, sizes, waiting, may_wait, .. } = *detail;
+            let named = ranges.0.entry((block_range.home, set, block_range.block)).or_default();
+            assert!(named.handles.insert(block_range.handle), "a range is named by one record");
+            let place = slot.records.get(record).expect("a live record exists").read();
+            assert_eq!(place.offset, block_range.offset);
+            assert!(waiting || place.size == sizes.requested);
+            let here = u32::from(block_range.home) == self.shard;
+            assert!(here || !(waiting || may_wait), "the quick lists have ranges of their own shard only");
+            if waiting {
+                named.waiting_bytes += sizes.occupied;
+            } else {
+                named.live.allocations += 1;
+                named.live.allocation_bytes += sizes.requested;
+            }
+        }
         for (i, set) in self.sets.iter().enumerate() {
-            set.check_invariants();
-            let of_set = || self.live().map(|(_, detail)| detail).filter(move |d| usize::from(d.set) == i);
-            assert_eq!(of_set().count(), set.statistics.allocations as usize);
-            let requested: u64 = of_set().map(|detail| detail.sizes.requested).sum();
-            assert_eq!(requested, set.statistics.allocation_bytes);
-            assert_eq!(slot.counters[i].load(), set.statistics, "the counters are up to date");
-            let mut waiting = 0;
             for record in set.quick.records() {
                 let detail = self.details.get(record).expect("a waiting range has a detail");
                 assert!(detail.waiting && usize::from(detail.set) == i);
-                waiting += detail.sizes.occupied;
-            }
-            let free: u64 = set.blocks().map(|(_, block)| block.ranges.statistics().free).sum();
-            assert_eq!(free + waiting, set.statistics.free());
-            for (block, record) in set.records() {
-                let detail = self.details.get(record).expect("a range has a detail");
-                assert_eq!(detail.block_range.block, block);
-                let place = slot.records.get(record).expect("a live record exists").read();
-                assert_eq!(place.offset, detail.block_range.offset);
-                assert!(detail.waiting || place.size == detail.sizes.requested);
             }
         }
-        assert!(self.first_blocks() >= self.rules.min_blocks, "no block of the minimum was freed");
         let spent = |record| slot.records.get(record).is_none_or(Record::is_spent);
         let unused = (0..self.records()).filter(|&record| self.details.get(record).is_none());
         let vacant = self.details.check_invariants();
         assert_eq!(unused.filter(|&record| !spent(record)).count(), vacant.len());
         assert!(!vacant.into_iter().any(spent), "a spent record is not used again");
+    }
+
+    /// Checks the blocks of a shard against the records of all shards of its pool.
+    ///
+    /// # Panics
+    ///
+    /// Panics if an invariant does not hold.
+    pub(in crate::memory) fn check_blocks(&self, slot: &PoolSlot<D>, ranges: &mut NamedRanges) {
+        for (i, set) in self.sets.iter().enumerate() {
+            set.check_invariants();
+            assert_eq!(slot.counters[i].load(), set.statistics, "the counters are up to date");
+            let (mut requested, mut waiting, mut free) = (0, 0, 0);
+            for (index, block) in set.blocks() {
+                let named = ranges.0.remove(&(self.shard as u8, i as u8, index)).unwrap_or_default();
+                assert_eq!(named.live.allocations, block.live());
+                let ranges = block.ranges.statistics().allocation_count as usize;
+                assert_eq!(ranges, named.handles.len(), "each range has a record");
+                for handle in named.handles {
+                    assert!(block.ranges.get(handle).is_ok(), "a record names a range");
+                }
+                requested += named.live.allocation_bytes;
+                waiting += named.waiting_bytes;
+                free += block.ranges.statistics().free;
+            }
+            assert_eq!(requested, set.statistics.allocation_bytes);
+            assert_eq!(free + waiting, set.statistics.free());
+        }
+        assert!(self.first_blocks() >= self.rules.min_blocks, "no block of the minimum was freed");
+    }
+}
+
+impl NamedRanges {
+    /// Checks that each range was in a block.
+    ///
+    /// # Panics
+    ///
+    /// Panics if an invariant does not hold.
+    pub(in crate::memory) fn check_all_found(&self) {
+        assert!(self.0.is_empty(), "records name blocks that do not exist: {:?}", self.0);
     }
 }

@@ -26,7 +26,7 @@ mod error;
 pub(in crate::memory) mod events;
 mod free;
 pub(in crate::memory) mod growth_ahead;
-mod invariants;
+pub(in crate::memory) mod invariants;
 pub(in crate::memory) mod maintenance;
 pub(in crate::memory) mod maintenance_thread;
 mod pending;
@@ -39,6 +39,8 @@ mod round;
 pub(in crate::memory) mod shards;
 mod statistics;
 pub(in crate::memory) mod time;
+mod two_shards;
+mod use_of_shard;
 
 use std::sync::{Condvar, Mutex, Once, RwLock};
 
@@ -47,6 +49,8 @@ use allotment_suballoc::{Algorithm, Alignment};
 use super::block_set::BlockSet;
 use super::pool::empty_block_policy::{Clock, EmptyBlockPolicy};
 use super::pool::growth_ahead::{Flow, Watermark};
+use super::pool::shards::PoolShards;
+use super::pool::use_of_shard::UseOfShard;
 use super::reports::statistics::Counters;
 use super::token::record::Record;
 use super::{BudgetPolicy, Name};
@@ -59,12 +63,13 @@ pub use desc::{BlockSize, MAX_POOL_TYPES, Pool, PoolDesc};
 use desc::{MAX_POOL_SETS, other_set};
 pub use error::{CreatePoolError, DestroyPoolError};
 use events::PoolEvents;
-pub(super) use free::Freed;
+pub(super) use free::{EndedAllocation, Freed};
 pub(super) use pending::PendingBlock;
 pub(super) use place::LentBlock;
 pub(super) use plan::{BlockPlan, Source};
-pub(super) use records::{Detail, Label, Marks, MoveState};
+pub(super) use records::{Detail, HeldRange, Label, MoveState};
 pub(super) use round::RoundedRequest;
+pub(super) use two_shards::TwoShards;
 
 /// The configuration of a pool, custom or default.
 #[derive(Debug)]
@@ -134,7 +139,8 @@ impl<D: Device> PoolSlot<D> {
 #[derive(Debug)]
 pub(super) struct PoolState<D: Device> {
     pub(super) rules: Rules<D>,
-    /// Which shard of its pool this is.
+    /// The shards of its pool, and which of them this is.
+    pub(super) shards: PoolShards,
     pub(super) shard: u32,
     pub(super) sets: Vec<BlockSet<D>>,
     /// By the index of the record. Invariant: no vacant record is spent; spent ones are out of use for good.
@@ -142,6 +148,8 @@ pub(super) struct PoolState<D: Device> {
     /// By the same index. Invariant: empty where the detail is not `labelled`.
     labels: Vec<Label>,
     pub(super) clock: Clock,
+    /// Whether threads allocate here at present.
+    pub(super) use_of_shard: UseOfShard,
     /// The tick at which the quick lists were flushed last.
     flushed_at: u64,
     /// Memory objects that threads are allocating for the pool.
@@ -162,14 +170,21 @@ pub(super) struct PoolState<D: Device> {
 }
 
 impl<D: Device> PoolState<D> {
-    pub(super) fn new(rules: Rules<D>, shard: u32, sets: Vec<BlockSet<D>>, log: &EventLog) -> Self {
+    pub(super) fn new(
+        rules: Rules<D>,
+        (shards, shard): (PoolShards, u32),
+        sets: Vec<BlockSet<D>>,
+        log: &EventLog,
+    ) -> Self {
         Self {
             rules,
+            shards,
             shard,
             sets,
             details: Slab::new(),
             labels: Vec::new(),
             clock: Clock::default(),
+            use_of_shard: UseOfShard::default(),
             flushed_at: 0,
             pending: 0,
             flow: Flow::default(),

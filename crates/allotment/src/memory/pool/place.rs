@@ -5,7 +5,7 @@ use allotment_suballoc::{AllocateError, Request, Side, Strategy};
 use super::{PoolSlot, PoolState, RoundedRequest};
 use crate::device::{Device, OwnedMemory, Priority, PrioritySupport};
 use crate::events::Placement;
-use crate::memory::block_set::{Block, Role, SpareCriteria};
+use crate::memory::block_set::{Role, SpareCriteria};
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::{AllocationError, ShortName};
 
@@ -37,6 +37,7 @@ impl<D: Device> PoolState<D> {
         rounded: &RoundedRequest,
         request: &AllocationRequest<'_>,
     ) -> Result<Option<u32>, AllocationError> {
+        self.use_of_shard.count_request();
         // Such memory is allocated for this request alone, so no existing block can serve it.
         if rounded.role == Role::DedicatedToAllocation {
             return Ok(None);
@@ -51,16 +52,16 @@ impl<D: Device> PoolState<D> {
         let (spare, in_blocks) =
             (self.spare_criteria(rounded, self.clock.has_frames), self.may_share_block(role));
         let shared_priority = self.required_priority(self.rules.priority);
-        let mut block_range = self.sets[set].place(&range, spare, sizes, record).map_err(allocation_error)?;
+        let mut block_range = self.sets[set].place(&range, spare, sizes).map_err(allocation_error)?;
         // A spare block that is empty anyway costs no driver call; it is shared before a new block is allocated.
         if block_range.is_none()
             && role == Role::Shared
             && self.share_spare(set, &range, rounded.block_size, shared_priority)
         {
-            block_range = self.sets[set].place(&range, None, sizes, record).map_err(allocation_error)?;
+            block_range = self.sets[set].place(&range, None, sizes).map_err(allocation_error)?;
         }
         if block_range.is_none() && role != Role::Shared && in_blocks {
-            block_range = self.sets[set].place(&range, None, sizes, record).map_err(allocation_error)?;
+            block_range = self.sets[set].place(&range, None, sizes).map_err(allocation_error)?;
         }
         if block_range.is_none() && in_blocks && self.sets[set].quick.len() != 0 {
             // Quick lists may change where an allocation is placed, never whether: joined with their neighbours, the
@@ -76,12 +77,9 @@ impl<D: Device> PoolState<D> {
         let Some(block_range) = block_range else {
             return self.place_in_block_of_other_set(slot, set, rounded, request);
         };
-        Ok(Some({
-            let shared = |block: &Block<D>| block.role == Role::Shared;
-            let in_shared = self.sets[set].block(block_range.block).is_some_and(shared);
-            let placement = if in_shared { Placement::ExistingBlock } else { Placement::DedicatedBlock };
-            self.publish(slot, set, record, block_range, (rounded, placement), request)
-        }))
+        let placement =
+            if block_range.dedicated { Placement::DedicatedBlock } else { Placement::ExistingBlock };
+        Ok(Some(self.publish(slot, set, record, block_range, (rounded, placement), request)))
     }
 
     /// Places a request in an empty block of the other set, which is moved to this one: cheaper than a block of the
@@ -131,7 +129,7 @@ impl<D: Device> PoolState<D> {
         // As in a spare block: one that was lent may be larger than the request, whose allocation begins at its start.
         let side = if role == Role::Shared { rounded.request.side } else { Side::Lower };
         let range = Request { side, ..rounded.request };
-        let block_range = self.sets[set].place_in_block(block, &range, rounded.sizes, record);
+        let block_range = self.sets[set].place_in_block(block, &range, rounded.sizes);
         match block_range {
             Ok(Some(block_range)) => {
                 Ok(self.publish(slot, set, record, block_range, (rounded, placement), request))

@@ -22,6 +22,7 @@ impl<D: Device> PoolState<D> {
         request: &AllocationRequest<'_>,
     ) -> Option<(u32, u32)> {
         let (size, alignment) = self.rounded_size(set, request);
+        self.use_of_shard.count_request();
         let blocks = self.sets.get_mut(set)?;
         let (record, occupied) = blocks.quick.take(size, alignment)?;
         let requested = request.requirements.size;
@@ -46,7 +47,7 @@ impl<D: Device> PoolState<D> {
             // The bytes in use are counted in blocks, so they grow only with the first allocation of one.
             self.clock.used(self.used());
         }
-        self.emit_allocated(record, request, Placement::ReusedRange);
+        self.emit_allocated(slot, record, request, Placement::ReusedRange);
         Some((record, entry.generation()))
     }
 

@@ -76,15 +76,13 @@ impl Label {
     }
 }
 
-/// The flags of a record that only the caller of [`PoolState::write_place`] knows.
-#[derive(Clone, Copy, Debug, Default)]
-pub(in crate::memory) struct Marks {
-    /// The memory was allocated for one resource, and the API knows it.
-    pub(in crate::memory) dedicated_to_resource: bool,
-    /// Which mover moves it.
-    pub(in crate::memory) mover: MoverId,
-    /// A pass moved the allocation, while its resource is still bound to the old place.
-    pub(in crate::memory) moved: bool,
+/// A range as an allocation holds it: what two allocations exchange when one of them is moved.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::memory) struct HeldRange {
+    pub(in crate::memory) block_range: BlockRange,
+    pub(in crate::memory) sizes: Sizes,
+    /// What the record of the allocation says.
+    pub(in crate::memory) place: RawPlace,
 }
 
 impl<D: Device> PoolState<D> {
@@ -139,7 +137,7 @@ impl<D: Device> PoolState<D> {
         self.labels.resize_with(self.details.bound() as usize, Label::default);
         // Also where the request has no label: the record may hold the label of its last allocation.
         self.labels[record as usize] = Label::of(request.options);
-        self.write_place(slot, record, Marks { dedicated_to_resource, ..Marks::default() });
+        self.write_place(slot, record, dedicated_to_resource);
         if self.rules.priorities == PrioritySupport::AnyTime {
             // Cached memory may have the priority of its last use. The driver call is made by the caller, after the
             // lock.
@@ -150,15 +148,14 @@ impl<D: Device> PoolState<D> {
         self.flow.add(sizes.occupied);
         self.clock.used(self.used());
         slot.counters[set].store(&self.sets[set].statistics);
-        self.emit_allocated(record, request, placement);
+        self.emit_allocated(slot, record, request, placement);
         record
     }
 
-    /// Writes where an allocation is into its record.
-    pub(in crate::memory) fn write_place(&self, slot: &PoolSlot<D>, record: u32, marks: Marks) {
+    /// Writes where a new allocation is into its record.
+    fn write_place(&self, slot: &PoolSlot<D>, record: u32, dedicated_to_resource: bool) {
         let Some(detail) = self.detail(record) else { return };
         let blocks = &self.sets[usize::from(detail.set)];
-        let Marks { dedicated_to_resource, mover, moved } = marks;
         if let (Some(entry), Some(block)) = (slot.records.get(record), blocks.block(detail.block_range.block))
         {
             entry.write(&RawPlace {
@@ -172,8 +169,8 @@ impl<D: Device> PoolState<D> {
                 movable: detail.movability != Movability::Pinned,
                 moving: false,
                 arriving: false,
-                mover,
-                moved,
+                mover: MoverId::PASSES,
+                moved: false,
             });
         }
     }

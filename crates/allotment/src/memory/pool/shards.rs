@@ -16,8 +16,22 @@
 //! A shard can use the room of the others. A request that finds no room in its thread's shard takes an empty block of
 //! another shard before a new one is allocated; and if the driver refuses one, the other shards are searched for room
 //! before the request fails. (To search them first would sometimes save a block. But soon every thread would own
-//! a part of every block, and contend with the others at every free.) A token is freed into the shard that it was
-//! allocated from, by whichever thread.
+//! a part of every block, and contend with the others at every free.)
+//!
+//! A token names a record of the shard that it was allocated from, for good. Its range is in a block of that shard, until
+//! defragmentation moves it into a block of another one ([`JoinShards`](crate::memory::JoinShards)), which is its *home*
+//! then:
+//!
+//! ```text
+//!   before   shard 0: record 7 ──► block 0 of shard 0         shard 1: record 3 (reserved) ──► block 2 of shard 1
+//!   after    shard 0: record 7 ──► block 2 of shard 1         shard 1: record 3 (left)     ──► block 0 of shard 0
+//! ```
+//!
+//! Only the two records are exchanged; no block says whose its ranges are. What counts blocks and bytes (statistics, the
+//! empty-block policy) is with the block, and what belongs to the allocation (labels, maps, moves) with the record. So the
+//! sums over all shards of a pool are right, those of one shard need not agree with its records. Whichever thread frees
+//! such a token ends the record under the lock of its shard, and then frees the range under that of its home: one lock
+//! after the other, never both. The range does not wait in a quick list.
 //!
 //! Default pools and custom pools share all of this. A custom pool has one shard where more would change what its
 //! description promises: where it has a maximum of blocks, which threads would have to divide among themselves, and
@@ -120,6 +134,11 @@ impl PoolShards {
         (0..count).map(move |i| first + (own + i) % count * stride)
     }
 
+    /// Returns the index of a shard.
+    pub(in crate::memory) fn index(self, shard: u8) -> u32 {
+        self.first + u32::from(shard) * self.stride
+    }
+
     /// Returns true if a slot holds one of the shards.
     pub(in crate::memory) fn contain(self, index: u32) -> bool {
         let Some(distance) = index.checked_sub(self.first) else { return false };
@@ -128,7 +147,7 @@ impl PoolShards {
 
     /// Iterates over the indices of all shards, in their order.
     pub(in crate::memory) fn indices(self) -> impl Iterator<Item = u32> {
-        (0..self.count).map(move |shard| self.first + shard * self.stride)
+        (0..self.count).map(move |shard| self.index(shard as u8))
     }
 
     /// Notes that the thread did not find its shard locked.

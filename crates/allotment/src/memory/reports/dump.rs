@@ -5,13 +5,15 @@
 //! `GPU` has the simulated GPU's own name.
 
 use core::fmt;
+use std::collections::HashMap;
 
 use allotment_suballoc::json::{self, Object};
 use allotment_suballoc::{Region, RegionKind};
 
 use crate::device::{Api, Device, MemoryHeapIndex, MemoryTypeIndex, ResourceKind};
+use crate::memory::Name;
 use crate::memory::allocator::Allocator;
-use crate::memory::block_set::{Block, Role};
+use crate::memory::block_set::{Block, BlockRange, Role};
 use crate::memory::pool::{BlockSize, PoolState};
 use crate::memory::reports::dump_schema::{self as schema, Flavor};
 use crate::sync::locked;
@@ -43,6 +45,7 @@ impl<D: Device> Allocator<D> {
     fn dump(&self, dump: &mut Object<'_, String>) -> fmt::Result {
         let properties = self.device().properties();
         let by_type = self.detailed_statistics();
+        let owners = &self.owners();
         let flavor = self.flavor();
         let limits = &properties.limits;
         let (granularity, atom) =
@@ -70,7 +73,7 @@ impl<D: Device> Allocator<D> {
                     };
                     // Merges the ranges of the quick lists, which would show as allocations.
                     state.flush_quick_lists_and_say_so();
-                    shown.extend(Drawn::of(state, 0, flavor));
+                    shown.extend(Drawn::of(state, 0, owners, flavor));
                 }
                 if shown.is_empty() {
                     return Ok(());
@@ -80,7 +83,7 @@ impl<D: Device> Allocator<D> {
             })
         })?;
         dump.object("CustomPools", |pools| {
-            properties.indexed_types().try_for_each(|(index, _)| self.dump_custom_pools(pools, index))
+            properties.indexed_types().try_for_each(|(index, _)| self.dump_custom_pools(pools, owners, index))
         })
     }
 
@@ -88,7 +91,29 @@ impl<D: Device> Allocator<D> {
         if self.device().properties().api == Api::Direct3D12 { Flavor::Direct3D12 } else { Flavor::Vulkan }
     }
 
-    fn dump_custom_pools(&self, pools: &mut Object<'_, String>, memory_type: MemoryTypeIndex) -> fmt::Result {
+    /// Returns whose each range is. Read before the blocks: the record of an allocation may be in another shard than its
+    /// block.
+    fn owners(&self) -> Owners {
+        let mut owners = Owners::new();
+        for slot in self.slots() {
+            let guard = locked(&slot.state);
+            let Some(state) = guard.as_ref() else { continue };
+            owners.extend(state.live().map(|(record, detail)| {
+                let BlockRange { home, block, offset, .. } = detail.block_range;
+                let (name, user_data) = (state.label(record).name.clone(), state.label(record).user_data);
+                let place = (state.shards.index(home), detail.set, block, offset);
+                (place, Owner { kind: detail.kind, name, user_data })
+            }));
+        }
+        owners
+    }
+
+    fn dump_custom_pools(
+        &self,
+        pools: &mut Object<'_, String>,
+        owners: &Owners,
+        memory_type: MemoryTypeIndex,
+    ) -> fmt::Result {
         let flavor = self.flavor();
         let mut shown: Vec<(String, u64, Vec<Drawn>)> = Vec::new();
         for (index, slot) in self.custom_slots() {
@@ -107,8 +132,10 @@ impl<D: Device> Allocator<D> {
                 let name = state.rules.name.as_ref().map(|name| format!(" - {name}")).unwrap_or_default();
                 let name = format!("{number}{name}");
                 match shown.last_mut() {
-                    Some((last, _, drawn)) if *last == name => drawn.extend(Drawn::of(state, set, flavor)),
-                    _ => shown.push((name, size, Drawn::of(state, set, flavor))),
+                    Some((last, _, drawn)) if *last == name => {
+                        drawn.extend(Drawn::of(state, set, owners, flavor));
+                    }
+                    _ => shown.push((name, size, Drawn::of(state, set, owners, flavor))),
                 }
             }
         }
@@ -126,6 +153,16 @@ impl<D: Device> Allocator<D> {
     }
 }
 
+/// An allocation, as far as it is shown.
+struct Owner {
+    kind: ResourceKind,
+    name: Option<Name>,
+    user_data: u64,
+}
+
+/// The allocations by place: the index of the pool, the block set, the block, and the offset.
+type Owners = HashMap<(u32, u8, u32, u64), Owner>;
+
 /// A memory object as JSON, written while its pool was locked.
 enum Drawn {
     /// The members of a block.
@@ -136,29 +173,38 @@ enum Drawn {
 
 impl Drawn {
     /// All memory objects of one block set.
-    fn of<D: Device>(state: &PoolState<D>, set: usize, flavor: Flavor) -> Vec<Self> {
-        state.sets[set].blocks().map(|(_, block)| Self::of_block(state, block, flavor)).collect()
+    fn of<D: Device>(state: &PoolState<D>, set: usize, owners: &Owners, flavor: Flavor) -> Vec<Self> {
+        let pool = state.shards.index(state.shard as u8);
+        let blocks = state.sets[set].blocks();
+        let drawn = blocks.map(|(index, block)| {
+            let owner = |offset| owners.get(&(pool, set as u8, index, offset));
+            Self::of_block(block, owner, flavor)
+        });
+        drawn.collect()
     }
 
-    fn of_block<D: Device>(state: &PoolState<D>, block: &Block<D>, flavor: Flavor) -> Self {
-        let describe = |record: &u32, o: &mut Object<'_, String>| {
-            let detail = state.detail(*record);
-            let kind = detail.map_or(ResourceKind::Unknown, |detail| detail.kind);
-            let label = detail.map(|_| state.label(*record));
-            let name = label.and_then(|label| label.name.as_ref());
+    fn of_block<'o, D: Device>(
+        block: &Block<D>,
+        owner: impl Fn(u64) -> Option<&'o Owner>,
+        flavor: Flavor,
+    ) -> Self {
+        let describe = |offset: u64, o: &mut Object<'_, String>| {
+            let owner = owner(offset);
+            let kind = owner.map_or(ResourceKind::Unknown, |owner| owner.kind);
+            let name = owner.and_then(|owner| owner.name.as_ref());
             // The memory layer does not know the API's usage flags.
-            flavor.resource(o, kind, 0, name, label.map_or(0, |label| label.user_data))
+            flavor.resource(o, kind, 0, name, owner.map_or(0, |owner| owner.user_data))
         };
         let mut text = String::new();
         if block.role != Role::Shared && !block.ranges.is_empty() {
-            let record = block.ranges.regions().find_map(|region| match region.kind {
-                RegionKind::Used { data, .. } => Some(*data),
+            let used = block.ranges.regions().find_map(|region| match region.kind {
+                RegionKind::Used { .. } => Some(region.offset),
                 _ => None,
             });
             // Writing to a `String` never fails.
             let _ = json::object(&mut text, |o| {
                 o.number("Size", block.memory.size())?;
-                record.map_or(Ok(()), |record| describe(&record, o))
+                used.map_or(Ok(()), |offset| describe(offset, o))
             });
             return Self::Dedicated(text);
         }
@@ -188,13 +234,13 @@ fn write_pool(o: &mut Object<'_, String>, block_size: u64, drawn: &[Drawn]) -> f
 fn write_block<D: Device>(
     o: &mut Object<'_, String>,
     block: &Block<D>,
-    describe: impl Fn(&u32, &mut Object<'_, String>) -> fmt::Result,
+    describe: impl Fn(u64, &mut Object<'_, String>) -> fmt::Result,
 ) -> fmt::Result {
     let maps = u64::from(block.memory.address(0).is_some());
     schema::block(o, maps, &block.ranges.statistics(), |array| {
         block.ranges.regions().try_for_each(|Region { offset, size, kind }| {
             schema::range(array, offset, size, |o| match kind {
-                RegionKind::Used { data, .. } => describe(data, o),
+                RegionKind::Used { .. } => describe(offset, o),
                 RegionKind::Padding => schema::padding(o),
                 _ => schema::free(o),
             })

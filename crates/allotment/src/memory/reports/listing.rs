@@ -3,7 +3,6 @@
 use crate::device::{Device, MemoryHandle as _};
 use crate::events::AllocationKey;
 use crate::memory::allocator::{AllocationId, Allocator};
-use crate::memory::block_set::Role;
 use crate::memory::pool::{Pool, PoolSlot, PoolState};
 use crate::memory::{AllocationError, AllocationInfo, Name};
 use crate::sync::locked;
@@ -113,7 +112,6 @@ impl<D: Device> PoolState<D> {
     ) -> Option<AllocationInfo<D>> {
         let (detail, label, entry) = (self.detail(record)?, self.label(record), slot.records.get(record)?);
         let set = &self.sets[usize::from(detail.set)];
-        let block = set.block(detail.block_range.block)?;
         // Only the holder of the lock writes a record, so this is the location that belongs to the detail.
         let place = entry.read();
         Some(AllocationInfo {
@@ -122,16 +120,16 @@ impl<D: Device> PoolState<D> {
             size: detail.sizes.requested,
             mapped_ptr: place.address,
             memory_type: place.memory_type,
-            occupied: set.bytes_taken(&detail.block_range, detail.sizes),
+            occupied: set.bytes_taken(&detail.block_range, detail.sizes, place.memory_size),
             kind: detail.kind,
             name: label.name.clone(),
             call_site: label.call_site.clone(),
             user_data: label.user_data,
             category: label.category,
-            dedicated: block.role != Role::Shared,
+            dedicated: detail.block_range.dedicated,
             dedicated_to_resource: place.dedicated_to_resource,
             block: detail.block_range.block,
-            block_size: block.memory.size(),
+            block_size: place.memory_size,
             maps: entry.maps(),
             movability: detail.movability,
             moving: place.moving,

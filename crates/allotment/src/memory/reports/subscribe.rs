@@ -1,13 +1,15 @@
 //! Events of an allocator, from its pools to a reader.
 
+use core::sync::atomic::Ordering;
 use core::time::Duration;
 
 use crate::device::{Device, MemoryHeapIndex};
 use crate::events::{
-    AlreadySubscribed, Event, EventSubscription, RefusalReason, StallKind, SubscriptionDesc,
+    AlreadySubscribed, Announcement, Event, EventSubscription, RefusalReason, StallKind, SubscriptionDesc,
 };
 use crate::memory::allocator::{Allocation, Allocator, Served};
 use crate::memory::pool::events::{PoolPlace, refused_request};
+use crate::memory::pool::shards::{MOST_SHARDS, PoolShards};
 use crate::memory::pool::time::Moment;
 use crate::memory::pool::{PoolSlot, PoolState};
 use crate::memory::request::desc::AllocationRequest;
@@ -81,17 +83,49 @@ impl<D: Device> Allocator<D> {
             // A device has at most 16 heaps.
             self.heaps.emit_budget(MemoryHeapIndex(heap as u8));
         }
-        for (index, slot) in self.indexed_slots() {
-            let mut guard = locked(&slot.state);
-            let Some(state) = guard.as_mut() else { continue };
-            self.announce_pool(slot, index, state);
+        // Not by the slots that exist: a default pool may have a shard 1 and no shard 0.
+        for index in 0..self.slot_count.load(Ordering::Acquire) {
+            self.announce_shards(index);
         }
         self.events.parts().announce();
     }
 
-    fn announce_pool(&self, slot: &PoolSlot<D>, index: u32, state: &mut PoolState<D>) {
+    /// Announces all shards of the pool whose shard 0 is in a slot, at once: an allocation of one may be in a block of
+    /// another.
+    fn announce_shards(&self, first: u32) {
+        let Some(shards) = self.shards_from(first) else { return };
+        let mut indices = shards.indices();
+        // In the order of their indices, as everywhere where more than one is locked.
+        let mut all: [_; MOST_SHARDS as usize] = core::array::from_fn(|_| {
+            let index = indices.next()?;
+            let slot = self.pools.get(index)?;
+            Some((index, slot, locked(&slot.state), None))
+        });
+        for (index, _, guard, announcement) in all.iter_mut().flatten() {
+            *announcement = guard.as_mut().and_then(|state| self.announce_pool(*index, state));
+        }
+        for (_, slot, guard, announcement) in all.iter().flatten() {
+            if let (Some(state), Some(announcement)) = (guard.as_ref(), announcement) {
+                state.announce_allocations(slot, announcement);
+            }
+        }
+    }
+
+    /// Returns the shards of the pool whose shard 0 is in a slot; `None` where there is none.
+    pub(in crate::memory) fn shards_from(&self, first: u32) -> Option<PoolShards> {
+        if first < self.default_pool_count() {
+            let (stride, count) = (self.pools_per_shard(), self.shards);
+            // Other shards may exist where shard 0 was never used.
+            return (first < stride).then_some(PoolShards { first, stride, count });
+        }
+        let guard = locked(&self.pools.get(first)?.state);
+        let state = guard.as_ref()?;
+        (state.shard == 0).then_some(state.shards)
+    }
+
+    fn announce_pool(&self, index: u32, state: &mut PoolState<D>) -> Option<Announcement> {
         let name = state.rules.name.clone().unwrap_or(self.default_pool_name(index));
-        state.announce(slot, self.place_of(index, state.shard), &name);
+        state.announce(self.place_of(index, state.shard), &name)
     }
 
     /// Returns where a pool is, and what it serves if it is a default one.
@@ -115,7 +149,8 @@ impl<D: Device> Allocator<D> {
         *guard = state;
         // Under the lock: whether the reader came before or comes next, it hears of the pool once.
         if let Some(state) = guard.as_mut() {
-            self.announce_pool(slot, index, state);
+            // A pool that is new has no allocations.
+            _ = self.announce_pool(index, state);
         }
     }
 

@@ -4,7 +4,7 @@ use crate::device::Device;
 use crate::memory::WrongAllocator;
 use crate::memory::allocator::{Allocation, Allocator};
 use crate::memory::pool::time::Moment;
-use crate::memory::pool::{Freed, PoolSlot, PoolState};
+use crate::memory::pool::{EndedAllocation, Freed, PoolSlot, PoolState};
 use crate::sync::locked;
 
 impl<D: Device> Allocator<D> {
@@ -50,15 +50,42 @@ impl<D: Device> Allocator<D> {
             drop(name);
             return Ok(());
         }
-        let now = state.should_read_clock(allocation.record).then(|| self.time.now());
+        let Some(ended) = state.end(slot, allocation.record) else { return Ok(()) };
+        if u32::from(ended.home()) != state.shard {
+            state.emit_freed(allocation.record);
+            let home = state.shards.index(ended.home());
+            drop(guard);
+            self.free_elsewhere(home, ended);
+            return Ok(());
+        }
+        let now = self.pass_time_before(state, &ended);
+        let freed = state.free(slot, ended);
+        drop(guard);
+        self.after_free(slot, freed, now);
+        Ok(())
+    }
+
+    /// Frees the range of an allocation that has ended, in the shard that has its block: defragmentation moved it there
+    /// while both shards were idle. The locks of both are taken one after the other, so the free takes as long as two.
+    #[cold]
+    fn free_elsewhere(&self, home: u32, ended: EndedAllocation) {
+        let Some(slot) = self.pools.get(home) else { return };
+        let mut guard = locked(&slot.state);
+        let Some(state) = guard.as_mut() else { return };
+        let now = self.pass_time_before(state, &ended);
+        let freed = state.free_elsewhere(slot, ended);
+        drop(guard);
+        self.after_free(slot, freed, now);
+    }
+
+    /// Advances the clock of the pool before a free, where it is due.
+    fn pass_time_before(&self, state: &mut PoolState<D>, ended: &EndedAllocation) -> Option<Moment> {
+        let now = state.should_read_clock(ended).then(|| self.time.now());
         // Before a block becomes empty: else it would count as empty since the last time that the clock was read.
         if let Some(now) = now {
             state.pass_time(now);
         }
-        let freed = state.free(slot, allocation.record);
-        drop(guard);
-        self.after_free(slot, freed, now);
-        Ok(())
+        now
     }
 
     /// Does what a free leaves for after the lock. `now` is the time, if it was read before the free.

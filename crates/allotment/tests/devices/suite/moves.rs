@@ -8,7 +8,8 @@ use allotment::device::{BufferCopy, BufferDesc, CopyDirection, ImageCopy, QueueD
 use allotment::lifetime::Recording;
 use allotment::memory::{
     AccessError, BlockSizes, Buffer, DefragmentationDesc, DefragmentationStatistics, DefragmentationStrategy,
-    Defragmenter, DefragmenterDesc, EmptyBlockPolicy, Image, Movability, NextPass, PassLimits, StepOutcome,
+    Defragmenter, DefragmenterDesc, EmptyBlockPolicy, Image, JoinShards, Movability, NextPass, PassLimits,
+    StepOutcome, use_shard,
 };
 use allotment::upload::{ImageWrite, UploadError, Uploader, UploaderDesc};
 
@@ -22,6 +23,7 @@ use crate::gpu::Gpu;
 pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
     tests![F:
         moved_buffers_hold_their_bytes_and_their_blocks_are_given_back,
+        buffers_of_several_shards_hold_their_bytes_in_the_blocks_of_one,
         moved_images_hold_their_texels,
         what_was_recorded_by_the_old_handle_reads_what_is_there,
         what_an_open_recording_writes_by_the_old_handle_is_not_lost,
@@ -128,6 +130,36 @@ fn moved_buffers_hold_their_bytes_and_their_blocks_are_given_back<F: Fixture>(gp
     stage.memory.allocator().check_invariants();
     // Nothing can be gained again.
     assert_eq!(run(&stage, &defragmenter), 0);
+}
+
+fn buffers_of_several_shards_hold_their_bytes_in_the_blocks_of_one<F: Fixture>(gpu: &Gpu<F>) {
+    let stage = Stage::with(gpu, |desc| {
+        (desc.shards, desc.block_sizes) = (4, BlockSizes::fixed(MIB));
+        desc.empty_blocks = EmptyBlockPolicy::NONE;
+    });
+    let desc = DefragmentationDesc::new(DefragmentationStrategy::Full);
+    let desc = DefragmenterDesc::new(desc.with_join_shards(JoinShards::Always)).with_queue(FIRST);
+    let defragmenter = Defragmenter::new(&stage.memory, desc).unwrap();
+    let mut buffers = Vec::new();
+    for shard in 0..4 {
+        // As four threads would.
+        let before = use_shard(shard);
+        buffers.extend(scattered(&stage, &defragmenter, &wanted(), 8));
+        use_shard(before);
+    }
+    let before = blocks(&stage);
+    assert!(before >= 4, "{before}");
+    // 480 KiB in all.
+    assert!(run(&stage, &defragmenter) >= 6);
+    assert_eq!(blocks(&stage), before - 3);
+    assert_hold(&stage, &buffers);
+    stage.memory.allocator().check_invariants();
+    assert_eq!(run(&stage, &defragmenter), 0);
+    // Freed, after the GPU, from the blocks of other shards.
+    buffers.clear();
+    stage.wait_idle();
+    stage.deletion_queue.reclaim();
+    stage.memory.allocator().check_invariants();
 }
 
 pub(super) const EXTENT: [u32; 3] = [128, 96, 1];

@@ -13,7 +13,7 @@ use std::collections::{HashSet, VecDeque};
 
 use allotment_suballoc::Handle;
 
-use super::holders::{Holder, Holders};
+use super::holders::{Holder, Holders, is_live, range_of};
 use super::layout::{At, Item, Layout, Place};
 use super::pace::Pace;
 use super::plan::RoomPlan;
@@ -27,7 +27,7 @@ use crate::memory::defragmentation::moves::Close;
 use crate::memory::defragmentation::pass::Move;
 use crate::memory::defragmentation::stopwatch::Stopwatch;
 use crate::memory::defragmentation::survey::{Arena, SurveyedArena};
-use crate::memory::pool::{PoolSlot, PoolState};
+use crate::memory::pool::{PoolState, TwoShards};
 use crate::memory::{BudgetPolicy, EmptiedBlocks, Movability};
 use crate::sync::locked;
 
@@ -98,12 +98,10 @@ struct Aside {
 
 impl Aside {
     /// Returns the block while something is in it. Afterwards it is freed, and another block may have its index.
-    fn block<D: Device>(&self, state: &PoolState<D>, slot: &PoolSlot<D>, set: usize) -> Option<u32> {
+    fn block<D: Device>(&self, allocator: &Allocator<D>, arena: Arena) -> Option<u32> {
         let block = self.block?;
-        let inside = |&(record, generation): &Holder| {
-            let live = slot.records.get(record).is_some_and(|entry| entry.generation() == generation);
-            let detail = state.detail(record).filter(|detail| live && usize::from(detail.set) == set);
-            detail.is_some_and(|detail| detail.block_range.block == block)
+        let inside = |&holder: &Holder| {
+            range_of(allocator, holder).is_some_and(|(at, range)| (at, range.block) == (arena, block))
         };
         self.holders.iter().any(inside).then_some(block)
     }
@@ -112,10 +110,11 @@ impl Aside {
 /// A plan that is being executed.
 #[derive(Debug)]
 pub(super) struct Execution {
+    /// The block set that gets the room.
     arena: Arena,
     mover: Mover,
-    /// The index in the set of each block of the plan, and what the execution does to it.
-    blocks: Vec<(u32, Touched)>,
+    /// Each block of the plan: its set, its index there, and what the execution does to it.
+    blocks: Vec<(Arena, u32, Touched)>,
     /// The record of each item.
     items: Vec<Holder>,
     /// Where each item is.
@@ -168,12 +167,11 @@ impl Execution {
         mover: Mover,
         pace: &mut Pace,
     ) -> Self {
-        let set = usize::from(arena.arena.set);
-        let mut holders = Holders::new(set, blocks.len());
+        let mut holders = Holders::new(blocks.len());
         let records: Vec<_> = items
             .iter()
             .map(|&index| &arena.allocations[index as usize])
-            .map(|seen| (seen.record, seen.generation))
+            .map(|seen| (seen.pool, seen.record, seen.generation))
             .collect();
         let places: Vec<_> = (0..layout.item_count()).map(|item| layout.place(item)).collect();
         for (place, &holder) in places.iter().zip(&records) {
@@ -189,10 +187,12 @@ impl Execution {
             layout.place(item).iter().for_each(|at| touched[at.block as usize] = Touched::Planned);
         }
         let aside = most_aside(layout, &plan, pace).await;
-        let blocks: Vec<_> = blocks.iter().map(|&at| arena.blocks[at].index).zip(touched).collect();
-        let moves = Evacuation::new(arena.arena, blocks[plan.at.block as usize].0, 0, 0);
+        let blocks = blocks.iter().map(|&at| arena.block(at)).zip(touched);
+        let blocks: Vec<_> = blocks.map(|((arena, index), touched)| (arena, index, touched)).collect();
+        let (arena, index, _) = blocks[plan.at.block as usize];
+        let moves = Evacuation::new(arena, index, 0, 0);
         Self {
-            arena: arena.arena,
+            arena,
             mover,
             blocks,
             items: records,
@@ -223,8 +223,8 @@ impl Execution {
     ) -> Progress {
         let Some(slot) = allocator.pools.get(self.arena.pool) else { return Progress::Changed };
         match self.phase {
-            Phase::Closing(next) => self.close(slot, next),
-            Phase::Reserving => self.reserve(allocator, slot, time),
+            Phase::Closing(next) => self.close(allocator, next),
+            Phase::Reserving => self.reserve(allocator, time),
             Phase::HandingOut => match self.moves.hand_out(allocator, slot, 0, found, limits, bytes) {
                 HandedOut::All => {
                     self.phase = Phase::InFlight;
@@ -236,9 +236,7 @@ impl Execution {
             },
             Phase::InFlight if self.moves.in_flight > 0 => Progress::PassIsComplete,
             Phase::InFlight => {
-                let guard = locked(&slot.state);
-                let Some(state) = guard.as_ref() else { return Progress::Changed };
-                self.settle(state, slot);
+                self.settle(allocator);
                 self.phase = Phase::Reserving;
                 Progress::Continue
             }
@@ -246,8 +244,8 @@ impl Execution {
         }
     }
 
-    fn close<D: Device>(&mut self, slot: &PoolSlot<D>, next: usize) -> Progress {
-        let Some(&(block, touched)) = self.blocks.get(next) else {
+    fn close<D: Device>(&mut self, allocator: &Allocator<D>, next: usize) -> Progress {
+        let Some(&(arena, block, touched)) = self.blocks.get(next) else {
             self.phase = Phase::Reserving;
             return Progress::Continue;
         };
@@ -255,14 +253,15 @@ impl Execution {
             self.phase = Phase::Closing(next + 1);
             return Progress::Continue;
         }
-        let set = usize::from(self.arena.set);
+        let set = usize::from(arena.set);
+        let Some(slot) = allocator.pools.get(arena.pool) else { return Progress::Changed };
         let mut guard = locked(&slot.state);
         let Some(state) = guard.as_mut() else { return Progress::Changed };
         // Another run may have claimed or closed it since the survey.
         if touched == Touched::Planned && !state.sets[set].claim(block, self.mover.key) {
             return Progress::Changed;
         }
-        self.blocks[next].1 = Touched::Claimed;
+        self.blocks[next].2 = Touched::Claimed;
         self.close_attempts += 1;
         let at_once = self.close_attempts > MAX_CLOSE_ATTEMPTS;
         let closed = state.close(set, (block, self.mover.key), EmptiedBlocks::KeepByPolicy, at_once);
@@ -270,10 +269,10 @@ impl Execution {
         match closed {
             Close::NotYet => Progress::Continue,
             Close::Closed(closing) => {
-                self.blocks[next].1 = Touched::Closed(closing);
+                self.blocks[next].2 = Touched::Closed(closing);
                 // The plan may empty it first, and fill it again.
                 state.sets[set].hold(block, closing, self.mover.key);
-                if block == self.moves.block {
+                if (arena, block) == (self.moves.arena, self.moves.block) {
                     self.moves.closing = closing;
                 }
                 (self.phase, self.close_attempts) = (Phase::Closing(next + 1), 0);
@@ -281,112 +280,113 @@ impl Execution {
             }
             // Its owners emptied it, or another run has it.
             Close::Empty | Close::NotClaimed => {
-                self.blocks[next].1 = Touched::Never;
+                self.blocks[next].2 = Touched::Never;
                 Progress::Changed
             }
         }
     }
 
     /// Reserves the places of the next steps, as many as are free.
-    fn reserve<D: Device>(
-        &mut self,
-        allocator: &Allocator<D>,
-        slot: &PoolSlot<D>,
-        time: &mut Stopwatch,
-    ) -> Progress {
+    fn reserve<D: Device>(&mut self, allocator: &Allocator<D>, time: &mut Stopwatch) -> Progress {
         self.moves.reserved.reserve(AT_ONCE);
-        let mut guard = locked(&slot.state);
-        let Some(state) = guard.as_mut() else { return Progress::Changed };
         for _ in 0..AT_ONCE {
             let Some(&(item, to)) = self.steps.front() else { break };
-            let (record, generation) = self.items[item as usize];
-            if slot.records.get(record).is_none_or(|entry| entry.generation() != generation) {
+            if !is_live(allocator, self.items[item as usize]) {
                 // Its owner freed it: then there is more room, not less.
                 self.steps.pop_front();
                 continue;
             }
             // An item is in the batch once: its next step begins where this one ends.
             let waits = self.batch.iter().any(|started| started.item == item);
-            let reserved = match to {
-                _ if waits => None,
+            let placed = match to {
+                _ if waits => false,
                 Place::At(at) => {
-                    let index = self.blocks[at.block as usize].0;
-                    let after = self.holders.before(state, slot, (at.block, index), at.offset);
-                    state.reserve_place_at(slot, record, (index, at.offset, after))
+                    let (arena, index, _) = self.blocks[at.block as usize];
+                    let after = self.holders.before(allocator, at.block, (arena, index), at.offset);
+                    self.reserve_one(allocator, arena, |locks, record| {
+                        locks.reserve_place_at(record, (index, at.offset, after))
+                    })
                 }
                 // In a hole of a block that the plan does not touch, or in the block that was allocated for it.
-                Place::Aside => state.reserve_place(slot, record, None).or_else(|| {
-                    let block = self.aside.block(state, slot, usize::from(self.arena.set))?;
-                    state.reserve_place_in(slot, record, block)
-                }),
+                Place::Aside => {
+                    let arena = self.arena;
+                    self.reserve_one(allocator, arena, |locks, record| locks.reserve_place(record, None))
+                        || self.aside.block(allocator, arena).is_some_and(|block| {
+                            self.reserve_one(allocator, arena, |locks, record| {
+                                locks.reserve_place_in(record, block)
+                            })
+                        })
+                }
             };
-            let Some(reserved) = reserved else {
-                state.store_counters(slot);
-                drop(guard);
-                return self.without_place(allocator, slot, to);
-            };
-            self.steps.pop_front();
-            self.note_reserved(allocator, (state, slot), item, to, reserved);
+            if !placed {
+                return self.without_place(allocator, to);
+            }
             if time.is_over_now() {
                 break;
             }
         }
-        state.store_counters(slot);
         if self.steps.is_empty() {
             self.phase = if self.batch.is_empty() { Phase::Done } else { Phase::HandingOut };
         }
         Progress::Continue
     }
 
-    fn note_reserved<D: Device>(
+    /// Reserves the place of the next step in a block set, which `place` takes there. Returns false where it is not free.
+    fn reserve_one<D: Device>(
         &mut self,
         allocator: &Allocator<D>,
-        (state, slot): (&PoolState<D>, &PoolSlot<D>),
-        item: u32,
-        to: Place,
-        reserved: u32,
-    ) {
-        let (record, generation) = self.items[item as usize];
-        let pool = self.arena.pool;
-        let from = AllocationId { allocator: allocator.id, pool, record, generation };
-        let token = allocator.token(pool, reserved, slot);
-        let holder = (reserved, token.generation);
-        match to {
-            Place::At(at) => self.holders.put(at.block, at.offset, holder),
-            Place::Aside => self.aside.holders.extend([holder, (record, generation)]),
+        arena: Arena,
+        place: impl FnOnce(&mut TwoShards<'_, D>, u32) -> Option<u32>,
+    ) -> bool {
+        let Some(&(item, to)) = self.steps.front() else { return false };
+        let holder @ (pool, record, generation) = self.items[item as usize];
+        let Some(mut locks) = allocator.lock_two(pool, arena.pool) else { return false };
+        // Its owner may have freed it a moment ago; the next look finds that.
+        if !is_live(allocator, holder) {
+            return false;
         }
-        self.batch.push(Started { item, from: self.places[item as usize], to, reserved: holder });
+        let Some(reserved) = place(&mut locks, record) else { return false };
+        let from = AllocationId { allocator: allocator.id, pool, record, generation };
+        let (_, slot) = locks.other();
+        let token = allocator.token(arena.pool, reserved, slot);
+        let reserved = (arena.pool, reserved, token.generation);
+        match to {
+            Place::At(at) => self.holders.put(at.block, at.offset, reserved),
+            Place::Aside => self.aside.holders.extend([reserved, holder]),
+        }
+        self.batch.push(Started { item, from: self.places[item as usize], to, reserved });
+        let (state, _) = locks.one();
         let copied = state.detail(record).filter(|detail| detail.movability == Movability::Copied);
         let copied = copied.map_or(0, |detail| detail.sizes.requested);
         self.moves.reserved.push_back(Reserved { from, to: token, mover: self.mover.id, copied });
+        self.steps.pop_front();
+        true
     }
 
     /// Goes on where the place of the next step is not free.
-    fn without_place<D: Device>(
-        &mut self,
-        allocator: &Allocator<D>,
-        slot: &PoolSlot<D>,
-        to: Place,
-    ) -> Progress {
+    fn without_place<D: Device>(&mut self, allocator: &Allocator<D>, to: Place) -> Progress {
         if !self.batch.is_empty() {
             // An earlier step of the batch has to leave the place first.
             self.phase = Phase::HandingOut;
             return Progress::Continue;
         }
-        if Holders::any_left(slot, &mut self.left) {
+        if Holders::any_left(allocator, &mut self.left) {
             return Progress::Waiting;
         }
         match to {
-            Place::Aside => self.allocate_aside(allocator, slot),
+            Place::Aside => self.allocate_aside(allocator),
             Place::At(_) => Progress::Changed,
         }
     }
 
     /// Allocates a block for what goes aside, for this execution alone, and puts the next item into it: the block is
     /// freed with the last item that leaves it. It may be one more than the pool's `max_blocks`.
-    fn allocate_aside<D: Device>(&mut self, allocator: &Allocator<D>, slot: &PoolSlot<D>) -> Progress {
-        let Some(&(item, to)) = self.steps.front() else { return Progress::Continue };
-        let (record, set) = (self.items[item as usize].0, usize::from(self.arena.set));
+    fn allocate_aside<D: Device>(&mut self, allocator: &Allocator<D>) -> Progress {
+        if self.steps.is_empty() {
+            return Progress::Continue;
+        }
+        let (arena, set) = (self.arena, usize::from(self.arena.set));
+        let Some(slot) = allocator.pools.get(arena.pool) else { return Progress::Changed };
         let (source, size) = {
             let guard = locked(&slot.state);
             let Some(state) = guard.as_ref() else { return Progress::Changed };
@@ -401,53 +401,49 @@ impl Execution {
             allocator.waiting(|| allocator.heaps.allocate(&allocator.device, &desc, source.budget_policy));
         let Ok(memory) = memory else { return Progress::NoMemory };
         allocator.name_block(&memory, &source);
-        let mut guard = locked(&slot.state);
-        let Some(state) = guard.as_mut() else {
-            drop(guard);
-            allocator.heaps.free(&allocator.device, memory);
-            return Progress::Changed;
-        };
-        let block = state.add_block(set, memory, Role::Shared);
-        let reserved = state.reserve_place_in(slot, record, block);
-        let unused = match reserved {
-            // Closed, so that nothing else is placed in it.
-            Some(_) => {
-                let key = self.mover.key;
-                self.aside.closing = state.sets[set]
-                    .claim(block, key)
-                    .then(|| state.sets[set].close(block, key, EmptiedBlocks::Free))
-                    .flatten();
-                None
+        let mut memory = Some(memory);
+        let (mut block, mut closing) = (None, None);
+        let key = self.mover.key;
+        let reserved = self.reserve_one(allocator, arena, |locks, record| {
+            let (state, _) = locks.other();
+            let added = state.add_block(set, memory.take()?, Role::Shared);
+            let reserved = locks.reserve_place_in(record, added);
+            let (state, slot) = locks.other();
+            if reserved.is_some() {
+                block = Some(added);
+                // Closed, so that nothing else is placed in it.
+                let set = &mut state.sets[set];
+                closing = set.claim(added, key).then(|| set.close(added, key, EmptiedBlocks::Free)).flatten();
+            } else {
+                memory = state.remove_block(set, added);
             }
-            None => state.remove_block(set, block),
-        };
-        state.store_counters(slot);
-        if let Some(reserved) = reserved {
-            self.aside.block = Some(block);
-            self.steps.pop_front();
-            self.note_reserved(allocator, (state, slot), item, to, reserved);
+            state.store_counters(slot);
+            reserved
+        });
+        // Not used after all: its item was freed, or the pool is gone.
+        memory.into_iter().for_each(|memory| allocator.heaps.free(&allocator.device, memory));
+        if reserved {
+            (self.aside.block, self.aside.closing) = (block, closing);
         }
-        drop(guard);
-        unused.into_iter().for_each(|memory| allocator.heaps.free(&allocator.device, memory));
-        if reserved.is_some() { Progress::Continue } else { Progress::Changed }
+        if reserved { Progress::Continue } else { Progress::Changed }
     }
 
     /// Notes where the items of a batch are, whose moves have ended.
-    fn settle<D: Device>(&mut self, state: &PoolState<D>, slot: &PoolSlot<D>) {
+    fn settle<D: Device>(&mut self, allocator: &Allocator<D>) {
         for Started { item, from, to, reserved } in self.batch.drain(..) {
-            let (record, generation) = self.items[item as usize];
-            let live = slot.records.get(record).is_some_and(|entry| entry.generation() == generation);
-            let index = |at: At| self.blocks[at.block as usize].0;
+            let holder = self.items[item as usize];
+            let range = range_of(allocator, holder);
             let is_at = |at: At| {
-                let range = state.detail(record).map(|detail| detail.block_range);
-                range.is_some_and(|range| (range.block, range.offset) == (index(at), at.offset))
+                let (arena, index, _) = self.blocks[at.block as usize];
+                let planned = (arena, index, at.offset);
+                range.is_some_and(|(arena, range)| (arena, range.block, range.offset) == planned)
             };
-            if !live || from.is_some_and(is_at) {
+            if range.is_none() || from.is_some_and(is_at) {
                 // Freed, or it stays: the reserved place is free again.
                 continue;
             }
             if let Place::At(at) = to {
-                self.holders.put(at.block, at.offset, (record, generation));
+                self.holders.put(at.block, at.offset, holder);
             }
             // The reserved allocation names the old place now.
             from.into_iter().for_each(|from| self.holders.put(from.block, from.offset, reserved));
@@ -459,20 +455,16 @@ impl Execution {
         }
     }
 
-    /// Returns the place of the room: its block, its offset, and the range before it. The caller holds the lock.
-    pub(super) fn room<D: Device>(
-        &mut self,
-        state: &PoolState<D>,
-        slot: &PoolSlot<D>,
-    ) -> (u32, u64, Option<Handle>) {
-        let index = self.blocks[self.at.block as usize].0;
-        let after = self.holders.before(state, slot, (self.at.block, index), self.at.offset);
+    /// Returns the place of the room: its block, its offset, and the range before it.
+    pub(super) fn room<D: Device>(&mut self, allocator: &Allocator<D>) -> (u32, u64, Option<Handle>) {
+        let (arena, index, _) = self.blocks[self.at.block as usize];
+        let after = self.holders.before(allocator, self.at.block, (arena, index), self.at.offset);
         (index, self.at.offset, after)
     }
 
     /// Returns true while places that moves left are still in use.
-    pub(super) fn waits_for_places<D: Device>(&mut self, slot: &PoolSlot<D>) -> bool {
-        Holders::any_left(slot, &mut self.left)
+    pub(super) fn waits_for_places<D: Device>(&mut self, allocator: &Allocator<D>) -> bool {
+        Holders::any_left(allocator, &mut self.left)
     }
 
     /// Notes the end of a move.
@@ -484,29 +476,30 @@ impl Execution {
     pub(super) fn end<D: Device>(&mut self, allocator: &Allocator<D>) {
         let Some(slot) = allocator.pools.get(self.arena.pool) else { return };
         self.moves.cancel(allocator, slot);
-        let mut guard = locked(&slot.state);
-        let Some(state) = guard.as_mut() else { return };
-        let set = usize::from(self.arena.set);
-        for &(block, touched) in &self.blocks {
+        let aside = self.aside.block.zip(self.aside.closing);
+        // What is still aside stays there, in a block like any other.
+        let aside = aside.map(|(block, closing)| (self.arena, block, Touched::Closed(closing)));
+        for &(arena, block, touched) in self.blocks.iter().chain(&aside) {
+            let Some(slot) = allocator.pools.get(arena.pool) else { continue };
+            let mut guard = locked(&slot.state);
+            let Some(state) = guard.as_mut() else { continue };
+            let set = usize::from(arena.set);
             match touched {
-                Touched::Never | Touched::Planned => {}
+                Touched::Never | Touched::Planned => continue,
                 Touched::Claimed => state.sets[set].disclaim(block, self.mover.key),
                 Touched::Closed(closing) => {
                     state.sets[set].reopen_closing(block, closing);
                     state.sets[set].end_hold(block, self.mover.key);
                 }
             }
+            state.store_counters(slot);
         }
-        // What is still aside stays there, in a block like any other.
-        if let (Some(block), Some(closing)) = (self.aside.block, self.aside.closing) {
-            state.sets[set].reopen_closing(block, closing);
-        }
-        state.store_counters(slot);
         // Blocks that are empty in the end are kept or freed as any others; a maintenance thread looks for them itself.
-        let looks = state.rules.ahead.is_none();
-        drop(guard);
-        if looks {
-            allocator.release_from(slot, PoolState::take_unwanted);
+        for &(arena, ..) in self.blocks.iter().filter(|(_, _, touched)| *touched != Touched::Never) {
+            let Some(slot) = allocator.pools.get(arena.pool) else { continue };
+            if locked(&slot.state).as_ref().is_some_and(|state| state.rules.ahead.is_none()) {
+                allocator.release_from(slot, PoolState::take_unwanted);
+            }
         }
     }
 }

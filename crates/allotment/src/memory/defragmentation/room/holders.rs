@@ -5,54 +5,70 @@ use std::collections::BTreeMap;
 use allotment_suballoc::Handle;
 
 use crate::device::Device;
-use crate::memory::pool::{PoolSlot, PoolState};
+use crate::memory::allocator::Allocator;
+use crate::memory::block_set::BlockRange;
+use crate::memory::defragmentation::survey::Arena;
+use crate::sync::locked;
 
-/// A record and its generation: an allocation, or a place that is reserved or left.
-pub(super) type Holder = (u32, u32);
+/// A record and its generation, by the shard that has it: an allocation, or a place that is reserved or left.
+pub(super) type Holder = (u32, u32, u32);
+
+/// Returns true while a holder is what it was.
+pub(super) fn is_live<D: Device>(allocator: &Allocator<D>, (pool, record, generation): Holder) -> bool {
+    let entry = allocator.pools.get(pool).and_then(|slot| slot.records.get(record));
+    entry.is_some_and(|entry| entry.generation() == generation)
+}
+
+/// Returns the range of a holder, with the block set that has it.
+pub(super) fn range_of<D: Device>(allocator: &Allocator<D>, holder: Holder) -> Option<(Arena, BlockRange)> {
+    let (pool, record, _) = holder;
+    let guard = locked(&allocator.pools.get(pool)?.state);
+    let state = guard.as_ref().filter(|_| is_live(allocator, holder))?;
+    let detail = state.detail(record)?;
+    let home = state.shards.index(detail.block_range.home);
+    Some((Arena { pool: home, set: detail.set }, detail.block_range))
+}
 
 /// The ranges of some blocks by offset, as far as they are known. One that is gone is forgotten when it is met.
 #[derive(Debug)]
 pub(super) struct Holders {
-    set: usize,
     /// By the index of the block in the plan.
     blocks: Vec<BTreeMap<u64, Holder>>,
 }
 
 impl Holders {
-    pub(super) fn new(set: usize, blocks: usize) -> Self {
-        Self { set, blocks: vec![BTreeMap::new(); blocks] }
+    pub(super) fn new(blocks: usize) -> Self {
+        Self { blocks: vec![BTreeMap::new(); blocks] }
     }
 
     pub(super) fn put(&mut self, block: u32, offset: u64, holder: Holder) {
         self.blocks[block as usize].insert(offset, holder);
     }
 
-    /// Returns the live range that is next before an offset; `None` where there is none before it.
+    /// Returns the live range that is next before an offset; `None` where there is none before it. Locks the shard of its
+    /// record. Whether it still ends at the place is checked when that is taken.
     pub(super) fn before<D: Device>(
         &mut self,
-        state: &PoolState<D>,
-        slot: &PoolSlot<D>,
-        (block, index): (u32, u32),
+        allocator: &Allocator<D>,
+        block: u32,
+        (arena, index): (Arena, u32),
         offset: u64,
     ) -> Option<Handle> {
         loop {
-            let (&start, &(record, generation)) = self.blocks[block as usize].range(..offset).next_back()?;
-            let live = slot.records.get(record).is_some_and(|entry| entry.generation() == generation);
-            let detail = state.detail(record).filter(|detail| live && usize::from(detail.set) == self.set);
-            let range = detail.map(|detail| detail.block_range);
-            match range.filter(|range| (range.block, range.offset) == (index, start)) {
-                Some(range) => return Some(range.handle),
-                None => _ = self.blocks[block as usize].remove(&start),
+            let (&start, &holder) = self.blocks[block as usize].range(..offset).next_back()?;
+            match range_of(allocator, holder) {
+                Some((at, range)) if (at, range.block, range.offset) == (arena, index, start) => {
+                    return Some(range.handle);
+                }
+                _ => _ = self.blocks[block as usize].remove(&start),
             }
         }
     }
 
     /// Returns true when a range that a move left is still held, since its old use has not ended: then places that are
     /// not free yet become free.
-    pub(super) fn any_left<D: Device>(slot: &PoolSlot<D>, left: &mut Vec<Holder>) -> bool {
-        left.retain(|&(record, generation)| {
-            slot.records.get(record).is_some_and(|entry| entry.generation() == generation)
-        });
+    pub(super) fn any_left<D: Device>(allocator: &Allocator<D>, left: &mut Vec<Holder>) -> bool {
+        left.retain(|&holder| is_live(allocator, holder));
         !left.is_empty()
     }
 }

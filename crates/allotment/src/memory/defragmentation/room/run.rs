@@ -23,8 +23,8 @@ use crate::memory::defragmentation::moves::SurveyedAllocation;
 use crate::memory::defragmentation::pass::Move;
 use crate::memory::defragmentation::run::{Ended, Found, Outcome};
 use crate::memory::defragmentation::stopwatch::Stopwatch;
-use crate::memory::defragmentation::survey::{Arena, Survey, SurveyedArena};
-use crate::memory::defragmentation::{DefragmentationDesc, PassLimits};
+use crate::memory::defragmentation::survey::{Arena, Survey, SurveyedArena, SurveyedPool};
+use crate::memory::defragmentation::{DefragmentationDesc, JoinShards, PassLimits};
 use crate::memory::pool::shards::PoolShards;
 use crate::memory::request::desc::AllocationRequest;
 use crate::sync::locked;
@@ -67,6 +67,7 @@ pub(in crate::memory) struct RoomRun {
     /// The pools of each memory type that suits, the best first: the shards and the set.
     pools: Vec<(PoolShards, u8)>,
     mover: Mover,
+    join_shards: JoinShards,
     /// Allocations whose moves were ignored.
     ignored: HashSet<AllocationId>,
     /// Memory may be allocated for what has to go aside.
@@ -106,6 +107,7 @@ impl RoomRun {
             },
             pools: allocator.pools_for(request),
             mover,
+            join_shards: desc.join_shards,
             ignored: HashSet::new(),
             aside: true,
             allowed: desc.strategy.bytes(),
@@ -114,7 +116,7 @@ impl RoomRun {
             stage: Stage::Finished,
             result: None,
         };
-        run.survey(allocator, desc.limits.bytes);
+        run.survey(desc.limits.bytes);
         run
     }
 
@@ -127,13 +129,9 @@ impl RoomRun {
         self.result.take()
     }
 
-    fn survey<D: Device>(&mut self, allocator: &Allocator<D>, largest: u64) {
-        let with_memory =
-            |&(pool, _): &(u32, u8)| allocator.pools.get(pool).is_some_and(|slot| slot.has_memory());
-        let arenas =
-            self.pools.iter().flat_map(|&(shards, set)| shards.indices().map(move |pool| (pool, set)));
-        let arenas = arenas.filter(with_memory).map(|(pool, set)| Arena { pool, set }).collect();
-        self.stage = Stage::Surveying(Survey::new(arenas, largest));
+    fn survey(&mut self, largest: u64) {
+        let pools = self.pools.iter().map(|&(shards, set)| SurveyedPool { shards, set: Some(set) });
+        self.stage = Stage::Surveying(Survey::new(pools.collect(), self.join_shards, largest));
     }
 
     /// Finds the next moves.
@@ -167,13 +165,13 @@ impl RoomRun {
                 let others = allocator.movers.others(self.mover, allocator.time.now().tick);
                 let ignored = &self.ignored;
                 // A run that makes room moves what is its mover's own.
-                let moved_by = |pool, seen: &SurveyedAllocation| {
-                    let id = seen.id(allocator.id, pool);
+                let moved_by = |seen: &SurveyedAllocation| {
+                    let id = seen.id(allocator.id);
                     let own = others.of(id, seen) == MovedBy::Own && !ignored.contains(&id);
                     if own { MovedBy::Own } else { MovedBy::None }
                 };
                 if survey.step(allocator, &others, moved_by, time) {
-                    let survey = core::mem::replace(survey, Survey::new(Vec::new(), 0));
+                    let survey = survey.take();
                     self.plan(allocator, survey);
                 }
                 true
@@ -223,9 +221,8 @@ impl RoomRun {
         let mut wanted = Vec::new();
         for &(shards, set) in &self.pools {
             let of = |arena: &SurveyedArena| {
-                let Arena { pool, set: of } = arena.arena;
-                let of_pool = of == set && shards.indices().any(|index| index == pool);
-                self.wanted(allocator, pool, set).filter(|_| of_pool)
+                let Arena { pool, set: of } = arena.members.first()?.arena;
+                self.wanted(allocator, pool, set).filter(|_| of == set && shards.contain(pool))
             };
             let arenas = (0..).zip(&survey.arenas);
             wanted.push(arenas.filter_map(|(at, arena)| Some((at, of(arena)?))).collect::<Vec<_>>());
@@ -281,18 +278,18 @@ impl RoomRun {
         let Arena { pool, set } = execution.arena();
         let Some(slot) = allocator.pools.get(pool) else { return self.change() };
         let request = self.wanted.request();
+        let at = execution.room(allocator);
         let mut guard = locked(&slot.state);
         let Some(state) = guard.as_mut() else { return self.change() };
         let Ok(rounded) = allocator.round_request(state, usize::from(set), &request) else {
             return self.change();
         };
-        let at = execution.room(state, slot);
         let placed = state.place_request_at(slot, usize::from(set), at, &rounded, &request);
         state.store_counters(slot);
         let Some(record) = placed else {
             drop(guard);
             // The old places of the last moves may still be in use.
-            return if execution.waits_for_places(slot) { false } else { self.change() };
+            return if execution.waits_for_places(allocator) { false } else { self.change() };
         };
         let (token, changed_priority) = (allocator.token(pool, record, slot), state.changed_priority.take());
         drop(guard);
@@ -317,7 +314,7 @@ impl RoomRun {
             Ok(token) => self.finish(Ok(token)),
             Err(refused) => {
                 if self.plans < MAX_PLANS && refused.falls_through() {
-                    self.survey(allocator, limits.bytes);
+                    self.survey(limits.bytes);
                     return true;
                 }
                 self.finish(Err(NoRoom::Changed));
