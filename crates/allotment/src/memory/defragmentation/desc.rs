@@ -133,7 +133,7 @@ impl PassLimits {
 /// of its own ([`AllocatorDesc::shards`](crate::memory::AllocatorDesc::shards)). So what eight threads allocated is in
 /// eight partly filled blocks at least. Defragmentation may move allocations into the blocks of other shards; their
 /// handles stay valid, and any thread may free them as before. Such a free takes the locks of two shards, one after the
-/// other, and its range does not wait in the quick lists: it takes two to three times as long.
+/// other, and its range does not wait in the quick lists, so it takes longer than a free of another one.
 ///
 /// ```
 /// # use allotment::device::simulated::{Profile, SimulatedGpu};
