@@ -49,7 +49,7 @@ pub(crate) struct Outcome {
     pub(crate) moment: Moment,
     pub(crate) before: Layout,
     pub(crate) done: Done,
-    /// The same live allocations, in the same order.
+    /// Its live allocations are those of `before`, in the same order.
     pub(crate) after: Layout,
     pub(crate) verified: Verified,
 }
@@ -90,7 +90,7 @@ impl Task for Defragment<'_> {
     }
 }
 
-/// What to defragment, and how.
+/// The moment to defragment at, and the settings.
 struct Wanted {
     setup: Setup,
     at: Option<u64>,

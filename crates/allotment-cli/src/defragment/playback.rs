@@ -20,7 +20,7 @@ pub(super) struct Playback<'a, T: Target> {
     slots: Vec<Option<Slot<T::Device>>>,
 }
 
-/// What was created for a resource.
+/// The object that was created for a resource.
 pub(super) struct Slot<D: Device> {
     pub(super) live: Live<D>,
     /// By which it is created again in another place.

@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::replay::{Live, unexpected};
 use crate::target::Plan;
 
-/// What a move creates in the new place.
+/// The object that a move creates in the new place.
 pub(super) enum Recreated<D: Device> {
     /// Nothing: no object is bound to the memory.
     Memory,

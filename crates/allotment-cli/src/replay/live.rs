@@ -6,7 +6,7 @@ use allotment::{Allocation, AllocationOptions, Allocator};
 
 use crate::target::Plan;
 
-/// What was created for a recorded resource.
+/// The object that was created for a recorded resource.
 #[derive(Debug)]
 pub(crate) enum Live<D: Device> {
     Memory(Allocation),

@@ -9,6 +9,7 @@ use allotment_readers::DescriptorReader;
 use crate::common::Outcome;
 use crate::common::known_bytes::mixed;
 use crate::pools::{BLOCK, HARBOUR_BLOCK, Pools};
+use crate::things::{Thing, Things};
 use crate::works::{QUEUE, Works, seed};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,10 +78,12 @@ pub(crate) struct Building<D: DescriptorDevice> {
     takes: u64,
 }
 
-impl<D: DescriptorDevice> Building<D> {
-    /// The GPU copies it to where the CPU reads it. Its handle is that of this frame: a step of defragmentation may
-    /// change it.
-    pub(crate) fn look<R>(&self, frame: &Frame<D>, works: &mut Works<D, R>) -> Outcome {
+impl<D: DescriptorDevice> Thing<D> for Building<D> {
+    fn takes(&self) -> u64 {
+        self.takes
+    }
+
+    fn look<R: DescriptorReader<D>>(&self, frame: &Frame<D>, works: &mut Works<D, R>) -> Outcome {
         let part = (seed(self.number, 0), self.buffer.size());
         let ticket = frame.read_back(QUEUE, &self.buffer, 0, part.1)?;
         works.comparisons.expect(frame.number(), ticket, [part]);
@@ -92,42 +95,22 @@ impl<D: DescriptorDevice> Building<D> {
 pub(crate) struct District<D: DescriptorDevice> {
     pub(crate) kind: Kind,
     options: AllocationOptions,
-    pub(crate) all: Vec<Building<D>>,
-    /// Bytes that they take at least.
-    pub(crate) live: u64,
+    pub(crate) buildings: Things<Building<D>>,
 }
 
 impl<D: DescriptorDevice> District<D> {
     pub(crate) fn new(kind: Kind, pools: &Pools) -> Self {
-        Self { kind, options: kind.options(pools), all: Vec::new(), live: 0 }
+        Self { kind, options: kind.options(pools), buildings: Things::NONE }
     }
 
     /// Returns one that is looked at.
     pub(crate) fn any<R: DescriptorReader<D>>(&self, works: &mut Works<D, R>) -> Option<&Building<D>> {
-        (!self.all.is_empty()).then(|| &self.all[works.below(self.all.len())])
-    }
-
-    /// Some go for others to come, and more where the town shrinks. Each is looked at: the GPU need not have copied it when
-    /// it is dropped, and destroys it once it has. Returns those that have gone.
-    pub(crate) fn shrink<R: DescriptorReader<D>>(
-        &mut self,
-        target: u64,
-        go: usize,
-        frame: &Frame<D>,
-        works: &mut Works<D, R>,
-    ) -> Outcome<Vec<Building<D>>> {
-        let mut gone = Vec::new();
-        while !self.all.is_empty() && (gone.len() < go || self.live > target) {
-            let building = self.all.swap_remove(works.below(self.all.len()));
-            building.look(frame, works)?;
-            self.live -= building.takes;
-            gone.push(building);
-        }
-        Ok(gone)
+        let all = &self.buildings.all;
+        (!all.is_empty()).then(|| &all[works.below(all.len())])
     }
 
     pub(crate) fn grow<R: DescriptorReader<D>>(&mut self, target: u64, works: &mut Works<D, R>) -> Outcome {
-        while self.live < target {
+        while self.buildings.live < target {
             let number = works.number();
             let size = self.kind.size(number);
             let info = works.buffer_info(size);
@@ -140,8 +123,7 @@ impl<D: DescriptorDevice> District<D> {
                 Kind::Letterbox => buffer.write(0, bytes)?,
                 _ => works.gpu.uploads().write_buffer(&buffer, 0, bytes)?,
             }
-            self.live += takes;
-            self.all.push(Building { number, buffer: Arc::new(buffer), takes });
+            self.buildings.add(Building { number, buffer: Arc::new(buffer), takes });
         }
         Ok(())
     }

@@ -8,8 +8,8 @@ use allotment::prelude::*;
 
 use crate::common::Outcome;
 
-/// The largest part of the blocks that may be idle at any time and on average, with defragmentation. It is 6 % on average,
-/// and would be 1.5 % with the least blocks.
+/// The largest part of the blocks that may be idle at any time and on average, with defragmentation. It is 5 to 7 % on
+/// average, and would be about 1 % with the least blocks.
 const MOST_IDLE: f64 = 0.15;
 const MOST_IDLE_ON_AVERAGE: f64 = 0.08;
 

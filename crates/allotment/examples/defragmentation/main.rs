@@ -29,6 +29,7 @@ mod buildings;
 mod idle;
 mod pools;
 mod signs;
+mod things;
 mod town;
 mod works;
 

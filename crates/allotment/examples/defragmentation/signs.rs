@@ -10,6 +10,7 @@ use allotment_readers::DescriptorReader;
 use crate::common::Outcome;
 use crate::common::known_bytes::mixed;
 use crate::pools::Pools;
+use crate::things::{Thing, Things};
 use crate::works::{QUEUE, Works, seed};
 
 const TEXEL: TexelBlock = TexelBlock::new(4);
@@ -54,9 +55,13 @@ impl Levels {
     }
 }
 
-impl<D: DescriptorDevice> Sign<D> {
+impl<D: DescriptorDevice> Thing<D> for Sign<D> {
+    fn takes(&self) -> u64 {
+        self.takes
+    }
+
     /// The GPU copies all levels to where the CPU reads them.
-    pub(crate) fn look<R: DescriptorReader<D>>(&self, frame: &Frame<D>, works: &mut Works<D, R>) -> Outcome {
+    fn look<R: DescriptorReader<D>>(&self, frame: &Frame<D>, works: &mut Works<D, R>) -> Outcome {
         let limits = &works.gpu.device().properties().limits;
         let mut ring = works.gpu.readback()?;
         let bytes = self.levels.iter().map(|(.., bytes)| bytes).sum();
@@ -103,37 +108,17 @@ impl<D: DescriptorDevice> Sign<D> {
 /// All signs.
 pub(crate) struct Signs<D: DescriptorDevice> {
     options: AllocationOptions,
-    pub(crate) all: Vec<Sign<D>>,
-    /// Bytes that they take at least.
-    pub(crate) live: u64,
+    pub(crate) signs: Things<Sign<D>>,
 }
 
 impl<D: DescriptorDevice> Signs<D> {
     pub(crate) fn new(pools: &Pools) -> Self {
         let options = MemoryUsage::GpuOnly.with_name("sign").with_pool(&pools.signs).relocatable();
-        Self { options, all: Vec::new(), live: 0 }
-    }
-
-    /// Some go for others to come, and more where the town shrinks. Each is looked at. Returns those that have gone.
-    pub(crate) fn shrink<R: DescriptorReader<D>>(
-        &mut self,
-        target: u64,
-        go: usize,
-        frame: &Frame<D>,
-        works: &mut Works<D, R>,
-    ) -> Outcome<Vec<Sign<D>>> {
-        let mut gone = Vec::new();
-        while !self.all.is_empty() && (gone.len() < go || self.live > target) {
-            let sign = self.all.swap_remove(works.below(self.all.len()));
-            sign.look(frame, works)?;
-            self.live -= sign.takes;
-            gone.push(sign);
-        }
-        Ok(gone)
+        Self { options, signs: Things::NONE }
     }
 
     pub(crate) fn grow<R: DescriptorReader<D>>(&mut self, target: u64, works: &mut Works<D, R>) -> Outcome {
-        while self.live < target {
+        while self.signs.live < target {
             let number = works.number();
             let levels = Levels::of(number);
             let info = R::texture_desc(levels.extent).with_mip_levels(levels.count).into();
@@ -149,8 +134,7 @@ impl<D: DescriptorDevice> Signs<D> {
             // SAFETY: the copies of all levels leave it so, and are submitted before a step; it is used on the first queue
             // alone, by what leaves it in this state.
             unsafe { image.set_state(R::SAMPLED) };
-            self.live += takes;
-            self.all.push(Sign { number, image: Arc::new(image), levels, takes });
+            self.signs.add(Sign { number, image: Arc::new(image), levels, takes });
         }
         Ok(())
     }

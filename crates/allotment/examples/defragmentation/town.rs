@@ -14,6 +14,7 @@ use crate::common::{self, Outcome};
 use crate::idle::{Group, Idle, percent};
 use crate::pools::{self, Pools, SIGNS_BLOCK};
 use crate::signs::Signs;
+use crate::things::Thing;
 use crate::works::Works;
 
 /// The largest and the smallest size of the town in bytes, and the number of frames in which it shrinks from the one to
@@ -69,9 +70,9 @@ impl<D: DescriptorDevice + Clone, R: DescriptorReader<D>> Town<D, R> {
         let mut gone = Vec::new();
         for district in &mut *districts {
             let go = if district.kind == Kind::House { HOUSES_GO } else { OTHERS_GO };
-            gone.extend(district.shrink(share(district.kind, town), go, &frame, works)?);
+            gone.extend(district.buildings.shrink(share(district.kind, town), go, &frame, works)?);
         }
-        let gone_signs = signs.shrink(town / SIGNS, OTHERS_GO, &frame, works)?;
+        let gone_signs = signs.signs.shrink(town / SIGNS, OTHERS_GO, &frame, works)?;
         for district in &*districts {
             for _ in 0..if district.kind == Kind::House { LOOKS } else { 1 } {
                 let Some(building) = district.any(works) else { break };
@@ -84,7 +85,11 @@ impl<D: DescriptorDevice + Clone, R: DescriptorReader<D>> Town<D, R> {
         signs.grow(town / SIGNS, works)?;
 
         let [houses, warehouses, ..] = &*districts;
-        let living = Living { houses: &houses.all, warehouses: &warehouses.all, signs: &signs.all };
+        let living = Living {
+            houses: &houses.buildings.all,
+            warehouses: &warehouses.buildings.all,
+            signs: &signs.signs.all,
+        };
         let buildings = gone.iter().map(|building| building.number);
         let numbers: Vec<_> = buildings.chain(gone_signs.iter().map(|sign| sign.number)).collect();
         if let Some(addresses) = addresses {
@@ -106,12 +111,12 @@ impl<D: DescriptorDevice + Clone, R: DescriptorReader<D>> Town<D, R> {
     /// Returns what shares blocks: lamps and letterboxes where the CPU can write to all memory.
     fn groups(&self) -> Vec<Group> {
         let mut groups: Vec<Group> = Vec::new();
-        let signs = self.signs.all.first().map(|sign| sign.image.info().memory_type);
-        let signs = signs.map(|memory_type| ("signs", memory_type, true, self.signs.live, SIGNS_BLOCK));
+        let signs = self.signs.signs.all.first().map(|sign| sign.image.info().memory_type);
+        let signs = signs.map(|memory_type| ("signs", memory_type, true, self.signs.signs.live, SIGNS_BLOCK));
         let buildings = self.districts.iter().filter_map(|district| {
-            let memory_type = district.all.first()?.buffer.info().memory_type;
+            let memory_type = district.buildings.all.first()?.buffer.info().memory_type;
             let kind = district.kind;
-            Some((kind.pool(), memory_type, kind.moves(), district.live, kind.block()))
+            Some((kind.pool(), memory_type, kind.moves(), district.buildings.live, kind.block()))
         });
         for (pool, memory_type, moves, live, block) in buildings.chain(signs) {
             let same = |group: &&mut Group| {
@@ -129,24 +134,14 @@ impl<D: DescriptorDevice + Clone, R: DescriptorReader<D>> Town<D, R> {
     pub(crate) fn leave(self) -> Outcome<Figures> {
         let Self { mut works, pools, districts, signs, addresses, idle, longest_end } = self;
         let moved = works.gpu.defragmenter().statistics();
-        for some in districts.iter().flat_map(|district| district.all.chunks(32)) {
-            let frame = works.gpu.begin_frame()?;
-            some.iter().try_for_each(|building| building.look(&frame, &mut works))?;
-            frame.end()?;
-            works.comparisons.compare_all()?;
-        }
-        for some in signs.all.chunks(64) {
-            let frame = works.gpu.begin_frame()?;
-            some.iter().try_for_each(|sign| sign.look(&frame, &mut works))?;
-            frame.end()?;
-            works.comparisons.compare_all()?;
-        }
+        districts.iter().try_for_each(|district| district.buildings.look_at_all(32, &mut works))?;
+        signs.signs.look_at_all(64, &mut works)?;
         if works.gpu.desc().defragmentation.is_some() {
             idle.check()?;
         }
         let (read, rebound) =
             addresses.as_ref().map_or((0, 0), |addresses| (addresses.read, addresses.rebound));
-        let live = districts.iter().map(|district| district.live).sum::<u64>() + signs.live;
+        let live = districts.iter().map(|district| district.buildings.live).sum::<u64>() + signs.signs.live;
         let figures = vec![
             ("frames", idle.frames().to_string()),
             ("buildings and signs built", works.numbers().to_string()),
@@ -181,8 +176,8 @@ const WAREHOUSES: u64 = 5;
 /// Returns the bytes of the buildings of a kind, in a town of this size.
 fn share(kind: Kind, town: u64) -> u64 {
     let pinned = |kind| match kind {
-        Kind::Lamp => 15 << 20,
-        Kind::Letterbox => 13 << 20,
+        Kind::Lamp => 16 << 20,
+        Kind::Letterbox => 12 << 20,
         Kind::Crane => 6 << 20,
         Kind::House | Kind::Warehouse => 0,
     };
