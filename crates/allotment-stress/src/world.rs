@@ -4,13 +4,13 @@ use core::error::Error;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use allotment::descriptor::{
     Binding, BindingLayout, BindingSet, CpuDescriptorHeap, CpuDescriptorHeapDesc, CpuDescriptorRange,
     DescriptorRange, DescriptorSlot, SamplerCache, ShaderVisibleHeap, ShaderVisibleHeapDesc,
 };
-use allotment::device::{BufferDesc, DescriptorHeapType, SamplerDesc, TimelinePoint};
+use allotment::device::{BufferDesc, DescriptorHeapType, SamplerDesc};
 use allotment::lifetime::{DeletionQueue, Recycler, ReleaseQueue, SubmissionTracker};
 use allotment::memory::{
     BlockSizes, Buffer, DefragmentationDesc, DefragmentationStrategy, Defragmenter, DefragmenterDesc,
@@ -125,11 +125,6 @@ pub struct World<D: Stressed> {
     pub(crate) other: Arc<Allocator<D>>,
     pub(crate) memory: OwningAllocator<D>,
     pub(crate) set: Arc<Defragmenter<D>>,
-    /// Read-locked while a movable buffer's upload is recorded and not submitted; write-locked by a step. A step
-    /// without the lock may lose such writes, and nothing else.
-    pub(crate) steps: RwLock<()>,
-    /// The point of the last step's copies; earlier copies are complete by then, too.
-    pub(crate) copied: Mutex<Option<TimelinePoint>>,
     pub(crate) pages: UploadPool<D>,
     pub(crate) recycler: Recycler<Vec<u8>>,
     pub(crate) retired: ReleaseQueue<Buffer<D>>,
@@ -186,8 +181,6 @@ impl<D: Stressed> World<D> {
             device: device.clone(),
             disturbed: AtomicBool::new(desc.disturbed),
             set,
-            steps: RwLock::new(()),
-            copied: Mutex::default(),
             pages: UploadPool::new(&allocator, &tracker, pages),
             recycler: Recycler::new(&tracker, 8),
             retired: ReleaseQueue::new(&tracker),

@@ -10,6 +10,7 @@ use allotment::memory::{
 use allotment::{Allocation, Allocator, Requirements};
 
 use super::Player;
+use super::movable::SHORT;
 use crate::shadow::{Shadow, pattern};
 use crate::world::Marked;
 use crate::{Stressed, raw};
@@ -240,7 +241,7 @@ impl<'w, D: Stressed> Player<'w, D> {
     }
 
     /// Returns the description of a buffer, sometimes an invalid one.
-    fn buffer_info(&mut self) -> D::BufferInfo<'static> {
+    pub(super) fn buffer_info(&mut self) -> D::BufferInfo<'static> {
         let size = self.size();
         match self.input.below(16) {
             0 => BufferDesc::new(size).with_usage(self.input.below(u64::MAX)).into(),
@@ -429,7 +430,11 @@ impl<'w, D: Stressed> Player<'w, D> {
     pub(super) fn create_owned_image(&mut self) {
         let info = self.image_desc().into();
         let options = self.options();
-        let made = self.world.memory.create_image(&info, &options);
+        let made = match self.input.below(4) {
+            0 => self.world.set.create_image(&info, &options),
+            1 => self.world.set.create_image_or_defragment(&info, &options, SHORT),
+            _ => self.world.memory.create_image(&info, &options),
+        };
         if let Some(image) = self.done(made) {
             drop(self.world.owned_images.put(image));
         }

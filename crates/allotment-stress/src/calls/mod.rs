@@ -5,6 +5,7 @@ mod lifetime;
 mod memory;
 mod movable;
 mod pools;
+mod rooms;
 mod uploads;
 
 use core::fmt;
@@ -75,7 +76,7 @@ calls! {
     DropMapped,
     /// `OwningAllocator::create_buffer`.
     CreateOwned,
-    /// `OwningAllocator::create_image`.
+    /// `OwningAllocator::create_image`, `Defragmenter::create_image`, `create_image_or_defragment`.
     CreateOwnedImage,
     /// `OwningAllocator::allocate`, `own_buffer`, `own_image`, `own_allocation`.
     Own,
@@ -99,7 +100,7 @@ calls! {
     Defragment,
     /// A manual defragmentation of a custom pool.
     DefragmentPool,
-    /// `Defragmenter::create_buffer`.
+    /// `Defragmenter::create_buffer`, `create_buffer_or_defragment`.
     CreateMovable,
     /// Transfers to and from movable buffers.
     UseMovable,
@@ -155,6 +156,14 @@ calls! {
     Grow,
     /// `SamplerCache::get`.
     Sampler,
+    /// `Allocator::make_room`, `MakingRoom::finish`.
+    MakeRoom,
+    /// `Allocator::make_free_range`.
+    MakeFreeRange,
+    /// `Defragmenter::create_mapped_buffer`.
+    CreateMovableMapped,
+    /// `MappedBuffer::accept_move`, `accept_move_within`.
+    AcceptMove,
     /// Makes a later call of the device fail, if it supports failure injection.
     Disturb,
 }
@@ -298,6 +307,10 @@ impl<'w, D: Stressed> Player<'w, D> {
             Call::Staging => self.use_staging(),
             Call::Grow => self.grow(),
             Call::Sampler => self.use_sampler(),
+            Call::MakeRoom => self.make_room(),
+            Call::MakeFreeRange => self.make_free_range(),
+            Call::CreateMovableMapped => self.create_movable_mapped(),
+            Call::AcceptMove => self.accept_moves(),
             Call::Disturb => {
                 if self.world.disturb(&mut self.input) {
                     self.tally.made(call);

@@ -1,11 +1,12 @@
 //! Moves, by manual passes and by a set.
 
+use core::time::Duration;
 use std::sync::PoisonError;
 
 use allotment::device::BufferDesc;
 use allotment::memory::{
-    Defragmentation, DefragmentationDesc, DefragmentationError, DefragmentationStrategy, JoinShards,
-    Movability, NextPass, PassLimits, StepOutcome, WrongAllocator,
+    Buffer, Defragmentation, DefragmentationDesc, DefragmentationError, DefragmentationStrategy, JoinShards,
+    Movability, NextPass, Pass, PassLimits, StepOutcome, WrongAllocator,
 };
 
 use super::Player;
@@ -13,8 +14,11 @@ use crate::shadow::Shadow;
 use crate::world::Marked;
 use crate::{Stressed, raw};
 
+/// How long a request waits for the GPU to release memory that others were moved out of.
+pub(super) const SHORT: Duration = Duration::from_millis(20);
+
 impl<D: Stressed> Player<'_, D> {
-    fn limits(&mut self) -> PassLimits {
+    pub(super) fn limits(&mut self) -> PassLimits {
         match self.input.below(4) {
             0 => PassLimits::NONE,
             1 => PassLimits::default().with_moves(1 + self.input.below(8) as u32),
@@ -23,7 +27,7 @@ impl<D: Stressed> Player<'_, D> {
         }
     }
 
-    fn desc(&mut self) -> DefragmentationDesc {
+    pub(super) fn desc(&mut self) -> DefragmentationDesc {
         let strategy = match self.input.below(4) {
             0 => DefragmentationStrategy::Fast,
             1 => DefragmentationStrategy::WithinBytes(self.input.below(1 << 20)),
@@ -56,7 +60,6 @@ impl<D: Stressed> Player<'_, D> {
 
     /// Runs a few passes, with other calls between begin and end.
     fn passes(&mut self, begun: Result<Defragmentation<'_, D>, DefragmentationError>, carries: bool) {
-        let call = self.call;
         let Some(mut run) = self.done(begun) else { return };
         if self.input.once_in(4) {
             run.plan();
@@ -65,52 +68,53 @@ impl<D: Stressed> Player<'_, D> {
             match run.next_pass() {
                 NextPass::Done => break,
                 NextPass::LimitReached => {}
-                NextPass::Moves(mut pass) => {
-                    self.make_some_within();
-                    let mut moved = Vec::new();
-                    for index in 0..pass.moves().len() {
-                        match self.input.below(16) {
-                            1 => pass.ignore(index),
-                            2 => {
-                                let wanted = pass.moves()[index].id();
-                                let mut all = self.world.tokens.all();
-                                let found = all.iter().position(|token| token.it.id() == wanted);
-                                let token = found.map(|index| all.swap_remove(index));
-                                drop(all);
-                                if let Some(token) = token {
-                                    let freed = pass.destroy(index, token.it);
-                                    self.done(freed.map_err(|WrongAllocator(token)| {
-                                        format!("WrongAllocator {token:?}")
-                                    }));
-                                }
-                            }
-                            _ => {}
-                        }
-                        let one = &pass.moves()[index];
-                        let carried = carries && !one.is_ignored() && raw::carry(&self.world.device, one);
-                        if !carried && !one.is_ignored() {
-                            // Recorded before the pass ends, so that a thread which reads other bytes afterwards
-                            // knows the reason.
-                            moved.push(one.id());
-                        }
-                    }
-                    self.world.lost.lock().unwrap_or_else(PoisonError::into_inner).extend(moved);
-                    self.tally.moves += pass.moves().len() as u64;
-                    match self.input.below(8) {
-                        1 => drop(pass),
-                        2 => core::mem::forget(pass),
-                        3 | 4 => {
-                            let memory = &self.world.memory;
-                            pass.end_with(|place| drop(memory.own_allocation(place)));
-                        }
-                        _ => {
-                            pass.end();
-                        }
-                    }
-                    self.tally.made(call);
-                }
+                NextPass::Moves(pass) => self.execute(pass, carries),
             }
         }
+    }
+
+    /// Makes other calls, then copies what the pass moves, and ends it.
+    pub(super) fn execute(&mut self, mut pass: Pass<'_, D>, carries: bool) {
+        let call = self.call;
+        self.make_some_within();
+        let mut moved = Vec::new();
+        for index in 0..pass.moves().len() {
+            match self.input.below(16) {
+                1 => pass.ignore(index),
+                2 => {
+                    let wanted = pass.moves()[index].id();
+                    let mut all = self.world.tokens.all();
+                    let found = all.iter().position(|token| token.it.id() == wanted);
+                    let token = found.map(|index| all.swap_remove(index));
+                    drop(all);
+                    if let Some(token) = token {
+                        let freed = pass.destroy(index, token.it);
+                        self.done(freed.map_err(|WrongAllocator(token)| format!("WrongAllocator {token:?}")));
+                    }
+                }
+                _ => {}
+            }
+            let one = &pass.moves()[index];
+            let carried = carries && !one.is_ignored() && raw::carry(&self.world.device, one);
+            if !carried && !one.is_ignored() {
+                // Recorded before the pass ends, so that a thread which reads other bytes afterwards knows the reason.
+                moved.push(one.id());
+            }
+        }
+        self.world.lost.lock().unwrap_or_else(PoisonError::into_inner).extend(moved);
+        self.tally.moves += pass.moves().len() as u64;
+        match self.input.below(8) {
+            1 => drop(pass),
+            2 => core::mem::forget(pass),
+            3 | 4 => {
+                let memory = &self.world.memory;
+                pass.end_with(|place| drop(memory.own_allocation(place)));
+            }
+            _ => {
+                pass.end();
+            }
+        }
+        self.tally.made(call);
     }
 
     pub(super) fn create_movable(&mut self) {
@@ -129,7 +133,12 @@ impl<D: Stressed> Player<'_, D> {
         } else {
             BufferDesc::new(size).into()
         };
-        let made = self.world.set.create_buffer(&info, &options);
+        let set = &self.world.set;
+        let made = if self.input.once_in(8) {
+            set.create_buffer_or_defragment(&info, &options, SHORT)
+        } else {
+            set.create_buffer(&info, &options)
+        };
         if let Some(buffer) = self.done(made) {
             drop(self.world.movables.put(Marked::new(buffer)));
         }
@@ -143,22 +152,18 @@ impl<D: Stressed> Player<'_, D> {
             let _ = (it.location(), it.info(), it.is_relocatable());
             self.tally.made(self.call);
         }
-        let world = self.world;
-        // Without the lock a step's copy may run before or after this transfer.
-        let keeps_steps_away = self.input.below(2) == 0;
-        let guard = keeps_steps_away.then(|| world.steps.read().unwrap_or_else(PoisonError::into_inner));
-        if guard.is_some() {
-            self.wait_for_moves();
-            it.with_raw(|buffer| self.use_bytes(buffer, &mut bytes, writes));
-        } else {
-            let mut unknown = Shadow::default();
-            it.with_raw(|buffer| self.use_bytes(buffer, &mut unknown, writes));
-            if writes {
-                bytes.forget();
-            }
-        }
-        drop(guard);
+        self.use_movable_bytes(&it, &mut bytes, writes);
         drop(self.world.movables.put(Marked { it, bytes }));
+    }
+
+    /// Reads or writes bytes, wherever a step that runs beside this has moved them.
+    pub(super) fn use_movable_bytes(&mut self, it: &Buffer<D>, bytes: &mut Shadow, writes: bool) {
+        it.with_raw(|buffer| {
+            // The buffer stays where it is until the end of this; the copy that brought its bytes there may not be
+            // complete.
+            self.wait_for_moves();
+            self.use_bytes(buffer, bytes, writes);
+        });
     }
 
     pub(super) fn drop_movable(&mut self) {
@@ -171,16 +176,8 @@ impl<D: Stressed> Player<'_, D> {
 
     pub(super) fn step(&mut self) {
         let limits = self.limits();
-        let world = self.world;
         for _ in 0..=self.input.below(4) {
-            // A thread with a pending upload to a movable buffer has submitted it before.
-            let guard = world.steps.write().unwrap_or_else(PoisonError::into_inner);
-            let stepped = world.set.step(limits);
-            if let Ok(step) = &stepped {
-                let mut copied = world.copied.lock().unwrap_or_else(PoisonError::into_inner);
-                *copied = step.copied_at.or(*copied);
-            }
-            drop(guard);
+            let stepped = self.world.set.step(limits);
             if let Some(step) = self.done(stepped) {
                 self.tally.moves += u64::from(step.statistics.moves);
                 if step.outcome == StepOutcome::Idle {

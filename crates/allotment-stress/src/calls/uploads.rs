@@ -1,7 +1,6 @@
 //! Uploaders and rings.
 
 use core::time::Duration;
-use std::sync::PoisonError;
 
 use allotment::device::{DeviceError, TimelinePoint};
 use allotment::lifetime::TimelinePoints;
@@ -41,10 +40,8 @@ impl<D: Stressed> Player<'_, D> {
 
     /// Waits until the copies of steps are complete.
     pub(super) fn wait_for_moves(&mut self) {
-        let copied = *self.world.copied.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(point) = copied {
-            self.wait_for(&[point].into_iter().collect());
-        }
+        let copied = self.world.set.copied_at();
+        self.wait_for(&copied);
     }
 
     fn new_ring(&mut self) -> Option<UploadRing<D>> {
@@ -111,12 +108,6 @@ impl<D: Stressed> Player<'_, D> {
             drop(self.world.movables.put(Marked { it, bytes }));
             return;
         };
-        let world = self.world;
-        // A step that runs beside the upload is a matter of chance where queues run side by side.
-        let one_queue = world.device.properties().queues.len() == 1;
-        let keeps_steps_away = self.input.below(2) == 0 || !one_queue;
-        // The uploader waits by itself for the copies of the steps before.
-        let guard = keeps_steps_away.then(|| world.steps.read().unwrap_or_else(PoisonError::into_inner));
         let size = it.size();
         let (offset, len) = if bytes.expected().is_none() { (0, size) } else { self.range(size) };
         let new = pattern(len);
@@ -139,14 +130,13 @@ impl<D: Stressed> Player<'_, D> {
             self.uploader = None;
             self.wait_for_all();
         }
-        if !written || submitted.is_none() || guard.is_none() {
-            // Without the lock a step may have moved the buffer meanwhile, and the bytes went to the old location.
+        if !written || submitted.is_none() {
             bytes.forget();
         } else {
+            // There, wherever a step has moved the buffer since the upload was recorded.
             bytes.write(size, offset, &new);
-            it.with_raw(|buffer| self.use_bytes(buffer, &mut bytes, false));
+            self.use_movable_bytes(&it, &mut bytes, false);
         }
-        drop(guard);
         drop(self.world.movables.put(Marked { it, bytes }));
     }
 

@@ -3,6 +3,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `accept.rs` | moves of mapped buffers, which their owners accept |
+//! | `create.rs` | creates relocatable buffers and images |
 //! | `cell.rs` | a relocatable resource, whose handle changes when it is moved |
 //! | `defragmenter.rs` | the relocatable resources of an allocator, and the runs that find their moves |
 //! | `step.rs` | a pass: creates the new resources, submits the copies, replaces old by new |
@@ -12,6 +13,7 @@
 
 mod accept;
 mod cell;
+mod create;
 mod defragmenter;
 mod desc;
 mod error;

@@ -3,7 +3,8 @@
 use core::time::Duration;
 use std::time::Instant;
 
-use super::defragmenter::{Defragmenter, State, movable};
+use super::create::movable;
+use super::defragmenter::{Defragmenter, State};
 use crate::device::Device;
 use crate::memory::allocator::Allocation;
 use crate::memory::defragmentation::{Asked, Found, Run};

@@ -9,7 +9,7 @@
 //! | `deferred.rs` | [`Buffer`] and [`Image`], which are destroyed once they are dropped and the GPU is done with them |
 //! | `unique.rs` | owners that destroy at once when they are dropped |
 //! | `owning_allocator.rs` | the allocator together with a deletion queue |
-//! | `mapped.rs` | buffers that the CPU writes and reads by a pointer |
+//! | `mapped` | buffers that the CPU writes and reads by a pointer |
 //! | `moved.rs` | new handles of resources whose memory a pass moved |
 //! | `transfer.rs` | copies of bytes to and from buffers by a queue, at once |
 

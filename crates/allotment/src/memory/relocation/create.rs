@@ -1,0 +1,165 @@
+//! Creates relocatable buffers and images.
+
+use std::sync::Arc;
+
+use super::Defragmenter;
+use super::accept::{Acceptor, queues_write};
+use super::cell::Cell;
+use crate::device::{Device, QueueKind};
+use crate::lifetime::Owned;
+use crate::memory::resource::{BufferOrImage, Buffers, Images, Resource, Unique};
+use crate::memory::{AllocationOptions, Buffer, Image, MappedBuffer, Movability, ResourceError};
+
+impl<D: Device> Defragmenter<D> {
+    /// Creates a relocatable buffer, as [`OwningAllocator::create_buffer`] creates a pinned one. It is movable whatever
+    /// the options say; with [`Movability::Recreated`], a move does not copy its bytes.
+    ///
+    /// On Vulkan, a buffer with exclusive sharing mode belongs to the family of the defragmenter's queue.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// use allotment::memory::Movability;
+    ///
+    /// let defragmenter = gpu.defragmenter();
+    /// let mesh = defragmenter.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+    /// let options = MemoryUsage::GpuOnly.with_name("histogram").with_movability(Movability::Recreated);
+    /// let histogram = defragmenter.create_buffer(&BufferDesc::new(1024), &options)?; // written anew in each frame
+    /// assert!(mesh.is_relocatable() && histogram.is_relocatable());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ResourceError::NotRelocatable`], and the errors of any buffer.
+    #[track_caller]
+    pub fn create_buffer(
+        &self,
+        info: &D::BufferInfo<'_>,
+        options: &AllocationOptions,
+    ) -> Result<Buffer<D>, ResourceError> {
+        self.create::<Buffers>(self.own_buffer_info(info)?, options)
+    }
+
+    pub(super) fn own_buffer_info(
+        &self,
+        info: &D::BufferInfo<'_>,
+    ) -> Result<D::BufferInfo<'static>, ResourceError> {
+        let own = self.memory.allocator().device().relocatable_buffer_info(info);
+        own.ok_or(ResourceError::NotRelocatable)
+    }
+
+    /// Creates a persistently mapped buffer that steps offer to move. Its owner [accepts](MappedBuffer::accept_move) each
+    /// move, so the address stays valid until then. With [`Movability::Recreated`], a move does not copy the bytes.
+    ///
+    /// The buffer need not have copy usages, since the CPU copies it.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let options = MemoryUsage::Upload.with_name("particles");
+    /// let particles = gpu.defragmenter().create_mapped_buffer(&BufferDesc::new(4096), &options)?;
+    /// particles.write(0, &[7; 64])?;
+    /// assert!(particles.is_relocatable());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ResourceError::NotRelocatable`] where such a buffer cannot be created again, and the errors of
+    /// [`MappedBuffer::new`].
+    #[track_caller]
+    pub fn create_mapped_buffer(
+        &self,
+        info: &D::BufferInfo<'_>,
+        options: &AllocationOptions,
+    ) -> Result<MappedBuffer<D>, ResourceError> {
+        let device = self.memory.allocator().device();
+        let own = device.remappable_buffer_info(info).ok_or(ResourceError::NotRelocatable)?;
+        let queues_may_write = device.queues_may_write(info);
+        let options = MappedBuffer::<D>::mapped(&movable(options));
+        let (buffer, movability) = self.memory.create_pinned::<Buffers>(&own, &options)?;
+        // Pinned until its owner shows that it accepts moves.
+        let buffer = Arc::new(self.adopt(own, buffer, Movability::Pinned, &options));
+        let memory_type = device.properties().memory_type(buffer.location().memory_type);
+        let acceptor = Acceptor {
+            memory: self.memory.clone(),
+            owners: *self.owners.get_or_init(|| self.memory.allocator().movers.add_owners(self.mover)),
+            reports: Arc::clone(&self.reports),
+            movability,
+            may_be_written: queues_may_write && memory_type.is_none_or(|it| queues_write(it.properties)),
+            buffer,
+        };
+        MappedBuffer::relocatable(self.memory.allocator(), acceptor)
+    }
+
+    /// Creates a relocatable image, as [`create_buffer`](Self::create_buffer) creates a buffer. Until its
+    /// [state](Image::set_state) is set, a move copies nothing, and the new image has the state of a newly created one.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+    /// let options = MemoryUsage::GpuOnly.with_name("albedo");
+    /// let albedo = gpu.defragmenter().create_image(&ImageDesc::new(64, 64, 4), &options)?;
+    /// assert_eq!(albedo.state(), None, "its texels are copied only once a state is set");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`create_buffer`](Self::create_buffer); [`ResourceError::NotRelocatable`] also when the
+    /// defragmenter's queue is not a graphics queue.
+    #[track_caller]
+    pub fn create_image(
+        &self,
+        info: &D::ImageInfo<'_>,
+        options: &AllocationOptions,
+    ) -> Result<Image<D>, ResourceError> {
+        self.create::<Images>(self.own_image_info(info)?, options)
+    }
+
+    pub(super) fn own_image_info(
+        &self,
+        info: &D::ImageInfo<'_>,
+    ) -> Result<D::ImageInfo<'static>, ResourceError> {
+        let device = self.memory.allocator().device();
+        let queue = device.properties().queues.get(usize::from(self.queue.0));
+        // Compute and transfer queues cannot copy every image: multisampled or depth images, for example.
+        let draws = queue.is_some_and(|queue| queue.kind == QueueKind::Graphics);
+        device.relocatable_image_info(info).filter(|_| draws).ok_or(ResourceError::NotRelocatable)
+    }
+
+    #[track_caller]
+    pub(super) fn create<C: BufferOrImage<D>>(
+        &self,
+        info: C::Info<'static>,
+        options: &AllocationOptions,
+    ) -> Result<Resource<D, C>, ResourceError> {
+        let (resource, movability) = self.memory.create_pinned::<C>(&info, &movable(options))?;
+        Ok(self.adopt(info, resource, movability, options))
+    }
+
+    /// Makes a resource one that this defragmenter moves.
+    pub(super) fn adopt<C: BufferOrImage<D>>(
+        &self,
+        info: C::Info<'static>,
+        resource: Owned<Unique<D, C>>,
+        movability: Movability,
+        options: &AllocationOptions,
+    ) -> Resource<D, C> {
+        let (pool, mover) = (options.pool.clone(), self.mover.id);
+        Resource::relocatable(Cell::new(&self.members, info, resource, movability, pool, mover))
+    }
+}
+
+/// Returns the description of a movable allocation, whatever `desc` says.
+pub(super) fn movable(desc: &AllocationOptions) -> AllocationOptions {
+    let desc = desc.clone();
+    if desc.movability == Movability::Pinned { desc.with_movability(Movability::Copied) } else { desc }
+}
