@@ -327,6 +327,37 @@ fn a_run_that_is_dropped_leaves_nothing_reserved() {
     }
 }
 
+/// The caller keeps the old places for longer than its closure runs, of moves before the last ones, or of these.
+#[test]
+fn a_request_whose_room_is_kept_by_old_places_that_were_passed_on_is_refused_rather_than_waited_for() {
+    for passes_kept in [1, u32::MAX] {
+        let rig = rig();
+        let pools = [rig.create_pool(pool_of(1, MIB, Algorithm::Tlsf)).unwrap()];
+        let mut model = Model::new(&rig, &pools, 1);
+        (0..16).for_each(|_| model.allocate(Some(0), &movable(64 * KIB)));
+        model.free_where(|held| held.serial % 2 == 1);
+        let desc = DefragmentationDesc::new(FULL).with_limits(PassLimits::NONE.with_moves(1));
+        let (mut kept, mut passes) = (Vec::new(), 0);
+        let made = model.make_room(0, &movable(512 * KIB), desc, |model, pass| {
+            passes += 1;
+            if passes <= passes_kept {
+                _ = pass.end_with(|place| kept.push(place));
+            } else {
+                _ = pass.end_with(|place| model.rig.free(place).unwrap());
+            }
+        });
+        assert!(
+            matches!(made, Err(RoomError::InUse { requested, .. }) if requested == 512 * KIB),
+            "{made:?}"
+        );
+        assert!(!kept.is_empty());
+        kept.into_iter().for_each(|place| rig.free(place).unwrap());
+        model.allocate_or_defragment(0, &movable(512 * KIB), unlimited(FULL)).unwrap();
+        model.check_alone();
+        model.finish();
+    }
+}
+
 /// All that is free in a block, in one piece; nothing is allocated for it, and no block either.
 #[test]
 fn a_pool_gets_a_free_range_of_all_that_is_free_in_a_block() {

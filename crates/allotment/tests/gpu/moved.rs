@@ -19,10 +19,14 @@ const SIZE: u64 = 60 << 10;
 
 /// Blocks of 1 MiB, of which no empty one is kept.
 fn rig() -> Rig {
+    rig_on("discrete-no-bar")
+}
+
+fn rig_on(profile: &str) -> Rig {
     let mut desc = AllocatorDesc::default();
     (desc.block_sizes, desc.empty_blocks, desc.shards) =
         (BlockSizes::fixed(1 << 20), EmptyBlockPolicy::NONE, 1);
-    Rig::with(GpuDesc::default().with_allocator(desc))
+    Rig::on(profile, GpuDesc::default().with_allocator(desc))
 }
 
 fn defragmenter(rig: &Rig) -> Defragmenter<SimulatedGpu> {
@@ -286,5 +290,38 @@ fn a_frame_that_only_reads_keeps_nothing_from_moving_and_reads_the_old_places() 
         assert_eq!(rig.bytes(ticket), [at as u8; 100]);
     }
     drop((buffers, defragmenter));
+    rig.finish();
+}
+
+#[test]
+fn a_part_that_the_cpu_writes_after_a_move_leaves_the_bytes_beside_it_that_the_gpu_copied() {
+    // Its readback memory is cached and not coherent.
+    let rig = rig_on("mobile");
+    let (defragmenter, allocator) = (defragmenter(&rig), rig.gpu.allocator());
+    let buffer = |number| {
+        let options = MemoryUsage::Readback.with_name("counters");
+        let buffer = defragmenter.create_buffer(&BufferDesc::new(SIZE), &options).unwrap();
+        // So the CPU's caches hold something at every place, also where others are moved to.
+        let bytes = vec![number; SIZE as usize];
+        buffer.with_raw(|raw| allocator.write(raw.allocation(), 0, &bytes)).unwrap();
+        (number, buffer)
+    };
+    let kept: Vec<_> = (0..64).map(buffer).collect::<Vec<_>>().into_iter().step_by(4).collect();
+    rig.gpu.wait_idle().unwrap();
+    let sums = run(&rig, &defragmenter);
+    assert!(sums.moves > 0 && kept.iter().any(|(_, buffer)| buffer.moves() > 0), "{sums:?}");
+    for (number, buffer) in &kept {
+        let mut found = vec![0; SIZE as usize];
+        let mut expected = vec![*number; SIZE as usize];
+        expected[100..108].fill(0xff);
+        buffer.with_raw(|raw| {
+            let allocation = raw.allocation();
+            allocator.write(allocation, 100, &[0xff; 8]).unwrap();
+            allocator.read(allocation, 0, &mut found).unwrap();
+        });
+        let wrong = found.iter().zip(&expected).filter(|(found, expected)| found != expected).count();
+        assert_eq!(wrong, 0, "bytes of buffer {number}");
+    }
+    drop((kept, defragmenter));
     rig.finish();
 }

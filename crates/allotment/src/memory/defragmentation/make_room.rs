@@ -45,7 +45,9 @@ pub struct MakingRoom<'a, D: Device> {
 
 impl<D: Device> Allocator<D> {
     /// Allocates memory; where the request is refused, makes room for it by moving other allocations. `execute` gets
-    /// each pass: it copies the bytes of its moves and [ends](Pass::end) it.
+    /// each pass: it copies the bytes of its moves and [ends](Pass::end) it. Old places that it
+    /// [passes on](Pass::end_with) must be free when it returns, or the request is refused
+    /// ([`RoomError::InUse`]): where the GPU still reads them, wait for it there, or use [`make_room`](Self::make_room).
     ///
     /// Only allocations that were requested as [movable](AllocationOptions::with_movability) are moved, within their
     /// pool and memory type, and none that belong to a [`Defragmenter`](crate::memory::Defragmenter). The strategy
@@ -102,11 +104,19 @@ impl<D: Device> Allocator<D> {
         let mut room = self.make_room(requirements, options, desc)?;
         loop {
             match room.next_pass() {
-                NextPass::Moves(pass) => execute(pass),
-                // Nothing else to do meanwhile: the next call goes on where the time was up.
-                NextPass::LimitReached => std::thread::yield_now(),
+                NextPass::Moves(pass) => {
+                    execute(pass);
+                    continue;
+                }
                 NextPass::Done => break,
+                NextPass::LimitReached => {}
             }
+            if room.waits_for_old_places() {
+                // Only `execute` could free what it passed on, and it has returned.
+                return Err(Asked::of(&AllocationRequest::new(requirements, options)).in_use());
+            }
+            // Nothing else to do meanwhile: the next call goes on where the time was up.
+            std::thread::yield_now();
         }
         let allocation = room.finish()?;
         self.note_call_site(&allocation);
@@ -275,6 +285,11 @@ impl<D: Device> MakingRoom<'_, D> {
             Found::LimitReached => NextPass::LimitReached,
             Found::Done => NextPass::Done,
         }
+    }
+
+    /// Returns whether nothing moves until old places are freed that [`Pass::end_with`] passed on.
+    fn waits_for_old_places(&self) -> bool {
+        self.run.as_ref().and_then(Run::making_room).is_some_and(RoomRun::waits_for_old_places)
     }
 
     /// Returns the sums so far.

@@ -403,7 +403,9 @@ impl<'d, D: Device> Pass<'d, D> {
     /// Ends the pass: the allocations are in their new places, which their handles name from now on. Frees the old
     /// places. Returns what moved, and the sums of this pass.
     ///
-    /// All copies must have completed, and nothing may use the old places any more.
+    /// All copies must have completed, and nothing may use the old places any more. Where the GPU copied to memory that is
+    /// not host-coherent, [invalidate](Allocator::invalidate) the allocation before the CPU writes a part of it: a write
+    /// flushes whole atoms, with what the CPU's caches hold beside it.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};

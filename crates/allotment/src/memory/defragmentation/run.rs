@@ -166,6 +166,11 @@ impl Run {
         self.mover
     }
 
+    pub(super) fn making_room(&self) -> Option<&RoomRun> {
+        self.room.as_deref()
+    }
+
+    /// Returns the request that room is made for, to be changed.
     pub(super) fn room(&mut self) -> Option<&mut RoomRun> {
         self.room.as_deref_mut()
     }

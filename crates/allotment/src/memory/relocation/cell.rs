@@ -7,12 +7,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::follow::{CellKey, Follower, Followers, key_of};
-use crate::device::{Device, MemoryProperties, TimelinePoint};
+use crate::device::{Device, DeviceError, MemoryProperties, TimelinePoint};
 use crate::lifetime::Owned;
 use crate::memory::allocator::{Allocation, AllocationId};
 use crate::memory::defragmentation::movers::MoverId;
 use crate::memory::resource::{BufferOrImage, Buffers, Images, RawResource, Unique};
-use crate::memory::{Movability, Pool};
+use crate::memory::{AccessError, Movability, Pool};
 use crate::sync::locked;
 
 /// A resource of a defragmenter.
@@ -146,10 +146,19 @@ impl<D: Device, C: BufferOrImage<D>> CurrentResource<D, C> {
         if !self.resource.tracker().is_reached(point) {
             return false;
         }
-        self.copied_at = None;
-        if core::mem::take(&mut self.blocks_cpu_access) {
-            self.resource.allocator().note_arrived(self.resource.allocation().id());
+        if self.blocks_cpu_access {
+            let (allocator, allocation) = (self.resource.allocator(), self.resource.allocation());
+            // The CPU's caches may hold what was in this place before, and a write flushes whole atoms: bytes of the copy
+            // beside it would be lost.
+            match allocator.invalidate(allocation, 0..self.resource.size()) {
+                // Tried again at the next access. A lost device has no bytes to lose.
+                Err(AccessError::Device(error)) if error != DeviceError::Lost => return false,
+                _ => {}
+            }
+            allocator.note_arrived(allocation.id());
+            self.blocks_cpu_access = false;
         }
+        self.copied_at = None;
         true
     }
 }

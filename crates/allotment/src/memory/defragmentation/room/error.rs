@@ -74,7 +74,9 @@ pub enum RoomError {
         name: ShortName,
     },
     /// The old places of moved resources would not become free: a recording is open that may use them, or the GPU did
-    /// not complete its work in time. Submit or drop the recordings, or ask between two frames.
+    /// not complete its work in time. Submit or drop the recordings, or ask between two frames. Of
+    /// [`allocate_or_defragment`](crate::Allocator::allocate_or_defragment): its `execute` passed old places on by
+    /// [`Pass::end_with`](crate::memory::Pass::end_with), and returned before they were free.
     InUse {
         /// Bytes that were asked for.
         requested: u64,
@@ -83,7 +85,7 @@ pub enum RoomError {
     },
     /// The device refused the copies.
     Device(DeviceError),
-    /// There are more passes: call `next_pass` until it returns `Done`.
+    /// The request was given up with passes left: begin anew, and call `finish` once `next_pass` has returned `Done`.
     Unfinished,
 }
 
@@ -169,12 +171,12 @@ impl fmt::Display for RoomError {
             ),
             Self::InUse { requested, .. } => write!(
                 f,
-                "{requested} bytes do not fit, and what would move is in use: submit or drop the open recordings, or \
-                 ask between two frames"
+                "{requested} bytes do not fit, and what would move is in use: submit or drop the open recordings, ask \
+                 between two frames, or free the old places before `execute` returns"
             ),
             Self::Device(error) => write!(f, "no room was made, since the device refused to copy: {error}"),
             Self::Unfinished => {
-                f.write_str("the room is not made yet: call `next_pass` until it returns `Done`")
+                f.write_str("the request was given up with passes left: call `finish` once `next_pass` has returned `Done`")
             }
         }
     }

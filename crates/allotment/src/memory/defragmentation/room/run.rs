@@ -77,6 +77,8 @@ pub(in crate::memory) struct RoomRun {
     copied: u64,
     plans: u32,
     stage: Stage,
+    /// Whether the last step found that old places were passed on and are still allocated, in the way of the next moves.
+    waits: bool,
     result: Option<Result<Allocation, NoRoom>>,
 }
 
@@ -114,6 +116,7 @@ impl RoomRun {
             copied: 0,
             plans: 0,
             stage: Stage::Finished,
+            waits: false,
             result: None,
         };
         run.survey(desc.limits.bytes);
@@ -122,6 +125,11 @@ impl RoomRun {
 
     pub(in crate::memory::defragmentation) fn asked(&self) -> Asked {
         Asked::of(&self.wanted.request())
+    }
+
+    /// Returns whether nothing moves until old places are freed that the ends of passes passed on.
+    pub(in crate::memory::defragmentation) fn waits_for_old_places(&self) -> bool {
+        self.waits
     }
 
     /// Takes the result; `None` before the run is finished.
@@ -189,16 +197,20 @@ impl RoomRun {
                     true
                 }
             },
-            Stage::Moving(execution) => match execution.advance(allocator, found, (limits, bytes), time) {
-                Progress::Continue => true,
-                Progress::PassIsComplete | Progress::Waiting => false,
-                Progress::Done => self.place(allocator),
-                Progress::NoMemory => {
-                    self.aside = false;
-                    self.change()
+            Stage::Moving(execution) => {
+                let progress = execution.advance(allocator, found, (limits, bytes), time);
+                self.waits = matches!(progress, Progress::Waiting);
+                match progress {
+                    Progress::Continue => true,
+                    Progress::PassIsComplete | Progress::Waiting => false,
+                    Progress::Done => self.place(allocator),
+                    Progress::NoMemory => {
+                        self.aside = false;
+                        self.change()
+                    }
+                    Progress::Changed => self.change(),
                 }
-                Progress::Changed => self.change(),
-            },
+            }
             Stage::Ending(_) => {
                 // Moves that are handed out end before.
                 if !found.is_empty() {
@@ -289,7 +301,8 @@ impl RoomRun {
         let Some(record) = placed else {
             drop(guard);
             // The old places of the last moves may still be in use.
-            return if execution.waits_for_places(allocator) { false } else { self.change() };
+            self.waits = execution.waits_for_places(allocator);
+            return if self.waits { false } else { self.change() };
         };
         let (token, changed_priority) = (allocator.token(pool, record, slot), state.changed_priority.take());
         drop(guard);
