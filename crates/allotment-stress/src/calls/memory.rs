@@ -129,8 +129,11 @@ impl<'w, D: Stressed> Player<'w, D> {
     /// Invalidates the range before a write: in memory that is not host-coherent, bytes written by queues may share
     /// an atom with the range, and the atom is flushed as a whole.
     pub(super) fn see_before_writing(&self, allocation: &Allocation, offset: u64, len: u64) {
-        // Memory that cannot be invalidated is coherent, or cannot be written either.
-        let _ = self.world.allocator.invalidate(allocation, offset..offset.saturating_add(len));
+        // Again while injected failures refuse it. Memory that cannot be invalidated is coherent, or cannot be written
+        // either.
+        while let Err(AccessError::Device(_)) =
+            self.world.allocator.invalidate(allocation, offset..offset.saturating_add(len))
+        {}
     }
 
     /// Writes some bytes, and records them.

@@ -477,9 +477,10 @@ impl<D: Device> Frame<D> {
     /// defragmentation where [`GpuDesc::defragmentation`](super::GpuDesc::defragmentation) asks for one.
     ///
     /// Defragmentation is skipped while another recording is open that may write; one that [only
-    /// reads](Self::only_reads) keeps nothing from moving. No other thread may begin to record writes to
-    /// relocatable resources during the call: they may go to the old place and be lost. [Uploads](Gpu::uploads) wait
-    /// until the call is over.
+    /// reads](Self::only_reads) keeps nothing from moving. Where another thread opens one during the call, nothing is moved
+    /// either. [Uploads](Gpu::uploads) wait until the call is over. A program in which another frame or an
+    /// [`Uploader`](crate::upload::Uploader) with staged bytes is open at the end of each frame moves nothing at all:
+    /// each step returns [`RecordingIsOpen`](crate::memory::StepOutcome::RecordingIsOpen).
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};

@@ -116,8 +116,10 @@ pub(super) struct Lane<D: Device> {
     when_full: WhenFull,
     /// Created for the first bytes.
     ring: Option<UploadRing<D>>,
-    /// The recording of the open batch; `None` while nothing is staged.
+    /// The recording of the open batch; `None` while nothing is staged, unless `keeps_open`.
     recording: Option<Recording>,
+    /// A recording is open all the time, from one batch to the next.
+    keeps_open: bool,
     /// Sorted by target and offset; no two overlap.
     copies: Vec<StagedCopy<D>>,
     /// In the order in which they were staged.
@@ -156,6 +158,7 @@ impl<D: Device> Lane<D> {
             when_full,
             ring: None,
             recording: None,
+            keeps_open: false,
             copies: Vec::new(),
             images: Vec::new(),
             staged: 0,
@@ -346,7 +349,9 @@ impl<D: Device> Lane<D> {
             // attempt wait for a point, so the loop ends.
             match (wait, self.when_full) {
                 // Nothing is staged, so the open frame is left over from a write that panicked.
-                (WaitFor::Submission, _) if self.recording.is_none() => ring.discard(),
+                (WaitFor::Submission, _) if self.copies.is_empty() && self.images.is_empty() => {
+                    ring.discard()
+                }
                 // An upload ring has no tickets.
                 (_, WhenFull::Refuse) | (WaitFor::Tickets, _) => {
                     self.statistics.refusals += 1;
@@ -370,6 +375,22 @@ impl<D: Device> Lane<D> {
     fn open(&mut self, memory: &OwningAllocator<D>) {
         if self.recording.is_none() {
             self.recording = Some(memory.deletion_queue().tracker().record("uploads"));
+        }
+    }
+
+    /// Opens a recording, and keeps one open until [`end_keep_open`](Self::end_keep_open): for writes to a relocatable
+    /// target, whose lock is held meanwhile. A step of defragmentation holds up the opening of recordings while it waits
+    /// for that lock, but not as long as a recording is open.
+    pub(super) fn keep_open(&mut self, memory: &OwningAllocator<D>) {
+        self.open(memory);
+        self.keeps_open = true;
+    }
+
+    pub(super) fn end_keep_open(&mut self) {
+        self.keeps_open = false;
+        if self.copies.is_empty() && self.images.is_empty() {
+            // A recording without a batch would hold back what other code releases.
+            self.discard();
         }
     }
 
@@ -402,6 +423,10 @@ impl<D: Device> Lane<D> {
         submit: impl FnOnce(&D, QueueIndex, &Submission<'_, D>) -> Result<TimelineValue, DeviceError>,
     ) -> Result<(), UploadError> {
         let Some(recording) = self.recording.take() else { return Ok(()) };
+        if self.keeps_open {
+            // Before this one is closed.
+            self.open(memory);
+        }
         let device = memory.allocator().device();
         // Ends the batch even if the submission panics.
         let mut ending = Ending { lane: self, device, point: None };

@@ -191,8 +191,8 @@ impl<D: Device> Uploader<D> {
     ///
     /// If the device uses the range nevertheless, it sees the old or the new bytes. If earlier bytes of this
     /// uploader for the same buffer are still pending, these are staged too, and are written after them; likewise
-    /// where the copy of a [relocatable](crate::AllocationOptions::relocatable) buffer to its current place is. Its
-    /// handle stays valid during the call; a step of another thread meanwhile may still leave the bytes behind.
+    /// where the copy of a [relocatable](crate::AllocationOptions::relocatable) buffer to its current place is. While a
+    /// step of another thread moves the buffer, the write is refused with [`AccessError::Moving`].
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -213,6 +213,11 @@ impl<D: Device> Uploader<D> {
     /// [`UploadError`]. Where staging memory is [waited](super::WhenFull::Wait) for, some of the bytes may have been
     /// written or be on their way; else nothing is.
     pub fn initialize(&mut self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
+        if self.write_directly(to, offset, bytes)? { Ok(()) } else { self.update(to, offset, bytes) }
+    }
+
+    /// Writes through the mapping. Returns false, with nothing written, where the bytes have to be staged.
+    fn write_directly(&mut self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<bool, UploadError> {
         to.with_owned(|to, moved_at| {
             self.while_alive(|this| {
                 let place = this.check_buffer(to, offset, bytes)?;
@@ -220,11 +225,11 @@ impl<D: Device> Uploader<D> {
                 // The copy of a move would overwrite what the CPU writes before it.
                 let is_staged = moved_at.is_some() || this.buffers.writes_to(tracker, to.allocation().id());
                 if place.mapped_ptr.is_none() || is_staged {
-                    return this.stage(to, moved_at, &place, offset, bytes);
+                    return Ok(false);
                 }
                 this.memory.allocator().write(to.allocation(), offset, bytes)?;
                 this.direct_bytes += bytes.len() as u64;
-                Ok(())
+                Ok(true)
             })
         })
     }
@@ -251,12 +256,17 @@ impl<D: Device> Uploader<D> {
     ///
     /// As for [`initialize`](Self::initialize), and [`UploadError::ReadOnly`].
     pub fn update(&mut self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
-        to.with_owned(|to, moved_at| {
+        if to.is_relocatable() {
+            self.buffers.keep_open(&self.memory);
+        }
+        let staged = to.with_owned(|to, moved_at| {
             self.while_alive(|this| {
                 let place = this.check_buffer(to, offset, bytes)?;
                 this.stage(to, moved_at, &place, offset, bytes)
             })
-        })
+        });
+        self.buffers.end_keep_open();
+        staged
     }
 
     /// Calls `work` unless the device is lost. If the device turns out to be lost, discards the staged data, which
@@ -355,7 +365,13 @@ impl<D: Device> Uploader<D> {
         write: &ImageWrite<D::ImageState>,
         bytes: &[u8],
     ) -> Result<(), UploadError> {
-        to.with_owned(|to, moved_at| self.while_alive(|this| this.stage_image(to, moved_at, write, bytes)))
+        if to.is_relocatable() {
+            self.images.as_mut().unwrap_or(&mut self.buffers).keep_open(&self.memory);
+        }
+        let staged = to
+            .with_owned(|to, moved_at| self.while_alive(|this| this.stage_image(to, moved_at, write, bytes)));
+        self.lanes_mut().for_each(Lane::end_keep_open);
+        staged
     }
 
     /// Makes staged data wait for the copy by which defragmentation moved its target: another queue executes it.

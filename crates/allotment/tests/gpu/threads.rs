@@ -2,9 +2,12 @@
 
 use std::thread;
 
-use allotment::Alignment;
 use allotment::device::simulated::SimulatedGpu;
+use allotment::device::{BufferDesc, QueueDevice as _};
 use allotment::gpu::{Frame, Gpu, GpuDesc};
+use allotment::memory::{BlockSizes, EmptyBlockPolicy, PassLimits, StepOutcome};
+use allotment::upload::{Uploader, UploaderDesc};
+use allotment::{Alignment, AllocatorDesc, MemoryUsage};
 
 use crate::rig::{QUEUE, Rig};
 
@@ -82,5 +85,59 @@ fn loader_threads_upload_while_frames_run() {
         assert_eq!(found, [*value; 10_000]);
     }
     drop(loaded);
+    rig.finish();
+}
+
+/// A step keeps recordings from being opened while it gives buffers their new handles, for which it needs their locks. An
+/// uploader holds such a lock while it writes, also while it waits for staging memory, and opens recordings.
+#[test]
+fn an_upload_that_waits_for_the_gpu_and_a_step_do_not_wait_for_each_other() {
+    const SIZE: usize = 60 << 10;
+    let mut desc = AllocatorDesc::default();
+    (desc.block_sizes, desc.empty_blocks, desc.shards) =
+        (BlockSizes::fixed(1 << 20), EmptyBlockPolicy::NONE, 1);
+    let rig = Rig::with(GpuDesc::default().with_allocator(desc));
+    let options = MemoryUsage::GpuOnly.with_name("tile").relocatable();
+    let create = |_| rig.gpu.create_buffer(&BufferDesc::new(SIZE as u64), &options).unwrap();
+    let tiles: Vec<_> = (0..64).map(create).collect::<Vec<_>>().into_iter().step_by(4).collect();
+    rig.gpu.wait_idle().unwrap();
+    rig.gpu.reclaim();
+
+    rig.device.pause_queues();
+    let submitted = |queue| rig.device.submitted(queue).0;
+    let before = submitted(QUEUE);
+    thread::scope(|scope| {
+        let (rig, tiles) = (&rig, &tiles);
+        scope.spawn(move || {
+            // Less than a buffer, so that the upload fills it and waits for the first of its batches.
+            let mut desc = UploaderDesc::default();
+            (desc.staging, desc.queue) = (16 << 10, Some(QUEUE));
+            let mut uploader = Uploader::new(rig.gpu.memory(), desc).unwrap();
+            for tile in tiles {
+                uploader.update(tile, 0, &[7; SIZE]).unwrap();
+            }
+            rig.gpu.wait(uploader.submit().unwrap()).unwrap();
+        });
+        while submitted(QUEUE) < before + 4 {
+            thread::yield_now();
+        }
+        // The last batch is submitted, and the uploader is about to wait, or waits.
+        for _ in 0..100 {
+            let step = rig.gpu.defragmenter().step(PassLimits::NONE).unwrap();
+            assert_eq!((step.outcome, step.statistics.moves), (StepOutcome::RecordingIsOpen, 0));
+            thread::yield_now();
+        }
+        rig.device.resume_queues();
+    });
+    assert!(
+        rig.gpu.defragmenter().step(PassLimits::NONE).unwrap().statistics.moves > 0,
+        "it could have moved some"
+    );
+    for tile in &tiles {
+        let mut found = vec![0; SIZE];
+        rig.gpu.read_buffer(tile, 0, &mut found).unwrap();
+        assert!(found.iter().all(|&byte| byte == 7));
+    }
+    drop((tiles, options));
     rig.finish();
 }

@@ -166,12 +166,23 @@ impl core::ops::Sub for DefragmentationStatistics {
 ///    [`PassLimits`] bounds their number, their bytes, and the time to find them.
 /// 3. The owner of each resource recreates it in the new place and copies its bytes, or [ignores](Pass::ignore) the
 ///    move, or frees the allocation.
-/// 4. [`end`](Pass::end): the handles name the new places from then on, and the old places are free.
-///    The [`EndedPass`] lists what moved.
+/// 4. [`end`](Pass::end): each [`Allocation`] is in its new place from then on, and the old places are free; or
+///    [`end_with`](Pass::end_with), which waits for no copy. The [`EndedPass`] lists what moved.
+/// 5. A pass moves memory, not buffers and images. [`set_buffer_handle`](Allocator::set_buffer_handle) and
+///    [`set_image_handle`](Allocator::set_image_handle) give each [`RawBuffer`](super::RawBuffer) and
+///    [`RawImage`](super::RawImage) of the list the handle that was created in step 3. Until then safe calls on it are
+///    refused with [`AccessError::Moved`](super::AccessError::Moved).
+///
+/// Passes move what [`allocate`](Allocator::allocate), [`create_buffer`](Allocator::create_buffer) and
+/// [`create_image`](Allocator::create_image) made. What a [`Gpu`](crate::Gpu) or an
+/// [`OwningAllocator`](super::OwningAllocator) made is pinned, or moved by steps.
+///
+/// A defragmentation borrows its allocator: keep it in a local variable beside the loop of frames, and end each pass in
+/// the frame that got it.
 ///
 /// A defragmentation that is forgotten (`mem::forget`) never ends, and no other with passes can begin in its pools.
 ///
-/// Repeat steps 2 to 4 until there is nothing more to gain. Only allocations that were requested as
+/// Repeat steps 2 to 5 until there is nothing more to gain. Only allocations that were requested as
 /// [movable](super::AllocationOptions::with_movability) are moved, within their pool and memory type. A pass that is
 /// dropped is cancelled; each allocation is always in one place or in the other. [`Defragmenter`](super::Defragmenter)
 /// does all of this for buffers and images, with copies by a queue.

@@ -365,7 +365,12 @@ impl<'d, D: Device> Pass<'d, D> {
         self.moves.get_mut(index).into_iter().for_each(|one| one.contents = Movability::Recreated);
     }
 
-    /// Frees the allocation of the move at `index` instead of moving it.
+    /// Frees the allocation of the move at `index` instead of moving it. The move stays in the list, and
+    /// [`EndedPass`] counts it as freed.
+    ///
+    /// For a buffer or an image call [`destroy_buffer`](Allocator::destroy_buffer) or
+    /// [`destroy_image`](Allocator::destroy_image) while the pass is open, once no queue uses it; a new one that was
+    /// created for the move is still the caller's to destroy.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -438,7 +443,8 @@ impl<'d, D: Device> Pass<'d, D> {
     /// both places of those that were freed meanwhile.
     ///
     /// The copies may still be in flight, as long as all uses of the new places come after them and `retire` waits for
-    /// them. If `retire` panics, the places that it has not got yet are never freed.
+    /// them: submit the copies, end the pass, and use the new buffers in later submissions. The old buffers are destroyed
+    /// after the same wait. If `retire` panics, the places that it has not got yet are never freed.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};

@@ -155,7 +155,12 @@ impl AllocationOptions {
     }
 
     /// Lets defragmentation move the allocation, with its contents: [`Movability::Copied`]. A
-    /// [`Gpu`](crate::gpu::Gpu) moves such buffers and images at the end of its frames.
+    /// [`Gpu`](crate::gpu::Gpu) moves such buffers and images at the end of its frames, if
+    /// [`with_defragmentation`](crate::GpuDesc::with_defragmentation) is set.
+    ///
+    /// The contents of an image are copied only once [`Image::set_state`](crate::memory::Image::set_state) was called:
+    /// before, a move discards them, as the layout `VK_IMAGE_LAYOUT_UNDEFINED` does. Call it after the upload, and
+    /// whenever a frame leaves the image in another layout.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};

@@ -29,20 +29,25 @@ impl<D: Device> Allocator<D> {
     ///
     /// let mut run = allocator.defragmentation(DefragmentationDesc::default().with_limits(PassLimits::NONE))?;
     /// while let NextPass::Moves(pass) = run.next_pass() {
-    ///     let mut created = Vec::new();
+    ///     let mut created = std::collections::HashMap::new();
     ///     for moved in pass.moves() {
     ///         let to = moved.to();
     ///         // SAFETY: the place is live, was chosen for the requirements of such a buffer, and outlives it.
     ///         let handle = unsafe { allocator.device().create_buffer(&info, to.memory, to.offset)? };
-    ///         created.push((moved.id(), handle)); // and the program records the copy
+    ///         created.insert(moved.id(), handle); // and the program records the copy
     ///     }
-    ///     pass.end(); // once the copies have completed
-    ///     for (id, handle) in created {
-    ///         let tile = tiles.iter_mut().find(|tile| tile.allocation().id() == id).ok_or("a tile")?;
+    ///     for moved in pass.end().moved { // once the copies have completed
+    ///         let tile = tiles.iter_mut().find(|tile| tile.allocation().id() == moved.id()).ok_or("a tile")?;
+    ///         let handle = created.remove(&moved.id()).ok_or("created above")?;
     ///         // SAFETY: created above in the place where the allocation is now; nothing else destroys it.
     ///         let old = unsafe { allocator.set_buffer_handle(tile, handle)? };
     ///         // SAFETY: no queue uses it any more.
     ///         unsafe { allocator.device().destroy_buffer(old) };
+    ///     }
+    ///     // Of moves that did not happen: ignored, or the allocation was freed meanwhile.
+    ///     for unused in created.into_values() {
+    ///         // SAFETY: no queue uses it any more.
+    ///         unsafe { allocator.device().destroy_buffer(unused) };
     ///     }
     /// }
     /// assert_eq!(allocator.statistics().blocks, 1);
@@ -54,7 +59,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     ///
     /// [`AccessError::NotMoved`] where no pass has moved the memory since the buffer got its handle; the errors of any
-    /// access. The buffer keeps its handle then.
+    /// access. The buffer keeps its handle then, and the new one is still the caller's to destroy.
     ///
     /// # Safety
     ///

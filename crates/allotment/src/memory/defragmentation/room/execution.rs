@@ -143,16 +143,15 @@ pub(super) async fn layout_of(arena: &SurveyedArena, pace: &mut Pace) -> (Layout
             let seen = &arena.allocations[index as usize];
             let movable = seen.movability != Movability::Pinned;
             let cost = if seen.movability == Movability::Copied { seen.size } else { 0 };
-            items.push(index);
-            layout.push(
-                Item {
-                    bytes: seen.taken,
-                    alignment: seen.needed_alignment,
-                    // A new place never takes more than the old one, but for a change of the pool's rules.
-                    cost: Some(cost).filter(|_| movable && seen.needed <= seen.taken),
-                },
-                At { block, offset: seen.offset },
-            );
+            let item = Item {
+                bytes: seen.taken,
+                alignment: seen.needed_alignment,
+                // A new place never takes more than the old one, but for a change of the pool's rules.
+                cost: Some(cost).filter(|_| movable && seen.needed <= seen.taken),
+            };
+            if layout.push_surveyed(item, At { block, offset: seen.offset }) {
+                items.push(index);
+            }
             pace.step().await;
         }
     }

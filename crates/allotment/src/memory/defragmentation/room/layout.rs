@@ -73,6 +73,17 @@ impl Layout {
         self.put(self.item_count() - 1, at);
     }
 
+    /// Adds an item where the survey saw it. Returns false, with nothing changed, where another item is: the survey takes
+    /// one lock after the other, and between two of them a thread may have freed one allocation and got its bytes for the
+    /// other. Which of them is there shows when a step needs the place.
+    pub(super) fn push_surveyed(&mut self, item: Item, at: At) -> bool {
+        let free = self.is_free(at, item.bytes);
+        if free {
+            self.push(item, at);
+        }
+        free
+    }
+
     /// Copies the layout; without the items that can be moved, if only pinned ones are wanted: these are aside then.
     pub(super) async fn copy(&self, only_pinned: bool, pace: &mut Pace) -> Self {
         let mut copy = Self::empty(self.sizes.clone());

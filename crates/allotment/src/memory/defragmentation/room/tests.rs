@@ -214,3 +214,15 @@ fn whatever_fits_when_all_is_packed_is_found_for_little_more_than_the_least_byte
     assert!(compared > 500, "most cases are compared: {compared}");
     assert!(costs * 10 <= leasts * 13, "{costs} bytes, the least is {leasts}");
 }
+
+#[test]
+fn an_allocation_that_the_survey_saw_in_the_place_of_an_earlier_one_is_left_out_of_the_plan() {
+    let item = |bytes| Item { bytes, alignment: Alignment::ONE, cost: Some(bytes) };
+    let mut layout = Layout::empty(vec![256]);
+    assert!(layout.push_surveyed(item(64), At { block: 0, offset: 64 }));
+    for (offset, bytes) in [(64, 64), (64, 128), (0, 128), (100, 4), (96, 64), (250, 16)] {
+        assert!(!layout.push_surveyed(item(bytes), At { block: 0, offset }), "{bytes} bytes at {offset}");
+    }
+    assert!(layout.push_surveyed(item(128), At { block: 0, offset: 128 }), "beside it");
+    assert_eq!((layout.item_count(), layout.free_bytes(0)), (2, 64));
+}

@@ -345,7 +345,9 @@ impl<D: Device> fmt::Debug for MappedBuffer<D> {
 mod tests {
     use super::*;
     use crate::device::simulated::{Profile, SimulatedGpu};
-    use crate::device::{BufferCopy, BufferDesc, QueueDevice as _, QueueIndex, Submission, TimelinePoint};
+    use crate::device::{
+        BufferCopy, BufferDesc, DeviceError, QueueDevice as _, QueueIndex, Submission, TimelinePoint,
+    };
     use crate::{AllocatorDesc, MemoryUsage};
 
     fn allocator(profile: &str) -> (SimulatedGpu, Arc<Allocator<SimulatedGpu>>) {
