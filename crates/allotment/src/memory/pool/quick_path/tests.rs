@@ -27,8 +27,7 @@ impl World {
     fn new() -> Self {
         let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
         let time = ManualTime::new();
-        let mut desc = AllocatorDesc::default();
-        desc.time = TimeSource::Manual(time.clone());
+        let desc = AllocatorDesc { time: TimeSource::Manual(time.clone()), ..AllocatorDesc::default() };
         let allocator = Allocator::new(device, desc).unwrap();
         let mut desc = PoolDesc::new([MemoryTypeIndex(0)]);
         (desc.sizing, desc.max_blocks) = (Some(BlockSize::Fixed(256 << 20)), 2);
