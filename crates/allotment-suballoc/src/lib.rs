@@ -59,6 +59,7 @@ mod error;
 mod handle;
 #[doc(hidden)]
 pub mod json;
+mod read_ahead;
 mod region;
 mod request;
 mod statistics;
@@ -72,6 +73,8 @@ pub use error::{
     Unfinished,
 };
 pub use handle::Handle;
+#[doc(hidden)]
+pub use read_ahead::Reach;
 pub use region::{Region, RegionKind, Regions};
 pub use request::{Request, Side, Strategy};
 pub use statistics::{DetailedStatistics, SizeRange, Statistics};

@@ -67,6 +67,7 @@
 //! - Errors are values that name the request and the available resources. A call that fails has changed nothing.
 //! - Sizes are in bytes, at most 2^48, and are checked once, where they enter the crate.
 
+mod chunks;
 pub mod descriptor;
 pub mod device;
 pub mod events;

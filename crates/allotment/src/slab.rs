@@ -15,8 +15,8 @@
 //!
 //! # Cost
 //!
-//! Every operation is O(1), except iteration and growth. Nothing is freed before the slab is dropped. An entry has the
-//! size of an `Option<T>` where `T` leaves room for the link.
+//! Every operation is O(1), except iteration; growth moves no entry ([`Chunks`]). Nothing is freed before the slab is
+//! dropped. An entry has the size of an `Option<T>` where `T` leaves room for the link.
 //!
 //! # Why not a crate
 //!
@@ -26,10 +26,12 @@
 
 use core::mem;
 
+use crate::chunks::Chunks;
+
 /// Values by index. See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
-    entries: Vec<Entry<T>>,
+    entries: Chunks<Entry<T>>,
     /// The index of the next value: the first vacant entry, or the number of entries.
     next: u32,
 }
@@ -49,11 +51,11 @@ impl<T> Slab<T> {
     pub(crate) const ENTRY_SIZE: usize = size_of::<Entry<T>>();
 
     pub(crate) const fn new() -> Self {
-        Self { entries: Vec::new(), next: 0 }
+        Self { entries: Chunks::new(), next: 0 }
     }
 
     pub(crate) fn with_capacity(capacity: usize) -> Self {
-        Self { entries: Vec::with_capacity(capacity), next: 0 }
+        Self { entries: Chunks::with_capacity(capacity), next: 0 }
     }
 
     /// Returns the index that the next value gets.
@@ -130,7 +132,7 @@ impl<T> Slab<T> {
 
     /// Iterates over all values, by index.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
-        (0..).zip(&self.entries).filter_map(|(index, entry)| match entry {
+        (0..).zip(self.entries.iter()).filter_map(|(index, entry)| match entry {
             Entry::Used(value) => Some((index, value)),
             Entry::Vacant(_) => None,
         })
@@ -138,7 +140,7 @@ impl<T> Slab<T> {
 
     /// Iterates over all values, by index.
     pub(crate) fn into_values(self) -> impl Iterator<Item = T> {
-        self.entries.into_iter().filter_map(|entry| match entry {
+        self.entries.into_values().filter_map(|entry| match entry {
             Entry::Used(value) => Some(value),
             Entry::Vacant(_) => None,
         })
@@ -269,12 +271,12 @@ mod tests {
     fn a_slab_that_has_reached_its_peak_allocates_nothing_more() {
         let mut slab = Slab::new();
         (0..100).for_each(|value| assert_eq!(slab.insert(value), value));
-        let capacity = slab.entries.capacity();
+        let bound = slab.bound();
         for _ in 0..3 {
             (0..100).for_each(|index| assert!(slab.remove(index).is_some()));
             (0..100).for_each(|value| assert!(slab.insert(value) < 100));
         }
-        assert_eq!(slab.entries.capacity(), capacity);
+        assert_eq!(slab.bound(), bound);
     }
 
     #[test]

@@ -57,6 +57,13 @@ pub(super) struct BesideRow {
     undisturbed_within_200us: f64,
     /// The longest of these without a sleep, which excludes the time to wake up.
     awake_longest_us: f64,
+    /// The longest work of these by the thread's own processor time.
+    own_longest_us: f64,
+    /// The time of these in which the thread did not work: it waited for a lock, and to wake up after that.
+    waited_p999_us: f64,
+    waited_longest_us: f64,
+    /// The share of these that waited at most 200 µs.
+    waited_within_200us: f64,
 }
 
 /// An operation, and how its thread was scheduled meanwhile.
@@ -219,6 +226,8 @@ fn row(sizes: Sizes, other: Other, all: &[Operation], disturbed: &[Span]) -> Bes
         |one: &&Operation| !one.lost && (one.wall < moment || !disturbed.iter().any(|span| meets(one, span)));
     let undisturbed: Vec<_> = all.iter().filter(fine).collect();
     let awake = undisturbed.iter().filter(|one| !one.slept).map(|one| one.wall).max();
+    let own = undisturbed.iter().map(|one| one.cpu).max();
+    let waited = sorted(&mut undisturbed.iter().map(|one| one.wall.saturating_sub(one.cpu)));
     let undisturbed = sorted(&mut undisturbed.iter().map(|one| one.wall));
     BesideRow {
         sizes,
@@ -233,13 +242,17 @@ fn row(sizes: Sizes, other: Other, all: &[Operation], disturbed: &[Span]) -> Bes
         undisturbed_longest_us: micros(quantile(&undisturbed, 1.0)),
         undisturbed_within_200us: share_within(&undisturbed, Duration::from_micros(200)),
         awake_longest_us: micros(awake.unwrap_or_default()),
+        own_longest_us: micros(own.unwrap_or_default()),
+        waited_p999_us: micros(quantile(&waited, 0.999)),
+        waited_longest_us: micros(quantile(&waited, 1.0)),
+        waited_within_200us: share_within(&waited, Duration::from_micros(200)),
     }
 }
 
 impl BesideRow {
     pub(super) fn print_head() {
         say!(
-            "  {:8} {:12} {:>10} {:>10} {:>10} {:>10} {:>10} {:>11} {:>10} {:>10} {:>10} {:>10}",
+            "  {:8} {:12} {:>10} {:>10} {:>10} {:>10} {:>10} {:>11} {:>10} {:>10} {:>10} {:>10} {:>10} {:>12} {:>10} {:>10}",
             "sizes",
             "other thread",
             "operations",
@@ -251,13 +264,18 @@ impl BesideRow {
             "p99.9",
             "longest",
             "≤ 200 µs",
-            "awake"
+            "awake",
+            "own work",
+            "waited p99.9",
+            "longest",
+            "≤ 200 µs"
         );
     }
 
     pub(super) fn print(&self) {
         say!(
-            "  {:8} {:12} {:>10} {:>10.1} {:>10.1} {:>10.1} {:>10.1} {:>11} {:>10.1} {:>10.1} {:>9.4}% {:>10.1}",
+            "  {:8} {:12} {:>10} {:>10.1} {:>10.1} {:>10.1} {:>10.1} {:>11} {:>10.1} {:>10.1} {:>9.4}% {:>10.1} \
+             {:>10.1} {:>12.1} {:>10.1} {:>9.4}%",
             self.sizes.name(),
             format!("{:?}", self.other).to_lowercase(),
             self.operations,
@@ -269,7 +287,11 @@ impl BesideRow {
             self.undisturbed_p999_us,
             self.undisturbed_longest_us,
             self.undisturbed_within_200us * 100.0,
-            self.awake_longest_us
+            self.awake_longest_us,
+            self.own_longest_us,
+            self.waited_p999_us,
+            self.waited_longest_us,
+            self.waited_within_200us * 100.0
         );
     }
 }

@@ -8,7 +8,9 @@ use allotment::device::simulated::SimulatedGpu;
 use allotment::memory::{BlockSize, EmptyBlockPolicy, Lifetime};
 use allotment::{Algorithm, Allocation, Allocator, MemoryUsage, PoolDesc, Requirements};
 
-use crate::rig::{AllocateWanted as _, DISCRETE, KIB, MOBILE, Rig, Wanted, profile, small_blocks, wanted};
+use crate::rig::{
+    AllocateWanted as _, DISCRETE, KIB, MIB, MOBILE, Rig, Wanted, profile, small_blocks, wanted,
+};
 
 const THREADS: u64 = 8;
 
@@ -233,4 +235,50 @@ fn what_one_thread_allocates_another_frees() {
         }
         drop(send);
     });
+}
+
+#[test]
+fn a_request_for_all_that_was_freed_is_served_although_another_thread_frees_all_the_time() {
+    const SIZES: [u64; 5] = [100, 400, 1500, 3000, 9000];
+    let rig = Rig::new(DISCRETE);
+    let mut desc = PoolDesc::new([MemoryTypeIndex(0)]);
+    (desc.sizing, desc.max_blocks) = (Some(BlockSize::Fixed(4 * MIB)), 1);
+    for round in 0..20 {
+        let pool = rig.create_pool(desc.clone()).unwrap();
+        let in_pool = |size| rig.allocate_wanted_in(&pool, &wanted(size, MemoryUsage::GpuOnly));
+        // The lower three quarters of the block are this thread's, the upper quarter is the other's.
+        let mut own: Vec<Allocation> = Vec::new();
+        let mut bytes = 0;
+        for &size in SIZES.iter().cycle().skip(round) {
+            if bytes + size > 3 * MIB {
+                break;
+            }
+            own.push(in_pool(size).unwrap());
+            bytes += size;
+        }
+        let rest = in_pool(4 * MIB - bytes).unwrap();
+        let (done, begun) = (AtomicBool::new(false), AtomicBool::new(false));
+        scope(|scope| {
+            let _stop = StopWhenDropped(&done);
+            let other = scope.spawn(|| {
+                rig.free(rest).unwrap();
+                while !done.load(Ordering::Relaxed) {
+                    let few: Vec<_> = SIZES.iter().filter_map(|&size| in_pool(size).ok()).collect();
+                    few.into_iter().for_each(|allocation| rig.free(allocation).unwrap());
+                    begun.store(true, Ordering::Relaxed);
+                }
+            });
+            while !begun.load(Ordering::Relaxed) && !other.is_finished() {
+                std::thread::yield_now();
+            }
+            own.into_iter().for_each(|allocation| rig.free(allocation).unwrap());
+            // The other thread has five small ranges at most, wherever they are: of the parts between them, one is
+            // larger than this.
+            let most = (4 * MIB - SIZES.iter().sum::<u64>()) / 6;
+            let all = in_pool(most).expect("the ranges of the quick lists make room");
+            rig.free(all).unwrap();
+        });
+        rig.check_invariants();
+        rig.destroy_pool(pool).unwrap();
+    }
 }

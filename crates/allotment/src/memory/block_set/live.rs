@@ -1,6 +1,6 @@
 //! Live allocations: what is counted when one begins and ends in a block, and ranges that wait in quick lists.
 
-use allotment_suballoc::Algorithm;
+use allotment_suballoc::{Algorithm, Reach};
 
 use super::{BlockRange, BlockSet, Role, Sizes};
 use crate::device::Device;
@@ -61,6 +61,11 @@ impl<D: Device> BlockSet<D> {
         let padding = padding - block.ranges.statistics().padding;
         *self.padding_counter() -= padding;
         self.update_order(block_range.block);
+    }
+
+    /// Reads a part of what [`release`](Self::release) is going to read. Returns some of it.
+    pub(in crate::memory) fn read_around(&self, block_range: &BlockRange, reach: Reach) -> u64 {
+        self.block(block_range.block).map_or(0, |block| block.ranges.read_around(block_range.handle, reach))
     }
 
     /// Returns true if the range of an allocation may wait in the quick lists when it is freed.

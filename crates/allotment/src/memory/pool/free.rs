@@ -1,6 +1,5 @@
 //! The way back: an allocation is freed, the ticks that frees and frame ends count, and the reset of a pool.
 
-use super::quick_path::FLUSH_TICKS;
 use super::{Detail, PoolSlot, PoolState};
 use crate::device::{Device, OwnedMemory};
 use crate::events::Event;
@@ -176,9 +175,6 @@ impl<D: Device> PoolState<D> {
     pub(super) fn on_tick(&mut self, ticks: u64) {
         // After 64 ticks nearly nothing is left of the busiest frame, so a long pause need not cost a long loop.
         (0..ticks.min(64)).for_each(|_| self.flow.tick());
-        // A range that waits keeps its free neighbours from being joined with it.
-        if self.clock.now - self.flushed_at >= FLUSH_TICKS {
-            self.flush_quick_lists();
-        }
+        self.flush_idle_ranges(ticks);
     }
 }

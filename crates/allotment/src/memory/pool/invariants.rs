@@ -45,11 +45,13 @@ impl<D: Device> PoolState<D> {
             }
         }
         for (i, set) in self.sets.iter().enumerate() {
+            set.quick.check_invariants();
             for record in set.quick.records() {
                 let detail = self.details.get(record).expect("a waiting range has a detail");
                 assert!(detail.waiting && usize::from(detail.set) == i);
             }
         }
+        assert_eq!(self.waiting, self.sets.iter().map(|set| set.quick.len()).sum());
         let spent = |record| slot.records.get(record).is_none_or(Record::is_spent);
         let unused = (0..self.records()).filter(|&record| self.details.get(record).is_none());
         let vacant = self.details.check_invariants();

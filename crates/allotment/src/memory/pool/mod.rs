@@ -54,10 +54,11 @@ use super::pool::use_of_shard::UseOfShard;
 use super::reports::statistics::Counters;
 use super::token::record::Record;
 use super::{BudgetPolicy, Name};
+use crate::chunks::Chunks;
 use crate::device::{Device, Priority, PrioritySupport};
 use crate::events::EventLog;
 use crate::slab::Slab;
-use crate::table::AppendTable;
+use crate::table::{Ahead, AppendTable};
 
 pub use desc::{BlockSize, MAX_POOL_TYPES, Pool, PoolDesc};
 use desc::{MAX_POOL_SETS, other_set};
@@ -146,12 +147,14 @@ pub(super) struct PoolState<D: Device> {
     /// By the index of the record. Invariant: no vacant record is spent; spent ones are out of use for good.
     details: Slab<Detail>,
     /// By the same index. Invariant: empty where the detail is not `labelled`.
-    labels: Vec<Label>,
+    labels: Chunks<Label>,
+    /// Records that the next allocations may need.
+    next_records: Ahead<Record>,
     pub(super) clock: Clock,
     /// Whether threads allocate here at present.
     pub(super) use_of_shard: UseOfShard,
-    /// The tick at which the quick lists were flushed last.
-    flushed_at: u64,
+    /// Ranges in the quick lists of all sets.
+    waiting: usize,
     /// Memory objects that threads are allocating for the pool.
     pub(super) pending: u32,
     /// Bytes that requests took out of blocks, frame by frame.
@@ -182,10 +185,11 @@ impl<D: Device> PoolState<D> {
             shard,
             sets,
             details: Slab::new(),
-            labels: Vec::new(),
+            labels: Chunks::new(),
+            next_records: Ahead::new(),
             clock: Clock::default(),
             use_of_shard: UseOfShard::default(),
-            flushed_at: 0,
+            waiting: 0,
             pending: 0,
             flow: Flow::default(),
             reserved_until: 0,

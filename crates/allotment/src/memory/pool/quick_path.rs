@@ -1,5 +1,8 @@
 //! The quick path: freed ranges that serve the next request of about their size, without search, split or join.
 
+use allotment_suballoc::Reach;
+
+use super::quick_lists::{DEPTH, MOST_WAITING};
 use super::{Label, MoveState, PoolSlot, PoolState};
 use crate::device::Device;
 use crate::events::{Event, Placement};
@@ -8,9 +11,12 @@ use crate::memory::request::desc::AllocationRequest;
 use crate::memory::token::record::Record;
 use crate::memory::{Movability, Name};
 
-/// After this many ticks the quick lists are flushed: a range that waits for long keeps its free neighbours from being
-/// joined with it.
-pub(super) const FLUSH_TICKS: u64 = 512;
+/// Ranges that are joined with their neighbours together: enough that the processor waits for the memory of many at
+/// once, few enough that the first is still in its caches when the last was read.
+const TOGETHER: usize = 32;
+
+/// The most classes of quick lists that are looked at in one call, however much time has passed since the last one.
+const LOOKS: u64 = 4;
 
 impl<D: Device> PoolState<D> {
     /// Places an [ordinary](AllocationOptions::is_ordinary) request in a range that was freed a moment ago. Nearly all
@@ -25,6 +31,7 @@ impl<D: Device> PoolState<D> {
         self.use_of_shard.count_request();
         let blocks = self.sets.get_mut(set)?;
         let (record, occupied) = blocks.quick.take(size, alignment)?;
+        self.waiting -= 1;
         let requested = request.requirements.size;
         let detail = self.details.get_mut(record)?;
         debug_assert!(detail.waiting, "only ranges that wait are in a quick list");
@@ -64,16 +71,19 @@ impl<D: Device> PoolState<D> {
         let set = usize::from(detail.set);
         let blocks = self.sets.get_mut(set)?;
         // A range that is being moved belongs to its move until that ends, and a record in its last use must not serve
-        // another allocation. `keep_in_quick_list` is last, since it changes the lists.
+        // another allocation. Beyond a number of waiting ranges, the time to join all of them would be too long a time to
+        // hold the lock. `keep_in_quick_list` is last, since it changes the lists.
         if detail.waiting
             || detail.move_state != MoveState::Settled
             || entry.is_last_use()
             || self.clock.is_about_to_tick()
+            || self.waiting == MOST_WAITING
             || !blocks.keep_in_quick_list(record, &detail.block_range, detail.sizes)
         {
             return None;
         }
         self.clock.count_free();
+        self.waiting += 1;
         detail.waiting = true;
         entry.retire();
         slot.counters[set].store_live(&blocks.statistics);
@@ -89,14 +99,54 @@ impl<D: Device> PoolState<D> {
 
     /// Returns up to `count` waiting ranges of a set to its blocks.
     pub(in crate::memory) fn flush_quick_list_up_to(&mut self, set: usize, count: usize) {
-        for _ in 0..count {
-            let Some(record) = self.sets[set].quick.pop() else { break };
+        let mut left = count;
+        while left != 0 {
+            let mut records = [0; TOGETHER];
+            let popped = self.sets[set].quick.pop(&mut records[..left.min(TOGETHER)]);
+            if popped == 0 {
+                break;
+            }
+            self.join_with_neighbours(set, &records[..popped]);
+            left -= popped;
+        }
+    }
+
+    /// Looks at a few classes of waiting ranges of each set, and returns what no request needed to the blocks.
+    pub(super) fn flush_idle_ranges(&mut self, ticks: u64) {
+        for set in 0..self.sets.len() {
+            for _ in 0..ticks.min(LOOKS) {
+                let mut records = [0; DEPTH];
+                let popped = self.sets[set].quick.pop_idle(&mut records);
+                self.join_with_neighbours(set, &records[..popped]);
+            }
+        }
+    }
+
+    /// Returns ranges to the blocks of a set, which are in none of its quick lists any more.
+    fn join_with_neighbours(&mut self, set: usize, records: &[u32]) {
+        self.waiting -= records.len();
+        self.read_ahead(set, records);
+        for &record in records {
             // Not spent: `free_quickly` lets no record wait that is in its last use.
             if let Some(detail) = self.details.remove(record) {
                 debug_assert!(detail.waiting, "only ranges that wait are in a quick list");
                 self.sets[set].release(&detail.block_range);
             }
         }
+    }
+
+    /// Reads what the join of these ranges with their neighbours is going to read. Of many ranges little of it is in a
+    /// cache, and the join of one is too long for the processor to begin the next meanwhile; here it waits for many
+    /// loads at once.
+    fn read_ahead(&self, set: usize, records: &[u32]) {
+        let ranges = records.iter().filter_map(|&record| self.details.get(record));
+        let ranges = ranges.map(|detail| &detail.block_range);
+        let mut sum = ranges.clone().fold(0, |sum, range| sum ^ range.offset);
+        for reach in Reach::ALL {
+            sum ^= ranges.clone().fold(0, |sum, range| sum ^ self.sets[set].read_around(range, reach));
+        }
+        // So that the loads stay, whose results nobody needs.
+        core::hint::black_box(sum);
     }
 
     /// Returns the waiting ranges of all sets to their blocks, for a walk over the regions, a preview, or a request that
@@ -113,6 +163,8 @@ impl<D: Device> PoolState<D> {
         for set in 0..self.sets.len() {
             self.flush_quick_list(set);
         }
-        self.flushed_at = self.clock.now;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -95,7 +95,7 @@ impl<D: Device> PoolState<D> {
                 // Vacant, and no vacant record is spent.
                 return Ok(index);
             }
-            let entry = slot.records.get_or_make(index);
+            let entry = slot.records.get_or_append(index, &mut self.next_records);
             if !entry.ok_or(AllocationError::TooManyAllocations { limit: index })?.is_spent() {
                 return Ok(index);
             }
@@ -134,7 +134,9 @@ impl<D: Device> PoolState<D> {
         };
         let entered = self.details.insert(detail);
         debug_assert_eq!(entered, record, "nothing was entered since `next_record`");
-        self.labels.resize_with(self.details.bound() as usize, Label::default);
+        while self.labels.len() < self.details.bound() as usize {
+            self.labels.push(Label::default());
+        }
         // Also where the request has no label: the record may hold the label of its last allocation.
         self.labels[record as usize] = Label::of(request.options);
         self.write_place(slot, record, dedicated_to_resource);

@@ -1,0 +1,127 @@
+//! A list that grows without moving what it has.
+//!
+//! ```text
+//!   chunks   [ 512 values ][ 512 values ][ 512 val…      32 KiB each
+//! ```
+//!
+//! A vector of 6 MiB that grows is copied, which takes milliseconds: too long under a lock. Here growth allocates one
+//! chunk, whatever the length. An access costs one load more than in a vector.
+
+use core::ops::{Index, IndexMut};
+
+/// The bytes of a chunk, at most: a few microseconds to allocate and to write for the first time.
+const CHUNK_BYTES: usize = 32 << 10;
+
+/// A list in chunks. See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Chunks<T> {
+    /// All but the last are full.
+    chunks: Vec<Vec<T>>,
+    len: usize,
+}
+
+impl<T> Chunks<T> {
+    /// Values in a chunk, a power of two.
+    const CHUNK: usize = 1 << (CHUNK_BYTES / size_of::<T>()).ilog2();
+
+    pub(crate) const fn new() -> Self {
+        Self { chunks: Vec::new(), len: 0 }
+    }
+
+    /// Creates a list whose first chunk has room for `capacity` values, or for as many as a chunk has.
+    pub(crate) fn with_capacity(capacity: usize) -> Self {
+        Self { chunks: vec![Vec::with_capacity(capacity.min(Self::CHUNK))], len: 0 }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn push(&mut self, value: T) {
+        let chunk = self.len / Self::CHUNK;
+        match self.chunks.get_mut(chunk) {
+            Some(last) => last.push(value),
+            None => self.push_first(value),
+        }
+        self.len += 1;
+    }
+
+    /// Adds a value in a new chunk.
+    #[cold]
+    fn push_first(&mut self, value: T) {
+        // The first chunk grows as a vector does, since most lists are short.
+        let mut chunk = if self.len == 0 { Vec::new() } else { Vec::with_capacity(Self::CHUNK) };
+        chunk.push(value);
+        self.chunks.push(chunk);
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, index: usize) -> Option<&T> {
+        self.chunks.get(index / Self::CHUNK)?.get(index % Self::CHUNK)
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, index: usize) -> Option<&mut T> {
+        self.chunks.get_mut(index / Self::CHUNK)?.get_mut(index % Self::CHUNK)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.chunks.iter().flatten()
+    }
+
+    pub(crate) fn into_values(self) -> impl Iterator<Item = T> {
+        self.chunks.into_iter().flatten()
+    }
+}
+
+impl<T> Index<usize> for Chunks<T> {
+    type Output = T;
+
+    #[inline]
+    fn index(&self, index: usize) -> &T {
+        &self.chunks[index / Self::CHUNK][index % Self::CHUNK]
+    }
+}
+
+impl<T> IndexMut<usize> for Chunks<T> {
+    #[inline]
+    fn index_mut(&mut self, index: usize) -> &mut T {
+        &mut self.chunks[index / Self::CHUNK][index % Self::CHUNK]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_value_moves_once_the_first_chunk_is_full() {
+        let mut list = Chunks::new();
+        (0..Chunks::<u64>::CHUNK as u64).for_each(|value| list.push(value));
+        let first: *const u64 = &list[0];
+        (0..100_000).for_each(|value| list.push(value));
+        assert!(core::ptr::eq(first, &list[0]));
+        assert!(list.chunks.iter().all(|chunk| chunk.capacity() == Chunks::<u64>::CHUNK));
+    }
+
+    #[test]
+    fn a_list_in_chunks_is_like_a_vector() {
+        for capacity in [0, 1, 100, 100_000] {
+            let mut list = if capacity == 0 { Chunks::new() } else { Chunks::with_capacity(capacity) };
+            let mut vector = Vec::new();
+            for value in 0..10_000_u64 {
+                assert_eq!((list.len(), list.get(vector.len())), (vector.len(), None));
+                list.push(value);
+                vector.push(value);
+            }
+            for index in (0..10_000).step_by(7) {
+                (list[index], vector[index]) = (1, 1);
+                *list.get_mut(index + 1).unwrap() += 5;
+                vector[index + 1] += 5;
+            }
+            assert!(list.iter().eq(&vector));
+            assert!((0..10_000).all(|index| list.get(index) == vector.get(index)));
+            assert!(list.into_values().eq(vector));
+        }
+    }
+}
