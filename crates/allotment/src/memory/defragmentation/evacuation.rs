@@ -288,6 +288,10 @@ impl Evacuation {
         worth: &Worth<impl Fn(&SurveyedAllocation) -> bool>,
         time: &mut Stopwatch,
     ) -> Step {
+        // Counted anew by the search: the planned cost may be out of date.
+        if (shard, first) == (0, 0) && now.seen.is_empty() {
+            self.uncopied = 0;
+        }
         let of_pool = locked(&slot.state).as_ref().map(|state| (state.shards, state.shard));
         let Some((shards, home)) = of_pool else { return Step::KeepBlock };
         let (mut stays, mut cost) = (false, 0);
@@ -305,8 +309,6 @@ impl Evacuation {
         let records = locked(&slot.state).as_ref().map_or(0, |state| {
             // What was read before and not looked at comes first.
             if now.seen.is_empty() {
-                // Counted anew by the search: the planned cost may be out of date.
-                self.uncopied = if (shard, first) == (0, 0) { 0 } else { self.uncopied };
                 state.survey_allocations(slot, first, RECORDS_AT_ONCE, |allocation| {
                     if (u32::from(allocation.home), usize::from(allocation.set), allocation.block) == it {
                         now.seen.push_back(allocation);
