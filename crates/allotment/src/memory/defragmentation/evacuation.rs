@@ -1,8 +1,8 @@
 //! The evacuation of one block: close, search, reserve, hand out, or cancel.
 //!
 //! ```text
-//!   Closing ──────────────────────► Reserving ──► HandingOver ──► HandingOut ──► all moves handed out
-//!      └──► Indexing ──► Searching ──┘
+//!   Closing ──► Checking ────────────► Reserving ──► HandingOver ──► HandingOut ──► all moves handed out
+//!                  └──► Indexing ──► Searching ──┘
 //!
 //!   from each phase: cancelled, when the block cannot be emptied any more: its reserved places are freed, it is reopened
 //! ```
@@ -51,6 +51,8 @@ pub(super) struct Current {
     pub(super) moves: VecDeque<PlannedMove>,
     /// The planned moves by shard and record, while the block is searched for allocations that came after the survey.
     pub(super) known: HashMap<(u32, u32), PlannedMove>,
+    /// Allocations in the block that the search has read, but not looked at.
+    pub(super) seen: VecDeque<SurveyedAllocation>,
     pub(super) phase: Phase,
     /// Attempts to close the block so far.
     pub(super) close_attempts: u32,
@@ -59,6 +61,8 @@ pub(super) struct Current {
 #[derive(Debug)]
 pub(super) enum Phase {
     Closing,
+    /// Looking which of the planned moves are still needed.
+    Checking(Check),
     /// Indexing the planned moves by record, before the search for unplanned allocations.
     Indexing,
     /// Searching the block for all allocations, from this shard and this record of it on.
@@ -66,6 +70,15 @@ pub(super) enum Phase {
     Reserving,
     HandingOver,
     HandingOut,
+}
+
+/// A look at each of the planned moves.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Check {
+    /// Moves that were not looked at.
+    left: usize,
+    /// Allocations in the block when it was closed. Later on there are never more.
+    live: usize,
 }
 
 /// The evacuation of one block, or one mover's part of it.
@@ -148,6 +161,48 @@ pub(super) enum HandedOut {
 }
 
 impl Current {
+    /// Begins to empty a block.
+    pub(super) fn new(evacuation: usize, moves: Vec<PlannedMove>) -> Self {
+        Self {
+            evacuation,
+            moves: moves.into(),
+            known: HashMap::new(),
+            seen: VecDeque::new(),
+            phase: Phase::Closing,
+            close_attempts: 0,
+        }
+    }
+
+    /// Drops the moves of allocations that were freed since the survey, which need no place. If the rest is all that was
+    /// in the block when it was closed, no search for unplanned allocations is needed, which would read all records of the
+    /// pool.
+    pub(super) fn check<D: Device>(
+        &mut self,
+        allocator: &Allocator<D>,
+        mut check: Check,
+        time: &mut Stopwatch,
+    ) -> Step {
+        while check.left > 0 {
+            let Some(planned) = self.moves.pop_front() else { break };
+            check.left -= 1;
+            if allocator.pools.get(planned.pool).is_some_and(|slot| is_live(slot, &planned)) {
+                // Behind the others: once all were looked at, they are in their order again.
+                self.moves.push_back(planned);
+            }
+            if time.is_over() {
+                break;
+            }
+        }
+        // What is freed during the check may look like an unplanned allocation, but none can look like a planned one.
+        let all_known = self.moves.len() == check.live;
+        self.phase = match check.left {
+            0 if all_known => Phase::Reserving,
+            0 => Phase::Indexing,
+            _ => Phase::Checking(check),
+        };
+        Step::Continue
+    }
+
     /// Indexes the planned moves by record, so that the search for other allocations keeps their planned places.
     pub(super) fn index_planned(&mut self, time: &mut Stopwatch) -> Step {
         self.known.reserve(self.moves.len());
@@ -209,16 +264,8 @@ impl Evacuation {
             Close::NotClaimed => return Step::Left,
             Close::Closed(closing) => self.closing = closing,
         }
-        drop(guard);
-        let known = |planned: &PlannedMove| {
-            allocator.pools.get(planned.pool).is_some_and(|slot| is_live(slot, planned))
-        };
-        // Allocations that were freed since the survey need no place. If the rest is all that is in the block, no search
-        // for unplanned allocations is needed, which would read all records of the pool.
-        now.moves.retain(known);
-        let live = self.live(slot);
-        let all_known = live == Some(now.moves.len() as u32);
-        now.phase = if all_known { Phase::Reserving } else { Phase::Indexing };
+        let live = state.sets[self.set()].block(self.block).map_or(0, |block| block.live() as usize);
+        now.phase = Phase::Checking(Check { left: now.moves.len(), live });
         Step::Continue
     }
 
@@ -230,12 +277,6 @@ impl Evacuation {
         })
     }
 
-    /// Returns the number of allocations in the block.
-    fn live<D: Device>(&self, slot: &PoolSlot<D>) -> Option<u32> {
-        let guard = locked(&slot.state);
-        Some(guard.as_ref()?.sets[self.set()].block(self.block)?.live())
-    }
-
     /// Searches a batch of records for allocations in the block, planned or not. The block is closed, so one look at
     /// each record is enough.
     pub(super) fn search<D: Device>(
@@ -245,9 +286,10 @@ impl Evacuation {
         now: &mut Current,
         (shard, first): (u32, u32),
         worth: &Worth<impl Fn(&SurveyedAllocation) -> bool>,
+        time: &mut Stopwatch,
     ) -> Step {
         // Counted anew by the search: the planned cost may be out of date.
-        if (shard, first) == (0, 0) {
+        if (shard, first) == (0, 0) && now.seen.is_empty() {
             self.uncopied = 0;
         }
         let of_pool = locked(&slot.state).as_ref().map(|state| (state.shards, state.shard));
@@ -260,25 +302,36 @@ impl Evacuation {
             now.phase = next_shard;
             return Step::Continue;
         };
-        let guard = locked(&slot.state);
-        let Some(state) = guard.as_ref() else {
-            now.phase = next_shard;
-            return Step::Continue;
-        };
         let it = (home, self.set(), self.block);
-        state.survey_allocations(slot, first, RECORDS_AT_ONCE, |allocation| {
-            if (u32::from(allocation.home), usize::from(allocation.set), allocation.block) == it {
-                let SurveyedAllocation { pool, record, generation, .. } = allocation;
-                stays |= allocation.movability == Movability::Pinned || !(worth.can_move)(&allocation);
-                cost += if allocation.movability == Movability::Copied { allocation.size } else { 0 };
-                let known = now.known.get(&(pool, record)).filter(|known| known.generation == generation);
-                // An unplanned allocation gets its block only when its place is reserved.
-                let to = known.and_then(|known| known.to);
-                now.moves.push_back(PlannedMove { pool, record, generation, to });
-            }
-        });
         let next = first.saturating_add(RECORDS_AT_ONCE);
-        now.phase = if next < state.records() { Phase::Searching((shard, next)) } else { next_shard };
+        // Grown before the lock is taken.
+        now.seen.reserve(RECORDS_AT_ONCE as usize);
+        let records = locked(&slot.state).as_ref().map_or(0, |state| {
+            // What was read before and not looked at comes first.
+            if now.seen.is_empty() {
+                state.survey_allocations(slot, first, RECORDS_AT_ONCE, |allocation| {
+                    if (u32::from(allocation.home), usize::from(allocation.set), allocation.block) == it {
+                        now.seen.push_back(allocation);
+                    }
+                });
+            }
+            state.records()
+        });
+        while let Some(allocation) = now.seen.pop_front() {
+            let SurveyedAllocation { pool, record, generation, .. } = allocation;
+            stays |= allocation.movability == Movability::Pinned || !(worth.can_move)(&allocation);
+            cost += if allocation.movability == Movability::Copied { allocation.size } else { 0 };
+            let known = now.known.get(&(pool, record)).filter(|known| known.generation == generation);
+            // An unplanned allocation gets its block only when its place is reserved.
+            let to = known.and_then(|known| known.to);
+            now.moves.push_back(PlannedMove { pool, record, generation, to });
+            if time.is_over() {
+                break;
+            }
+        }
+        if now.seen.is_empty() {
+            now.phase = if next < records { Phase::Searching((shard, next)) } else { next_shard };
+        }
         self.uncopied += cost;
         // The strategy found the block worth its cost at the survey; allocations placed in it since may change that.
         let dear =

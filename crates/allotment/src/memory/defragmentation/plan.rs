@@ -225,8 +225,8 @@ enum Stage {
         at: usize,
         block: Packing,
     },
-    /// Dropping the free ranges, in steps, since freeing large trees takes time as well.
-    Clearing(Vec<Holes>),
+    /// Dropping the survey and the free ranges, in steps, since freeing them takes time as well.
+    Clearing(Survey, Vec<Holes>),
     Done,
 }
 
@@ -237,7 +237,7 @@ struct Packing {
     sorted: usize,
     /// By size, the largest on top.
     rest: BinaryHeap<(u64, u32)>,
-    placed: Vec<(u32, Cut)>,
+    placed: Vec<(PlannedMove, Cut)>,
     /// An allocation found no place.
     stays: bool,
     /// For a block that stays: the end of the ranges measured so far.
@@ -266,7 +266,7 @@ impl Planner {
                     let holes = survey.arenas.iter().map(|_| Holes::default()).collect();
                     // Without a block to empty, the free ranges would be collected for nothing.
                     self.stage = if selected.is_empty() {
-                        Stage::Done
+                        Stage::Clearing(survey, holes)
                     } else {
                         let going = selected.iter().map(|it| (it.arena, it.block)).collect();
                         Stage::Measuring { survey, selected, going, at: (0, 0), holes, end: 0 }
@@ -287,11 +287,15 @@ impl Planner {
                         self.stage = Stage::Packing { survey, selected, holes, at, block };
                         return None;
                     }
-                    self.stage = Stage::Clearing(holes);
+                    self.stage = Stage::Clearing(survey, holes);
                 }
-                Stage::Clearing(mut holes) => {
-                    if !holes.iter_mut().all(|holes| holes.clear(time)) {
-                        self.stage = Stage::Clearing(holes);
+                Stage::Clearing(mut survey, mut holes) => {
+                    let mut over = false;
+                    while !over && survey.drop_piece() {
+                        over = time.is_over();
+                    }
+                    if over || !holes.iter_mut().all(|holes| holes.clear(time)) {
+                        self.stage = Stage::Clearing(survey, holes);
                         return None;
                     }
                 }
@@ -326,15 +330,9 @@ impl Planner {
                         self.plan.left_to_others += 1;
                         continue;
                     }
-                    let planned = |(item, cut): (u32, Cut)| {
-                        let SurveyedAllocation { pool, record, generation, .. } =
-                            arena.allocations[item as usize];
-                        // Of the place only the block is kept. The pool changes until the place is reserved, so its
-                        // range is found anew then.
-                        let (to, block) = arena.block(cut.block as usize);
-                        PlannedMove { pool, record, generation, to: Some((to.pool, block)) }
-                    };
-                    let moves: Vec<_> = placed.into_iter().map(planned).collect();
+                    // In a vector of its own: one that is collected in place would keep the bytes of the cuts.
+                    let mut moves = Vec::with_capacity(placed.len());
+                    moves.extend(placed.into_iter().map(|(planned, _)| planned));
                     let (size, (home, block)) = (candidate.size, arena.block(candidate.block));
                     let planned =
                         PlannedBlock { size, bytes_moved: candidate.cost, moves: moves.len() as u32 };
@@ -373,20 +371,26 @@ impl Packing {
         let block = &arena.blocks[candidate.block];
         // A heap sorts while the allocations are popped, so the sort can be interrupted, too.
         for &item in &block.allocations[self.sorted..] {
+            self.rest.push((arena.allocations[item as usize].needed, item));
+            self.sorted += 1;
+            // Asked after the work, so that each step does some, however short its time.
             if time.is_over() {
                 return Packed::Interrupted;
             }
-            self.rest.push((arena.allocations[item as usize].needed, item));
-            self.sorted += 1;
         }
         // Large allocations first: they fit few ranges, while small ones fit into what is left.
         while let Some((_, item)) = self.rest.pop() {
-            let SurveyedAllocation { needed, needed_alignment, .. } = arena.allocations[item as usize];
+            let SurveyedAllocation { needed, needed_alignment, pool, record, generation, .. } =
+                arena.allocations[item as usize];
             let Some(cut) = holes.cut(needed, needed_alignment) else {
                 self.stays = true;
                 return self.leave(arena, candidate, holes, time);
             };
-            self.placed.push((item, cut));
+            // Of the place only the block is kept. The pool changes until the place is reserved, so its range is found
+            // anew then.
+            let (to, block) = arena.block(cut.block as usize);
+            let planned = PlannedMove { pool, record, generation, to: Some((to.pool, block)) };
+            self.placed.push((planned, cut));
             // A block whose last allocation was just placed is done, whatever the time.
             if time.is_over() && !self.rest.is_empty() {
                 return Packed::Interrupted;

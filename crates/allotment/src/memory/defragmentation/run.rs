@@ -53,7 +53,7 @@
 //! the place reserved for `e`, and counts block 2 as kept. `f` stays where it is now. The run then surveys the pools
 //! again.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
 
 use super::desc::DefragmentationDesc;
 use super::evacuation::{Current, Evacuation, EvacuationState, HandedOut, Phase, Step, Worth};
@@ -317,9 +317,7 @@ impl Run {
                     let evacuation = Evacuation::new(arena, block, size, cost);
                     self.evacuations.push(Evacuation { joined, ..evacuation });
                     let evacuation = self.evacuations.len() - 1;
-                    let (moves, known) = (moves.into(), HashMap::new());
-                    *current =
-                        Some(Current { evacuation, moves, known, phase: Phase::Closing, close_attempts: 0 });
+                    *current = Some(Current::new(evacuation, moves));
                 }
                 // The last block of the plan was handed out.
                 None => return self.begin_another_round(allocator, !found.is_empty()),
@@ -333,6 +331,10 @@ impl Run {
         let Some(slot) = allocator.pools.get(evacuation.arena.pool) else { return false };
         let done = match &mut now.phase {
             Phase::Closing => evacuation.close(allocator, slot, self.mover, &self.desc, now),
+            Phase::Checking(check) => {
+                let check = *check;
+                now.check(allocator, check, time)
+            }
             Phase::Indexing => now.index_planned(time),
             Phase::Searching(next) => {
                 let next = *next;
@@ -347,7 +349,7 @@ impl Run {
                 };
                 let left = self.bytes_left.saturating_sub(promised);
                 let worth = Worth { strategy: self.desc.strategy.with_bytes_left(left), can_move };
-                evacuation.search(allocator, slot, now, next, &worth)
+                evacuation.search(allocator, slot, now, next, &worth, time)
             }
             Phase::Reserving => evacuation.reserve(allocator, slot, now, time),
             Phase::HandingOver => {

@@ -8,6 +8,7 @@ use core::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
+use super::chunked_list::ChunkedList;
 use super::desc::JoinShards;
 use super::movers::{MovedBy, OtherMovers};
 use super::stopwatch::Stopwatch;
@@ -104,7 +105,7 @@ pub(super) struct SurveyedBlock {
 pub(super) struct SurveyedArena {
     pub(super) members: Vec<Member>,
     pub(super) blocks: Vec<SurveyedBlock>,
-    pub(super) allocations: Vec<SurveyedAllocation>,
+    pub(super) allocations: ChunkedList<SurveyedAllocation>,
     /// Bytes that must stay free for coming requests.
     pub(super) ahead: u64,
     /// Its shards may be joined with others.
@@ -146,6 +147,15 @@ impl Survey {
     /// Takes the survey out.
     pub(super) fn take(&mut self) -> Self {
         core::mem::replace(self, Self::new(Vec::new(), self.join_shards, 0))
+    }
+
+    /// Drops a small piece of what was read. Returns false once nothing is left.
+    pub(super) fn drop_piece(&mut self) -> bool {
+        let Some(arena) = self.arenas.last_mut() else { return false };
+        if !arena.allocations.drop_chunk() && arena.blocks.pop().is_none() {
+            self.arenas.pop();
+        }
+        true
     }
 
     /// Continues the survey until the time is over. Returns true once all pools were read.
@@ -246,7 +256,6 @@ impl Survey {
             let member =
                 Member { arena: Arena { pool: index, set }, requests, least_blocks, place_of: Vec::new() };
             let arena = self.arena_for(set, joins);
-            arena.allocations.reserve(there.allocations as usize);
             arena.ahead += ahead;
             arena.add_blocks(member, blocks);
         }
@@ -262,7 +271,7 @@ impl Survey {
             self.arenas.push(SurveyedArena {
                 members: Vec::new(),
                 blocks: Vec::new(),
-                allocations: Vec::new(),
+                allocations: ChunkedList::new(),
                 ahead: 0,
                 joined: joins,
             });

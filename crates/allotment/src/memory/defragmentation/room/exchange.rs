@@ -36,8 +36,8 @@ async fn exchange(
 ) -> Option<RoomPlan> {
     let (mut steps, mut cost, mut tries) = (Vec::new(), 0_u64, 0);
     // The smallest first: it finds room most easily, and the least is copied too much.
-    let mut items: Vec<_> = layout.items_in(block, pace).await.into_iter().map(|(_, item)| item).collect();
-    items.retain(|&item| layout.item(item).cost.is_some());
+    let movable = |&item: &u32| layout.item(item).cost.is_some();
+    let mut items = pace.collect(layout.in_block(block).map(|(_, item)| item).filter(movable)).await;
     pace.sort_by_key(&mut items, |&item| layout.item(item).bytes).await;
     let mut waiting = items.into_iter();
     loop {

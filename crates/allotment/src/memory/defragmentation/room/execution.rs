@@ -124,7 +124,8 @@ pub(super) struct Execution {
     holders: Holders,
     /// Places that moves left.
     left: Vec<Holder>,
-    batch: Vec<Started>,
+    /// In the order of the steps.
+    batch: VecDeque<Started>,
     /// The batch's reserved places and moves.
     moves: Evacuation,
     phase: Phase,
@@ -137,7 +138,8 @@ pub(super) struct Execution {
 pub(super) async fn layout_of(arena: &SurveyedArena, pace: &mut Pace) -> (Layout, Vec<usize>, Vec<u32>) {
     let taking_part: Vec<_> = (0..arena.blocks.len()).filter(|&at| arena.blocks[at].may_take()).collect();
     let sizes = taking_part.iter().map(|&at| arena.blocks[at].size).collect();
-    let (mut items, mut layout) = (Vec::new(), Layout::empty(sizes));
+    let count = taking_part.iter().map(|&at| arena.blocks[at].allocations.len()).sum();
+    let (mut items, mut layout) = (Vec::with_capacity(count), Layout::with_capacity(sizes, count));
     for (block, &at) in (0..).zip(&taking_part) {
         for &index in &arena.blocks[at].allocations {
             let seen = &arena.allocations[index as usize];
@@ -167,12 +169,9 @@ impl Execution {
         pace: &mut Pace,
     ) -> Self {
         let mut holders = Holders::new(blocks.len());
-        let records: Vec<_> = items
-            .iter()
-            .map(|&index| &arena.allocations[index as usize])
-            .map(|seen| (seen.pool, seen.record, seen.generation))
-            .collect();
-        let places: Vec<_> = (0..layout.item_count()).map(|item| layout.place(item)).collect();
+        let seen = items.iter().map(|&index| &arena.allocations[index as usize]);
+        let records = pace.collect(seen.map(|seen| (seen.pool, seen.record, seen.generation))).await;
+        let places = pace.collect((0..layout.item_count()).map(|item| layout.place(item))).await;
         for (place, &holder) in places.iter().zip(&records) {
             place.iter().for_each(|at| holders.put(at.block, at.offset, holder));
             pace.step().await;
@@ -184,6 +183,7 @@ impl Execution {
                 touched[at.block as usize] = Touched::Planned;
             }
             layout.place(item).iter().for_each(|at| touched[at.block as usize] = Touched::Planned);
+            pace.step().await;
         }
         let aside = most_aside(layout, &plan, pace).await;
         let blocks = blocks.iter().map(|&at| arena.block(at)).zip(touched);
@@ -200,7 +200,7 @@ impl Execution {
             at: plan.at,
             holders,
             left: Vec::new(),
-            batch: Vec::new(),
+            batch: VecDeque::new(),
             moves,
             phase: Phase::Closing(0),
             close_attempts: 0,
@@ -235,8 +235,10 @@ impl Execution {
             },
             Phase::InFlight if self.moves.in_flight > 0 => Progress::PassIsComplete,
             Phase::InFlight => {
-                self.settle(allocator);
-                self.phase = Phase::Reserving;
+                self.settle(allocator, time);
+                if self.batch.is_empty() {
+                    self.phase = Phase::Reserving;
+                }
                 Progress::Continue
             }
             Phase::Done => Progress::Done,
@@ -353,7 +355,7 @@ impl Execution {
             Place::At(at) => self.holders.put(at.block, at.offset, reserved),
             Place::Aside => self.aside.holders.extend([reserved, holder]),
         }
-        self.batch.push(Started { item, from: self.places[item as usize], to, reserved });
+        self.batch.push_back(Started { item, from: self.places[item as usize], to, reserved });
         let (state, _) = locks.one();
         let copied = state.detail(record).filter(|detail| detail.movability == Movability::Copied);
         let copied = copied.map_or(0, |detail| detail.sizes.requested);
@@ -427,31 +429,42 @@ impl Execution {
         if reserved { Progress::Continue } else { Progress::Changed }
     }
 
-    /// Notes where the items of a batch are, whose moves have ended.
-    fn settle<D: Device>(&mut self, allocator: &Allocator<D>) {
-        for Started { item, from, to, reserved } in self.batch.drain(..) {
-            let holder = self.items[item as usize];
-            let range = range_of(allocator, holder);
-            let is_at = |at: At| {
-                let (arena, index, _) = self.blocks[at.block as usize];
-                let planned = (arena, index, at.offset);
-                range.is_some_and(|(arena, range)| (arena, range.block, range.offset) == planned)
-            };
-            if range.is_none() || from.is_some_and(is_at) {
-                // Freed, or it stays: the reserved place is free again.
-                continue;
+    /// Notes where the items of a batch are, whose moves have ended, until the time is over.
+    fn settle<D: Device>(&mut self, allocator: &Allocator<D>, time: &mut Stopwatch) {
+        while let Some(started) = self.batch.pop_front() {
+            self.settle_one(allocator, &started);
+            if time.is_over() {
+                break;
             }
-            if let Place::At(at) = to {
-                self.holders.put(at.block, at.offset, holder);
-            }
-            // The reserved allocation names the old place now.
-            from.into_iter().for_each(|from| self.holders.put(from.block, from.offset, reserved));
-            self.left.push(reserved);
-            self.places[item as usize] = match to {
-                Place::At(at) => Some(at),
-                Place::Aside => None,
-            };
         }
+    }
+
+    fn settle_one<D: Device>(
+        &mut self,
+        allocator: &Allocator<D>,
+        &Started { item, from, to, reserved }: &Started,
+    ) {
+        let holder = self.items[item as usize];
+        let range = range_of(allocator, holder);
+        let is_at = |at: At| {
+            let (arena, index, _) = self.blocks[at.block as usize];
+            let planned = (arena, index, at.offset);
+            range.is_some_and(|(arena, range)| (arena, range.block, range.offset) == planned)
+        };
+        if range.is_none() || from.is_some_and(is_at) {
+            // Freed, or it stays: the reserved place is free again.
+            return;
+        }
+        if let Place::At(at) = to {
+            self.holders.put(at.block, at.offset, holder);
+        }
+        // The reserved allocation names the old place now.
+        from.into_iter().for_each(|from| self.holders.put(from.block, from.offset, reserved));
+        self.left.push(reserved);
+        self.places[item as usize] = match to {
+            Place::At(at) => Some(at),
+            Place::Aside => None,
+        };
     }
 
     /// Returns the place of the room: its block, its offset, and the range before it.
@@ -464,6 +477,11 @@ impl Execution {
     /// Returns true while places that moves left are still in use.
     pub(super) fn waits_for_places<D: Device>(&mut self, allocator: &Allocator<D>) -> bool {
         Holders::any_left(allocator, &mut self.left)
+    }
+
+    /// Drops a small piece of what is known of the blocks. Returns false once nothing is left.
+    pub(super) fn drop_piece(&mut self) -> bool {
+        self.holders.drop_piece()
     }
 
     /// Notes the end of a move.

@@ -68,7 +68,19 @@ impl Holders {
     /// Returns true when a range that a move left is still held, since its old use has not ended: then places that are
     /// not free yet become free.
     pub(super) fn any_left<D: Device>(allocator: &Allocator<D>, left: &mut Vec<Holder>) -> bool {
-        left.retain(|&holder| is_live(allocator, holder));
+        // Each is forgotten once; one that is held is answer enough.
+        while left.last().is_some_and(|&holder| !is_live(allocator, holder)) {
+            left.pop();
+        }
         !left.is_empty()
+    }
+
+    /// Drops a small piece. Returns false once nothing is left.
+    pub(super) fn drop_piece(&mut self) -> bool {
+        let Some(block) = self.blocks.last_mut() else { return false };
+        if block.pop_first().is_none() {
+            self.blocks.pop();
+        }
+        true
     }
 }

@@ -60,10 +60,16 @@ impl Layout {
 
     /// Creates blocks of some sizes.
     pub(super) fn empty(sizes: Vec<u64>) -> Self {
+        Self::with_capacity(sizes, 0)
+    }
+
+    /// Creates blocks of some sizes, for a number of items: a list that grows is copied at once.
+    pub(super) fn with_capacity(sizes: Vec<u64>, items: usize) -> Self {
         let blocks = vec![BTreeMap::new(); sizes.len()];
         let holes = (0..).zip(&sizes).map(|(block, &size)| (size, At { block, offset: 0 })).collect();
         let free = sizes.clone();
-        Self { sizes, items: Vec::new(), blocks, places: Vec::new(), holes, free, aside: true }
+        let (items, places) = (Vec::with_capacity(items), Vec::with_capacity(items));
+        Self { sizes, items, blocks, places, holes, free, aside: true }
     }
 
     /// Adds an item at a free place.
@@ -128,12 +134,7 @@ impl Layout {
 
     /// Collects the items of a block with their offsets, in order.
     pub(super) async fn items_in(&self, block: u32, pace: &mut Pace) -> Vec<(u64, u32)> {
-        let mut items = Vec::with_capacity(self.blocks[block as usize].len());
-        for item in self.in_block(block) {
-            items.push(item);
-            pace.step().await;
-        }
-        items
+        pace.collect(self.in_block(block)).await
     }
 
     /// Drops the layout, which takes as long as a part of a plan.

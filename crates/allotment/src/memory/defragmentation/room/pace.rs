@@ -18,8 +18,7 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-/// Steps between two readings of the clock: a few microseconds, since a step is a search in a tree at most.
-const STEPS_PER_READING: u32 = 16;
+use crate::memory::defragmentation::stopwatch::Readings;
 
 /// Elements that are sorted at once: some ten microseconds.
 const SORTED_AT_ONCE: usize = 256;
@@ -38,11 +37,11 @@ impl End {
         self.nanoseconds.store(nanoseconds, Ordering::Relaxed);
     }
 
-    fn is_over(&self) -> bool {
+    fn is_over(&self, now: Instant) -> bool {
         // Relaxed, here and above: the number guards no data.
         match self.nanoseconds.load(Ordering::Relaxed) {
             u64::MAX => false,
-            end => self.began.elapsed() >= Duration::from_nanos(end),
+            end => now.saturating_duration_since(self.began) >= Duration::from_nanos(end),
         }
     }
 }
@@ -51,26 +50,42 @@ impl End {
 #[derive(Debug)]
 pub(super) struct Pace {
     end: End,
-    steps: u32,
+    readings: Readings,
 }
 
 impl Pace {
     /// Pauses if the time is over. Call it after each small piece of work.
     #[inline]
     pub(super) async fn step(&mut self) {
-        self.steps += 1;
-        if self.steps % STEPS_PER_READING == 0 && self.end.is_over() {
-            pause().await;
+        if self.readings.are_due() {
+            self.step_now().await;
         }
+    }
+
+    /// Pauses if the time is over. Call it after each larger piece of work.
+    async fn step_now(&mut self) {
+        if self.end.is_over(self.readings.read().0) {
+            pause().await;
+            // The time that passed meanwhile is not that of a step.
+            self.readings = Readings::new();
+        }
+    }
+
+    /// Collects values, each of which is a small piece of work.
+    pub(super) async fn collect<T>(&mut self, values: impl Iterator<Item = T>) -> Vec<T> {
+        let mut collected = Vec::with_capacity(values.size_hint().0);
+        for value in values {
+            collected.push(value);
+            self.step().await;
+        }
+        collected
     }
 
     /// Sorts values as `sort_by_key` does, in small pieces.
     pub(super) async fn sort_by_key<T: Copy, K: Ord>(&mut self, values: &mut Vec<T>, key: impl Fn(&T) -> K) {
         for chunk in values.chunks_mut(SORTED_AT_ONCE) {
             chunk.sort_by_key(&key);
-            // A chunk is a larger piece of work.
-            self.steps |= STEPS_PER_READING - 1;
-            self.step().await;
+            self.step_now().await;
         }
         let mut sorted = SORTED_AT_ONCE;
         let mut merged = Vec::with_capacity(values.len());
@@ -117,7 +132,7 @@ pub(super) struct Paced<T> {
 impl<T> Paced<T> {
     pub(super) fn new<F: Future<Output = T> + Send + 'static>(begin: impl FnOnce(Pace) -> F) -> Self {
         let end = End { began: Instant::now(), nanoseconds: Arc::new(AtomicU64::new(0)) };
-        let pace = Pace { end: end.clone(), steps: 0 };
+        let pace = Pace { end: end.clone(), readings: Readings::new() };
         Self { computation: Mutex::new(Box::pin(begin(pace))), end }
     }
 

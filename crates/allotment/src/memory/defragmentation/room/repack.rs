@@ -1,8 +1,6 @@
 //! Room by placing everything movable anew: the last way, which finds room wherever a simple packing has it.
 
 use core::cmp::Reverse;
-use core::future::Future;
-use core::pin::Pin;
 
 use super::layout::{At, Layout, Place};
 use super::pace::Pace;
@@ -21,7 +19,8 @@ enum Order {
 
 /// Places the request, and then all movable items: first those of as few blocks as possible.
 pub(super) async fn by_repack(layout: &mut Layout, wanted: Wanted, pace: &mut Pace) -> Option<RoomPlan> {
-    let all: Vec<_> = (0..layout.item_count()).filter(|&item| layout.item(item).cost.is_some()).collect();
+    let all = (0..layout.item_count()).filter(|&item| layout.item(item).cost.is_some());
+    let all = pace.collect(all).await;
     let orders = [Order::AsTheyAre, Order::BySize, Order::ByAlignment];
     let mut packed = Vec::new();
     for order in orders {
@@ -48,7 +47,6 @@ async fn repacked(
     order: Order,
     pace: &mut Pace,
 ) -> Option<(At, Vec<(u32, At)>)> {
-    let mut empty = layout.copy(true, pace).await;
     let mut items = items.to_vec();
     match order {
         Order::BySize => {
@@ -69,18 +67,30 @@ async fn repacked(
         }),
         Order::AsTheyAre => items.len(),
     };
+    let mut empty = layout.copy(true, pace).await;
+    let found = placed(&mut empty, wanted, (&items, turn), pace).await;
+    empty.discard(pace).await;
+    found
+}
+
+/// Takes the smallest hole for each item, and for the request in its turn.
+async fn placed(
+    empty: &mut Layout,
+    wanted: Wanted,
+    (items, turn): (&[u32], usize),
+    pace: &mut Pace,
+) -> Option<(At, Vec<(u32, At)>)> {
     let mut targets = Vec::with_capacity(items.len());
     let mut room = None;
     for (at, &item) in items.iter().enumerate() {
         if at == turn {
-            room = Some(take_hole(&mut empty, wanted)?);
+            room = Some(take_hole(empty, wanted)?);
         }
-        let to = take_hole(&mut empty, needs(layout, item))?;
+        let to = take_hole(empty, needs(empty, item))?;
         targets.push((item, to));
         pace.step().await;
     }
-    let at = room.map_or_else(|| take_hole(&mut empty, wanted), Some)?;
-    empty.discard(pace).await;
+    let at = room.map_or_else(|| take_hole(empty, wanted), Some)?;
     Some((at, targets))
 }
 
@@ -96,7 +106,7 @@ const WORK: u32 = 100_000;
 struct Search<'a> {
     /// The holes that there are without the items, as place and end.
     holes: &'a [(At, u64)],
-    /// The items, and the request; the largest first.
+    /// The items, and the request; the largest first, equal ones side by side.
     ranges: &'a [(Option<u32>, Wanted)],
     /// Of each range: where it is, as far as it is placed.
     places: Vec<Option<At>>,
@@ -115,22 +125,30 @@ async fn search(
     let mut ranges: Vec<_> = ranges.collect();
     pace.sort_by_key(&mut ranges, |(_, range)| Reverse((range.bytes, range.alignment))).await;
     let counts = LARGEST.into_iter().map(|count| count.min(ranges.len()));
-    let mut last = usize::MAX;
+    let (mut found, mut last) = (None, usize::MAX);
     for count in counts {
-        if core::mem::replace(&mut last, count) != count {
-            if let Some(found) =
-                search_largest(empty.copy(true, pace).await, &holes, &ranges, count, pace).await
-            {
-                return Some(found);
-            }
+        if found.is_none() && core::mem::replace(&mut last, count) != count {
+            let mut layout = empty.copy(true, pace).await;
+            found = search_largest(&mut layout, &holes, &ranges, count, pace).await;
+            layout.discard(pace).await;
         }
     }
-    None
+    empty.discard(pace).await;
+    found
+}
+
+/// A moment of a search: a range is to be placed in a hole, from an offset up.
+#[derive(Clone, Copy, Debug)]
+struct Branch {
+    hole: usize,
+    from: u64,
+    /// The ranges before this one were tried.
+    next: usize,
 }
 
 /// Places the largest ranges by a search, and the others after them.
 async fn search_largest(
-    mut empty: Layout,
+    empty: &mut Layout,
     holes: &[(At, u64)],
     ranges: &[(Option<u32>, Wanted)],
     count: usize,
@@ -138,8 +156,7 @@ async fn search_largest(
 ) -> Option<(At, Vec<(u32, At)>)> {
     let (largest, others) = ranges.split_at(count);
     let mut search = Search { holes, ranges: largest, places: vec![None; count], work: WORK };
-    let first = holes.first()?.0.offset;
-    if !search.fill(0, first, count, pace).await {
+    if !search.fill(pace).await {
         return None;
     }
     let (mut room, mut targets) = (None, Vec::with_capacity(ranges.len()));
@@ -153,52 +170,60 @@ async fn search_largest(
         note(item, at);
     }
     for &(item, range) in others {
-        note(item, take_hole(&mut empty, range)?);
+        note(item, take_hole(empty, range)?);
         pace.step().await;
     }
     Some((room?, targets))
 }
 
 impl Search<'_> {
-    /// Places `left` ranges in a hole, from an offset up, and in the holes after it.
-    fn fill<'s>(
-        &'s mut self,
-        hole: usize,
-        from: u64,
-        left: usize,
-        pace: &'s mut Pace,
-    ) -> Pin<Box<dyn Future<Output = bool> + Send + 's>> {
-        // A recursion has no bound for its state but on the heap.
-        Box::pin(self.fill_from(hole, from, left, pace))
+    /// Places all ranges in the holes. Returns false where there is no way, or none was found by so much work.
+    async fn fill(&mut self, pace: &mut Pace) -> bool {
+        let Some(mut now) = self.start_of(0) else { return false };
+        // One entry for each range that is placed: a recursion that pauses would allocate for each of its calls.
+        let mut placed: Vec<Branch> = Vec::with_capacity(self.ranges.len());
+        while placed.len() < self.ranges.len() {
+            pace.step().await;
+            if let Some(end) = self.place_next(&mut now) {
+                let Some(work) = self.work.checked_sub(1) else { return false };
+                self.work = work;
+                placed.push(now);
+                now = Branch { from: end, next: 0, ..now };
+            } else if let Some(next) = self.start_of(now.hole + 1) {
+                now = next;
+            } else {
+                // Back to the range that was placed last: another one comes in its place.
+                let Some(last) = placed.pop() else { return false };
+                self.places[last.next] = None;
+                now = Branch { next: last.next + 1, ..last };
+            }
+        }
+        true
     }
 
-    async fn fill_from(&mut self, hole: usize, from: u64, left: usize, pace: &mut Pace) -> bool {
-        let Some(&(At { block, .. }, end)) = self.holes.get(hole) else { return left == 0 };
-        if left == 0 {
-            return true;
-        }
-        for next in 0..self.ranges.len() {
-            let (_, Wanted { bytes, alignment }) = self.ranges[next];
-            let start = alignment.align_up(from);
-            // Of equal ranges the first stands for all.
-            let same = |other: usize| {
-                let range = self.ranges[other].1;
-                self.places[other].is_none() && (range.bytes, range.alignment) == (bytes, alignment)
+    fn start_of(&self, hole: usize) -> Option<Branch> {
+        self.holes.get(hole).map(|(at, _)| Branch { hole, from: at.offset, next: 0 })
+    }
+
+    /// Places the next range that fits, from the one that a branch names on, which it names then. Returns its end.
+    fn place_next(&mut self, now: &mut Branch) -> Option<u64> {
+        let (At { block, .. }, end) = self.holes[now.hole];
+        for next in now.next..self.ranges.len() {
+            let Wanted { bytes, alignment } = self.ranges[next].1;
+            let start = alignment.align_up(now.from);
+            // Of equal ranges, which are neighbours, the first that is not placed stands for all.
+            let same = |before: usize| {
+                let range = self.ranges[before].1;
+                self.places[before].is_none() && (range.bytes, range.alignment) == (bytes, alignment)
             };
-            if self.places[next].is_some() || start + bytes > end || (0..next).any(same) {
-                continue;
+            let skipped = self.places[next].is_some() || start + bytes > end;
+            if !skipped && !next.checked_sub(1).is_some_and(same) {
+                self.places[next] = Some(At { block, offset: start });
+                now.next = next;
+                return Some(start + bytes);
             }
-            let Some(work) = self.work.checked_sub(1) else { return false };
-            self.work = work;
-            self.places[next] = Some(At { block, offset: start });
-            pace.step().await;
-            if self.fill(hole, start + bytes, left - 1, pace).await {
-                return true;
-            }
-            self.places[next] = None;
         }
-        let next = self.holes.get(hole + 1).map_or(0, |(at, _)| at.offset);
-        self.fill(hole + 1, next, left, pace).await
+        None
     }
 }
 
@@ -241,13 +266,21 @@ async fn in_steps(
         targets = waiting;
         if targets.len() == before {
             // The cheapest that is in its own way only, or else the cheapest.
-            let in_its_own_way = |&&(item, to): &&(u32, At)| {
-                let (at, bytes) = (layout.place(item), layout.item(item).bytes);
-                at.is_some_and(|at| at.block == to.block && at.offset.abs_diff(to.offset) < bytes)
+            let mut cheapest = None;
+            for &(item, to) in &targets {
+                pace.step().await;
+                let Some(at) = layout.place(item) else { continue };
+                let bytes = layout.item(item).bytes;
+                let in_its_own_way = at.block == to.block && at.offset.abs_diff(to.offset) < bytes;
+                let price = (!in_its_own_way, layout.item(item).cost);
+                if cheapest.is_none_or(|(least, _)| price < least) {
+                    cheapest = Some((price, item));
+                }
+            }
+            let Some((_, item)) = cheapest.filter(|_| layout.aside) else {
+                layout.discard(pace).await;
+                return None;
             };
-            let there = targets.iter().filter(|(item, _)| layout.place(*item).is_some());
-            let by_cost = |target: &&(u32, At)| (!in_its_own_way(target), layout.item(target.0).cost);
-            let &(item, _) = there.min_by_key(by_cost).filter(|_| layout.aside)?;
             layout.step(item, Place::Aside);
             steps.push((item, Place::Aside));
             cost = cost.saturating_add(layout.item(item).cost.unwrap_or(0));

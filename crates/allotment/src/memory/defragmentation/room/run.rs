@@ -12,7 +12,7 @@ use allotment_suballoc::{Algorithm, Request};
 
 use super::error::Asked;
 use super::execution::{Execution, Progress, layout_of};
-use super::pace::Paced;
+use super::pace::{Pace, Paced};
 use super::plan::{Wanted, plan};
 use crate::device::{Device, Requirements};
 use crate::memory::AllocationOptions;
@@ -90,7 +90,45 @@ enum Stage {
     Moving(Box<Execution>),
     /// The execution ends, since the pool changed.
     Ending(Box<Execution>),
+    /// The execution has ended, and is dropped in pieces.
+    Dropping(Box<Execution>),
     Finished,
+}
+
+/// Plans the room in the first pools that can have it: by pool, `wanted` has what each arena of the survey needs.
+async fn planned(
+    survey: &Survey,
+    wanted: Vec<Vec<(usize, Wanted)>>,
+    (aside, mover): (bool, Mover),
+    (copied, allowed): (u64, u64),
+    pace: &mut Pace,
+) -> Result<Box<Execution>, NoRoom> {
+    let mut too_many = None;
+    for wanted in wanted {
+        let mut best: Option<(u64, Execution)> = None;
+        for (at, wanted) in wanted {
+            let arena = &survey.arenas[at];
+            let (mut layout, blocks, items) = layout_of(arena, pace).await;
+            layout.aside = aside;
+            let Some(plan) = plan(&mut layout, wanted, pace).await else {
+                layout.discard(pace).await;
+                continue;
+            };
+            // With what earlier plans copied, of which some was ignored or freed.
+            let cost = copied.saturating_add(plan.cost);
+            if cost > allowed {
+                too_many = Some(too_many.map_or(cost, |least: u64| least.min(cost)));
+            } else if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+                let parts = (&layout, &blocks[..], &items[..]);
+                best = Some((cost, Execution::new(arena, parts, plan, mover, pace).await));
+            }
+            layout.discard(pace).await;
+        }
+        if let Some((_, execution)) = best {
+            return Ok(Box::new(execution));
+        }
+    }
+    Err(too_many.map_or(NoRoom::NothingHelps, NoRoom::TooManyBytes))
 }
 
 impl RoomRun {
@@ -221,7 +259,17 @@ impl RoomRun {
                     return false;
                 };
                 execution.end(allocator);
-                self.again(allocator, limits)
+                self.stage = Stage::Dropping(execution);
+                true
+            }
+            Stage::Dropping(execution) => {
+                while execution.drop_piece() {
+                    if time.is_over() {
+                        return false;
+                    }
+                }
+                self.stage = Stage::Finished;
+                self.result.is_none() && self.again(allocator, limits)
             }
             Stage::Finished => false,
         }
@@ -241,32 +289,12 @@ impl RoomRun {
         }
         let (aside, mover, copied, allowed) = (self.aside, self.mover, self.copied, self.allowed);
         self.stage = Stage::Planning(Paced::new(|mut pace| async move {
-            let mut too_many = None;
-            for wanted in wanted {
-                let mut best: Option<(u64, Execution)> = None;
-                for (at, wanted) in wanted {
-                    let arena = &survey.arenas[at];
-                    let (mut layout, blocks, items) = layout_of(arena, &mut pace).await;
-                    layout.aside = aside;
-                    let Some(plan) = plan(&mut layout, wanted, &mut pace).await else {
-                        layout.discard(&mut pace).await;
-                        continue;
-                    };
-                    // With what earlier plans copied, of which some was ignored or freed.
-                    let cost = copied.saturating_add(plan.cost);
-                    if cost > allowed {
-                        too_many = Some(too_many.map_or(cost, |least: u64| least.min(cost)));
-                    } else if best.as_ref().is_none_or(|(least, _)| cost < *least) {
-                        let parts = (&layout, &blocks[..], &items[..]);
-                        best = Some((cost, Execution::new(arena, parts, plan, mover, &mut pace).await));
-                    }
-                    layout.discard(&mut pace).await;
-                }
-                if let Some((_, execution)) = best {
-                    return Ok(Box::new(execution));
-                }
+            let mut survey = survey;
+            let planned = planned(&survey, wanted, (aside, mover), (copied, allowed), &mut pace).await;
+            while survey.drop_piece() {
+                pace.step().await;
             }
-            Err(too_many.map_or(NoRoom::NothingHelps, NoRoom::TooManyBytes))
+            planned
         }));
     }
 
@@ -308,8 +336,12 @@ impl RoomRun {
         drop(guard);
         allocator.set_priority(&token, changed_priority);
         execution.end(allocator);
-        self.finish(Ok(token));
-        false
+        self.result = Some(Ok(token));
+        self.stage = match core::mem::replace(&mut self.stage, Stage::Finished) {
+            Stage::Moving(execution) => Stage::Dropping(execution),
+            other => other,
+        };
+        true
     }
 
     /// Ends the execution: the pool changed.

@@ -58,8 +58,8 @@ async fn runs(
     let end = |at: usize| items[at].0 + layout.item(items[at].1).bytes;
     // The hole before each item, and the one behind the last.
     let starts = items.iter().map(|&(offset, _)| offset).chain(core::iter::once(layout.size(block)));
-    let holes: Vec<_> =
-        starts.enumerate().map(|(at, start)| start - at.checked_sub(1).map_or(0, end)).collect();
+    let holes = starts.enumerate().map(|(at, start)| start - at.checked_sub(1).map_or(0, end));
+    let holes = pace.collect(holes).await;
     let (mut found, mut last, mut free, mut cost) = (BTreeMap::new(), 0, 0, 0_u64);
     // `free` has the holes from `first` to `last`, `cost` the items from `first` to `last`, without `last`.
     for first in 0..items.len() {

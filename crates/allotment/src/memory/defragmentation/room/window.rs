@@ -73,7 +73,7 @@ async fn empty(
     let end = at.offset + wanted.bytes;
     let ends_inside = |&(offset, item): &(u64, u32)| offset + layout.item(item).bytes > at.offset;
     let before_end = layout.in_block(at.block).rev().skip_while(|&(offset, _)| offset >= end);
-    let mut items: Vec<_> = before_end.take_while(ends_inside).map(|(_, item)| item).collect();
+    let mut items = pace.collect(before_end.take_while(ends_inside).map(|(_, item)| item)).await;
     pace.sort_by_key(&mut items, |&item| Reverse(layout.item(item).bytes)).await;
     let (mut steps, mut done, mut all) = (Vec::new(), Vec::new(), true);
     for item in items {
