@@ -10,7 +10,7 @@ use allotment::device::Device;
 use allotment::gpu::{Frame, FrameError, Gpu};
 use allotment::memory::{Allocator, DriverCallStatistics};
 
-use super::counting;
+use super::{counting, trace};
 
 /// Frames in which everything grows to the size that it keeps. The last to do so are the device's own command pools:
 /// there are two of 32 submissions each, and the transfer queue may get one submission a frame.
@@ -77,6 +77,9 @@ impl Cost {
     #[allow(dead_code, reason = "as above")]
     pub(crate) fn finish(&self) -> Result<(), Box<dyn Error>> {
         println!("{:32}{:.1?}", "waited for frames in flight", self.waited);
+        if let Some(time) = processor_time() {
+            println!("{:32}{time:.1?}", "processor time of this thread");
+        }
         println!("{self}");
         Ok(self.check()?)
     }
@@ -112,8 +115,8 @@ impl Cost {
     pub(crate) fn check(&self) -> Result<(), String> {
         match self.first {
             None => Ok(()),
-            // The list of events grows while the thread that writes them to the file is late.
-            Some(_) if std::env::args().any(|argument| argument == "--trace") => Ok(()),
+            // The list of events grows while the thread that reads them is late.
+            Some(_) if trace::is_on() => Ok(()),
             Some(frame) => {
                 if let Some(backtrace) = &self.backtrace {
                     eprintln!("a steady frame allocates at\n{backtrace}");
@@ -122,6 +125,12 @@ impl Cost {
             }
         }
     }
+}
+
+/// Returns the time for which this thread has run, where the system says so in a file.
+fn processor_time() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split(' ').next()?.parse().ok().map(Duration::from_nanos)
 }
 
 impl fmt::Display for Cost {
