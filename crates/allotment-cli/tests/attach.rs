@@ -23,7 +23,7 @@ fn a_running_program_is_recorded_from_its_state_to_its_end() {
     let (folder, gpu) = (folder(), gpu());
     let server = LiveServer::bind(&gpu, "127.0.0.1:0").unwrap();
     let mesh = gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("early")).unwrap();
-    let child = Command::new(env!("CARGO_BIN_EXE_allotment"))
+    let mut child = Command::new(env!("CARGO_BIN_EXE_allotment"))
         .args(["attach", &server.address().to_string(), "-o", "live.altr", "--json"])
         .current_dir(&folder)
         .stdout(Stdio::piped())
@@ -31,6 +31,7 @@ fn a_running_program_is_recorded_from_its_state_to_its_end() {
         .spawn()
         .unwrap();
     while server.viewers() == 0 {
+        assert!(child.try_wait().unwrap().is_none(), "it is attached");
         thread::yield_now();
     }
     let late = gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("late")).unwrap();
@@ -62,7 +63,7 @@ fn a_recording_ends_after_its_seconds_and_the_program_runs_on() {
     let output = allotment(&folder, &["attach", &address, "--seconds", "1"]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success());
-    assert!(text.starts_with("Attached to a program on the simulated GPU"), "{text}");
+    assert!(text.starts_with("Attached to a program on simulated discrete-large-bar."), "{text}");
     assert!(text.contains("The time is over; the program runs on."), "{text}");
     assert!(text.contains("allotment report allotment-live.altr"), "{text}");
     let (_, damage) = Recording::open(folder.path().join("allotment-live.altr")).unwrap();

@@ -17,10 +17,6 @@ use crate::file::{Chunk, ChunkSink, Composer, beginning, chunk_bytes, chunk_kind
 use crate::recorder::TakesEvents;
 use crate::recording::Header;
 
-/// How many texts there are, beside twice the needed ones, before old ones are forgotten: to look which are needed takes
-/// as long as to encode the state.
-const SPARE_TEXTS: u64 = 4096;
-
 /// Connections that have not shown the token, at most.
 const MAX_STRANGERS: usize = 16;
 
@@ -31,6 +27,8 @@ pub(super) struct HubDesc {
     pub(super) queue_bytes: usize,
     pub(super) max_viewers: usize,
     pub(super) handshake_timeout: Duration,
+    /// How many texts there are, beside twice the needed ones, before old ones are forgotten.
+    pub(super) spare_texts: u64,
 }
 
 /// Counts, which other threads read.
@@ -82,6 +80,7 @@ struct Source {
     viewed: bool,
     /// When there are so many texts, old ones are forgotten.
     forget_at: u64,
+    spare_texts: u64,
 }
 
 impl TakesEvents for Source {
@@ -103,7 +102,7 @@ impl TakesEvents for Source {
         }
         self.composer.forget_old_texts()?;
         // As many again come before the next time, so that a text costs the same however many there are.
-        self.forget_at = 2 * self.composer.text_count() + SPARE_TEXTS;
+        self.forget_at = 2 * self.composer.text_count() + self.spare_texts;
         Ok(true)
     }
 }
@@ -129,7 +128,12 @@ impl<S: Read + Write> Hub<S> {
         let composer = Composer::passing(Outbox::default());
         Self {
             desc,
-            source: Source { composer, viewed: false, forget_at: SPARE_TEXTS },
+            source: Source {
+                composer,
+                viewed: false,
+                forget_at: desc.spare_texts,
+                spare_texts: desc.spare_texts,
+            },
             connections: Vec::new(),
             first: Outgoing { bytes: first.into(), until: 0, is_state: true },
             ended: false,

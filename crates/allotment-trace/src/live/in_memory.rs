@@ -228,6 +228,7 @@ pub fn run(script: &[u8]) -> Outcome {
         queue_bytes: QUEUE_BYTES,
         max_viewers: MAX_VIEWERS,
         handshake_timeout: Duration::from_secs(3),
+        spare_texts: 64,
     };
     let mut hub = Hub::new(&Header::default(), desc, counts.clone());
     let mut now = Instant::now();
@@ -239,8 +240,8 @@ pub fn run(script: &[u8]) -> Outcome {
         let operand = usize::from(step >> 3);
         match step & 7 {
             0 => (0..=operand).for_each(|_| program.step(hub.source())),
-            // Enough for chunks, and for names to be forgotten.
-            1 => (0..operand * 100).for_each(|_| program.step(hub.source())),
+            // Enough for a queue to be full, and for names to be forgotten.
+            1 => (0..operand * 10).for_each(|_| program.step(hub.source())),
             2 if viewers.len() < MAX_VIEWERS => {
                 // Strangers might have its place.
                 strangers.drain(..).for_each(hang_up);

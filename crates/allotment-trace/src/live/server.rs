@@ -33,6 +33,9 @@ const SHORTEST_PATIENCE: Duration = Duration::from_millis(1);
 const END_WITHOUT_PROGRESS: Duration = Duration::from_millis(100);
 const END_AT_ALL: Duration = Duration::from_secs(1);
 
+/// To look which texts are needed takes as long as to encode the state: not for fewer than these.
+const SPARE_TEXTS: u64 = 4096;
+
 /// Who may reach a [`LiveServer`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LiveReach {
@@ -209,6 +212,7 @@ impl LiveServer {
             queue_bytes: desc.queue_bytes,
             max_viewers: desc.max_viewers,
             handshake_timeout: desc.handshake_timeout,
+            spare_texts: SPARE_TEXTS,
         };
         let events = of.subscribe(&SubscriptionDesc::default())?;
         let marker = events.marker();

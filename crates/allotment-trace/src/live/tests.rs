@@ -24,10 +24,12 @@ fn a_late_viewer_gets_the_whole_state_and_what_follows() {
 
 #[test]
 fn a_viewer_that_stops_reading_misses_events_and_then_gets_the_state() {
-    let outcome =
-        run(&script(&[(COME, 0), (READ, 30), (MANY, 31), (MANY, 31), (READ, 30), (READ, 30), (FEW, 3)]));
+    let mut steps = vec![(COME, 0), (READ, 30)];
+    steps.extend([(MANY, 31); 8]);
+    steps.extend([(READ, 30), (READ, 30), (FEW, 3)]);
+    let outcome = run(&script(&steps));
     assert_eq!((outcome.viewers, outcome.ended), (1, 1));
-    assert!(outcome.dropped > 1000, "{outcome:?}");
+    assert!(outcome.dropped > 500, "{outcome:?}");
 }
 
 #[test]
@@ -35,7 +37,7 @@ fn a_slow_viewer_costs_another_one_nothing() {
     // The second reads all that there is, the first nothing before the end.
     let mut steps = vec![(COME, 0), (COME, 0)];
     for _ in 0..20 {
-        steps.extend([(MANY, 1), (READ, 31)]); // 31 is viewer 1
+        steps.extend([(MANY, 10), (READ, 31)]); // 31 is viewer 1
     }
     let with_slow = run(&script(&steps));
     steps.push((HANG_UP, 0));
@@ -47,13 +49,13 @@ fn a_slow_viewer_costs_another_one_nothing() {
 #[test]
 fn old_names_are_forgotten_whether_somebody_views_or_not() {
     let unseen = run(&script(&[(MANY, 31); 40]));
-    assert!(unseen.events > 100_000 && unseen.texts < 10_000, "{unseen:?}");
+    assert!(unseen.events > 10_000 && unseen.texts < 300, "{unseen:?}");
     let mut steps = vec![(COME, 0)];
-    for _ in 0..400 {
-        steps.extend([(MANY, 3), (READ, 30)]);
+    for _ in 0..40 {
+        steps.extend([(MANY, 31), (READ, 30)]);
     }
     let seen = run(&script(&steps));
-    assert!(seen.events > 100_000 && seen.texts < 10_000, "{seen:?}");
+    assert!(seen.events > 10_000 && seen.texts < 300 && seen.viewers == 1, "{seen:?}");
 }
 
 #[test]

@@ -43,6 +43,8 @@ pub(crate) struct Cost {
     backtrace: Option<Backtrace>,
     /// The time for which frames waited for the GPU before they began.
     waited: Duration,
+    /// The processor time of the thread before the first frame.
+    before: Option<Duration>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -77,8 +79,8 @@ impl Cost {
     #[allow(dead_code, reason = "as above")]
     pub(crate) fn finish(&self) -> Result<(), Box<dyn Error>> {
         println!("{:32}{:.1?}", "waited for frames in flight", self.waited);
-        if let Some(time) = processor_time() {
-            println!("{:32}{time:.1?}", "processor time of this thread");
+        if let (Some(before), Some(now)) = (self.before, processor_time()) {
+            println!("{:32}{:.3?}", "processor time of all frames", now.saturating_sub(before));
         }
         println!("{self}");
         Ok(self.check()?)
@@ -86,6 +88,9 @@ impl Cost {
 
     /// A frame begins.
     pub(crate) fn begin<D: Device>(&mut self, allocator: &Allocator<D>) {
+        if self.warm_up.frames == 0 {
+            self.before = processor_time();
+        }
         self.began = Counters::now(allocator);
         if self.warm_up.frames >= WARM_UP && self.backtrace.is_none() {
             counting::watch();

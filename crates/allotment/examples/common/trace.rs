@@ -49,7 +49,7 @@ pub(crate) fn record<D: Device>(gpu: &Gpu<D>) -> Result<(), Box<dyn Error>> {
     if let Some(server) = &server {
         println!("served at {}", server.address());
         while std::env::args().any(|argument| argument == WAIT) && server.viewers() == 0 {
-            std::thread::sleep(Duration::from_millis(1));
+            std::thread::sleep(Duration::from_millis(20));
         }
     }
     let reader = recorder.map(Reader::Recorder).or(server.map(Reader::Server));
