@@ -42,6 +42,8 @@ pub(crate) enum Command {
     Defragment(DefragmentArgs),
     /// Show a device's heaps, memory types and limits, and rank the memory types for each memory usage
     Info(InfoArgs),
+    /// Record a running program that serves its events
+    Attach(AttachArgs),
     /// Show what there is at a moment of a recording: blocks, bytes, pools, heaps, descriptor heaps, peaks
     Stats(StatsArgs),
     /// Draw each block at a moment of a recording as a line of text
@@ -64,6 +66,21 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// List the profiles of the simulated GPU
     Profiles(ProfilesArgs),
+}
+
+#[derive(Debug, Parser)]
+pub(crate) struct AttachArgs {
+    /// The address that the program prints: allotment://HOST:PORT/TOKEN
+    pub(crate) address: String,
+    /// The recording to write; an older one is replaced
+    #[arg(short, long, value_name = "FILE", default_value = "allotment-live.altr")]
+    pub(crate) output: PathBuf,
+    /// Record for so many seconds [default: until the program ends; Ctrl-C loses the last second]
+    #[arg(long, value_name = "N")]
+    pub(crate) seconds: Option<u64>,
+    /// Print a single JSON object about the written recording on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

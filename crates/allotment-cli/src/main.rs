@@ -11,6 +11,7 @@
 //!   compare      the compare command: one trace with every algorithm and several block sizes
 //!   defragment/  the defragment command: a defragmentation at one frame of a trace
 //!   info/        the info command: a device's properties, and the memory types for each memory usage
+//!   attach       the attach command: records a running program that serves its events
 //!   profiles     the profiles command: the profiles of the simulated GPU
 //!   inspect/     the commands that inspect recordings: stats, map, leaks, lifetimes, diff, export, report, check, advise, whatif
 //!   output       standard output with checked writes
@@ -23,6 +24,7 @@
 mod output;
 
 mod args;
+mod attach;
 mod compare;
 mod defragment;
 mod failure;
@@ -63,6 +65,7 @@ fn main() -> ExitCode {
         Some(Command::Compare(args)) => compare::run(&args),
         Some(Command::Defragment(args)) => defragment::run(&args),
         Some(Command::Info(args)) => info::run(&args),
+        Some(Command::Attach(args)) => attach::run(&args),
         Some(Command::Stats(args)) => inspect::stats::run(&args),
         Some(Command::Map(args)) => inspect::map::run(&args),
         Some(Command::Leaks(args)) => inspect::leaks::run(&args),

@@ -4,9 +4,9 @@
 //! cargo run --release -p allotment-trace --example event_cost
 //! ```
 //!
-//! A thread allocates and frees at random, 256 bytes to 20 KiB, up to 4,096 at once, which is one event each. Where there
-//! is a reader, a second thread takes the events out and drops them. Rounds with and without it alternate; the medians
-//! of nine are printed. On Linux, where a thread's CPU time is in `/proc`; elsewhere the time of the clock.
+//! A thread allocates and frees at random, 256 bytes to 20 KiB, up to 4,096 at once, which is one event each. The readers are a
+//! thread that takes the events out and drops them, and a server: without a viewer, with one that reads, and with one that
+//! reads nothing. Rounds without a reader and with each of them alternate; the medians of nine are printed. On Linux, where a thread's CPU time is in `/proc`; elsewhere the time of the clock.
 
 use core::error::Error;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +17,7 @@ use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::events::{EventBatch, SubscriptionDesc};
 use allotment::memory::CallSites;
 use allotment::{Allocation, AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+use allotment_trace::live::{LiveReader, LiveServer};
 
 const SLOTS: usize = 4096;
 const OPERATIONS: u32 = 2_000_000;
@@ -31,24 +32,71 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("without names", AllocationOptions::from(MemoryUsage::GpuOnly)),
         ("with a name", MemoryUsage::GpuOnly.with_name("mesh")),
     ] {
-        let (mut without, mut with) = (Vec::new(), Vec::new());
+        let mut times = READERS.map(|_| Vec::new());
         // The first round finds no blocks yet, and does not count.
         work(&allocator, &options)?;
         for _ in 0..ROUNDS {
-            without.push(work(&allocator, &options)?);
-            with.push(read_while(&allocator, || work(&allocator, &options))??);
+            for (reader, times) in READERS.into_iter().zip(&mut times) {
+                times.push(read_while(&allocator, reader, || work(&allocator, &options))??);
+            }
         }
-        let (without, with) = (median(without), median(with));
-        println!(
-            "{what}: {without:.1} ns an operation without a reader, {with:.1} with one: {:.1} ns an event",
-            with - without
-        );
+        let [without, with @ ..] = times.map(median);
+        println!("{what}: {without:.1} ns an operation without a reader");
+        for (reader, with) in READERS.into_iter().skip(1).zip(with) {
+            println!("  {reader:?}: {with:.1}, which is {:.1} ns an event", with - without);
+        }
     }
     Ok(())
 }
 
-/// Does something while another thread reads the events.
-fn read_while<T>(allocator: &Allocator<SimulatedGpu>, work: impl FnOnce() -> T) -> Result<T, Box<dyn Error>> {
+/// What reads the events.
+#[derive(Clone, Copy, Debug)]
+enum Reader {
+    None,
+    Thread,
+    Server,
+    ServerAndViewer,
+    ServerAndStalledViewer,
+}
+
+const READERS: [Reader; 5] =
+    [Reader::None, Reader::Thread, Reader::Server, Reader::ServerAndViewer, Reader::ServerAndStalledViewer];
+
+/// Does something while the events are read.
+fn read_while<T>(
+    allocator: &Allocator<SimulatedGpu>,
+    reader: Reader,
+    work: impl FnOnce() -> T,
+) -> Result<T, Box<dyn Error>> {
+    let serve = || LiveServer::bind(allocator, "127.0.0.1:0");
+    match reader {
+        Reader::None => Ok(work()),
+        Reader::Thread => drop_while(allocator, work),
+        Reader::Server => {
+            let _server = serve()?;
+            Ok(work())
+        }
+        Reader::ServerAndViewer => {
+            let server = serve()?;
+            let mut viewer = LiveReader::connect(server.address())?;
+            let viewer = std::thread::spawn(move || {
+                while !viewer.has_ended() && viewer.poll(Duration::from_millis(100)).is_ok() {}
+            });
+            let done = work();
+            drop(server);
+            viewer.join().map_err(|_| "the viewer panicked")?;
+            Ok(done)
+        }
+        Reader::ServerAndStalledViewer => {
+            let server = serve()?;
+            let _viewer = LiveReader::connect(server.address())?;
+            Ok(work())
+        }
+    }
+}
+
+/// Does something while another thread reads the events and drops them.
+fn drop_while<T>(allocator: &Allocator<SimulatedGpu>, work: impl FnOnce() -> T) -> Result<T, Box<dyn Error>> {
     let mut events = allocator.subscribe(&SubscriptionDesc::default())?;
     let over = AtomicBool::new(false);
     Ok(std::thread::scope(|scope| {

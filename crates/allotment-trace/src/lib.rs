@@ -44,11 +44,12 @@
 //! | record a program from its start to its end | [`Recorder::to_file`], [`Recorder::from_env`] |
 //! | keep the last events, and write them after a panic or a lost device | [`Recorder::ring`] |
 //! | look at the events in the same program: tests, benchmarks, tools | [`Collector`] |
+//! | look at a program while it runs, from another one | [`LiveServer`](live::LiveServer), [`LiveRecording`](live::LiveRecording); see [`live`] |
 //! | look at memory that another tool recorded: VMA, D3D12MA, GFXReconstruct, PyTorch | [`import`] |
 //! | look at a recording in another tool: Perfetto, Firefox Profiler, spreadsheets | [`export`] |
 //! | run the requests of a program through an allocator | [`Trace`] |
 //!
-//! A program has one reader of its events at a time: a second `Recorder` or `Collector` of the same `Gpu` gets the error
+//! A program has one reader of its events at a time: a second `Recorder`, `Collector` or `LiveServer` of the same `Gpu` gets the error
 //! [`AlreadySubscribed`](allotment::events::AlreadySubscribed).
 //!
 //! # CSV traces
@@ -152,6 +153,7 @@ mod file;
 mod format;
 mod image;
 pub mod import;
+pub mod live;
 mod reader;
 mod recorder;
 pub mod recording;

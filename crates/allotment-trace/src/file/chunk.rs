@@ -86,6 +86,18 @@ pub(super) fn read(from: &mut impl Read, payload: &mut Vec<u8>) -> io::Result<Re
     })
 }
 
+/// Returns the kind and the payload of the chunk that `bytes` begin with. `None` while bytes of it are missing.
+/// Of at most `max` bytes.
+pub(super) fn first(bytes: &[u8], max: u32) -> Result<Option<(u8, &[u8])>, DamageKind> {
+    let Some((&head, rest)) = bytes.split_first_chunk() else { return Ok(None) };
+    let head = Head::new(head);
+    if head.length > max {
+        return Err(DamageKind::TooLong);
+    }
+    let Some(payload) = rest.get(..head.length as usize) else { return Ok(None) };
+    if head.fits(payload) { Ok(Some((head.kind, payload))) } else { Err(DamageKind::Checksum) }
+}
+
 /// The values before the records of an events chunk and of a snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Start {
@@ -96,6 +108,16 @@ pub(crate) struct Start {
 }
 
 impl Start {
+    /// Returns how many events there are before the chunk.
+    pub(crate) const fn first_event(&self) -> u64 {
+        self.moment.event
+    }
+
+    /// Returns how many events there are up to the end of the chunk.
+    pub(crate) const fn end(&self) -> u64 {
+        self.moment.event.saturating_add(self.events)
+    }
+
     /// The most bytes that it has.
     pub(super) const MAX_BYTES: usize = 40;
 

@@ -1,4 +1,4 @@
-//! Events become chunks: what the writer of a file and the ring in memory have in common.
+//! Events become chunks: what the writer of a file, the ring in memory and the server of viewers have in common.
 
 use std::io;
 
@@ -30,10 +30,22 @@ pub(crate) trait ChunkSink {
     fn put(&mut self, chunk: Chunk<'_>) -> io::Result<()>;
 }
 
+/// What becomes of the chunks, and so of old texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kept {
+    /// All stay, and so does each text.
+    All,
+    /// What is before a snapshot is forgotten some day. All texts that are still used are written in the end.
+    Last,
+    /// None stay: they are passed on. Texts that the state does not name are forgotten when the owner says so.
+    None,
+}
+
 /// Numbers texts, encodes events, and adds snapshots of the state.
 #[derive(Debug)]
 pub(crate) struct Composer<S> {
     pub(crate) sink: S,
+    kept: Kept,
     texts: Texts,
     encoder: Encoder,
     snapshots: Encoder,
@@ -51,6 +63,7 @@ impl<S: ChunkSink> Composer<S> {
     pub(crate) fn new(sink: S, snapshot_every: u64) -> Self {
         Self {
             sink,
+            kept: Kept::All,
             texts: Texts::default(),
             encoder: Encoder::new(),
             snapshots: Encoder::new(),
@@ -65,7 +78,12 @@ impl<S: ChunkSink> Composer<S> {
 
     /// A composer for a sink that forgets what is before a snapshot.
     pub(crate) fn forgetful(sink: S, snapshot_every: u64) -> Self {
-        Self { texts: Texts::forgetful(), ..Self::new(sink, snapshot_every) }
+        Self { kept: Kept::Last, texts: Texts::forgetful(), ..Self::new(sink, snapshot_every) }
+    }
+
+    /// A composer for a sink that passes chunks on, to readers that begin with the [whole state](Self::whole_state).
+    pub(crate) fn passing(sink: S) -> Self {
+        Self { kept: Kept::None, texts: Texts::reusing(), ..Self::new(sink, 0) }
     }
 
     /// Returns how many events there are.
@@ -88,8 +106,38 @@ impl<S: ChunkSink> Composer<S> {
         self.texts.forget_before(oldest);
     }
 
+    /// Forgets the texts that the state does not name. Their numbers are other texts' afterwards.
+    pub(crate) fn forget_old_texts(&mut self) -> io::Result<()> {
+        // What was composed until now names the old texts.
+        self.flush()?;
+        let segment = self.texts.begin_segment();
+        self.state.for_each_step(|_, step| use_texts_of_step(&mut self.texts, &step));
+        self.texts.forget_before(segment);
+        Ok(())
+    }
+
     pub(crate) fn text(&mut self, text: &str) -> TextId {
         self.texts.number(text)
+    }
+
+    /// Takes an event into the state alone, where no reader would get its chunk.
+    pub(crate) fn event_for_state(&mut self, event: &Event) {
+        // As in `event`.
+        let _ = self.state.apply(event);
+    }
+
+    /// Writes the whole state to `to`, with the texts that it names: the chunks from here on follow it.
+    pub(crate) fn whole_state(&mut self, to: &mut impl ChunkSink) -> io::Result<()> {
+        self.flush()?;
+        // Events may have gone to the state alone since the last chunk.
+        self.begin();
+        let start = self.start;
+        let (kind, begins_snapshot) = (chunk_kind::TEXTS, false);
+        self.texts.write_all(|payload| to.put(Chunk { kind, payload, start, begins_snapshot }))?;
+        let visit = |_: &Step| {};
+        snapshot::write(&self.state, &mut self.snapshots, visit, |payload, begins_snapshot, start| {
+            to.put(Chunk { kind: chunk_kind::SNAPSHOT, payload, start, begins_snapshot })
+        })
     }
 
     pub(crate) fn event(&mut self, event: &Event) -> io::Result<()> {
@@ -97,11 +145,11 @@ impl<S: ChunkSink> Composer<S> {
             // An event of a version of the library that is later than the format.
             return Ok(());
         }
-        if self.texts.is_forgetful() {
+        if self.kept == Kept::Last {
             use_texts(&mut self.texts, event);
         }
         self.start.events += 1;
-        if self.snapshot_every != 0 {
+        if self.snapshot_every != 0 || self.kept == Kept::None {
             // An event that contradicts the others is recorded all the same: the reader shall see it.
             let _ = self.state.apply(event);
         } else {
@@ -125,7 +173,7 @@ impl<S: ChunkSink> Composer<S> {
         self.begin();
         // As much as twice the last snapshot: of a large state they would be most of the file. Where the past is
         // forgotten, snapshots bound what is kept.
-        let least = if self.texts.is_forgetful() { 0 } else { self.last_snapshot.saturating_mul(2) };
+        let least = if self.kept == Kept::Last { 0 } else { self.last_snapshot.saturating_mul(2) };
         let due = self.snapshot_every.max(least);
         if self.snapshot_every != 0 && self.since_snapshot >= due { self.snapshot() } else { Ok(()) }
     }
@@ -136,7 +184,7 @@ impl<S: ChunkSink> Composer<S> {
     }
 
     fn flush_texts(&mut self) -> io::Result<()> {
-        if self.texts.is_forgetful() {
+        if self.kept == Kept::Last {
             // All that are still used are written at once, when the recording is written.
             return Ok(());
         }
@@ -149,19 +197,19 @@ impl<S: ChunkSink> Composer<S> {
         self.texts.begin_segment();
         let (sink, texts) = (&mut self.sink, &mut self.texts);
         let mut bytes = 0;
-        let visit = |step: &Step| {
-            if let Step::Event(event) = step {
-                if texts.is_forgetful() {
-                    use_texts(texts, event);
-                }
-            }
-        };
+        let visit = |step: &Step| use_texts_of_step(texts, step);
         snapshot::write(&self.state, &mut self.snapshots, visit, |payload, begins_snapshot, start| {
             bytes += payload.len() as u64;
             sink.put(Chunk { kind: chunk_kind::SNAPSHOT, payload, start, begins_snapshot })
         })?;
         (self.since_snapshot, self.last_snapshot) = (0, bytes);
         Ok(())
+    }
+}
+
+fn use_texts_of_step(texts: &mut Texts, step: &Step) {
+    if let Step::Event(event) = step {
+        use_texts(texts, event);
     }
 }
 

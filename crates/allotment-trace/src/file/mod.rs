@@ -28,6 +28,7 @@ mod reader;
 mod seek;
 mod sized;
 mod snapshot;
+mod stream;
 mod texts;
 mod writer;
 
@@ -37,6 +38,7 @@ pub(crate) use composer::{Chunk, ChunkSink, Composer};
 pub use error::{Damage, DamageKind, ReadError};
 pub use reader::ReadOptions;
 pub use seek::{RecordingReader, SnapshotInfo};
+pub(crate) use stream::{StreamItem, StreamReader, beginning, chunk_bytes, end_bytes, restart_bytes};
 pub use texts::MAX_TEXT_BYTES;
 pub(crate) use writer::FileSink;
 pub use writer::{RecordingWriter, Summary, WriterDesc};
@@ -55,6 +57,8 @@ pub(crate) mod chunk_kind {
     pub(crate) const SNAPSHOT: u8 = 4;
     pub(crate) const INDEX: u8 = 5;
     pub(crate) const END: u8 = 6;
+    /// In live recordings only.
+    pub(crate) const RESTART: u8 = 7;
 }
 
 /// The kinds of records. A number never changes its meaning.

@@ -164,7 +164,7 @@ impl<R: Read + Seek> RecordingReader<R> {
     #[must_use]
     pub fn event_count(&self) -> u64 {
         self.chunks.last().map_or(0, |last| match last.kind {
-            chunk_kind::EVENTS => last.start.moment.event.saturating_add(last.start.events),
+            chunk_kind::EVENTS => last.start.end(),
             _ => last.start.moment.event,
         })
     }

@@ -2,7 +2,7 @@
 //!
 //! A large state has several chunks, its *parts*. Each part has a context of its own, as every chunk does.
 
-use allotment::events::BlockId;
+use allotment::events::{BlockId, Event, TextId};
 
 use super::bytes::{Input, Wrong, put_difference, put_number};
 use super::chunk::Start;
@@ -75,15 +75,27 @@ pub(super) struct Reading {
     state: State,
     /// A first part was there, and no last one yet.
     open: bool,
+    /// What the parts until now have, each of which takes memory.
+    count: usize,
 }
 
 impl Reading {
     /// Adds a part. Returns the state after the last one. At most `max` pools, blocks, allocations and so on in all.
     pub(super) fn part(&mut self, payload: &[u8], max: usize) -> Result<Option<State>, Wrong> {
+        self.part_with(payload, max, |text| text)
+    }
+
+    /// Adds a part, with other numbers for its texts.
+    pub(super) fn part_with(
+        &mut self,
+        payload: &[u8],
+        max: usize,
+        text: impl Fn(TextId) -> TextId,
+    ) -> Result<Option<State>, Wrong> {
         let mut input = Input::new(payload);
         let flags = input.byte()?;
         if flags & FIRST != 0 {
-            *self = Self { state: State::default(), open: true };
+            *self = Self { open: true, ..Self::default() };
         }
         if !self.open {
             return Err("a snapshot has no first part");
@@ -93,7 +105,7 @@ impl Reading {
         let mut decoder = Decoder::new(input);
         while let Some(record) = decoder.next()? {
             let step = match record {
-                Record::Event(event) => Step::Event(event),
+                Record::Event(event) => Step::Event(event.map_texts(&text)),
                 Record::Other { kind: kind::MOMENT, payload } => {
                     at = difference(at, payload)?;
                     continue;
@@ -103,9 +115,10 @@ impl Reading {
                 }
                 Record::Other { .. } => continue,
             };
+            self.count += usize::from(!is_of_allocation(&step));
             self.state.take_step(at, step)?;
-            if self.state.blocks.len() + self.state.allocations.len() > max {
-                return Err("a snapshot has more blocks and allocations than the limit of events");
+            if self.count > max {
+                return Err("a snapshot has more blocks, allocations and so on than the limit of events");
             }
         }
         self.state.now = now;
@@ -115,6 +128,21 @@ impl Reading {
         self.open = false;
         Ok(Some(core::mem::take(&mut self.state)))
     }
+}
+
+/// Returns true for the steps that add to an allocation or a block which has been counted.
+const fn is_of_allocation(step: &Step) -> bool {
+    matches!(
+        step,
+        Step::EmptySince(_)
+            | Step::Event(
+                Event::Requested { .. }
+                    | Event::CallSite { .. }
+                    | Event::Mapped { .. }
+                    | Event::Reserved { .. }
+                    | Event::FreeRequested { .. }
+            )
+    )
 }
 
 fn difference(from: Moment, mut payload: Input<'_>) -> Result<Moment, Wrong> {

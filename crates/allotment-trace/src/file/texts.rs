@@ -1,5 +1,6 @@
 //! The texts of a recording: each distinct text has one number.
 
+use core::ops::Range;
 use std::sync::Arc;
 
 use allotment::events::TextId;
@@ -39,12 +40,19 @@ struct Uses {
     /// The last segment that names each text.
     last: Vec<u64>,
     free: Vec<u32>,
+    /// The numbers of the texts that have not been written out, where they are written as they come.
+    unwritten: Option<Vec<u32>>,
 }
 
 impl Texts {
     /// Texts of a recording that forgets its old segments.
     pub(super) fn forgetful() -> Self {
         Self { uses: Some(Uses::default()), ..Self::default() }
+    }
+
+    /// Texts of a live recording, which forgets them as well, and writes the new ones as they come.
+    pub(super) fn reusing() -> Self {
+        Self { uses: Some(Uses { unwritten: Some(Vec::new()), ..Uses::default() }), ..Self::default() }
     }
 
     pub(super) fn number(&mut self, text: &str) -> TextId {
@@ -59,6 +67,9 @@ impl Texts {
         let text: Arc<str> = text.into();
         self.texts[number as usize - 1] = Some(text.clone());
         self.numbers.insert(text, number);
+        if let Some(unwritten) = self.uses.as_mut().and_then(|uses| uses.unwritten.as_mut()) {
+            unwritten.push(number);
+        }
         TextId(number)
     }
 
@@ -76,10 +87,6 @@ impl Texts {
         Some(number)
     }
 
-    pub(super) const fn is_forgetful(&self) -> bool {
-        self.uses.is_some()
-    }
-
     /// Notes that the current segment names a text.
     pub(super) fn used(&mut self, text: TextId) {
         if let Some(uses) = &mut self.uses {
@@ -90,10 +97,11 @@ impl Texts {
     }
 
     /// Begins the next segment. Returns its number.
-    pub(super) fn begin_segment(&mut self) {
-        if let Some(uses) = &mut self.uses {
+    pub(super) fn begin_segment(&mut self) -> u64 {
+        self.uses.as_mut().map_or(0, |uses| {
             uses.segment += 1;
-        }
+            uses.segment
+        })
     }
 
     /// Forgets the texts that no segment from `oldest` on names. The current state's are named by the last snapshot.
@@ -115,19 +123,30 @@ impl Texts {
     }
 
     /// Calls `emit` with payloads of all texts that have not been written out.
-    pub(super) fn write_new<E>(&mut self, emit: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
-        let from = core::mem::replace(&mut self.written, self.texts.len());
-        self.write(from, emit)
+    pub(super) fn write_new<E>(&mut self, mut emit: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+        let Some(unwritten) = self.uses.as_mut().and_then(|uses| uses.unwritten.as_mut()) else {
+            let from = core::mem::replace(&mut self.written, self.texts.len());
+            return self.write(from..self.texts.len(), emit);
+        };
+        // Numbers that are used again are anywhere: those that follow each other share a payload.
+        let mut numbers = core::mem::take(unwritten);
+        numbers.sort_unstable();
+        for run in numbers.chunk_by(|one, next| one + 1 == *next) {
+            let first = run[0] as usize - 1;
+            self.write(first..first + run.len(), &mut emit)?;
+        }
+        Ok(())
     }
 
     /// Calls `emit` with payloads of all texts.
     pub(super) fn write_all<E>(&self, emit: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
-        self.write(0, emit)
+        self.write(0..self.texts.len(), emit)
     }
 
-    fn write<E>(&self, from: usize, mut emit: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+    /// Calls `emit` with payloads of some texts, by their number less one.
+    fn write<E>(&self, which: Range<usize>, mut emit: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
         let mut payload = Vec::new();
-        for (index, text) in self.texts.iter().enumerate().skip(from) {
+        for (index, text) in which.clone().zip(&self.texts[which]) {
             if payload.is_empty() {
                 put_number(&mut payload, index as u64 + 1);
             }

@@ -146,6 +146,16 @@ impl Recording {
     }
 }
 
+/// Writes what stands before the chunks, and the header. Returns its bytes.
+pub(super) fn write_beginning(to: &mut impl Write, header: &Header) -> io::Result<u64> {
+    to.write_all(&MAGIC)?;
+    to.write_all(&VERSION.to_le_bytes())?;
+    let mut payload = Vec::new();
+    header::put(&mut payload, header);
+    let bytes = chunk::write(to, chunk_kind::HEADER, &payload)?;
+    Ok((MAGIC.len() + size_of::<u32>()) as u64 + bytes)
+}
+
 /// Writes chunks to a file, and remembers where they are.
 #[derive(Debug)]
 pub(crate) struct FileSink<W> {
@@ -166,12 +176,7 @@ pub(super) struct Entry {
 
 impl<W: Write> FileSink<W> {
     pub(crate) fn new(mut to: W, header: &Header) -> io::Result<Self> {
-        to.write_all(&MAGIC)?;
-        to.write_all(&VERSION.to_le_bytes())?;
-        let mut payload = Vec::new();
-        header::put(&mut payload, header);
-        let bytes = chunk::write(&mut to, chunk_kind::HEADER, &payload)?;
-        let offset = (MAGIC.len() + size_of::<u32>()) as u64 + bytes;
+        let offset = write_beginning(&mut to, header)?;
         Ok(Self { to, offset, index: Vec::new(), summary: Summary::default() })
     }
 

@@ -8,6 +8,7 @@
 //! thread's.
 
 mod error;
+mod intake;
 mod observed;
 mod ring;
 mod settings;
@@ -28,6 +29,7 @@ use allotment::memory::Name;
 
 use crate::recording::{RecordingWriter, Summary, WriterDesc};
 pub use error::RecordError;
+pub(crate) use intake::{Intake, TakesEvents};
 pub use observed::{Observed, device_header};
 use ring::Ring;
 pub use settings::{allocator_settings, desc_of_settings};

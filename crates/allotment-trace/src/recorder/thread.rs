@@ -1,6 +1,5 @@
 //! The thread that takes events out of the library and puts them into the recording.
 
-use core::panic::Location;
 use core::time::Duration;
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -8,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Instant;
 
-use allotment::events::{Event, EventBatch, EventSubscription, TextId};
+use allotment::events::{Event, EventSubscription, TextId};
 
 use super::error::RecordError;
+use super::intake::{Intake, TakesEvents};
 use super::ring::Ring;
-use crate::recording::{IdMap, RecordingWriter, Summary};
+use crate::recording::{RecordingWriter, Summary};
 
 /// How long the thread waits for events before it looks for commands: at most so long, [`finish`] waits.
 ///
@@ -36,7 +36,7 @@ pub(super) enum Target {
     Ring(Box<Ring>),
 }
 
-impl Target {
+impl TakesEvents for Target {
     fn text(&mut self, text: &str) -> TextId {
         match self {
             Self::File { writer, .. } => writer.text(text),
@@ -51,6 +51,15 @@ impl Target {
         }
     }
 
+    fn forget(&mut self) -> io::Result<bool> {
+        Ok(match self {
+            Self::File { .. } => false,
+            Self::Ring(ring) => ring.forget(),
+        })
+    }
+}
+
+impl Target {
     fn error(&self, error: io::Error) -> RecordError {
         let path = match self {
             Self::File { path, .. } => path.clone(),
@@ -74,14 +83,12 @@ impl Target {
 #[derive(Debug)]
 pub(super) struct Worker {
     target: Target,
-    batch: EventBatch,
-    /// The texts of call sites, by the address of the place: they are made into text once.
-    sites: IdMap<usize, TextId>,
+    intake: Intake,
 }
 
 impl Worker {
     pub(super) fn new(target: Target) -> Self {
-        Self { target, batch: EventBatch::new(), sites: IdMap::default() }
+        Self { target, intake: Intake::default() }
     }
 
     /// Records until the recorder finishes, the allocator is gone, or the file cannot be written. The events end then.
@@ -92,7 +99,7 @@ impl Worker {
     ) -> Result<Summary, RecordError> {
         let mut flushed = Instant::now();
         loop {
-            let alive = events.wait(&mut self.batch, PATIENCE);
+            let alive = events.wait(&mut self.intake.batch, PATIENCE);
             self.record()?;
             if flushed.elapsed() >= FLUSH_EVERY {
                 if let Target::File { writer, .. } = &mut self.target {
@@ -102,7 +109,7 @@ impl Worker {
             }
             while let Ok(command) = commands.try_recv() {
                 // What happened before the command was given is recorded before it.
-                events.read(&mut self.batch);
+                events.read(&mut self.intake.batch);
                 self.record()?;
                 if !self.obey(command)? {
                     return self.target.finish();
@@ -126,26 +133,7 @@ impl Worker {
 
     /// Records the batch.
     fn record(&mut self) -> Result<(), RecordError> {
-        let Self { target, batch, sites } = self;
-        for event in batch.events() {
-            let event = event.map_texts(|text| {
-                if let Some(site) = batch.call_site(text) {
-                    let address = core::ptr::from_ref::<Location<'_>>(site).addr();
-                    *sites.entry(address).or_insert_with(|| target.text(&site.to_string()))
-                } else {
-                    batch.text(text).map_or(TextId::NONE, |text| target.text(&text))
-                }
-            });
-            target.event(&event).map_err(|error| target.error(error))?;
-            if let Target::Ring(ring) = target {
-                if ring.forget() {
-                    // Their numbers may be other texts' now.
-                    sites.clear();
-                }
-            }
-        }
-        batch.clear();
-        Ok(())
+        self.intake.pass_on(&mut self.target).map_err(|error| self.target.error(error))
     }
 
     /// Does what a command says. Returns false where that is the end.

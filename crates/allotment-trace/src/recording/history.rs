@@ -68,6 +68,12 @@ impl State {
     /// Cost: O(n log n) in what exists.
     #[must_use]
     pub fn to_events(&self) -> Vec<Event> {
+        self.to_events_after(Moment::default())
+    }
+
+    /// Returns events that lead to this state after a moment, at which there was nothing: what is older than the moment
+    /// is allocated at it.
+    pub(crate) fn to_events_after(&self, after: Moment) -> Vec<Event> {
         let mut events = Vec::new();
         self.pools(|event| events.push(event));
 
@@ -89,7 +95,8 @@ impl State {
         }
         order.sort_unstable();
 
-        let mut clock = Clock::default();
+        let mut clock =
+            Clock { frame: after.frame, nanoseconds: after.nanoseconds, least: after.nanoseconds };
         for (moment, what, id) in order {
             clock.advance(moment, &mut events);
             match what {
@@ -170,10 +177,12 @@ fn allocation_events(live: &Live, mut visit: impl FnMut(Event)) {
 }
 
 /// Turns moments into events.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Clock {
     frame: u64,
     nanoseconds: u64,
+    /// Before it there is no time.
+    least: u64,
 }
 
 impl Clock {
@@ -182,9 +191,10 @@ impl Clock {
             self.frame = to.frame;
             events.push(Event::FrameEnd { number: to.frame - 1 });
         }
-        if to.nanoseconds != self.nanoseconds {
-            self.nanoseconds = to.nanoseconds;
-            events.push(Event::Time { nanoseconds: to.nanoseconds });
+        let nanoseconds = to.nanoseconds.max(self.least);
+        if nanoseconds != self.nanoseconds {
+            self.nanoseconds = nanoseconds;
+            events.push(Event::Time { nanoseconds });
         }
     }
 }

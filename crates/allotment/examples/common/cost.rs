@@ -10,7 +10,7 @@ use allotment::device::Device;
 use allotment::gpu::{Frame, FrameError, Gpu};
 use allotment::memory::{Allocator, DriverCallStatistics};
 
-use super::counting;
+use super::{counting, trace};
 
 /// Frames in which everything grows to the size that it keeps. The last to do so are the device's own command pools:
 /// there are two of 32 submissions each, and the transfer queue may get one submission a frame.
@@ -43,6 +43,8 @@ pub(crate) struct Cost {
     backtrace: Option<Backtrace>,
     /// The time for which frames waited for the GPU before they began.
     waited: Duration,
+    /// The processor time of the thread before the first frame.
+    before: Option<Duration>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -77,12 +79,18 @@ impl Cost {
     #[allow(dead_code, reason = "as above")]
     pub(crate) fn finish(&self) -> Result<(), Box<dyn Error>> {
         println!("{:32}{:.1?}", "waited for frames in flight", self.waited);
+        if let (Some(before), Some(now)) = (self.before, processor_time()) {
+            println!("{:32}{:.3?}", "processor time of all frames", now.saturating_sub(before));
+        }
         println!("{self}");
         Ok(self.check()?)
     }
 
     /// A frame begins.
     pub(crate) fn begin<D: Device>(&mut self, allocator: &Allocator<D>) {
+        if self.warm_up.frames == 0 {
+            self.before = processor_time();
+        }
         self.began = Counters::now(allocator);
         if self.warm_up.frames >= WARM_UP && self.backtrace.is_none() {
             counting::watch();
@@ -112,8 +120,8 @@ impl Cost {
     pub(crate) fn check(&self) -> Result<(), String> {
         match self.first {
             None => Ok(()),
-            // The list of events grows while the thread that writes them to the file is late.
-            Some(_) if std::env::args().any(|argument| argument == "--trace") => Ok(()),
+            // The list of events grows while the thread that reads them is late.
+            Some(_) if trace::is_on() => Ok(()),
             Some(frame) => {
                 if let Some(backtrace) = &self.backtrace {
                     eprintln!("a steady frame allocates at\n{backtrace}");
@@ -122,6 +130,12 @@ impl Cost {
             }
         }
     }
+}
+
+/// Returns the time for which this thread has run, where the system says so in a file.
+fn processor_time() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split(' ').next()?.parse().ok().map(Duration::from_nanos)
 }
 
 impl fmt::Display for Cost {

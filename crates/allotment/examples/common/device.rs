@@ -71,10 +71,11 @@ fn run_on<E: Example>(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
         ["vulkan", "sets"] => vulkan::<E>(Descriptors::Model(DescriptorModel::Sets)),
         ["d3d12"] => d3d12::<E>(true),
         ["d3d12", "unread"] => d3d12::<E>(false),
-        _ => {
-            Err(format!("{} [simulated [PROFILE] | vulkan [sets] | d3d12 [unread]] [--trace FILE]", E::NAME)
-                .into())
-        }
+        _ => Err(format!(
+            "{} [simulated [PROFILE] | vulkan [sets] | d3d12 [unread]] [--trace FILE | --live ADDRESS [--wait]]",
+            E::NAME
+        )
+        .into()),
     }
 }
 

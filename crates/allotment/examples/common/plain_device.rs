@@ -55,7 +55,11 @@ fn run_on<E: Example>(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
             E::run(Headless::open(&HeadlessDesc::default().with_device(choice))?.device().clone())
         }
         ["d3d12"] => d3d12::<E>(),
-        _ => Err(format!("{} [simulated [PROFILE] | vulkan | d3d12] [--trace FILE]", E::NAME).into()),
+        _ => Err(format!(
+            "{} [simulated [PROFILE] | vulkan | d3d12] [--trace FILE | --live ADDRESS [--wait]]",
+            E::NAME
+        )
+        .into()),
     }
 }
 

@@ -51,7 +51,7 @@ impl<D: Device> PoolState<D> {
                 assert!(detail.waiting && usize::from(detail.set) == i);
             }
         }
-        assert_eq!(self.waiting, self.sets.iter().map(|set| set.quick.len()).sum());
+        assert_eq!(self.waiting, self.sets.iter().map(|set| set.quick.len()).sum::<usize>());
         let spent = |record| slot.records.get(record).is_none_or(Record::is_spent);
         let unused = (0..self.records()).filter(|&record| self.details.get(record).is_none());
         let vacant = self.details.check_invariants();

@@ -288,11 +288,11 @@ mod tests {
             lists.check_invariants();
             records[..popped].to_vec()
         };
-        assert_eq!(look(&mut lists), [], "there is none");
+        assert_eq!(look(&mut lists), [0; 0], "there is none");
         (0..5).for_each(|record| assert!(lists.push(record, 0, 64)));
         assert!(lists.push(5, 0, 4096));
-        assert_eq!(look(&mut lists), [], "new since the last look, as all of them are");
-        assert_eq!(look(&mut lists), [], "of the other class, too");
+        assert_eq!(look(&mut lists), [0; 0], "new since the last look, as all of them are");
+        assert_eq!(look(&mut lists), [0; 0], "of the other class, too");
         assert_eq!(lists.take(64, Alignment::ONE), Some((4, 64)));
         assert_eq!(lists.take(64, Alignment::ONE), Some((3, 64)));
         assert!(lists.push(6, 0, 64));

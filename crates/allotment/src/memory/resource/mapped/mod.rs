@@ -343,6 +343,8 @@ impl<D: Device> fmt::Debug for MappedBuffer<D> {
 
 #[cfg(test)]
 mod tests {
+    use core::time::Duration;
+
     use super::*;
     use crate::device::simulated::{Profile, SimulatedGpu};
     use crate::device::{
