@@ -56,7 +56,8 @@
 //! | how full descriptor heaps are | [`DescriptorOccupancy`], [`DescriptorHistory`] |
 //! | what to change | [`advice()`] |
 //! | what other settings of the allocator would have done | [`what_if()`] |
-//! | what to draw in few pixels, and what is under the mouse | [`pixel_runs`], [`hit_test`] |
+//! | which allocations have a name, a size or a place | [`AllocationSearch`] |
+//! | what to draw in few pixels, and what is under the mouse | [`ClassLevels`], [`pixel_runs`], [`hit_test`], [`TimeAxis`] |
 //!
 //! # Recordings that contradict themselves
 //!
@@ -76,6 +77,7 @@ mod advice;
 mod aliasing;
 mod block_bytes;
 mod call_site;
+mod class_levels;
 mod coverage;
 mod cursor;
 mod descriptors;
@@ -89,8 +91,10 @@ mod lifetime_rules;
 mod release_latency;
 mod running;
 mod scope;
+mod search;
 mod segments;
 mod series;
+mod time_axis;
 mod timeline;
 mod what_if;
 
@@ -98,6 +102,7 @@ pub use advice::{Advice, AdviceThresholds, Bytes, Commonest, advice};
 pub use aliasing::Lanes;
 pub use block_bytes::{BlockBytes, padding};
 pub use call_site::short_call_site;
+pub use class_levels::ClassLevels;
 pub use cursor::Cursor;
 pub use descriptors::{DescriptorHistory, DescriptorOccupancy};
 pub use difference::{Amount, Difference, GroupDifference, Paired};
@@ -109,8 +114,10 @@ pub use level_of_detail::{PixelRun, bytes_of_pixel, hit_test, pixel_runs};
 pub use lifetime_rules::{LifetimeEnd, LifetimeRule};
 pub use release_latency::ReleaseLatency;
 pub use scope::Scope;
+pub use search::AllocationSearch;
 pub use segments::{Class, Placed, Segment, segments};
 pub use series::{Peak, Peaks, Series, SeriesAxis, SeriesSample, series};
+pub use time_axis::TimeAxis;
 pub use timeline::{
     AllocationIndex, BlockIndex, BlockInfo, DescriptorHeapIndex, Lifetime, Place, PoolIndex, Status, Texts,
     Timeline,

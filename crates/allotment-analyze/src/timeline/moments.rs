@@ -46,6 +46,19 @@ impl Timeline<'_> {
         self.times.get(later).map_or(self.end(), |&event| u64::from(event))
     }
 
+    /// Returns the last time that was told before a position and the first one after, each with the position behind its
+    /// event. Before the first time is 0 at the beginning; after the last one is the same time at the end.
+    pub(crate) fn times_around(&self, position: u64) -> ((u64, u64), (u64, u64)) {
+        let known = |event: u32| match *self.event(event) {
+            Event::Time { nanoseconds } => (u64::from(event) + 1, nanoseconds),
+            _ => (u64::from(event) + 1, 0),
+        };
+        let after = before(&self.times, self.clamp(position));
+        let last = after.checked_sub(1).map_or((0, 0), |index| known(self.times[index]));
+        let next = self.times.get(after).map_or((self.end(), last.1), |&event| known(event));
+        (last, next)
+    }
+
     /// Returns the positions of the events that lost what was known, since the reader was too slow.
     pub fn losses(&self) -> impl ExactSizeIterator<Item = u64> {
         self.losses.iter().map(|&event| u64::from(event))

@@ -1,0 +1,143 @@
+//! Measures frames with many allocations: `cargo run --release -p allotment-egui --example frame_cost [ALLOCATIONS]`.
+//!
+//! No window and no GPU: what is measured is the CPU time of the thread for the whole widget at 1920 × 1080, with all its
+//! panes, and for the tessellation of its shapes.
+
+use core::time::Duration;
+
+use allotment::device::{MemoryTypeIndex, ResourceKind};
+use allotment::{Algorithm, Alignment};
+use allotment_egui::AnalyzerView;
+use allotment_trace::recording::{
+    Allocated, AllocationKey, BlockId, BlockKind, Event, Placement, PoolId, Recording, TextId,
+};
+use egui::{Context, Modifiers, RawInput, Rect, Vec2, pos2};
+
+const BLOCKS: u64 = 6;
+const SLOT: u64 = 4096;
+/// Frames that are measured of each kind; the slowest tenth is told as well.
+const FRAMES: usize = 100;
+
+fn main() {
+    let count = std::env::args().nth(1).and_then(|count| count.parse().ok()).unwrap_or(1_200_000);
+    let recording = generate(count);
+    let start = on_cpu();
+    let mut view = AnalyzerView::new("many", recording);
+    println!("index: {:?}", on_cpu() - start);
+    let mut window = Window { ctx: Context::default(), time: 0.0 };
+
+    let start = on_cpu();
+    for _ in 0..FRAMES {
+        window.frame(&mut view, Vec::new());
+    }
+    println!("the first {FRAMES} frames, which look at every allocation once: {:?}", on_cpu() - start);
+    measure("nothing changes", || window.frame(&mut view, Vec::new()));
+    let mut way = 1.0;
+    measure("the wheel zooms the map", || {
+        // In and out, so that every zoom is measured.
+        let (from, to) = view.visible_bytes();
+        if to - from < 1e-4 || to - from > 0.9 {
+            way = -way;
+        }
+        let events = wheel(pos2(700.0, 450.0), if to - from > 0.9 { 40.0 } else { -40.0 * way });
+        window.frame(&mut view, events);
+    });
+    let mut x = 0.0;
+    measure("a drag pans the map", || {
+        x += 3.0;
+        window.frame(&mut view, drag(pos2(400.0 + x % 300.0, 450.0)));
+    });
+}
+
+struct Window {
+    ctx: Context,
+    time: f64,
+}
+
+impl Window {
+    fn frame(&mut self, view: &mut AnalyzerView, events: Vec<egui::Event>) {
+        self.time += 1.0 / 60.0;
+        let screen_rect = Some(Rect::from_min_size(pos2(0.0, 0.0), Vec2::new(1920.0, 1080.0)));
+        let input = RawInput { screen_rect, events, time: Some(self.time), ..RawInput::default() };
+        let output = self.ctx.run_ui(input, |ui| view.ui(ui));
+        core::hint::black_box(self.ctx.tessellate(output.shapes, output.pixels_per_point));
+    }
+}
+
+fn wheel(at: egui::Pos2, up: f32) -> Vec<egui::Event> {
+    let delta = Vec2::new(0.0, up);
+    let (unit, phase, modifiers) = (egui::MouseWheelUnit::Point, egui::TouchPhase::Move, Modifiers::NONE);
+    vec![egui::Event::PointerMoved(at), egui::Event::MouseWheel { unit, delta, phase, modifiers }]
+}
+
+fn drag(to: egui::Pos2) -> Vec<egui::Event> {
+    let (button, modifiers) = (egui::PointerButton::Primary, Modifiers::NONE);
+    let press = egui::Event::PointerButton { pos: to, button, pressed: true, modifiers };
+    vec![egui::Event::PointerMoved(to), press]
+}
+
+fn measure(what: &str, mut frame: impl FnMut()) {
+    let mut times: Vec<Duration> = (0..FRAMES)
+        .map(|_| {
+            let start = on_cpu();
+            frame();
+            on_cpu() - start
+        })
+        .collect();
+    times.sort();
+    println!(
+        "{what}: median {:?}, slowest tenth {:?}, slowest {:?}",
+        times[FRAMES / 2],
+        times[FRAMES * 9 / 10],
+        times[FRAMES - 1]
+    );
+}
+
+/// The time that the thread has run, as Linux counts it: of a busy machine the time of the others is left out.
+fn on_cpu() -> Duration {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanoseconds = stat.split_whitespace().next().and_then(|number| number.parse().ok());
+    Duration::from_nanos(nanoseconds.unwrap_or(0))
+}
+
+/// Six large blocks full of small allocations of many sizes, with holes.
+fn generate(count: u64) -> Recording {
+    let per_block = count.div_ceil(BLOCKS);
+    let mut recording = Recording::default();
+    recording.texts = (0..400).map(|n| format!("thing {n}")).collect();
+    let pool = PoolId(0);
+    recording.events.push(Event::PoolCreated {
+        pool,
+        name: TextId::NONE,
+        algorithm: Algorithm::Tlsf,
+        custom: false,
+    });
+    for block in 0..BLOCKS {
+        let (block, kind, size) = (BlockId(block), BlockKind::Shared, per_block * SLOT);
+        let memory_type = MemoryTypeIndex(0);
+        recording.events.push(Event::BlockAllocated { block, pool, memory_type, kind, size });
+    }
+    let mut random = 1u64;
+    for number in 0..count {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let requested = 1 + (random >> 33) % SLOT;
+        let name = TextId(1 + (random >> 50) as u32 % 400);
+        recording.events.push(Event::Allocated(Allocated {
+            allocation: AllocationKey(number),
+            block: BlockId(number / per_block),
+            offset: number % per_block * SLOT,
+            requested,
+            occupied: requested.next_multiple_of(256),
+            user_data: 0,
+            name,
+            category: TextId::NONE,
+            alignment: Alignment::ONE,
+            usage: None,
+            kind: ResourceKind::Buffer,
+            placement: Placement::ExistingBlock,
+            second_choice: false,
+            movable: false,
+        }));
+    }
+    recording
+}

@@ -1,0 +1,137 @@
+//! Which panes there are, and where they are at first.
+
+use egui_tiles::{Container, Linear, LinearDir, Tile, TileId, Tiles, Tree};
+use serde::{Deserialize, Serialize};
+
+/// A pane. A saved layout has its name, so the names of variants stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum PaneKind {
+    /// The blocks and what is where in them.
+    BlockMap,
+    /// Memory over time, with the cursor.
+    Timeline,
+    /// What is selected, and its history.
+    Details,
+    /// The allocations as a table.
+    Table,
+    /// Allocations that nothing freed, by what made them.
+    Leaks,
+    /// Fourteen questions about when allocations began and ended.
+    Lifetimes,
+    /// What changed between two moments.
+    Difference,
+    /// Free ranges by size, and fragmentation over time.
+    FreeRanges,
+    /// How long the GPU kept released memory.
+    ReleaseLatency,
+    /// Allocations that share bytes, in lanes.
+    Aliasing,
+    /// How full descriptor heaps are.
+    Descriptors,
+    /// What to change.
+    Advice,
+}
+
+impl PaneKind {
+    /// All panes.
+    pub const ALL: [Self; 12] = [
+        Self::BlockMap,
+        Self::Timeline,
+        Self::Details,
+        Self::Table,
+        Self::Leaks,
+        Self::Lifetimes,
+        Self::Difference,
+        Self::FreeRanges,
+        Self::ReleaseLatency,
+        Self::Aliasing,
+        Self::Descriptors,
+        Self::Advice,
+    ];
+
+    /// Returns the heading of its tab.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::BlockMap => "Blocks",
+            Self::Timeline => "Memory over time",
+            Self::Details => "Details",
+            Self::Table => "Allocations",
+            Self::Leaks => "Never freed",
+            Self::Lifetimes => "Lifetimes",
+            Self::Difference => "Compare A and B",
+            Self::FreeRanges => "Free ranges",
+            Self::ReleaseLatency => "Release latency",
+            Self::Aliasing => "Aliasing",
+            Self::Descriptors => "Descriptor heaps",
+            Self::Advice => "Advice",
+        }
+    }
+}
+
+/// The panes that are lists, in tabs at the bottom.
+const LISTS: [PaneKind; 9] = [
+    PaneKind::Table,
+    PaneKind::Leaks,
+    PaneKind::Difference,
+    PaneKind::Lifetimes,
+    PaneKind::FreeRanges,
+    PaneKind::ReleaseLatency,
+    PaneKind::Aliasing,
+    PaneKind::Descriptors,
+    PaneKind::Advice,
+];
+
+/// Time above, then the blocks beside the details, then the lists.
+pub(crate) fn initial() -> Tree<PaneKind> {
+    let mut tiles = Tiles::default();
+    let timeline = tabs(&mut tiles, &[PaneKind::Timeline]);
+    let map = tabs(&mut tiles, &[PaneKind::BlockMap]);
+    let details = tabs(&mut tiles, &[PaneKind::Details]);
+    let lists = tabs(&mut tiles, &LISTS);
+    let middle = linear(&mut tiles, LinearDir::Horizontal, &[(map, 3.1), (details, 1.0)]);
+    let root = linear(&mut tiles, LinearDir::Vertical, &[(timeline, 0.95), (middle, 1.9), (lists, 1.15)]);
+    Tree::new(egui::Id::unique("allotment analyzer"), root, tiles)
+}
+
+/// Shows a pane: in front of the others of its tabs, or in new ones where it was closed.
+pub(crate) fn open(tree: &mut Tree<PaneKind>, pane: PaneKind) {
+    if tree.make_active(|_, tile| matches!(tile, Tile::Pane(kind) if *kind == pane)) {
+        return;
+    }
+    let new = tree.tiles.insert_pane(pane);
+    // Beside another list, where there is one.
+    let beside = tree.tiles.iter().find_map(|(&id, tile)| match tile {
+        Tile::Container(Container::Tabs(tabs)) => {
+            let is_list = |child: &TileId| {
+                matches!(tree.tiles.get(*child), Some(Tile::Pane(kind)) if LISTS.contains(kind))
+            };
+            tabs.children.iter().any(is_list).then_some(id)
+        }
+        _ => None,
+    });
+    match (beside, tree.root()) {
+        (Some(tabs), _) => tree.move_tile_to_container(new, tabs, usize::MAX, false),
+        (None, Some(root)) => {
+            let tab = tree.tiles.insert_tab_tile(vec![new]);
+            let root = linear(&mut tree.tiles, LinearDir::Vertical, &[(root, 3.0), (tab, 1.0)]);
+            tree.root = Some(root);
+        }
+        (None, None) => tree.root = Some(tree.tiles.insert_tab_tile(vec![new])),
+    }
+    tree.make_active(|_, tile| matches!(tile, Tile::Pane(kind) if *kind == pane));
+}
+
+fn tabs(tiles: &mut Tiles<PaneKind>, panes: &[PaneKind]) -> TileId {
+    let panes = panes.iter().map(|&pane| tiles.insert_pane(pane)).collect();
+    tiles.insert_tab_tile(panes)
+}
+
+fn linear(tiles: &mut Tiles<PaneKind>, direction: LinearDir, parts: &[(TileId, f32)]) -> TileId {
+    let mut linear = Linear::new(direction, parts.iter().map(|&(tile, _)| tile).collect());
+    for &(tile, share) in parts {
+        linear.shares.set_share(tile, share);
+    }
+    tiles.insert_container(linear)
+}

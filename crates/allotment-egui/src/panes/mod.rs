@@ -1,0 +1,89 @@
+//! The panes, one a file, and what each keeps for itself.
+
+mod advice;
+mod aliasing;
+mod block_map;
+mod descriptors;
+mod details;
+mod difference;
+mod free_ranges;
+mod groups;
+mod history;
+pub(crate) mod keyboard;
+mod latency;
+mod leaks;
+mod lifetimes;
+pub(crate) mod table;
+mod timeline;
+
+use egui::{RichText, Ui};
+
+use crate::layout::PaneKind;
+use crate::state::State;
+
+/// What the panes keep from one frame to the next.
+#[derive(Default)]
+pub(crate) struct Panes {
+    pub(crate) block_map: block_map::BlockMap,
+    pub(crate) timeline: timeline::TimelinePane,
+    pub(crate) table: table::TablePane,
+    leaks: leaks::LeaksPane,
+    lifetimes: lifetimes::LifetimesPane,
+    difference: difference::DifferencePane,
+    free_ranges: free_ranges::FreeRangesPane,
+    latency: latency::LatencyPane,
+    advice: advice::AdvicePane,
+    pub(crate) help_is_open: bool,
+}
+
+impl Panes {
+    pub(crate) fn ui(&mut self, ui: &mut Ui, pane: PaneKind, state: &mut State) {
+        match pane {
+            PaneKind::BlockMap => self.block_map.ui(ui, state),
+            PaneKind::Timeline => self.timeline.ui(ui, state),
+            PaneKind::Details => details::ui(ui, state),
+            PaneKind::Table => self.table.ui(ui, state),
+            PaneKind::Leaks => self.leaks.ui(ui, state),
+            PaneKind::Lifetimes => self.lifetimes.ui(ui, state),
+            PaneKind::Difference => self.difference.ui(ui, state),
+            PaneKind::FreeRanges => self.free_ranges.ui(ui, state),
+            PaneKind::ReleaseLatency => self.latency.ui(ui, state),
+            PaneKind::Aliasing => aliasing::ui(ui, state),
+            PaneKind::Descriptors => descriptors::ui(ui, state),
+            PaneKind::Advice => self.advice.ui(ui, state),
+        }
+    }
+
+    /// Drops what was counted of a recording that another one replaces.
+    pub(crate) fn forget_answers(&mut self) {
+        self.timeline = timeline::TimelinePane::default();
+        self.table.forget();
+        self.leaks = leaks::LeaksPane::default();
+        self.lifetimes.forget();
+        self.difference.forget();
+        self.free_ranges = free_ranges::FreeRangesPane::default();
+        self.latency = latency::LatencyPane::default();
+        self.advice = advice::AdvicePane::default();
+    }
+}
+
+/// Says why a pane is empty.
+pub(crate) fn empty(ui: &mut Ui, why: &str) {
+    ui.add_space(12.0);
+    ui.vertical_centered(|ui| ui.label(RichText::new(why).color(ui.visuals().weak_text_color())));
+}
+
+/// Says that an answer is being counted.
+pub(crate) fn waiting(ui: &mut Ui) {
+    ui.horizontal(|ui| {
+        ui.spinner();
+        ui.label("Counting…");
+    });
+}
+
+/// A sum: a word, and a number in bold.
+pub(crate) fn figure(ui: &mut Ui, word: &str, value: &str) {
+    ui.label(RichText::new(word).color(ui.visuals().weak_text_color()));
+    ui.label(RichText::new(value).strong());
+    ui.add_space(10.0);
+}

@@ -1,0 +1,243 @@
+//! The allocations as a table that can be searched, sorted and grouped.
+
+mod columns;
+
+use std::sync::Arc;
+
+use allotment_analyze::{
+    AllocationGroups, AllocationIndex, AllocationSearch, Grouping, LifetimeRule, Scope, Status, Timeline,
+};
+use egui::{RichText, TextEdit, Ui};
+
+use crate::panes::{empty, groups};
+use crate::state::{Selection, State};
+use crate::text;
+pub(super) use columns::{Column, allocation_rows};
+
+/// What the rows depend on.
+#[derive(Clone, Debug, PartialEq)]
+struct Key {
+    query: String,
+    whole: bool,
+    scope: Scope,
+    /// The position, where it matters.
+    position: Option<u64>,
+    end: u64,
+    grouping: Option<Grouping>,
+    sort: (Column, bool),
+}
+
+/// The rows of a search.
+#[derive(Default)]
+struct Found {
+    allocations: Arc<Vec<AllocationIndex>>,
+    groups: AllocationGroups,
+    bytes: u64,
+}
+
+/// The pane.
+pub(crate) struct TablePane {
+    query: String,
+    /// All allocations of the recording, instead of those at the cursor.
+    whole: bool,
+    grouping: Option<Grouping>,
+    sort: (Column, bool),
+    key: Option<Key>,
+    found: Found,
+    /// When the cursor moved last, by the clock of the frames.
+    moved: (u64, f64),
+}
+
+impl Default for TablePane {
+    fn default() -> Self {
+        Self {
+            query: String::new(),
+            whole: false,
+            grouping: None,
+            sort: (Column::Requested, true),
+            key: None,
+            found: Found::default(),
+            moved: (0, 0.0),
+        }
+    }
+}
+
+/// From so many allocations on, the list follows the cursor when it rests.
+const MANY: usize = 50_000;
+/// Seconds of rest.
+const REST: f64 = 0.3;
+
+/// The groupings, with their words.
+pub(super) const GROUPINGS: [(Grouping, &str); 4] = [
+    (Grouping::CallSite, "call site"),
+    (Grouping::Name, "name"),
+    (Grouping::NamePrefix, "name before digits"),
+    (Grouping::Category, "category"),
+];
+
+impl TablePane {
+    pub(crate) fn row_count(&self) -> usize {
+        if self.grouping.is_some() { self.found.groups.groups.len() } else { self.found.allocations.len() }
+    }
+
+    pub(crate) fn forget(&mut self) {
+        self.key = None;
+    }
+
+    pub(crate) fn ui(&mut self, ui: &mut Ui, state: &mut State) {
+        self.controls(ui, state);
+        self.update(ui, state);
+        let count = self.found.allocations.len() as u64;
+        if count == 0 {
+            empty(ui, self.why_empty());
+            return;
+        }
+        if self.grouping.is_some() {
+            if let Some(key) = groups::table(ui, state, "groups of the table", &self.found.groups) {
+                self.open_group(key);
+            }
+            return;
+        }
+        let shown = Arc::clone(&self.found.allocations);
+        let selected = match state.selected {
+            Some(Selection::Allocation(allocation)) => Some(allocation),
+            _ => None,
+        };
+        let answer = allocation_rows(ui, state, "allocations", &shown, Some(self.sort), selected);
+        if let Some(column) = answer.sort {
+            let down = if self.sort.0 == column { !self.sort.1 } else { column.begins_down() };
+            self.sort = (column, down);
+        }
+        if let Some(allocation) = answer.clicked {
+            state.show(allocation);
+        }
+        if answer.hovered.is_some() {
+            state.hovered = answer.hovered;
+        }
+    }
+
+    const fn why_empty(&self) -> &'static str {
+        if !self.query.is_empty() {
+            "Nothing matches the search."
+        } else if self.whole {
+            "No allocation was made in this recording."
+        } else {
+            "Nothing is allocated at this moment."
+        }
+    }
+
+    fn controls(&mut self, ui: &mut Ui, state: &mut State) {
+        ui.horizontal_wrapped(|ui| {
+            let hint = "Name, category or call site   #block   0x1000-0x1fff   >64k   ( / )";
+            let field = ui.add(TextEdit::singleline(&mut self.query).hint_text(hint).desired_width(430.0));
+            field.widget_info(|| {
+                let mut info = egui::WidgetInfo::labeled(egui::Role::SearchInput, true, "Search allocations");
+                info.current_text_value = Some(self.query.clone());
+                info
+            });
+            if core::mem::take(&mut state.focus_search) {
+                field.request_focus();
+            }
+            if !self.query.is_empty() && ui.button("Clear").clicked() {
+                self.query.clear();
+            }
+            ui.separator();
+            ui.selectable_value(&mut self.whole, false, "at this moment");
+            ui.selectable_value(&mut self.whole, true, "whole recording");
+            ui.separator();
+            ui.label("By");
+            ui.selectable_value(&mut self.grouping, None, "allocation");
+            for (grouping, word) in GROUPINGS {
+                ui.selectable_value(&mut self.grouping, Some(grouping), word);
+            }
+            ui.separator();
+            let sum = text::plural(self.found.allocations.len() as u64, "allocation");
+            let sum = format!("{sum}, {} requested", text::bytes(self.found.bytes));
+            ui.label(RichText::new(sum).color(ui.visuals().weak_text_color()));
+        });
+    }
+
+    /// Shows the allocations of a group.
+    fn open_group(&mut self, key: String) {
+        // A group's words are parts of a search; all of them hold for its members.
+        self.query = key;
+        self.grouping = None;
+    }
+
+    fn update(&mut self, ui: &Ui, state: &State) {
+        let timeline = state.loaded.timeline();
+        let now = ui.input(|input| input.time);
+        let many = state.loaded.cursor().allocation_count() > MANY;
+        if self.moved.0 != state.position() {
+            self.moved = (state.position(), now);
+        }
+        let mut key = Key {
+            query: self.query.clone(),
+            whole: self.whole,
+            scope: state.scope,
+            position: (!self.whole).then_some(state.position()),
+            end: timeline.end(),
+            grouping: self.grouping,
+            sort: self.sort,
+        };
+        if many && now - self.moved.1 < REST {
+            if let Some(shown) = &self.key {
+                if shown.position != key.position {
+                    ui.ctx().request_repaint_after_secs(REST as f32);
+                }
+                key.position = shown.position;
+            }
+        }
+        if self.key.as_ref() != Some(&key) {
+            self.found = find(state, &key);
+            self.key = Some(key);
+        }
+    }
+}
+
+fn find(state: &State, key: &Key) -> Found {
+    let timeline = state.loaded.timeline();
+    let search = AllocationSearch::new(state.loaded.recording(), &key.query);
+    let at = |allocation| key.position.unwrap_or_else(|| timeline.lifetime(allocation).allocated + 1);
+    let is_shown = |&allocation: &AllocationIndex| {
+        let position = at(allocation);
+        timeline.status_at(allocation, position) != Status::Reserved
+            && (key.scope == Scope::All
+                || key.scope.contains(timeline, timeline.place_at(allocation, position).block))
+            && search.matches(timeline, allocation, position)
+    };
+    let mut allocations: Vec<_> = if key.whole {
+        timeline.allocations().filter(is_shown).collect()
+    } else {
+        state.loaded.cursor().allocations().filter(is_shown).collect()
+    };
+    // In the order of time, as groups need them, and as equal rows stay.
+    allocations.sort_unstable();
+    let bytes = allocations.iter().fold(0u64, |sum, &one| sum.saturating_add(timeline.requested(one)));
+    let groups = key
+        .grouping
+        .map(|grouping| AllocationGroups::of(timeline, grouping, allocations.iter().copied()))
+        .unwrap_or_default();
+    if key.grouping.is_none() {
+        columns::sort(timeline, &mut allocations, key.sort, key.position);
+    }
+    Found { allocations: Arc::new(allocations), groups, bytes }
+}
+
+/// The allocations of a rule, for the pane that shows them in this table's columns.
+pub(super) fn of_rule(
+    timeline: &Timeline<'_>,
+    rule: LifetimeRule,
+    markers: [u64; 4],
+    end: allotment_analyze::LifetimeEnd,
+    scope: Scope,
+) -> Vec<(AllocationIndex, i8)> {
+    let found = rule.query(timeline, markers, end);
+    let in_scope = |&(allocation, _): &(AllocationIndex, i8)| {
+        let block = timeline.place_at(allocation, timeline.lifetime(allocation).allocated + 1).block;
+        scope.contains(timeline, block)
+    };
+    let mut found: Vec<_> = found.filter(in_scope).collect();
+    found.sort_by_key(|&(allocation, _)| core::cmp::Reverse(timeline.requested(allocation)));
+    found
+}

@@ -1,0 +1,213 @@
+//! What the panes have in common: the recording, the moment, what is selected, and how one gets back.
+
+mod history;
+mod moment;
+mod palette;
+mod selection;
+mod span;
+
+use std::time::Duration;
+
+use allotment_analyze::{AllocationIndex, BlockIndex, Scope, TimeAxis};
+
+pub(crate) use history::{Change, History, Visited};
+pub(crate) use moment::{Contents, MomentView};
+pub(crate) use palette::Palette;
+pub use palette::PaletteKind;
+pub use selection::Selection;
+pub(crate) use span::Span;
+
+use crate::loaded::Loaded;
+
+/// A frame may look at further blocks for so long: a quarter of a frame at 60 Hz, so that a window stays fluent.
+const WORK: Duration = Duration::from_millis(4);
+
+/// The state that all panes share.
+pub(crate) struct State {
+    pub(crate) loaded: Loaded,
+    pub(crate) moment: MomentView,
+    pub(crate) scope: Scope,
+    pub(crate) selected: Option<Selection>,
+    /// The allocation under the pointer in any pane.
+    pub(crate) hovered: Option<AllocationIndex>,
+    /// The moments A to D, as positions.
+    pub(crate) marks: [Option<u64>; 4],
+    pub(crate) axis: TimeAxis,
+    /// The visible part of blocks.
+    pub(crate) bytes: Span,
+    /// The visible part of the time.
+    pub(crate) time: Span,
+    pub(crate) palette: PaletteKind,
+    /// The block map has to scroll to what is selected.
+    pub(crate) reveal: bool,
+    /// The table's search gets the keyboard.
+    pub(crate) focus_search: bool,
+    history: History,
+    version: u64,
+}
+
+impl State {
+    pub(crate) fn new(mut loaded: Loaded) -> Self {
+        let end = loaded.timeline().end();
+        loaded.seek(end);
+        let moment = MomentView::new(loaded.cursor(), Scope::All, 0);
+        Self {
+            loaded,
+            moment,
+            scope: Scope::All,
+            selected: None,
+            hovered: None,
+            marks: [None; 4],
+            axis: TimeAxis::Events,
+            bytes: Span::default(),
+            time: Span::default(),
+            palette: PaletteKind::default(),
+            reveal: false,
+            focus_search: false,
+            history: History::default(),
+            version: 0,
+        }
+    }
+
+    /// Shows a longer recording of the same program.
+    pub(crate) fn replace(&mut self, loaded: Loaded) {
+        let was_at_end = self.position() == self.loaded.timeline().end();
+        let position = if was_at_end { loaded.timeline().end() } else { self.position() };
+        self.loaded = loaded;
+        self.seek(position);
+    }
+
+    pub(crate) const fn position(&self) -> u64 {
+        self.moment.position
+    }
+
+    /// Brings the moment up to date, and looks at blocks that no frame has looked at so far. Returns true once nothing
+    /// is left to do.
+    pub(crate) fn work(&mut self) -> bool {
+        self.moment.work(self.loaded.cursor(), WORK)
+    }
+
+    /// Looks at a block that exists at the cursor.
+    pub(crate) fn look(&mut self, block: BlockIndex) -> &Contents {
+        self.moment.look(self.loaded.cursor(), block)
+    }
+
+    fn place(&self) -> Visited {
+        Visited {
+            position: self.position(),
+            selected: self.selected,
+            scope: self.scope,
+            bytes: self.bytes,
+            time: self.time,
+        }
+    }
+
+    /// Keeps the present place for the way back.
+    pub(crate) fn leave(&mut self, change: Change) {
+        self.history.leave(self.place(), change);
+    }
+
+    /// Moves the cursor, as one small step of several.
+    pub(crate) fn move_cursor(&mut self, position: u64) {
+        if position.min(self.loaded.timeline().end()) != self.position() {
+            self.leave(Change::Cursor);
+            self.seek(position);
+        }
+    }
+
+    /// Moves the cursor somewhere else.
+    pub(crate) fn jump(&mut self, position: u64) {
+        if position.min(self.loaded.timeline().end()) != self.position() {
+            self.leave(Change::Jump);
+            self.seek(position);
+        }
+    }
+
+    fn seek(&mut self, position: u64) {
+        self.loaded.seek(position);
+        self.version += 1;
+        self.moment = MomentView::new(self.loaded.cursor(), self.scope, self.version);
+    }
+
+    pub(crate) fn select(&mut self, selected: Option<Selection>) {
+        if self.selected != selected {
+            self.leave(Change::Jump);
+            self.selected = selected;
+        }
+    }
+
+    /// Selects an allocation, and moves the cursor to where it exists and the map to where it is.
+    pub(crate) fn show(&mut self, allocation: AllocationIndex) {
+        self.select(Some(Selection::Allocation(allocation)));
+        let timeline = self.loaded.timeline();
+        let position = self.position();
+        if !timeline.allocation_exists(allocation, position) {
+            let life = timeline.lifetime(allocation);
+            // Where it was allocated, or just before it was freed, whichever is nearer.
+            let to =
+                if position <= life.allocated { life.allocated + 1 } else { life.freed.unwrap_or(position) };
+            self.seek(to);
+        }
+        let block = self.loaded.timeline().place_at(allocation, self.position()).block;
+        if !self.scope.contains(self.loaded.timeline(), block) {
+            self.scope = Scope::All;
+            self.seek(self.position());
+        }
+        self.reveal = true;
+    }
+
+    pub(crate) fn set_scope(&mut self, scope: Scope) {
+        if self.scope != scope {
+            self.leave(Change::Jump);
+            self.scope = scope;
+            self.seek(self.position());
+        }
+    }
+
+    pub(crate) fn go_back(&mut self) {
+        if let Some(place) = self.history.back(self.place()) {
+            self.visit(place);
+        }
+    }
+
+    pub(crate) fn go_forward(&mut self) {
+        if let Some(place) = self.history.forward(self.place()) {
+            self.visit(place);
+        }
+    }
+
+    pub(crate) const fn history(&self) -> &History {
+        &self.history
+    }
+
+    fn visit(&mut self, place: Visited) {
+        (self.selected, self.scope) = (place.selected, place.scope);
+        (self.bytes, self.time) = (place.bytes, place.time);
+        self.seek(place.position);
+    }
+
+    /// Sets one of the moments A to D to the cursor. Those that it passes come with it, so that they stay in order.
+    pub(crate) fn set_mark(&mut self, index: usize, position: u64) {
+        for (other, mark) in self.marks.iter_mut().enumerate() {
+            let passed = mark.is_some_and(|at| if other < index { at > position } else { at < position });
+            if other == index || passed {
+                *mark = Some(position);
+            }
+        }
+    }
+
+    /// The moments A to D. Those that nobody set are spread evenly between the others, the first event and the end.
+    pub(crate) fn markers(&self) -> [u64; 4] {
+        let mut marks = self.marks;
+        marks[0] = marks[0].or(Some(0));
+        marks[3] = marks[3].or(Some(self.loaded.timeline().end()));
+        for index in [1, 2] {
+            let before = marks[index - 1].unwrap_or(0);
+            let (next, after) =
+                (index + 1..4).find_map(|next| Some((next, marks[next]?))).unwrap_or((3, before));
+            marks[index] =
+                marks[index].or(Some(before + (after.saturating_sub(before)) / (next - index + 1) as u64));
+        }
+        marks.map(|mark| mark.unwrap_or(0))
+    }
+}

@@ -1,0 +1,101 @@
+//! The blocks at the cursor: what each has is looked at when a pane needs it, and the rest in the time that frames leave.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use allotment_analyze::{
+    BlockBytes, BlockIndex, Class, ClassLevels, Cursor, Placed, Scope, Segment, padding, segments,
+};
+
+/// What a block has at a moment.
+#[derive(Debug)]
+pub(crate) struct Contents {
+    pub(crate) size: u64,
+    pub(crate) placed: Vec<Placed>,
+    pub(crate) levels: ClassLevels,
+    pub(crate) bytes: BlockBytes,
+    pub(crate) largest_free: u64,
+}
+
+impl Contents {
+    fn of(cursor: &Cursor<'_, '_>, block: BlockIndex) -> Self {
+        let size = cursor.timeline().block_size_at(block, cursor.position());
+        let placed = cursor.placed(block);
+        let segments = segments(size, &placed);
+        let bytes = BlockBytes::of_segments(size, &placed, &segments);
+        let free = segments.iter().filter(|is| is.class == Class::Free);
+        let largest_free = free.map(Segment::size).max().unwrap_or(0);
+        Self { size, placed, levels: ClassLevels::new(segments), bytes, largest_free }
+    }
+
+    /// The holes that an alignment made.
+    pub(crate) fn padding(&self) -> impl Iterator<Item = &Segment> {
+        padding(&self.placed, self.levels.segments())
+    }
+}
+
+/// The blocks of a scope at a position.
+#[derive(Debug)]
+pub(crate) struct MomentView {
+    pub(crate) position: u64,
+    /// In the order in which they were allocated.
+    pub(crate) blocks: Vec<BlockIndex>,
+    /// Another one for each moment, for what is kept beside it.
+    pub(crate) version: u64,
+    contents: HashMap<BlockIndex, Contents>,
+    /// Blocks before this one have been looked at and are in the totals.
+    counted: usize,
+    totals: BlockBytes,
+    largest_free: u64,
+}
+
+impl MomentView {
+    pub(crate) fn new(cursor: &Cursor<'_, '_>, scope: Scope, version: u64) -> Self {
+        Self {
+            position: cursor.position(),
+            blocks: scope.blocks(cursor).collect(),
+            version,
+            contents: HashMap::new(),
+            counted: 0,
+            totals: BlockBytes::default(),
+            largest_free: 0,
+        }
+    }
+
+    /// Looks at a block that exists. Later calls cost nothing.
+    pub(crate) fn look(&mut self, cursor: &Cursor<'_, '_>, block: BlockIndex) -> &Contents {
+        self.contents.entry(block).or_insert_with(|| Contents::of(cursor, block))
+    }
+
+    /// Returns what is known of a block without looking at it.
+    pub(crate) fn known(&self, block: BlockIndex) -> Option<&Contents> {
+        self.contents.get(&block)
+    }
+
+    /// Looks at further blocks for some time. Returns true once all have been looked at.
+    pub(crate) fn work(&mut self, cursor: &Cursor<'_, '_>, time: Duration) -> bool {
+        let start = Instant::now();
+        while let Some(&block) = self.blocks.get(self.counted) {
+            let (bytes, largest) = {
+                let contents = self.look(cursor, block);
+                (contents.bytes, contents.largest_free)
+            };
+            self.totals += bytes;
+            self.largest_free = self.largest_free.max(largest);
+            self.counted += 1;
+            if start.elapsed() > time {
+                break;
+            }
+        }
+        self.is_complete()
+    }
+
+    pub(crate) fn is_complete(&self) -> bool {
+        self.counted == self.blocks.len()
+    }
+
+    /// The bytes of all blocks, and the largest free range; `None` before all have been looked at.
+    pub(crate) fn totals(&self) -> Option<(BlockBytes, u64)> {
+        self.is_complete().then_some((self.totals, self.largest_free))
+    }
+}

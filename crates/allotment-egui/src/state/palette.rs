@@ -1,0 +1,124 @@
+//! Colours: in a dark and a light theme each a standard palette and one for people who see red and green alike. They are
+//! those of the HTML report.
+
+use allotment_analyze::Class;
+use egui::Color32;
+use serde::{Deserialize, Serialize};
+
+/// Which colours classes have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PaletteKind {
+    /// Free is green, used is red, overhead is yellow, what waits for the GPU is blue.
+    #[default]
+    Standard,
+    /// Told apart by lightness as well: with protanopia, deuteranopia and tritanopia, and in grey.
+    ColourBlind,
+}
+
+/// The colours of a theme and a palette.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Palette {
+    pub(crate) free: Color32,
+    pub(crate) used: Color32,
+    pub(crate) overhead: Color32,
+    pub(crate) padding: Color32,
+    pub(crate) pending: Color32,
+    /// Between the stripes of what waits for the GPU.
+    pub(crate) pending_ground: Color32,
+    /// The stripes of a move's range.
+    pub(crate) moving: Color32,
+    /// Text on used bytes.
+    pub(crate) on_used: Color32,
+    /// Between two allocations.
+    pub(crate) edge: Color32,
+    pub(crate) budget: Color32,
+    pub(crate) alarm: Color32,
+    pub(crate) stall: Color32,
+    pub(crate) accent: Color32,
+    /// The cursor, and the outline of what is selected.
+    pub(crate) cursor: Color32,
+    pub(crate) grid: Color32,
+    pub(crate) muted: Color32,
+    /// Behind blocks and charts.
+    pub(crate) ground: Color32,
+    /// Less bytes than before.
+    pub(crate) less: Color32,
+}
+
+const fn rgb(code: u32) -> Color32 {
+    Color32::from_rgb((code >> 16) as u8, (code >> 8) as u8, code as u8)
+}
+
+impl Palette {
+    pub(crate) fn new(kind: PaletteKind, dark: bool) -> Self {
+        let mut palette = if dark { Self::dark() } else { Self::light() };
+        if kind == PaletteKind::ColourBlind {
+            let [free, used, overhead, padding, pending, pending_ground, budget, on_used] = if dark {
+                [0x24424f, 0xe8752a, 0xf4e07a, 0x857b46, 0x8cc9ff, 0x123456, 0xcdb4f2, 0x1c0d00]
+            } else {
+                [0xcfe6f1, 0xa63d00, 0xf2cf2e, 0xfbf0b8, 0x0069ad, 0xe3eefb, 0x6b3fa0, 0xffffff]
+            }
+            .map(rgb);
+            palette =
+                Self { free, used, overhead, padding, pending, pending_ground, budget, on_used, ..palette };
+        }
+        palette
+    }
+
+    const fn light() -> Self {
+        Self {
+            free: rgb(0xb5ddb9),
+            used: rgb(0xd0574e),
+            overhead: rgb(0xecc344),
+            padding: rgb(0xf6e6ad),
+            pending: rgb(0x3b7dd0),
+            pending_ground: rgb(0xd6e6f8),
+            moving: rgb(0x8a6a00),
+            on_used: rgb(0xffffff),
+            edge: Color32::from_rgba_premultiplied(6, 8, 11, 71),
+            budget: rgb(0x7a4fb5),
+            alarm: rgb(0xc02f26),
+            stall: rgb(0xd98324),
+            accent: rgb(0x2763ad),
+            cursor: rgb(0x111a24),
+            grid: rgb(0xe0e5ea),
+            muted: rgb(0x5a6775),
+            ground: rgb(0xffffff),
+            less: rgb(0x2c8a4b),
+        }
+    }
+
+    const fn dark() -> Self {
+        Self {
+            free: rgb(0x2c5538),
+            used: rgb(0xcf5b52),
+            overhead: rgb(0xd9b23b),
+            padding: rgb(0x7d7136),
+            pending: rgb(0x69a7ee),
+            pending_ground: rgb(0x1d3550),
+            moving: rgb(0x4d3c00),
+            on_used: rgb(0xffffff),
+            edge: Color32::from_rgba_premultiplied(4, 6, 8, 140),
+            budget: rgb(0xb795ea),
+            alarm: rgb(0xff8378),
+            stall: rgb(0xeba354),
+            accent: rgb(0x73aff2),
+            cursor: rgb(0xffffff),
+            grid: rgb(0x2a333c),
+            muted: rgb(0x9ca9b6),
+            ground: rgb(0x12161b),
+            less: rgb(0x6cc58a),
+        }
+    }
+
+    /// The colour of a class's bytes, and that of stripes over it.
+    pub(crate) const fn of(&self, class: Class) -> (Color32, Option<Color32>) {
+        match class {
+            Class::Free => (self.free, None),
+            Class::Rounding => (self.overhead, None),
+            Class::Reserved => (self.overhead, Some(self.moving)),
+            Class::Pending => (self.pending_ground, Some(self.pending)),
+            Class::Used => (self.used, None),
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Numbers and names as people read them: the words are those of the HTML report.
+
+use allotment::Algorithm;
+use allotment::device::{MemoryTypeIndex, ResourceKind};
+use allotment::memory::MemoryUsage;
+use allotment_analyze::{AllocationIndex, BlockIndex, Timeline};
+use allotment_trace::recording::Moment;
+
+use crate::loaded::Loaded;
+
+/// Bytes, with three digits and a unit.
+pub(crate) fn bytes(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    let digits = match value {
+        _ if unit == 0 => 0,
+        99.95.. => 0,
+        9.995.. => 1,
+        _ => 2,
+    };
+    format!("{value:.digits$} {}", UNITS[unit])
+}
+
+/// Bytes, exactly.
+pub(crate) fn exact(bytes: u64) -> String {
+    format!("{} B", count(bytes))
+}
+
+/// A change of bytes, with its sign.
+pub(crate) fn signed(change: i128) -> String {
+    let size = bytes(u64::try_from(change.unsigned_abs()).unwrap_or(u64::MAX));
+    match change {
+        0 => size,
+        1.. => format!("+{size}"),
+        _ => format!("−{size}"),
+    }
+}
+
+/// A whole number with thousands set apart.
+pub(crate) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index != 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `1 frame`, `2 frames`.
+pub(crate) fn plural(number: u64, one: &str) -> String {
+    format!("{} {one}{}", count(number), if number == 1 { "" } else { "s" })
+}
+
+pub(crate) fn percent(part: u64, whole: u64) -> String {
+    if whole == 0 {
+        return "–".to_owned();
+    }
+    let share = part as f64 * 100.0 / whole as f64;
+    let digits = usize::from(part > 0 && share < 10.0);
+    format!("{share:.digits$} %")
+}
+
+pub(crate) fn hex(offset: u64) -> String {
+    format!("0x{offset:x}")
+}
+
+/// A duration in the largest unit with at least one whole digit.
+pub(crate) fn duration(nanoseconds: u64) -> String {
+    let three = |value: f64| {
+        let digits = if value >= 99.95 { 0 } else { 1 + usize::from(value < 9.995) };
+        format!("{value:.digits$}")
+    };
+    match nanoseconds {
+        0..1_000 => format!("{nanoseconds} ns"),
+        1_000..1_000_000 => format!("{} µs", three(nanoseconds as f64 / 1e3)),
+        1_000_000..1_000_000_000 => format!("{} ms", three(nanoseconds as f64 / 1e6)),
+        _ => format!("{:.2} s", nanoseconds as f64 / 1e9),
+    }
+}
+
+/// A moment: the events before it, and the frame where the recording has some.
+pub(crate) fn moment(timeline: &Timeline<'_>, moment: Moment) -> String {
+    let event = format!("event {}", count(moment.event));
+    if timeline.frame_count() > 0 { format!("{event}, frame {}", count(moment.frame)) } else { event }
+}
+
+/// How long something existed: in frames where the recording has some.
+pub(crate) fn span(timeline: &Timeline<'_>, from: u64, to: u64) -> String {
+    if timeline.frame_count() > 0 {
+        plural(timeline.moment(to).frame - timeline.moment(from).frame, "frame")
+    } else {
+        plural(to - from, "event")
+    }
+}
+
+/// The name of an allocation, as the recording has it last.
+pub(crate) fn name<'a>(timeline: &Timeline<'a>, allocation: AllocationIndex) -> &'a str {
+    let name = timeline.recording().text(timeline.texts(allocation).name).unwrap_or("");
+    if name.is_empty() { "(no name)" } else { name }
+}
+
+/// A block: the number that the events know it by.
+pub(crate) fn block(timeline: &Timeline<'_>, block: BlockIndex) -> String {
+    format!("#{}", timeline.block_info(block).id)
+}
+
+pub(crate) const fn kind(kind: ResourceKind) -> &'static str {
+    match kind {
+        ResourceKind::Buffer => "buffer",
+        ResourceKind::LinearImage => "linear image",
+        ResourceKind::OptimalImage => "optimal image",
+        _ => "",
+    }
+}
+
+pub(crate) const fn usage(usage: MemoryUsage) -> &'static str {
+    match usage {
+        MemoryUsage::GpuOnly => "GPU only",
+        MemoryUsage::Upload => "upload",
+        MemoryUsage::Readback => "readback",
+        MemoryUsage::DeviceUpload => "device upload",
+        MemoryUsage::Transient => "transient",
+    }
+}
+
+/// A pool of the recording: its name, or which default pool.
+pub(crate) fn pool(loaded: &Loaded, block: BlockIndex) -> String {
+    let timeline = loaded.timeline();
+    let Some((id, is)) = timeline.block_info(block).pool.and_then(|pool| timeline.pool_info(pool)) else {
+        return "no pool".to_owned();
+    };
+    let algorithm = match is.algorithm {
+        Algorithm::Tlsf => "TLSF",
+        Algorithm::Buddy => "buddy",
+        Algorithm::Linear => "linear",
+    };
+    match loaded.recording().text(is.name) {
+        Some(name) if !name.is_empty() => format!("{name}, {algorithm}"),
+        _ => format!("default pool {}, {algorithm}", id.0),
+    }
+}
+
+/// A memory type with its properties and its heap.
+pub(crate) fn memory_type(loaded: &Loaded, memory_type: MemoryTypeIndex) -> String {
+    let index = memory_type.get();
+    match loaded.recording().header.memory_types.get(index) {
+        Some(known) => {
+            let properties = allotment::device::MemoryProperties::from_bits_truncate(known.properties);
+            format!("type {index}, {}, heap {}", properties.to_string().to_lowercase(), known.heap)
+        }
+        None => format!("type {index}"),
+    }
+}
+
+/// A heap with its size.
+pub(crate) fn heap(loaded: &Loaded, heap: u8) -> String {
+    match loaded.recording().header.heaps.get(usize::from(heap)) {
+        Some(known) => {
+            let whose = if known.device_local { "GPU" } else { "system" };
+            let size = if known.size > 0 { format!(", {}", bytes(known.size)) } else { String::new() };
+            format!("heap {heap}, {whose}{size}")
+        }
+        None => format!("heap {heap}"),
+    }
+}
+
+/// A sentence begins with a capital.
+pub(crate) fn sentence(text: &str) -> String {
+    let mut characters = text.chars();
+    characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_have_three_digits_and_the_unit_that_fits() {
+        for (number, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1536, "1.50 KiB"),
+            (96 << 20, "96.0 MiB"),
+            (256 << 20, "256 MiB"),
+            (3 << 30, "3.00 GiB"),
+        ] {
+            assert_eq!(bytes(number), text);
+        }
+        assert_eq!(signed(-2048), "−2.00 KiB");
+        assert_eq!(signed(2048), "+2.00 KiB");
+        assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!(duration(16_600_000), "16.6 ms");
+    }
+}

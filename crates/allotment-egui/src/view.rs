@@ -1,0 +1,204 @@
+//! The widget: a bar with what concerns every pane, and the panes.
+
+use std::collections::HashSet;
+
+use allotment_analyze::{Scope, TimeAxis};
+use allotment_trace::recording::Recording;
+use egui::Ui;
+use egui_tiles::{SimplificationOptions, TileId, Tiles, Tree, UiResponse};
+use serde::{Deserialize, Serialize};
+
+use crate::layout::{self, PaneKind};
+use crate::loaded::Loaded;
+use crate::panes::{Panes, keyboard};
+use crate::state::{PaletteKind, Selection, State};
+use crate::top_bar;
+
+/// Where the panes are, and the colours: what a program keeps from one start to the next.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Layout {
+    tree: Tree<PaneKind>,
+    palette: PaletteKind,
+}
+
+impl Default for Layout {
+    fn default() -> Self {
+        Self { tree: layout::initial(), palette: PaletteKind::default() }
+    }
+}
+
+/// A recording, shown in panes.
+pub struct AnalyzerView {
+    state: State,
+    panes: Panes,
+    tree: Tree<PaneKind>,
+}
+
+impl AnalyzerView {
+    /// Shows a recording at its end. Indexes it first: one walk over its events, about a microsecond for each.
+    #[must_use]
+    pub fn new(title: impl Into<String>, recording: Recording) -> Self {
+        let state = State::new(Loaded::new(title.into(), recording));
+        Self { state, panes: Panes::default(), tree: layout::initial() }
+    }
+
+    /// Shows another recording of the same program, which goes on where the one so far ends: what is selected, the zoom
+    /// and the layout stay. A cursor at the end stays at the end. Costs as much as [`new`](Self::new).
+    pub fn replace(&mut self, recording: Recording) {
+        let title = self.state.loaded.title().to_owned();
+        self.state.replace(Loaded::new(title, recording));
+        self.panes.forget_answers();
+    }
+
+    /// Draws the widget: it fills the space that there is.
+    pub fn ui(&mut self, ui: &mut Ui) {
+        self.state.hovered = None;
+        if !self.state.work() {
+            ui.ctx().request_repaint();
+        }
+        if let Some(pane) = keyboard::keys(ui, &mut self.state, &mut self.panes) {
+            layout::open(&mut self.tree, pane);
+        }
+        if let Some(pane) = top_bar::ui(ui, &mut self.state, &mut self.panes) {
+            layout::open(&mut self.tree, pane);
+        }
+        let mut behaviour = Behaviour { state: &mut self.state, panes: &mut self.panes };
+        self.tree.ui(&mut behaviour, ui);
+    }
+
+    /// Returns where the panes are, to be saved.
+    #[must_use]
+    pub fn layout(&self) -> Layout {
+        Layout { tree: self.tree.clone(), palette: self.state.palette }
+    }
+
+    /// Puts the panes where they were in a saved layout.
+    pub fn set_layout(&mut self, layout: Layout) {
+        (self.tree, self.state.palette) = (layout.tree, layout.palette);
+    }
+
+    /// Shows a pane, also one that was closed.
+    pub fn open_pane(&mut self, pane: PaneKind) {
+        layout::open(&mut self.tree, pane);
+    }
+
+    /// Returns the panes that are in the layout.
+    #[must_use]
+    pub fn open_panes(&self) -> HashSet<PaneKind> {
+        let tiles = self.tree.tiles.tiles();
+        tiles
+            .filter_map(|tile| if let egui_tiles::Tile::Pane(pane) = tile { Some(*pane) } else { None })
+            .collect()
+    }
+
+    /// Returns the title.
+    #[must_use]
+    pub fn title(&self) -> &str {
+        self.state.loaded.title()
+    }
+
+    /// Returns the cursor: how many events came before the moment that is shown.
+    #[must_use]
+    pub const fn position(&self) -> u64 {
+        self.state.position()
+    }
+
+    /// Moves the cursor.
+    pub fn set_position(&mut self, position: u64) {
+        self.state.jump(position);
+    }
+
+    /// Returns what is selected.
+    #[must_use]
+    pub const fn selected(&self) -> Option<Selection> {
+        self.state.selected
+    }
+
+    /// Selects an allocation, a free range, a block or nothing.
+    pub fn select(&mut self, selection: Option<Selection>) {
+        self.state.select(selection);
+        self.state.reveal = true;
+    }
+
+    /// Returns which blocks are shown.
+    #[must_use]
+    pub const fn scope(&self) -> Scope {
+        self.state.scope
+    }
+
+    /// Shows some of the blocks.
+    pub fn set_scope(&mut self, scope: Scope) {
+        self.state.set_scope(scope);
+    }
+
+    /// Returns the visible part of each block, as shares of its bytes, or of the largest block's where all have one
+    /// scale.
+    #[must_use]
+    pub const fn visible_bytes(&self) -> (f64, f64) {
+        (self.state.bytes.from, self.state.bytes.to)
+    }
+
+    /// Returns the visible part of the time, as shares of the recording.
+    #[must_use]
+    pub const fn visible_time(&self) -> (f64, f64) {
+        (self.state.time.from, self.state.time.to)
+    }
+
+    /// Returns the moments A to D, as positions: those that were set.
+    #[must_use]
+    pub const fn marks(&self) -> [Option<u64>; 4] {
+        self.state.marks
+    }
+
+    /// Returns the unit of time.
+    #[must_use]
+    pub const fn axis(&self) -> TimeAxis {
+        self.state.axis
+    }
+
+    /// Returns the colours.
+    #[must_use]
+    pub const fn palette(&self) -> PaletteKind {
+        self.state.palette
+    }
+
+    /// Returns how many rows the table of allocations has with its present search.
+    #[must_use]
+    pub fn table_rows(&self) -> usize {
+        self.panes.table.row_count()
+    }
+}
+
+struct Behaviour<'a> {
+    state: &'a mut State,
+    panes: &'a mut Panes,
+}
+
+impl egui_tiles::Behavior<PaneKind> for Behaviour<'_> {
+    fn pane_ui(&mut self, ui: &mut Ui, _: TileId, pane: &mut PaneKind) -> UiResponse {
+        let margin = egui::Margin { left: 8, right: 8, top: 5, bottom: 5 };
+        let frame = egui::Frame::new().inner_margin(margin).fill(ui.visuals().panel_fill);
+        frame.show(ui, |ui| {
+            ui.set_min_size(ui.available_size());
+            self.panes.ui(ui, *pane, self.state);
+        });
+        UiResponse::None
+    }
+
+    fn tab_title_for_pane(&mut self, pane: &PaneKind) -> egui::WidgetText {
+        pane.title().into()
+    }
+
+    fn is_tab_closable(&self, _: &Tiles<PaneKind>, _: TileId) -> bool {
+        true
+    }
+
+    fn simplification_options(&self) -> SimplificationOptions {
+        // A pane without tabs has no heading.
+        SimplificationOptions { all_panes_must_have_tabs: true, ..SimplificationOptions::default() }
+    }
+
+    fn gap_width(&self, _: &egui::Style) -> f32 {
+        3.0
+    }
+}

@@ -1,0 +1,79 @@
+//! The table of allocations.
+
+use egui::Key;
+use egui_kittest::kittest::Queryable as _;
+
+use super::{View, first, has_text, open, selects};
+
+fn search(view: &mut View, text: &str) {
+    view.get_by_role_and_label(egui::Role::SearchInput, "Search allocations").focus();
+    view.run();
+    view.get_by_role_and_label(egui::Role::SearchInput, "Search allocations").type_text(text);
+    view.run();
+}
+
+#[test]
+fn a_search_that_is_typed_leaves_what_it_means() {
+    let mut view = open();
+    let all = view.state().table_rows();
+    search(&mut view, "facade");
+    assert_eq!(view.state().table_rows(), 24);
+    search(&mut view, " >1m");
+    let large = view.state().table_rows();
+    assert!(large > 0 && large < 24, "{large}");
+    view.get_by_label("Clear").click();
+    view.run();
+    assert_eq!(view.state().table_rows(), all);
+}
+
+#[test]
+fn the_slash_key_goes_to_the_search() {
+    let mut view = open();
+    view.key_press(Key::Slash);
+    view.run();
+    assert!(view.get_by_role_and_label(egui::Role::SearchInput, "Search allocations").is_focused());
+}
+
+#[test]
+fn a_click_on_a_row_selects_its_allocation() {
+    let mut view = open();
+    search(&mut view, "facade");
+    view.get_by_label("facade 7").click();
+    view.run();
+    assert!(selects(&view, "facade 7"));
+}
+
+#[test]
+fn a_click_on_a_heading_sorts() {
+    let mut view = open();
+    search(&mut view, "house");
+    let top = |view: &View, name: &str| view.query_by_label(name).map_or(f32::MAX, |row| row.rect().top());
+    view.get_by_role_and_label(egui::Role::Button, "Name").click();
+    view.run();
+    assert!(top(&view, "house 0") < top(&view, "house 1"));
+    view.get_by_role_and_label(egui::Role::Button, "Name ⏶").click();
+    view.run();
+    assert!(top(&view, "house 9") < top(&view, "house 8"));
+}
+
+#[test]
+fn rows_are_grouped_and_the_whole_recording_has_more() {
+    let mut view = open();
+    let now = view.state().table_rows();
+    view.get_by_label("whole recording").click();
+    view.run();
+    assert!(view.state().table_rows() > now);
+    view.query_all_by_label("category").next().unwrap().click();
+    view.run();
+    assert_eq!(view.state().table_rows(), 4, "textures, meshes, uploads, particles");
+    assert!(has_text(&view, "uploads"));
+    first(&view, "particles").click();
+    view.run();
+}
+
+#[test]
+fn an_empty_table_says_why() {
+    let mut view = open();
+    search(&mut view, "no such name");
+    assert!(has_text(&view, "Nothing matches the search."));
+}

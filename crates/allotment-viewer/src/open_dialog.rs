@@ -1,0 +1,127 @@
+//! A window to choose a file: a path, and what is in its folder. It needs no toolkit of the desktop, so it is the same
+//! over a network and on every system.
+
+use std::path::{Path, PathBuf};
+
+use eframe::egui::{Align2, Context, Key, ScrollArea, TextEdit, Window};
+
+/// Endings that a file may have which the viewer opens.
+const ENDINGS: [&str; 6] = ["altr", "gz", "json", "jsonl", "pickle", "pkl"];
+
+/// The window.
+#[derive(Debug)]
+pub(crate) struct OpenDialog {
+    path: String,
+    /// The folder whose entries are listed, and those.
+    listed: Option<(PathBuf, Vec<(String, bool)>)>,
+    focus: bool,
+}
+
+impl OpenDialog {
+    /// Begins in a folder.
+    pub(crate) fn new(folder: &Path) -> Self {
+        let mut path = folder.display().to_string();
+        if !path.ends_with(std::path::MAIN_SEPARATOR) {
+            path.push(std::path::MAIN_SEPARATOR);
+        }
+        Self { path, listed: None, focus: true }
+    }
+
+    /// Draws the window. Returns `Some(None)` when it is closed, and a path that was chosen.
+    pub(crate) fn show(&mut self, ctx: &Context) -> Option<Option<PathBuf>> {
+        let mut open = true;
+        let mut chosen = None;
+        let window = Window::new("Open a recording").collapsible(false).default_width(620.0);
+        window.open(&mut open).anchor(Align2::CENTER_CENTER, [0.0, 0.0]).show(ctx, |ui| {
+            ui.label("A recording (.altr), GFXReconstruct's JSON lines, a JSON dump of VMA or D3D12MA, a PyTorch snapshot");
+            ui.horizontal(|ui| {
+                let field = ui.add(TextEdit::singleline(&mut self.path).desired_width(520.0).hint_text("Path"));
+                if core::mem::take(&mut self.focus) {
+                    field.request_focus();
+                }
+                let entered = field.lost_focus() && ui.input(|input| input.key_pressed(Key::Enter));
+                if (ui.button("Open").clicked() || entered) && Path::new(&self.path).is_file() {
+                    chosen = Some(PathBuf::from(&self.path));
+                }
+            });
+            let (folder, begins) = parts(&self.path);
+            if self.listed.as_ref().is_none_or(|(listed, _)| *listed != folder) {
+                self.listed = Some((folder.clone(), entries(&folder)));
+            }
+            ui.separator();
+            ScrollArea::vertical().max_height(320.0).auto_shrink([false, true]).show(ui, |ui| {
+                if folder.parent().is_some() && ui.selectable_label(false, "⏶ folder above").clicked() {
+                    self.path = with_separator(folder.parent().unwrap_or(&folder));
+                }
+                let Some((_, entries)) = &self.listed else { return };
+                let mut none = true;
+                for (name, is_folder) in entries.iter().filter(|(name, _)| name.starts_with(&begins)) {
+                    none = false;
+                    let label = if *is_folder { format!("{name}{}", std::path::MAIN_SEPARATOR) } else { name.clone() };
+                    if ui.selectable_label(false, label).clicked() {
+                        let path = folder.join(name);
+                        if *is_folder {
+                            self.path = with_separator(&path);
+                        } else {
+                            chosen = Some(path);
+                        }
+                    }
+                }
+                if none {
+                    ui.weak("No file here that the viewer opens.");
+                }
+            });
+        });
+        match chosen {
+            Some(path) => Some(Some(path)),
+            None if !open || ctx.input(|input| input.key_pressed(Key::Escape)) => Some(None),
+            None => None,
+        }
+    }
+}
+
+fn with_separator(folder: &Path) -> String {
+    let path = folder.display().to_string();
+    if path.ends_with(std::path::MAIN_SEPARATOR) {
+        path
+    } else {
+        format!("{path}{}", std::path::MAIN_SEPARATOR)
+    }
+}
+
+/// The folder of a path that is being typed, and what names in it begin with.
+fn parts(path: &str) -> (PathBuf, String) {
+    let split = path.rfind(std::path::is_separator).map_or(0, |at| at + 1);
+    (PathBuf::from(if split == 0 { "." } else { &path[..split] }), path[split..].to_owned())
+}
+
+/// The folders and the files of a folder that may be opened: folders first.
+fn entries(folder: &Path) -> Vec<(String, bool)> {
+    let read = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut entries: Vec<_> = read
+        .filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let is_folder = entry.path().is_dir();
+            let known =
+                Path::new(&name).extension().is_some_and(|end| ENDINGS.iter().any(|known| end == *known));
+            (!name.starts_with('.') && (is_folder || known)).then_some((name, is_folder))
+        })
+        .collect();
+    entries.sort_by(|a, b| (!a.1, &a.0).cmp(&(!b.1, &b.0)));
+    entries
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_is_typed_lists_its_folder() {
+        assert_eq!(parts("/traces/su"), (PathBuf::from("/traces/"), "su".to_owned()));
+        assert_eq!(parts("su"), (PathBuf::from("."), "su".to_owned()));
+        let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces");
+        let entries = entries(&traces);
+        assert!(entries.iter().any(|(name, _)| name == "supertuxkart-race.gfxr.jsonl.gz"));
+        assert!(entries.iter().all(|(name, _)| name != "README.md"), "it is none that the viewer opens");
+    }
+}
