@@ -66,8 +66,9 @@ impl Window {
 
 fn wheel(at: egui::Pos2, up: f32) -> Vec<egui::Event> {
     let delta = Vec2::new(0.0, up);
-    let (unit, phase, modifiers) = (egui::MouseWheelUnit::Point, egui::TouchPhase::Move, Modifiers::NONE);
-    vec![egui::Event::PointerMoved(at), egui::Event::MouseWheel { unit, delta, phase, modifiers }]
+    let (unit, source) = (egui::MouseWheelUnit::Point, egui::MouseWheelSource::Wheel);
+    let (phase, modifiers) = (egui::TouchPhase::Move, Modifiers::NONE);
+    vec![egui::Event::PointerMoved(at), egui::Event::MouseWheel { unit, source, delta, phase, modifiers }]
 }
 
 fn drag(to: egui::Pos2) -> Vec<egui::Event> {

@@ -148,7 +148,7 @@ impl eframe::App for App {
     fn ui(&mut self, ui: &mut Ui, _: &mut eframe::Frame) {
         let ctx = ui.ctx().clone();
         self.take_answer(&ctx);
-        let dropped = ui.input(|input| input.raw.dropped_files.iter().find_map(|file| file.path.clone()));
+        let dropped = ui.input(|input| input.raw.dropped_files.first().map(|file| file.path().to_owned()));
         if let Some(path) = dropped {
             self.open(path, &ctx);
         }

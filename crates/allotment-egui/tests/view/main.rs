@@ -48,6 +48,7 @@ fn wheel(view: &mut View, at: Pos2, up: f32) {
     view.run();
     view.event(egui::Event::MouseWheel {
         unit: egui::MouseWheelUnit::Point,
+        source: egui::MouseWheelSource::Wheel,
         delta: Vec2::new(0.0, up),
         phase: egui::TouchPhase::Move,
         modifiers: Modifiers::NONE,

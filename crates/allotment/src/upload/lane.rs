@@ -350,7 +350,7 @@ impl<D: Device> Lane<D> {
             match (wait, self.when_full) {
                 // Nothing is staged, so the open frame is left over from a write that panicked.
                 (WaitFor::Submission, _) if self.copies.is_empty() && self.images.is_empty() => {
-                    ring.discard()
+                    ring.discard();
                 }
                 // An upload ring has no tickets.
                 (_, WhenFull::Refuse) | (WaitFor::Tickets, _) => {
