@@ -1,7 +1,7 @@
 //! A run that pauses wherever it can does the same as one that never pauses.
 
+use core::time::Duration;
 use std::collections::HashMap;
-use std::time::Duration;
 
 use allotment::memory::{
     DefragmentationDesc, DefragmentationStatistics, DefragmentationStrategy, NextPass, PassLimits,

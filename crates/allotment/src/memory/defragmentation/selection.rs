@@ -42,13 +42,16 @@ impl Room {
         let free = |block: &SurveyedBlock| block.size.saturating_sub(block.occupied);
         // Empty blocks are not counted: to fill one would free nothing.
         let open = arena.blocks.iter().filter(|block| block.may_take());
+        let promised: u64 =
+            arena.blocks.iter().filter(|block| block.of_another_run).map(|block| block.needed).sum();
         let mut blocks = [0_u32; MOST_SHARDS as usize];
         arena.blocks.iter().filter(|block| block.shared).for_each(|block| blocks[block.member] += 1);
         let members = blocks.iter_mut().zip(&arena.members);
         members.for_each(|(blocks, member)| *blocks = blocks.saturating_sub(member.least_blocks));
         Self {
-            // Room for coming requests is not filled with moves.
-            free: open.map(free).sum::<u64>().saturating_sub(arena.ahead),
+            // Room for coming requests is not filled with moves, nor is that which other runs need for blocks that they
+            // have claimed and for which they may not have reserved it yet.
+            free: open.map(free).sum::<u64>().saturating_sub(arena.ahead).saturating_sub(promised),
             blocks,
         }
     }
