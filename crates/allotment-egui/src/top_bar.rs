@@ -21,10 +21,10 @@ pub(crate) fn ui(ui: &mut Ui, state: &mut State, panes: &mut Panes) -> Option<Pa
         ui.horizontal_wrapped(|ui| {
             let history = state.history();
             let (back, forward) = (history.can_go_back(), history.can_go_forward());
-            if ui.add_enabled(back, egui::Button::new("⏴ Back")).on_hover_text("Ctrl Z").clicked() {
+            if ui.add_enabled(back, egui::Button::new("Back")).on_hover_text("Ctrl Z").clicked() {
                 state.go_back();
             }
-            if ui.add_enabled(forward, egui::Button::new("Forward ⏵")).on_hover_text("Ctrl Y").clicked() {
+            if ui.add_enabled(forward, egui::Button::new("Forward")).on_hover_text("Ctrl Y").clicked() {
                 state.go_forward();
             }
             ui.separator();
@@ -88,11 +88,13 @@ fn scope(ui: &mut Ui, state: &mut State) {
         Scope::All => "All memory".to_owned(),
     };
     let mut chosen = state.scope;
-    ComboBox::from_id_salt("scope").selected_text(name(state, state.scope)).show_ui(ui, |ui| {
+    let label = ui.label("Memory");
+    let combo = ComboBox::from_id_salt("scope").selected_text(name(state, state.scope)).show_ui(ui, |ui| {
         for scope in core::iter::once(Scope::All).chain((0..heaps).map(Scope::Heap)) {
             ui.selectable_value(&mut chosen, scope, name(state, scope));
         }
     });
+    combo.response.labelled_by(label.id);
     state.set_scope(chosen);
 }
 

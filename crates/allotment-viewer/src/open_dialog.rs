@@ -50,7 +50,7 @@ impl OpenDialog {
             }
             ui.separator();
             ScrollArea::vertical().max_height(320.0).auto_shrink([false, true]).show(ui, |ui| {
-                if folder.parent().is_some() && ui.selectable_label(false, "⏶ folder above").clicked() {
+                if folder.parent().is_some() && ui.selectable_label(false, "Folder above").clicked() {
                     self.path = with_separator(folder.parent().unwrap_or(&folder));
                 }
                 let Some((_, entries)) = &self.listed else { return };

@@ -7,7 +7,7 @@ use crate::layout::PaneKind;
 use crate::state::{Change, Span, State};
 use crate::top_bar;
 
-const KEYS: [(&str, &str); 14] = [
+const KEYS: [(&str, &str); 15] = [
     ("← →", "one event back or forward"),
     ("Shift ← →", "one frame back or forward"),
     ("Home End", "beginning and end"),
@@ -21,7 +21,8 @@ const KEYS: [(&str, &str); 14] = [
     ("1 … 9 0", "open a pane, in the order of the menu"),
     ("/", "search"),
     ("Esc", "deselect, leave the search"),
-    ("Ctrl Z, Ctrl Y", "back and forward; Alt ← → as well"),
+    ("Ctrl Z  Ctrl Y", "back and forward"),
+    ("Alt ← →", "back and forward"),
 ];
 
 const GESTURES: [(&str, &str); 6] = [

@@ -75,14 +75,14 @@ impl LifetimesPane {
     fn controls(&mut self, ui: &mut Ui, state: &mut State) {
         ui.horizontal_wrapped(|ui| {
             let name = |rule: LifetimeRule| text::sentence(&rule.name().replace('-', " "));
-            ComboBox::from_id_salt("lifetime rule").width(170.0).selected_text(name(self.rule)).show_ui(
-                ui,
-                |ui| {
-                    for rule in LifetimeRule::ALL {
-                        ui.selectable_value(&mut self.rule, rule, name(rule)).on_hover_text(rule.question());
-                    }
-                },
-            );
+            let label = ui.label("Rule");
+            let combo = ComboBox::from_id_salt("lifetime rule").width(170.0).selected_text(name(self.rule));
+            let combo = combo.show_ui(ui, |ui| {
+                for rule in LifetimeRule::ALL {
+                    ui.selectable_value(&mut self.rule, rule, name(rule)).on_hover_text(rule.question());
+                }
+            });
+            combo.response.labelled_by(label.id);
             ui.label(self.rule.question());
         });
         ui.horizontal_wrapped(|ui| {

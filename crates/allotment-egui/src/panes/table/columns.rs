@@ -195,22 +195,18 @@ pub(crate) fn allocation_rows(
         let table = table.header(line + 2.0, |mut header| {
             for &column in &columns {
                 header.col(|ui| {
-                    let arrow = match sorted {
-                        Some((by, down)) if by == column => {
-                            if down {
-                                " ⏷"
-                            } else {
-                                " ⏶"
-                            }
-                        }
-                        _ => "",
-                    };
-                    let heading = RichText::new(format!("{}{arrow}", column.heading())).strong();
+                    let heading = RichText::new(column.heading()).strong();
                     let layout = cell_layout(column);
                     ui.with_layout(layout, |ui| {
                         if sorted.is_none() {
                             ui.label(heading);
-                        } else if ui.add(egui::Button::new(heading).frame(false)).clicked() {
+                            return;
+                        }
+                        let button = ui.add(egui::Button::new(heading).frame(false));
+                        if let Some((_, down)) = sorted.filter(|&(by, _)| by == column) {
+                            arrow(ui, down);
+                        }
+                        if button.clicked() {
                             answer.sort = Some(column);
                         }
                     });
@@ -250,6 +246,16 @@ pub(crate) fn allocation_rows(
         });
     });
     answer
+}
+
+/// The order of a column. Painted, since the font has no arrows.
+fn arrow(ui: &mut Ui, down: bool) {
+    let (rect, _) = ui.allocate_exact_size(egui::vec2(8.0, 8.0), egui::Sense::hover());
+    let (flat, tip) =
+        if down { (rect.top() + 1.5, rect.bottom() - 1.0) } else { (rect.bottom() - 1.5, rect.top() + 1.0) };
+    let points =
+        vec![egui::pos2(rect.left(), flat), egui::pos2(rect.right(), flat), egui::pos2(rect.center().x, tip)];
+    ui.painter().add(egui::Shape::convex_polygon(points, ui.visuals().text_color(), egui::Stroke::NONE));
 }
 
 fn cell_layout(column: Column) -> Layout {
