@@ -92,13 +92,13 @@ impl ClassLevels {
             most = most.max(class);
             most == Class::Used
         };
-        while first < end && !first.is_multiple_of(FAN) {
+        while first < end && first % FAN != 0 {
             if look(self.segments[first].class) {
                 return Class::Used;
             }
             first += 1;
         }
-        while first < end && !end.is_multiple_of(FAN) {
+        while first < end && end % FAN != 0 {
             end -= 1;
             if look(self.segments[end].class) {
                 return Class::Used;
@@ -107,13 +107,13 @@ impl ClassLevels {
         for (number, level) in self.levels.iter().enumerate() {
             (first, end) = (first / FAN, end / FAN);
             let last = number + 1 == self.levels.len();
-            while first < end && (last || !first.is_multiple_of(FAN)) {
+            while first < end && (last || first % FAN != 0) {
                 if look(level[first]) {
                     return Class::Used;
                 }
                 first += 1;
             }
-            while first < end && !end.is_multiple_of(FAN) {
+            while first < end && end % FAN != 0 {
                 end -= 1;
                 if look(level[end]) {
                     return Class::Used;

@@ -10,7 +10,7 @@ use allotment::device::Device;
 use allotment::gpu::{Frame, FrameError, Gpu};
 use allotment::memory::{Allocator, DriverCallStatistics};
 
-use super::{counting, trace};
+use super::counting;
 
 /// Frames in which everything grows to the size that it keeps. The last to do so are the device's own command pools:
 /// there are two of 32 submissions each, and the transfer queue may get one submission a frame.
@@ -121,7 +121,7 @@ impl Cost {
         match self.first {
             None => Ok(()),
             // The list of events grows while the thread that reads them is late.
-            Some(_) if trace::is_on() => Ok(()),
+            Some(_) if events_are_read() => Ok(()),
             Some(frame) => {
                 if let Some(backtrace) = &self.backtrace {
                     eprintln!("a steady frame allocates at\n{backtrace}");
@@ -130,6 +130,12 @@ impl Cost {
             }
         }
     }
+}
+
+/// Returns true if the events of the example are recorded, or served to viewers.
+fn events_are_read() -> bool {
+    std::env::args().any(|argument| argument == "--trace" || argument == "--live")
+        || ["ALLOTMENT_TRACE", "ALLOTMENT_LIVE"].iter().any(|name| std::env::var_os(name).is_some())
 }
 
 /// Returns the time for which this thread has run, where the system says so in a file.

@@ -57,11 +57,6 @@ pub(crate) fn record<D: Device>(gpu: &Gpu<D>) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns true if the events of the example are read.
-pub(crate) fn is_on() -> bool {
-    READER.lock().unwrap_or_else(PoisonError::into_inner).is_some()
-}
-
 /// Writes the rest of the recording, if there is one, and lets viewers go.
 pub(crate) fn finish() -> Result<(), Box<dyn Error>> {
     match READER.lock().unwrap_or_else(PoisonError::into_inner).take() {
