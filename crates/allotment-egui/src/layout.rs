@@ -91,7 +91,7 @@ pub(crate) fn initial() -> Tree<PaneKind> {
     let details = tabs(&mut tiles, &[PaneKind::Details]);
     let lists = tabs(&mut tiles, &LISTS);
     let middle = linear(&mut tiles, LinearDir::Horizontal, &[(map, 3.1), (details, 1.0)]);
-    let root = linear(&mut tiles, LinearDir::Vertical, &[(timeline, 0.95), (middle, 1.9), (lists, 1.15)]);
+    let root = linear(&mut tiles, LinearDir::Vertical, &[(timeline, 1.15), (middle, 1.7), (lists, 1.15)]);
     Tree::new(egui::Id::unique("allotment analyzer"), root, tiles)
 }
 

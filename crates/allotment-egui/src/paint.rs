@@ -84,7 +84,7 @@ pub(crate) fn legend(ui: &mut egui::Ui, palette: &Palette) {
         let mut rects = Rects::new(ui.ctx());
         rects.add_class(rect, class, palette);
         rects.paint(ui.painter());
-        ui.label(egui::RichText::new(word).small().color(palette.muted));
+        ui.label(egui::RichText::new(word).size(12.0).color(palette.muted));
         ui.add_space(4.0);
     }
 }

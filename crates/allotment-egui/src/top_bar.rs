@@ -14,9 +14,16 @@ pub(crate) fn ui(ui: &mut Ui, state: &mut State, panes: &mut Panes) -> Option<Pa
     let palette = Palette::new(state.palette, ui.visuals().dark_mode);
     let mut open = None;
     egui::Frame::new().inner_margin(egui::Margin::symmetric(8, 4)).show(ui, |ui| {
-        ui.horizontal_wrapped(|ui| {
+        ui.horizontal(|ui| {
             ui.label(RichText::new(state.loaded.title()).strong().size(16.0));
             ui.label(RichText::new(facts(state)).color(palette.muted));
+            ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
+                if ui.button("Keys").on_hover_text("?").clicked() {
+                    panes.help_is_open = !panes.help_is_open;
+                }
+                open = panes_menu(ui);
+                colours(ui, state);
+            });
         });
         ui.horizontal_wrapped(|ui| {
             let history = state.history();
@@ -31,13 +38,6 @@ pub(crate) fn ui(ui: &mut Ui, state: &mut State, panes: &mut Panes) -> Option<Pa
             scope(ui, state);
             ui.separator();
             figures(ui, state, &palette);
-            ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
-                if ui.button("Keys").on_hover_text("?").clicked() {
-                    panes.help_is_open = !panes.help_is_open;
-                }
-                open = panes_menu(ui);
-                colours(ui, state);
-            });
         });
     });
     if state.loaded.timeline().contradiction_count() > 0 {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::layout::{self, PaneKind};
 use crate::loaded::Loaded;
 use crate::panes::{Panes, keyboard};
-use crate::state::{PaletteKind, Selection, State};
+use crate::state::{Palette, PaletteKind, Selection, State};
 use crate::top_bar;
 
 /// Where the panes are, and the colours: what a program keeps from one start to the next.
@@ -52,6 +52,7 @@ impl AnalyzerView {
 
     /// Draws the widget: it fills the space that there is.
     pub fn ui(&mut self, ui: &mut Ui) {
+        inked(ui, self.state.palette);
         self.state.hovered = None;
         if !self.state.work() {
             ui.ctx().request_repaint();
@@ -169,6 +170,14 @@ impl AnalyzerView {
     }
 }
 
+/// Sets the colours of texts as in the report: egui's own greys are faint for tables of numbers.
+fn inked(ui: &mut Ui, palette: PaletteKind) {
+    let palette = Palette::new(palette, ui.visuals().dark_mode);
+    let visuals = ui.visuals_mut();
+    visuals.weak_text_color = Some(palette.muted);
+    visuals.widgets.noninteractive.fg_stroke.color = palette.ink;
+}
+
 struct Behaviour<'a> {
     state: &'a mut State,
     panes: &'a mut Panes,
@@ -180,6 +189,8 @@ impl egui_tiles::Behavior<PaneKind> for Behaviour<'_> {
         let frame = egui::Frame::new().inner_margin(margin).fill(ui.visuals().panel_fill);
         frame.show(ui, |ui| {
             ui.set_min_size(ui.available_size());
+            // A pane begins with the style of the window.
+            inked(ui, self.state.palette);
             self.panes.ui(ui, *pane, self.state);
         });
         UiResponse::None

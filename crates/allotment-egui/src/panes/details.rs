@@ -53,7 +53,7 @@ impl Facts<'_> {
         self.ui.horizontal(|ui| {
             ui.label(if bytes < 1024 { text::exact(bytes) } else { text::bytes(bytes) });
             if bytes >= 1024 {
-                ui.label(RichText::new(text::exact(bytes)).small().color(self.muted));
+                ui.label(RichText::new(text::exact(bytes)).size(11.5).color(self.muted));
             }
         });
         self.ui.end_row();
@@ -112,7 +112,10 @@ fn nothing(ui: &mut Ui, state: &State) {
             for (name, value) in settings {
                 let sized = ["block", "bytes", "size"].iter().any(|word| name.contains(word));
                 let bytes = value.parse().ok().filter(|&bytes| sized && bytes >= 1024).map(text::bytes);
-                facts.text(&text::sentence(&name.replace('_', " ")), bytes.unwrap_or_else(|| value.clone()));
+                facts.text(
+                    &text::sentence(&name.replace(['_', '.'], " ")),
+                    bytes.unwrap_or_else(|| value.clone()),
+                );
             }
         });
     }

@@ -39,6 +39,8 @@ pub(crate) struct Palette {
     pub(crate) cursor: Color32,
     pub(crate) grid: Color32,
     pub(crate) muted: Color32,
+    /// Text.
+    pub(crate) ink: Color32,
     /// Behind blocks and charts.
     pub(crate) ground: Color32,
     /// Less bytes than before.
@@ -83,6 +85,7 @@ impl Palette {
             cursor: rgb(0x111a24),
             grid: rgb(0xe0e5ea),
             muted: rgb(0x5a6775),
+            ink: rgb(0x1a222c),
             ground: rgb(0xffffff),
             less: rgb(0x2c8a4b),
         }
@@ -106,6 +109,7 @@ impl Palette {
             cursor: rgb(0xffffff),
             grid: rgb(0x2a333c),
             muted: rgb(0x9ca9b6),
+            ink: rgb(0xe6ebf1),
             ground: rgb(0x12161b),
             less: rgb(0x6cc58a),
         }

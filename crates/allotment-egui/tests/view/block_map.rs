@@ -63,7 +63,7 @@ fn a_single_byte_can_be_clicked_when_all_is_visible() {
     view.run();
     let row = first(&view, "Block #2:3").rect();
     click_at(&mut view, pos2(row.right() + 0.4, row.center().y));
-    assert!(selects(&view, "one byte"));
+    assert!(selects(&view, "one byte"), "{:?}", view.state().selected());
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! What is selected.
 
+use allotment_analyze::Timeline;
 use allotment_egui::Selection;
 use egui::{Key, Modifiers};
 use egui_kittest::kittest::Queryable as _;
 
-use super::{first, has_text, named, open, program, selects};
+use super::{has_text, named, open, program, selects};
 
 #[test]
 fn details_lead_to_the_block_and_the_way_back_leads_to_the_allocation() {
@@ -30,8 +31,12 @@ fn a_click_on_a_moment_goes_there() {
     view.state_mut().select(Some(Selection::Allocation(staging)));
     view.run();
     assert!(has_text(&view, "Waited for the GPU"));
-    let end = view.state().position();
-    first(&view, "frame 3").click();
+    let game = program::game();
+    let freed = Timeline::new(&game).lifetime(staging).freed.unwrap();
+    let link = format!("Event {freed}, frame 3");
+    view.get_by_role_and_label(egui::Role::Link, &link).scroll_to_me();
     view.run();
-    assert!(view.state().position() < end);
+    view.get_by_role_and_label(egui::Role::Link, &link).click();
+    view.run();
+    assert_eq!(view.state().position(), freed + 1);
 }

@@ -18,6 +18,9 @@ use egui::{Modifiers, PointerButton, Pos2, Rect, Vec2};
 use egui_kittest::kittest::Queryable as _;
 use egui_kittest::{Harness, Node};
 
+/// A sixtieth of a second: two clicks are then a double click, as a person makes it.
+const STEP: f32 = 1.0 / 60.0;
+
 type View = Harness<'static, AnalyzerView>;
 
 /// The game in a window.
@@ -26,7 +29,11 @@ fn open() -> View {
 }
 
 fn show(view: AnalyzerView) -> View {
-    let builder = Harness::builder().with_size(Vec2::new(1360.0, 900.0)).with_theme(egui::Theme::Dark);
+    let builder = Harness::builder()
+        .with_size(Vec2::new(1360.0, 900.0))
+        .with_theme(egui::Theme::Dark)
+        .with_max_steps(120)
+        .with_step_dt(STEP);
     let mut harness = builder.build_ui_state(|ui, view: &mut AnalyzerView| view.ui(ui), view);
     harness.run();
     harness

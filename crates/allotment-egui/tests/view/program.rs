@@ -246,7 +246,7 @@ fn frames(game: &mut Game) {
             game.release(live);
             waiting.push_back((frame, live));
         }
-        if frame % 4 == 0 {
+        if frame % 3 == 0 {
             // These are never freed.
             let size = 30_000 + game.below(60_000);
             game.allocate(&particles(&format!("sparks {frame}"), size));

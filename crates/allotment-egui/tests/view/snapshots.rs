@@ -7,7 +7,8 @@ use egui_kittest::Harness;
 use super::{View, named, open_tab, program};
 
 fn open(theme: Theme) -> View {
-    let builder = Harness::builder().with_size(Vec2::new(1440.0, 940.0)).with_theme(theme).wgpu();
+    let builder =
+        Harness::builder().with_size(Vec2::new(1440.0, 940.0)).with_theme(theme).with_max_steps(120).wgpu();
     let view = AnalyzerView::new("town", program::game());
     let mut view = builder.build_ui_state(|ui, view: &mut AnalyzerView| view.ui(ui), view);
     view.run();

@@ -37,10 +37,10 @@ fn the_slash_key_goes_to_the_search() {
 #[test]
 fn a_click_on_a_row_selects_its_allocation() {
     let mut view = open();
-    search(&mut view, "facade");
-    view.get_by_label("facade 7").click();
+    search(&mut view, "facade 17");
+    view.get_by_label("facade 17").click();
     view.run();
-    assert!(selects(&view, "facade 7"));
+    assert!(selects(&view, "facade 17"));
 }
 
 #[test]

@@ -31,8 +31,8 @@ use strip::Strip;
 const LEFT: f32 = 118.0;
 const RIGHT: f32 = 104.0;
 /// Of a row without stretching, with the gap below it.
-const ROW: f32 = 22.0;
-const HEADING: f32 = 24.0;
+const ROW: f32 = 27.0;
+const HEADING: f32 = 26.0;
 const MINIMAP: f32 = 92.0;
 
 /// The pane.

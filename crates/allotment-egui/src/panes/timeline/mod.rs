@@ -188,9 +188,12 @@ fn input(brush: &mut Option<u64>, ui: &Ui, state: &mut State, response: &Respons
         if response.dragged_by(PointerButton::Secondary) || response.dragged_by(PointerButton::Middle) {
             state.leave(Change::Zoom);
             state.time.pan(-f64::from(response.drag_delta().x / frame.plot.width()));
-        } else if let (Some(from), true) = (*brush, response.dragged()) {
-            let (low, high) = (from.min(position), from.max(position));
-            (state.marks[0], state.marks[1]) = (Some(low), Some(high));
+        } else if let Some(from) = *brush {
+            // From the press to the release, also where Shift is let go before.
+            if response.dragged() {
+                let (low, high) = (from.min(position), from.max(position));
+                (state.marks[0], state.marks[1]) = (Some(low), Some(high));
+            }
         } else if shift {
             *brush = Some(position);
         } else if ui.input(|input| input.pointer.primary_down()) {
@@ -257,6 +260,7 @@ fn cursors(ui: &Ui, state: &State, frame: Frame, area: Rect, response: &Response
     if let Some(pointer) = response.hover_pos().filter(|at| frame.plot.x_range().contains(at.x)) {
         line(pointer.x, 1.0, palette.muted.gamma_multiply(0.6));
     }
+    line(frame.x(state, state.position()), 2.0, palette.cursor);
     if let [Some(a), Some(b), ..] = state.marks {
         let rect = Rect::from_x_y_ranges(frame.x(state, a)..=frame.x(state, b), frame.plot.top()..=bottom);
         painter.rect_filled(rect, 0.0, palette.accent.gamma_multiply(0.12));
@@ -269,7 +273,6 @@ fn cursors(ui: &Ui, state: &State, frame: Frame, area: Rect, response: &Response
         painter.circle_filled(centre, 7.5, palette.accent);
         painter.text(centre, Align2::CENTER_CENTER, name, FontId::proportional(10.5), palette.ground);
     }
-    line(frame.x(state, state.position()), 2.0, palette.cursor);
 }
 
 /// The bytes at a moment.
