@@ -207,7 +207,7 @@ fn of_free(ui: &mut Ui, state: &mut State, block: BlockIndex, start: u64, end: u
     let (free, padding) = if exists {
         let contents = state.look(block);
         let is = |hole: &Segment| hole.class == Class::Free && hole.start <= start && hole.end >= end;
-        let padding = contents.padding().any(&is);
+        let padding = contents.padding(start..end).any(&is);
         (contents.levels.segments().iter().any(is).then_some(contents.bytes.free), padding)
     } else {
         (None, false)

@@ -1,11 +1,12 @@
 //! The blocks at the cursor: what each has is looked at when a pane needs it, and the rest in the time that frames leave.
 
+use core::ops::Range;
 use core::time::Duration;
 use std::collections::HashMap;
 use std::time::Instant;
 
 use allotment_analyze::{
-    BlockBytes, BlockIndex, Class, ClassLevels, Cursor, Placed, Scope, Segment, padding, segments,
+    BlockBytes, BlockIndex, Class, ClassLevels, Cursor, Placed, Scope, Segment, hit_test, padding, segments,
 };
 
 /// What a block has at a moment.
@@ -29,9 +30,31 @@ impl Contents {
         Self { size, placed, levels: ClassLevels::new(segments), bytes, largest_free }
     }
 
-    /// The holes that an alignment made.
-    pub(crate) fn padding(&self) -> impl Iterator<Item = &Segment> {
-        padding(&self.placed, self.levels.segments())
+    /// The holes that an alignment made, of those that have some of the bytes of a range. Costs as much as there are
+    /// segments in the range.
+    pub(crate) fn padding(&self, bytes: Range<u64>) -> impl Iterator<Item = &Segment> {
+        padding(&self.placed, &self.levels.segments()[self.segments_in(bytes)])
+    }
+
+    /// How many ranges of one class have some of the bytes of a range. Costs the logarithm of all of them.
+    pub(crate) fn ranges_in(&self, bytes: Range<u64>) -> usize {
+        self.segments_in(bytes).len()
+    }
+
+    fn segments_in(&self, bytes: Range<u64>) -> Range<usize> {
+        let segments = self.levels.segments();
+        let first = segments.partition_point(|segment| segment.end <= bytes.start);
+        first..segments.partition_point(|segment| segment.start < bytes.end).max(first)
+    }
+
+    /// What [`hit_test`] finds in a range, which looks at every allocation before: here at those in the range only, where
+    /// none overlaps another.
+    pub(crate) fn hit(&self, bytes: Range<u64>) -> Vec<Placed> {
+        let first = match self.bytes.aliased {
+            0 => self.placed.partition_point(|placed| placed.end() <= bytes.start),
+            _ => 0,
+        };
+        hit_test(&self.placed[first..], bytes)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The wheel, drags, clicks and the tooltip of the map.
 
-use allotment_analyze::{BlockIndex, Class, Placed, hit_test};
+use allotment_analyze::{BlockIndex, Class, Placed};
 use egui::{Pos2, Response, RichText, Ui};
 
 use super::{BlockMap, Places};
@@ -91,14 +91,14 @@ impl BlockMap {
             return Some(Hit::Block(block));
         }
         let contents = state.look(block);
-        let placed = hit_test(&contents.placed, start..end);
+        let placed = contents.hit(start..end);
         if !placed.is_empty() {
             return Some(Hit::Allocations(placed));
         }
         let segments = contents.levels.segments();
         let at = segments.partition_point(|segment| segment.end <= start);
         let hole = segments.get(at).filter(|segment| segment.class == Class::Free)?;
-        let padding = contents.padding().any(|padding| padding.start == hole.start);
+        let padding = contents.padding(hole.start..hole.end).next().is_some();
         Some(Hit::Free { block, start: hole.start, end: hole.end, padding })
     }
 

@@ -11,6 +11,9 @@ const EDGE: f64 = 4.0;
 /// Pixels from which on an allocation has its name written in it.
 const NAME: f64 = 44.0;
 
+/// Ranges a pixel up to which alignment padding is looked for.
+const RANGES_A_PIXEL: usize = 2;
+
 /// What a strip depends on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Key {
@@ -79,10 +82,9 @@ impl Strip {
                 next += placed[next..].partition_point(|placed| placed.end() < until).max(1);
             }
         }
-        // Padding is shorter than an alignment, so it is visible only when few bytes are.
-        if key.each < 65536.0 && strip.edges.len() < key.pixels as usize {
-            let visible = contents.padding().skip_while(|hole| hole.end <= key.start);
-            for hole in visible.take_while(|hole| hole.start < key.end) {
+        // With many ranges a pixel, no padding has a pixel of its own.
+        if contents.ranges_in(key.start..key.end) <= RANGES_A_PIXEL * key.pixels as usize {
+            for hole in contents.padding(key.start..key.end) {
                 let (from, to) = (key.x(hole.start), key.x(hole.end));
                 if to - from >= 1.0 {
                     strip.padding.push((from, to));
