@@ -104,8 +104,8 @@ fn on_cpu() -> Duration {
 /// Six large blocks full of small allocations of many sizes, with holes.
 fn generate(count: u64) -> Recording {
     let per_block = count.div_ceil(BLOCKS);
-    let mut recording = Recording::default();
-    recording.texts = (0..400).map(|n| format!("thing {n}")).collect();
+    let texts = (0..400).map(|n| format!("thing {n}")).collect();
+    let mut recording = Recording { texts, ..Recording::default() };
     let pool = PoolId(0);
     recording.events.push(Event::PoolCreated {
         pool,

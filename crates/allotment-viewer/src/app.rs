@@ -100,10 +100,10 @@ impl App {
                     ui.close();
                 }
             });
-            if let Some(view) = &mut self.view {
-                if ui.button("Reset layout").clicked() {
-                    view.set_layout(Layout::default());
-                }
+            if let Some(view) = &mut self.view
+                && ui.button("Reset layout").clicked()
+            {
+                view.set_layout(Layout::default());
             }
             if let Some(opening) = &self.opening {
                 ui.spinner();

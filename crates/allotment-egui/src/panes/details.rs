@@ -32,7 +32,9 @@ struct Facts<'u> {
 
 impl Facts<'_> {
     fn show(ui: &mut Ui, salt: &str, add: impl FnOnce(&mut Facts<'_>)) {
-        Grid::new(salt).num_columns(2).spacing([12.0, 3.0]).show(ui, |ui| {
+        // Names take about 130 points; a long value has several lines in the rest.
+        let rest = (ui.available_width() - 145.0).max(100.0);
+        Grid::new(salt).num_columns(2).spacing([12.0, 3.0]).max_col_width(rest).show(ui, |ui| {
             let muted = ui.visuals().weak_text_color();
             add(&mut Facts { ui, muted });
         });
@@ -42,7 +44,7 @@ impl Facts<'_> {
         let value = value.into();
         if !value.is_empty() {
             self.name(name);
-            self.ui.label(value);
+            self.ui.add(egui::Label::new(value).wrap());
             self.ui.end_row();
         }
     }
@@ -205,7 +207,7 @@ fn of_free(ui: &mut Ui, state: &mut State, block: BlockIndex, start: u64, end: u
     let (free, padding) = if exists {
         let contents = state.look(block);
         let is = |hole: &Segment| hole.class == Class::Free && hole.start <= start && hole.end >= end;
-        let padding = contents.padding().any(|hole| is(hole));
+        let padding = contents.padding().any(&is);
         (contents.levels.segments().iter().any(is).then_some(contents.bytes.free), padding)
     } else {
         (None, false)
@@ -265,10 +267,10 @@ fn of_block(ui: &mut Ui, state: &mut State, block: BlockIndex) {
             }
             None => facts.text("Allocations", "none: it does not exist at this moment"),
         }
-        if let Some(since) = state.loaded.cursor().empty_since(block) {
-            if facts.link("Empty since", &text::sentence(&text::moment(timeline, since))) {
-                go_to = Some(since.event);
-            }
+        if let Some(since) = state.loaded.cursor().empty_since(block)
+            && facts.link("Empty since", &text::sentence(&text::moment(timeline, since)))
+        {
+            go_to = Some(since.event);
         }
         if facts.moment(state, "Allocated", info.allocated) {
             go_to = Some(info.allocated + 1);

@@ -1,6 +1,6 @@
 //! All allocations that ever had some bytes, in their order.
 
-use std::cell::RefCell;
+use core::cell::RefCell;
 
 use allotment_analyze::{AllocationIndex, BlockIndex};
 use egui::{Id, RichText, Ui};
@@ -36,21 +36,26 @@ pub(super) fn ui(ui: &mut Ui, state: &mut State, range: Range, shown: Option<All
     let first = now.saturating_sub(LISTED / 2).min(found.len().saturating_sub(LISTED));
     let listed = &found[first..found.len().min(first + LISTED)];
     let clicked = RefCell::new(None);
-    egui::Grid::new("history").num_columns(3).spacing([10.0, 2.0]).striped(true).show(ui, |ui| {
-        for &allocation in listed {
-            let life = timeline.lifetime(allocation);
-            let name = text::name(timeline, allocation);
-            let is_here = shown == Some(allocation) || timeline.allocation_exists(allocation, position);
-            let name = if is_here { RichText::new(name).strong() } else { RichText::new(name) };
-            if ui.add(egui::Link::new(name)).clicked() {
-                *clicked.borrow_mut() = Some(allocation);
+    // What is left beside the bytes and the events.
+    let names = (ui.available_width() - 170.0).max(90.0);
+    egui::Grid::new("history").num_columns(3).spacing([10.0, 2.0]).max_col_width(names).striped(true).show(
+        ui,
+        |ui| {
+            for &allocation in listed {
+                let life = timeline.lifetime(allocation);
+                let name = text::name(timeline, allocation);
+                let is_here = shown == Some(allocation) || timeline.allocation_exists(allocation, position);
+                let name = if is_here { RichText::new(name).strong() } else { RichText::new(name) };
+                if ui.add(egui::Link::new(name)).clicked() {
+                    *clicked.borrow_mut() = Some(allocation);
+                }
+                let to = life.freed.map_or("end".to_owned(), text::count);
+                ui.label(text::bytes(timeline.requested(allocation)));
+                ui.label(RichText::new(format!("{} – {to}", text::count(life.allocated))).weak());
+                ui.end_row();
             }
-            let to = life.freed.map_or("end".to_owned(), text::count);
-            ui.label(text::bytes(timeline.requested(allocation)));
-            ui.label(RichText::new(format!("{} – {to}", text::count(life.allocated))).weak());
-            ui.end_row();
-        }
-    });
+        },
+    );
     if listed.len() < found.len() {
         let all = text::count(found.len() as u64);
         ui.label(RichText::new(format!("{} of {all} are listed.", listed.len())).weak());

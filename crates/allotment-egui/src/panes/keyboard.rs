@@ -71,10 +71,10 @@ pub(crate) fn keys(ui: &Ui, state: &mut State, panes: &mut Panes) -> Option<Pane
     if plain(Key::End) {
         state.jump(u64::MAX);
     }
-    if plain(Key::P) {
-        if let Some(peak) = panes.timeline.peak() {
-            state.jump(peak);
-        }
+    if plain(Key::P)
+        && let Some(peak) = panes.timeline.peak()
+    {
+        state.jump(peak);
     }
     if plain(Key::OpenBracket) {
         step_happening(state, false);

@@ -6,7 +6,7 @@ mod palette;
 mod selection;
 mod span;
 
-use std::time::Duration;
+use core::time::Duration;
 
 use allotment_analyze::{AllocationIndex, BlockIndex, Scope, TimeAxis};
 

@@ -1,7 +1,8 @@
 //! The blocks at the cursor: what each has is looked at when a pane needs it, and the rest in the time that frames leave.
 
+use core::time::Duration;
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use allotment_analyze::{
     BlockBytes, BlockIndex, Class, ClassLevels, Cursor, Placed, Scope, Segment, padding, segments,

@@ -252,10 +252,10 @@ impl BlockMap {
             let rect = Rect::from_x_y_ranges(left..=right, top..=top + ROW * self.stretch - 3.0);
             painter.rect_stroke(rect, 1.0, (width, colour), egui::StrokeKind::Outside);
         };
-        if let Some(allocation) = state.hovered {
-            if let Some((block, start, end)) = range_of(state, allocation) {
-                draw(block, start, end, 1.0, palette.cursor.gamma_multiply(0.7));
-            }
+        if let Some(allocation) = state.hovered
+            && let Some((block, start, end)) = range_of(state, allocation)
+        {
+            draw(block, start, end, 1.0, palette.cursor.gamma_multiply(0.7));
         }
         if let Some((block, start, end)) = selected_range(state) {
             draw(block, start, end, 2.0, palette.cursor);

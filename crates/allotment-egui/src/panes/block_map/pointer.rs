@@ -24,15 +24,15 @@ impl BlockMap {
             self.fit(state);
         } else if response.clicked() {
             response.request_focus();
-            if let Some(point) = response.interact_pointer_pos() {
-                if !places.minimap.contains(point) {
-                    let hit = self.hit(state, point, places, ui.pixels_per_point());
-                    state.select(hit.map(|hit| match hit {
-                        Hit::Block(block) => Selection::Block(block),
-                        Hit::Allocations(placed) => Selection::Allocation(placed[0].allocation),
-                        Hit::Free { block, start, end, .. } => Selection::Free { block, start, end },
-                    }));
-                }
+            if let Some(point) = response.interact_pointer_pos()
+                && !places.minimap.contains(point)
+            {
+                let hit = self.hit(state, point, places, ui.pixels_per_point());
+                state.select(hit.map(|hit| match hit {
+                    Hit::Block(block) => Selection::Block(block),
+                    Hit::Allocations(placed) => Selection::Allocation(placed[0].allocation),
+                    Hit::Free { block, start, end, .. } => Selection::Free { block, start, end },
+                }));
             }
         }
         let started_in_rows = response.interact_pointer_pos().is_some_and(|at| at.x < places.minimap.left());

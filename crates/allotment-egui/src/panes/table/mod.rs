@@ -180,13 +180,14 @@ impl TablePane {
             grouping: self.grouping,
             sort: self.sort,
         };
-        if many && now - self.moved.1 < REST {
-            if let Some(shown) = &self.key {
-                if shown.position != key.position {
-                    ui.ctx().request_repaint_after_secs(REST as f32);
-                }
-                key.position = shown.position;
+        if many
+            && now - self.moved.1 < REST
+            && let Some(shown) = &self.key
+        {
+            if shown.position != key.position {
+                ui.ctx().request_repaint_after_secs(REST as f32);
             }
+            key.position = shown.position;
         }
         if self.key.as_ref() != Some(&key) {
             self.found = find(state, &key);

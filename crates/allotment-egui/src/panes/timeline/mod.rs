@@ -114,17 +114,18 @@ impl TimelinePane {
         }
         units(ui, state, frame, area, &palette);
         cursors(ui, state, frame, area, &response, &palette);
-        if let (Some(counted), Some(point)) = (counted, response.hover_pos()) {
-            if point.x >= plot.left() && !response.dragged() {
-                let mark = lanes.and_then(|lanes| lanes.at(state, frame, point));
-                response.clone().on_hover_ui_at_pointer(|ui| match mark {
-                    Some((text, position)) => {
-                        ui.label(RichText::new(moment(state, position)).strong());
-                        ui.label(text);
-                    }
-                    None => tip(ui, state, &counted.series, frame.position(state, point.x)),
-                });
-            }
+        if let (Some(counted), Some(point)) = (counted, response.hover_pos())
+            && point.x >= plot.left()
+            && !response.dragged()
+        {
+            let mark = lanes.and_then(|lanes| lanes.at(state, frame, point));
+            response.clone().on_hover_ui_at_pointer(|ui| match mark {
+                Some((text, position)) => {
+                    ui.label(RichText::new(moment(state, position)).strong());
+                    ui.label(text);
+                }
+                None => tip(ui, state, &counted.series, frame.position(state, point.x)),
+            });
         }
         response.on_hover_cursor(CursorIcon::ResizeHorizontal);
     }
