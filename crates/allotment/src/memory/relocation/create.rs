@@ -11,8 +11,9 @@ use crate::memory::resource::{BufferOrImage, Buffers, Images, Resource, Unique};
 use crate::memory::{AllocationOptions, Buffer, Image, MappedBuffer, Movability, ResourceError};
 
 impl<D: Device> Defragmenter<D> {
-    /// Creates a relocatable buffer, as [`OwningAllocator::create_buffer`] creates a pinned one. It is movable whatever
-    /// the options say; with [`Movability::Recreated`], a move does not copy its bytes.
+    /// Creates a relocatable buffer, as
+    /// [`OwningAllocator::create_buffer`](crate::memory::OwningAllocator::create_buffer) creates a pinned one. It is movable
+    /// whatever the options say; with [`Movability::Recreated`], a move does not copy its bytes.
     ///
     /// On Vulkan, a buffer with exclusive sharing mode belongs to the family of the defragmenter's queue.
     ///

@@ -67,7 +67,7 @@ const MUCH_OF_BLOCK: u64 = 8;
 ///
 /// Descriptors that the application writes itself, of a handle, are its own to rewrite:
 /// [`BindingSet::bind`](crate::descriptor::BindingSet::bind), static bindings, ranges, CPU descriptor heaps.
-/// [`Buffer::moves`] shows when. So are addresses that it keeps in buffers.
+/// [`Buffer::moves`](crate::memory::Buffer::moves) shows when. So are addresses that it keeps in buffers.
 ///
 /// Resources in memory that queues cannot both read and write (upload and readback heaps of Direct3D 12) are not moved.
 ///

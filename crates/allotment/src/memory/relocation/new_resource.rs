@@ -151,11 +151,12 @@ pub(super) fn retire_left<D: Device>(
     can_leave: bool,
 ) {
     if can_leave {
-        return left.into_iter().for_each(|old| old.retire(memory));
+        left.into_iter().for_each(|old| old.retire(memory));
+    } else {
+        // A device that panicked has left a heap that cannot be copied, and whose shaders read the old places. They are
+        // leaked, since nothing says when that ends.
+        event!(WARN, "memory", resources = left.len(), "leaked moved resources that descriptors still name");
     }
-    // A device that panicked has left a heap that cannot be copied, and whose shaders read the old places. They are
-    // leaked, since nothing says when that ends.
-    event!(WARN, "memory", resources = left.len(), "leaked moved resources that descriptors still name");
 }
 
 impl<D: Device> PendingCopy<D> {
