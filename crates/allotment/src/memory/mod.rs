@@ -48,7 +48,7 @@ pub use allocator::{Allocation, AllocationId, Allocator, AllocatorDesc};
 pub use defragmentation::{
     Defragmentation, DefragmentationDesc, DefragmentationError, DefragmentationPlan,
     DefragmentationStatistics, DefragmentationStrategy, EmptiedBlocks, EndedPass, JoinShards, MakingRoom,
-    Move, NextPass, Pass, PassLimits, PlannedBlock, RoomError,
+    Move, NextPass, NotThisMove, Pass, PassLimits, PlannedBlock, RoomError,
 };
 pub use driver::growth::BlockSizes;
 pub use driver::heaps::{DriverCallStatistics, MemoryHeapReport};

@@ -485,7 +485,7 @@ fn another_allocation_than_that_of_the_move_is_not_destroyed_in_its_place() {
     let NextPass::Moves(mut pass) = defragmentation.next_pass() else { panic!("there is something to gain") };
     let at = model.live.iter().position(|held| held.token.id() != pass.moves()[0].id()).unwrap();
     let mut other = model.live.swap_remove(at);
-    other.token = pass.destroy(0, other.token).unwrap_err().0;
+    other.token = pass.destroy(0, other.token).unwrap_err().allocation;
     model.live.push(other);
     pass.ignore(0);
     assert!(pass.moves()[0].is_ignored() && pass.bytes() == 0);
