@@ -3,6 +3,7 @@
 use core::fmt;
 
 use super::cancel_forgotten;
+use super::desc::Spent;
 use super::movers::Mover;
 use super::room::{Asked, NoRoom, RoomError, RoomRun};
 use super::run::{Found, Run};
@@ -277,7 +278,7 @@ impl<D: Device> MakingRoom<'_, D> {
         cancel_forgotten(self.allocator, run, &mut self.moves);
         // Those of the pass before.
         self.moves.clear();
-        match run.find(self.allocator, &mut self.moves) {
+        match run.find(self.allocator, &mut self.moves, &mut Spent::default()) {
             Found::Moves => {
                 run.statistics.passes += 1;
                 NextPass::Moves(Pass::new(self.allocator, run, &mut self.moves))
