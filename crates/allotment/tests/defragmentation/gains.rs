@@ -147,7 +147,7 @@ fn a_block_is_emptied_into_another_that_could_have_been_emptied_as_well() {
     for at in (0..model.live.len()).rev().filter(|at| !kept.contains(at)) {
         model.free(at);
     }
-    let defragmentation = rig.defragmentation(unlimited(FULL)).unwrap();
+    let mut defragmentation = rig.defragmentation(unlimited(FULL)).unwrap();
     let plan = defragmentation.plan();
     assert_eq!((plan.blocks, plan.blocks_freed(), plan.ideal_blocks), (5, 2, 3), "{plan:?}");
     assert!(plan.bytes_moved() <= plan.bytes_freed());

@@ -5,8 +5,8 @@
 //!   step n+1    default pools: pass, done │ …
 //! ```
 //!
-//! Each pool has a run of its own, and each pass of a run is a submission of its own. A pool whose run has nothing to move
-//! takes the time of a survey, and the step goes on with the next one: otherwise it would be a step that moves nothing.
+//! Each pool has a run of its own, and each pass of a run is a submission of its own. A run that ends without moves, or
+//! with few, leaves its limits to the next one: otherwise each pool would take two steps, the second of which moves nothing.
 
 use std::time::Instant;
 
@@ -119,7 +119,7 @@ impl<D: Device> Defragmenter<D> {
             if had_survey && state.waiting.is_empty() {
                 state.rest.begin(allocator.statistics());
             } else {
-                // Other pools come next; or only parts of other runs were moved, and the next survey is due when it was before.
+                // Other pools come next. Or only parts of other runs were moved: the next survey is due when it was before.
                 done.iter_mut().for_each(|step| step.outcome = StepOutcome::LimitReached);
             }
         }
