@@ -37,6 +37,7 @@ mod make_room;
 pub(in crate::memory) mod movers;
 pub(in crate::memory) mod moves;
 mod offers;
+mod packing;
 mod pass;
 mod plan;
 mod room;

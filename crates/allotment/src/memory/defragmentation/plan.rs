@@ -18,19 +18,19 @@
 //! interrupted, except the sorting and the selection of blocks.
 
 use core::cmp::Reverse;
-use std::collections::{BinaryHeap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::desc::DefragmentationStrategy;
 use super::holes::{Cut, Holes};
 use super::movers::Mover;
+use super::packing::{Packed, Packing, measure};
 use super::second_look::SecondLook;
 use super::selection::{Candidate, candidates, select};
 use super::stopwatch::Stopwatch;
-use super::survey::{Arena, Survey, SurveyedArena, SurveyedBlock};
+use super::survey::{Arena, Survey, SurveyedArena};
 use crate::device::Device;
 use crate::memory::allocator::Allocator;
-use crate::memory::defragmentation::moves::SurveyedAllocation;
 use crate::sync::locked;
 
 /// The expected gain of a defragmentation, as of its planning.
@@ -214,8 +214,8 @@ pub(super) struct EmptiedByPlan {
     /// What the plan says of each.
     steps: Vec<PlannedBlock>,
     evacuations: Vec<PlannedEvacuation>,
-    /// The blocks into which the plan moves something, by arena and position.
-    pub(super) filled: HashSet<(usize, u32)>,
+    /// Of each block of each arena, whether the plan moves something into it. No set: there is an entry for each move.
+    filled: Vec<Vec<bool>>,
 }
 
 impl EmptiedByPlan {
@@ -240,7 +240,13 @@ impl EmptiedByPlan {
 
     /// Notes the blocks in which places were found.
     fn note_filled(&mut self, arena: usize, placed: &[(PlannedMove, Cut)]) {
-        self.filled.extend(placed.iter().map(|(_, cut)| (arena, cut.block)));
+        let filled = &mut self.filled[arena];
+        placed.iter().for_each(|(_, cut)| filled[cut.block as usize] = true);
+    }
+
+    /// Returns whether the plan moves something into a block.
+    pub(super) fn is_filled(&self, candidate: &Candidate) -> bool {
+        self.filled[candidate.arena][candidate.block]
     }
 }
 
@@ -271,25 +277,13 @@ enum Stage {
     Done,
 }
 
-/// The allocations of one block, and the places found for them.
-#[derive(Debug, Default)]
-pub(super) struct Packing {
-    /// Number of the block's allocations that were pushed to the heap.
-    sorted: usize,
-    /// By size, the largest on top.
-    rest: BinaryHeap<(u64, u32)>,
-    pub(super) placed: Vec<(PlannedMove, Cut)>,
-    /// An allocation found no place.
-    stays: bool,
-    /// For a block that stays: the end of the ranges measured so far.
-    end: u64,
-}
-
 impl Planner {
     pub(super) fn new(strategy: DefragmentationStrategy, survey: Survey) -> Self {
         let mut plan = DefragmentationPlan::default();
         survey.arenas.iter().for_each(|arena| plan.add_survey(arena));
-        Self { strategy, stage: Stage::Selecting(survey), plan, emptied: EmptiedByPlan::default() }
+        let filled = survey.arenas.iter().map(|arena| vec![false; arena.blocks.len()]).collect();
+        let emptied = EmptiedByPlan { filled, ..EmptiedByPlan::default() };
+        Self { strategy, stage: Stage::Selecting(survey), plan, emptied }
     }
 
     /// Continues planning until the time is over. Returns the plan once it is complete.
@@ -394,99 +388,6 @@ impl Planner {
     }
 }
 
-/// Whether places were found for the allocations of a block.
-pub(super) enum Packed {
-    Interrupted,
-    Whole,
-    Not,
-}
-
-impl Packing {
-    fn step(
-        &mut self,
-        arena: &mut SurveyedArena,
-        candidate: &Candidate,
-        holes: &mut Holes,
-        time: &mut Stopwatch,
-    ) -> Packed {
-        if !self.stays {
-            match self.place(arena, candidate, holes, time) {
-                Packed::Not => self.stays = true,
-                done => return done,
-            }
-        }
-        self.leave(arena, candidate, holes, time)
-    }
-
-    /// Finds places for the allocations of the block.
-    pub(super) fn place(
-        &mut self,
-        arena: &SurveyedArena,
-        candidate: &Candidate,
-        holes: &mut Holes,
-        time: &mut Stopwatch,
-    ) -> Packed {
-        let block = &arena.blocks[candidate.block];
-        // A heap sorts while the allocations are popped, so the sort can be interrupted, too.
-        for &item in &block.allocations[self.sorted..] {
-            self.rest.push((arena.allocations[item as usize].needed, item));
-            self.sorted += 1;
-            // Asked after the work, so that each step does some, however short its time.
-            if time.is_over() {
-                return Packed::Interrupted;
-            }
-        }
-        // Large allocations first: they fit few ranges, while small ones fit into what is left.
-        while let Some((_, item)) = self.rest.pop() {
-            let SurveyedAllocation { needed, needed_alignment, pool, record, generation, .. } =
-                arena.allocations[item as usize];
-            let Some(cut) = holes.cut(needed, needed_alignment) else { return Packed::Not };
-            // Of the place only the block is kept. The pool changes until the place is reserved, so its range is found
-            // anew then.
-            let (to, block) = arena.block(cut.block as usize);
-            let planned = PlannedMove { pool, record, generation, to: Some((to.pool, block)) };
-            self.placed.push((planned, cut));
-            // A block whose last allocation was just placed is done, whatever the time.
-            if time.is_over() && !self.rest.is_empty() {
-                return Packed::Interrupted;
-            }
-        }
-        Packed::Whole
-    }
-
-    /// Leaves the block as it is: returns the places found for its allocations, and adds its own free ranges.
-    fn leave(
-        &mut self,
-        arena: &mut SurveyedArena,
-        candidate: &Candidate,
-        holes: &mut Holes,
-        time: &mut Stopwatch,
-    ) -> Packed {
-        if !self.undo(holes, time) {
-            return Packed::Interrupted;
-        }
-        let at = candidate.block as u32;
-        let block = &mut arena.blocks[candidate.block];
-        // Room for the blocks after it, which cost more per byte freed.
-        if block.may_take() && !measure((at, block), holes, &mut self.end, time) {
-            return Packed::Interrupted;
-        }
-        Packed::Not
-    }
-
-    /// Returns the places that were found. Returns true once all were returned.
-    pub(super) fn undo(&mut self, holes: &mut Holes, time: &mut Stopwatch) -> bool {
-        // In the opposite order of the cuts, as `Holes::undo` requires.
-        while let Some((_, cut)) = self.placed.pop() {
-            holes.undo(&cut);
-            if time.is_over() {
-                return false;
-            }
-        }
-        true
-    }
-}
-
 /// Collects the free ranges of the blocks that stay. Returns true once all blocks were measured.
 fn measure_all(
     survey: &mut Survey,
@@ -515,32 +416,4 @@ fn measure_all(
         (*arena, *block) = (*arena + 1, 0);
     }
     true
-}
-
-/// Adds the free ranges of a block, from `end` on. Returns true once all were added.
-fn measure(
-    (at, found): (u32, &mut SurveyedBlock),
-    holes: &mut Holes,
-    end: &mut u64,
-    time: &mut Stopwatch,
-) -> bool {
-    while let Some(Reverse((offset, size))) = found.ranges.pop() {
-        // Saturating, since the survey read the records at different times and may have seen one range twice.
-        add_hole((at, found), holes, *end, offset.saturating_sub(*end));
-        *end = (*end).max(offset + size);
-        if time.is_over() {
-            return false;
-        }
-    }
-    let rest = found.size.saturating_sub(*end);
-    add_hole((at, found), holes, *end, rest);
-    true
-}
-
-/// Adds a free range of a block.
-fn add_hole((at, found): (u32, &mut SurveyedBlock), holes: &mut Holes, offset: u64, size: u64) {
-    if size != 0 {
-        holes.add(at, offset, size);
-        found.holes.push((offset, size));
-    }
 }

@@ -21,7 +21,8 @@ use std::collections::HashSet;
 
 use super::desc::DefragmentationStrategy;
 use super::holes::Holes;
-use super::plan::{EmptiedByPlan, Packed, Packing};
+use super::packing::{Packed, Packing};
+use super::plan::EmptiedByPlan;
 use super::selection::{Candidate, Room, candidates};
 use super::stopwatch::Stopwatch;
 use super::survey::SurveyedArena;
@@ -131,7 +132,6 @@ impl SecondLook {
 
     /// Returns whether a block may become empty: nothing moves into it, and the others have the bytes.
     fn may_go(&self, candidate: &Candidate, emptied: &EmptiedByPlan) -> bool {
-        !emptied.filled.contains(&(candidate.arena, candidate.block as u32))
-            && self.rooms[candidate.arena].without(candidate).is_some()
+        !emptied.is_filled(candidate) && self.rooms[candidate.arena].without(candidate).is_some()
     }
 }
