@@ -109,7 +109,7 @@ pub(in crate::memory) struct Run {
 #[derive(Debug)]
 enum Stage {
     Surveying(Survey),
-    Planning(Planner),
+    Planning(Box<Planner>),
     /// The plan is complete; `waiting` are the blocks that are emptied next.
     Moving {
         waiting: VecDeque<PlannedEvacuation>,
@@ -222,7 +222,7 @@ impl Run {
                     let survey = survey.take();
                     // A later survey may spend only the bytes that the passes before it left.
                     let strategy = self.desc.strategy.with_bytes_left(self.bytes_left);
-                    self.stage = Stage::Planning(Planner::new(strategy, survey));
+                    self.stage = Stage::Planning(Box::new(Planner::new(strategy, survey)));
                 }
             }
             Stage::Planning(planner) => {
