@@ -1,9 +1,9 @@
 //! A second look at the blocks that a plan leaves as they are.
 //!
 //! ```text
-//!   selected        [A░░░] [B░░░]      at first no allocation goes into either: A fits nowhere, so its block stays;
-//!   stays           [▓▓░▓] [▓▓▓░]      then B goes beside A
-//!   second look     [A B░]             A fits nowhere still, or the block of another one becomes empty
+//!   stays         [c░c░c░c░c░c]
+//!   selected      [AAA░░a░░a░░]   [BBB░░░░b░░b]     AAA fits no hole of what stays, nor does BBB: both stay as well
+//!   second look   [░░░░░░░░░░░]   [BBBAAA░b░░b]     AAA fits the other block, as long as that stays
 //! ```
 //!
 //! The blocks are selected by their sums, as many as the free bytes hold, and each is planned without the free ranges of
