@@ -52,7 +52,8 @@ impl<D: Device> Defragmenter<D> {
             match self.continue_run(state, limits, &mut spent) {
                 Ok(step) => (sum, last) = (sum.and(step), step.outcome),
                 // What was moved before has moved. If the device still refuses the rest, the next step says so.
-                Err(_) => return Ok(sum),
+                Err(_) if sum.outcome == StepOutcome::Moved => return Ok(sum),
+                Err(error) => return Err(error),
             }
         }
     }
