@@ -4,6 +4,7 @@ use core::fmt;
 use std::sync::Arc;
 
 use super::cancel_forgotten;
+use super::desc::Spent;
 use super::movers::Mover;
 use super::owner::Owner;
 use super::room::{Asked, NoRoom, RoomError, RoomRun};
@@ -297,7 +298,7 @@ impl<'a, D: Device> MakingRoom<'a, D> {
         cancel_forgotten(&self.allocator, run, &mut self.moves);
         // Those of the pass before.
         self.moves.clear();
-        match run.find(&self.allocator, &mut self.moves) {
+        match run.find(&self.allocator, &mut self.moves, &mut Spent::default()) {
             Found::Moves => {
                 run.statistics.passes += 1;
                 NextPass::Moves(Pass::new(&self.allocator, run, &mut self.moves))

@@ -97,6 +97,8 @@ pub(super) struct SurveyedBlock {
     pub(super) allocations: Vec<u32>,
     /// The allocated ranges by offset; popped in order to find the free ranges between them.
     pub(super) ranges: BinaryHeap<Reverse<(u64, u64)>>,
+    /// The free ranges between them, once these were found: offsets and sizes.
+    pub(super) holes: Vec<(u64, u64)>,
 }
 
 /// Block sets that are treated as one, as the survey saw them: of one shard of a pool, or of all whose blocks may be
@@ -249,6 +251,7 @@ impl Survey {
                 cost: 0,
                 allocations: Vec::new(),
                 ranges: BinaryHeap::new(),
+                holes: Vec::new(),
             }));
             let requests = state.use_of_shard.requests();
             // The index is built from the copy, outside the lock.
