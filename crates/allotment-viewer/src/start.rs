@@ -37,6 +37,8 @@ impl Start {
                     .map(Self::Program)
                     .map_err(|error: allotment_trace::live::LiveError| error.to_string())
             }
+            // A file of this name is opened as ./attach.
+            [attach] if attach == "attach" => Err(String::new()),
             [file] => Ok(Self::File(PathBuf::from(file))),
             _ => Err(String::new()),
         }
@@ -59,6 +61,7 @@ mod tests {
         assert!(matches!(start(&["attach", address]), Ok(Start::Program(at)) if at.to_string() == address));
         let error = start(&["attach", "127.0.0.1:4100"]).err().unwrap_or_default();
         assert!(error.contains("allotment://HOST:PORT/TOKEN"), "{error}");
+        assert_eq!(start(&["attach"]), Err(String::new()));
         assert_eq!(start(&["town.altr", "city.altr"]), Err(String::new()));
     }
 }

@@ -238,7 +238,7 @@ fn a_wrong_token_is_said_to_be_wrong() {
     let program = Program::start("127.0.0.1:0");
     let other = LiveAddress::with_new_token(program.address().host()).unwrap();
     let mut window = open(Start::Program(other));
-    until_shown(&mut window, "the token is not the running program's");
+    until_shown(&mut window, "cannot be followed: the token is not the running program's");
     assert!(window.state().view.as_ref().is_none());
 }
 
