@@ -4,7 +4,6 @@
 
 mod hostile;
 
-use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
@@ -219,26 +218,6 @@ fn a_viewer_that_forgets_old_events_knows_what_exists_and_what_follows() {
         program.compare(viewer.recording(), viewer.state());
     }
     assert_eq!(viewer.keep_last(usize::MAX), None);
-}
-
-#[test]
-fn a_poll_returns_although_the_program_never_rests() {
-    let mut program = Program::new();
-    let server = program.serve();
-    // If it did not, the recording would be full in the end, which is an error.
-    let options = ReadOptions::default().with_max_events(4 << 20);
-    let mut viewer = LiveRecording::connect_with(server.address(), &options).unwrap();
-    let stop = AtomicBool::new(false);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            while !stop.load(Ordering::Relaxed) {
-                program.run(100);
-            }
-        });
-        let polled: Result<Vec<_>, _> = (0..5).map(|_| viewer.poll(Duration::from_millis(20))).collect();
-        stop.store(true, Ordering::Relaxed);
-        assert!(polled.unwrap().iter().any(|progress| progress.events > 0));
-    });
 }
 
 #[test]
