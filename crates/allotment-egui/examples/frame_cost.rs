@@ -56,7 +56,7 @@ fn main() {
 fn replace(window: &mut Window, view: &mut AnalyzerView) {
     let (mut replaced, mut shown) = (Vec::new(), Vec::new());
     for _ in 0..REPLACED {
-        let recording = view.recording().clone();
+        let recording = Recording::clone(&view.recording());
         // On another thread in a viewer.
         let indexed = IndexedRecording::new(recording);
         let start = on_cpu();

@@ -1,9 +1,10 @@
 //! A window to attach to a program: one that runs already, by the address that it prints; or one that starts later, at an
 //! address that this window offers.
 
+use core::hash::{BuildHasher as _, Hasher as _};
+use core::net::Ipv4Addr;
 use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher as _, Hasher as _};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::TcpListener;
 
 use allotment_trace::live::{LIVE_ENVIRONMENT_VARIABLE, LiveAddress};
 use eframe::egui::{Align2, Button, Context, Key, RichText, TextEdit, Window};

@@ -1,8 +1,8 @@
 //! Indexes what was read, on a thread of its own, as often as it is worth while.
 
+use core::sync::atomic::Ordering;
 use core::time::Duration;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread;
 use std::time::Instant;

@@ -65,7 +65,7 @@ fn connect(address: &LiveAddress, options: &ReadOptions, shared: &Shared) -> Opt
             }
             // A program that begins or ends just now hangs up.
             Err(error) => {
-                shared.tell(|status| status.phase = Phase::Waiting { why: Some(error.to_string()) })
+                shared.tell(|status| status.phase = Phase::Waiting { why: Some(error.to_string()) });
             }
         }
         thread::park_timeout(RETRY);
