@@ -38,7 +38,7 @@ impl AttachDialog {
     pub(crate) fn show(&mut self, ctx: &Context) -> Option<Chosen> {
         let mut open = true;
         let mut chosen = None;
-        let window = Window::new("Attach to a program").collapsible(false).default_width(620.0);
+        let window = Window::new("Attach to a program").collapsible(false).default_width(660.0);
         window.open(&mut open).anchor(Align2::CENTER_CENTER, [0.0, 0.0]).show(ctx, |ui| {
             ui.label(RichText::new("It runs already").strong());
             ui.label("The address that it prints, as LiveServer::address returns it:");
@@ -68,8 +68,8 @@ impl AttachDialog {
                     let line = format!("{LIVE_ENVIRONMENT_VARIABLE}={address}");
                     ui.horizontal(|ui| {
                         let mut shown = line.as_str();
-                        let field = TextEdit::singleline(&mut shown).code_editor();
-                        ui.add(field.desired_width(520.0));
+                        let field = TextEdit::singleline(&mut shown);
+                        ui.add(field.desired_width(560.0));
                         if ui.button("Copy").clicked() {
                             ui.copy_text(line.clone());
                         }
