@@ -43,7 +43,7 @@ impl Program {
 
     fn create(&mut self, name: &str) {
         let options = AllocationOptions::new(MemoryUsage::GpuOnly).with_name(name.to_owned());
-        self.buffers.push(self.gpu.create_buffer(&BufferDesc::new(1 << 20).into(), &options).unwrap());
+        self.buffers.push(self.gpu.create_buffer(&BufferDesc::new(1 << 20), &options).unwrap());
     }
 
     fn address(&self) -> LiveAddress {
