@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use allotment::device::{MemoryTypeIndex, ResourceKind};
 use allotment::{Algorithm, Alignment};
-use allotment_egui::AnalyzerView;
+use allotment_egui::{AnalyzerView, IndexedRecording};
 use allotment_trace::recording::{
     Allocated, AllocationKey, BlockId, BlockKind, Event, Placement, PoolId, Recording, TextId,
 };
@@ -17,6 +17,8 @@ const BLOCKS: u64 = 6;
 const SLOT: u64 = 4096;
 /// Frames that are measured of each kind; the slowest tenth is told as well.
 const FRAMES: usize = 100;
+/// Each indexes the whole recording.
+const REPLACED: usize = 3;
 
 fn main() {
     let count = std::env::args().nth(1).and_then(|count| count.parse().ok()).unwrap_or(1_200_000);
@@ -47,6 +49,25 @@ fn main() {
         x += 3.0;
         window.frame(&mut view, drag(pos2(400.0 + x % 300.0, 450.0)));
     });
+    replace(&mut window, &mut view);
+}
+
+/// A live recording has become longer: what the window's own thread does about it, and then the first frame.
+fn replace(window: &mut Window, view: &mut AnalyzerView) {
+    let (mut replaced, mut shown) = (Vec::new(), Vec::new());
+    for _ in 0..REPLACED {
+        let recording = Recording::clone(&view.recording());
+        // On another thread in a viewer.
+        let indexed = IndexedRecording::new(recording);
+        let start = on_cpu();
+        let before = view.replace_indexed(indexed);
+        replaced.push(on_cpu() - start);
+        let start = on_cpu();
+        window.frame(view, Vec::new());
+        shown.push(on_cpu() - start);
+        drop(before);
+    }
+    println!("a longer recording takes the place: {replaced:?}, the first frame after each {shown:?}");
 }
 
 struct Window {

@@ -15,11 +15,13 @@ pub(crate) struct Background<K, T> {
     key: Option<K>,
     answer: Option<T>,
     waiting: Option<Receiver<T>>,
+    /// The answer is about the recording before this one.
+    outdated: bool,
 }
 
 impl<K, T> Default for Background<K, T> {
     fn default() -> Self {
-        Self { key: None, answer: None, waiting: None }
+        Self { key: None, answer: None, waiting: None, outdated: false }
     }
 }
 
@@ -27,6 +29,12 @@ impl<K, T> Background<K, T> {
     /// Returns the last answer.
     pub(crate) const fn known(&self) -> Option<&T> {
         self.answer.as_ref()
+    }
+
+    /// Counts again, for a recording that goes on where the one so far ends. Until then the last answer stays, so that
+    /// nothing flickers while one follows a program.
+    pub(crate) const fn outdate(&mut self) {
+        self.outdated = true;
     }
 }
 
@@ -39,9 +47,14 @@ impl<K: PartialEq, T: Send + 'static> Background<K, T> {
         key: K,
         count: impl FnOnce(&Timeline<'_>) -> T + Send + 'static,
     ) -> Option<&T> {
-        if self.key.as_ref() != Some(&key) {
-            self.key = Some(key);
+        self.take();
+        let other = self.key.as_ref() != Some(&key);
+        if other && !self.outdated {
             (self.answer, self.waiting) = (None, None);
+        }
+        // A count that takes longer than until the next recording comes is waited for: else no answer would ever come.
+        if (other || self.outdated) && self.waiting.is_none() {
+            (self.key, self.outdated) = (Some(key), false);
             if loaded.timeline().end() < AT_ONCE {
                 self.answer = Some(count(loaded.timeline()));
             } else {
@@ -55,6 +68,10 @@ impl<K: PartialEq, T: Send + 'static> Background<K, T> {
                 self.waiting = Some(receive);
             }
         }
+        self.answer.as_ref()
+    }
+
+    fn take(&mut self) {
         if let Some(waiting) = &self.waiting {
             match waiting.try_recv() {
                 Ok(answer) => (self.answer, self.waiting) = (Some(answer), None),
@@ -63,6 +80,5 @@ impl<K: PartialEq, T: Send + 'static> Background<K, T> {
                 Err(TryRecvError::Disconnected) => self.waiting = None,
             }
         }
-        self.answer.as_ref()
     }
 }

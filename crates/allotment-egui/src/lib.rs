@@ -18,7 +18,9 @@
 //! # Live recordings
 //!
 //! [`AnalyzerView::replace`] shows a longer recording of the same program in place of the one so far; what is selected,
-//! the zoom and the layout stay, and a cursor at the end stays at the end.
+//! the zoom and the layout stay, and a cursor at the end stays at the end. A recording of millions of events is indexed on
+//! a thread, as an [`IndexedRecording`], and then shown with [`AnalyzerView::replace_indexed`]; what the panes counted of
+//! the one so far stays until they have counted again.
 //!
 //! # Cost
 //!
@@ -38,5 +40,6 @@ mod top_bar;
 mod view;
 
 pub use layout::PaneKind;
+pub use loaded::{IndexedRecording, SharedRecording};
 pub use state::{PaletteKind, Selection};
 pub use view::{AnalyzerView, Layout};

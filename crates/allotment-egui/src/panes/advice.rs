@@ -15,6 +15,10 @@ pub(crate) struct AdvicePane {
 }
 
 impl AdvicePane {
+    pub(crate) const fn outdate(&mut self) {
+        self.found.outdate();
+    }
+
     pub(crate) fn ui(&mut self, ui: &mut Ui, state: &State) {
         let position = state.position();
         let found = self.found.get(ui.ctx(), &state.loaded, position, move |timeline| {

@@ -18,7 +18,11 @@ pub(crate) struct DifferencePane {
 }
 
 impl DifferencePane {
-    pub(crate) fn forget(&mut self) {
+    pub(crate) const fn outdate(&mut self) {
+        self.found.outdate();
+    }
+
+    pub(crate) fn clear(&mut self) {
         self.found = Background::default();
     }
 

@@ -15,6 +15,10 @@ pub(crate) struct LatencyPane {
 }
 
 impl LatencyPane {
+    pub(crate) const fn outdate(&mut self) {
+        self.found.outdate();
+    }
+
     pub(crate) fn ui(&mut self, ui: &mut Ui, state: &mut State) {
         let position = state.position();
         let palette = Palette::new(state.palette, ui.visuals().dark_mode);

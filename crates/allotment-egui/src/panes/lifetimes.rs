@@ -39,6 +39,10 @@ impl LifetimesPane {
         self.key = None;
     }
 
+    pub(crate) fn clear(&mut self) {
+        (self.key, self.found) = (None, Found::default());
+    }
+
     pub(crate) fn ui(&mut self, ui: &mut Ui, state: &mut State) {
         self.controls(ui, state);
         self.update(state);

@@ -54,13 +54,25 @@ impl Panes {
         }
     }
 
-    /// Drops what was counted of a recording that another one replaces.
+    /// Counts again what was counted of a recording that a longer one replaces.
+    pub(crate) fn outdate_answers(&mut self) {
+        self.timeline.outdate();
+        self.table.forget();
+        self.leaks.outdate();
+        self.lifetimes.forget();
+        self.difference.outdate();
+        self.free_ranges.outdate();
+        self.latency.outdate();
+        self.advice.outdate();
+    }
+
+    /// Drops what was counted of a recording that another one replaces, in which all has other numbers.
     pub(crate) fn forget_answers(&mut self) {
         self.timeline = timeline::TimelinePane::default();
-        self.table.forget();
+        self.table.clear();
         self.leaks = leaks::LeaksPane::default();
-        self.lifetimes.forget();
-        self.difference.forget();
+        self.lifetimes.clear();
+        self.difference.clear();
         self.free_ranges = free_ranges::FreeRangesPane::default();
         self.latency = latency::LatencyPane::default();
         self.advice = advice::AdvicePane::default();

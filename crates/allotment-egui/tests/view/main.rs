@@ -4,6 +4,7 @@
 
 mod block_map;
 mod details;
+mod growing;
 mod layout;
 mod lists;
 mod program;

@@ -84,6 +84,10 @@ impl TablePane {
         self.key = None;
     }
 
+    pub(crate) fn clear(&mut self) {
+        (self.key, self.found) = (None, Found::default());
+    }
+
     pub(crate) fn ui(&mut self, ui: &mut Ui, state: &mut State) {
         self.controls(ui, state);
         self.update(ui, state);

@@ -76,6 +76,11 @@ impl Frame {
 }
 
 impl TimelinePane {
+    pub(crate) const fn outdate(&mut self) {
+        self.counted.outdate();
+        self.lanes.outdate();
+    }
+
     /// The moment with the most bytes in use, once it is known.
     pub(crate) fn peak(&self) -> Option<u64> {
         self.counted.known().map(|counted| counted.peaks.used.moment.event)
