@@ -203,6 +203,8 @@ pub(super) struct Planner {
     stage: Stage,
     plan: DefragmentationPlan,
     evacuations: Vec<PlannedEvacuation>,
+    /// The offset of each move's place, in the order of the evacuations; `None` where no one asks.
+    offsets: Option<Vec<u64>>,
 }
 
 #[derive(Debug)]
@@ -248,7 +250,17 @@ impl Planner {
     pub(super) fn new(strategy: DefragmentationStrategy, survey: Survey) -> Self {
         let mut plan = DefragmentationPlan::default();
         survey.arenas.iter().for_each(|arena| plan.add_survey(arena));
-        Self { strategy, stage: Stage::Selecting(survey), plan, evacuations: Vec::new() }
+        Self { strategy, stage: Stage::Selecting(survey), plan, evacuations: Vec::new(), offsets: None }
+    }
+
+    /// Keeps the offsets of the places. A run finds them anew when it reserves the places.
+    pub(super) fn keeping_offsets(self) -> Self {
+        Self { offsets: Some(Vec::new()), ..self }
+    }
+
+    /// Takes the offsets of the places that were kept.
+    pub(super) fn take_offsets(&mut self) -> Vec<u64> {
+        self.offsets.take().unwrap_or_default()
     }
 
     /// Continues planning until the time is over. Returns the plan once it is complete.
@@ -329,6 +341,9 @@ impl Planner {
                         // that the run does not take them.
                         self.plan.left_to_others += 1;
                         continue;
+                    }
+                    if let Some(offsets) = &mut self.offsets {
+                        offsets.extend(placed.iter().map(|(_, cut)| cut.offset));
                     }
                     // In a vector of its own: one that is collected in place would keep the bytes of the cuts.
                     let mut moves = Vec::with_capacity(placed.len());
