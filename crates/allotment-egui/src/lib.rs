@@ -2,7 +2,8 @@
 //!
 //! An [`AnalyzerView`] shows a [`Recording`](allotment_trace::recording::Recording): the blocks with their allocations,
 //! memory over time, what is selected and its history, and every allocation in a table. Its panes share one moment,
-//! which the timeline moves.
+//! which the timeline moves. Two of them look ahead: what a defragmentation would move, with an arrow for each move, and
+//! what other settings of the allocator would have done.
 //!
 //! ```
 //! use allotment_egui::AnalyzerView;

@@ -55,7 +55,7 @@ pub(crate) fn ui(ui: &mut Ui, state: &mut State, panes: &mut Panes) -> Option<Pa
     open
 }
 
-/// Where the recording was made, and how much it has.
+/// The device of the recording, and its size.
 fn facts(state: &State) -> String {
     let (recording, timeline) = (state.loaded.recording(), state.loaded.timeline());
     let api = match recording.header.api {

@@ -14,7 +14,7 @@ use crate::panes::{Panes, keyboard};
 use crate::state::{Palette, PaletteKind, Selection, State};
 use crate::top_bar;
 
-/// Where the panes are, and the colours: what a program keeps from one start to the next.
+/// The places of the panes, and the colours. A program keeps them from one start to the next.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Layout {
     tree: Tree<PaneKind>,

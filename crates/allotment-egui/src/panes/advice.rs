@@ -1,4 +1,4 @@
-//! What the recording suggests at the cursor, what costs most bytes first.
+//! Advice about the moment at the cursor. The advice about most bytes comes first.
 
 use allotment_analyze::{Advice, AdviceThresholds, Cursor, advice};
 use egui::{RichText, ScrollArea, Ui};

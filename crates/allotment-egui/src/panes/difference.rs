@@ -1,4 +1,4 @@
-//! What changed between the moments A and B, by what made it.
+//! The changes between the moments A and B, grouped by the code that made them.
 
 use allotment_analyze::{Amount, Cursor, Difference, Grouping, short_call_site};
 use egui::{Align, Layout, RichText, Ui};

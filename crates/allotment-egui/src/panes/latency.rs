@@ -1,4 +1,4 @@
-//! How long released allocations wait for the GPU, as a histogram of frames.
+//! The wait of released allocations for the GPU, as a histogram of frames.
 
 use allotment_analyze::ReleaseLatency;
 use egui::{RichText, Sense, Ui};

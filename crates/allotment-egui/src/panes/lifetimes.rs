@@ -11,7 +11,7 @@ use crate::text;
 
 type Key = (LifetimeRule, [u64; 4], LifetimeEnd, Scope, u64);
 
-/// What a rule means.
+/// The meaning of a rule.
 #[derive(Default)]
 struct Found {
     rows: Arc<Vec<AllocationIndex>>,

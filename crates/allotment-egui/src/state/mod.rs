@@ -1,4 +1,4 @@
-//! What the panes have in common: the recording, the moment, what is selected, and how one gets back.
+//! The state that all panes share: the recording, the moment, the selection, and the way back.
 
 mod history;
 mod moment;
@@ -211,7 +211,7 @@ impl State {
         }
     }
 
-    /// The moments A to D. Those that nobody set are spread evenly between the others, the first event and the end.
+    /// The moments A to D. Moments that are not set are spread evenly between the others, the first event and the end.
     pub(crate) fn markers(&self) -> [u64; 4] {
         let mut marks = self.marks;
         marks[0] = marks[0].or(Some(0));

@@ -33,6 +33,7 @@ mod evacuation;
 mod handover;
 mod helping;
 mod holes;
+mod layout_plan;
 mod make_room;
 pub(in crate::memory) mod movers;
 pub(in crate::memory) mod moves;
@@ -57,6 +58,9 @@ pub use desc::{DefragmentationDesc, DefragmentationStrategy, JoinShards, PassLim
 pub use emptied_blocks::EmptiedBlocks;
 pub use ended_pass::EndedPass;
 pub use error::{DefragmentationError, NotThisMove};
+pub use layout_plan::{
+    BlockLayout, ImpossibleLayout, LayoutAllocation, LayoutArena, LayoutBlock, LayoutMove,
+};
 pub use make_room::MakingRoom;
 pub use pass::{Move, NextPass, Pass};
 pub use plan::{DefragmentationPlan, PlannedBlock};

@@ -216,6 +216,8 @@ pub(super) struct EmptiedByPlan {
     evacuations: Vec<PlannedEvacuation>,
     /// Of each block of each arena, whether the plan moves something into it. No set: there is an entry for each move.
     filled: Vec<Vec<bool>>,
+    /// The offset of each move's place, in the order of the evacuations; `None` where no one asks.
+    offsets: Option<Vec<u64>>,
 }
 
 impl EmptiedByPlan {
@@ -227,6 +229,9 @@ impl EmptiedByPlan {
         placed: Vec<(PlannedMove, Cut)>,
     ) {
         self.note_filled(candidate.arena, &placed);
+        if let Some(offsets) = &mut self.offsets {
+            offsets.extend(placed.iter().map(|(_, cut)| cut.offset));
+        }
         // In a vector of its own: one that is collected in place would keep the bytes of the cuts.
         let mut moves = Vec::with_capacity(placed.len());
         moves.extend(placed.into_iter().map(|(planned, _)| planned));
@@ -286,6 +291,17 @@ impl Planner {
         Self { strategy, stage: Stage::Selecting(survey), plan, emptied }
     }
 
+    /// Keeps the offsets of the places. A run finds them anew when it reserves the places.
+    pub(super) fn keeping_offsets(mut self) -> Self {
+        self.emptied.offsets = Some(Vec::new());
+        self
+    }
+
+    /// Takes the offsets of the places that were kept.
+    pub(super) fn take_offsets(&mut self) -> Vec<u64> {
+        self.emptied.offsets.take().unwrap_or_default()
+    }
+
     /// Continues planning until the time is over. Returns the plan once it is complete.
     pub(super) fn step(
         &mut self,
@@ -343,7 +359,9 @@ impl Planner {
                     }
                 }
                 Stage::Done => {
-                    let EmptiedByPlan { steps, evacuations, .. } = core::mem::take(&mut self.emptied);
+                    let EmptiedByPlan { steps, evacuations, offsets, .. } =
+                        core::mem::take(&mut self.emptied);
+                    self.emptied.offsets = offsets;
                     let plan = DefragmentationPlan { steps, ..core::mem::take(&mut self.plan) };
                     return Some((plan, evacuations));
                 }
