@@ -7,8 +7,8 @@ use egui::{Pos2, Rangef};
 
 use super::plan::Plan;
 
-/// Two arrows nearer than this at both of their ends cannot be told apart.
-const NEAR: f32 = 5.0;
+/// Columns of a strip. Two arrows with both of their ends in the same ones cannot be told apart: a column is a few pixels.
+const COLUMNS: f32 = 256.0;
 
 /// Square points of the pane for each arrow: where there are more, lines cover everything.
 const AREA: f32 = 2500.0;
@@ -59,10 +59,10 @@ impl Arrow {
     }
 }
 
-/// The arrows of a plan at a width, the one with the most bytes first.
-pub(super) fn merged(plan: &Plan, width: f32) -> Vec<Arrow> {
+/// The arrows of a plan, the one with the most bytes first. A walk over all moves: for the thread that makes the plan.
+pub(super) fn merged(plan: &Plan) -> Vec<Arrow> {
     let mut merged: HashMap<(usize, usize, u32, u32), Arrow> = HashMap::new();
-    let column = |share: f32| (share * width / NEAR) as u32;
+    let column = |share: f32| (share * COLUMNS) as u32;
     for arrow in (0..plan.preview.moves.len()).filter_map(|at| Arrow::of(plan, at)) {
         let near = (arrow.from_row, arrow.to_row, column(arrow.from), column(arrow.to));
         merged.entry(near).and_modify(|known| known.add(&arrow)).or_insert(arrow);

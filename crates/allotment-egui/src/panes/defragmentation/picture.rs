@@ -7,7 +7,7 @@ use egui::{
     Align2, FontId, Pos2, Rangef, Rect, Response, Role, ScrollArea, Sense, Stroke, Ui, WidgetInfo, pos2, vec2,
 };
 
-use super::arrows::{Arrow, Chosen, distance, merged};
+use super::arrows::{Arrow, Chosen, distance};
 use super::plan::{Plan, Row};
 use crate::paint::Rects;
 use crate::panes::block_map::strip::{Key, Strip};
@@ -26,9 +26,6 @@ const NEAR: f32 = 5.0;
 /// The parts of the picture that one frame keeps for the next.
 #[derive(Default)]
 pub(super) struct Picture {
-    /// The arrows, and the width that they are of.
-    arrows: Vec<Arrow>,
-    width: Option<f32>,
     chosen: Chosen,
     /// The visible rows and the width that the arrows were chosen for.
     chosen_for: Option<(Rangef, f32)>,
@@ -116,20 +113,15 @@ impl Picture {
         ui.label(egui::RichText::new(notes.join(" ")).color(palette.muted));
     }
 
-    /// Merges the arrows for a width, and chooses those that are drawn for what is visible.
+    /// Chooses the arrows that are drawn for what is visible.
     fn choose(&mut self, plan: &Plan, places: Places, viewport: Rect) {
         let width = places.now.span();
-        if self.width != Some(width) {
-            self.arrows = merged(plan, width);
-            (self.width, self.chosen_for) = (Some(width), None);
-            self.strips.clear();
-        }
         let rows = Rangef::new(viewport.top() / ROW, viewport.bottom() / ROW);
         let wanted = Some((rows, width));
         if self.chosen_for != wanted {
             self.chosen_for = wanted;
             let area = (places.after.max - places.now.min) * viewport.height();
-            self.chosen = Chosen::of(&self.arrows, rows, area);
+            self.chosen = Chosen::of(&plan.arrows, rows, area);
         }
     }
 

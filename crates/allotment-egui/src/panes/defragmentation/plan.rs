@@ -7,6 +7,7 @@ use allotment_analyze::{
     AllocationIndex, BlockFate, BlockIndex, Cursor, DefragmentationPreview, PreviewOptions, Scope, Timeline,
 };
 
+use super::arrows::{Arrow, merged};
 use crate::state::Contents;
 
 /// A plan.
@@ -17,6 +18,8 @@ pub(super) struct Plan {
     row_of: HashMap<BlockIndex, usize>,
     /// The move of each allocation that has one.
     move_of: HashMap<AllocationIndex, usize>,
+    /// The moves as arrows, the one with the most bytes first.
+    pub(super) arrows: Vec<Arrow>,
     /// Blocks that stay as they are.
     pub(super) others: u64,
 }
@@ -52,7 +55,9 @@ impl Plan {
         }
         let row_of = rows.iter().enumerate().map(|(row, is)| (is.block, row)).collect();
         let move_of = preview.moves.iter().enumerate().map(|(at, is)| (is.allocation, at)).collect();
-        Ok(Self { preview, rows, row_of, move_of, others })
+        let mut plan = Self { preview, rows, row_of, move_of, arrows: Vec::new(), others };
+        plan.arrows = merged(&plan);
+        Ok(plan)
     }
 
     pub(super) fn row_of(&self, block: BlockIndex) -> Option<usize> {
