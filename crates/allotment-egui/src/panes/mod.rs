@@ -68,6 +68,8 @@ impl Panes {
         self.lifetimes.forget();
         self.difference.outdate();
         self.free_ranges.outdate();
+        self.defragmentation.outdate();
+        self.what_if.outdate();
         self.latency.outdate();
         self.advice.outdate();
     }

@@ -37,7 +37,7 @@ pub(crate) struct DefragmentationPane {
     /// The bytes that [`Strategy::Within`] may copy, in MiB.
     within: u64,
     all_movable: bool,
-    found: Background<Key, Result<Plan, ImpossibleLayout>>,
+    found: Background<Key, (Key, Result<Plan, ImpossibleLayout>)>,
     picture: Picture,
     /// The plan that the picture is of.
     drawn: Option<Key>,
@@ -70,6 +70,11 @@ impl DefragmentationPane {
         (self.found, self.picture, self.drawn) = (Background::default(), Picture::default(), None);
     }
 
+    /// Plans anew, for a recording that goes on where the one so far ends.
+    pub(crate) const fn outdate(&mut self) {
+        self.found.outdate();
+    }
+
     pub(crate) fn ui(&mut self, ui: &mut Ui, state: &mut State) {
         self.controls(ui);
         if state.moment.blocks.is_empty() {
@@ -82,14 +87,14 @@ impl DefragmentationPane {
         let allocations = u32::try_from(state.loaded.cursor().allocation_count()).unwrap_or(u32::MAX);
         let cost = EACH_ALLOCATION.saturating_mul(allocations);
         let found = self.found.get_for(ui.ctx(), &state.loaded, cost, key, move |timeline| {
-            Plan::at(timeline, position, scope, options)
+            (key, Plan::at(timeline, position, scope, options))
         });
-        let Some(found) = found else { return waiting(ui) };
+        let Some((of, found)) = found else { return waiting(ui) };
         let Ok(plan) = found else {
             return empty(ui, "The recording contradicts itself here: an allocation is beyond its block.");
         };
-        if self.drawn != Some(key) {
-            (self.picture, self.drawn) = (Picture::default(), Some(key));
+        if self.drawn != Some(*of) {
+            (self.picture, self.drawn) = (Picture::default(), Some(*of));
         }
         if plan.preview.moves.is_empty() {
             return empty(ui, &why_nothing(&plan.preview));

@@ -84,6 +84,7 @@ impl Frame {
 impl TimelinePane {
     pub(crate) const fn outdate(&mut self) {
         self.counted.outdate();
+        self.finer.outdate();
         self.lanes.outdate();
     }
 

@@ -47,6 +47,11 @@ impl WhatIfPane {
         self.found = Default::default();
     }
 
+    /// Counts again, for a recording that goes on where the one so far ends.
+    pub(crate) fn outdate(&mut self) {
+        self.found.iter_mut().for_each(Background::outdate);
+    }
+
     pub(crate) fn ui(&mut self, ui: &mut Ui, state: &mut State) {
         let timeline = state.loaded.timeline();
         if timeline.allocation_count() == 0 {
