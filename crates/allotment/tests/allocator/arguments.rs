@@ -5,7 +5,7 @@ use core::time::Duration;
 use allotment::device::{MemoryHeapIndex, MemoryTypeMask, Priority};
 use allotment::memory::{
     BlockGrowth, BlockSizes, Dedicated, DefragmentationDesc, DefragmentationStatistics,
-    DefragmentationStrategy, EmptyBlockPolicy, Movability, NextPass, PassLimits, Watermark, WrongAllocator,
+    DefragmentationStrategy, EmptyBlockPolicy, Movability, NextPass, NotThisMove, PassLimits, Watermark,
 };
 use allotment::{AllocationError, AllocatorDesc, MemoryUsage};
 
@@ -163,7 +163,8 @@ fn any_limits_of_a_defragmentation_are_met_and_it_comes_to_an_end() {
                     NextPass::Moves(mut pass) => {
                         pass.ignore(usize::MAX);
                         let other = rig.allocate_wanted(&wanted_in(KIB, DEVICE_TYPE)).unwrap();
-                        let Err(WrongAllocator(other)) = pass.destroy(usize::MAX, other) else {
+                        let Err(NotThisMove { allocation: other, .. }) = pass.destroy(usize::MAX, other)
+                        else {
                             panic!("it is none of the pass's")
                         };
                         rig.free(other).unwrap();
