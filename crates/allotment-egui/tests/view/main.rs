@@ -6,6 +6,7 @@ mod block_map;
 mod details;
 mod layout;
 mod lists;
+mod machinery;
 mod program;
 mod snapshots;
 mod table;
