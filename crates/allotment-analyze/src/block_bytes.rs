@@ -53,6 +53,29 @@ pub struct BlockBytes {
 }
 
 impl BlockBytes {
+    /// Returns the larger of each of the bytes; `padding` and `aliased` are 0, which no series has.
+    ///
+    /// ```
+    /// use allotment_analyze::BlockBytes;
+    ///
+    /// let (small, large) = (BlockBytes::of(1024, &[]), BlockBytes::of(4096, &[]));
+    /// assert_eq!(small.most(large), large);
+    /// ```
+    #[must_use]
+    pub fn most(self, other: Self) -> Self {
+        Self {
+            size: self.size.max(other.size),
+            used: self.used.max(other.used),
+            pending: self.pending.max(other.pending),
+            reserved: self.reserved.max(other.reserved),
+            rounding: self.rounding.max(other.rounding),
+            free: self.free.max(other.free),
+            padding: 0,
+            aliased: 0,
+            allocations: self.allocations.max(other.allocations),
+        }
+    }
+
     /// Counts the bytes of a block of `size` bytes, whose allocations are in the order of their offsets.
     #[must_use]
     pub fn of(size: u64, placed: &[Placed]) -> Self {

@@ -45,8 +45,8 @@
 //! |---|---|
 //! | what existed at a moment, and where | [`Cursor`], [`Timeline::allocation_at`], [`Cursor::state`] |
 //! | what the bytes of a block are, and of a heap, a memory type, a pool | [`BlockBytes`], [`segments()`], [`padding`], [`Scope`] |
-//! | how memory grew | [`series()`], whose samples keep the peaks; [`Peaks`] |
-//! | how fragmented it is, and what still fits | [`Holes`], [`fragmentation_over_time`] |
+//! | how memory grew | [`series()`] and [`series_within`], whose samples keep the peaks; [`Peaks`] |
+//! | how fragmented it is, and what still fits | [`Holes`], [`fragmentation_over_time`], [`Figures`] |
 //! | what was never freed, and what made it | [`Leaks`] |
 //! | what changed between two moments or two runs | [`Difference`] |
 //! | what lived how long | [`LifetimeRule`] |
@@ -55,6 +55,7 @@
 //! | what shares bytes | [`Lanes`] |
 //! | how full descriptor heaps are | [`DescriptorOccupancy`], [`DescriptorHistory`] |
 //! | what to change | [`advice()`] |
+//! | what a defragmentation would move, and free | [`DefragmentationPreview`], [`LeastBlocks`] |
 //! | what other settings of the allocator would have done | [`what_if()`] |
 //! | which allocations have a name, a size or a place | [`AllocationSearch`] |
 //! | what to draw in few pixels, and what is under the mouse | [`ClassLevels`], [`pixel_runs`], [`hit_test`], [`TimeAxis`] |
@@ -80,8 +81,10 @@ mod call_site;
 mod class_levels;
 mod coverage;
 mod cursor;
+mod defragmentation;
 mod descriptors;
 mod difference;
+mod figures;
 mod fragmentation;
 mod grouping;
 mod groups;
@@ -96,6 +99,7 @@ mod segments;
 mod series;
 mod time_axis;
 mod timeline;
+pub mod units;
 mod what_if;
 
 pub use advice::{Advice, AdviceThresholds, Bytes, Commonest, advice};
@@ -104,8 +108,13 @@ pub use block_bytes::{BlockBytes, padding};
 pub use call_site::short_call_site;
 pub use class_levels::ClassLevels;
 pub use cursor::Cursor;
+pub use defragmentation::{
+    BlockFate, DefragmentationPreview, DefragmentationVerdict, LeastBlocks, PreviewOptions, PreviewedBlock,
+    PreviewedMove,
+};
 pub use descriptors::{DescriptorHistory, DescriptorOccupancy};
 pub use difference::{Amount, Difference, GroupDifference, Paired};
+pub use figures::Figures;
 pub use fragmentation::{FragmentationSample, Holes, fragmentation_over_time};
 pub use grouping::{Grouping, name_prefix};
 pub use groups::{AllocationGroup, AllocationGroups, CommonName};
@@ -116,13 +125,13 @@ pub use release_latency::ReleaseLatency;
 pub use scope::Scope;
 pub use search::AllocationSearch;
 pub use segments::{Class, Placed, Segment, segments};
-pub use series::{Peak, Peaks, Series, SeriesAxis, SeriesSample, series};
+pub use series::{Peak, Peaks, Series, SeriesAxis, SeriesSample, series, series_within};
 pub use time_axis::TimeAxis;
 pub use timeline::{
     AllocationIndex, BlockIndex, BlockInfo, DescriptorHeapIndex, Lifetime, Place, PoolIndex, Status, Texts,
     Timeline,
 };
-pub use what_if::{WhatIf, WhatIfError, recorded_settings, what_if};
+pub use what_if::{PeakFigures, SettingChanges, WhatIf, WhatIfError, recorded_settings, what_if};
 
 #[cfg(test)]
 mod tests;

@@ -6,6 +6,7 @@ use allotment_trace::recording::Event;
 
 use crate::block_bytes::BlockBytes;
 use crate::coverage::Coverage;
+use crate::cursor::Cursor;
 use crate::segments::{Class, Placed};
 use crate::timeline::{AllocationIndex, NONE, Timeline};
 
@@ -48,6 +49,31 @@ impl<'t, 'a> Running<'t, 'a> {
             aliased: edges.into_iter().map(|(block, edges)| (block, Coverage::new(edges))).collect(),
             changed: Vec::new(),
         }
+    }
+
+    /// Begins behind some events, with the bytes that the blocks have there.
+    pub(crate) fn at(timeline: &'t Timeline<'a>, position: u64) -> Self {
+        let mut running = Self::new(timeline);
+        if position == 0 {
+            return running;
+        }
+        let cursor = Cursor::at(timeline, position);
+        // The timeline has fewer events than an index can have.
+        running.position = cursor.position() as u32;
+        for block in cursor.blocks() {
+            let size = timeline.block_size_at(block, position);
+            running.blocks[block.0 as usize] = BlockBytes { size, free: size, ..BlockBytes::default() };
+        }
+        for allocation in cursor.allocations() {
+            running.change(allocation.0, running.position, true);
+        }
+        running.changed.clear();
+        running
+    }
+
+    /// Returns the blocks that have bytes.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = (u32, &BlockBytes)> {
+        (0..).zip(&self.blocks).filter(|(_, bytes)| **bytes != BlockBytes::default())
     }
 
     /// Applies the next event. `None` at the end.

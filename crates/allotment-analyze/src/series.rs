@@ -1,5 +1,7 @@
 //! Bytes over time: in few enough samples to draw, without losing a peak between two of them.
 
+use core::ops::Range;
+
 use allotment_trace::recording::{Budget, Event, Moment};
 
 use crate::block_bytes::BlockBytes;
@@ -73,7 +75,7 @@ impl Peaks {
     #[must_use]
     pub fn of(timeline: &Timeline<'_>, scope: Scope) -> Self {
         let mut peaks = Self::default();
-        walk(timeline, &[scope], |position, _, sums| {
+        walk(timeline, &[scope], 0..timeline.end(), |position, _, sums| {
             let bytes = sums[0].bytes();
             for (peak, now) in [
                 (&mut peaks.used, bytes.used),
@@ -105,15 +107,45 @@ impl Peaks {
 /// ```
 #[must_use]
 pub fn series(timeline: &Timeline<'_>, scopes: &[Scope], axis: SeriesAxis, samples: usize) -> Vec<Series> {
+    series_within(timeline, scopes, axis, 0..timeline.end(), samples)
+}
+
+/// Returns the bytes over a part of the time of each of some scopes, in at most `samples` samples and one for its
+/// beginning. Costs the way to the nearest checkpoint, and a walk over the events of the part.
+///
+/// ```
+/// use allotment_analyze::{Scope, SeriesAxis, Timeline, series_within};
+/// use allotment_trace::recording::{Event, Recording};
+///
+/// let events = vec![Event::FrameEnd { number: 0 }; 1000];
+/// let recording = Recording { events, ..Recording::default() };
+/// let timeline = Timeline::new(&recording);
+/// let part = series_within(&timeline, &[Scope::All], SeriesAxis::Events, 500..510, 100).remove(0);
+/// let events: Vec<_> = part.samples.iter().map(|sample| sample.moment.event).collect();
+/// assert_eq!(events, (500..=510).collect::<Vec<_>>());
+/// ```
+#[must_use]
+pub fn series_within(
+    timeline: &Timeline<'_>,
+    scopes: &[Scope],
+    axis: SeriesAxis,
+    positions: Range<u64>,
+    samples: usize,
+) -> Vec<Series> {
+    let end = positions.end.min(timeline.end());
+    let start = positions.start.min(end);
     let count = samples.max(1) as u64;
     let of = |n: u64, all: u64| (u128::from(all) * u128::from(n) / u128::from(count)) as u64;
-    let mut borders: Vec<u64> = (1..=count)
+    let (first, last) = (timeline.moment(start).frame, timeline.moment(end).frame);
+    // A part has a sample where it begins, so that a drawing has the bytes there.
+    let mut borders: Vec<u64> = (u64::from(start == 0)..=count)
         .map(|n| match axis {
-            SeriesAxis::Events => of(n, timeline.end()),
-            // The position behind the end of a frame; frame n ends with the event at its position.
-            SeriesAxis::Frames => match of(n, timeline.frame_count() + 1) {
+            SeriesAxis::Events => start + of(n, end - start),
+            // The position behind the end of a frame; frame n ends with the event at its position. What follows the last
+            // end is a frame as well.
+            SeriesAxis::Frames => match first + of(n, last - first + 1) {
                 0 => 0,
-                frame => (timeline.position_of_frame(frame - 1) + 1).min(timeline.end()),
+                frame => timeline.position_of_frame(frame - 1).saturating_add(1).clamp(start, end),
             },
         })
         .collect();
@@ -122,10 +154,10 @@ pub fn series(timeline: &Timeline<'_>, scopes: &[Scope], axis: SeriesAxis, sampl
         scopes.iter().map(|&scope| Series { scope, samples: Vec::with_capacity(borders.len()) }).collect();
     let mut peaks = vec![BlockBytes::default(); scopes.len()];
     let mut borders = borders.into_iter().peekable();
-    walk(timeline, scopes, |position, changed, sums| {
+    walk(timeline, scopes, start..end, |position, changed, sums| {
         if changed {
             for (peak, sum) in peaks.iter_mut().zip(sums) {
-                *peak = most(*peak, sum.bytes());
+                *peak = peak.most(sum.bytes());
             }
         }
         if borders.next_if_eq(&position).is_none() {
@@ -140,28 +172,13 @@ pub fn series(timeline: &Timeline<'_>, scopes: &[Scope], axis: SeriesAxis, sampl
             series.samples.push(SeriesSample {
                 moment: timeline.moment(position),
                 last,
-                peak: most(*peak, last),
+                peak: peak.most(last),
                 budget,
             });
             *peak = last;
         }
     });
     series
-}
-
-/// The larger of each of the bytes.
-fn most(a: BlockBytes, b: BlockBytes) -> BlockBytes {
-    BlockBytes {
-        size: a.size.max(b.size),
-        used: a.used.max(b.used),
-        pending: a.pending.max(b.pending),
-        reserved: a.reserved.max(b.reserved),
-        rounding: a.rounding.max(b.rounding),
-        free: a.free.max(b.free),
-        padding: 0,
-        aliased: 0,
-        allocations: a.allocations.max(b.allocations),
-    }
 }
 
 /// A sum over blocks. Wide, since sizes in a wrong recording may be anything, and a sum must shrink as it grew.
@@ -185,14 +202,28 @@ impl Sum {
     }
 }
 
-/// Calls a function for each position from 0 on, with whether the last event changed bytes, and the sum of each scope.
-fn walk(timeline: &Timeline<'_>, scopes: &[Scope], mut visit: impl FnMut(u64, bool, &[Sum])) {
-    let mut running = Running::new(timeline);
+/// Calls a function for each position of a part, both ends included, with whether the last event changed bytes, and the
+/// sum of each scope.
+fn walk(
+    timeline: &Timeline<'_>,
+    scopes: &[Scope],
+    positions: Range<u64>,
+    mut visit: impl FnMut(u64, bool, &[Sum]),
+) {
+    let mut running = Running::at(timeline, positions.start);
     let mut sums = vec![Sum::default(); scopes.len()];
     // The scopes of a block do not change, so each block is asked once.
     let mut members: Vec<Option<Box<[u32]>>> = vec![None; timeline.blocks().len()];
-    visit(0, false, &sums);
-    while let Some(event) = running.step() {
+    for (block, bytes) in running.blocks() {
+        for (sum, scope) in sums.iter_mut().zip(scopes) {
+            if scope.contains(timeline, BlockIndex(block)) {
+                sum.change(&BlockBytes::default(), bytes);
+            }
+        }
+    }
+    visit(positions.start, true, &sums);
+    while u64::from(running.position()) < positions.end {
+        let Some(event) = running.step() else { break };
         let mut changed = matches!(event, Event::Lost);
         for (block, before, after) in running.changed() {
             let of_block = members[block as usize].get_or_insert_with(|| {

@@ -13,7 +13,7 @@ use allotment::memory::{
 use allotment::{Algorithm, AllocatorDesc};
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::defragment::ideal;
+use crate::defragment::summary;
 use crate::failure::Failure;
 use crate::inspect::args::{
     AdviseArgs, CheckArgs, DiffArgs, ExportArgs, LeaksArgs, LifetimesArgs, MapArgs, ReportArgs, StatsArgs,
@@ -277,7 +277,7 @@ pub(crate) struct CompareArgs {
 }
 
 #[derive(Debug, Parser)]
-#[command(after_help = ideal::HELP)]
+#[command(after_help = summary::HELP)]
 pub(crate) struct DefragmentArgs {
     /// Trace to replay: CSV, plain or gzip-compressed [default: the built-in recorded race]
     pub(crate) trace: Option<PathBuf>,

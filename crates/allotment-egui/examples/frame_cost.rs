@@ -7,20 +7,21 @@ use core::time::Duration;
 
 use allotment::device::{MemoryTypeIndex, ResourceKind};
 use allotment::{Algorithm, Alignment};
-use allotment_egui::AnalyzerView;
+use allotment_egui::{AnalyzerView, IndexedRecording, PaneKind};
 use allotment_trace::recording::{
     Allocated, AllocationKey, BlockId, BlockKind, Event, Placement, PoolId, Recording, TextId,
 };
 use egui::{Context, Modifiers, RawInput, Rect, Vec2, pos2};
 
-const BLOCKS: u64 = 6;
 const SLOT: u64 = 4096;
 /// Frames that are measured of each kind; the slowest tenth is told as well.
 const FRAMES: usize = 100;
+/// Each indexes the whole recording.
+const REPLACED: usize = 3;
 
 fn main() {
     let count = std::env::args().nth(1).and_then(|count| count.parse().ok()).unwrap_or(1_200_000);
-    let recording = generate(count);
+    let recording = generate(count, 6, 1);
     let start = on_cpu();
     let mut view = AnalyzerView::new("many", recording);
     println!("index: {:?}", on_cpu() - start);
@@ -46,6 +47,47 @@ fn main() {
     measure("a drag pans the map", || {
         x += 3.0;
         window.frame(&mut view, drag(pos2(400.0 + x % 300.0, 450.0)));
+    });
+    replace(&mut window, &mut view);
+    preview(count);
+}
+
+/// A live recording has become longer: what the window's own thread does about it, and then the first frame.
+fn replace(window: &mut Window, view: &mut AnalyzerView) {
+    let (mut replaced, mut shown) = (Vec::new(), Vec::new());
+    for _ in 0..REPLACED {
+        let recording = Recording::clone(&view.recording());
+        // On another thread in a viewer.
+        let indexed = IndexedRecording::new(recording);
+        let start = on_cpu();
+        let before = view.replace_indexed(indexed);
+        replaced.push(on_cpu() - start);
+        let start = on_cpu();
+        window.frame(view, Vec::new());
+        shown.push(on_cpu() - start);
+        drop(before);
+    }
+    println!("a longer recording takes the place: {replaced:?}, the first frame after each {shown:?}");
+}
+
+/// The preview of a defragmentation: a third of the allocations in many blocks, most of which it empties.
+fn preview(count: u64) {
+    let start = on_cpu();
+    let mut view = AnalyzerView::new("scattered", generate(count, 300, 3));
+    println!("index of scattered ones: {:?}", on_cpu() - start);
+    view.open_pane(PaneKind::Defragmentation);
+    let mut window = Window { ctx: Context::default(), time: 0.0 };
+    // The plan is made on a thread of its own.
+    measure("while the plan is made", || window.frame(&mut view, Vec::new()));
+    std::thread::sleep(Duration::from_secs(5 + count / 200_000));
+    let start = on_cpu();
+    window.frame(&mut view, Vec::new());
+    println!("the frame that gets the plan: {:?}", on_cpu() - start);
+    measure("the moves are drawn", || window.frame(&mut view, Vec::new()));
+    let mut down = 0.0;
+    measure("the wheel scrolls through the moves", || {
+        down += 10.0;
+        window.frame(&mut view, wheel(pos2(700.0, 950.0), if down < 500.0 { -20.0 } else { 20.0 }));
     });
 }
 
@@ -105,9 +147,9 @@ fn on_cpu() -> Duration {
     Duration::from_nanos(nanoseconds.unwrap_or(0))
 }
 
-/// Six large blocks full of small allocations of many sizes, with holes.
-fn generate(count: u64) -> Recording {
-    let per_block = count.div_ceil(BLOCKS);
+/// Large blocks full of small movable allocations of many sizes, with holes: one in so many of the slots is taken.
+fn generate(count: u64, blocks: u64, one_in: u64) -> Recording {
+    let per_block = count.div_ceil(blocks);
     let texts = (0..400).map(|n| format!("thing {n}")).collect();
     let mut recording = Recording { texts, ..Recording::default() };
     let pool = PoolId(0);
@@ -117,13 +159,13 @@ fn generate(count: u64) -> Recording {
         algorithm: Algorithm::Tlsf,
         custom: false,
     });
-    for block in 0..BLOCKS {
+    for block in 0..blocks {
         let (block, kind, size) = (BlockId(block), BlockKind::Shared, per_block * SLOT);
         let memory_type = MemoryTypeIndex(0);
         recording.events.push(Event::BlockAllocated { block, pool, memory_type, kind, size });
     }
     let mut random = 1u64;
-    for number in 0..count {
+    for number in (0..count).step_by(one_in as usize) {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let requested = 1 + (random >> 33) % SLOT;
         let name = TextId(1 + (random >> 50) as u32 % 400);
@@ -141,7 +183,7 @@ fn generate(count: u64) -> Recording {
             kind: ResourceKind::Buffer,
             placement: Placement::ExistingBlock,
             second_choice: false,
-            movable: false,
+            movable: true,
         }));
     }
     recording

@@ -1,4 +1,4 @@
-//! Which panes there are, and where they are at first.
+//! The panes, and their places at first.
 
 use egui_tiles::{Container, Linear, LinearDir, Tile, TileId, Tiles, Tree};
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ pub enum PaneKind {
     BlockMap,
     /// Memory over time, with the cursor.
     Timeline,
-    /// What is selected, and its history.
+    /// The selected object, and its history.
     Details,
     /// The allocations as a table.
     Table,
@@ -19,23 +19,27 @@ pub enum PaneKind {
     Leaks,
     /// Fourteen questions about when allocations began and ended.
     Lifetimes,
-    /// What changed between two moments.
+    /// The changes between two moments.
     Difference,
     /// Free ranges by size, and fragmentation over time.
     FreeRanges,
-    /// How long the GPU kept released memory.
+    /// The time for which the GPU kept released memory.
     ReleaseLatency,
     /// Allocations that share bytes, in lanes.
     Aliasing,
-    /// How full descriptor heaps are.
+    /// The fill of descriptor heaps.
     Descriptors,
-    /// What to change.
+    /// Suggested changes.
     Advice,
+    /// The moves of a defragmentation before it runs, and its gain.
+    Defragmentation,
+    /// Other settings of the allocator, tried with the recorded requests.
+    WhatIf,
 }
 
 impl PaneKind {
     /// All panes.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::BlockMap,
         Self::Timeline,
         Self::Details,
@@ -48,6 +52,8 @@ impl PaneKind {
         Self::Aliasing,
         Self::Descriptors,
         Self::Advice,
+        Self::Defragmentation,
+        Self::WhatIf,
     ];
 
     /// Returns the heading of its tab.
@@ -66,12 +72,14 @@ impl PaneKind {
             Self::Aliasing => "Aliasing",
             Self::Descriptors => "Descriptor heaps",
             Self::Advice => "Advice",
+            Self::Defragmentation => "Defragmentation",
+            Self::WhatIf => "What if",
         }
     }
 }
 
 /// The panes that are lists, in tabs at the bottom.
-const LISTS: [PaneKind; 9] = [
+const LISTS: [PaneKind; 11] = [
     PaneKind::Table,
     PaneKind::Leaks,
     PaneKind::Difference,
@@ -81,6 +89,8 @@ const LISTS: [PaneKind; 9] = [
     PaneKind::Aliasing,
     PaneKind::Descriptors,
     PaneKind::Advice,
+    PaneKind::Defragmentation,
+    PaneKind::WhatIf,
 ];
 
 /// Time above, then the blocks beside the details, then the lists.

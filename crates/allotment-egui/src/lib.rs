@@ -2,7 +2,8 @@
 //!
 //! An [`AnalyzerView`] shows a [`Recording`](allotment_trace::recording::Recording): the blocks with their allocations,
 //! memory over time, what is selected and its history, and every allocation in a table. Its panes share one moment,
-//! which the timeline moves.
+//! which the timeline moves. Two of them look ahead: what a defragmentation would move, with an arrow for each move, and
+//! what other settings of the allocator would have done.
 //!
 //! ```
 //! use allotment_egui::AnalyzerView;
@@ -18,7 +19,9 @@
 //! # Live recordings
 //!
 //! [`AnalyzerView::replace`] shows a longer recording of the same program in place of the one so far; what is selected,
-//! the zoom and the layout stay, and a cursor at the end stays at the end.
+//! the zoom and the layout stay, and a cursor at the end stays at the end. A recording of millions of events is indexed on
+//! a thread, as an [`IndexedRecording`], and then shown with [`AnalyzerView::replace_indexed`]; what the panes counted of
+//! the one so far stays until they have counted again.
 //!
 //! # Cost
 //!
@@ -38,5 +41,6 @@ mod top_bar;
 mod view;
 
 pub use layout::PaneKind;
+pub use loaded::{IndexedRecording, SharedRecording};
 pub use state::{PaletteKind, Selection};
 pub use view::{AnalyzerView, Layout};

@@ -3,28 +3,11 @@
 use allotment::Algorithm;
 use allotment::device::{MemoryTypeIndex, ResourceKind};
 use allotment::memory::MemoryUsage;
+pub(crate) use allotment_analyze::units::{bytes, count, duration};
 use allotment_analyze::{AllocationIndex, BlockIndex, Timeline};
 use allotment_trace::recording::Moment;
 
 use crate::loaded::Loaded;
-
-/// Bytes, with three digits and a unit.
-pub(crate) fn bytes(bytes: u64) -> String {
-    const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
-    let mut value = bytes as f64;
-    let mut unit = 0;
-    while value >= 1024.0 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    let digits = match value {
-        _ if unit == 0 => 0,
-        99.95.. => 0,
-        9.995.. => 1,
-        _ => 2,
-    };
-    format!("{value:.digits$} {}", UNITS[unit])
-}
 
 /// Bytes, exactly.
 pub(crate) fn exact(bytes: u64) -> String {
@@ -39,19 +22,6 @@ pub(crate) fn signed(change: i128) -> String {
         1.. => format!("+{size}"),
         _ => format!("−{size}"),
     }
-}
-
-/// A whole number with thousands set apart.
-pub(crate) fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index != 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// `1 frame`, `2 frames`.
@@ -72,27 +42,13 @@ pub(crate) fn hex(offset: u64) -> String {
     format!("0x{offset:x}")
 }
 
-/// A duration in the largest unit with at least one whole digit.
-pub(crate) fn duration(nanoseconds: u64) -> String {
-    let three = |value: f64| {
-        let digits = if value >= 99.95 { 0 } else { 1 + usize::from(value < 9.995) };
-        format!("{value:.digits$}")
-    };
-    match nanoseconds {
-        0..1_000 => format!("{nanoseconds} ns"),
-        1_000..1_000_000 => format!("{} µs", three(nanoseconds as f64 / 1e3)),
-        1_000_000..1_000_000_000 => format!("{} ms", three(nanoseconds as f64 / 1e6)),
-        _ => format!("{:.2} s", nanoseconds as f64 / 1e9),
-    }
-}
-
 /// A moment: the events before it, and the frame where the recording has some.
 pub(crate) fn moment(timeline: &Timeline<'_>, moment: Moment) -> String {
     let event = format!("event {}", count(moment.event));
     if timeline.frame_count() > 0 { format!("{event}, frame {}", count(moment.frame)) } else { event }
 }
 
-/// How long something existed: in frames where the recording has some.
+/// The time for which something existed: in frames where the recording has some.
 pub(crate) fn span(timeline: &Timeline<'_>, from: u64, to: u64) -> String {
     if timeline.frame_count() > 0 {
         plural(timeline.moment(to).frame - timeline.moment(from).frame, "frame")
@@ -131,17 +87,22 @@ pub(crate) const fn usage(usage: MemoryUsage) -> &'static str {
     }
 }
 
+pub(crate) fn algorithm(algorithm: Algorithm) -> String {
+    match algorithm {
+        Algorithm::Tlsf => "TLSF",
+        Algorithm::Buddy => "buddy",
+        Algorithm::Linear => "linear",
+    }
+    .to_owned()
+}
+
 /// A pool of the recording: its name, or which default pool.
 pub(crate) fn pool(loaded: &Loaded, block: BlockIndex) -> String {
     let timeline = loaded.timeline();
     let Some((id, is)) = timeline.block_info(block).pool.and_then(|pool| timeline.pool_info(pool)) else {
         return "no pool".to_owned();
     };
-    let algorithm = match is.algorithm {
-        Algorithm::Tlsf => "TLSF",
-        Algorithm::Buddy => "buddy",
-        Algorithm::Linear => "linear",
-    };
+    let algorithm = algorithm(is.algorithm);
     match loaded.recording().text(is.name) {
         Some(name) if !name.is_empty() => format!("{name}, {algorithm}"),
         _ => format!("default pool {}, {algorithm}", id.0),
@@ -183,20 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_have_three_digits_and_the_unit_that_fits() {
-        for (number, text) in [
-            (0, "0 B"),
-            (1023, "1023 B"),
-            (1536, "1.50 KiB"),
-            (96 << 20, "96.0 MiB"),
-            (256 << 20, "256 MiB"),
-            (3 << 30, "3.00 GiB"),
-        ] {
-            assert_eq!(bytes(number), text);
-        }
-        assert_eq!(signed(-2048), "−2.00 KiB");
-        assert_eq!(signed(2048), "+2.00 KiB");
-        assert_eq!(count(1_234_567), "1,234,567");
-        assert_eq!(duration(16_600_000), "16.6 ms");
+    fn a_change_has_its_sign() {
+        assert_eq!((signed(-2048), signed(2048)), ("−2.00 KiB".to_owned(), "+2.00 KiB".to_owned()));
     }
 }

@@ -15,7 +15,7 @@ pub(crate) fn ui(ui: &mut Ui, state: &mut State, panes: &mut Panes) -> Option<Pa
     let mut open = None;
     egui::Frame::new().inner_margin(egui::Margin::symmetric(8, 4)).show(ui, |ui| {
         ui.horizontal(|ui| {
-            ui.label(RichText::new(state.loaded.title()).strong().size(16.0));
+            ui.label(RichText::new(&state.title).strong().size(16.0));
             ui.label(RichText::new(facts(state)).color(palette.muted));
             ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
                 if ui.button("Keys").on_hover_text("?").clicked() {
@@ -55,7 +55,7 @@ pub(crate) fn ui(ui: &mut Ui, state: &mut State, panes: &mut Panes) -> Option<Pa
     open
 }
 
-/// Where the recording was made, and how much it has.
+/// The device of the recording, and its size.
 fn facts(state: &State) -> String {
     let (recording, timeline) = (state.loaded.recording(), state.loaded.timeline());
     let api = match recording.header.api {

@@ -9,12 +9,12 @@ use egui_tiles::{SimplificationOptions, TileId, Tiles, Tree, UiResponse};
 use serde::{Deserialize, Serialize};
 
 use crate::layout::{self, PaneKind};
-use crate::loaded::Loaded;
+use crate::loaded::{IndexedRecording, Moved, SharedRecording};
 use crate::panes::{Panes, keyboard};
 use crate::state::{Palette, PaletteKind, Selection, State};
 use crate::top_bar;
 
-/// Where the panes are, and the colours: what a program keeps from one start to the next.
+/// The places of the panes, and the colours. A program keeps them from one start to the next.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Layout {
     tree: Tree<PaneKind>,
@@ -56,16 +56,35 @@ impl AnalyzerView {
     /// Shows a recording at its end. Indexes it first: one walk over its events, about a microsecond for each.
     #[must_use]
     pub fn new(title: impl Into<String>, recording: Recording) -> Self {
-        let state = State::new(Loaded::new(title.into(), recording));
+        Self::of_indexed(title, IndexedRecording::new(recording))
+    }
+
+    /// Shows a recording that a thread has indexed, at its end.
+    #[must_use]
+    pub fn of_indexed(title: impl Into<String>, indexed: IndexedRecording) -> Self {
+        let state = State::new(title.into(), indexed.loaded);
         Self { state, panes: Panes::default(), tree: layout::initial() }
     }
 
     /// Shows another recording of the same program, which goes on where the one so far ends: what is selected, the zoom
     /// and the layout stay. A cursor at the end stays at the end. Costs as much as [`new`](Self::new).
     pub fn replace(&mut self, recording: Recording) {
-        let title = self.state.loaded.title().to_owned();
-        self.state.replace(Loaded::new(title, recording));
-        self.panes.forget_answers();
+        self.replace_indexed(IndexedRecording::new(recording));
+    }
+
+    /// As [`replace`](Self::replace), with a recording that a thread has indexed. Costs little if the cursor is at the
+    /// end, and otherwise what it costs to move it there from a checkpoint, some milliseconds.
+    ///
+    /// Returns the one so far, which takes some milliseconds to drop for each million events: a thread may do it.
+    pub fn replace_indexed(&mut self, indexed: IndexedRecording) -> IndexedRecording {
+        let moved = indexed.moved;
+        let loaded = self.state.replace(indexed);
+        if moved.is_none() {
+            self.panes.outdate_answers();
+        } else {
+            self.panes.forget_answers();
+        }
+        IndexedRecording { loaded, moved: Moved::default() }
     }
 
     /// Draws the widget: it fills the space that there is.
@@ -113,7 +132,13 @@ impl AnalyzerView {
     /// Returns the title.
     #[must_use]
     pub fn title(&self) -> &str {
-        self.state.loaded.title()
+        &self.state.title
+    }
+
+    /// Returns the recording, for a thread that writes it.
+    #[must_use]
+    pub fn recording(&self) -> SharedRecording {
+        self.state.loaded.shared_recording()
     }
 
     /// Returns the cursor: how many events came before the moment that is shown.
@@ -131,6 +156,14 @@ impl AnalyzerView {
     #[must_use]
     pub const fn selected(&self) -> Option<Selection> {
         self.state.selected
+    }
+
+    /// Returns the name of the selected allocation, if it has one.
+    #[must_use]
+    pub fn selected_name(&self) -> Option<&str> {
+        let Some(Selection::Allocation(allocation)) = self.state.selected else { return None };
+        let name = self.state.loaded.timeline().texts(allocation).name;
+        self.state.loaded.recording().text(name)
     }
 
     /// Selects an allocation, a free range, a block or nothing.

@@ -1,51 +1,88 @@
 //! The window: a recording, or how one gets one.
 
 use std::path::PathBuf;
+use std::time::Instant;
 
 use allotment_egui::{AnalyzerView, Layout};
-use eframe::egui::{self, Align2, CentralPanel, Frame, Panel, RichText, Ui};
+use allotment_trace::live::LiveAddress;
+use eframe::egui::{
+    self, Align2, CentralPanel, Frame, Key, KeyboardShortcut, Modifiers, Panel, RichText, Ui, ViewportCommand,
+};
 
+use crate::attach_dialog::{self, AttachDialog};
+use crate::file_dialog::{self, FileDialog, FileUse};
+use crate::follow::{Following, Limits};
+use crate::live_bar::{self, Wish};
 use crate::open::{Opened, Opening};
-use crate::open_dialog::OpenDialog;
+use crate::save::Saving;
+use crate::start::Start;
 
 /// What is kept from one start to the next: under this name.
 const LAYOUT: &str = "layout";
 const RECENT: &str = "recent files";
 /// Files that are offered at the start.
 const OFFERED: usize = 10;
+/// The name that a recording of a program has first when it is saved.
+const SAVED: &str = "allotment-live.altr";
+
+const OPEN: KeyboardShortcut = KeyboardShortcut::new(Modifiers::COMMAND, Key::O);
+const ATTACH: KeyboardShortcut = KeyboardShortcut::new(Modifiers::COMMAND, Key::L);
+const SAVE: KeyboardShortcut = KeyboardShortcut::new(Modifiers::COMMAND, Key::S);
+
+/// A window of its own in front.
+enum Dialog {
+    File(FileDialog),
+    Attach(AttachDialog),
+}
+
+/// What a person should know of what has happened.
+struct Notice {
+    text: String,
+    is_error: bool,
+}
 
 /// The application.
+#[derive(Default)]
 pub(crate) struct App {
-    view: Option<AnalyzerView>,
+    pub(crate) view: Option<AnalyzerView>,
     path: Option<PathBuf>,
     opening: Option<Opening>,
-    dialog: Option<OpenDialog>,
-    /// What could not be opened, or not whole.
-    notice: Option<String>,
+    saving: Option<Saving>,
+    following: Option<Following>,
+    pub(crate) limits: Limits,
+    /// The view shows what is followed, and no recording before it.
+    shows_program: bool,
+    dialog: Option<Dialog>,
+    notice: Option<Notice>,
     /// The layout of the recording before, or of the start before.
     layout: Layout,
     recent: Vec<PathBuf>,
+    /// The last address that was attached to, for the next time.
+    address: String,
+    /// The address for a program that starts later: the same while this window is open.
+    pub(crate) offered: Option<Result<LiveAddress, String>>,
+    title: String,
 }
 
 impl App {
-    pub(crate) fn new(creation: &eframe::CreationContext<'_>, path: Option<PathBuf>) -> Self {
-        let kept = |key| creation.storage.and_then(|storage| eframe::get_value(storage, key));
+    pub(crate) fn new(ctx: &egui::Context, storage: Option<&dyn eframe::Storage>, start: Start) -> Self {
+        let layout = storage.and_then(|storage| eframe::get_value(storage, LAYOUT));
+        let recent = storage.and_then(|storage| eframe::get_value(storage, RECENT));
         let mut app = Self {
-            view: None,
-            path: None,
-            opening: None,
-            dialog: None,
-            notice: None,
-            layout: creation
-                .storage
-                .and_then(|storage| eframe::get_value(storage, LAYOUT))
-                .unwrap_or_default(),
-            recent: kept(RECENT).unwrap_or_default(),
+            layout: layout.unwrap_or_default(),
+            recent: recent.unwrap_or_default(),
+            ..Self::default()
         };
-        if let Some(path) = path {
-            app.open(path, &creation.egui_ctx);
-        }
+        app.begin(start, ctx);
         app
+    }
+
+    pub(crate) fn begin(&mut self, start: Start, ctx: &egui::Context) {
+        match start {
+            Start::Nothing => {}
+            Start::File(path) => self.open(path, ctx),
+            Start::Program(address) => self.attach(address, ctx),
+        }
     }
 
     fn open(&mut self, path: PathBuf, ctx: &egui::Context) {
@@ -53,43 +90,105 @@ impl App {
         self.opening = Some(Opening::new(path, ctx.clone()));
     }
 
-    /// Takes what the thread has read.
-    fn take_answer(&mut self, ctx: &egui::Context) {
-        let Some(opening) = &self.opening else { return };
-        let Some(answer) = opening.poll() else { return };
-        let path = opening.path().to_owned();
-        self.opening = None;
-        match answer {
-            Ok(Opened { mut view, damage }) => {
-                if let Some(before) = &self.view {
-                    self.layout = before.layout();
-                }
-                view.set_layout(self.layout.clone());
-                ctx.send_viewport_cmd(egui::ViewportCommand::Title(format!(
-                    "{} – Allotment viewer",
-                    view.title()
-                )));
-                self.view = Some(view);
-                self.notice = damage.map(|damage| format!("Only a part could be read: {damage}"));
-                let path = path.canonicalize().unwrap_or(path);
-                self.recent.retain(|known| *known != path);
-                self.recent.insert(0, path.clone());
-                self.recent.truncate(OFFERED);
-                self.path = Some(path);
-            }
-            Err(error) => self.notice = Some(error),
+    /// Follows a program, or waits for it.
+    fn attach(&mut self, address: LiveAddress, ctx: &egui::Context) {
+        (self.notice, self.dialog) = (None, None);
+        self.address = address.to_string();
+        // One goes before the next one comes: a program may allow one viewer alone.
+        self.following = None;
+        self.following = Some(Following::new(address, self.limits, ctx.clone()));
+        self.shows_program = false;
+    }
+
+    /// Shows another recording, in the panes of the one before.
+    fn show(&mut self, mut view: AnalyzerView) {
+        if let Some(before) = &self.view {
+            self.layout = before.layout();
         }
+        view.set_layout(self.layout.clone());
+        self.view = Some(view);
+    }
+
+    /// Takes what the threads have read and written.
+    fn take_answers(&mut self) {
+        if let Some((path, answer)) =
+            self.opening.as_ref().and_then(|of| Some((of.path().to_owned(), of.poll()?)))
+        {
+            self.opening = None;
+            match answer {
+                Ok(Opened { view, damage }) => {
+                    (self.following, self.shows_program) = (None, false);
+                    self.show(view);
+                    self.notice = damage.map(|damage| error(format!("Only a part could be read: {damage}")));
+                    self.remember(path);
+                }
+                Err(text) => self.notice = Some(error(text)),
+            }
+        }
+        if let Some((path, answer)) =
+            self.saving.as_ref().and_then(|of| Some((of.path().to_owned(), of.poll()?)))
+        {
+            self.saving = None;
+            self.notice = Some(match answer {
+                Ok(summary) => {
+                    let text = format!("{} events are in {}", summary.events, path.display());
+                    self.remember(path);
+                    Notice { text, is_error: false }
+                }
+                Err(text) => error(text),
+            });
+        }
+    }
+
+    fn remember(&mut self, path: PathBuf) {
+        let path = path.canonicalize().unwrap_or(path);
+        self.recent.retain(|known| *known != path);
+        self.recent.insert(0, path.clone());
+        self.recent.truncate(OFFERED);
+        self.path = Some(path);
+    }
+
+    /// Takes what the program has done. Returns true if there is more to show than before.
+    fn take_program(&mut self) -> bool {
+        let Some(following) = &self.following else { return false };
+        let Some(indexed) = following.take() else { return false };
+        match &mut self.view {
+            Some(view) if self.shows_program => {
+                let before = view.replace_indexed(indexed);
+                // To give much memory back takes as long as some frames.
+                std::thread::spawn(move || drop(before));
+            }
+            _ => {
+                let view = AnalyzerView::of_indexed(following.address().host(), indexed);
+                (self.shows_program, self.path) = (true, None);
+                self.show(view);
+            }
+        }
+        true
+    }
+
+    /// The folder of the file that is shown, or of the start.
+    fn folder(&self) -> PathBuf {
+        let folder = self.path.as_ref().and_then(|path| path.parent()).map(PathBuf::from);
+        folder.or_else(|| std::env::current_dir().ok()).unwrap_or_default()
+    }
+
+    fn ask_for_program(&mut self) {
+        let offered = self.offered.get_or_insert_with(attach_dialog::offer).clone();
+        self.dialog = Some(Dialog::Attach(AttachDialog::new(self.address.clone(), offered)));
     }
 
     fn menu(&mut self, ui: &mut Ui) {
         let ctx = ui.ctx().clone();
-        ui.horizontal(|ui| {
-            let shortcut = egui::KeyboardShortcut::new(egui::Modifiers::COMMAND, egui::Key::O);
-            let pressed = ui.input_mut(|input| input.consume_shortcut(&shortcut));
-            if ui.button("Open…").on_hover_text("Ctrl O, or drop a file here").clicked() || pressed {
-                let folder = self.path.as_ref().and_then(|path| path.parent()).map(PathBuf::from);
-                let folder = folder.or_else(|| std::env::current_dir().ok()).unwrap_or_default();
-                self.dialog = Some(OpenDialog::new(&folder));
+        let pressed = |ui: &Ui, shortcut| ui.input_mut(|input| input.consume_shortcut(&shortcut));
+        ui.horizontal_wrapped(|ui| {
+            let open = ui.button("Open…").on_hover_text("Ctrl O, or drop a file here").clicked();
+            if open || pressed(ui, OPEN) {
+                self.dialog = Some(Dialog::File(FileDialog::open(&self.folder())));
+            }
+            let attach = ui.button("Attach…").on_hover_text("Ctrl L: follow a program that runs").clicked();
+            if attach || pressed(ui, ATTACH) {
+                self.ask_for_program();
             }
             ui.menu_button("Recent", |ui| {
                 if self.recent.is_empty() {
@@ -100,17 +199,35 @@ impl App {
                     ui.close();
                 }
             });
-            if let Some(view) = &mut self.view
-                && ui.button("Reset layout").clicked()
+            let save = pressed(ui, SAVE);
+            if let Some(view) = &mut self.view {
+                let tip = "Ctrl S: write what is shown as a recording (.altr)";
+                if ui.button("Save…").on_hover_text(tip).clicked() || save {
+                    let file = self.folder().join(SAVED);
+                    self.dialog = Some(Dialog::File(FileDialog::save(&file)));
+                } else if ui.button("Reset layout").clicked() {
+                    view.set_layout(Layout::default());
+                }
+            }
+            let wish = self.following.as_ref().and_then(|following| {
+                ui.separator();
+                live_bar::ui(ui, following)
+            });
+            match (wish, self.following.as_ref().map(Following::address)) {
+                (Some(Wish::Again), Some(address)) => self.attach(address.clone(), &ctx),
+                (Some(Wish::Detach), _) => self.following = None,
+                _ => {}
+            }
+            let opening = self.opening.as_ref().map(|of| ("Reading", of.path()));
+            for (word, path) in
+                opening.into_iter().chain(self.saving.as_ref().map(|of| ("Writing", of.path())))
             {
-                view.set_layout(Layout::default());
-            }
-            if let Some(opening) = &self.opening {
                 ui.spinner();
-                ui.label(format!("Reading {}", opening.path().display()));
+                ui.label(format!("{word} {}", path.display()));
             }
-            if let Some(notice) = &self.notice {
-                ui.label(RichText::new(notice).color(ui.visuals().error_fg_color));
+            if let Some(Notice { text, is_error }) = &self.notice {
+                let colour = if *is_error { ui.visuals().error_fg_color } else { ui.visuals().text_color() };
+                ui.label(RichText::new(text).color(colour));
             }
         });
     }
@@ -122,7 +239,11 @@ impl App {
             ui.add_space(ui.available_height() * 0.3);
             ui.heading("A window onto the GPU memory of a program");
             ui.add_space(8.0);
-            ui.label("Open a recording, or drop a file here.");
+            if ui.button("Attach to a program that runs, or starts later…").clicked() {
+                self.ask_for_program();
+            }
+            ui.add_space(8.0);
+            ui.label("Or open a recording, or drop a file here.");
             ui.weak("Recordings (.altr), GFXReconstruct's JSON lines, JSON dumps of VMA and D3D12MA, PyTorch snapshots");
             ui.add_space(16.0);
             if let Some(path) = recent(ui, &self.recent) {
@@ -130,6 +251,75 @@ impl App {
             }
         });
     }
+
+    fn show_dialog(&mut self, ctx: &egui::Context) {
+        match &mut self.dialog {
+            None => {}
+            Some(Dialog::File(dialog)) => match (dialog.show(ctx), dialog.to()) {
+                (Some(file_dialog::Chosen::File(path)), FileUse::Open) => self.open(path, ctx),
+                (Some(file_dialog::Chosen::File(path)), FileUse::Save) => self.save_to(path, ctx),
+                (Some(file_dialog::Chosen::Nothing), _) => self.dialog = None,
+                (None, _) => {}
+            },
+            Some(Dialog::Attach(dialog)) => match dialog.show(ctx) {
+                Some(attach_dialog::Chosen::Program(address)) => self.attach(address, ctx),
+                Some(attach_dialog::Chosen::Nothing) => self.dialog = None,
+                None => {}
+            },
+        }
+    }
+
+    fn save_to(&mut self, path: PathBuf, ctx: &egui::Context) {
+        (self.notice, self.dialog) = (None, None);
+        let view = self.view.as_ref();
+        self.saving = view.map(|view| Saving::new(view.recording(), path, ctx.clone()));
+    }
+
+    /// Names what is selected and what is shown in the title.
+    fn name_window(&mut self, ctx: &egui::Context) {
+        let Some(view) = &self.view else { return };
+        let parts = [view.selected_name(), Some(view.title()), Some("Allotment viewer")];
+        let title = parts.into_iter().flatten().collect::<Vec<_>>().join(" – ");
+        if title != self.title {
+            ctx.send_viewport_cmd(ViewportCommand::Title(title.clone()));
+            self.title = title;
+        }
+    }
+
+    /// Draws the window.
+    pub(crate) fn draw(&mut self, ui: &mut Ui) {
+        let ctx = ui.ctx().clone();
+        self.take_answers();
+        let began = Instant::now();
+        let is_new = self.take_program();
+        let dropped = ui.input(|input| input.raw.dropped_files.first().map(|file| file.path().to_owned()));
+        if let Some(path) = dropped {
+            self.open(path, &ctx);
+        }
+        Panel::top("menu").show(ui, |ui| self.menu(ui));
+        CentralPanel::default().frame(Frame::new().fill(ui.visuals().panel_fill)).show(ui, |ui| {
+            match &mut self.view {
+                Some(view) => view.ui(ui),
+                None => self.welcome(ui),
+            }
+        });
+        if let Some(following) = self.following.as_ref().filter(|_| is_new) {
+            following.shown_in(began.elapsed());
+        }
+        self.show_dialog(&ctx);
+        self.name_window(&ctx);
+        if ui.input(|input| !input.raw.hovered_files.is_empty()) {
+            let painter =
+                ctx.layer_painter(egui::LayerId::new(egui::Order::Foreground, egui::Id::unique("drop")));
+            let (screen, font) = (ctx.content_rect(), egui::FontId::proportional(28.0));
+            painter.rect_filled(screen, 0.0, egui::Color32::from_black_alpha(160));
+            painter.text(screen.center(), Align2::CENTER_CENTER, "Drop to open", font, egui::Color32::WHITE);
+        }
+    }
+}
+
+const fn error(text: String) -> Notice {
+    Notice { text, is_error: true }
 }
 
 /// Files that were opened before. Returns one that is clicked.
@@ -146,33 +336,7 @@ fn recent(ui: &mut Ui, paths: &[PathBuf]) -> Option<PathBuf> {
 
 impl eframe::App for App {
     fn ui(&mut self, ui: &mut Ui, _: &mut eframe::Frame) {
-        let ctx = ui.ctx().clone();
-        self.take_answer(&ctx);
-        let dropped = ui.input(|input| input.raw.dropped_files.first().map(|file| file.path().to_owned()));
-        if let Some(path) = dropped {
-            self.open(path, &ctx);
-        }
-        Panel::top("menu").show(ui, |ui| self.menu(ui));
-        CentralPanel::default().frame(Frame::new().fill(ui.visuals().panel_fill)).show(ui, |ui| {
-            match &mut self.view {
-                Some(view) => view.ui(ui),
-                None => self.welcome(ui),
-            }
-        });
-        if let Some(dialog) = &mut self.dialog {
-            match dialog.show(&ctx) {
-                Some(Some(path)) => self.open(path, &ctx),
-                Some(None) => self.dialog = None,
-                None => {}
-            }
-        }
-        if ui.input(|input| !input.raw.hovered_files.is_empty()) {
-            let painter =
-                ctx.layer_painter(egui::LayerId::new(egui::Order::Foreground, egui::Id::unique("drop")));
-            let (screen, font) = (ctx.content_rect(), egui::FontId::proportional(28.0));
-            painter.rect_filled(screen, 0.0, egui::Color32::from_black_alpha(160));
-            painter.text(screen.center(), Align2::CENTER_CENTER, "Drop to open", font, egui::Color32::WHITE);
-        }
+        self.draw(ui);
     }
 
     fn save(&mut self, storage: &mut dyn eframe::Storage) {

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::generated::{Has, recordings};
 use crate::{
     BlockBytes, Cursor, DescriptorHistory, DescriptorOccupancy, Peaks, ReleaseLatency, Scope, SeriesAxis,
-    Timeline, series,
+    Timeline, series, series_within,
 };
 
 const ANY: Has = Has { aliasing: true, contradictions: true };
@@ -51,6 +51,36 @@ proptest! {
                     prop_assert_eq!(sample.peak.rounding, peak(|bytes| bytes.rounding));
                     prop_assert_eq!(sample.peak.reserved, peak(|bytes| bytes.reserved));
                     from = to;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_part_of_a_series_has_the_bytes_and_the_peaks_of_its_own_events(
+        recording in recordings(ANY, 250),
+        ends in (any::<prop::sample::Index>(), any::<prop::sample::Index>()),
+        count in 1usize..40,
+    ) {
+        let timeline = Timeline::new(&recording);
+        let position = |index: prop::sample::Index| index.index(timeline.end() as usize + 1) as u64;
+        let (one, other) = (position(ends.0), position(ends.1));
+        let part = one.min(other)..one.max(other);
+        for axis in [SeriesAxis::Events, SeriesAxis::Frames] {
+            for scope in [Scope::All, Scope::Heap(0)] {
+                let naive = at_every_position(&timeline, scope);
+                let found = series_within(&timeline, &[scope], axis, part.clone(), count).remove(0);
+                let mut from = part.start as usize;
+                for sample in &found.samples {
+                    let to = sample.moment.event as usize;
+                    prop_assert!(part.start as usize <= to && to <= part.end as usize);
+                    prop_assert_eq!(sample.last, naive[to]);
+                    let most = naive[from..=to].iter().map(|bytes| bytes.used).max().unwrap_or(0);
+                    prop_assert_eq!(sample.peak.used, most);
+                    from = to;
+                }
+                if axis == SeriesAxis::Events {
+                    prop_assert_eq!(found.samples.last().expect("one").moment.event, part.end);
                 }
             }
         }

@@ -22,7 +22,9 @@
 //! | is of threads that met in one pool | requests come in the order of their events: a thread that waited for the driver may get another place |
 //! | is of another allocator (an imported dump or capture) | this library's allocator is asked; memory types stay as they were |
 
+mod changes;
 mod device;
+mod peak_figures;
 mod player;
 mod pools;
 mod story;
@@ -33,6 +35,8 @@ use allotment::memory::{AllocatorDesc, CreateAllocatorError};
 use allotment_trace::desc_of_settings;
 use allotment_trace::recording::Recording;
 
+pub use changes::SettingChanges;
+pub use peak_figures::PeakFigures;
 use player::Player;
 
 /// What an allocator did with the requests of a recording.

@@ -1,9 +1,10 @@
 //! A snapshot of all blocks and the allocations in them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use allotment::device::MemoryHandle;
-use allotment::memory::Movability;
+use allotment::memory::{BlockLayout, LayoutAllocation, LayoutArena, LayoutBlock, Movability};
+use allotment::{Algorithm, Alignment};
 use allotment_trace::ResourceIndex;
 
 use super::playback::{Living, Playback};
@@ -84,6 +85,32 @@ impl Layout {
 
     pub(crate) fn live_bytes(&self) -> u64 {
         self.standing.iter().map(|standing| standing.requested).sum()
+    }
+
+    /// Returns the blocks as an analysis takes them that asks for sizes alone: where a range could begin it does not say.
+    pub(super) fn sizes(&self) -> BlockLayout {
+        let mut layout = BlockLayout::default();
+        let mut arenas = BTreeMap::new();
+        for block in &self.blocks {
+            let arena = *arenas.entry((&block.pool, block.memory_type)).or_insert_with(|| {
+                layout.arenas.push(LayoutArena { algorithm: Algorithm::Tlsf, least_blocks: 0 });
+                layout.arenas.len() as u32 - 1
+            });
+            layout.blocks.push(LayoutBlock { arena, size: block.size, shared: !block.dedicated });
+        }
+        let by_memory = self.by_memory();
+        let standing = self.standing.iter().filter_map(|standing| {
+            Some(LayoutAllocation {
+                block: *by_memory.get(&standing.memory)? as u32,
+                offset: standing.offset,
+                occupied: standing.occupied,
+                size: standing.requested,
+                alignment: Alignment::ONE,
+                movability: if standing.pinned { Movability::Pinned } else { Movability::Copied },
+            })
+        });
+        layout.allocations.extend(standing);
+        layout
     }
 
     /// Returns the block index for each memory object.

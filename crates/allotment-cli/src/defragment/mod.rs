@@ -6,7 +6,6 @@
 //!   playback   replays the trace up to that frame
 //!   contents   fills the live resources with distinct bytes, and verifies them
 //!   layout     a snapshot of all blocks and allocations
-//!   ideal      the least bytes of blocks that could hold the allocations
 //!   passes     the defragmentation itself, timed
 //!   carrier    makes the moves of a pass, on a queue
 //!   overlay    a buffer that aliases the memory of a location
@@ -16,14 +15,13 @@
 
 mod carrier;
 mod contents;
-pub(crate) mod ideal;
 mod layout;
 mod moment;
 mod overlay;
 mod passes;
 mod playback;
 mod recreated;
-mod summary;
+pub(crate) mod summary;
 #[cfg(test)]
 mod tests;
 

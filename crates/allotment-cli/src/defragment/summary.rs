@@ -1,8 +1,8 @@
 //! The result of a defragmentation, as a table and as JSON.
 
+use allotment_analyze::{DefragmentationVerdict, LeastBlocks};
 use serde::Serialize;
 
-use super::ideal::Ideal;
 use super::moment::Unit;
 use super::{Moment, Outcome};
 use crate::args::DefragmentArgs;
@@ -54,7 +54,15 @@ pub(super) struct Summary<'a> {
     /// Bytes of images over which no buffer can be created, in memory that the CPU cannot access.
     bytes_not_verified: u64,
     report: String,
+    #[serde(skip)]
+    verdict: DefragmentationVerdict,
 }
+
+/// The explanation of the least bytes, and of the lower bound, in the command's help.
+pub(crate) const HELP: &str = "\
+The least possible block bytes are, within each pool and memory type, the least bytes of the blocks that there are that
+could hold all allocations, if these could be moved and packed without gaps. A block with an allocation that cannot be
+moved stays. The lower bound is the least bytes that must be copied to leave only these blocks.";
 
 impl<'a> Summary<'a> {
     pub(super) fn new(
@@ -65,8 +73,13 @@ impl<'a> Summary<'a> {
     ) -> Self {
         let Outcome { moment: Moment { unit, at, of }, before, done, after, verified } = outcome;
         let (full, statistics) = (&done.full, &done.statistics);
-        let ideal = Ideal::of(before);
+        let ideal = LeastBlocks::of(&before.sizes());
         let ratio = statistics.bytes_moved as f64 / ideal.bytes_moved as f64;
+        let (blocks_before, blocks_after) = (before.blocks.len() as u64, after.blocks.len() as u64);
+        let given_back = before.block_bytes() - after.block_bytes();
+        let freed = (blocks_before - blocks_after, given_back, statistics.bytes_moved);
+        let verdict =
+            DefragmentationVerdict::of(freed, args.desc().strategy, full, before.block_bytes(), ideal);
         let microseconds = |time: core::time::Duration| time.as_nanos() as f64 / 1e3;
         Self {
             trace: &source.title,
@@ -80,8 +93,8 @@ impl<'a> Summary<'a> {
             strategy: args.strategy.to_string(),
             allocations: before.standing.len() as u64,
             live_bytes: before.live_bytes(),
-            blocks_before: before.blocks.len() as u64,
-            blocks_after: after.blocks.len() as u64,
+            blocks_before,
+            blocks_after,
             block_bytes_before: before.block_bytes(),
             block_bytes_after: after.block_bytes(),
             ideal_block_bytes: ideal.block_bytes,
@@ -99,6 +112,7 @@ impl<'a> Summary<'a> {
             bytes_verified: verified.bytes,
             bytes_not_verified: verified.bytes_not_verified,
             report: args.report.display().to_string(),
+            verdict,
         }
     }
 
@@ -137,26 +151,15 @@ impl<'a> Summary<'a> {
 
     /// Returns the result as a sentence.
     pub(super) fn verdict(&self) -> String {
-        let gone = self.blocks_before - self.blocks_after;
-        let given_back = bytes(self.block_bytes_before - self.block_bytes_after);
-        let price = || {
-            let (bytes_back, moved) = (bytes(self.possible_bytes), bytes(self.possible_bytes_moved));
-            format!("{bytes_back} for {moved} copied")
-        };
-        if gone != 0 {
-            let blocks = if gone == 1 { "block" } else { "blocks" };
-            let moved = bytes(self.bytes_moved);
-            format!("{gone} {blocks} freed, {given_back}, for {moved} copied.")
-        } else if self.possible_bytes != 0 {
-            format!(
-                "Nothing gained: no block is worth emptying under the strategy {}. --strategy full would free {}.",
+        match self.verdict {
+            DefragmentationVerdict::NotWorth { possible, moved, .. } => format!(
+                "Nothing gained: no block is worth emptying under the strategy {}. --strategy full would free {} for {} \
+                 copied.",
                 self.strategy,
-                price()
-            )
-        } else if self.block_bytes_before == self.ideal_block_bytes {
-            "Nothing to gain: the blocks already have the least bytes possible.".to_owned()
-        } else {
-            "Nothing to gain: no block's allocations fit into free ranges of the others.".to_owned()
+                bytes(possible),
+                bytes(moved)
+            ),
+            verdict => verdict.sentence(bytes),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use allotment_analyze::{Grouping, LifetimeRule};
+use allotment_analyze::{Grouping, LifetimeRule, SettingChanges};
 use allotment_trace::recording::StallKind;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, ValueEnum};
@@ -13,7 +13,6 @@ use crate::args::{AlgorithmArg, BlockArgs, parse_bytes, parse_size, profile_or_d
 use crate::failure::Failure;
 use allotment::Algorithm;
 use allotment::device::simulated::Profile;
-use allotment::memory::AllocatorDesc;
 
 /// How a CSV trace is replayed, which has requests and no offsets.
 #[derive(Clone, Debug, Args)]
@@ -253,19 +252,15 @@ impl WhatIfArgs {
         FileArgs { path: self.path.clone(), replayed }
     }
 
-    /// Changes what is given.
-    pub(super) fn change(&self, settings: &mut AllocatorDesc) {
-        let sizes = &mut settings.block_sizes;
-        if let Some(size) = self.block_size {
-            (sizes.smallest, sizes.largest) = (size, size);
+    /// Returns what is given.
+    pub(super) fn changes(&self) -> SettingChanges {
+        SettingChanges {
+            algorithm: self.algorithm.map(Algorithm::from),
+            smallest_block: self.smallest_block.or(self.block_size),
+            largest_block: self.largest_block.or(self.block_size),
+            dedicated_divisor: self.dedicated_divisor,
+            empty_frames: self.empty_frames,
         }
-        sizes.smallest = self.smallest_block.unwrap_or(sizes.smallest);
-        sizes.largest = self.largest_block.unwrap_or(sizes.largest);
-        let divisor = &mut sizes.dedicated_threshold_divisor;
-        *divisor = self.dedicated_divisor.unwrap_or(*divisor);
-        settings.algorithm = self.algorithm.map_or(settings.algorithm, Algorithm::from);
-        let frames = &mut settings.empty_blocks.frames;
-        *frames = self.empty_frames.unwrap_or(*frames);
     }
 }
 

@@ -1,11 +1,10 @@
 //! `allotment check`: rules for a recording, for continuous integration. The exit code is 1 if one does not hold.
 
-use allotment_analyze::{Cursor, Grouping, Leaks, Peaks, Scope};
+use allotment_analyze::{Cursor, Figures, Grouping, Leaks, Peaks, Scope};
 use allotment_trace::recording::Event;
 use serde::Serialize;
 
 use super::args::CheckArgs;
-use super::figures::Figures;
 use super::load::{index, load};
 use super::table::{Align, Table, shown};
 use super::when::words;

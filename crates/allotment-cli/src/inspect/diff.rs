@@ -1,11 +1,10 @@
 //! `allotment diff`: what changed between two moments of a recording, or between two recordings.
 
-use allotment_analyze::{Amount, Cursor, Difference, GroupDifference};
+use allotment_analyze::{Amount, Cursor, Difference, Figures, GroupDifference};
 use allotment_trace::recording::Moment;
 use serde::Serialize;
 
 use super::args::{By, DiffArgs};
-use super::figures::Figures;
 use super::groups::Labels;
 use super::json::{FiguresJson, MomentJson};
 use super::load::{index, load_path};

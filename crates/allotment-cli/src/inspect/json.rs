@@ -1,10 +1,8 @@
 //! What several of the JSON outputs have. The keys are stable: `docs/guide/the-command.md` lists them.
 
-use allotment_analyze::{BlockBytes, Peak};
+use allotment_analyze::{BlockBytes, Figures, Peak};
 use allotment_trace::recording::Moment;
 use serde::Serialize;
-
-use super::figures::Figures;
 
 /// A moment.
 #[derive(Serialize)]

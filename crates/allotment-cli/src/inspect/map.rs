@@ -2,13 +2,12 @@
 
 use core::fmt::Write;
 
-use allotment_analyze::{Class, Cursor, Segment, padding, segments};
+use allotment_analyze::{Class, Cursor, Figures, Segment, padding, segments};
 use allotment_trace::recording::{BlockId, BlockKind};
 use console::{Color, Style, Term};
 use serde::Serialize;
 
 use super::args::MapArgs;
-use super::figures::Figures;
 use super::json::{BytesJson, FiguresJson, MomentJson};
 use super::load::{index, load};
 use super::table::shown;

@@ -5,7 +5,6 @@
 //!   load     a recording file, a file of another tool, or a CSV trace that is replayed into a recording
 //!   when     moments, as the command line names them
 //!   descriptor_heaps  how full descriptor heaps are
-//!   figures  blocks and bytes of a pool, of a heap or of all
 //!   groups   groups of allocations, as a table and as JSON
 //!   table    tables of text
 //!   json     what several of the JSON outputs have
@@ -18,7 +17,6 @@ pub(crate) mod check;
 mod descriptor_heaps;
 pub(crate) mod diff;
 pub(crate) mod export;
-mod figures;
 mod groups;
 mod json;
 pub(crate) mod leaks;

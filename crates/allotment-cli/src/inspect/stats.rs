@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use allotment_analyze::{Cursor, Peak, Peaks, PoolIndex, Scope, Timeline};
+use allotment_analyze::{Cursor, Figures, Peak, Peaks, PoolIndex, Scope, Timeline};
 use allotment_trace::recording::{Budget, Event, StallKind};
 use serde::Serialize;
 
 use super::args::StatsArgs;
 use super::descriptor_heaps::{self, DescriptorHeap, DescriptorHeapJson};
-use super::figures::Figures;
 use super::json::{FiguresJson, MomentJson, PeakJson};
 use super::load::{Loaded, index, load};
 use super::table::{Align, Table, name_or_none, print_pairs, shown};

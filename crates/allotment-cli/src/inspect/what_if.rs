@@ -1,12 +1,11 @@
 //! `allotment whatif`: what an allocator with other settings does with the requests of a recording.
 
-use allotment_analyze::{Cursor, Peaks, Scope, Timeline, WhatIf, WhatIfError, recorded_settings, what_if};
+use allotment_analyze::{PeakFigures, Timeline, WhatIf, WhatIfError, recorded_settings, what_if};
 use allotment_trace::allocator_settings;
 use allotment_trace::recording::Recording;
 use serde::Serialize;
 
 use super::args::WhatIfArgs;
-use super::figures::Figures;
 use super::json::{FiguresJson, PeakJson};
 use super::load::load;
 use super::table::{Align, Table, shown};
@@ -23,7 +22,7 @@ pub(crate) fn run(args: &WhatIfArgs) -> Result<(), Failure> {
     }
     let loaded = load(&file)?;
     let mut settings = recorded_settings(&loaded.recording);
-    args.change(&mut settings);
+    args.changes().apply(&mut settings);
     let other = what_if(&loaded.recording, &settings).map_err(refused)?;
     if let (Some(file), Some(path)) = (&output, &args.output) {
         // Whole in memory before it is written, as every file of this command is.
@@ -31,7 +30,8 @@ pub(crate) fn run(args: &WhatIfArgs) -> Result<(), Failure> {
         other.recording.write(&mut recording).map_err(|error| Failure::write(path, error))?;
         file.write(&recording)?;
     }
-    let (was, is) = (Side::of(&loaded.recording), Side::of(&other.recording));
+    let figures = |recording| PeakFigures::of(&Timeline::new(recording));
+    let (was, is) = (figures(&loaded.recording), figures(&other.recording));
     let changed = changed(&allocator_settings(&recorded_settings(&loaded.recording)), &other.recording);
     if args.json {
         let what_if = WhatIfJson {
@@ -43,8 +43,8 @@ pub(crate) fn run(args: &WhatIfArgs) -> Result<(), Failure> {
             refused_before: other.refused_before,
             served_now: other.served_now,
             moves_left_out: other.moves_left_out,
-            recorded: was.json(),
-            what_if: is.json(),
+            recorded: (&was).into(),
+            what_if: (&is).into(),
         };
         say!("{}", serde_json::to_string(&what_if)?);
     } else {
@@ -86,34 +86,7 @@ fn value_of(setting: &str, value: &str) -> String {
     }
 }
 
-/// What is compared: the recording, or the other one.
-struct Side {
-    peaks: Peaks,
-    /// At the peak of the bytes of blocks.
-    at_peak: Figures,
-    /// Blocks that the driver allocated in all.
-    allocated_blocks: u64,
-}
-
-impl Side {
-    fn of(recording: &Recording) -> Self {
-        let timeline = Timeline::new(recording);
-        let peaks = Peaks::of(&timeline, Scope::All);
-        let at_peak = Figures::of_all(&Cursor::at(&timeline, peaks.blocks.moment.event));
-        Self { peaks, at_peak, allocated_blocks: timeline.blocks().len() as u64 }
-    }
-
-    fn json(&self) -> SideJson {
-        SideJson {
-            peak_blocks: self.peaks.blocks.into(),
-            peak_used: self.peaks.used.into(),
-            at_peak: (&self.at_peak).into(),
-            allocated_blocks: self.allocated_blocks,
-        }
-    }
-}
-
-fn print(title: &str, changed: &[Changed], other: &WhatIf, was: &Side, is: &Side) {
+fn print(title: &str, changed: &[Changed], other: &WhatIf, was: &PeakFigures, is: &PeakFigures) {
     if changed.is_empty() {
         say!("{} again, with the settings that it was recorded with", shown(title));
     } else {
@@ -124,7 +97,8 @@ fn print(title: &str, changed: &[Changed], other: &WhatIf, was: &Side, is: &Side
         }
     }
     let mut table = Table::new(&[("", Align::Left), ("recorded", Align::Right), ("what if", Align::Right)]);
-    let mut row = |name: &str, of: &dyn Fn(&Side) -> String| table.row([name.to_owned(), of(was), of(is)]);
+    let mut row =
+        |name: &str, of: &dyn Fn(&PeakFigures) -> String| table.row([name.to_owned(), of(was), of(is)]);
     row("peak of blocks", &|side| bytes(side.peaks.blocks.bytes));
     row("  used then", &|side| bytes(side.at_peak.bytes.used));
     row("  overhead then", &|side| bytes(side.at_peak.bytes.overhead()));
@@ -171,4 +145,15 @@ struct SideJson {
     peak_used: PeakJson,
     at_peak: FiguresJson,
     allocated_blocks: u64,
+}
+
+impl From<&PeakFigures> for SideJson {
+    fn from(figures: &PeakFigures) -> Self {
+        Self {
+            peak_blocks: figures.peaks.blocks.into(),
+            peak_used: figures.peaks.used.into(),
+            at_peak: (&figures.at_peak).into(),
+            allocated_blocks: figures.allocated_blocks,
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! What the recording suggests at the cursor, what costs most bytes first.
+//! Advice about the moment at the cursor. The advice about most bytes comes first.
 
 use allotment_analyze::{Advice, AdviceThresholds, Cursor, advice};
 use egui::{RichText, ScrollArea, Ui};
@@ -15,6 +15,10 @@ pub(crate) struct AdvicePane {
 }
 
 impl AdvicePane {
+    pub(crate) const fn outdate(&mut self) {
+        self.found.outdate();
+    }
+
     pub(crate) fn ui(&mut self, ui: &mut Ui, state: &State) {
         let position = state.position();
         let found = self.found.get(ui.ctx(), &state.loaded, position, move |timeline| {

@@ -1,4 +1,4 @@
-//! What is selected, and the history of its bytes.
+//! The selected object, and the history of its bytes.
 
 use allotment::device::MemoryTypeIndex;
 use allotment_analyze::{AllocationIndex, BlockIndex, Class, Segment, Status, short_call_site};

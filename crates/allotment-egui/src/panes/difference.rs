@@ -1,4 +1,4 @@
-//! What changed between the moments A and B, by what made it.
+//! The changes between the moments A and B, grouped by the code that made them.
 
 use allotment_analyze::{Amount, Cursor, Difference, Grouping, short_call_site};
 use egui::{Align, Layout, RichText, Ui};
@@ -18,7 +18,11 @@ pub(crate) struct DifferencePane {
 }
 
 impl DifferencePane {
-    pub(crate) fn forget(&mut self) {
+    pub(crate) const fn outdate(&mut self) {
+        self.found.outdate();
+    }
+
+    pub(crate) fn clear(&mut self) {
         self.found = Background::default();
     }
 

@@ -19,6 +19,11 @@ pub(crate) struct FreeRangesPane {
 }
 
 impl FreeRangesPane {
+    pub(crate) const fn outdate(&mut self) {
+        self.holes.outdate();
+        self.over_time.outdate();
+    }
+
     pub(crate) fn ui(&mut self, ui: &mut Ui, state: &mut State) {
         let (position, scope) = (state.position(), state.scope);
         let palette = Palette::new(state.palette, ui.visuals().dark_mode);

@@ -7,7 +7,7 @@ use crate::layout::PaneKind;
 use crate::state::{Change, Span, State};
 use crate::top_bar;
 
-const KEYS: [(&str, &str); 15] = [
+const KEYS: [(&str, &str); 16] = [
     ("← →", "one event back or forward"),
     ("Shift ← →", "one frame back or forward"),
     ("Home End", "beginning and end"),
@@ -19,6 +19,7 @@ const KEYS: [(&str, &str); 15] = [
     ("F", "show all"),
     ("A B", "set a moment to compare"),
     ("1 … 9 0", "open a pane, in the order of the menu"),
+    ("D I", "open the preview of a defragmentation, and what other settings would do"),
     ("/", "search"),
     ("Esc", "deselect, leave the search"),
     ("Ctrl Z  Ctrl Y", "back and forward"),
@@ -123,6 +124,11 @@ pub(crate) fn keys(ui: &Ui, state: &mut State, panes: &mut Panes) -> Option<Pane
         state.focus_search = true;
         open = Some(PaneKind::Table);
     }
+    for (key, pane) in [(Key::D, PaneKind::Defragmentation), (Key::I, PaneKind::WhatIf)] {
+        if plain(key) {
+            open = Some(pane);
+        }
+    }
     if pressed(Modifiers::SHIFT, Key::Questionmark) || plain(Key::Questionmark) {
         panes.help_is_open = !panes.help_is_open;
     }
@@ -163,7 +169,7 @@ fn step_frame(state: &mut State, forward: bool) {
 fn step_happening(state: &mut State, forward: bool) {
     let timeline = state.loaded.timeline();
     let position = state.position();
-    // The cursor stands behind the event that it was sent to.
+    // The cursor is behind the event that it was sent to.
     let all = timeline.stalls().chain(timeline.refusals()).chain(timeline.marks()).map(|event| event + 1);
     let next =
         if forward { all.filter(|&at| at > position).min() } else { all.filter(|&at| at < position).max() };

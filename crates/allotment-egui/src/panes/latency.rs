@@ -1,4 +1,4 @@
-//! How long released allocations wait for the GPU, as a histogram of frames.
+//! The wait of released allocations for the GPU, as a histogram of frames.
 
 use allotment_analyze::ReleaseLatency;
 use egui::{RichText, Sense, Ui};
@@ -15,6 +15,10 @@ pub(crate) struct LatencyPane {
 }
 
 impl LatencyPane {
+    pub(crate) const fn outdate(&mut self) {
+        self.found.outdate();
+    }
+
     pub(crate) fn ui(&mut self, ui: &mut Ui, state: &mut State) {
         let position = state.position();
         let palette = Palette::new(state.palette, ui.visuals().dark_mode);

@@ -17,6 +17,10 @@ pub(crate) struct LeaksPane {
 }
 
 impl LeaksPane {
+    pub(crate) const fn outdate(&mut self) {
+        self.found.outdate();
+    }
+
     pub(crate) fn ui(&mut self, ui: &mut Ui, state: &mut State) {
         ui.horizontal_wrapped(|ui| {
             ui.label("By");

@@ -11,7 +11,7 @@ use crate::text;
 
 type Key = (LifetimeRule, [u64; 4], LifetimeEnd, Scope, u64);
 
-/// What a rule means.
+/// The meaning of a rule.
 #[derive(Default)]
 struct Found {
     rows: Arc<Vec<AllocationIndex>>,
@@ -37,6 +37,10 @@ impl Default for LifetimesPane {
 impl LifetimesPane {
     pub(crate) fn forget(&mut self) {
         self.key = None;
+    }
+
+    pub(crate) fn clear(&mut self) {
+        (self.key, self.found) = (None, Found::default());
     }
 
     pub(crate) fn ui(&mut self, ui: &mut Ui, state: &mut State) {

@@ -3,6 +3,7 @@
 mod advice;
 mod aliasing;
 mod block_map;
+mod defragmentation;
 mod descriptors;
 mod details;
 mod difference;
@@ -15,13 +16,14 @@ mod leaks;
 mod lifetimes;
 pub(crate) mod table;
 mod timeline;
+mod what_if;
 
 use egui::{RichText, Ui};
 
 use crate::layout::PaneKind;
 use crate::state::State;
 
-/// What the panes keep from one frame to the next.
+/// The panes keep this from one frame to the next.
 #[derive(Default)]
 pub(crate) struct Panes {
     pub(crate) block_map: block_map::BlockMap,
@@ -31,6 +33,8 @@ pub(crate) struct Panes {
     lifetimes: lifetimes::LifetimesPane,
     difference: difference::DifferencePane,
     free_ranges: free_ranges::FreeRangesPane,
+    defragmentation: defragmentation::DefragmentationPane,
+    what_if: what_if::WhatIfPane,
     latency: latency::LatencyPane,
     advice: advice::AdvicePane,
     pub(crate) help_is_open: bool,
@@ -50,18 +54,36 @@ impl Panes {
             PaneKind::ReleaseLatency => self.latency.ui(ui, state),
             PaneKind::Aliasing => aliasing::ui(ui, state),
             PaneKind::Descriptors => descriptors::ui(ui, state),
+            PaneKind::Defragmentation => self.defragmentation.ui(ui, state),
+            PaneKind::WhatIf => self.what_if.ui(ui, state),
             PaneKind::Advice => self.advice.ui(ui, state),
         }
     }
 
-    /// Drops what was counted of a recording that another one replaces.
+    /// Counts again what was counted of a recording that a longer one replaces.
+    pub(crate) fn outdate_answers(&mut self) {
+        self.timeline.outdate();
+        self.table.forget();
+        self.leaks.outdate();
+        self.lifetimes.forget();
+        self.difference.outdate();
+        self.free_ranges.outdate();
+        self.defragmentation.outdate();
+        self.what_if.outdate();
+        self.latency.outdate();
+        self.advice.outdate();
+    }
+
+    /// Drops what was counted of a recording that another one replaces, in which all has other numbers.
     pub(crate) fn forget_answers(&mut self) {
         self.timeline = timeline::TimelinePane::default();
-        self.table.forget();
+        self.table.clear();
         self.leaks = leaks::LeaksPane::default();
-        self.lifetimes.forget();
-        self.difference.forget();
+        self.lifetimes.clear();
+        self.difference.clear();
         self.free_ranges = free_ranges::FreeRangesPane::default();
+        self.defragmentation.forget();
+        self.what_if.forget();
         self.latency = latency::LatencyPane::default();
         self.advice = advice::AdvicePane::default();
     }

@@ -14,7 +14,7 @@ pub(crate) struct Visited {
     pub(crate) time: Span,
 }
 
-/// What a step changes. Steps of one kind in a row are one, so that a drag is undone at once.
+/// The kind of change that a step makes. Steps of one kind in a row are one, so that a drag is undone at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// The cursor moves by small steps.

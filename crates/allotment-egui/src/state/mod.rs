@@ -1,8 +1,9 @@
-//! What the panes have in common: the recording, the moment, what is selected, and how one gets back.
+//! The state that all panes share: the recording, the moment, the selection, and the way back.
 
 mod history;
 mod moment;
 mod palette;
+mod replaced;
 mod selection;
 mod span;
 
@@ -17,13 +18,15 @@ pub use palette::PaletteKind;
 pub use selection::Selection;
 pub(crate) use span::Span;
 
-use crate::loaded::Loaded;
+use crate::loaded::{IndexedRecording, Loaded};
+use replaced::Replaced;
 
 /// A frame may look at further blocks for so long: a quarter of a frame at 60 Hz, so that a window stays fluent.
 const WORK: Duration = Duration::from_millis(4);
 
 /// The state that all panes share.
 pub(crate) struct State {
+    pub(crate) title: String,
     pub(crate) loaded: Loaded,
     pub(crate) moment: MomentView,
     pub(crate) scope: Scope,
@@ -47,11 +50,10 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(mut loaded: Loaded) -> Self {
-        let end = loaded.timeline().end();
-        loaded.seek(end);
+    pub(crate) fn new(title: String, loaded: Loaded) -> Self {
         let moment = MomentView::new(loaded.cursor(), Scope::All, 0);
         Self {
+            title,
             loaded,
             moment,
             scope: Scope::All,
@@ -69,12 +71,25 @@ impl State {
         }
     }
 
-    /// Shows a longer recording of the same program.
-    pub(crate) fn replace(&mut self, loaded: Loaded) {
+    /// Shows a recording of the same program that goes on where the one so far ends. Returns the one so far.
+    pub(crate) fn replace(&mut self, indexed: IndexedRecording) -> Loaded {
+        let IndexedRecording { loaded, moved } = indexed;
         let was_at_end = self.position() == self.loaded.timeline().end();
-        let position = if was_at_end { loaded.timeline().end() } else { self.position() };
-        self.loaded = loaded;
+        let replaced = Replaced { old: self.loaded.timeline(), new: loaded.timeline(), moved };
+        let time = replaced.time(self.axis, self.time, was_at_end);
+        let selected = self.selected.and_then(|selected| replaced.selection(selected));
+        let scope = replaced.scope(self.scope);
+        let position = if was_at_end { loaded.timeline().end() } else { moved.position(self.position()) };
+        (self.time, self.selected, self.scope) = (time, selected, scope);
+        self.hovered = None;
+        if !moved.is_none() {
+            self.marks = self.marks.map(|mark| Some(moved.position(mark.filter(|&at| moved.keeps(at))?)));
+            // The places that were visited are of allocations with other numbers.
+            self.history = History::default();
+        }
+        let before = core::mem::replace(&mut self.loaded, loaded);
         self.seek(position);
+        before
     }
 
     pub(crate) const fn position(&self) -> u64 {
@@ -196,7 +211,7 @@ impl State {
         }
     }
 
-    /// The moments A to D. Those that nobody set are spread evenly between the others, the first event and the end.
+    /// The moments A to D. Moments that are not set are spread evenly between the others, the first event and the end.
     pub(crate) fn markers(&self) -> [u64; 4] {
         let mut marks = self.marks;
         marks[0] = marks[0].or(Some(0));

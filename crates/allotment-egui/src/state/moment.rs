@@ -9,7 +9,7 @@ use allotment_analyze::{
     BlockBytes, BlockIndex, Class, ClassLevels, Cursor, Placed, Scope, Segment, hit_test, padding, segments,
 };
 
-/// What a block has at a moment.
+/// The contents of a block at a moment.
 #[derive(Debug)]
 pub(crate) struct Contents {
     pub(crate) size: u64,
@@ -22,7 +22,11 @@ pub(crate) struct Contents {
 impl Contents {
     fn of(cursor: &Cursor<'_, '_>, block: BlockIndex) -> Self {
         let size = cursor.timeline().block_size_at(block, cursor.position());
-        let placed = cursor.placed(block);
+        Self::of_placed(size, cursor.placed(block))
+    }
+
+    /// Of a block with some allocations, which are in the order of their offsets.
+    pub(crate) fn of_placed(size: u64, placed: Vec<Placed>) -> Self {
         let segments = segments(size, &placed);
         let bytes = BlockBytes::of_segments(size, &placed, &segments);
         let free = segments.iter().filter(|is| is.class == Class::Free);
@@ -36,7 +40,7 @@ impl Contents {
         padding(&self.placed, &self.levels.segments()[self.segments_in(bytes)])
     }
 
-    /// How many ranges of one class have some of the bytes of a range. Costs the logarithm of all of them.
+    /// The number of ranges of one class that have some of the bytes of a range. Costs the logarithm of all of them.
     pub(crate) fn ranges_in(&self, bytes: Range<u64>) -> usize {
         self.segments_in(bytes).len()
     }
@@ -47,8 +51,8 @@ impl Contents {
         first..segments.partition_point(|segment| segment.start < bytes.end).max(first)
     }
 
-    /// What [`hit_test`] finds in a range, which looks at every allocation before: here at those in the range only, where
-    /// none overlaps another.
+    /// The answer of [`hit_test`] for a range. That function looks at every allocation before the range. This one looks at
+    /// those in the range alone, if none overlaps another.
     pub(crate) fn hit(&self, bytes: Range<u64>) -> Vec<Placed> {
         let first = match self.bytes.aliased {
             0 => self.placed.partition_point(|placed| placed.end() <= bytes.start),

@@ -5,7 +5,7 @@ use allotment_analyze::Class;
 use egui::Color32;
 use serde::{Deserialize, Serialize};
 
-/// Which colours classes have.
+/// The colours of the classes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PaletteKind {
     /// Free is green, used is red, overhead is yellow, what waits for the GPU is blue.

@@ -1,8 +1,8 @@
-//! What is selected.
+//! The selected object.
 
 use allotment_analyze::{AllocationIndex, BlockIndex};
 
-/// What is selected, in every pane at once.
+/// The selected object. All panes have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Selection {
     /// An allocation.

@@ -3,14 +3,18 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod block_map;
+mod defragmentation;
 mod details;
+mod growing;
 mod layout;
 mod lists;
 mod machinery;
 mod program;
+mod scattered;
 mod snapshots;
 mod table;
 mod timeline;
+mod what_if;
 
 use allotment_analyze::{AllocationIndex, Timeline};
 use allotment_egui::{AnalyzerView, Selection};
@@ -49,6 +53,12 @@ fn open_tab(view: &mut View, title: &str) {
 /// The place of a part that is painted by the widget itself.
 fn canvas(view: &View, label: &str) -> Rect {
     view.get_by_role_and_label(egui::Role::Canvas, label).rect()
+}
+
+/// Leaves the pointer where it is until a tooltip comes.
+fn rest_at(view: &mut View, at: Pos2) {
+    view.hover_at(at);
+    view.run_steps(60);
 }
 
 fn wheel(view: &mut View, at: Pos2, up: f32) {

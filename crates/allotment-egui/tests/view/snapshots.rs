@@ -1,15 +1,21 @@
 //! Pictures of the main views: a change of what they look like is seen.
 
-use allotment_egui::{AnalyzerView, Selection};
-use egui::{Key, Theme, Vec2};
+use allotment_egui::{AnalyzerView, PaneKind, Selection};
+use allotment_trace::recording::Recording;
+use egui::{Key, Role, Theme, Vec2};
 use egui_kittest::Harness;
+use egui_kittest::kittest::Queryable as _;
 
-use super::{View, named, open_tab, program};
+use super::{View, named, open_tab, program, scattered};
 
 fn open(theme: Theme) -> View {
+    open_recording(theme, program::game())
+}
+
+fn open_recording(theme: Theme, recording: Recording) -> View {
     let builder =
         Harness::builder().with_size(Vec2::new(1440.0, 940.0)).with_theme(theme).with_max_steps(120).wgpu();
-    let view = AnalyzerView::new("town", program::game());
+    let view = AnalyzerView::new("town", recording);
     let mut view = builder.build_ui_state(|ui, view: &mut AnalyzerView| view.ui(ui), view);
     view.run();
     view
@@ -57,4 +63,26 @@ fn two_moments_compared() {
     view.key_press(Key::B);
     open_tab(&mut view, "Compare A and B");
     view.snapshot("difference");
+}
+
+#[test]
+fn a_defragmentation_before_it_runs() {
+    let mut view = open_recording(Theme::Dark, scattered::town());
+    view.state_mut().open_pane(PaneKind::Defragmentation);
+    view.run();
+    view.get_by_label("full").click();
+    view.run();
+    view.snapshot("defragmentation");
+}
+
+#[test]
+fn the_recorded_settings_beside_others() {
+    let mut view = open(Theme::Light);
+    view.state_mut().open_pane(PaneKind::WhatIf);
+    view.run();
+    view.get_all_by_role_and_label(Role::ComboBox, "largest block").nth(1).unwrap().click();
+    view.run();
+    view.query_all_by_label("16.0 MiB").last().unwrap().click();
+    view.run();
+    view.snapshot("what_if");
 }

@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 use allotment::device::BufferDesc;
 use allotment::memory::{
     Buffer, Defragmentation, DefragmentationDesc, DefragmentationError, DefragmentationStrategy, JoinShards,
-    Movability, NextPass, Pass, PassLimits, StepOutcome, WrongAllocator,
+    Movability, NextPass, Pass, PassLimits, StepOutcome,
 };
 
 use super::Player;
@@ -45,7 +45,10 @@ impl<D: Stressed> Player<'_, D> {
     pub(super) fn defragment(&mut self) {
         let desc = self.desc();
         let world = self.world;
-        let begun = world.allocator.defragmentation(desc);
+        let allocator = &world.allocator;
+        let owned = self.input.once_in(2);
+        let begun =
+            if owned { allocator.defragmentation_owned(desc) } else { allocator.defragmentation(desc) };
         self.passes(begun, true);
     }
 
@@ -53,7 +56,12 @@ impl<D: Stressed> Player<'_, D> {
         let Some(pool) = self.some_pool() else { return };
         let desc = self.desc();
         let world = self.world;
-        let begun = world.allocator.defragmentation_in(&pool, desc);
+        let allocator = &world.allocator;
+        let begun = if self.input.once_in(2) {
+            allocator.defragmentation_in_owned(&pool, desc)
+        } else {
+            allocator.defragmentation_in(&pool, desc)
+        };
         // A concurrent reset of the pool frees the memory during a copy, so nothing is copied.
         self.passes(begun, false);
     }
@@ -89,7 +97,7 @@ impl<D: Stressed> Player<'_, D> {
                     drop(all);
                     if let Some(token) = token {
                         let freed = pass.destroy(index, token.it);
-                        self.done(freed.map_err(|WrongAllocator(token)| format!("WrongAllocator {token:?}")));
+                        self.done(freed.map_err(|refused| format!("{refused:?}")));
                     }
                 }
                 _ => {}

@@ -18,7 +18,12 @@ impl<D: Stressed> Player<'_, D> {
         let carries = options.pool.is_none();
         let desc = self.desc();
         let world = self.world;
-        let begun = world.allocator.make_room(&Requirements::new(size), &options, desc);
+        let (allocator, wanted) = (&world.allocator, Requirements::new(size));
+        let begun = if self.input.once_in(2) {
+            allocator.make_room_owned(&wanted, &options, desc)
+        } else {
+            allocator.make_room(&wanted, &options, desc)
+        };
         let Some(mut room) = self.done(begun) else { return };
         for _ in 0..=self.input.below(16) {
             match room.next_pass() {

@@ -29,6 +29,32 @@ impl LiveAddress {
         Self { host: host.to_string(), token }
     }
 
+    /// Returns an address with a new token, for a program that starts later: [`LiveServer::bind`](super::LiveServer::bind)
+    /// takes it whole, and so does the variable `ALLOTMENT_LIVE`. A viewer that knows the address can wait for the program.
+    ///
+    /// ```
+    /// use allotment_trace::live::LiveAddress;
+    ///
+    /// let address = LiveAddress::with_new_token("127.0.0.1:4100")?;
+    /// assert!(address.to_string().starts_with("allotment://127.0.0.1:4100/"));
+    /// # Ok::<(), allotment_trace::live::LiveError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`LiveError::Address`], if the text is no host and port; [`LiveError::Random`], if the system has no random bytes.
+    pub fn with_new_token(host: &str) -> Result<Self, LiveError> {
+        Self::new(host, Token::random()?).to_string().parse()
+    }
+
+    /// Returns where a server listens, and its token if the text is a whole address and not a host alone.
+    pub(super) fn of_server(address: &str) -> Result<(String, Option<Token>), LiveError> {
+        if !address.starts_with(SCHEME) {
+            return Ok((address.to_owned(), None));
+        }
+        address.parse().map(|Self { host, token }| (host, Some(token)))
+    }
+
     /// Returns the host and the port, as `127.0.0.1:40123`.
     #[must_use]
     pub fn host(&self) -> &str {

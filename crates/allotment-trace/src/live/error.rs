@@ -50,7 +50,7 @@ pub enum LiveError {
         /// The version of the server.
         found: u32,
     },
-    /// The token is not the server's: it draws another one each time it starts.
+    /// The token is not the server's: it draws another one each time it starts, unless it is given one.
     WrongToken,
     /// The server has as many viewers as its [options](super::LiveDesc) allow.
     TooManyViewers,
@@ -101,7 +101,7 @@ impl fmt::Display for LiveError {
                 super::PROTOCOL_VERSION
             ),
             Self::WrongToken => {
-                f.write_str("the token is not the running program's, which draws a new one at each start")
+                f.write_str("the token is not the running program's, which draws a new one at each start unless it is given one")
             }
             Self::TooManyViewers => f.write_str("the program has as many viewers as it allows"),
             Self::Refused { reason } => write!(f, "the program refused the viewer, for reason {reason}"),

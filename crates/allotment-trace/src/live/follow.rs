@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
+use std::time::Instant;
 
 use super::address::LiveAddress;
 use super::error::LiveError;
@@ -20,6 +21,17 @@ pub struct LiveProgress {
     pub events: usize,
     /// The recording has begun, or events were dropped before these: how many.
     pub restarted: Option<u64>,
+}
+
+/// What [`LiveRecording::keep_last`] has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LiveForgotten {
+    /// The oldest events, which are gone.
+    pub events: usize,
+    /// The events that took their place: what still existed, and a mark. The event that was number `events` has this
+    /// number now.
+    pub replaced_by: usize,
 }
 
 /// Views a running program and keeps all that it says as a [`Recording`], to look into and to save.
@@ -50,7 +62,8 @@ pub struct LiveProgress {
 /// # Cost
 ///
 /// 72 bytes an event and two copies of each distinct text, up to the limits of the [`ReadOptions`]; then
-/// [`LiveError::TooMuch`], and what came before stays.
+/// [`LiveError::TooMuch`], and what came before stays. A viewer that runs for long forgets old events with
+/// [`keep_last`](Self::keep_last).
 #[derive(Debug)]
 pub struct LiveRecording<S = TcpStream> {
     reader: LiveReader<S>,
@@ -80,16 +93,21 @@ impl LiveRecording {
         LiveReader::connect_with(address, options).map(|reader| Self::new(reader, options))
     }
 
-    /// Adds what comes within `timeout`: returns after the first that does, with all that came with it.
+    /// Adds what comes within `timeout`: returns after the first that does, with what came with it, and not later for a
+    /// program that never rests.
     ///
     /// # Errors
     ///
     /// [`LiveError`], if the connection fails, what comes is no recording, or it is too much. What came before stays.
     pub fn poll(&mut self, timeout: Duration) -> Result<LiveProgress, LiveError> {
         let mut progress = LiveProgress::default();
+        let deadline = Instant::now() + timeout;
         let mut patience = timeout;
         while let Some(update) = self.reader.poll(patience)? {
             self.add(update, &mut progress)?;
+            if Instant::now() >= deadline {
+                break;
+            }
             patience = Duration::ZERO;
         }
         Ok(progress)
@@ -137,6 +155,25 @@ impl<S: Read + Write> LiveRecording<S> {
         added
     }
 
+    /// Forgets the oldest events, so that the last `events` stay. What existed before them comes first, as events that lead
+    /// to it, and a mark. `None` if there are no more than these. All texts stay.
+    ///
+    /// Cost: applies every event once, about 50 ns for each.
+    pub fn keep_last(&mut self, events: usize) -> Option<LiveForgotten> {
+        let forgotten = self.recording.events.len().checked_sub(events).filter(|&count| count != 0)?;
+        let (old, last) = self.recording.events.split_at(forgotten);
+        let mut kept = state_after(old).to_events();
+        let text = format!("here the recording begins: {forgotten} events before were forgotten");
+        kept.push(Event::Mark { text: self.reader.number(&text) });
+        let replaced_by = kept.len();
+        kept.extend_from_slice(last);
+        // Its moments count events, and these have other numbers now.
+        self.state = state_after(&kept);
+        self.recording.events = kept;
+        self.keep_texts();
+        Some(LiveForgotten { events: forgotten, replaced_by })
+    }
+
     fn restart(&mut self, state: &State, dropped: u64) -> Result<(), LiveError> {
         let mark = if self.began {
             self.dropped += dropped;
@@ -173,6 +210,15 @@ impl<S: Read + Write> LiveRecording<S> {
         let new = &self.reader.texts()[self.recording.texts.len()..];
         self.recording.texts.extend_from_slice(new);
     }
+}
+
+/// What contradicts the events before changes nothing, as when it was recorded.
+fn state_after(events: &[Event]) -> State {
+    let mut state = State::default();
+    for event in events {
+        let _ = state.apply(event);
+    }
+    state
 }
 
 impl<S> LiveRecording<S> {

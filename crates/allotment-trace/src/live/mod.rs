@@ -16,6 +16,7 @@
 //! | it is too slow, or reads nothing for a while | [`LiveUpdate::Restarted`]: how many events were dropped, and the whole state |
 //! | the program ends | [`LiveUpdate::Ended`] |
 //! | the program is killed, or the network fails | [`LiveError::Disconnected`] |
+//! | it is there before the program | [`LiveError::Connect`]: it tries again, at an [address that both know](LiveAddress::with_new_token) |
 //! | another viewer comes, goes, or is slow | nothing |
 //!
 //! The program's threads never wait for a viewer, nor does the server's thread: its sockets take what they can, and what
@@ -47,7 +48,7 @@ mod server;
 
 pub use address::LiveAddress;
 pub use error::LiveError;
-pub use follow::{LiveProgress, LiveRecording};
+pub use follow::{LiveForgotten, LiveProgress, LiveRecording};
 pub use handshake::PROTOCOL_VERSION;
 pub use reader::{LiveReader, LiveUpdate};
 pub use server::{LIVE_ENVIRONMENT_VARIABLE, LiveDesc, LiveReach, LiveServer, LiveStatistics};

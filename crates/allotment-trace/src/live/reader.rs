@@ -100,6 +100,9 @@ impl LiveReader {
         let mut last = ErrorKind::NotFound.into();
         for socket in address.host().to_socket_addrs().map_err(failed)? {
             match TcpStream::connect_timeout(&socket, TIMEOUT) {
+                // Where no program listens at a port that the system also gives to connections, a viewer that waits for one
+                // is connected to itself now and then, and would keep the port from the program.
+                Ok(stream) if stream.local_addr()? == socket => last = ErrorKind::ConnectionRefused.into(),
                 Ok(stream) => {
                     stream.set_write_timeout(Some(TIMEOUT))?;
                     let stream = UntilDeadline { stream, deadline: Instant::now() + TIMEOUT };

@@ -58,7 +58,8 @@ pub enum LiveReach {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LiveDesc {
-    /// Where to listen: a host and a port, 0 for any free one.
+    /// Where to listen: a host and a port, 0 for any free one; the server draws a token. Or a whole
+    /// [`LiveAddress`], whose token is taken: a viewer that knows it can wait for the program, and for its next start.
     pub address: String,
     /// Who may reach it.
     pub reach: LiveReach,
@@ -188,7 +189,8 @@ struct Shared {
 }
 
 impl LiveServer {
-    /// Serves at an address of this machine alone, for example `127.0.0.1:0`: 0 is any free port.
+    /// Serves at an address of this machine alone, for example `127.0.0.1:0`: 0 is any free port. A whole address with a
+    /// token is taken as it is, so that a viewer can [wait](LiveAddress::with_new_token) for the program.
     ///
     /// # Errors
     ///
@@ -204,9 +206,10 @@ impl LiveServer {
     ///
     /// Those of [`bind`](Self::bind).
     pub fn bind_with(of: &impl Observed, desc: &LiveDesc) -> Result<Self, LiveError> {
-        let listener = listen(desc)?;
+        let (host, token) = LiveAddress::of_server(&desc.address)?;
+        let listener = listen(&host, desc.reach)?;
         let local = listener.local_addr()?;
-        let token = Token::random()?;
+        let token = token.map_or_else(Token::random, Ok)?;
         let hub = HubDesc {
             token,
             queue_bytes: desc.queue_bytes,
@@ -225,7 +228,8 @@ impl LiveServer {
     }
 
     /// Serves where the environment variable `ALLOTMENT_LIVE` says, for example `127.0.0.1:0`, an address of this machine
-    /// alone. `None` where it is not set, or empty. The caller prints the [address](Self::address).
+    /// alone, or a whole address with a token, as `allotment-viewer` offers one. `None` where it is not set, or empty. The
+    /// caller prints the [address](Self::address).
     ///
     /// # Errors
     ///
@@ -286,11 +290,11 @@ impl fmt::Debug for LiveServer {
 }
 
 /// Listens where the options say, if others may reach it there.
-fn listen(desc: &LiveDesc) -> Result<TcpListener, LiveError> {
-    let failed = |error| LiveError::Bind { address: desc.address.clone(), error };
-    let addresses: Vec<_> = desc.address.to_socket_addrs().map_err(failed)?.collect();
+fn listen(host: &str, reach: LiveReach) -> Result<TcpListener, LiveError> {
+    let failed = |error| LiveError::Bind { address: host.to_owned(), error };
+    let addresses: Vec<_> = host.to_socket_addrs().map_err(failed)?.collect();
     let reachable = addresses.iter().find(|address| !address.ip().is_loopback());
-    if let (Some(&address), LiveReach::Loopback) = (reachable, desc.reach) {
+    if let (Some(&address), LiveReach::Loopback) = (reachable, reach) {
         return Err(LiveError::NotLoopback { address });
     }
     let listener = TcpListener::bind(&*addresses).map_err(failed)?;

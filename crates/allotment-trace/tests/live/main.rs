@@ -5,7 +5,7 @@
 mod hostile;
 
 use core::time::Duration;
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::{env, thread};
 
@@ -170,6 +170,54 @@ fn a_viewer_sees_what_a_recorder_records_and_saves_the_same() {
     }
     let error = viewer.save(env::temp_dir().join("no such directory/x")).unwrap_err();
     assert!(matches!(error, RecordError::Create { .. }), "{error}");
+}
+
+#[test]
+fn a_viewer_knows_the_address_of_a_program_that_starts_later() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let address = LiveAddress::with_new_token(&free.to_string()).unwrap();
+    let error = LiveRecording::connect(&address).unwrap_err();
+    assert!(matches!(error, LiveError::Connect { .. }), "{error}");
+    // Twice: the program ends, and starts again.
+    for _ in 0..2 {
+        let program = Program::new();
+        let server = LiveServer::bind(&program.allocator, &address.to_string()).unwrap();
+        assert_eq!(server.address(), &address);
+        let mut viewer = LiveRecording::connect(&address).unwrap();
+        let other = LiveAddress::with_new_token(address.host()).unwrap();
+        let error = LiveRecording::connect(&other).unwrap_err();
+        assert!(matches!(error, LiveError::WrongToken), "another address has another token: {error}");
+        drop(server);
+        read_to_end(&mut viewer);
+    }
+    let program = Program::new();
+    let error = LiveServer::bind(&program.allocator, "allotment://127.0.0.1:0/no-token").unwrap_err();
+    assert!(matches!(error, LiveError::Address { .. }), "{error}");
+    let error = LiveAddress::with_new_token("127.0.0.1").unwrap_err();
+    assert!(matches!(error, LiveError::Address { .. }), "{error}");
+}
+
+#[test]
+fn a_viewer_that_forgets_old_events_knows_what_exists_and_what_follows() {
+    let mut program = Program::new();
+    let server = program.serve();
+    let mut viewer = LiveRecording::connect(server.address()).unwrap();
+    for mark in ["one", "two", "three"] {
+        program.run(2000);
+        server.mark(mark);
+        read_to_mark(&mut viewer, mark);
+        let before = viewer.recording().clone();
+        let now = viewer.state().now;
+        let forgotten = viewer.keep_last(1000).unwrap();
+        assert_eq!(forgotten.events, before.events.len() - 1000);
+        assert_eq!(viewer.recording().events[forgotten.replaced_by..], before.events[forgotten.events..]);
+        assert!(forgotten.replaced_by < 300, "{forgotten:?}");
+        let moment = viewer.state().now;
+        assert_eq!((moment.frame, moment.nanoseconds), (now.frame, now.nanoseconds));
+        assert!(marks(viewer.recording()).next().unwrap().ends_with("events before were forgotten"));
+        program.compare(viewer.recording(), viewer.state());
+    }
+    assert_eq!(viewer.keep_last(usize::MAX), None);
 }
 
 #[test]

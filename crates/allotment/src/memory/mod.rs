@@ -46,9 +46,10 @@ mod token;
 
 pub use allocator::{Allocation, AllocationId, Allocator, AllocatorDesc};
 pub use defragmentation::{
-    Defragmentation, DefragmentationDesc, DefragmentationError, DefragmentationPlan,
-    DefragmentationStatistics, DefragmentationStrategy, EmptiedBlocks, EndedPass, JoinShards, MakingRoom,
-    Move, NextPass, Pass, PassLimits, PlannedBlock, RoomError,
+    BlockLayout, Defragmentation, DefragmentationDesc, DefragmentationError, DefragmentationPlan,
+    DefragmentationStatistics, DefragmentationStrategy, EmptiedBlocks, EndedPass, ImpossibleLayout,
+    JoinShards, LayoutAllocation, LayoutArena, LayoutBlock, LayoutMove, MakingRoom, Move, NextPass,
+    NotThisMove, Pass, PassLimits, PlannedBlock, RoomError,
 };
 pub use driver::growth::BlockSizes;
 pub use driver::heaps::{DriverCallStatistics, MemoryHeapReport};

@@ -128,6 +128,35 @@ fn nothing_is_moved_where_nothing_can_be_gained() {
     model.finish();
 }
 
+#[test]
+fn a_block_is_emptied_into_another_that_could_have_been_emptied_as_well() {
+    let rig = small_rig(DISCRETE);
+    let mut model = Model::new(&rig, &[], 1);
+    let unit = BLOCK / 16;
+    // Two blocks with an allocation of three units, and three blocks of single ones.
+    for _ in 0..2 {
+        model.allocate(None, &movable(3 * unit));
+        (0..13).for_each(|_| model.allocate(None, &movable(unit)));
+    }
+    (0..48).for_each(|_| model.allocate(None, &movable(unit)));
+    // By their bytes the first two can go. But there are three units together only in the second:
+    //   [AAA░░a░░a░░a░░a░] [BBB░░░░bb░░bb░░b] and three times [c░c░c░c░c░c░c░cc]
+    let comb = [0, 2, 4, 6, 8, 10, 12, 14, 15];
+    let combs = [28, 44, 60].into_iter().flat_map(|first| comb.map(|at| first + at));
+    let kept: Vec<_> = [0, 3, 6, 9, 12, 14, 19, 20, 23, 24, 27].into_iter().chain(combs).collect();
+    for at in (0..model.live.len()).rev().filter(|at| !kept.contains(at)) {
+        model.free(at);
+    }
+    let mut defragmentation = rig.defragmentation(unlimited(FULL)).unwrap();
+    let plan = defragmentation.plan();
+    assert_eq!((plan.blocks, plan.blocks_freed(), plan.ideal_blocks), (5, 2, 3), "{plan:?}");
+    assert!(plan.bytes_moved() <= plan.bytes_freed());
+    drop(defragmentation);
+    let done = run_with_copies(&mut model, unlimited(FULL));
+    assert_eq!((done.blocks_emptied, rig.statistics().blocks), (2, 3), "{done:?}");
+    model.finish();
+}
+
 pub(crate) fn run_with_copies(model: &mut Model<'_>, desc: DefragmentationDesc) -> DefragmentationStatistics {
     let rig = model.rig;
     let mut defragmentation = rig.defragmentation(desc).unwrap();
@@ -485,7 +514,7 @@ fn another_allocation_than_that_of_the_move_is_not_destroyed_in_its_place() {
     let NextPass::Moves(mut pass) = defragmentation.next_pass() else { panic!("there is something to gain") };
     let at = model.live.iter().position(|held| held.token.id() != pass.moves()[0].id()).unwrap();
     let mut other = model.live.swap_remove(at);
-    other.token = pass.destroy(0, other.token).unwrap_err().0;
+    other.token = pass.destroy(0, other.token).unwrap_err().allocation;
     model.live.push(other);
     pass.ignore(0);
     assert!(pass.moves()[0].is_ignored() && pass.bytes() == 0);

@@ -19,6 +19,7 @@ mod matrix;
 mod model;
 mod moved;
 mod movers;
+mod owned;
 mod paused;
 mod pinned;
 mod room;

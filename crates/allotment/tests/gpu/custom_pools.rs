@@ -267,6 +267,53 @@ fn the_end_of_a_frame_defragments_a_custom_pool_with_relocatable_buffers() {
 }
 
 #[test]
+fn a_step_goes_on_with_the_next_pool_within_what_the_one_before_has_left_of_the_limits() {
+    let full = DefragmentationDesc::new(DefragmentationStrategy::Full);
+    // Six of eight blocks become empty in each pool, by a move each.
+    for (limits, expected) in [(PassLimits::NONE, vec![12]), (PassLimits::NONE.with_moves(4), vec![4; 3])] {
+        let rig = Rig::new();
+        let defragmenter = Defragmenter::new(rig.gpu.memory(), DefragmenterDesc::new(full)).unwrap();
+        let pools = [(); 2].map(|()| pool_of_small_blocks(&rig));
+        let mut meshes = Vec::new();
+        for (_, options) in &pools {
+            let mesh = |_| defragmenter.create_buffer(&BufferDesc::new(256 << 10), options).unwrap();
+            meshes.extend((0..32).map(mesh).collect::<Vec<_>>().into_iter().step_by(4));
+        }
+        rig.gpu.wait_idle().unwrap();
+        let mut moves = Vec::new();
+        loop {
+            let step = defragmenter.step(limits).unwrap();
+            rig.gpu.wait_idle().unwrap();
+            if step.outcome == StepOutcome::Idle {
+                break;
+            }
+            moves.push(step.statistics.moves);
+        }
+        moves.retain(|&moves| moves != 0);
+        assert_eq!(moves, expected);
+        drop((meshes, defragmenter));
+        rig.gpu.wait_idle().unwrap();
+        for (pool, options) in pools {
+            drop(options);
+            rig.gpu.allocator().destroy_pool(pool).unwrap();
+        }
+        rig.finish();
+    }
+}
+
+/// A pool with blocks of 1 MiB, and options that name it.
+fn pool_of_small_blocks(rig: &Rig) -> (Pool, AllocationOptions) {
+    let allocator = rig.gpu.allocator();
+    let best = allocator.explain(&Requirements::new(256), &MemoryUsage::GpuOnly.into())[0].memory_type;
+    let mut desc = PoolDesc::new([best]);
+    desc.sizing = Some(BlockSize::Fixed(1 << 20));
+    desc.empty_blocks = EmptyBlockPolicy::NONE;
+    let pool = allocator.create_pool(desc).unwrap();
+    let options = MemoryUsage::GpuOnly.with_pool(&pool).with_name("in a pool");
+    (pool, options)
+}
+
+#[test]
 fn a_pool_that_cannot_be_defragmented_keeps_no_step_from_being_idle() {
     let rig = Rig::new();
     let full = DefragmentationDesc::new(DefragmentationStrategy::Full);

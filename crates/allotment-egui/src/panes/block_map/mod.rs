@@ -13,7 +13,7 @@
 mod minimap;
 mod pointer;
 mod rows;
-mod strip;
+pub(in crate::panes) mod strip;
 
 use std::collections::HashMap;
 
@@ -63,12 +63,12 @@ impl Default for BlockMap {
     }
 }
 
-/// Where the parts of the pane are in a frame.
+/// The places of the pane's parts in a frame.
 #[derive(Clone, Copy)]
 struct Places {
     /// The strips of all visible rows.
     strips: Rect,
-    /// The names, the strips and what stands behind them.
+    /// The names, the strips and the texts behind them.
     rows: Rect,
     minimap: Rect,
 }
@@ -128,7 +128,7 @@ impl BlockMap {
         (self.top, self.stretch) = (0.0, 1.0);
     }
 
-    /// The bytes that the whole width of a block's strip stands for.
+    /// The bytes that the whole width of a block's strip shows.
     fn base(&self, size: u64) -> u64 {
         if self.one_scale { self.rows.largest.max(1) } else { size.max(1) }
     }
@@ -263,7 +263,7 @@ impl BlockMap {
     }
 }
 
-/// Where an allocation is at the cursor; `None` where it does not exist.
+/// The place of an allocation at the cursor; `None` if it does not exist there.
 fn range_of(state: &State, allocation: AllocationIndex) -> Option<(BlockIndex, u64, u64)> {
     let timeline = state.loaded.timeline();
     let exists = timeline.allocation_exists(allocation, state.position());

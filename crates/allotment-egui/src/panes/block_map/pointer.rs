@@ -7,9 +7,9 @@ use super::{BlockMap, Places};
 use crate::state::{Change, Selection, State};
 use crate::text;
 
-/// What is at a point of the map.
+/// The object at a point of the map.
 pub(super) enum Hit {
-    /// The name of a block, or what stands behind its strip.
+    /// The name of a block, or the text behind its strip.
     Block(BlockIndex),
     /// Allocations that have bytes there, what matters most first.
     Allocations(Vec<Placed>),

@@ -8,7 +8,7 @@ use super::{HEADING, ROW};
 use crate::state::State;
 use crate::text;
 
-/// What blocks stand together.
+/// The blocks of one group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Grouped {
     #[default]

@@ -6,7 +6,7 @@ use egui::{Rect, pos2};
 use crate::paint::Rects;
 use crate::state::{Contents, Palette, Span};
 
-/// Pixels from which on an allocation is told from the next by an edge.
+/// An allocation of so many pixels has an edge that parts it from the next.
 const EDGE: f64 = 4.0;
 /// Pixels from which on an allocation has its name written in it.
 const NAME: f64 = 44.0;
@@ -14,9 +14,9 @@ const NAME: f64 = 44.0;
 /// Ranges a pixel up to which alignment padding is looked for.
 const RANGES_A_PIXEL: usize = 2;
 
-/// What a strip depends on.
+/// A strip is made anew when one of these changes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Key {
+pub(in crate::panes) struct Key {
     version: u64,
     /// The visible bytes of the block: whole ones, so that pixels keep their bytes while the view moves.
     start: u64,
@@ -31,7 +31,7 @@ pub(super) struct Key {
 
 impl Key {
     /// Of a view onto a block of `size` bytes, when the whole width stands for `base` bytes.
-    pub(super) fn new(version: u64, view: Span, base: u64, size: u64, width: f32) -> Self {
+    pub(in crate::panes) fn new(version: u64, view: Span, base: u64, size: u64, width: f32) -> Self {
         let base = base as f64;
         let each = (view.size() * base / f64::from(width.max(1.0))).max(f64::MIN_POSITIVE);
         let start = ((view.from * base).floor() as u64).min(size);
@@ -47,8 +47,8 @@ impl Key {
 
 /// A strip.
 #[derive(Debug)]
-pub(super) struct Strip {
-    pub(super) key: Key,
+pub(in crate::panes) struct Strip {
+    pub(in crate::panes) key: Key,
     runs: Vec<PixelRun>,
     /// From where to where alignment padding is, in pixels.
     padding: Vec<(f64, f64)>,
@@ -59,7 +59,7 @@ pub(super) struct Strip {
 }
 
 impl Strip {
-    pub(super) fn new(key: Key, contents: &Contents) -> Self {
+    pub(in crate::panes) fn new(key: Key, contents: &Contents) -> Self {
         let runs = contents.levels.pixel_runs(key.start..key.end, key.pixels);
         let mut strip = Self { key, runs, padding: Vec::new(), edges: Vec::new(), names: Vec::new() };
         let placed = &contents.placed;
@@ -95,7 +95,7 @@ impl Strip {
     }
 
     /// Adds the rectangles of the strip. A pixel is as many points wide.
-    pub(super) fn add(&self, rects: &mut Rects, area: Rect, pixel: f32, palette: &Palette) {
+    pub(in crate::panes) fn add(&self, rects: &mut Rects, area: Rect, pixel: f32, palette: &Palette) {
         let (key, step) = (&self.key, self.runs.last().map_or(0, |run| run.first + run.count));
         // The last pixel may be a part of one, so pixels are a little narrower than those of the screen.
         let width = key.x(key.end) - key.left;
@@ -116,7 +116,12 @@ impl Strip {
     }
 
     /// Calls a function for each allocation that has its name written, with its place.
-    pub(super) fn names(&self, area: Rect, pixel: f32, mut visit: impl FnMut(Rect, AllocationIndex)) {
+    pub(in crate::panes) fn names(
+        &self,
+        area: Rect,
+        pixel: f32,
+        mut visit: impl FnMut(Rect, AllocationIndex),
+    ) {
         for &(from, to, allocation) in &self.names {
             let rect = Rect::from_min_max(
                 pos2(area.left() + from as f32 * pixel, area.top()),
@@ -127,8 +132,8 @@ impl Strip {
     }
 }
 
-/// What pixels show, in few columns: for the minimap.
-pub(super) fn overview(contents: &Contents, columns: u32) -> Vec<Class> {
+/// The class of each of a few columns: for the minimap.
+pub(in crate::panes) fn overview(contents: &Contents, columns: u32) -> Vec<Class> {
     let mut classes = Vec::with_capacity(columns as usize);
     for run in contents.levels.pixel_runs(0..contents.size, columns) {
         classes.resize(classes.len() + run.count as usize, run.class);

@@ -153,7 +153,7 @@ pub(super) fn sort(
     }
 }
 
-/// What a person did with a table.
+/// The click of a person on a table.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Answer {
     pub(crate) clicked: Option<AllocationIndex>,

@@ -14,7 +14,7 @@ use crate::state::{Selection, State};
 use crate::text;
 pub(super) use columns::{Column, allocation_rows};
 
-/// What the rows depend on.
+/// The table makes its rows anew when one of these changes.
 #[derive(Clone, Debug, PartialEq)]
 struct Key {
     query: String,
@@ -44,7 +44,7 @@ pub(crate) struct TablePane {
     sort: (Column, bool),
     key: Option<Key>,
     found: Found,
-    /// When the cursor moved last, by the clock of the frames.
+    /// The time at which the cursor moved last, by the clock of the frames.
     moved: (u64, f64),
 }
 
@@ -82,6 +82,10 @@ impl TablePane {
 
     pub(crate) fn forget(&mut self) {
         self.key = None;
+    }
+
+    pub(crate) fn clear(&mut self) {
+        (self.key, self.found) = (None, Found::default());
     }
 
     pub(crate) fn ui(&mut self, ui: &mut Ui, state: &mut State) {

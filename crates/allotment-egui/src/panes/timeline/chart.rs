@@ -22,7 +22,7 @@ pub(super) fn draw(ui: &Ui, state: &State, frame: Frame, series: &Series, palett
     let top = (top as f64 * 1.06).max(1.0);
     let y = |bytes: u64| plot.bottom() - (bytes as f64 / top) as f32 * plot.height();
 
-    scale(ui, frame, top, palette);
+    byte_scale(ui, plot, top, palette);
     let mut rects = Rects::new(ui.ctx());
     let mut first = 0;
     // Equal neighbours are one rectangle.
@@ -66,7 +66,7 @@ pub(super) fn draw(ui: &Ui, state: &State, frame: Frame, series: &Series, palett
     }
 }
 
-/// What a pixel shows.
+/// The bytes of one column of pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Column {
     peak: BlockBytes,
@@ -94,7 +94,7 @@ fn columns_of(state: &State, frame: Frame, series: &Series, columns: usize) -> V
         let mut shown = last;
         let mut peak: Option<BlockBytes> = None;
         while let Some(sample) = samples.get(next).filter(|sample| sample.moment.event <= until.min(end)) {
-            peak = Some(peak.map_or(sample.peak, |peak| most(peak, sample.peak)));
+            peak = Some(peak.map_or(sample.peak, |peak| peak.most(sample.peak)));
             shown = peak.map(|peak| column_of(peak, sample));
             last = Some(column_of(sample.last, sample));
             next += 1;
@@ -108,23 +108,8 @@ fn column_of(peak: BlockBytes, sample: &SeriesSample) -> Column {
     Column { peak, budget: sample.budget.map(|budget| budget.budget) }
 }
 
-fn most(a: BlockBytes, b: BlockBytes) -> BlockBytes {
-    BlockBytes {
-        size: a.size.max(b.size),
-        used: a.used.max(b.used),
-        pending: a.pending.max(b.pending),
-        reserved: a.reserved.max(b.reserved),
-        rounding: a.rounding.max(b.rounding),
-        free: a.free.max(b.free),
-        padding: 0,
-        aliased: 0,
-        allocations: a.allocations.max(b.allocations),
-    }
-}
-
 /// Lines and numbers of round bytes.
-fn scale(ui: &Ui, frame: Frame, top: f64, palette: &Palette) {
-    let plot = frame.plot;
+pub(in crate::panes) fn byte_scale(ui: &Ui, plot: Rect, top: f64, palette: &Palette) {
     let most = f64::from((plot.height() / 34.0).max(1.0));
     let mut step = 1u64;
     while (step as f64) < top / most {

@@ -1,4 +1,4 @@
-//! What happened, in lanes below the plot: ends of frames, stalls, refusals, marks.
+//! Lanes below the plot: ends of frames, stalls, refusals, marks.
 
 use allotment_analyze::Timeline;
 use allotment_trace::recording::Event;
@@ -94,7 +94,7 @@ impl Lanes {
         }
     }
 
-    /// What is under the pointer: its text, and its position.
+    /// The text and the position of the mark under the pointer.
     pub(super) fn at(&self, state: &State, frame: Frame, point: Pos2) -> Option<(String, u64)> {
         let below = (point.y - frame.plot.bottom() - 3.0) / HEIGHT;
         if below < 0.0 {
@@ -110,7 +110,7 @@ impl Lanes {
     }
 }
 
-/// What an event of a lane says.
+/// An event of a lane in words.
 fn describe(state: &State, kind: Kind, position: u64) -> String {
     let recording = state.loaded.recording();
     match recording.events.get(position as usize) {

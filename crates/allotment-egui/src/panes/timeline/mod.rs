@@ -13,6 +13,7 @@
 //! the right button pans.
 
 mod chart;
+mod finer;
 mod lanes;
 
 use allotment_analyze::{Peaks, Scope, Series, SeriesAxis, TimeAxis, series};
@@ -24,6 +25,8 @@ use crate::background::Background;
 use crate::panes::waiting;
 use crate::state::{Change, Palette, Span, State};
 use crate::{paint, text};
+pub(in crate::panes) use chart::byte_scale;
+use finer::part_to_count;
 use lanes::Lanes;
 
 /// Of the numbers at the left.
@@ -32,6 +35,7 @@ const LEFT: f32 = 74.0;
 const BOTTOM: f32 = 18.0;
 
 /// Samples of the whole recording: several for each pixel of a wide screen, each with the peaks since the one before.
+/// Where a zoom leaves fewer, the visible part is sampled by itself.
 const SAMPLES: usize = 8192;
 
 /// Bytes over time of a scope, and where they are most.
@@ -44,8 +48,10 @@ struct Counted {
 #[derive(Default)]
 pub(crate) struct TimelinePane {
     counted: Background<(Scope, TimeAxis), Counted>,
+    /// Of the part of the time that is visible, and of some around it.
+    finer: Background<(Scope, u64, u64), Series>,
     lanes: Background<(), Lanes>,
-    /// Where a drag with Shift began.
+    /// The position at which a drag with Shift began.
     brush: Option<u64>,
 }
 
@@ -76,6 +82,12 @@ impl Frame {
 }
 
 impl TimelinePane {
+    pub(crate) const fn outdate(&mut self) {
+        self.counted.outdate();
+        self.finer.outdate();
+        self.lanes.outdate();
+    }
+
     /// The moment with the most bytes in use, once it is known.
     pub(crate) fn peak(&self) -> Option<u64> {
         self.counted.known().map(|counted| counted.peaks.used.moment.event)
@@ -103,8 +115,15 @@ impl TimelinePane {
         input(&mut self.brush, ui, state, &response, frame);
         let frame = Frame { view: state.time, ..frame };
         ui.painter().rect_filled(plot, 2.0, palette.ground);
-        match counted {
-            Some(counted) => chart::draw(ui, state, frame, &counted.series, &palette),
+        let finer = part_to_count(state, frame).and_then(|(start, end)| {
+            let cost = finer::cost(state, start, end);
+            self.finer.get_for(ui.ctx(), &state.loaded, cost, (scope, start, end), move |timeline| {
+                finer::sampled(timeline, scope, start..end)
+            })
+        });
+        let series = finer.or(counted.map(|counted| &counted.series));
+        match series {
+            Some(series) => chart::draw(ui, state, frame, series, &palette),
             None => {
                 ui.scope_builder(egui::UiBuilder::new().max_rect(plot.shrink(8.0)), waiting);
             }
@@ -114,7 +133,7 @@ impl TimelinePane {
         }
         units(ui, state, frame, area, &palette);
         cursors(ui, state, frame, area, &response, &palette);
-        if let (Some(counted), Some(point)) = (counted, response.hover_pos())
+        if let (Some(series), Some(point)) = (series, response.hover_pos())
             && point.x >= plot.left()
             && !response.dragged()
         {
@@ -124,7 +143,7 @@ impl TimelinePane {
                     ui.label(RichText::new(moment(state, position)).strong());
                     ui.label(text);
                 }
-                None => tip(ui, state, &counted.series, frame.position(state, point.x)),
+                None => tip(ui, state, series, frame.position(state, point.x)),
             });
         }
         response.on_hover_cursor(CursorIcon::ResizeHorizontal);

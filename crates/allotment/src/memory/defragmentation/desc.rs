@@ -97,6 +97,28 @@ impl PassLimits {
     pub const NONE: Self = Self { bytes: u64::MAX, moves: u32::MAX, time: Duration::MAX };
 }
 
+/// What the passes of a step have used of its limits.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::memory) struct Spent {
+    pub(super) moves: u32,
+    pub(super) bytes: u64,
+    pub(in crate::memory) time: Duration,
+}
+
+impl Spent {
+    /// Returns true where another move of so many bytes is too much. The first one never is, even where it exceeds the
+    /// bytes, or a run would never end.
+    pub(super) fn exceeds(&self, limits: &PassLimits, size: u64) -> bool {
+        self.moves >= limits.moves.max(1)
+            || (self.moves != 0 && self.bytes.saturating_add(size) > limits.bytes)
+    }
+
+    /// Returns true while the limits leave something to another pass.
+    pub(in crate::memory) fn leaves_some(&self, limits: &PassLimits) -> bool {
+        self.time < limits.time && !self.exceeds(limits, 1)
+    }
+}
+
 impl Default for PassLimits {
     /// 64 MiB, 256 allocations and half a millisecond: a part of a frame.
     fn default() -> Self {

@@ -1,7 +1,9 @@
-//! The error of a defragmentation that cannot begin.
+//! Errors of a defragmentation that cannot begin, and of a move that is not the one which was meant.
 
 use core::error::Error;
 use core::fmt;
+
+use crate::memory::allocator::Allocation;
 
 /// Why a defragmentation did not begin. The pools are unchanged.
 ///
@@ -45,3 +47,50 @@ impl fmt::Display for DefragmentationError {
 }
 
 impl Error for DefragmentationError {}
+
+/// The allocation is not the one of the move, or the pass has no such move. Nothing has changed, and the handle is in the
+/// error.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+/// use allotment::memory::{DefragmentationDesc, Movability, NextPass, NotThisMove, PassLimits};
+///
+/// let options = MemoryUsage::GpuOnly.with_name("tile").with_movability(Movability::Copied);
+/// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
+/// allocator.free(tiles.remove(0))?;
+/// let mut run = allocator.defragmentation(DefragmentationDesc::default().with_limits(PassLimits::NONE))?;
+/// let NextPass::Moves(mut pass) = run.next_pass() else { panic!("a block can be emptied") };
+/// let NotThisMove { allocation, moves, .. } = pass.destroy(1, tiles.remove(0)).unwrap_err();
+/// assert_eq!(moves, 1);
+/// allocator.free(allocation)?;
+/// # drop(pass);
+/// # drop(run);
+/// # drop(allocator.free_many(tiles));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NotThisMove {
+    /// The handle.
+    pub allocation: Allocation,
+    /// The index that was asked for.
+    pub index: usize,
+    /// How many moves the pass has.
+    pub moves: usize,
+}
+
+impl fmt::Display for NotThisMove {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { allocation, index, moves } = self;
+        if index < moves {
+            write!(f, "{:?} is not the allocation of move {index}: compare with Move::id", allocation.id())
+        } else {
+            write!(f, "there is no move {index}, the pass has {moves}")
+        }
+    }
+}
+
+impl Error for NotThisMove {}

@@ -16,7 +16,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, PoisonError};
 
 use super::PassLimits;
-use super::desc::{DefragmentationDesc, DefragmentationStrategy, JoinShards};
+use super::desc::{DefragmentationDesc, DefragmentationStrategy, JoinShards, Spent};
 use super::movers::{Mover, MoverId};
 use super::moves::{Close, SurveyedAllocation};
 use super::pass::Move;
@@ -434,7 +434,7 @@ impl Evacuation {
         evacuation: usize,
         found: &mut Vec<Move<D>>,
         limits: &PassLimits,
-        bytes: &mut u64,
+        spent: &mut Spent,
     ) -> HandedOut {
         // Grown before the locks are taken.
         found.reserve(AT_ONCE);
@@ -474,9 +474,7 @@ impl Evacuation {
                 continue;
             };
             let size = record.read().size;
-            // The first move is handed out even where it exceeds the bytes, or the run would never end.
-            let many = found.len() as u64 >= u64::from(limits.moves.max(1));
-            limit = many || (!found.is_empty() && *bytes + size > limits.bytes);
+            limit = spent.exceeds(limits, size);
             // From here on until the pass ends it cannot be mapped. Before, its place was reserved without any mark, so the
             // owner may have mapped or pinned it.
             refused = record.maps() != 0 || !record.read().movable;
@@ -486,7 +484,7 @@ impl Evacuation {
                 break;
             }
             record.set_moving(true);
-            *bytes += size;
+            (spent.moves, spent.bytes) = (spent.moves + 1, spent.bytes + size);
             self.in_flight += 1;
             found.push(Move::new((state, slot), to_slot, evacuation, from, to));
         }

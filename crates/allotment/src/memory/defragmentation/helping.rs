@@ -1,5 +1,6 @@
 //! The parts of a run in blocks that runs of other movers empty.
 
+use super::desc::Spent;
 use super::evacuation::{EvacuationState, HandedOut};
 use super::movers::Terms;
 use super::pass::Move;
@@ -19,7 +20,7 @@ impl Run {
         &mut self,
         allocator: &Allocator<D>,
         found: &mut Vec<Move<D>>,
-        bytes: &mut u64,
+        spent: &mut Spent,
     ) -> Option<bool> {
         if self.helping.is_none() {
             self.evacuations.push(allocator.movers.take_part(self.mover)?);
@@ -31,7 +32,7 @@ impl Run {
             self.helping = None;
             return Some(true);
         };
-        match part.hand_out(allocator, slot, index, found, &self.desc.limits, bytes) {
+        match part.hand_out(allocator, slot, index, found, &self.desc.limits, spent) {
             HandedOut::Some => {}
             HandedOut::Limit => return Some(false),
             HandedOut::All => {

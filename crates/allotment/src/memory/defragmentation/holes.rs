@@ -48,7 +48,8 @@ impl Holes {
         true
     }
 
-    fn remove(&mut self, block: u32, offset: u64, size: u64) {
+    /// Removes a free range.
+    pub(super) fn remove(&mut self, block: u32, offset: u64, size: u64) {
         self.by_size.remove(&(size, block, offset));
     }
 

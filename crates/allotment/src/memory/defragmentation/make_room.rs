@@ -1,9 +1,12 @@
 //! Requests that are served by moving what is in their way.
 
 use core::fmt;
+use std::sync::Arc;
 
 use super::cancel_forgotten;
+use super::desc::Spent;
 use super::movers::Mover;
+use super::owner::Owner;
 use super::room::{Asked, NoRoom, RoomError, RoomRun};
 use super::run::{Found, Run};
 use super::survey::Scope;
@@ -36,7 +39,7 @@ use crate::memory::{AllocationOptions, MemoryUsage, NewBlocks, Pool};
 /// room elsewhere, and then the room is planned anew, up to eight times.
 #[must_use = "no room is made unless `next_pass` is called"]
 pub struct MakingRoom<'a, D: Device> {
-    allocator: &'a Allocator<D>,
+    allocator: Owner<'a, D>,
     /// `None` where the request was served as it is.
     run: Option<Run>,
     served: Option<Allocation>,
@@ -157,21 +160,24 @@ impl<D: Device> Allocator<D> {
         options: &AllocationOptions,
         desc: DefragmentationDesc,
     ) -> Result<MakingRoom<'_, D>, RoomError> {
-        let request = &AllocationRequest::new(requirements, options);
-        match self.allocate_for_request(request) {
-            Ok(served) => {
-                return Ok(MakingRoom {
-                    allocator: self,
-                    run: None,
-                    served: Some(served),
-                    moves: Vec::new(),
-                });
-            }
-            Err(refused) if refused.falls_through() => {}
-            Err(refused) => return Err(RoomError::Refused(refused)),
-        }
-        let run = self.begin_room(request, desc, None)?;
-        Ok(MakingRoom { allocator: self, run: Some(run), served: None, moves: Vec::new() })
+        MakingRoom::new(Owner::Borrowed(self), &AllocationRequest::new(requirements, options), desc)
+    }
+
+    /// Begins to make room for a request, as [`make_room`](Self::make_room) does. What makes room shares the allocator
+    /// instead of borrowing it, so a struct can keep both, as in
+    /// [`defragmentation_owned`](Self::defragmentation_owned).
+    ///
+    /// # Errors
+    ///
+    /// As [`make_room`](Self::make_room).
+    pub fn make_room_owned(
+        self: &Arc<Self>,
+        requirements: &Requirements,
+        options: &AllocationOptions,
+        desc: DefragmentationDesc,
+    ) -> Result<MakingRoom<'static, D>, RoomError> {
+        let request = AllocationRequest::new(requirements, options);
+        MakingRoom::new(Owner::Shared(Arc::clone(self)), &request, desc)
     }
 
     /// Begins to make room for a request that was refused.
@@ -267,20 +273,35 @@ impl<D: Device> Allocator<D> {
     }
 }
 
-impl<D: Device> MakingRoom<'_, D> {
+impl<'a, D: Device> MakingRoom<'a, D> {
+    fn new(
+        allocator: Owner<'a, D>,
+        request: &AllocationRequest<'_>,
+        desc: DefragmentationDesc,
+    ) -> Result<Self, RoomError> {
+        let (run, served) = match allocator.allocate_for_request(request) {
+            Ok(served) => (None, Some(served)),
+            Err(refused) if refused.falls_through() => {
+                (Some(allocator.begin_room(request, desc, None)?), None)
+            }
+            Err(refused) => return Err(RoomError::Refused(refused)),
+        };
+        Ok(Self { allocator, run, served, moves: Vec::new() })
+    }
+
     /// Finds the next allocations to be moved, as
     /// [`Defragmentation::next_pass`](super::Defragmentation::next_pass) does.
     /// [`LimitReached`](NextPass::LimitReached) also while old places that
     /// [`Pass::end_with`] passed on are still in use: free them, and call this again.
     pub fn next_pass(&mut self) -> NextPass<'_, D> {
         let Some(run) = &mut self.run else { return NextPass::Done };
-        cancel_forgotten(self.allocator, run, &mut self.moves);
+        cancel_forgotten(&self.allocator, run, &mut self.moves);
         // Those of the pass before.
         self.moves.clear();
-        match run.find(self.allocator, &mut self.moves) {
+        match run.find(&self.allocator, &mut self.moves, &mut Spent::default()) {
             Found::Moves => {
                 run.statistics.passes += 1;
-                NextPass::Moves(Pass::new(self.allocator, run, &mut self.moves))
+                NextPass::Moves(Pass::new(&self.allocator, run, &mut self.moves))
             }
             Found::LimitReached => NextPass::LimitReached,
             Found::Done => NextPass::Done,
@@ -324,7 +345,7 @@ impl<D: Device> Drop for MakingRoom<'_, D> {
     fn drop(&mut self) {
         if let Some(run) = &mut self.run {
             // A pass that was forgotten rather than dropped.
-            cancel_forgotten(self.allocator, run, &mut self.moves);
+            cancel_forgotten(&self.allocator, run, &mut self.moves);
             self.allocator.end_run(run);
         }
         self.served.take().into_iter().for_each(|served| self.allocator.free_own(served));

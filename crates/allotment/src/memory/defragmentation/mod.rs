@@ -33,25 +33,34 @@ mod evacuation;
 mod handover;
 mod helping;
 mod holes;
+mod layout_plan;
 mod make_room;
 pub(in crate::memory) mod movers;
 pub(in crate::memory) mod moves;
 mod offers;
+mod owner;
+mod packing;
 mod pass;
 mod plan;
 mod room;
 mod run;
+mod second_look;
 mod selection;
 mod stopwatch;
 mod survey;
 
 use core::fmt;
 use core::sync::atomic::Ordering;
+use std::sync::Arc;
 
+pub(super) use desc::Spent;
 pub use desc::{DefragmentationDesc, DefragmentationStrategy, JoinShards, PassLimits};
 pub use emptied_blocks::EmptiedBlocks;
 pub use ended_pass::EndedPass;
-pub use error::DefragmentationError;
+pub use error::{DefragmentationError, NotThisMove};
+pub use layout_plan::{
+    BlockLayout, ImpossibleLayout, LayoutAllocation, LayoutArena, LayoutBlock, LayoutMove,
+};
 pub use make_room::MakingRoom;
 pub use pass::{Move, NextPass, Pass};
 pub use plan::{DefragmentationPlan, PlannedBlock};
@@ -59,6 +68,7 @@ pub use room::RoomError;
 
 use self::movers::{Mover, MoverId};
 pub(super) use self::offers::{Offer, OfferEnded};
+use self::owner::Owner;
 use self::pass::CallMoved;
 pub(super) use self::pass::Released;
 pub(super) use self::room::Asked;
@@ -178,8 +188,9 @@ impl core::ops::Sub for DefragmentationStatistics {
 /// [`create_image`](Allocator::create_image) made. What a [`Gpu`](crate::Gpu) or an
 /// [`OwningAllocator`](super::OwningAllocator) made is pinned, or moved by steps.
 ///
-/// A defragmentation borrows its allocator: keep it in a local variable beside the loop of frames, and end each pass in
-/// the frame that got it.
+/// A defragmentation borrows its allocator. A struct that has the allocator in an `Arc`, and keeps the defragmentation
+/// from frame to frame, begins it by [`defragmentation_owned`](Allocator::defragmentation_owned). End each pass in the
+/// frame that got it.
 ///
 /// A defragmentation that is forgotten (`mem::forget`) never ends, and no other with passes can begin in its pools.
 ///
@@ -205,7 +216,7 @@ impl core::ops::Sub for DefragmentationStatistics {
 /// Surveying and planning n allocations takes some 0.5 µs for each, spread over as many passes as the time limit needs;
 /// reserving a place takes 0.3 µs, ending a move 0.2 µs. The allocator's locks are held for one batch at a time, some
 /// tens of microseconds. A thread that reads or writes a movable allocation by its handle delays the pool's moves as
-/// long. Host memory: 150 bytes an allocation while it is planned, and 100 for each that is to be moved.
+/// long. Host memory: 170 bytes an allocation while it is planned, and 100 for each that is to be moved.
 ///
 /// # Example
 ///
@@ -261,7 +272,9 @@ impl core::ops::Sub for DefragmentationStatistics {
 /// ```
 #[must_use = "a defragmentation moves nothing unless `next_pass` is called"]
 pub struct Defragmentation<'a, D: Device> {
-    allocator: &'a Allocator<D>,
+    allocator: Owner<'a, D>,
+    /// A clone of the custom pool, which cannot be destroyed before it is dropped.
+    _pool: Option<Pool>,
     run: Run,
     /// The moves of the open pass; or else of the pass before, which have ended.
     moves: Vec<Move<D>>,
@@ -302,8 +315,59 @@ impl<D: Device> Allocator<D> {
         &self,
         desc: DefragmentationDesc,
     ) -> Result<Defragmentation<'_, D>, DefragmentationError> {
-        let run = self.begin_run(desc, Scope::DefaultPools, None)?;
-        Ok(Defragmentation { allocator: self, run, moves: Vec::new(), on_moved: None })
+        Defragmentation::new(Owner::Borrowed(self), None, desc)
+    }
+
+    /// Begins to defragment all default pools, as [`defragmentation`](Self::defragmentation) does. The defragmentation
+    /// shares the allocator instead of borrowing it, so a struct can keep both.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// use std::sync::Arc;
+    ///
+    /// use allotment::memory::{Defragmentation, DefragmentationDesc, DefragmentationError, NextPass};
+    ///
+    /// struct Renderer<D: Device> {
+    ///     allocator: Arc<Allocator<D>>,
+    ///     defragmentation: Option<Defragmentation<'static, D>>,
+    /// }
+    ///
+    /// impl<D: Device> Renderer<D> {
+    ///     fn frame(&mut self) -> Result<(), DefragmentationError> {
+    ///         let run = match &mut self.defragmentation {
+    ///             Some(run) => run,
+    ///             none => none.insert(self.allocator.defragmentation_owned(DefragmentationDesc::default())?),
+    ///         };
+    ///         let done = match run.next_pass() {
+    ///             NextPass::Moves(pass) => {
+    ///                 pass.end(); // once each resource has been copied
+    ///                 false
+    ///             }
+    ///             other => matches!(other, NextPass::Done),
+    ///         };
+    ///         if done {
+    ///             self.defragmentation = None; // the next frame looks again
+    ///         }
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// let allocator = Arc::new(Allocator::new(device, AllocatorDesc::default())?);
+    /// let mut renderer = Renderer { allocator, defragmentation: None };
+    /// renderer.frame()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`DefragmentationError`].
+    pub fn defragmentation_owned(
+        self: &Arc<Self>,
+        desc: DefragmentationDesc,
+    ) -> Result<Defragmentation<'static, D>, DefragmentationError> {
+        Defragmentation::new(Owner::Shared(Arc::clone(self)), None, desc)
     }
 
     /// Begins to defragment a custom pool, each of its memory types by itself. The pool cannot be destroyed meanwhile.
@@ -333,12 +397,23 @@ impl<D: Device> Allocator<D> {
         pool: &'a Pool,
         desc: DefragmentationDesc,
     ) -> Result<Defragmentation<'a, D>, DefragmentationError> {
-        // The index of a pool of another allocator would name a wrong pool here.
-        if pool.allocator() != self.id {
-            return Err(DefragmentationError::WrongPool);
-        }
-        let run = self.begin_run(desc, Scope::Pool(pool.shards()), None)?;
-        Ok(Defragmentation { allocator: self, run, moves: Vec::new(), on_moved: None })
+        Defragmentation::new(Owner::Borrowed(self), Some(pool), desc)
+    }
+
+    /// Begins to defragment a custom pool, as [`defragmentation_in`](Self::defragmentation_in) does. The defragmentation
+    /// shares the allocator and the pool instead of borrowing them, so a struct can keep all three. Until it is dropped,
+    /// [`destroy_pool`](Self::destroy_pool) refuses: the defragmentation has a clone of the pool, and places in it while
+    /// moves are under way.
+    ///
+    /// # Errors
+    ///
+    /// [`DefragmentationError`].
+    pub fn defragmentation_in_owned(
+        self: &Arc<Self>,
+        pool: &Pool,
+        desc: DefragmentationDesc,
+    ) -> Result<Defragmentation<'static, D>, DefragmentationError> {
+        Defragmentation::new(Owner::Shared(Arc::clone(self)), Some(pool), desc)
     }
 
     /// Begins a run of a `Defragmenter`, or one with passes.
@@ -419,6 +494,20 @@ impl<D: Device> Allocator<D> {
 }
 
 impl<'a, D: Device> Defragmentation<'a, D> {
+    fn new(
+        allocator: Owner<'a, D>,
+        pool: Option<&Pool>,
+        desc: DefragmentationDesc,
+    ) -> Result<Self, DefragmentationError> {
+        // The index of a pool of another allocator would name a wrong pool here.
+        if pool.is_some_and(|pool| pool.allocator() != allocator.id) {
+            return Err(DefragmentationError::WrongPool);
+        }
+        let scope = pool.map_or(Scope::DefaultPools, |pool| Scope::Pool(pool.shards()));
+        let run = allocator.begin_run(desc, scope, None)?;
+        Ok(Self { allocator, _pool: pool.cloned(), run, moves: Vec::new(), on_moved: None })
+    }
+
     /// Returns the plan with its expected gain. It is an estimate: changes of the pools until the last pass invalidate
     /// parts of it. Ignores the time limit. The passes use the same plan.
     ///
@@ -441,7 +530,7 @@ impl<'a, D: Device> Defragmentation<'a, D> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn plan(&mut self) -> &DefragmentationPlan {
-        self.run.plan(self.allocator)
+        self.run.plan(&self.allocator)
     }
 
     /// Finds the next allocations to be moved, within the limits. Cancels a previous pass that was forgotten, as if it
@@ -464,14 +553,14 @@ impl<'a, D: Device> Defragmentation<'a, D> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn next_pass(&mut self) -> NextPass<'_, D> {
-        cancel_forgotten(self.allocator, &mut self.run, &mut self.moves);
+        cancel_forgotten(&self.allocator, &mut self.run, &mut self.moves);
         // Those of the pass before.
         self.moves.clear();
-        match self.run.find(self.allocator, &mut self.moves) {
+        match self.run.find(&self.allocator, &mut self.moves, &mut Spent::default()) {
             Found::Moves => {
                 self.run.statistics.passes += 1;
                 let on_moved = self.on_moved.as_deref_mut().map(|it| it as &mut CallMoved<'_, D>);
-                let pass = Pass::new(self.allocator, &mut self.run, &mut self.moves);
+                let pass = Pass::new(&self.allocator, &mut self.run, &mut self.moves);
                 NextPass::Moves(pass.with_on_moved(on_moved))
             }
             Found::LimitReached => NextPass::LimitReached,
@@ -536,7 +625,7 @@ impl<'a, D: Device> Defragmentation<'a, D> {
 
 impl<D: Device> Drop for Defragmentation<'_, D> {
     fn drop(&mut self) {
-        cancel_forgotten(self.allocator, &mut self.run, &mut self.moves);
+        cancel_forgotten(&self.allocator, &mut self.run, &mut self.moves);
         self.allocator.end_run(&mut self.run);
     }
 }

@@ -3,15 +3,15 @@
 use core::fmt;
 use std::sync::PoisonError;
 
-use super::EndedPass;
 use super::run::{Ended, Outcome, Run};
+use super::{EndedPass, NotThisMove};
 use crate::device::{Device, Mapped, MemoryHandle, MemoryTypeIndex, ResourceKind};
 use crate::memory::MemoryLocation;
+use crate::memory::Movability;
 use crate::memory::allocator::{Allocation, AllocationId, Allocator};
 use crate::memory::pool::time::Moment;
 use crate::memory::pool::{Freed, PoolSlot, PoolState, TwoShards};
 use crate::memory::token::record::RawPlace;
-use crate::memory::{Movability, WrongAllocator};
 
 /// Moves that are ended per lock: ten to twenty microseconds. What they read fits the first cache of a processor.
 const AT_ONCE: usize = 32;
@@ -395,13 +395,14 @@ impl<'d, D: Device> Pass<'d, D> {
     ///
     /// # Errors
     ///
-    /// [`WrongAllocator`] when the handle is not that allocation's, or there is no move at `index`; the error contains
+    /// [`NotThisMove`] when the handle is not that allocation's, or there is no move at `index`; the error contains
     /// the handle.
-    pub fn destroy(&mut self, index: usize, allocation: Allocation) -> Result<(), WrongAllocator> {
+    pub fn destroy(&mut self, index: usize, allocation: Allocation) -> Result<(), NotThisMove> {
         if self.moves.get(index).is_some_and(|one| one.id == allocation.id()) {
-            self.allocator.free(allocation)
+            self.allocator.free_own(allocation);
+            Ok(())
         } else {
-            Err(WrongAllocator(allocation))
+            Err(NotThisMove { allocation, index, moves: self.moves.len() })
         }
     }
 

@@ -9,26 +9,28 @@
 //! The selected blocks are planned by price, and the allocations of each by size, the largest first. Each allocation
 //! gets the smallest free range that holds it, among the blocks that stay. If one finds none, its block stays, too, and
 //! its free ranges serve the blocks planned after it. So no allocation is moved into a block that is emptied later,
-//! each is moved at most once, and no byte is copied for a block that is not emptied.
+//! each is moved at most once, and no byte is copied for a block that is not emptied. The blocks that stay are tried
+//! once more after that (`second_look.rs`).
 //!
 //! # Cost
 //!
-//! Surveying n allocations and planning take O(n log n), some 0.5 µs and 150 bytes an allocation. All of it can be
+//! Surveying n allocations and planning take O(n log n), some 0.5 µs and 170 bytes an allocation. All of it can be
 //! interrupted, except the sorting and the selection of blocks.
 
 use core::cmp::Reverse;
-use std::collections::{BinaryHeap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::desc::DefragmentationStrategy;
 use super::holes::{Cut, Holes};
 use super::movers::Mover;
+use super::packing::{Packed, Packing, measure};
+use super::second_look::SecondLook;
 use super::selection::{Candidate, candidates, select};
 use super::stopwatch::Stopwatch;
-use super::survey::{Arena, Survey, SurveyedArena, SurveyedBlock};
+use super::survey::{Arena, Survey, SurveyedArena};
 use crate::device::Device;
 use crate::memory::allocator::Allocator;
-use crate::memory::defragmentation::moves::SurveyedAllocation;
 use crate::sync::locked;
 
 /// The expected gain of a defragmentation, as of its planning.
@@ -202,7 +204,55 @@ pub(super) struct Planner {
     strategy: DefragmentationStrategy,
     stage: Stage,
     plan: DefragmentationPlan,
+    emptied: EmptiedByPlan,
+}
+
+/// The blocks that a plan empties.
+#[derive(Debug, Default)]
+pub(super) struct EmptiedByPlan {
+    pub(super) candidates: Vec<Candidate>,
+    /// What the plan says of each.
+    steps: Vec<PlannedBlock>,
     evacuations: Vec<PlannedEvacuation>,
+    /// Of each block of each arena, whether the plan moves something into it. No set: there is an entry for each move.
+    filled: Vec<Vec<bool>>,
+    /// The offset of each move's place, in the order of the evacuations; `None` where no one asks.
+    offsets: Option<Vec<u64>>,
+}
+
+impl EmptiedByPlan {
+    /// Adds a block for all of whose allocations places were found.
+    pub(super) fn add(
+        &mut self,
+        arena: &SurveyedArena,
+        candidate: &Candidate,
+        placed: Vec<(PlannedMove, Cut)>,
+    ) {
+        self.note_filled(candidate.arena, &placed);
+        if let Some(offsets) = &mut self.offsets {
+            offsets.extend(placed.iter().map(|(_, cut)| cut.offset));
+        }
+        // In a vector of its own: one that is collected in place would keep the bytes of the cuts.
+        let mut moves = Vec::with_capacity(placed.len());
+        moves.extend(placed.into_iter().map(|(planned, _)| planned));
+        let &Candidate { size, cost, .. } = candidate;
+        let (home, block) = arena.block(candidate.block);
+        self.steps.push(PlannedBlock { size, bytes_moved: cost, moves: moves.len() as u32 });
+        let (arena, joined) = (home, arena.joined_shards());
+        self.evacuations.push(PlannedEvacuation { arena, block, size, cost, moves, joined });
+        self.candidates.push(*candidate);
+    }
+
+    /// Notes the blocks in which places were found.
+    fn note_filled(&mut self, arena: usize, placed: &[(PlannedMove, Cut)]) {
+        let filled = &mut self.filled[arena];
+        placed.iter().for_each(|(_, cut)| filled[cut.block as usize] = true);
+    }
+
+    /// Returns whether the plan moves something into a block.
+    pub(super) fn is_filled(&self, candidate: &Candidate) -> bool {
+        self.filled[candidate.arena][candidate.block]
+    }
 }
 
 #[derive(Debug)]
@@ -225,30 +275,31 @@ enum Stage {
         at: usize,
         block: Packing,
     },
+    /// Looking again at the blocks that stay.
+    LookingAgain(Survey, Vec<Holes>, SecondLook),
     /// Dropping the survey and the free ranges, in steps, since freeing them takes time as well.
     Clearing(Survey, Vec<Holes>),
     Done,
-}
-
-/// The allocations of one block, and the places found for them.
-#[derive(Debug, Default)]
-struct Packing {
-    /// Number of the block's allocations that were pushed to the heap.
-    sorted: usize,
-    /// By size, the largest on top.
-    rest: BinaryHeap<(u64, u32)>,
-    placed: Vec<(PlannedMove, Cut)>,
-    /// An allocation found no place.
-    stays: bool,
-    /// For a block that stays: the end of the ranges measured so far.
-    end: u64,
 }
 
 impl Planner {
     pub(super) fn new(strategy: DefragmentationStrategy, survey: Survey) -> Self {
         let mut plan = DefragmentationPlan::default();
         survey.arenas.iter().for_each(|arena| plan.add_survey(arena));
-        Self { strategy, stage: Stage::Selecting(survey), plan, evacuations: Vec::new() }
+        let filled = survey.arenas.iter().map(|arena| vec![false; arena.blocks.len()]).collect();
+        let emptied = EmptiedByPlan { filled, ..EmptiedByPlan::default() };
+        Self { strategy, stage: Stage::Selecting(survey), plan, emptied }
+    }
+
+    /// Keeps the offsets of the places. A run finds them anew when it reserves the places.
+    pub(super) fn keeping_offsets(mut self) -> Self {
+        self.emptied.offsets = Some(Vec::new());
+        self
+    }
+
+    /// Takes the offsets of the places that were kept.
+    pub(super) fn take_offsets(&mut self) -> Vec<u64> {
+        self.emptied.offsets.take().unwrap_or_default()
     }
 
     /// Continues planning until the time is over. Returns the plan once it is complete.
@@ -287,6 +338,14 @@ impl Planner {
                         self.stage = Stage::Packing { survey, selected, holes, at, block };
                         return None;
                     }
+                    let again = SecondLook::new(self.strategy, &survey.arenas, &selected, &self.emptied);
+                    self.stage = Stage::LookingAgain(survey, holes, again);
+                }
+                Stage::LookingAgain(survey, mut holes, mut again) => {
+                    if !again.step(&survey.arenas, &mut holes, &mut self.emptied, time) {
+                        self.stage = Stage::LookingAgain(survey, holes, again);
+                        return None;
+                    }
                     self.stage = Stage::Clearing(survey, holes);
                 }
                 Stage::Clearing(mut survey, mut holes) => {
@@ -300,7 +359,11 @@ impl Planner {
                     }
                 }
                 Stage::Done => {
-                    return Some((core::mem::take(&mut self.plan), core::mem::take(&mut self.evacuations)));
+                    let EmptiedByPlan { steps, evacuations, offsets, .. } =
+                        core::mem::take(&mut self.emptied);
+                    self.emptied.offsets = offsets;
+                    let plan = DefragmentationPlan { steps, ..core::mem::take(&mut self.plan) };
+                    return Some((plan, evacuations));
                 }
             }
         }
@@ -327,19 +390,11 @@ impl Planner {
                     if !candidate.own {
                         // Its movers rank the blocks alike, and empty this one. Their places stay cut out of the ranges, so
                         // that the run does not take them.
+                        self.emptied.note_filled(candidate.arena, &placed);
                         self.plan.left_to_others += 1;
                         continue;
                     }
-                    // In a vector of its own: one that is collected in place would keep the bytes of the cuts.
-                    let mut moves = Vec::with_capacity(placed.len());
-                    moves.extend(placed.into_iter().map(|(planned, _)| planned));
-                    let (size, (home, block)) = (candidate.size, arena.block(candidate.block));
-                    let planned =
-                        PlannedBlock { size, bytes_moved: candidate.cost, moves: moves.len() as u32 };
-                    self.plan.steps.push(planned);
-                    let (joined, cost) = (arena.joined_shards(), candidate.cost);
-                    let arena = home;
-                    self.evacuations.push(PlannedEvacuation { arena, block, size, cost, moves, joined });
+                    self.emptied.add(arena, candidate, placed);
                 }
                 Packed::Not => {
                     *packing = Packing::default();
@@ -348,79 +403,6 @@ impl Planner {
             }
         }
         true
-    }
-}
-
-enum Packed {
-    Interrupted,
-    Whole,
-    Not,
-}
-
-impl Packing {
-    fn step(
-        &mut self,
-        arena: &mut SurveyedArena,
-        candidate: &Candidate,
-        holes: &mut Holes,
-        time: &mut Stopwatch,
-    ) -> Packed {
-        if self.stays {
-            return self.leave(arena, candidate, holes, time);
-        }
-        let block = &arena.blocks[candidate.block];
-        // A heap sorts while the allocations are popped, so the sort can be interrupted, too.
-        for &item in &block.allocations[self.sorted..] {
-            self.rest.push((arena.allocations[item as usize].needed, item));
-            self.sorted += 1;
-            // Asked after the work, so that each step does some, however short its time.
-            if time.is_over() {
-                return Packed::Interrupted;
-            }
-        }
-        // Large allocations first: they fit few ranges, while small ones fit into what is left.
-        while let Some((_, item)) = self.rest.pop() {
-            let SurveyedAllocation { needed, needed_alignment, pool, record, generation, .. } =
-                arena.allocations[item as usize];
-            let Some(cut) = holes.cut(needed, needed_alignment) else {
-                self.stays = true;
-                return self.leave(arena, candidate, holes, time);
-            };
-            // Of the place only the block is kept. The pool changes until the place is reserved, so its range is found
-            // anew then.
-            let (to, block) = arena.block(cut.block as usize);
-            let planned = PlannedMove { pool, record, generation, to: Some((to.pool, block)) };
-            self.placed.push((planned, cut));
-            // A block whose last allocation was just placed is done, whatever the time.
-            if time.is_over() && !self.rest.is_empty() {
-                return Packed::Interrupted;
-            }
-        }
-        Packed::Whole
-    }
-
-    /// Leaves the block as it is: returns the places found for its allocations, and adds its own free ranges.
-    fn leave(
-        &mut self,
-        arena: &mut SurveyedArena,
-        candidate: &Candidate,
-        holes: &mut Holes,
-        time: &mut Stopwatch,
-    ) -> Packed {
-        // In the opposite order of the cuts, as `Holes::undo` requires.
-        while let Some((_, cut)) = self.placed.pop() {
-            holes.undo(&cut);
-            if time.is_over() {
-                return Packed::Interrupted;
-            }
-        }
-        let at = candidate.block as u32;
-        let block = &mut arena.blocks[candidate.block];
-        // Room for the blocks after it, which cost more per byte freed.
-        if block.may_take() && !measure((at, block), holes, &mut self.end, time) {
-            return Packed::Interrupted;
-        }
-        Packed::Not
     }
 }
 
@@ -451,24 +433,5 @@ fn measure_all(
         }
         (*arena, *block) = (*arena + 1, 0);
     }
-    true
-}
-
-/// Adds the free ranges of a block, from `end` on. Returns true once all were added.
-fn measure(
-    (at, found): (u32, &mut SurveyedBlock),
-    holes: &mut Holes,
-    end: &mut u64,
-    time: &mut Stopwatch,
-) -> bool {
-    while let Some(Reverse((offset, size))) = found.ranges.pop() {
-        // Saturating, since the survey read the records at different times and may have seen one range twice.
-        holes.add(at, *end, offset.saturating_sub(*end));
-        *end = (*end).max(offset + size);
-        if time.is_over() {
-            return false;
-        }
-    }
-    holes.add(at, *end, found.size.saturating_sub(*end));
     true
 }

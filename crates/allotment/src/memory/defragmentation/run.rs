@@ -55,7 +55,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use super::desc::DefragmentationDesc;
+use super::desc::{DefragmentationDesc, Spent};
 use super::evacuation::{Current, Evacuation, EvacuationState, HandedOut, Phase, Step, Worth};
 use super::movers::{MovedBy, Mover, MoverId, OtherMovers};
 use super::moves::SurveyedAllocation;
@@ -109,7 +109,7 @@ pub(in crate::memory) struct Run {
 #[derive(Debug)]
 enum Stage {
     Surveying(Survey),
-    Planning(Planner),
+    Planning(Box<Planner>),
     /// The plan is complete; `waiting` are the blocks that are emptied next.
     Moving {
         waiting: VecDeque<PlannedEvacuation>,
@@ -222,7 +222,7 @@ impl Run {
                     let survey = survey.take();
                     // A later survey may spend only the bytes that the passes before it left.
                     let strategy = self.desc.strategy.with_bytes_left(self.bytes_left);
-                    self.stage = Stage::Planning(Planner::new(strategy, survey));
+                    self.stage = Stage::Planning(Box::new(Planner::new(strategy, survey)));
                 }
             }
             Stage::Planning(planner) => {
@@ -242,19 +242,19 @@ impl Run {
         }
     }
 
-    /// Finds the next moves, within the limits of a pass.
+    /// Finds the next moves, within what is left of the limits of a pass.
     pub(in crate::memory) fn find<D: Device>(
         &mut self,
         allocator: &Allocator<D>,
         found: &mut Vec<Move<D>>,
+        spent: &mut Spent,
     ) -> Found {
         let limits = self.desc.limits;
         if let Some(room) = &mut self.room {
             return room.find(allocator, &limits, found);
         }
         // One stopwatch for the whole pass: the survey, the plan and the reservations share its time.
-        let mut time = Stopwatch::new(limits.time);
-        let mut bytes = 0;
+        let mut time = Stopwatch::new(limits.time.saturating_sub(spent.time));
         allocator.cancel_expired_parts();
         self.note_call(allocator);
         loop {
@@ -262,7 +262,7 @@ impl Run {
             let prepared = matches!(self.stage, Stage::Moving { .. } | Stage::Finished);
             if !prepared && !self.has_parts(allocator) {
                 self.prepare(allocator, &mut time);
-            } else if !self.advance(allocator, found, &mut bytes, &mut time) {
+            } else if !self.advance(allocator, found, spent, &mut time) {
                 break;
             }
             // Asked after the step, so that each pass makes at least one step, however short its time.
@@ -284,7 +284,7 @@ impl Run {
             return Found::Done;
         }
         // A part came at this moment.
-        self.find(allocator, found)
+        self.find(allocator, found, spent)
     }
 
     /// Executes the next small step. Returns false when there is nothing to do, or a limit is reached.
@@ -292,7 +292,7 @@ impl Run {
         &mut self,
         allocator: &Allocator<D>,
         found: &mut Vec<Move<D>>,
-        bytes: &mut u64,
+        spent: &mut Spent,
         time: &mut Stopwatch,
     ) -> bool {
         // First of all: reserved places of a cancelled evacuation are room that requests may need.
@@ -304,7 +304,7 @@ impl Run {
             }
             return true;
         }
-        if let Some(more) = self.help(allocator, found, bytes) {
+        if let Some(more) = self.help(allocator, found, spent) {
             return more;
         }
         let Stage::Moving { waiting, current, .. } = &mut self.stage else {
@@ -361,7 +361,7 @@ impl Run {
             }
             Phase::HandingOut => {
                 let limits = &self.desc.limits;
-                match evacuation.hand_out(allocator, slot, now.evacuation, found, limits, bytes) {
+                match evacuation.hand_out(allocator, slot, now.evacuation, found, limits, spent) {
                     HandedOut::All => Step::HandedOut,
                     HandedOut::Some => Step::Continue,
                     HandedOut::Limit => return false,

@@ -31,14 +31,14 @@ pub(super) struct Candidate {
 
 /// The free bytes and blocks of an arena while blocks of it are selected.
 #[derive(Clone, Copy, Debug)]
-struct Room {
+pub(super) struct Room {
     free: u64,
     /// Of each block set: a shard keeps its part of the pool's minimum.
     blocks: [u32; MOST_SHARDS as usize],
 }
 
 impl Room {
-    fn of(arena: &SurveyedArena) -> Self {
+    pub(super) fn of(arena: &SurveyedArena) -> Self {
         let free = |block: &SurveyedBlock| block.size.saturating_sub(block.occupied);
         // Empty blocks are not counted: to fill one would free nothing.
         let open = arena.blocks.iter().filter(|block| block.may_take());
@@ -57,7 +57,7 @@ impl Room {
     }
 
     /// Returns the room that remains when a block is emptied into the others; `None` when they cannot hold it.
-    fn without(self, candidate: &Candidate) -> Option<Self> {
+    pub(super) fn without(self, candidate: &Candidate) -> Option<Self> {
         // The block's own free bytes are lost first, then the others take in its allocations.
         let mut blocks = self.blocks;
         blocks[candidate.member] = blocks[candidate.member].checked_sub(u32::from(candidate.shared))?;

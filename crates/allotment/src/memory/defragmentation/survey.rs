@@ -97,6 +97,8 @@ pub(super) struct SurveyedBlock {
     pub(super) allocations: Vec<u32>,
     /// The allocated ranges by offset; popped in order to find the free ranges between them.
     pub(super) ranges: BinaryHeap<Reverse<(u64, u64)>>,
+    /// The free ranges between them, once these were found: offsets and sizes.
+    pub(super) holes: Vec<(u64, u64)>,
 }
 
 /// Block sets that are treated as one, as the survey saw them: of one shard of a pool, or of all whose blocks may be
@@ -142,6 +144,11 @@ impl Survey {
     /// Begins a survey in which allocations larger than `largest` bytes count as pinned.
     pub(super) fn new(pools: Vec<SurveyedPool>, join_shards: JoinShards, largest: u64) -> Self {
         Self { arenas: Vec::new(), pools, at: (0, None), first: 0, join_shards, largest }
+    }
+
+    /// Returns a survey that is complete.
+    pub(super) fn of_arenas(arenas: Vec<SurveyedArena>) -> Self {
+        Self { arenas, ..Self::new(Vec::new(), JoinShards::Never, u64::MAX) }
     }
 
     /// Takes the survey out.
@@ -235,20 +242,8 @@ impl Survey {
             let first = state.first_sets().any(|first| first == at);
             let ahead = if first { state.room_to_keep() } else { 0 };
             blocks.extend(state.sets[at].blocks().map(|(index, block)| SurveyedBlock {
-                member: 0,
-                index,
-                size: block.memory.size(),
-                shared: block.role == Role::Shared,
-                pinned: false,
                 of_another_run: block.is_of_another_run(movers.own_key()),
-                left_to_others: false,
-                own: false,
-                others: Vec::new(),
-                occupied: 0,
-                needed: 0,
-                cost: 0,
-                allocations: Vec::new(),
-                ranges: BinaryHeap::new(),
+                ..SurveyedBlock::new(index, block.memory.size(), block.role == Role::Shared)
             }));
             let requests = state.use_of_shard.requests();
             // The index is built from the copy, outside the lock.
@@ -308,6 +303,19 @@ fn look_at_records<D: Device>(
 }
 
 impl SurveyedArena {
+    /// Returns the arena of one block set.
+    pub(super) fn of_set(arena: Arena, least_blocks: u32, blocks: Vec<SurveyedBlock>) -> Self {
+        let mut of_set = Self {
+            members: Vec::new(),
+            blocks: Vec::new(),
+            allocations: ChunkedList::new(),
+            ahead: 0,
+            joined: false,
+        };
+        of_set.add_blocks(Member { arena, requests: 0, least_blocks, place_of: Vec::new() }, blocks);
+        of_set
+    }
+
     /// Adds a block set.
     fn add_blocks(&mut self, mut member: Member, blocks: Vec<SurveyedBlock>) {
         let count = blocks.iter().map(|block| block.index as usize + 1).max().unwrap_or(0);
@@ -335,7 +343,14 @@ impl SurveyedArena {
         (self.members[block.member].arena, block.index)
     }
 
-    fn add(&mut self, member: usize, mut allocation: SurveyedAllocation, by: MovedBy, movers: &OtherMovers) {
+    /// Adds an allocation to its block.
+    pub(super) fn add(
+        &mut self,
+        member: usize,
+        mut allocation: SurveyedAllocation,
+        by: MovedBy,
+        movers: &OtherMovers,
+    ) {
         // A block that was added after the blocks were read is not part of this survey.
         let Some(&at) = self.members[member].place_of.get(allocation.block as usize) else { return };
         let Some(block) = self.blocks.get_mut(at as usize) else { return };
@@ -378,6 +393,27 @@ impl SurveyedArena {
 }
 
 impl SurveyedBlock {
+    /// Returns a block without allocations, which no run has claimed.
+    pub(super) fn new(index: u32, size: u64, shared: bool) -> Self {
+        Self {
+            member: 0,
+            index,
+            size,
+            shared,
+            pinned: false,
+            of_another_run: false,
+            left_to_others: false,
+            own: false,
+            others: Vec::new(),
+            occupied: 0,
+            needed: 0,
+            cost: 0,
+            allocations: Vec::new(),
+            ranges: BinaryHeap::new(),
+            holes: Vec::new(),
+        }
+    }
+
     /// Returns true if the block could be emptied, by one mover or by several.
     pub(super) fn may_go(&self) -> bool {
         !self.pinned && !self.left_to_others && !self.of_another_run && !self.is_empty()

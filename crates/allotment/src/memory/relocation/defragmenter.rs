@@ -12,26 +12,15 @@ use super::desc::{DefragmentationStep, DefragmenterDesc, StepOutcome};
 use super::error::MoveError;
 use super::follow::Follower;
 use super::new_resource::{NewResource, PendingCopy};
+use super::rest::Rest;
 use crate::device::{Device, QueueIndex, QueueKind};
 use crate::lifetime::TimelinePoints;
-use crate::log::event;
+use crate::memory::defragmentation::Run;
 use crate::memory::defragmentation::movers::Mover;
-use crate::memory::defragmentation::{Found, Run, Scope};
-use crate::memory::reports::statistics::Statistics;
 use crate::memory::{
-    Allocator, DefragmentationDesc, DefragmentationStatistics, Move, OwningAllocator, Pass, PassLimits, Pool,
+    Allocator, DefragmentationDesc, DefragmentationStatistics, Move, OwningAllocator, PassLimits, Pool,
 };
 use crate::sync::locked;
-
-/// Steps without a survey after one that found nothing to gain, unless much was freed since: a survey takes a
-/// microsecond for every few allocations.
-const IDLE_STEPS: u32 = 16;
-
-/// Steps without a survey while the statistics of the pools are unchanged.
-const IDLE_STEPS_UNCHANGED: u32 = 256;
-
-/// Freed bytes count as much from this part of an average block on: an eighth.
-const MUCH_OF_BLOCK: u64 = 8;
 
 /// Creates buffers and images that it moves later, so that the allocator's default pools, and the custom pools that
 /// they are in, stay in few blocks. A [`Gpu`](crate::gpu::Gpu) has one, and calls its steps.
@@ -114,7 +103,7 @@ const MUCH_OF_BLOCK: u64 = 8;
 pub struct Defragmenter<D: Device> {
     pub(super) memory: OwningAllocator<D>,
     pub(super) queue: QueueIndex,
-    desc: DefragmentationDesc,
+    pub(super) desc: DefragmentationDesc,
     pub(super) mover: Mover,
     pub(super) members: Arc<Members<D>>,
     /// `None` while a thread executes a step.
@@ -129,9 +118,9 @@ pub(super) type OnMoved<D> = Arc<dyn Fn(&Move<D>) + Send + Sync>;
 
 pub(super) struct State<D: Device> {
     /// The defragmentation in progress, and its custom pool, which is not destroyed meanwhile.
-    run: Option<(Run, Option<Pool>)>,
+    pub(super) run: Option<(Run, Option<Pool>)>,
     /// The pools that come after it, the next one last; `None` for the default pools.
-    waiting: Vec<Option<Pool>>,
+    pub(super) waiting: Vec<Option<Pool>>,
     /// The moves of a step, and then those of which the callback has not heard; kept to reuse its memory.
     pub(super) moves: Vec<Move<D>>,
     pub(super) created: Vec<Option<NewResource<D>>>,
@@ -139,10 +128,8 @@ pub(super) struct State<D: Device> {
     pub(super) pending: Vec<PendingCopy<D>>,
     /// Descriptor heaps that followed the last moves, until they can follow others.
     pub(super) followers: Vec<Weak<dyn Follower<D>>>,
-    /// Steps until the next survey.
-    idle_steps: u32,
-    /// The statistics of the pools when there was nothing to gain.
-    seen: Statistics,
+    /// When the pools are surveyed again.
+    pub(super) rest: Rest,
 }
 
 impl<D: Device> Defragmenter<D> {
@@ -187,8 +174,7 @@ impl<D: Device> Defragmenter<D> {
             created: Vec::new(),
             pending: Vec::new(),
             followers: Vec::new(),
-            idle_steps: 0,
-            seen: Statistics::default(),
+            rest: Rest::new(),
         };
         Ok(Self {
             memory: memory.clone(),
@@ -264,11 +250,11 @@ impl<D: Device> Defragmenter<D> {
     ///
     /// For a mapped buffer, the thread that [accepts](crate::memory::MappedBuffer::accept_move) the move calls it, at any time.
     ///
-    /// The thread that executes a step calls it at the end of the step, once for each move and in no order, when all
-    /// moved resources have their new handles. No lock is held: the callback may create, use and drop resources and call
-    /// the allocator. [`step`](Self::step) and [`stop`](Self::stop) do nothing in it, and no other thread executes a step
-    /// meanwhile. If it panics, so does the step, whose moves hold nevertheless; the next step continues with the moves
-    /// of which the callback has not heard.
+    /// The thread that executes a step calls it at the end of each pass of it, once for each move and in no order, when
+    /// all resources that the pass moved have their new handles. No lock is held: the callback may create, use and drop
+    /// resources and call the allocator. [`step`](Self::step) and [`stop`](Self::stop) do nothing in it, and no other
+    /// thread executes a step meanwhile. If it panics, so does the step, whose moves hold nevertheless; the next step
+    /// continues with the moves of which the callback has not heard.
     ///
     /// The GPU may still copy to the [new place](Move::to), and read the [old one](Move::from). A callback that owns a
     /// [`Gpu`](crate::gpu::Gpu) or the defragmenter itself keeps them alive for ever.
@@ -318,8 +304,8 @@ impl<D: Device> Defragmenter<D> {
     }
 
     /// Executes one frame's part of defragmenting the default pools and the custom pools with relocatable resources,
-    /// one after the other. When it returns, the copies are submitted, after all work that queues were given before,
-    /// and the moved resources have new handles.
+    /// one after the other: the passes of all of them have these limits together. When it returns, the copies are
+    /// submitted, after all work that queues were given before, and the moved resources have new handles.
     ///
     /// Between the steps of one run, places are reserved, other defragmentations leave the blocks of its plan to it, and
     /// the custom pool that it defragments cannot be destroyed; [`stop`](Self::stop) ends the run.
@@ -375,91 +361,12 @@ impl<D: Device> Defragmenter<D> {
             Some(state) => {
                 // What is left after a panic in the step before.
                 self.report_moved(state);
-                let step = self.continue_run(state, limits);
+                let step = self.execute_passes(state, limits);
                 self.report_moved(state);
                 step
             }
             None => unreachable!("the state is taken only when `StepGuard` is dropped"),
         }
-    }
-
-    fn continue_run(
-        &self,
-        state: &mut State<D>,
-        limits: PassLimits,
-    ) -> Result<DefragmentationStep, MoveError> {
-        let allocator = self.memory.allocator();
-        // Before anything else: a resource whose copy has completed is pinned no longer, and can move again.
-        state.pending.retain(|resource| !resource.is_complete());
-        // A pass now would give up the blocks of all resources that such a heap has in its slots.
-        state.followers.append(&mut locked(&self.reports.followers));
-        state.followers.retain(|it| it.upgrade().is_some_and(|it| !it.is_ready()));
-        if !state.followers.is_empty() {
-            return Ok(DefragmentationStep::new(StepOutcome::LimitReached));
-        }
-        if state.run.is_none() && allocator.movers.has_parts_for(self.mover) {
-            // Another run waits for the resources in blocks that it has closed, so a survey comes later.
-            state.run = Some((Run::of_parts(allocator, self.desc, self.mover), None));
-        }
-        let at_rest = state.run.is_none() && state.waiting.is_empty();
-        // Also in steps without a run: offers that no owner accepts keep room.
-        allocator.cancel_expired_parts();
-        if at_rest && state.is_idle(allocator.statistics()) {
-            let tick = allocator.time.now().tick;
-            locked(&self.reports.statistics).blocks_kept +=
-                allocator.movers.note_idle_call(self.mover, limits.bytes, tick);
-            return Ok(DefragmentationStep::new(StepOutcome::Idle));
-        }
-        if state.run.is_none() {
-            if at_rest {
-                state.waiting = self.pools();
-            }
-            state.run = self.begin_next_run(&mut state.waiting)?;
-        }
-        let Some((run, _)) = &mut state.run else {
-            // None of the pools that were left can be defragmented at present.
-            (state.idle_steps, state.seen) = (IDLE_STEPS_UNCHANGED, allocator.statistics());
-            return Ok(DefragmentationStep::new(StepOutcome::Idle));
-        };
-        // Taken before the moves are found, so that each of them is submitted after what was recorded by the old handles.
-        let Some(moment) = self.memory.deletion_queue().tracker().quiet_moment() else {
-            return Ok(DefragmentationStep::new(StepOutcome::RecordingIsOpen));
-        };
-        // The run may have begun with the limits of an earlier step.
-        run.limit(limits);
-        // A run counts from its beginning, so only the difference belongs to this step.
-        let before = run.statistics;
-        let found = run.find(allocator, &mut state.moves);
-        let mut done = match found {
-            Found::Moves => {
-                run.statistics.passes += 1;
-                let pass = Pass::new(allocator, run, &mut state.moves);
-                self.execute_pass(moment, pass, &mut state.created, &mut state.pending, &mut state.followers)
-            }
-            Found::LimitReached => Ok(DefragmentationStep::new(StepOutcome::LimitReached)),
-            Found::Done => Ok(DefragmentationStep::new(StepOutcome::Idle)),
-        };
-        let sums = run.statistics - before;
-        self.reports.add(sums);
-        done.iter_mut().for_each(|step| step.statistics = sums);
-        // Ended here, not with the defragmenter: the blocks that an open run is going to empty are kept from others.
-        if found == Found::Done {
-            allocator.end_run(run);
-            let had_survey = run.had_survey();
-            state.run = None;
-            if !had_survey {
-                // Only parts of other runs were moved: the next survey is due when it was before.
-                done.iter_mut().for_each(|step| step.outcome = StepOutcome::LimitReached);
-            } else if state.waiting.is_empty() {
-                (state.idle_steps, state.seen) = (IDLE_STEPS_UNCHANGED, allocator.statistics());
-            } else {
-                done.iter_mut().for_each(|step| step.outcome = StepOutcome::LimitReached);
-            }
-        }
-        if sums.moves != 0 {
-            event!(DEBUG, "memory", step = ?done, "moved resources");
-        }
-        done
     }
 
     /// Takes the state as a step does; waits for a step of another thread, for at most `timeout`.
@@ -478,41 +385,6 @@ impl<D: Device> Defragmenter<D> {
     /// Withdraws the offers to the owners of mapped buffers: the places are room that others may need.
     pub(super) fn withdraw_offers(&self) {
         self.owners.get().into_iter().for_each(|owners| self.memory.allocator().stop_mover(*owners));
-    }
-
-    /// Returns the pools to defragment: the default pools, and each custom pool that has relocatable resources. The
-    /// last one comes first.
-    fn pools(&self) -> Vec<Option<Pool>> {
-        let members = locked(&self.members);
-        let mut pools: Vec<Option<Pool>> = Vec::new();
-        for (_, pool) in members.values() {
-            if pool.is_some() && !pools.contains(pool) {
-                pools.push(pool.clone());
-            }
-        }
-        pools.push(None);
-        pools
-    }
-
-    /// Begins to defragment the next pool that can be defragmented. `None` where there is no other.
-    fn begin_next_run(
-        &self,
-        waiting: &mut Vec<Option<Pool>>,
-    ) -> Result<Option<(Run, Option<Pool>)>, MoveError> {
-        while let Some(pool) = waiting.pop() {
-            let scope = pool.as_ref().map_or(Scope::DefaultPools, |pool| Scope::Pool(pool.shards()));
-            match self.memory.allocator().begin_run(self.desc, scope, Some(self.mover)) {
-                Ok(run) => return Ok(Some((run, pool))),
-                Err(error) if pool.is_none() => {
-                    // The next step begins with the default pools again.
-                    waiting.clear();
-                    return Err(MoveError::Defragmentation(error));
-                }
-                // A linear pool, or one that the program defragments itself, must not hold up the others.
-                Err(_) => {}
-            }
-        }
-        Ok(None)
     }
 
     /// Ends the current run: frees all reserved places, and opens the blocks that were not emptied yet. Until the next
@@ -563,26 +435,16 @@ impl<D: Device> Drop for StepGuard<'_, D> {
 }
 
 impl<D: Device> State<D> {
+    /// Returns whether all descriptor heaps that followed moves can follow others.
+    pub(super) fn followers_are_ready(&mut self) -> bool {
+        self.followers.retain(|it| it.upgrade().is_some_and(|it| !it.is_ready()));
+        self.followers.is_empty()
+    }
+
     /// Ends the current run.
     pub(super) fn end_run(&mut self, allocator: &Allocator<D>) {
         self.run.take().into_iter().for_each(|(mut run, _)| allocator.end_run(&mut run));
         self.waiting.clear();
-    }
-
-    /// Returns true when this step has nothing to do: nothing changed, or the last survey is recent.
-    fn is_idle(&mut self, now: Statistics) -> bool {
-        self.idle_steps = self.idle_steps.saturating_sub(1);
-        // Freed bytes mean holes; new allocations alone give nothing to gain.
-        let more_free = now.free().saturating_sub(self.seen.free());
-        let block = now.block_bytes / u64::from(now.blocks + now.dedicated).max(1);
-        let much_was_freed = more_free >= (block / MUCH_OF_BLOCK).max(1);
-        // The same statistics may hide a different layout, so the pools are surveyed again after a longer time.
-        let idle_is_over = if now == self.seen {
-            self.idle_steps == 0
-        } else {
-            self.idle_steps <= IDLE_STEPS_UNCHANGED - IDLE_STEPS
-        };
-        !much_was_freed && !idle_is_over
     }
 }
 

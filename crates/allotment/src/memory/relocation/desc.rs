@@ -111,4 +111,15 @@ impl DefragmentationStep {
     pub(super) fn new(outcome: StepOutcome) -> Self {
         Self { outcome, statistics: DefragmentationStatistics::default(), copied_at: None }
     }
+
+    /// Adds a later pass of the step.
+    pub(super) fn and(self, later: Self) -> Self {
+        let moved = [self.outcome, later.outcome].contains(&StepOutcome::Moved);
+        Self {
+            outcome: if moved { StepOutcome::Moved } else { later.outcome },
+            statistics: self.statistics + later.statistics,
+            // One queue copies for all of them, in their order.
+            copied_at: later.copied_at.or(self.copied_at),
+        }
+    }
 }

@@ -5,7 +5,8 @@
 //! | `accept.rs` | moves of mapped buffers, which their owners accept |
 //! | `create.rs` | creates relocatable buffers and images |
 //! | `cell.rs` | a relocatable resource, whose handle changes when it is moved |
-//! | `defragmenter.rs` | the relocatable resources of an allocator, and the runs that find their moves |
+//! | `defragmenter.rs` | the relocatable resources of an allocator |
+//! | `passes.rs` | the passes of a step, of one run after the other; `rest.rs`: when the pools are surveyed again |
 //! | `step.rs` | a pass: creates the new resources, submits the copies, replaces old by new |
 //! | `room.rs` | resources that get their room by moving others |
 //! | `new_resource.rs` | resources in their new places, until they replace the old ones |
@@ -19,6 +20,8 @@ mod desc;
 mod error;
 mod follow;
 mod new_resource;
+mod passes;
+mod rest;
 mod room;
 mod step;
 

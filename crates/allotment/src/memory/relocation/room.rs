@@ -7,7 +7,7 @@ use super::create::movable;
 use super::defragmenter::{Defragmenter, State};
 use crate::device::Device;
 use crate::memory::allocator::Allocation;
-use crate::memory::defragmentation::{Asked, Found, Run};
+use crate::memory::defragmentation::{Asked, Found, Run, Spent};
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::resource::{BufferOrImage, Buffers, Images, Resource};
 use crate::memory::{
@@ -183,11 +183,11 @@ impl<D: Device> Defragmenter<D> {
         let began = Instant::now();
         loop {
             // A descriptor heap that followed the last pass cannot follow another before its old copy is gone.
-            state.followers.retain(|it| it.upgrade().is_some_and(|it| !it.is_ready()));
+            let are_ready = state.followers_are_ready();
             // What a recording of another thread writes to an old place would be lost.
             let moment = tracker.quiet_moment().ok_or_else(|| asked.in_use())?;
-            let found = match state.followers.is_empty() {
-                true => run.find(allocator, &mut state.moves),
+            let found = match are_ready {
+                true => run.find(allocator, &mut state.moves, &mut Spent::default()),
                 false => Found::LimitReached,
             };
             match found {

@@ -128,8 +128,15 @@ fn moved_buffers_hold_their_bytes_and_their_blocks_are_given_back<F: Fixture>(gp
     }
     assert_hold(&stage, &buffers);
     stage.memory.allocator().check_invariants();
-    // Nothing can be gained again.
-    assert_eq!(run(&stage, &defragmenter), 0);
+    // What has moved may move again, once its copy is done, but not for nothing.
+    loop {
+        let before = blocks(&stage);
+        if run(&stage, &defragmenter) == 0 {
+            break;
+        }
+        assert!(blocks(&stage) < before, "moves that free nothing");
+    }
+    assert_hold(&stage, &buffers);
 }
 
 fn buffers_of_several_shards_hold_their_bytes_in_the_blocks_of_one<F: Fixture>(gpu: &Gpu<F>) {

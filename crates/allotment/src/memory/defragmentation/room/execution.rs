@@ -21,6 +21,7 @@ use crate::device::{Device, MemoryDesc};
 use crate::memory::allocator::{AllocationId, Allocator};
 use crate::memory::block_set::Role;
 use crate::memory::defragmentation::PassLimits;
+use crate::memory::defragmentation::desc::Spent;
 use crate::memory::defragmentation::evacuation::{Evacuation, HandedOut, Reserved};
 use crate::memory::defragmentation::movers::Mover;
 use crate::memory::defragmentation::moves::Close;
@@ -217,14 +218,14 @@ impl Execution {
         &mut self,
         allocator: &Allocator<D>,
         found: &mut Vec<Move<D>>,
-        (limits, bytes): (&PassLimits, &mut u64),
+        (limits, spent): (&PassLimits, &mut Spent),
         time: &mut Stopwatch,
     ) -> Progress {
         let Some(slot) = allocator.pools.get(self.arena.pool) else { return Progress::Changed };
         match self.phase {
             Phase::Closing(next) => self.close(allocator, next),
             Phase::Reserving => self.reserve(allocator, time),
-            Phase::HandingOut => match self.moves.hand_out(allocator, slot, 0, found, limits, bytes) {
+            Phase::HandingOut => match self.moves.hand_out(allocator, slot, 0, found, limits, spent) {
                 HandedOut::All => {
                     self.phase = Phase::InFlight;
                     Progress::Continue

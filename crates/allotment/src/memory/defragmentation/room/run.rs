@@ -18,6 +18,7 @@ use crate::device::{Device, Requirements};
 use crate::memory::AllocationOptions;
 use crate::memory::allocator::{Allocation, AllocationId, Allocator};
 use crate::memory::block_set::Role;
+use crate::memory::defragmentation::desc::Spent;
 use crate::memory::defragmentation::movers::{MovedBy, Mover};
 use crate::memory::defragmentation::moves::SurveyedAllocation;
 use crate::memory::defragmentation::pass::Move;
@@ -188,8 +189,8 @@ impl RoomRun {
         found: &mut Vec<Move<D>>,
     ) -> Found {
         let mut time = Stopwatch::new(limits.time);
-        let mut bytes = 0;
-        while self.advance(allocator, limits, found, &mut bytes, &mut time) && !time.is_over_now() {}
+        let mut spent = Spent::default();
+        while self.advance(allocator, limits, found, &mut spent, &mut time) && !time.is_over_now() {}
         match self.stage {
             _ if !found.is_empty() => Found::Moves,
             Stage::Finished => Found::Done,
@@ -203,7 +204,7 @@ impl RoomRun {
         allocator: &Allocator<D>,
         limits: &PassLimits,
         found: &mut Vec<Move<D>>,
-        bytes: &mut u64,
+        spent: &mut Spent,
         time: &mut Stopwatch,
     ) -> bool {
         match &mut self.stage {
@@ -236,7 +237,7 @@ impl RoomRun {
                 }
             },
             Stage::Moving(execution) => {
-                let progress = execution.advance(allocator, found, (limits, bytes), time);
+                let progress = execution.advance(allocator, found, (limits, spent), time);
                 self.waits = matches!(progress, Progress::Waiting);
                 match progress {
                     Progress::Continue => true,

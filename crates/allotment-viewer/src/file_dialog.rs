@@ -1,47 +1,83 @@
-//! A window to choose a file: a path, and what is in its folder. It needs no toolkit of the desktop, so it is the same
-//! over a network and on every system.
+//! A window to choose a file, to open or to write: a path, and what is in its folder. It needs no toolkit of the desktop,
+//! so it is the same over a network and on every system.
 
 use std::path::{Path, PathBuf};
 
-use eframe::egui::{Align2, Context, Key, ScrollArea, TextEdit, Window};
+use eframe::egui::{Align2, Button, Context, Key, ScrollArea, TextEdit, Window};
 
 /// Endings that a file may have which the viewer opens.
 const ENDINGS: [&str; 6] = ["altr", "gz", "json", "jsonl", "pickle", "pkl"];
 
+/// What the file is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FileUse {
+    Open,
+    Save,
+}
+
+/// What a person has decided.
+#[derive(Debug)]
+pub(crate) enum Chosen {
+    Nothing,
+    File(PathBuf),
+}
+
 /// The window.
 #[derive(Debug)]
-pub(crate) struct OpenDialog {
+pub(crate) struct FileDialog {
+    to: FileUse,
     path: String,
     /// The folder whose entries are listed, and those.
     listed: Option<(PathBuf, Vec<(String, bool)>)>,
     focus: bool,
 }
 
-impl OpenDialog {
+impl FileDialog {
     /// Begins in a folder.
-    pub(crate) fn new(folder: &Path) -> Self {
-        let mut path = folder.display().to_string();
-        if !path.ends_with(std::path::MAIN_SEPARATOR) {
-            path.push(std::path::MAIN_SEPARATOR);
-        }
-        Self { path, listed: None, focus: true }
+    pub(crate) fn open(folder: &Path) -> Self {
+        Self { to: FileUse::Open, path: with_separator(folder), listed: None, focus: true }
     }
 
-    /// Draws the window. Returns `Some(None)` when it is closed, and a path that was chosen.
-    pub(crate) fn show(&mut self, ctx: &Context) -> Option<Option<PathBuf>> {
+    /// Begins with the name of a file that need not exist.
+    pub(crate) fn save(file: &Path) -> Self {
+        Self { to: FileUse::Save, path: file.display().to_string(), listed: None, focus: true }
+    }
+
+    pub(crate) const fn to(&self) -> FileUse {
+        self.to
+    }
+
+    /// Draws the window. Returns what was decided, once it is.
+    pub(crate) fn show(&mut self, ctx: &Context) -> Option<Chosen> {
         let mut open = true;
         let mut chosen = None;
-        let window = Window::new("Open a recording").collapsible(false).default_width(620.0);
+        let (title, what) = match self.to {
+            FileUse::Open => (
+                "Open a recording",
+                "A recording (.altr), GFXReconstruct's JSON lines, a JSON dump of VMA or D3D12MA, a PyTorch snapshot",
+            ),
+            FileUse::Save => {
+                ("Save the recording", "A recording (.altr), for this window and for the command allotment")
+            }
+        };
+        let window = Window::new(title).collapsible(false).default_width(620.0);
         window.open(&mut open).anchor(Align2::CENTER_CENTER, [0.0, 0.0]).show(ctx, |ui| {
-            ui.label("A recording (.altr), GFXReconstruct's JSON lines, a JSON dump of VMA or D3D12MA, a PyTorch snapshot");
+            ui.label(what);
             ui.horizontal(|ui| {
-                let field = ui.add(TextEdit::singleline(&mut self.path).desired_width(520.0).hint_text("Path"));
+                let field =
+                    ui.add(TextEdit::singleline(&mut self.path).desired_width(520.0).hint_text("Path"));
                 if core::mem::take(&mut self.focus) {
                     field.request_focus();
                 }
                 let entered = field.lost_focus() && ui.input(|input| input.key_pressed(Key::Enter));
-                if (ui.button("Open").clicked() || entered) && Path::new(&self.path).is_file() {
-                    chosen = Some(PathBuf::from(&self.path));
+                let path = Path::new(&self.path);
+                let (action, allowed) = match self.to {
+                    FileUse::Open => ("Open", path.is_file()),
+                    FileUse::Save if path.is_file() => ("Replace", true),
+                    FileUse::Save => ("Save", path.file_name().is_some() && !path.is_dir()),
+                };
+                if (ui.add_enabled(allowed, Button::new(action)).clicked() || entered) && allowed {
+                    chosen = Some(path.to_owned());
                 }
             });
             let (folder, begins) = parts(&self.path);
@@ -57,13 +93,18 @@ impl OpenDialog {
                 let mut none = true;
                 for (name, is_folder) in entries.iter().filter(|(name, _)| name.starts_with(&begins)) {
                     none = false;
-                    let label = if *is_folder { format!("{name}{}", std::path::MAIN_SEPARATOR) } else { name.clone() };
+                    let label = if *is_folder {
+                        format!("{name}{}", std::path::MAIN_SEPARATOR)
+                    } else {
+                        name.clone()
+                    };
                     if ui.selectable_label(false, label).clicked() {
                         let path = folder.join(name);
-                        if *is_folder {
-                            self.path = with_separator(&path);
-                        } else {
-                            chosen = Some(path);
+                        match self.to {
+                            _ if *is_folder => self.path = with_separator(&path),
+                            FileUse::Open => chosen = Some(path),
+                            // A click alone replaces no file.
+                            FileUse::Save => self.path = path.display().to_string(),
                         }
                     }
                 }
@@ -73,8 +114,8 @@ impl OpenDialog {
             });
         });
         match chosen {
-            Some(path) => Some(Some(path)),
-            None if !open || ctx.input(|input| input.key_pressed(Key::Escape)) => Some(None),
+            Some(path) => Some(Chosen::File(path)),
+            None if !open || ctx.input(|input| input.key_pressed(Key::Escape)) => Some(Chosen::Nothing),
             None => None,
         }
     }

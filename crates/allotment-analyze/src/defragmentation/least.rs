@@ -12,25 +12,22 @@
 //!
 //! Neither is a plan: whether the allocations fit the free ranges is ignored. So no plan leaves fewer bytes of blocks.
 
-use std::collections::BTreeMap;
-
-use super::layout::Layout;
-
-/// The explanation of both figures in the command's help.
-pub(crate) const HELP: &str = "\
-The least possible block bytes are, within each pool and memory type, the least bytes of the blocks that there are that
-could hold all allocations, if these could be moved and packed without gaps. A block with an allocation that cannot be
-moved stays. The lower bound is the least bytes that must be copied to leave only these blocks.";
+use allotment::memory::{BlockLayout, Movability};
 
 /// Number of sums that are tried for a pool and memory type. Blocks are of few sizes, so that even hundreds of them have
 /// few sums; dedicated memory can be of any size.
 const MOST_SUMS: usize = 1 << 14;
 
-/// Bytes of blocks that stay, and bytes copied for that.
+/// The least bytes of blocks that could hold some allocations, and the least bytes to copy for that.
+///
+/// Within each pool and memory type, these are the least bytes of the blocks that there are that could hold all
+/// allocations, if these could be moved and packed without gaps. A block with an allocation that cannot be moved stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Ideal {
-    pub(super) block_bytes: u64,
-    pub(super) bytes_moved: u64,
+pub struct LeastBlocks {
+    /// Bytes of the blocks that would stay.
+    pub block_bytes: u64,
+    /// Bytes that have to be copied at least to leave only them.
+    pub bytes_moved: u64,
 }
 
 /// A block and what is in it.
@@ -44,33 +41,44 @@ struct Held {
     pinned: bool,
 }
 
-impl Ideal {
-    pub(super) fn of(layout: &Layout) -> Self {
+impl LeastBlocks {
+    /// Finds both for the blocks of a layout.
+    ///
+    /// ```
+    /// use allotment::memory::BlockLayout;
+    /// use allotment_analyze::LeastBlocks;
+    ///
+    /// assert_eq!(LeastBlocks::of(&BlockLayout::default()).block_bytes, 0);
+    /// ```
+    #[must_use]
+    pub fn of(layout: &BlockLayout) -> Self {
         let mut held: Vec<_> =
             layout.blocks.iter().map(|block| Held { size: block.size, ..Held::default() }).collect();
-        let by_memory = layout.by_memory();
-        for standing in &layout.standing {
-            let Some(&index) = by_memory.get(&standing.memory) else { continue };
-            let held = &mut held[index];
+        for allocation in &layout.allocations {
+            let at = allocation.block as usize;
+            let (Some(held), Some(block)) = (held.get_mut(at), layout.blocks.get(at)) else { continue };
             // Dedicated memory can be larger than its allocation, which would need less in another block.
-            let dedicated = layout.blocks[index].dedicated;
-            held.needed += if dedicated { standing.requested } else { standing.occupied };
-            held.cost += standing.requested;
-            held.pinned |= standing.pinned;
+            let needed = if block.shared { allocation.occupied } else { allocation.size };
+            held.needed = held.needed.saturating_add(needed);
+            held.cost = held.cost.saturating_add(allocation.size);
+            held.pinned |= allocation.movability == Movability::Pinned;
         }
-        let mut arenas = BTreeMap::<_, Vec<Held>>::new();
+        let mut arenas: Vec<Vec<Held>> = vec![Vec::new(); layout.arenas.len()];
         for (block, held) in layout.blocks.iter().zip(held) {
-            arenas.entry((&block.pool, block.memory_type)).or_default().push(held);
+            if let Some(arena) = arenas.get_mut(block.arena as usize) {
+                arena.push(held);
+            }
         }
-        arenas.values().map(|blocks| Self::of_arena(blocks)).fold(Self::default(), |sum, one| Self {
-            block_bytes: sum.block_bytes + one.block_bytes,
-            bytes_moved: sum.bytes_moved + one.bytes_moved,
+        arenas.iter().map(|blocks| Self::of_arena(blocks)).fold(Self::default(), |sum, one| Self {
+            block_bytes: sum.block_bytes.saturating_add(one.block_bytes),
+            bytes_moved: sum.bytes_moved.saturating_add(one.bytes_moved),
         })
     }
 
     fn of_arena(blocks: &[Held]) -> Self {
-        let size: u64 = blocks.iter().map(|block| block.size).sum();
-        let unused = size.saturating_sub(blocks.iter().map(|block| block.needed).sum());
+        let sum = |of: fn(&Held) -> u64| blocks.iter().map(of).fold(0, u64::saturating_add);
+        let size = sum(|block| block.size);
+        let unused = size.saturating_sub(sum(|block| block.needed));
         let movable: Vec<_> = blocks.iter().filter(|block| !block.pinned).copied().collect();
         let (freed, bytes_moved) =
             whole_blocks(&movable, unused).unwrap_or_else(|| parts_of_blocks(movable, unused));
@@ -81,9 +89,11 @@ impl Ideal {
 /// Returns the most bytes of blocks up to `unused`, and the least bytes to copy for exactly them. `None` if there are too
 /// many sums.
 fn whole_blocks(blocks: &[Held], unused: u64) -> Option<(u64, u64)> {
-    let mut sums = vec![(0, 0)];
+    let mut sums = vec![(0_u64, 0_u64)];
     for block in blocks {
-        let with = sums.iter().map(|&(freed, cost)| (freed + block.size, cost + block.cost));
+        let with = sums.iter().map(|&(freed, cost): &(u64, u64)| {
+            (freed.saturating_add(block.size), cost.saturating_add(block.cost))
+        });
         let with: Vec<_> = with.filter(|&(freed, _)| freed <= unused).collect();
         sums.extend(with);
         // Of equal sums the cheapest comes first, and stays.
@@ -101,7 +111,7 @@ fn parts_of_blocks(mut blocks: Vec<Held>, unused: u64) -> (u64, u64) {
     // By cost per byte of size; as products, which are exact.
     let product = |cost: u64, size: u64| u128::from(cost) * u128::from(size);
     blocks.sort_by(|a, b| product(a.cost, b.size).cmp(&product(b.cost, a.size)));
-    let (mut freed, mut cost) = (0, 0);
+    let (mut freed, mut cost) = (0_u64, 0_u64);
     for block in blocks.iter().filter(|block| block.size != 0) {
         let part = block.size.min(unused - freed);
         freed += part;
@@ -119,7 +129,7 @@ mod tests {
     }
 
     fn ideal(blocks: &[Held]) -> (u64, u64) {
-        let Ideal { block_bytes, bytes_moved } = Ideal::of_arena(blocks);
+        let LeastBlocks { block_bytes, bytes_moved } = LeastBlocks::of_arena(blocks);
         (block_bytes, bytes_moved)
     }
 

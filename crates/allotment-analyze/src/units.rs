@@ -1,0 +1,109 @@
+//! Numbers as people read them: the same in commands, in the report and in the viewer.
+
+/// Returns bytes with three digits, in the largest unit with at least one whole digit.
+///
+/// ```
+/// use allotment_analyze::units::bytes;
+///
+/// assert_eq!((bytes(96 << 20), bytes(1536), bytes(7)), ("96.0 MiB".into(), "1.50 KiB".into(), "7 B".into()));
+/// ```
+#[must_use]
+pub fn bytes(bytes: u64) -> String {
+    let (value, unit) = in_unit(bytes);
+    let digits = match value {
+        _ if unit == "B" => 0,
+        99.95.. => 0,
+        9.995.. => 1,
+        _ => 2,
+    };
+    format!("{value:.digits$} {unit}")
+}
+
+/// Returns bytes with one digit behind the point, in the largest unit with at least one whole digit: numbers in a column
+/// have their points below each other.
+///
+/// ```
+/// use allotment_analyze::units::bytes_in_column;
+///
+/// assert_eq!((bytes_in_column(96 << 20), bytes_in_column(1536)), ("96.0 MiB".into(), "1.5 KiB".into()));
+/// ```
+#[must_use]
+pub fn bytes_in_column(bytes: u64) -> String {
+    match in_unit(bytes) {
+        (value, "B") => format!("{value} B"),
+        (value, unit) => format!("{value:.1} {unit}"),
+    }
+}
+
+fn in_unit(bytes: u64) -> (f64, &'static str) {
+    const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    (value, UNITS[unit])
+}
+
+/// Returns a whole number with thousands set apart.
+///
+/// ```
+/// assert_eq!(allotment_analyze::units::count(1_234_567), "1,234,567");
+/// ```
+#[must_use]
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index != 0 && (digits.len() - index) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Returns a duration in the largest unit with at least one whole digit.
+///
+/// ```
+/// assert_eq!(allotment_analyze::units::duration(16_600_000), "16.6 ms"); // nanoseconds
+/// ```
+#[must_use]
+pub fn duration(nanoseconds: u64) -> String {
+    let three = |value: f64| {
+        let digits = if value >= 99.95 { 0 } else { 1 + usize::from(value < 9.995) };
+        format!("{value:.digits$}")
+    };
+    match nanoseconds {
+        0..1_000 => format!("{nanoseconds} ns"),
+        1_000..1_000_000 => format!("{} µs", three(nanoseconds as f64 / 1e3)),
+        1_000_000..1_000_000_000 => format!("{} ms", three(nanoseconds as f64 / 1e6)),
+        _ => format!("{:.2} s", nanoseconds as f64 / 1e9),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_have_three_digits_and_the_unit_that_fits() {
+        for (number, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1536, "1.50 KiB"),
+            (96 << 20, "96.0 MiB"),
+            (256 << 20, "256 MiB"),
+            (3 << 30, "3.00 GiB"),
+            (u64::MAX, "16384 PiB"),
+        ] {
+            assert_eq!(bytes(number), text);
+        }
+        for (number, text) in [(1023, "1023 B"), (1536, "1.5 KiB"), (u64::MAX, "16384.0 PiB")] {
+            assert_eq!(bytes_in_column(number), text);
+        }
+        assert_eq!((count(0), count(999), count(1_234_567)), ("0".into(), "999".into(), "1,234,567".into()));
+        assert_eq!(duration(16_600_000), "16.6 ms");
+    }
+}
