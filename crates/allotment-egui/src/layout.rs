@@ -105,6 +105,15 @@ pub(crate) fn initial() -> Tree<PaneKind> {
     Tree::new(egui::Id::unique("allotment analyzer"), root, tiles)
 }
 
+/// Panes side by side, the first of them three times as wide as each of the others.
+pub(crate) fn side_by_side(panes: &[PaneKind]) -> Tree<PaneKind> {
+    let mut tiles = Tiles::default();
+    let shares = core::iter::once(3.0).chain(core::iter::repeat(1.0));
+    let parts: Vec<_> = panes.iter().map(|&pane| tabs(&mut tiles, &[pane])).zip(shares).collect();
+    let root = linear(&mut tiles, LinearDir::Horizontal, &parts);
+    Tree::new(egui::Id::unique("allotment analyzer"), root, tiles)
+}
+
 /// Shows a pane: in front of the others of its tabs, or in new ones where it was closed.
 pub(crate) fn open(tree: &mut Tree<PaneKind>, pane: PaneKind) {
     if tree.make_active(|_, tile| matches!(tile, Tile::Pane(kind) if *kind == pane)) {

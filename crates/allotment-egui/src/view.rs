@@ -27,6 +27,24 @@ impl Default for Layout {
     }
 }
 
+impl Layout {
+    /// Panes side by side, the first of them the widest: for an application that has room for a few. The others can be
+    /// opened from the bar.
+    ///
+    /// ```
+    /// use allotment_egui::{AnalyzerView, Layout, PaneKind};
+    /// use allotment_trace::recording::Recording;
+    ///
+    /// let mut view = AnalyzerView::new("empty", Recording::default());
+    /// view.set_layout(Layout::side_by_side(&[PaneKind::BlockMap, PaneKind::Details]));
+    /// assert_eq!(view.open_panes().len(), 2);
+    /// ```
+    #[must_use]
+    pub fn side_by_side(panes: &[PaneKind]) -> Self {
+        Self { tree: layout::side_by_side(panes), palette: PaletteKind::default() }
+    }
+}
+
 /// A recording, shown in panes.
 pub struct AnalyzerView {
     state: State,

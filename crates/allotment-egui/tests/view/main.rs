@@ -8,6 +8,7 @@ mod details;
 mod growing;
 mod layout;
 mod lists;
+mod machinery;
 mod program;
 mod scattered;
 mod snapshots;
