@@ -6,17 +6,19 @@ use core::iter::Sum;
 use core::ops::{Add, AddAssign};
 
 use crate::cursor::Cursor;
+use crate::partition_point::partition_point_from;
 use crate::scope::Scope;
 use crate::segments::{Class, Placed, Segment, segments};
 use crate::timeline::BlockIndex;
 
 /// Returns the segments that are padding: each a hole before an allocation that is shorter than the allocation's
-/// alignment. The allocations are in the order of their offsets, and the segments are theirs.
+/// alignment. The allocations are in the order of their offsets, and the segments are theirs, or those of a part.
 pub fn padding<'a>(placed: &'a [Placed], segments: &'a [Segment]) -> impl Iterator<Item = &'a Segment> {
-    segments.iter().filter(|hole| hole.class == Class::Free).filter(|hole| {
-        let next = placed.partition_point(|placed| placed.offset < hole.end);
-        let next = placed.get(next).filter(|next| next.offset == hole.end);
-        next.is_some_and(|next| hole.size() < next.alignment.get())
+    let mut next = 0;
+    segments.iter().filter(|hole| hole.class == Class::Free).filter(move |hole| {
+        next = partition_point_from(placed, next, |placed| placed.offset < hole.end);
+        let behind = placed.get(next).filter(|behind| behind.offset == hole.end);
+        behind.is_some_and(|behind| hole.size() < behind.alignment.get())
     })
 }
 

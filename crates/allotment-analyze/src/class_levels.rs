@@ -10,10 +10,14 @@
 //! A pixel covers the segments `i..j`. Their most important class is that of the segments up to a multiple of 16, of
 //! the elements between, and of the segments after: at most 30 looks a level, and a block with a million segments has
 //! five levels.
+//!
+//! Where each group of 16 begins is in a list of its own, which fits a processor's cache when the segments do not. A pixel
+//! that has a whole group with used bytes in it, as most have that show many segments, is used: no segment is looked at.
 
 use core::ops::Range;
 
 use crate::level_of_detail::{PixelRun, bytes_of_pixel};
+use crate::partition_point::partition_point_from;
 use crate::segments::{Class, Segment};
 
 /// Segments, or elements of a level, that one element of the next level stands for.
@@ -37,6 +41,8 @@ pub struct ClassLevels {
     /// The first level has the most important class of each `FAN` segments, each other one of `FAN` elements of the
     /// level before. The last has fewer than `FAN` elements.
     levels: Vec<Box<[Class]>>,
+    /// The first byte of each `FAN` segments.
+    starts: Box<[u64]>,
 }
 
 impl ClassLevels {
@@ -53,7 +59,8 @@ impl ClassLevels {
             levels.push(core::mem::replace(&mut level, next));
         }
         levels.push(level);
-        Self { segments, levels }
+        let starts = segments.chunks(FAN).map(|some| some[0].start).collect();
+        Self { segments, levels, starts }
     }
 
     /// Returns the segments.
@@ -70,18 +77,36 @@ impl ClassLevels {
         if view.is_empty() {
             return runs;
         }
-        let mut first = self.segments.partition_point(|segment| segment.end <= view.start);
+        let mut group = 0;
         for pixel in 0..pixels {
             let bytes = bytes_of_pixel(view.clone(), pixels, pixel);
-            first = gallop(&self.segments, first, |segment| segment.end <= bytes.start);
-            let end = gallop(&self.segments, first, |segment| segment.start < bytes.end);
-            let class = self.most(first, end);
+            // The first group that begins behind the pixel's first byte, and the first that begins behind the pixel.
+            group = partition_point_from(&self.starts, group, |&start| start <= bytes.start);
+            let behind = partition_point_from(&self.starts, group, |&start| start < bytes.end);
+            // The last group before `behind` may reach beyond the pixel.
+            let whole = group..behind.saturating_sub(1).max(group);
+            let class = if self.levels[0][whole].contains(&Class::Used) {
+                Class::Used
+            } else {
+                self.most(
+                    self.first_of(group, |segment| segment.end <= bytes.start),
+                    self.first_of(behind, |segment| segment.start < bytes.end),
+                )
+            };
             match runs.last_mut() {
                 Some(last) if last.class == class => last.count += 1,
                 _ => runs.push(PixelRun { first: pixel, count: 1, class }),
             }
         }
         runs
+    }
+
+    /// The first segment that does not pass, when all that pass come first: in the group before this one, or the first
+    /// of this one.
+    fn first_of(&self, group: usize, passes: impl Fn(&Segment) -> bool) -> usize {
+        let Some(before) = group.checked_sub(1) else { return 0 };
+        let end = (group * FAN).min(self.segments.len());
+        before * FAN + self.segments[before * FAN..end].partition_point(passes)
     }
 
     /// The most important class of the segments `first..end`.
@@ -122,19 +147,6 @@ impl ClassLevels {
         }
         most
     }
-}
-
-/// Returns the first index from `from` on whose segment does not pass, when all that pass come first. Costs the logarithm
-/// of how far it is, since the next pixel's segments are near.
-fn gallop(segments: &[Segment], from: usize, passes: impl Fn(&Segment) -> bool) -> usize {
-    let mut step = 1;
-    let mut low = from;
-    while segments.get(low + step - 1).is_some_and(&passes) {
-        low += step;
-        step *= 2;
-    }
-    let high = (low + step - 1).min(segments.len());
-    low + segments[low..high].partition_point(passes)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ mod palette;
 mod replaced;
 mod selection;
 mod span;
+mod wide;
 
 use core::time::Duration;
 

@@ -9,11 +9,14 @@ use allotment_analyze::{
     BlockBytes, BlockIndex, Class, ClassLevels, Cursor, Placed, Scope, Segment, hit_test, padding, segments,
 };
 
+use super::wide::Largest;
+
 /// The contents of a block at a moment.
 #[derive(Debug)]
 pub(crate) struct Contents {
     pub(crate) size: u64,
     pub(crate) placed: Vec<Placed>,
+    largest: Largest,
     pub(crate) levels: ClassLevels,
     pub(crate) bytes: BlockBytes,
     pub(crate) largest_free: u64,
@@ -31,7 +34,16 @@ impl Contents {
         let bytes = BlockBytes::of_segments(size, &placed, &segments);
         let free = segments.iter().filter(|is| is.class == Class::Free);
         let largest_free = free.map(Segment::size).max().unwrap_or(0);
-        Self { size, placed, levels: ClassLevels::new(segments), bytes, largest_free }
+        let largest = Largest::of(&placed);
+        Self { size, placed, largest, levels: ClassLevels::new(segments), bytes, largest_free }
+    }
+
+    /// Visits the allocations that have some of the bytes of a range, and `least` bytes or more, in the order of their
+    /// offsets. Where allocations overlap, it may leave out some that begin before the range.
+    pub(crate) fn visit_wide(&self, bytes: Range<u64>, least: u64, visit: impl FnMut(&Placed)) {
+        let first = self.placed.partition_point(|placed| placed.offset < bytes.start).saturating_sub(1);
+        let end = self.placed.partition_point(|placed| placed.offset < bytes.end).max(first);
+        self.largest.visit(&self.placed, first..end, least, visit);
     }
 
     /// The holes that an alignment made, of those that have some of the bytes of a range. Costs as much as there are

@@ -62,26 +62,20 @@ impl Strip {
     pub(in crate::panes) fn new(key: Key, contents: &Contents) -> Self {
         let runs = contents.levels.pixel_runs(key.start..key.end, key.pixels);
         let mut strip = Self { key, runs, padding: Vec::new(), edges: Vec::new(), names: Vec::new() };
-        let placed = &contents.placed;
-        // The first that may reach into the view. One before it that is longer has its colour, but no name.
-        let mut next = placed.partition_point(|placed| placed.offset < key.start).saturating_sub(1);
         let mut named = f64::MIN;
-        while let Some(allocation) = placed.get(next).filter(|placed| placed.offset < key.end) {
-            let (from, to) = (key.x(allocation.offset), key.x(allocation.end()));
-            if to - from >= EDGE {
-                strip.edges.extend([from, to]);
-                // Where allocations overlap, one name is not written over another.
-                if to - from >= NAME && from >= named {
-                    strip.names.push((from, to, allocation.allocation));
-                    named = to;
-                }
-                next += 1;
-            } else {
-                // Those that end in the next few pixels are too small as well, and may be thousands.
-                let until = allocation.offset.saturating_add((EDGE * key.each) as u64).saturating_add(1);
-                next += placed[next..].partition_point(|placed| placed.end() < until).max(1);
+        contents.visit_wide(key.start..key.end, (EDGE * key.each) as u64, |placed| {
+            let (from, to) = (key.x(placed.offset), key.x(placed.end()));
+            // The bytes are whole ones, so it may be a little less.
+            if to - from < EDGE {
+                return;
             }
-        }
+            strip.edges.extend([from, to]);
+            // Where allocations overlap, one name is not written over another.
+            if to - from >= NAME && from >= named {
+                strip.names.push((from, to, placed.allocation));
+                named = to;
+            }
+        });
         // With many ranges a pixel, no padding has a pixel of its own.
         if contents.ranges_in(key.start..key.end) <= RANGES_A_PIXEL * key.pixels as usize {
             for hole in contents.padding(key.start..key.end) {
