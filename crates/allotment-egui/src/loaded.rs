@@ -10,6 +10,8 @@ use allotment_analyze::{Cursor, Timeline};
 use allotment_trace::recording::Recording;
 use self_cell::self_cell;
 
+use crate::state::{KnownBlocks, MomentView};
+
 /// A cursor whose timeline borrows from a recording that lives as long as the timeline.
 type OneCursor<'t> = Cursor<'t, 't>;
 
@@ -43,6 +45,8 @@ self_cell!(
 pub struct IndexedRecording {
     pub(crate) loaded: Loaded,
     pub(crate) moved: Moved,
+    /// The blocks at the end.
+    pub(crate) known: KnownBlocks,
 }
 
 /// Where the events of the recording before are in one that follows it.
@@ -69,14 +73,15 @@ impl Moved {
 }
 
 impl IndexedRecording {
-    /// Indexes a recording: one walk over its events, about a microsecond for each.
+    /// Indexes a recording: one walk over its events, about a microsecond for each; and looks at what every block has at
+    /// the end, where a view begins.
     #[must_use]
     pub fn new(recording: Recording) -> Self {
         let mut loaded = Loaded::new(recording);
-        // A view begins there.
         let end = loaded.timeline().end();
         loaded.seek(end);
-        Self { loaded, moved: Moved::default() }
+        let known = MomentView::look_at_all(loaded.cursor());
+        Self { loaded, moved: Moved::default(), known }
     }
 
     /// Says that this recording lacks the first `forgotten` events of the one that it follows, and begins with

@@ -9,7 +9,7 @@ use egui_tiles::{SimplificationOptions, TileId, Tiles, Tree, UiResponse};
 use serde::{Deserialize, Serialize};
 
 use crate::layout::{self, PaneKind};
-use crate::loaded::{IndexedRecording, Moved, SharedRecording};
+use crate::loaded::{IndexedRecording, SharedRecording};
 use crate::panes::{Panes, keyboard};
 use crate::state::{Palette, PaletteKind, Selection, State};
 use crate::top_bar;
@@ -62,7 +62,7 @@ impl AnalyzerView {
     /// Shows a recording that a thread has indexed, at its end.
     #[must_use]
     pub fn of_indexed(title: impl Into<String>, indexed: IndexedRecording) -> Self {
-        let state = State::new(title.into(), indexed.loaded);
+        let state = State::new(title.into(), indexed);
         Self { state, panes: Panes::default(), tree: layout::initial() }
     }
 
@@ -78,13 +78,13 @@ impl AnalyzerView {
     /// Returns the one so far, which takes some milliseconds to drop for each million events: a thread may do it.
     pub fn replace_indexed(&mut self, indexed: IndexedRecording) -> IndexedRecording {
         let moved = indexed.moved;
-        let loaded = self.state.replace(indexed);
+        let before = self.state.replace(indexed);
         if moved.is_none() {
             self.panes.outdate_answers();
         } else {
             self.panes.forget_answers();
         }
-        IndexedRecording { loaded, moved: Moved::default() }
+        before
     }
 
     /// Draws the widget: it fills the space that there is.

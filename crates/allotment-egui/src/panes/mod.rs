@@ -63,7 +63,7 @@ impl Panes {
     /// Counts again what was counted of a recording that a longer one replaces.
     pub(crate) fn outdate_answers(&mut self) {
         self.timeline.outdate();
-        self.table.forget();
+        self.table.outdate();
         self.leaks.outdate();
         self.lifetimes.forget();
         self.difference.outdate();
@@ -77,7 +77,7 @@ impl Panes {
     /// Drops what was counted of a recording that another one replaces, in which all has other numbers.
     pub(crate) fn forget_answers(&mut self) {
         self.timeline = timeline::TimelinePane::default();
-        self.table.clear();
+        self.table.forget();
         self.leaks = leaks::LeaksPane::default();
         self.lifetimes.clear();
         self.difference.clear();

@@ -13,13 +13,13 @@ use core::time::Duration;
 use allotment_analyze::{AllocationIndex, BlockIndex, Scope, TimeAxis};
 
 pub(crate) use history::{Change, History, Visited};
-pub(crate) use moment::{Contents, MomentView};
+pub(crate) use moment::{Contents, KnownBlocks, MomentView};
 pub(crate) use palette::Palette;
 pub use palette::PaletteKind;
 pub use selection::Selection;
 pub(crate) use span::Span;
 
-use crate::loaded::{IndexedRecording, Loaded};
+use crate::loaded::{IndexedRecording, Loaded, Moved};
 use replaced::Replaced;
 
 /// A frame may look at further blocks for so long: a quarter of a frame at 60 Hz, so that a window stays fluent.
@@ -51,8 +51,10 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(title: String, loaded: Loaded) -> Self {
-        let moment = MomentView::new(loaded.cursor(), Scope::All, 0);
+    pub(crate) fn new(title: String, indexed: IndexedRecording) -> Self {
+        let IndexedRecording { loaded, known, .. } = indexed;
+        let mut moment = MomentView::new(loaded.cursor(), Scope::All, 0);
+        moment.exchange_known(known);
         Self {
             title,
             loaded,
@@ -73,8 +75,8 @@ impl State {
     }
 
     /// Shows a recording of the same program that goes on where the one so far ends. Returns the one so far.
-    pub(crate) fn replace(&mut self, indexed: IndexedRecording) -> Loaded {
-        let IndexedRecording { loaded, moved } = indexed;
+    pub(crate) fn replace(&mut self, indexed: IndexedRecording) -> IndexedRecording {
+        let IndexedRecording { loaded, moved, known } = indexed;
         let was_at_end = self.position() == self.loaded.timeline().end();
         let replaced = Replaced { old: self.loaded.timeline(), new: loaded.timeline(), moved };
         let time = replaced.time(self.axis, self.time, was_at_end);
@@ -88,9 +90,16 @@ impl State {
             // The places that were visited are of allocations with other numbers.
             self.history = History::default();
         }
-        let before = core::mem::replace(&mut self.loaded, loaded);
+        let loaded = core::mem::replace(&mut self.loaded, loaded);
+        let mut before = self.moment.exchange_known(KnownBlocks::new());
         self.seek(position);
-        before
+        if position == self.loaded.timeline().end() {
+            self.moment.exchange_known(known);
+        } else {
+            // As large as what a frame would look at for a while: not dropped here.
+            before = known;
+        }
+        IndexedRecording { loaded, moved: Moved::default(), known: before }
     }
 
     pub(crate) const fn position(&self) -> u64 {

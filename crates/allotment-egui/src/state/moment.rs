@@ -74,6 +74,9 @@ impl Contents {
     }
 }
 
+/// What is known of blocks at a position.
+pub(crate) type KnownBlocks = HashMap<BlockIndex, Contents>;
+
 /// The blocks of a scope at a position.
 #[derive(Debug)]
 pub(crate) struct MomentView {
@@ -82,7 +85,7 @@ pub(crate) struct MomentView {
     pub(crate) blocks: Vec<BlockIndex>,
     /// Another one for each moment, for what is kept beside it.
     pub(crate) version: u64,
-    contents: HashMap<BlockIndex, Contents>,
+    contents: KnownBlocks,
     /// Blocks before this one have been looked at and are in the totals.
     counted: usize,
     totals: BlockBytes,
@@ -95,11 +98,21 @@ impl MomentView {
             position: cursor.position(),
             blocks: scope.blocks(cursor).collect(),
             version,
-            contents: HashMap::new(),
+            contents: KnownBlocks::new(),
             counted: 0,
             totals: BlockBytes::default(),
             largest_free: 0,
         }
+    }
+
+    /// Looks at all blocks where a cursor is: for a thread that makes an index.
+    pub(crate) fn look_at_all(cursor: &Cursor<'_, '_>) -> KnownBlocks {
+        Scope::All.blocks(cursor).map(|block| (block, Contents::of(cursor, block))).collect()
+    }
+
+    /// Takes what is known of blocks at this position, and returns what was known so far.
+    pub(crate) fn exchange_known(&mut self, known: KnownBlocks) -> KnownBlocks {
+        core::mem::replace(&mut self.contents, known)
     }
 
     /// Looks at a block that exists. Later calls cost nothing.

@@ -2,14 +2,17 @@
 
 mod columns;
 
+use core::time::Duration;
 use std::sync::Arc;
 
 use allotment_analyze::{
-    AllocationGroups, AllocationIndex, AllocationSearch, Grouping, LifetimeRule, Scope, Status, Timeline,
+    AllocationGroups, AllocationIndex, AllocationSearch, Cursor, Grouping, LifetimeRule, Scope, Status,
+    Timeline,
 };
 use egui::{RichText, TextEdit, Ui};
 
-use crate::panes::{empty, groups};
+use crate::background::Background;
+use crate::panes::{empty, groups, waiting};
 use crate::state::{Selection, State};
 use crate::text;
 pub(super) use columns::{Column, allocation_rows};
@@ -30,7 +33,7 @@ struct Key {
 /// The rows of a search.
 #[derive(Default)]
 struct Found {
-    allocations: Arc<Vec<AllocationIndex>>,
+    allocations: Vec<AllocationIndex>,
     groups: AllocationGroups,
     bytes: u64,
 }
@@ -42,10 +45,9 @@ pub(crate) struct TablePane {
     whole: bool,
     grouping: Option<Grouping>,
     sort: (Column, bool),
-    key: Option<Key>,
-    found: Found,
-    /// The time at which the cursor moved last, by the clock of the frames.
-    moved: (u64, f64),
+    found: Background<Key, Arc<Found>>,
+    /// The last rows that were found. They stay while others are looked for.
+    shown: Arc<Found>,
 }
 
 impl Default for TablePane {
@@ -55,17 +57,14 @@ impl Default for TablePane {
             whole: false,
             grouping: None,
             sort: (Column::Requested, true),
-            key: None,
-            found: Found::default(),
-            moved: (0, 0.0),
+            found: Background::default(),
+            shown: Arc::default(),
         }
     }
 }
 
-/// From so many allocations on, the list follows the cursor when it rests.
-const MANY: usize = 50_000;
-/// Seconds of rest.
-const REST: f64 = 0.3;
+/// What it takes to find and sort the rows, for each allocation that may be one.
+const EACH_ALLOCATION: Duration = Duration::from_nanos(150);
 
 /// The groupings, with their words.
 pub(super) const GROUPINGS: [(Grouping, &str); 4] = [
@@ -77,37 +76,40 @@ pub(super) const GROUPINGS: [(Grouping, &str); 4] = [
 
 impl TablePane {
     pub(crate) fn row_count(&self) -> usize {
-        if self.grouping.is_some() { self.found.groups.groups.len() } else { self.found.allocations.len() }
+        if self.grouping.is_some() { self.shown.groups.groups.len() } else { self.shown.allocations.len() }
+    }
+
+    /// Looks for the rows again, for a recording that goes on where the one so far ends.
+    pub(crate) const fn outdate(&mut self) {
+        self.found.outdate();
     }
 
     pub(crate) fn forget(&mut self) {
-        self.key = None;
-    }
-
-    pub(crate) fn clear(&mut self) {
-        (self.key, self.found) = (None, Found::default());
+        (self.found, self.shown) = (Background::default(), Arc::default());
     }
 
     pub(crate) fn ui(&mut self, ui: &mut Ui, state: &mut State) {
         self.controls(ui, state);
         self.update(ui, state);
-        let count = self.found.allocations.len() as u64;
-        if count == 0 {
-            empty(ui, self.why_empty());
+        let shown = Arc::clone(&self.shown);
+        if shown.allocations.is_empty() {
+            match self.found.known() {
+                Some(_) => empty(ui, self.why_empty()),
+                None => waiting(ui),
+            }
             return;
         }
         if self.grouping.is_some() {
-            if let Some(key) = groups::table(ui, state, "groups of the table", &self.found.groups) {
+            if let Some(key) = groups::table(ui, state, "groups of the table", &shown.groups) {
                 self.open_group(key);
             }
             return;
         }
-        let shown = Arc::clone(&self.found.allocations);
         let selected = match state.selected {
             Some(Selection::Allocation(allocation)) => Some(allocation),
             _ => None,
         };
-        let answer = allocation_rows(ui, state, "allocations", &shown, Some(self.sort), selected);
+        let answer = allocation_rows(ui, state, "allocations", &shown.allocations, Some(self.sort), selected);
         if let Some(column) = answer.sort {
             let down = if self.sort.0 == column { !self.sort.1 } else { column.begins_down() };
             self.sort = (column, down);
@@ -155,8 +157,8 @@ impl TablePane {
                 ui.selectable_value(&mut self.grouping, Some(grouping), word);
             }
             ui.separator();
-            let sum = text::plural(self.found.allocations.len() as u64, "allocation");
-            let sum = format!("{sum}, {} requested", text::bytes(self.found.bytes));
+            let sum = text::plural(self.shown.allocations.len() as u64, "allocation");
+            let sum = format!("{sum}, {} requested", text::bytes(self.shown.bytes));
             ui.label(RichText::new(sum).color(ui.visuals().weak_text_color()));
         });
     }
@@ -170,12 +172,7 @@ impl TablePane {
 
     fn update(&mut self, ui: &Ui, state: &State) {
         let timeline = state.loaded.timeline();
-        let now = ui.input(|input| input.time);
-        let many = state.loaded.cursor().allocation_count() > MANY;
-        if self.moved.0 != state.position() {
-            self.moved = (state.position(), now);
-        }
-        let mut key = Key {
+        let key = Key {
             query: self.query.clone(),
             whole: self.whole,
             scope: state.scope,
@@ -184,25 +181,19 @@ impl TablePane {
             grouping: self.grouping,
             sort: self.sort,
         };
-        if many
-            && now - self.moved.1 < REST
-            && let Some(shown) = &self.key
-        {
-            if shown.position != key.position {
-                ui.ctx().request_repaint_after_secs(REST as f32);
-            }
-            key.position = shown.position;
-        }
-        if self.key.as_ref() != Some(&key) {
-            self.found = find(state, &key);
-            self.key = Some(key);
-        }
+        let looked_at =
+            if self.whole { timeline.allocation_count() } else { state.loaded.cursor().allocation_count() };
+        let cost = EACH_ALLOCATION.saturating_mul(u32::try_from(looked_at).unwrap_or(u32::MAX));
+        let of = key.clone();
+        let found = self
+            .found
+            .get_for(ui.ctx(), &state.loaded, cost, key, move |timeline| Arc::new(find(timeline, &of)));
+        self.shown = found.map_or_else(|| Arc::clone(&self.shown), Arc::clone);
     }
 }
 
-fn find(state: &State, key: &Key) -> Found {
-    let timeline = state.loaded.timeline();
-    let search = AllocationSearch::new(state.loaded.recording(), &key.query);
+fn find(timeline: &Timeline<'_>, key: &Key) -> Found {
+    let search = AllocationSearch::new(timeline.recording(), &key.query);
     let at = |allocation| key.position.unwrap_or_else(|| timeline.lifetime(allocation).allocated + 1);
     let is_shown = |&allocation: &AllocationIndex| {
         let position = at(allocation);
@@ -211,10 +202,13 @@ fn find(state: &State, key: &Key) -> Found {
                 || key.scope.contains(timeline, timeline.place_at(allocation, position).block))
             && search.matches(timeline, allocation, position)
     };
-    let mut allocations: Vec<_> = if key.whole {
-        timeline.allocations().filter(is_shown).collect()
-    } else {
-        state.loaded.cursor().allocations().filter(is_shown).collect()
+    let mut allocations: Vec<_> = match key.position {
+        None => timeline.allocations().filter(is_shown).collect(),
+        Some(position) => {
+            let mut cursor = Cursor::new(timeline);
+            cursor.seek(position);
+            cursor.allocations().filter(is_shown).collect()
+        }
     };
     // In the order of time, as groups need them, and as equal rows stay.
     allocations.sort_unstable();
@@ -226,7 +220,7 @@ fn find(state: &State, key: &Key) -> Found {
     if key.grouping.is_none() {
         columns::sort(timeline, &mut allocations, key.sort, key.position);
     }
-    Found { allocations: Arc::new(allocations), groups, bytes }
+    Found { allocations, groups, bytes }
 }
 
 /// The allocations of a rule, for the pane that shows them in this table's columns.
