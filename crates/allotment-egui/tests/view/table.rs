@@ -1,9 +1,11 @@
 //! The table of allocations.
 
+use allotment_egui::AnalyzerView;
 use egui::Key;
 use egui_kittest::kittest::Queryable as _;
 
-use super::{View, first, has_text, open, selects};
+use super::scattered::scattered;
+use super::{View, first, has_text, open, selects, show};
 
 fn search(view: &mut View, text: &str) {
     view.get_by_role_and_label(egui::Role::SearchInput, "Search allocations").focus();
@@ -76,4 +78,31 @@ fn an_empty_table_says_why() {
     let mut view = open();
     search(&mut view, "no such name");
     assert!(has_text(&view, "Nothing matches the search."));
+}
+
+/// Draws frames until the table has so many rows. Until then it has as many as before, for a thread looks for others.
+fn until_rows(view: &mut View, before: usize, rows: usize) {
+    for _ in 0..20_000 {
+        view.step();
+        match view.state().table_rows() {
+            now if now == rows => return,
+            now => assert_eq!(now, before, "the rows so far stay"),
+        }
+        std::thread::sleep(core::time::Duration::from_millis(1));
+    }
+    panic!("no thread finds the rows");
+}
+
+#[test]
+fn the_rows_of_many_allocations_stay_until_a_thread_has_found_others() {
+    const ALL: usize = 40_000;
+    let mut view = show(AnalyzerView::new("many", scattered(ALL as u64, 64 << 20, 4096, 1)));
+    let begun = view.state().table_rows();
+    until_rows(&mut view, begun, ALL);
+    let field = view.get_by_role_and_label(egui::Role::SearchInput, "Search allocations");
+    field.focus();
+    view.step();
+    view.get_by_role_and_label(egui::Role::SearchInput, "Search allocations").type_text("39999");
+    until_rows(&mut view, ALL, 1);
+    assert!(has_text(&view, "mesh 39999"));
 }
