@@ -50,6 +50,13 @@ fn main() {
         x += 3.0;
         window.frame(&mut view, drag(pos2(400.0 + x % 300.0, 450.0)));
     });
+    let end = view.position();
+    let mut back = 0;
+    measure("the cursor moves in time", || {
+        back = (back + 1) % 50;
+        view.set_position(end - back);
+        window.frame(&mut view, Vec::new());
+    });
     replace(&mut window, &mut view);
     preview(count);
 }

@@ -50,6 +50,32 @@ proptest! {
     }
 
     #[test]
+    fn blocks_that_did_not_change_between_two_positions_are_the_same(
+        recording in recordings(Has { aliasing: true, contradictions: true }, 250),
+        positions in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 30),
+    ) {
+        let timeline = Timeline::new(&recording);
+        for (one, other) in positions {
+            let [one, other] = [one, other].map(|at| at.index(recording.events.len() + 1) as u64);
+            let between = one.min(other)..one.max(other);
+            let Some(changed) = timeline.blocks_changed(one, other, u32::MAX) else {
+                let lost = recording.events[between.start as usize..between.end as usize].iter();
+                prop_assert!(lost.into_iter().any(|event| matches!(event, Event::Lost)));
+                continue;
+            };
+            let (before, after) = (Cursor::at(&timeline, one), Cursor::at(&timeline, other));
+            for block in before.blocks().into_iter().chain(after.blocks()) {
+                if changed.contains(&block) {
+                    continue;
+                }
+                prop_assert_eq!(before.placed(block), after.placed(block));
+                let size = |at| (timeline.block_exists(block, at), timeline.block_size_at(block, at));
+                prop_assert_eq!(size(one), size(other));
+            }
+        }
+    }
+
+    #[test]
     fn a_block_is_aliased_exactly_if_two_of_its_allocations_overlap_at_some_event(
         recording in recordings(Has { aliasing: true, contradictions: false }, 120),
     ) {

@@ -7,6 +7,7 @@
 
 mod at;
 mod build;
+mod changed;
 mod grouped;
 mod key_hasher;
 mod live_set;

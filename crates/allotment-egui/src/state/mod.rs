@@ -25,6 +25,9 @@ use replaced::Replaced;
 /// A frame may look at further blocks for so long: a quarter of a frame at 60 Hz, so that a window stays fluent.
 const WORK: Duration = Duration::from_millis(4);
 
+/// Between so many events, the blocks that differ are found; farther away all are looked at anew.
+const FEW_EVENTS: u32 = 10_000;
+
 /// The state that all panes share.
 pub(crate) struct State {
     pub(crate) title: String,
@@ -91,15 +94,19 @@ impl State {
             self.history = History::default();
         }
         let loaded = core::mem::replace(&mut self.loaded, loaded);
-        let mut before = self.moment.exchange_known(KnownBlocks::new());
+        let so_far = self.moment.exchange_known(KnownBlocks::new());
         self.seek(position);
-        if position == self.loaded.timeline().end() {
-            self.moment.exchange_known(known);
+        let (now, unused) = if position == self.loaded.timeline().end() {
+            (known, so_far)
+        } else if moved.is_none() {
+            // The same position of a longer recording.
+            (so_far, known)
         } else {
-            // As large as what a frame would look at for a while: not dropped here.
-            before = known;
-        }
-        IndexedRecording { loaded, moved: Moved::default(), known: before }
+            (KnownBlocks::new(), known)
+        };
+        self.moment.exchange_known(now);
+        // Not dropped here: there may be millions.
+        IndexedRecording { loaded, moved: Moved::default(), known: unused }
     }
 
     pub(crate) const fn position(&self) -> u64 {
@@ -149,9 +156,17 @@ impl State {
     }
 
     fn seek(&mut self, position: u64) {
+        let before = self.position();
         self.loaded.seek(position);
         self.version += 1;
+        // Blocks that are as they were are not looked at again.
+        let mut known = self.moment.exchange_known(KnownBlocks::new());
+        match self.loaded.timeline().blocks_changed(before, self.loaded.cursor().position(), FEW_EVENTS) {
+            Some(changed) => known.retain(|block, _| !changed.contains(block)),
+            None => known.clear(),
+        }
         self.moment = MomentView::new(self.loaded.cursor(), self.scope, self.version);
+        self.moment.exchange_known(known);
     }
 
     pub(crate) fn select(&mut self, selected: Option<Selection>) {
