@@ -4,7 +4,8 @@
 
 use core::time::Duration;
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
@@ -13,8 +14,8 @@ use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::{AllocationOptions, Buffer, Gpu, GpuDesc, MemoryUsage};
 use allotment_egui::Selection;
 use allotment_trace::live::{LiveAddress, LiveServer};
-use allotment_trace::recording::{Event, Recording};
-use eframe::egui::{Key, Modifiers, Role, Vec2};
+use allotment_trace::recording::{Event, Recording, TextId};
+use eframe::egui::{DroppedFile, Key, Modifiers, Role, Vec2};
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
 
@@ -304,6 +305,35 @@ fn what_was_seen_is_saved_and_opens_again() {
     let mut again = open(Start::File(path.clone()));
     until_known(&mut again, "texture");
     assert!(recording(&again) == Some(saved));
+    std::fs::remove_file(path).unwrap();
+}
+
+/// A file that somebody drops onto the window.
+#[derive(Debug)]
+struct Dropped(PathBuf);
+
+impl DroppedFile for Dropped {
+    fn path(&self) -> &Path {
+        &self.0
+    }
+
+    fn bytes(&self) -> Result<Vec<u8>, String> {
+        std::fs::read(&self.0).map_err(|error| error.to_string())
+    }
+}
+
+#[test]
+fn a_file_that_is_dropped_onto_the_window_is_opened() {
+    let texts = vec!["mesh".to_owned()];
+    let events = vec![Event::FrameEnd { number: 0 }, Event::Mark { text: TextId(1) }];
+    let recorded = Recording { texts, events, ..Recording::default() };
+    let path = path("dropped");
+    recorded.write(std::fs::File::create(&path).unwrap()).unwrap();
+    let mut window = open(Start::Nothing);
+    window.input_mut().dropped_files.push(Arc::new(Dropped(path.clone())));
+    window.step();
+    until(&mut window, "the file is open", |window| recording(window).is_some());
+    assert_eq!(recording(&window).unwrap().events, recorded.events);
     std::fs::remove_file(path).unwrap();
 }
 

@@ -1,9 +1,10 @@
 //! The other lists.
 
+use allotment_egui::AnalyzerView;
 use egui::Key;
 use egui_kittest::kittest::Queryable as _;
 
-use super::{behind_mark, first, has_text, open, open_tab, program};
+use super::{behind_mark, first, has_text, open, open_tab, program, show};
 
 #[test]
 fn what_was_never_freed_is_grouped_by_what_made_it_and_a_steady_group_says_so() {
@@ -82,6 +83,18 @@ fn a_recording_without_shared_bytes_says_so() {
     let mut view = open();
     open_tab(&mut view, "Aliasing");
     assert!(has_text(&view, "No two allocations share bytes at this moment."));
+}
+
+#[test]
+fn allocations_that_share_bytes_have_lanes_and_a_click_selects_one() {
+    let mut view = show(AnalyzerView::new("frame graph", program::aliased()));
+    open_tab(&mut view, "Aliasing");
+    assert!(has_text(&view, "4.00 MiB shared by several, 4.00 MiB saved"));
+    let [shadows, bloom] = ["shadows in its lane", "bloom in its lane"].map(|name| first(&view, name).rect());
+    assert!(shadows.bottom() <= bloom.top() || bloom.bottom() <= shadows.top(), "{shadows:?} {bloom:?}");
+    first(&view, "bloom in its lane").click();
+    view.run();
+    assert_eq!(view.state().selected_name(), Some("bloom"));
 }
 
 #[test]

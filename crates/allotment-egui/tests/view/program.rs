@@ -198,6 +198,27 @@ pub(crate) fn game() -> Recording {
     game.recording
 }
 
+/// The transient images of a frame, two of which share bytes: one is used before the other.
+pub(crate) fn aliased() -> Recording {
+    let mut game = Game { random: 1, ..Game::default() };
+    game.recording.header = header();
+    game.pool(0, "transient");
+    game.block(0, 0, 16 * MIB);
+    game.allocate(&texture("shadows", 8 * MIB));
+    // The place of what is allocated below, beyond the shadows' bytes.
+    let free = game.allocate(&texture("bloom's rest", 4 * MIB));
+    game.allocate(&texture("lighting", 2 * MIB));
+    game.free(free);
+    let is_shadows = |event: &Event| match event {
+        Event::Allocated(is) if is.requested == 8 * MIB => Some(*is),
+        _ => None,
+    };
+    let shadows = game.recording.events.iter().find_map(is_shadows).expect("it was allocated");
+    let (allocation, name) = (AllocationKey(game.keys), game.text("bloom"));
+    game.push(Event::Allocated(Allocated { allocation, name, offset: shadows.offset + 4 * MIB, ..shadows }));
+    game.recording
+}
+
 /// The loading phase: textures and meshes of the town.
 fn load(game: &mut Game) {
     let text = game.text("town is being loaded");
