@@ -217,6 +217,11 @@ impl Chain {
         self.nodes.len()
     }
 
+    /// Allocates host memory for further nodes.
+    pub(crate) fn reserve(&mut self, nodes: usize) {
+        self.nodes.reserve(nodes);
+    }
+
     /// Returns `true` if the indices could run out during one more operation.
     pub(crate) fn is_full(&self) -> bool {
         // Checked before an operation, so that none fails half way: an operation adds a bounded number of nodes.

@@ -454,6 +454,24 @@ impl<T> VirtualBlock<T> {
         self.data.get(index as usize)?.as_ref()
     }
 
+    /// Allocates host memory for so many further ranges, used or free, so that operations do not until there are more: 40
+    /// bytes and the size of `T` each.
+    ///
+    /// ```
+    /// use allotment_suballoc::{Algorithm, Request, VirtualBlock};
+    ///
+    /// let mut block = VirtualBlock::new(1 << 20, Algorithm::Tlsf)?;
+    /// block.reserve(101); // the free range behind the allocations is one as well
+    /// for _ in 0..100 {
+    ///     block.allocate(Request::new(1024), ())?; // gets no memory from the heap
+    /// }
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn reserve(&mut self, ranges: usize) {
+        self.chain.reserve(ranges);
+        self.data.reserve(ranges);
+    }
+
     /// Returns the algorithm that the block was created with.
     #[must_use]
     pub fn algorithm(&self) -> Algorithm {

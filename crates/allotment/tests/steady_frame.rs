@@ -429,6 +429,31 @@ fn a_steady_frame_of_descriptors_allocates_no_host_memory() {
     assert_eq!(device.validation_errors(), [""; 0]);
 }
 
+/// Which block is filled depends on when the GPU is done with what was in others.
+#[test]
+fn a_block_that_is_filled_for_the_first_time_later_than_another_allocates_no_host_memory() {
+    let scene = Scene::new("integrated", Algorithm::Tlsf);
+    let allocate =
+        |bytes| scene.allocator.allocate_wanted_in(&scene.pool, &wanted(bytes, MemoryUsage::GpuOnly));
+    let (half, small) = (512 * KIB, 8 * KIB);
+    // Two blocks, the first of which had many ranges once. Their records are there from then on.
+    let mut halves: Vec<_> = (0..4).map(|_| allocate(half).unwrap()).collect();
+    let second = scene.allocator.location(&halves[3]).unwrap().memory;
+    halves.drain(..2).for_each(|one| scene.allocator.free(one).unwrap());
+    let crowd: Vec<_> = (0..60).map(|_| allocate(small).unwrap()).collect();
+    crowd.into_iter().for_each(|one| scene.allocator.free(one).unwrap());
+    let mut first: Vec<_> = (0..2).map(|_| allocate(half).unwrap()).collect();
+    halves.drain(..).for_each(|one| scene.allocator.free(one).unwrap());
+
+    let mut crowd = Vec::with_capacity(60);
+    let before = counting::of_this_thread();
+    (0..60).for_each(|_| crowd.push(allocate(small).unwrap()));
+    assert_eq!(counting::of_this_thread() - before, 0);
+    assert!(crowd.iter().all(|one| scene.allocator.location(one).unwrap().memory == second));
+    crowd.drain(..).chain(first.drain(..)).for_each(|one| scene.allocator.free(one).unwrap());
+    scene.finish();
+}
+
 #[test]
 fn the_counters_do_count() {
     let scene = Scene::new("discrete-large-bar", Algorithm::Tlsf);

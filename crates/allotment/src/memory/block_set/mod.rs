@@ -160,6 +160,11 @@ pub(super) struct BlockSet<D: Device> {
     pub(super) growing: bool,
 }
 
+/// Ranges, used or free, for which a shared block has host memory from its beginning: 2.5 KiB. Which of its blocks a pool fills
+/// depends on when the GPU is done with others, so without this a frame might get memory from the heap long after all
+/// frames were alike.
+const FIRST_RANGES: usize = 64;
+
 /// Creates the ranges of a memory object. Its size was checked when the request came in.
 fn new_ranges(size: u64, algorithm: Algorithm) -> VirtualBlock<()> {
     // Unnumbered, since the handles never leave this set: no caller can present a stale one.
@@ -217,7 +222,10 @@ impl<D: Device> BlockSet<D> {
         let size = memory.size();
         // A dedicated block holds one range, for which the simplest algorithm is enough.
         let algorithm = if role == Role::Shared { self.algorithm } else { Algorithm::Linear };
-        let ranges = new_ranges(size, algorithm);
+        let mut ranges = new_ranges(size, algorithm);
+        if role == Role::Shared {
+            ranges.reserve(FIRST_RANGES);
+        }
         let summary = BlockSummary::of(self.blocks.next_index(), &ranges);
         let block = Block {
             memory,
