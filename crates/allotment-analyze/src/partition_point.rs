@@ -11,11 +11,11 @@
 pub fn partition_point_from<T>(list: &[T], from: usize, passes: impl Fn(&T) -> bool) -> usize {
     let mut step = 1;
     let mut low = from;
-    while list.get(low + step - 1).is_some_and(&passes) {
+    while list.get(low.saturating_add(step - 1)).is_some_and(&passes) {
         low += step;
         step *= 2;
     }
-    let high = (low + step - 1).min(list.len());
+    let high = low.saturating_add(step - 1).min(list.len());
     // `from` may be the end, and beyond it.
     low + list.get(low..high).map_or(0, |near| near.partition_point(passes))
 }

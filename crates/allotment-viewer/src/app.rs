@@ -48,7 +48,7 @@ pub(crate) struct App {
     path: Option<PathBuf>,
     opening: Option<Opening>,
     saving: Option<Saving>,
-    following: Option<Following>,
+    pub(crate) following: Option<Following>,
     pub(crate) limits: Limits,
     /// The view shows what is followed, and no recording before it.
     shows_program: bool,
@@ -92,7 +92,8 @@ impl App {
 
     /// Follows a program, or waits for it.
     fn attach(&mut self, address: LiveAddress, ctx: &egui::Context) {
-        (self.notice, self.dialog) = (None, None);
+        // A file that is being read would take the program's place.
+        (self.notice, self.dialog, self.opening) = (None, None, None);
         self.address = address.to_string();
         // One goes before the next one comes: a program may allow one viewer alone.
         self.following = None;
@@ -202,7 +203,10 @@ impl App {
             let save = pressed(ui, SAVE);
             if let Some(view) = &mut self.view {
                 let tip = "Ctrl S: write what is shown as a recording (.altr)";
-                if ui.button("Save…").on_hover_text(tip).clicked() || save {
+                // One at a time: two could write the same file.
+                let may_save = self.saving.is_none();
+                let button = ui.add_enabled(may_save, egui::Button::new("Save…")).on_hover_text(tip);
+                if button.clicked() || (save && may_save) {
                     let file = self.folder().join(SAVED);
                     self.dialog = Some(Dialog::File(FileDialog::save(&file)));
                 } else if ui.button("Reset layout").clicked() {
@@ -271,6 +275,9 @@ impl App {
 
     fn save_to(&mut self, path: PathBuf, ctx: &egui::Context) {
         (self.notice, self.dialog) = (None, None);
+        if self.saving.is_some() {
+            return;
+        }
         let view = self.view.as_ref();
         self.saving = view.map(|view| Saving::new(view.recording(), path, ctx.clone()));
     }
@@ -279,7 +286,7 @@ impl App {
     fn name_window(&mut self, ctx: &egui::Context) {
         let Some(view) = &self.view else { return };
         let parts = [view.selected_name(), Some(view.title()), Some("Allotment viewer")];
-        let title = parts.into_iter().flatten().collect::<Vec<_>>().join(" – ");
+        let title = parts.into_iter().flatten().map(for_title).collect::<Vec<_>>().join(" – ");
         if title != self.title {
             ctx.send_viewport_cmd(ViewportCommand::Title(title.clone()));
             self.title = title;
@@ -297,6 +304,8 @@ impl App {
             self.open(path, &ctx);
         }
         Panel::top("menu").show(ui, |ui| self.menu(ui));
+        // Before the view, which knows Escape as well.
+        self.show_dialog(&ctx);
         CentralPanel::default().frame(Frame::new().fill(ui.visuals().panel_fill)).show(ui, |ui| {
             match &mut self.view {
                 Some(view) => view.ui(ui),
@@ -306,7 +315,6 @@ impl App {
         if let Some(following) = self.following.as_ref().filter(|_| is_new) {
             following.shown_in(began.elapsed());
         }
-        self.show_dialog(&ctx);
         self.name_window(&ctx);
         if ui.input(|input| !input.raw.hovered_files.is_empty()) {
             let painter =
@@ -316,6 +324,12 @@ impl App {
             painter.text(screen.center(), Align2::CENTER_CENTER, "Drop to open", font, egui::Color32::WHITE);
         }
     }
+}
+
+/// A text as a part of a title. A recording may have any text, and systems take no control characters and no book.
+pub(crate) fn for_title(text: &str) -> String {
+    const MOST: usize = 100;
+    text.chars().filter(|letter| !letter.is_control()).take(MOST).collect()
 }
 
 const fn error(text: String) -> Notice {

@@ -7,7 +7,7 @@ use std::collections::hash_map::RandomState;
 use std::net::TcpListener;
 
 use allotment_trace::live::{LIVE_ENVIRONMENT_VARIABLE, LiveAddress};
-use eframe::egui::{Align2, Button, Context, Key, RichText, TextEdit, Window};
+use eframe::egui::{Align2, Button, Context, Key, Modifiers, RichText, TextEdit, Window};
 
 /// Below the ports that systems give to connections, which could take the offered one before the program does.
 const PORTS: core::ops::Range<u16> = 20_000..32_000;
@@ -88,7 +88,9 @@ impl AttachDialog {
         });
         match chosen {
             Some(address) => Some(Chosen::Program(address)),
-            None if !open || ctx.input(|input| input.key_pressed(Key::Escape)) => Some(Chosen::Nothing),
+            None if !open || ctx.input_mut(|input| input.consume_key(Modifiers::NONE, Key::Escape)) => {
+                Some(Chosen::Nothing)
+            }
             None => None,
         }
     }

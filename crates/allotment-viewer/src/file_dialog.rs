@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use eframe::egui::{Align2, Button, Context, Key, ScrollArea, TextEdit, Window};
+use eframe::egui::{Align2, Button, Context, Key, Modifiers, ScrollArea, TextEdit, Window};
 
 /// Endings that a file may have which the viewer opens.
 const ENDINGS: [&str; 6] = ["altr", "gz", "json", "jsonl", "pickle", "pkl"];
@@ -86,8 +86,12 @@ impl FileDialog {
             }
             ui.separator();
             ScrollArea::vertical().max_height(320.0).auto_shrink([false, true]).show(ui, |ui| {
-                if folder.parent().is_some() && ui.selectable_label(false, "Folder above").clicked() {
-                    self.path = with_separator(folder.parent().unwrap_or(&folder));
+                // The folder above a relative one has no name of its own.
+                let above = std::path::absolute(&folder).ok();
+                if let Some(above) = above.as_deref().and_then(Path::parent)
+                    && ui.selectable_label(false, "Folder above").clicked()
+                {
+                    self.path = with_separator(above);
                 }
                 let Some((_, entries)) = &self.listed else { return };
                 let mut none = true;
@@ -115,7 +119,9 @@ impl FileDialog {
         });
         match chosen {
             Some(path) => Some(Chosen::File(path)),
-            None if !open || ctx.input(|input| input.key_pressed(Key::Escape)) => Some(Chosen::Nothing),
+            None if !open || ctx.input_mut(|input| input.consume_key(Modifiers::NONE, Key::Escape)) => {
+                Some(Chosen::Nothing)
+            }
             None => None,
         }
     }

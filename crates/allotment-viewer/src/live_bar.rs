@@ -25,8 +25,9 @@ pub(crate) fn ui(ui: &mut Ui, following: &Following) -> Option<Wish> {
             "The program never waits for this window. Where events were dropped, the recording has a mark.",
         );
     }
-    if status.phase == Phase::Connected {
-        let paused = following.is_paused();
+    let paused = following.is_paused();
+    // Also after the end: what came last is shown when the pause is over.
+    if status.phase == Phase::Connected || paused {
         let (word, tip) = if paused {
             ("Resume", "Show what the program does")
         } else {

@@ -308,6 +308,39 @@ fn what_was_seen_is_saved_and_opens_again() {
     std::fs::remove_file(path).unwrap();
 }
 
+#[test]
+fn what_came_before_the_end_is_shown_after_a_pause_that_lasts_longer() {
+    let mut program = Program::start("127.0.0.1:0");
+    program.create("one");
+    let mut window = open(Start::Program(program.address()));
+    until_known(&mut window, "one");
+    click(&mut window, "Pause");
+    program.create("two");
+    drop(program);
+    until_shown(&mut window, "The program has ended");
+    assert!(!knows(&window, "two"));
+    click(&mut window, "Resume");
+    until_known(&mut window, "two");
+}
+
+#[test]
+fn more_allocations_at_once_than_events_are_kept_are_followed() {
+    let mut program = Program::start("127.0.0.1:0");
+    let limits = Limits { events: 100, ..Limits::default() };
+    let mut window = open_with(Start::Program(program.address()), limits);
+    until_shown(&mut window, "Connected");
+    (0..60).for_each(|number| program.create(&format!("mesh {number}")));
+    until_known(&mut window, "mesh 59");
+    assert!(shows(&window, "Connected"));
+    assert!(window.state().following.as_ref().unwrap().status().forgotten < 400);
+}
+
+#[test]
+fn a_name_that_no_title_can_have_is_shown_without_what_systems_refuse() {
+    let name = format!("a\0b\n{}", "x".repeat(1 << 20));
+    assert_eq!(crate::app::for_title(&name), format!("ab{}", "x".repeat(98)));
+}
+
 /// A file that somebody drops onto the window.
 #[derive(Debug)]
 struct Dropped(PathBuf);

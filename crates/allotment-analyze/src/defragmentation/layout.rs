@@ -1,6 +1,6 @@
 //! The blocks at a moment, as the library's planner takes them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use allotment::device::{MemoryProperties, MemoryTypeIndex, ResourceKind};
 use allotment::memory::{BlockLayout, LayoutAllocation, LayoutArena, LayoutBlock, Movability};
@@ -52,7 +52,7 @@ impl Described {
         let timeline = cursor.timeline();
         let mut pools: HashMap<Option<PoolIndex>, PoolFacts> = HashMap::new();
         let mut arenas: HashMap<ArenaKey, u32> = HashMap::new();
-        let mut counted: Vec<Option<PoolIndex>> = Vec::new();
+        let mut counted: HashSet<Option<PoolIndex>> = HashSet::new();
         let blocks: Vec<BlockIndex> = scope.blocks(cursor).collect();
         let mut described = Self { layout: BlockLayout::default(), blocks, placed: Vec::new(), movable: 0 };
         for (number, &block) in (0..).zip(&described.blocks) {
@@ -91,8 +91,7 @@ impl Described {
             });
             // The minimum is of the pool's first memory type.
             let is_first = facts.first_type.is_none_or(|first| first == info.memory_type);
-            if is_first && !counted.contains(&info.pool) {
-                counted.push(info.pool);
+            if is_first && counted.insert(info.pool) {
                 let least = &mut list[arena as usize].least_blocks;
                 *least = least.saturating_add(facts.least_blocks);
             }

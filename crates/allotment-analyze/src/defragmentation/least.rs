@@ -115,7 +115,8 @@ fn parts_of_blocks(mut blocks: Vec<Held>, unused: u64) -> (u64, u64) {
     for block in blocks.iter().filter(|block| block.size != 0) {
         let part = block.size.min(unused - freed);
         freed += part;
-        cost += (product(block.cost, part) / u128::from(block.size)) as u64;
+        let of_part = (product(block.cost, part) / u128::from(block.size)) as u64;
+        cost = cost.saturating_add(of_part);
     }
     (freed, cost)
 }

@@ -121,7 +121,7 @@ fn of_thousands_of_moves_the_largest_are_drawn_and_a_line_says_so() {
     let mut view = preview_of(scattered::scattered(12_000, 16 << 20, 1024, 4));
     choose(&mut view, "full");
     // The plan of so many is made on a thread.
-    for _ in 0..500 {
+    for _ in 0..12_000 {
         if has_text(&view, "arrows are drawn") {
             break;
         }

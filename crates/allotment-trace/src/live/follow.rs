@@ -72,6 +72,11 @@ pub struct LiveRecording<S = TcpStream> {
     began: bool,
     dropped: u64,
     max_events: usize,
+    /// Some events were taken out, so those that are here do not begin with what existed.
+    taken: bool,
+    /// The program's events that were forgotten, and how many events of the recording took their place.
+    forgotten: u64,
+    in_their_place: usize,
 }
 
 impl LiveRecording {
@@ -125,6 +130,9 @@ impl<S: Read + Write> LiveRecording<S> {
             began: false,
             dropped: 0,
             max_events: options.max_events,
+            taken: false,
+            forgotten: 0,
+            in_their_place: 0,
         }
     }
 
@@ -156,16 +164,23 @@ impl<S: Read + Write> LiveRecording<S> {
     }
 
     /// Forgets the oldest events, so that the last `events` stay. What existed before them comes first, as events that lead
-    /// to it, and a mark. `None` if there are no more than these. All texts stay.
+    /// to it, and a mark. `None` if there are no more than these, or if [`take_events`](Self::take_events) has taken some that came
+    /// before. All texts stay.
     ///
     /// Cost: applies every event once, about 50 ns for each.
     pub fn keep_last(&mut self, events: usize) -> Option<LiveForgotten> {
+        if self.taken {
+            return None;
+        }
         let forgotten = self.recording.events.len().checked_sub(events).filter(|&count| count != 0)?;
+        // Those that took the place of others were none of the program's.
+        self.forgotten += forgotten.saturating_sub(self.in_their_place) as u64;
         let (old, last) = self.recording.events.split_at(forgotten);
         let mut kept = state_after(old).to_events();
-        let text = format!("here the recording begins: {forgotten} events before were forgotten");
+        let text = format!("here the recording begins: {} events before were forgotten", self.forgotten);
         kept.push(Event::Mark { text: self.reader.number(&text) });
         let replaced_by = kept.len();
+        self.in_their_place = replaced_by + self.in_their_place.saturating_sub(forgotten);
         kept.extend_from_slice(last);
         // Its moments count events, and these have other numbers now.
         self.state = state_after(&kept);
@@ -250,6 +265,7 @@ impl<S> LiveRecording<S> {
     /// than its texts and the state. The next ones follow them, and name the same texts.
     #[must_use]
     pub fn take_events(&mut self) -> Vec<Event> {
+        self.taken |= !self.recording.events.is_empty();
         core::mem::take(&mut self.recording.events)
     }
 

@@ -11,7 +11,8 @@
 //! of millions of events every few seconds, and the window stays fluent. A window that does not draw gets no further
 //! recordings.
 //!
-//! Memory is bounded: beyond [`Limits::events`], the older half of the recording becomes what still existed after it.
+//! Memory is bounded: beyond [`Limits::events`], the older half of the recording becomes what still existed after it. Where what
+//! exists at once takes more events than that, the program is followed up to four times as many, and then no more.
 
 mod indexing;
 mod reading;
@@ -28,7 +29,7 @@ use eframe::egui::Context;
 /// What a program may take of this one's memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// The most events that are kept. Each takes 72 bytes and its index as many at most, up to three times: as it is read,
+    /// The most events that are kept, unless what exists at once takes more. Each takes 72 bytes and its index as many at most, up to three times: as it is read,
     /// indexed and shown.
     pub(crate) events: usize,
     /// The most bytes of texts. None is ever forgotten, so following ends there.

@@ -16,9 +16,14 @@ const RETRY: Duration = Duration::from_millis(250);
 /// How long the thread waits for events before it looks at what the window wants.
 const PATIENCE: Duration = Duration::from_millis(20);
 
+/// What exists at once may take more events than are to be kept. From so many times as many on, the program is not followed
+/// any more.
+const MOST_TIMES: usize = 4;
+
 /// Follows a program to its end.
 pub(super) fn follow(address: &LiveAddress, limits: Limits, shared: &Arc<Shared>) {
     let options = ReadOptions::default().with_max_text_bytes(limits.text_bytes);
+    let options = options.with_max_events(limits.events.saturating_mul(MOST_TIMES));
     let Some(mut live) = connect(address, &options, shared) else { return };
     shared.tell(|status| status.phase = Phase::Connected);
     let mut indexing = Indexing::new(Arc::clone(shared));
@@ -33,7 +38,9 @@ pub(super) fn follow(address: &LiveAddress, limits: Limits, shared: &Arc<Shared>
         let count = live.recording().events.len();
         if let Some(forgotten) = (count > most).then(|| live.keep_last(limits.events / 2)).flatten() {
             indexing.forget(forgotten);
-            shared.tell(|status| status.forgotten += forgotten.events as u64 - forgotten.replaced_by as u64);
+            // What still existed after them may be more events than they were.
+            let fewer = forgotten.events.saturating_sub(forgotten.replaced_by) as u64;
+            shared.tell(|status| status.forgotten += fewer);
             // What exists may be more than the half that was to be saved: then it is worth while later.
             most = limits.events.max(live.recording().events.len() * 2);
         }

@@ -84,8 +84,9 @@ impl DefragmentationPane {
         let options = PreviewOptions { strategy: self.chosen(), all_movable: self.all_movable };
         let key = (state.position(), state.scope, options);
         let (position, scope, _) = key;
-        let allocations = u32::try_from(state.loaded.cursor().allocation_count()).unwrap_or(u32::MAX);
-        let cost = EACH_ALLOCATION.saturating_mul(allocations);
+        // A block takes as long as an allocation.
+        let described = state.loaded.cursor().allocation_count() + state.moment.blocks.len();
+        let cost = EACH_ALLOCATION.saturating_mul(u32::try_from(described).unwrap_or(u32::MAX));
         let found = self.found.get_for(ui.ctx(), &state.loaded, cost, key, move |timeline| {
             (key, Plan::at(timeline, position, scope, options))
         });

@@ -28,7 +28,8 @@ pub(super) fn part_to_count(state: &State, frame: Frame) -> Option<(u64, u64)> {
 }
 
 fn part(start: u64, end: u64, all: u64, axis: TimeAxis) -> Option<(u64, u64)> {
-    let visible = (end - start).max(1);
+    // In a recording whose times go back, the end may come first.
+    let visible = end.saturating_sub(start).max(1);
     // The samples of the whole are frames apart on an axis of frames, and events on the others.
     let is_fine = axis != TimeAxis::Frames && all <= SAMPLES as u64;
     if is_fine || visible > all / 4 {

@@ -124,7 +124,7 @@ impl Error for ImpossibleLayout {}
 
 impl BlockLayout {
     /// Plans a defragmentation, as [`Defragmentation::plan`](super::Defragmentation::plan) does for the pools of an
-    /// allocator. Returns the plan, and its moves, block by block in the order of its steps. Costs some 0.5 µs and 150
+    /// allocator. Returns the plan, and its moves, block by block in the order of its steps. Costs some 0.5 µs and 170
     /// bytes for each allocation.
     ///
     /// # Errors
@@ -134,7 +134,7 @@ impl BlockLayout {
         &self,
         strategy: DefragmentationStrategy,
     ) -> Result<(DefragmentationPlan, Vec<LayoutMove>), ImpossibleLayout> {
-        let survey = self.survey()?;
+        let (survey, blocks) = self.survey()?;
         let mut planner = Planner::new(strategy, survey).keeping_offsets();
         let mut unlimited = Stopwatch::new(Duration::MAX);
         let (plan, evacuations) = loop {
@@ -144,9 +144,9 @@ impl BlockLayout {
         };
         let planned = evacuations.iter().flat_map(|evacuation| &evacuation.moves);
         let moves = planned.zip(planner.take_offsets()).filter_map(|(planned, offset)| {
-            let (_, block) = planned.to?;
+            let (arena, block) = planned.to?;
+            let block = blocks[arena as usize][block as usize];
             let allocation = &self.allocations[planned.record as usize];
-            let arena = self.blocks[block as usize].arena;
             Some(LayoutMove {
                 allocation: planned.record,
                 block,
@@ -158,14 +158,21 @@ impl BlockLayout {
         Ok((plan, moves))
     }
 
-    fn survey(&self) -> Result<Survey, ImpossibleLayout> {
+    /// Surveys the layout. Blocks are numbered within their arena, as in a pool; the lists have the numbers that they have
+    /// here.
+    fn survey(&self) -> Result<(Survey, Vec<Vec<u32>>), ImpossibleLayout> {
         let mut sums = [0_u64; 2];
+        let mut numbers: Vec<Vec<u32>> = self.arenas.iter().map(|_| Vec::new()).collect();
+        let mut in_arena = Vec::with_capacity(self.blocks.len());
         let mut blocks: Vec<Vec<SurveyedBlock>> = self.arenas.iter().map(|_| Vec::new()).collect();
         for (index, block) in (0..).zip(&self.blocks) {
             let of_arena = blocks.get_mut(block.arena as usize).ok_or(ImpossibleLayout)?;
             sums[0] = add(sums[0], block.size)?;
+            let number = of_arena.len() as u32;
+            in_arena.push(number);
             if self.takes_part(block) {
-                of_arena.push(SurveyedBlock::new(index, block.size, block.shared));
+                numbers[block.arena as usize].push(index);
+                of_arena.push(SurveyedBlock::new(number, block.size, block.shared));
             }
         }
         let arenas = (0..).zip(&self.arenas).zip(blocks);
@@ -184,11 +191,11 @@ impl BlockLayout {
                 return Err(ImpossibleLayout);
             }
             if self.takes_part(block) {
-                let surveyed = self.surveyed(record, block, allocation);
+                let surveyed = self.surveyed(record, block, in_arena[allocation.block as usize], allocation);
                 arenas[block.arena as usize].add(0, surveyed, MovedBy::Own, &others);
             }
         }
-        Ok(Survey::of_arenas(arenas))
+        Ok((Survey::of_arenas(arenas), numbers))
     }
 
     fn takes_part(&self, block: &LayoutBlock) -> bool {
@@ -205,7 +212,13 @@ impl BlockLayout {
         if self.is_buddy(arena) { size.next_power_of_two() } else { size }
     }
 
-    fn surveyed(&self, record: u32, block: &LayoutBlock, is: &LayoutAllocation) -> SurveyedAllocation {
+    fn surveyed(
+        &self,
+        record: u32,
+        block: &LayoutBlock,
+        number: u32,
+        is: &LayoutAllocation,
+    ) -> SurveyedAllocation {
         let buddy = self.is_buddy(block.arena);
         let needed = self.cell(block.arena, is.size);
         let of_cell = Alignment::new(needed).ok().filter(|_| buddy).unwrap_or(Alignment::ONE);
@@ -215,7 +228,7 @@ impl BlockLayout {
             generation: 0,
             set: 0,
             home: 0,
-            block: is.block,
+            block: number,
             offset: is.offset,
             taken: if block.shared { self.cell(block.arena, is.occupied) } else { is.occupied },
             size: is.size,

@@ -99,7 +99,7 @@ pub struct DefragmentationStep {
     pub outcome: StepOutcome,
     /// The sums of this step: the resources that were moved and have a new handle, the bytes that the queue copies for
     /// them, and the rest. Those of all steps add up to [`Defragmenter::statistics`](super::Defragmenter::statistics),
-    /// which also has those of steps that failed.
+    /// which also has those of passes that failed.
     pub statistics: DefragmentationStatistics,
     /// The point at which the copies complete. Work on other queues than the defragmenter's that uses moved resources
     /// waits for it.
