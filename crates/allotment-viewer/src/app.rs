@@ -17,7 +17,7 @@ use crate::open::{Opened, Opening};
 use crate::save::Saving;
 use crate::start::Start;
 
-/// What is kept from one start to the next: under this name.
+/// The names under which the layout and the recent files are stored between two starts.
 const LAYOUT: &str = "layout";
 const RECENT: &str = "recent files";
 /// Files that are offered at the start.
@@ -35,7 +35,7 @@ enum Dialog {
     Attach(AttachDialog),
 }
 
-/// What a person should know of what has happened.
+/// A message in the menu bar: an error, or that a file was written.
 struct Notice {
     text: String,
     is_error: bool,

@@ -12,7 +12,7 @@ use eframe::egui::{Align2, Button, Context, Key, Modifiers, RichText, TextEdit, 
 /// Below the ports that systems give to connections, which could take the offered one before the program does.
 const PORTS: core::ops::Range<u16> = 20_000..32_000;
 
-/// What a person has decided.
+/// The result of the dialog.
 #[derive(Debug)]
 pub(crate) enum Chosen {
     Nothing,

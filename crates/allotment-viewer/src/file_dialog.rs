@@ -8,14 +8,14 @@ use eframe::egui::{Align2, Button, Context, Key, Modifiers, ScrollArea, TextEdit
 /// Endings that a file may have which the viewer opens.
 const ENDINGS: [&str; 6] = ["altr", "gz", "json", "jsonl", "pickle", "pkl"];
 
-/// What the file is for.
+/// Whether the file is read or written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileUse {
     Open,
     Save,
 }
 
-/// What a person has decided.
+/// The result of the dialog.
 #[derive(Debug)]
 pub(crate) enum Chosen {
     Nothing,

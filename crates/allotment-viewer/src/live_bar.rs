@@ -1,10 +1,10 @@
-//! What the menu says about the program that is followed, and its buttons.
+//! The part of the menu bar about the program that is followed: its state and buttons.
 
 use eframe::egui::{Color32, RichText, Ui};
 
 use crate::follow::{Following, Phase, Status};
 
-/// What a person wants.
+/// The button that was clicked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wish {
     /// To follow the next program at the same address.
@@ -70,7 +70,7 @@ fn words(status: &Status, host: &str, paused: bool, ui: &Ui) -> (String, Color32
     }
 }
 
-/// What the recording lacks.
+/// Returns the text about events that the recording lacks.
 fn losses(status: &Status) -> Option<String> {
     let mut parts = Vec::new();
     if status.dropped > 0 {

@@ -1,4 +1,4 @@
-//! What the command line says.
+//! The command line.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ and D3D12MA, snapshots of PyTorch. Each may be compressed with gzip.
 attach ADDRESS follows a program that runs, by the address that it prints: allotment://HOST:PORT/TOKEN. It waits for a
 program that starts later with ALLOTMENT_LIVE=ADDRESS in its environment.";
 
-/// What the window begins with.
+/// The recording or the program that the window shows first.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Start {
     Nothing,

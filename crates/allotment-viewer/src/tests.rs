@@ -23,7 +23,7 @@ use crate::app::App;
 use crate::follow::Limits;
 use crate::start::Start;
 
-/// How long a test waits for what must come, and then fails.
+/// A test fails after it has waited this long.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A program with buffers, which serves its events.

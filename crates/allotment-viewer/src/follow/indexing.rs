@@ -19,7 +19,7 @@ const SHARE: u32 = 5;
 /// More often than ten times a second, nobody sees what has changed.
 const LEAST: Duration = Duration::from_millis(100);
 
-/// How long the thread sleeps while it waits for the window.
+/// The thread sleeps this long while it waits for the window.
 const NAP: Duration = Duration::from_millis(10);
 
 /// The index that is made, and when the next may be.
@@ -28,11 +28,11 @@ pub(super) struct Indexing {
     running: Option<Receiver<(IndexedRecording, Duration)>>,
     /// When the last one began.
     began: Instant,
-    /// What the last one took.
+    /// The time that the last index took.
     took: Duration,
     /// The recording has what no index has.
     pub(super) behind: bool,
-    /// What was forgotten since the last one that was begun.
+    /// The events that were forgotten since the last index began.
     forgotten: (u64, u64),
 }
 

@@ -26,7 +26,7 @@ use allotment_egui::IndexedRecording;
 use allotment_trace::live::LiveAddress;
 use eframe::egui::Context;
 
-/// What a program may take of this one's memory.
+/// The memory that the recording of a program may take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// The most events that are kept, unless what exists at once takes more. Each takes 72 bytes and its index as many at most, up to three times: as it is read,
@@ -44,7 +44,7 @@ impl Default for Limits {
     }
 }
 
-/// How far it is.
+/// The state of the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// The program is not there, or does not answer: the last attempt says why.
@@ -60,7 +60,7 @@ pub(crate) enum Phase {
     Failed(String),
 }
 
-/// What the window says about the program.
+/// The state of the connection and its losses, which the menu bar shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Status {
     pub(crate) phase: Phase,
@@ -78,7 +78,7 @@ impl Status {
     }
 }
 
-/// What the threads and the window share.
+/// State that the threads and the window share.
 struct Shared {
     status: Mutex<Status>,
     handed: Mutex<Option<IndexedRecording>>,

@@ -13,11 +13,11 @@ use super::{Limits, Phase, Shared};
 /// Between two attempts to connect: a person does not notice it, and an attempt costs next to nothing.
 const RETRY: Duration = Duration::from_millis(250);
 
-/// How long the thread waits for events before it looks at what the window wants.
+/// The thread waits this long for events, and then checks whether it was stopped.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// What exists at once may take more events than are to be kept. From so many times as many on, the program is not followed
-/// any more.
+/// The allocations that exist may need more events than [`Limits::events`]. Above this multiple of the limit, following ends
+/// with an error.
 const MOST_TIMES: usize = 4;
 
 /// Follows a program to its end.
