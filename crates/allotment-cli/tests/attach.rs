@@ -12,7 +12,7 @@ use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::{Gpu, GpuDesc, MemoryUsage};
 use allotment_trace::live::LiveServer;
 use allotment_trace::recording::{Event, Recording};
-use common::{allotment, error_line, folder, json};
+use common::{allotment, error_line, folder, json, started};
 
 fn gpu() -> Gpu<SimulatedGpu> {
     Gpu::new(SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap()), GpuDesc::default()).unwrap()
@@ -23,13 +23,13 @@ fn a_running_program_is_recorded_from_its_state_to_its_end() {
     let (folder, gpu) = (folder(), gpu());
     let server = LiveServer::bind(&gpu, "127.0.0.1:0").unwrap();
     let mesh = gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("early")).unwrap();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_allotment"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_allotment"));
+    command
         .args(["attach", &server.address().to_string(), "-o", "live.altr", "--json"])
         .current_dir(&folder)
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+        .stderr(Stdio::piped());
+    let mut child = started(|| command.spawn());
     while server.viewers() == 0 {
         assert!(child.try_wait().unwrap().is_none(), "it is attached");
         thread::yield_now();

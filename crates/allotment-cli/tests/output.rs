@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 
 #[cfg(unix)]
 use common::recorded;
-use common::{allotment, error_line, folder, json};
+use common::{allotment, error_line, folder, json, started};
 use tempfile::TempDir;
 
 /// A trace whose replay takes no time.
@@ -78,7 +78,8 @@ fn a_failure_that_cannot_be_told_is_still_a_failure() {
 fn a_reader_that_has_read_enough_is_no_failure() {
     for args in [&["profiles"][..], &["profiles", "--json"], &["--help"]] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_allotment"));
-        let mut child = command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = started(|| command.spawn());
         drop(child.stdout.take());
         let output = child.wait_with_output().unwrap();
         assert!(output.status.success() && output.stderr.is_empty(), "{args:?}: {output:?}");

@@ -8,13 +8,35 @@ pub(crate) mod drivers;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Duration;
+use std::{io, thread};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 /// Runs the command in an empty directory.
 pub(crate) fn allotment(folder: &TempDir, args: &[impl AsRef<OsStr>]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_allotment")).args(args).current_dir(folder).output().unwrap()
+    let mut command = Command::new(env!("CARGO_BIN_EXE_allotment"));
+    command.args(args).current_dir(folder);
+    started(|| command.output())
+}
+
+/// Returns what `start` returns, a process or its output, and calls it again where Wine could not start one.
+///
+/// On a busy machine a process of Wine sometimes ends before it reaches its program. Wine then reports
+/// `ERROR_INTERNAL_ERROR` from `CreateProcess`, which Windows itself does not return. No line of the command has
+/// run by then, so another attempt hides nothing that the command does.
+pub(crate) fn started<T>(mut start: impl FnMut() -> io::Result<T>) -> T {
+    const ERROR_INTERNAL_ERROR: i32 = 1359;
+    for _ in 0..4 {
+        match start() {
+            Err(error) if cfg!(windows) && error.raw_os_error() == Some(ERROR_INTERNAL_ERROR) => {
+                thread::sleep(Duration::from_millis(200));
+            }
+            result => return result.unwrap(),
+        }
+    }
+    start().unwrap()
 }
 
 pub(crate) fn folder() -> TempDir {
