@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 
 /// Compares GPU memory allocators on the same Vulkan device.
 #[derive(Debug, Parser)]
@@ -31,6 +31,8 @@ pub(crate) enum Command {
     Lifetime(LifetimeArgs),
     /// Cost of allocating, copying and binding descriptors. Needs no Vulkan
     Descriptor(DescriptorArgs),
+    /// Allocators of ranges side by side: time, latency, fragmentation, host memory, threads. Needs no Vulkan
+    Ranges(RangesArgs),
     /// Blocks freed by defragmentation, bytes copied for it, and lock time
     Defrag(DefragArgs),
 }
@@ -193,6 +195,38 @@ pub(crate) struct DefragArgs {
     pub(crate) beside_ms: u32,
 }
 
+#[derive(Debug, Parser)]
+pub(crate) struct RangesArgs {
+    /// What to measure
+    #[arg(value_enum, default_value = "time")]
+    pub(crate) modes: Vec<RangesMode>,
+    /// Print a single JSON object on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Run only these workloads: names, or what names begin with
+    #[arg(long, visible_alias = "filter", value_name = "NAME", value_delimiter = ',')]
+    pub(crate) workload: Vec<String>,
+    /// Run only these contenders: names, or what names begin with
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) contender: Vec<String>,
+    /// Timed laps of each contender; the median is printed
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) repetitions: u32,
+    /// Seconds that a contender may spend in a workload; one whose check takes longer is omitted
+    #[arg(long, value_name = "SECONDS", default_value_t = 4.0, value_parser = seconds)]
+    pub(crate) limit: f64,
+    /// A hundredth of the ranges and operations: a test of the command, whose figures mean nothing
+    #[arg(long)]
+    pub(crate) quick: bool,
+}
+
+/// What `ranges` measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(crate) enum RangesMode {
+    /// Nanoseconds of an operation
+    Time,
+}
+
 impl StreamingArgs {
     pub(crate) fn pace(&self) -> Duration {
         Duration::from_secs_f64(self.frame_ms / 1e3)
@@ -203,4 +237,10 @@ impl StreamingArgs {
 fn milliseconds(text: &str) -> Result<f64, String> {
     let found: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
     if (0.0..=1000.0).contains(&found) { Ok(found) } else { Err("not from 0 to 1000".to_owned()) }
+}
+
+/// At most a day.
+fn seconds(text: &str) -> Result<f64, String> {
+    let found: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    if (0.0..=86400.0).contains(&found) { Ok(found) } else { Err("not from 0 to 86400".to_owned()) }
 }

@@ -19,6 +19,10 @@ pub(crate) enum Failure {
     Refused { contender: &'static str, refusal: Refusal },
     /// A contender could not be created.
     Setup { contender: &'static str, error: String },
+    /// A contender returned a range that it must not return.
+    Unsound { contender: &'static str, workload: String, fault: String },
+    /// Nothing has a name that was asked for.
+    NoSuch { what: &'static str, name: String },
     /// A trace cannot be read.
     Trace(TraceError),
     /// Verification failed: bytes differ from those sent.
@@ -45,6 +49,8 @@ impl fmt::Display for Failure {
             Self::Vulkan { call, result } => write!(f, "{call}: {result:?}"),
             Self::Refused { contender, refusal } => write!(f, "{contender}: {refusal}"),
             Self::Setup { contender, error } => write!(f, "{contender} could not be set up: {error}"),
+            Self::Unsound { contender, workload, fault } => write!(f, "{contender} in {workload}: {fault}"),
+            Self::NoSuch { what, name } => write!(f, "no {what} has a name that begins with {name}"),
             Self::Trace(error) => error.fmt(f),
             Self::Corrupt { memory_type } => {
                 write!(f, "bytes copied from memory type {memory_type} differ from those written")

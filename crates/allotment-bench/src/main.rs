@@ -14,7 +14,8 @@
 //!   lifetime/    the cost of deferred destruction, without a GPU
 //!   descriptor/  the cost of allocating, copying and binding descriptors, without a GPU
 //!   defrag/      gain and cost of defragmentation, and the time for which it holds the lock
-//!   race/        runs contenders in turns, and prints a row for each
+//!   ranges/      allocators of ranges, without a GPU: time, latency, fragmentation, host memory, threads
+//!   race/         runs contenders in turns, and prints a row for each
 //!   team, start_barrier   threads that execute jobs, and start together
 //!   host_heap    counts the host allocations of each thread
 //!   clock, rng, units, output    helpers
@@ -36,6 +37,7 @@ mod host_heap;
 mod lifetime;
 mod measure;
 mod race;
+mod ranges;
 mod rng;
 mod start_barrier;
 mod steady;
@@ -74,6 +76,7 @@ fn main() -> ExitCode {
         Command::Measure(args) => measure::run(args),
         Command::Lifetime(args) => lifetime::run(args),
         Command::Descriptor(args) => descriptor::run(args),
+        Command::Ranges(args) => ranges::run(args),
         Command::Defrag(args) => defrag::run(args),
     })
 }

@@ -1,4 +1,5 @@
-//! Runs contenders in turns, a lap each; each round begins with another contender.
+//! Runs contenders in turns, a lap each. Each round begins with another contender, and every second one goes backwards, so
+//! that no contender always follows the same one.
 //!
 //! ```text
 //!   rows    medians of the laps, as a table and as JSON
@@ -18,6 +19,8 @@ pub(crate) use rows::{Clock, Row, Rows};
 pub(crate) struct Racer {
     contender: &'static str,
     team: Team<(), Infallible>,
+    /// After this much time in laps the others go on without it.
+    limit: Duration,
 }
 
 /// The laps of a contender.
@@ -52,7 +55,12 @@ impl Racer {
         L: FnMut() -> u64 + Send + 'static,
     {
         let works = laps.into_iter().map(|mut lap| move |()| Ok(lap()));
-        Self { contender, team: Team::new(works) }
+        Self { contender, team: Team::new(works), limit: Duration::MAX }
+    }
+
+    /// Limits the time of all laps. There is one at least.
+    pub(crate) fn with_limit(self, limit: Duration) -> Self {
+        Self { limit, ..self }
     }
 
     fn lap(&self) -> Result<Lap, Failure> {
@@ -79,9 +87,39 @@ pub(crate) fn race(racers: &[Racer], repetitions: u32) -> Result<Vec<Outcome>, F
     }
     for round in 0..repetitions as usize {
         for turn in 0..racers.len() {
-            let index = (round + turn) % racers.len();
-            outcomes[index].laps.push(racers[index].lap()?);
+            let index = turn_of(round, turn, racers.len());
+            let (racer, laps) = (&racers[index], &mut outcomes[index].laps);
+            let spent: f64 = laps.iter().map(|lap: &Lap| lap.wall * lap.operations as f64).sum();
+            if laps.is_empty() || spent < racer.limit.as_nanos() as f64 {
+                laps.push(racer.lap()?);
+            }
         }
     }
     Ok(outcomes)
+}
+
+/// Returns the racer whose turn it is.
+fn turn_of(round: usize, turn: usize, racers: usize) -> usize {
+    let turn = if round % 2 == 0 { turn } else { racers - 1 - turn };
+    (round + turn) % racers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_round_begins_with_another_racer_and_every_second_one_goes_backwards() {
+        let orders: Vec<Vec<usize>> =
+            (0..3).map(|round| (0..3).map(|turn| turn_of(round, turn, 3)).collect()).collect();
+        assert_eq!(orders, [[0, 1, 2], [0, 2, 1], [2, 0, 1]]);
+    }
+
+    #[test]
+    fn a_racer_without_time_has_one_lap() {
+        let lap = || 1;
+        let racers = [Racer::alone("short", lap).with_limit(Duration::ZERO), Racer::alone("long", lap)];
+        let laps: Vec<_> = race(&racers, 3).unwrap().iter().map(|outcome| outcome.laps.len()).collect();
+        assert_eq!(laps, [1, 3]);
+    }
 }

@@ -1,0 +1,206 @@
+//! Checks a contender on a workload before it is measured: no two live ranges overlap, every range is aligned and
+//! within the space. Counts what was refused, and which of that would have fitted.
+
+use core::fmt;
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use super::contender::{Ranges, Space};
+use super::workload::{Op, Workload};
+
+/// What a contender did with a workload: its fill and two laps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Verdict {
+    /// Requests of the fill, and those of them that were refused.
+    pub(super) fill_requests: u64,
+    pub(super) fill_refused: u64,
+    /// Requests of the second lap.
+    pub(super) requests: u64,
+    /// Requests of the second lap that were refused.
+    pub(super) refused: u64,
+    /// Those of them for which there was a free range that was large enough, aligned.
+    pub(super) refused_that_fit: u64,
+    /// The end of the highest range at any time.
+    pub(super) high_water: u64,
+    /// The most bytes requested and live at any time.
+    pub(super) peak_bytes: u64,
+}
+
+/// Why a contender is not measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Reject {
+    /// It returned a range that it must not return.
+    Fault(Fault),
+    /// The check did not end in time.
+    TooSlow,
+}
+
+/// A range that must not be returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    Overlap { offset: u64, size: u64, other: u64 },
+    Misaligned { offset: u64, alignment: u64 },
+    Outside { offset: u64, size: u64, space: u64 },
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Overlap { offset, size, other } => {
+                write!(f, "{size} bytes at {offset} overlap with the range at {other}")
+            }
+            Self::Misaligned { offset, alignment } => write!(f, "offset {offset} is not aligned to {alignment}"),
+            Self::Outside { offset, size, space } => {
+                write!(f, "{size} bytes at {offset} end outside of the {space} bytes of the space")
+            }
+        }
+    }
+}
+
+/// Plays a workload's fill and two laps, within a limit of time.
+pub(super) fn check<C: Ranges>(
+    ranges: &mut C,
+    workload: &Workload,
+    limit: Duration,
+) -> Result<Verdict, Reject> {
+    let mut slots: Vec<Slot<C>> = Vec::new();
+    slots.resize_with(workload.slots as usize, || None);
+    let mut shadow = Shadow::new(&workload.space);
+    let done = play(ranges, &mut slots, &mut shadow, workload, Instant::now() + limit);
+    slots.into_iter().flatten().for_each(|(handle, _)| ranges.free(handle));
+    let verdict = done?;
+    Ok(Verdict { high_water: shadow.high_water, peak_bytes: shadow.peak_bytes, ..verdict })
+}
+
+fn play<C: Ranges>(
+    ranges: &mut C,
+    slots: &mut [Slot<C>],
+    shadow: &mut Shadow,
+    workload: &Workload,
+    end: Instant,
+) -> Result<Verdict, Reject> {
+    let mut verdict = Verdict::default();
+    for (part, ops) in [&workload.fill, &workload.lap, &workload.lap].into_iter().enumerate() {
+        if part == 1 {
+            (verdict.fill_requests, verdict.fill_refused) = (verdict.requests, verdict.refused);
+        }
+        (verdict.requests, verdict.refused) = (0, 0);
+        // Each of these takes a walk of all ranges; only the last lap counts.
+        let is_counted = part == 2;
+        for (i, op) in ops.iter().enumerate() {
+            if i % 64 == 0 && Instant::now() > end {
+                return Err(Reject::TooSlow);
+            }
+            step(ranges, &mut slots[op.slot as usize], op, shadow, is_counted, &mut verdict)?;
+        }
+    }
+    Ok(verdict)
+}
+
+/// A handle with the offset of its range.
+type Slot<C> = Option<(<C as Ranges>::Handle, u64)>;
+
+fn step<C: Ranges>(
+    ranges: &mut C,
+    slot: &mut Slot<C>,
+    op: &Op,
+    shadow: &mut Shadow,
+    is_counted: bool,
+    verdict: &mut Verdict,
+) -> Result<(), Reject> {
+    if op.size == 0 {
+        if let Some((handle, offset)) = slot.take() {
+            shadow.remove(offset);
+            ranges.free(handle);
+        }
+        return Ok(());
+    }
+    verdict.requests += 1;
+    let (size, alignment) = (op.size.into(), op.alignment.into());
+    match ranges.allocate(size, alignment) {
+        Some((handle, offset)) => {
+            shadow.insert(offset, size, alignment).map_err(Reject::Fault)?;
+            *slot = Some((handle, offset));
+        }
+        None => {
+            verdict.refused += 1;
+            verdict.refused_that_fit += u64::from(is_counted && shadow.would_fit(size, alignment));
+        }
+    }
+    Ok(())
+}
+
+/// The live ranges, kept by other means than those of the contenders.
+#[derive(Debug)]
+pub(super) struct Shadow {
+    space: u64,
+    /// Ends by offset.
+    live: BTreeMap<u64, u64>,
+    pub(super) live_bytes: u64,
+    peak_bytes: u64,
+    high_water: u64,
+    /// The last question of `would_fit` since the last change, and its answer.
+    answered: Option<(u64, u64, bool)>,
+}
+
+impl Shadow {
+    pub(super) fn new(space: &Space) -> Self {
+        Self {
+            space: space.size,
+            live: BTreeMap::new(),
+            live_bytes: 0,
+            peak_bytes: 0,
+            high_water: 0,
+            answered: None,
+        }
+    }
+
+    pub(super) fn insert(&mut self, offset: u64, size: u64, alignment: u64) -> Result<(), Fault> {
+        let space = self.space;
+        let Some(end) = offset.checked_add(size).filter(|&end| end <= space) else {
+            return Err(Fault::Outside { offset, size, space });
+        };
+        if offset % alignment != 0 {
+            return Err(Fault::Misaligned { offset, alignment });
+        }
+        // The last range that begins before the end of this one is the only one that can reach into it: the live ones
+        // do not overlap.
+        match self.live.range(..end).next_back() {
+            Some((&other, &other_end)) if other_end > offset => {
+                return Err(Fault::Overlap { offset, size, other });
+            }
+            _ => {}
+        }
+        self.live.insert(offset, end);
+        self.live_bytes += size;
+        self.peak_bytes = self.peak_bytes.max(self.live_bytes);
+        self.high_water = self.high_water.max(end);
+        self.answered = None;
+        Ok(())
+    }
+
+    pub(super) fn remove(&mut self, offset: u64) {
+        let removed = self.live.remove(&offset);
+        debug_assert!(removed.is_some(), "the range at {offset} is live");
+        self.live_bytes -= removed.map_or(0, |end| end - offset);
+        self.answered = None;
+    }
+
+    /// Returns `true` if a free range can hold so many bytes. A walk of all ranges.
+    pub(super) fn would_fit(&mut self, size: u64, alignment: u64) -> bool {
+        if let Some((of_size, of_alignment, answer)) = self.answered
+            && (of_size, of_alignment) == (size, alignment)
+        {
+            return answer;
+        }
+        let mut free = 0;
+        let ends = self.live.iter().map(|(&offset, &end)| (offset, end)).chain([(self.space, self.space)]);
+        let answer = ends.into_iter().any(|(offset, end)| {
+            let begin = core::mem::replace(&mut free, end).next_multiple_of(alignment);
+            begin.checked_add(size).is_some_and(|needed| needed <= offset)
+        });
+        self.answered = Some((size, alignment, answer));
+        answer
+    }
+}
