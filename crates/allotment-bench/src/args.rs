@@ -215,6 +215,10 @@ pub(crate) struct RangesArgs {
     /// Seconds that a contender may spend in a workload; one whose check takes longer is omitted
     #[arg(long, value_name = "SECONDS", default_value_t = 4.0, value_parser = seconds)]
     pub(crate) limit: f64,
+    /// Print the times of some workloads as a Markdown table; with a file, write it there, between the two lines that
+    /// mark its place
+    #[arg(long, value_name = "FILE", num_args = 0..=1, conflicts_with_all = ["json", "modes", "workload", "contender"])]
+    pub(crate) table: Option<Option<PathBuf>>,
     /// A hundredth of the ranges and operations: a test of the command, whose figures mean nothing
     #[arg(long)]
     pub(crate) quick: bool,
@@ -225,6 +229,14 @@ pub(crate) struct RangesArgs {
 pub(crate) enum RangesMode {
     /// Nanoseconds of an operation
     Time,
+    /// Quantiles of the time of single operations
+    Latency,
+    /// Use of a space when a request is refused, and of a roomy one
+    Fragmentation,
+    /// Host memory per live range, and time to clear
+    Memory,
+    /// Wall time with several threads and a mutex
+    Threads,
 }
 
 impl StreamingArgs {

@@ -1,6 +1,7 @@
 //! Failures of commands, in one line each.
 
 use core::fmt;
+use std::path::PathBuf;
 
 use allotment_headless::vulkan::OpenError;
 use allotment_trace::TraceError;
@@ -23,6 +24,8 @@ pub(crate) enum Failure {
     Unsound { contender: &'static str, workload: String, fault: String },
     /// Nothing has a name that was asked for.
     NoSuch { what: &'static str, name: String },
+    /// A file cannot be read or written.
+    File { path: PathBuf, error: std::io::Error },
     /// A trace cannot be read.
     Trace(TraceError),
     /// Verification failed: bytes differ from those sent.
@@ -51,6 +54,7 @@ impl fmt::Display for Failure {
             Self::Setup { contender, error } => write!(f, "{contender} could not be set up: {error}"),
             Self::Unsound { contender, workload, fault } => write!(f, "{contender} in {workload}: {fault}"),
             Self::NoSuch { what, name } => write!(f, "no {what} has a name that begins with {name}"),
+            Self::File { path, error } => write!(f, "{}: {error}", path.display()),
             Self::Trace(error) => error.fmt(f),
             Self::Corrupt { memory_type } => {
                 write!(f, "bytes copied from memory type {memory_type} differ from those written")

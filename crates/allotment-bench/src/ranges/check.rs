@@ -3,7 +3,7 @@
 
 use core::fmt;
 use core::time::Duration;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use super::contender::{Ranges, Space};
@@ -50,7 +50,9 @@ impl fmt::Display for Fault {
             Self::Overlap { offset, size, other } => {
                 write!(f, "{size} bytes at {offset} overlap with the range at {other}")
             }
-            Self::Misaligned { offset, alignment } => write!(f, "offset {offset} is not aligned to {alignment}"),
+            Self::Misaligned { offset, alignment } => {
+                write!(f, "offset {offset} is not aligned to {alignment}")
+            }
             Self::Outside { offset, size, space } => {
                 write!(f, "{size} bytes at {offset} end outside of the {space} bytes of the space")
             }
@@ -86,7 +88,7 @@ fn play<C: Ranges>(
             (verdict.fill_requests, verdict.fill_refused) = (verdict.requests, verdict.refused);
         }
         (verdict.requests, verdict.refused) = (0, 0);
-        // Each of these takes a walk of all ranges; only the last lap counts.
+        // Only the last lap counts.
         let is_counted = part == 2;
         for (i, op) in ops.iter().enumerate() {
             if i % 64 == 0 && Instant::now() > end {
@@ -131,17 +133,17 @@ fn step<C: Ranges>(
     Ok(())
 }
 
-/// The live ranges, kept by other means than those of the contenders.
+/// The live ranges and the gaps between them, kept by other means than those of the contenders.
 #[derive(Debug)]
 pub(super) struct Shadow {
     space: u64,
     /// Ends by offset.
     live: BTreeMap<u64, u64>,
+    /// Sizes and offsets of the gaps.
+    gaps: BTreeSet<(u64, u64)>,
     pub(super) live_bytes: u64,
     peak_bytes: u64,
     high_water: u64,
-    /// The last question of `would_fit` since the last change, and its answer.
-    answered: Option<(u64, u64, bool)>,
 }
 
 impl Shadow {
@@ -149,10 +151,10 @@ impl Shadow {
         Self {
             space: space.size,
             live: BTreeMap::new(),
+            gaps: BTreeSet::from([(space.size, 0)]),
             live_bytes: 0,
             peak_bytes: 0,
             high_water: 0,
-            answered: None,
         }
     }
 
@@ -172,35 +174,75 @@ impl Shadow {
             }
             _ => {}
         }
+        let (from, to) = self.gap_around(offset, end);
+        self.gaps.remove(&(to - from, from));
+        self.add_gap(from, offset);
+        self.add_gap(end, to);
         self.live.insert(offset, end);
         self.live_bytes += size;
         self.peak_bytes = self.peak_bytes.max(self.live_bytes);
         self.high_water = self.high_water.max(end);
-        self.answered = None;
         Ok(())
     }
 
+    /// Removes a live range by its offset.
     pub(super) fn remove(&mut self, offset: u64) {
-        let removed = self.live.remove(&offset);
-        debug_assert!(removed.is_some(), "the range at {offset} is live");
-        self.live_bytes -= removed.map_or(0, |end| end - offset);
-        self.answered = None;
+        let Some(end) = self.live.remove(&offset) else { unreachable!("the range at {offset} is live") };
+        self.live_bytes -= end - offset;
+        let (from, to) = self.gap_around(offset, end);
+        self.gaps.remove(&(offset - from, from));
+        self.gaps.remove(&(to - end, end));
+        self.add_gap(from, to);
     }
 
-    /// Returns `true` if a free range can hold so many bytes. A walk of all ranges.
-    pub(super) fn would_fit(&mut self, size: u64, alignment: u64) -> bool {
-        if let Some((of_size, of_alignment, answer)) = self.answered
-            && (of_size, of_alignment) == (size, alignment)
-        {
-            return answer;
+    /// Returns where the range before ends, and where the one behind begins.
+    fn gap_around(&self, offset: u64, end: u64) -> (u64, u64) {
+        let before = self.live.range(..offset).next_back().map_or(0, |(_, &end)| end);
+        (before, self.live.range(end..).next().map_or(self.space, |(&offset, _)| offset))
+    }
+
+    fn add_gap(&mut self, from: u64, to: u64) {
+        if from < to {
+            self.gaps.insert((to - from, from));
         }
-        let mut free = 0;
-        let ends = self.live.iter().map(|(&offset, &end)| (offset, end)).chain([(self.space, self.space)]);
-        let answer = ends.into_iter().any(|(offset, end)| {
-            let begin = core::mem::replace(&mut free, end).next_multiple_of(alignment);
-            begin.checked_add(size).is_some_and(|needed| needed <= offset)
-        });
-        self.answered = Some((size, alignment, answer));
-        answer
+    }
+
+    /// Returns `true` if a gap can hold so many bytes. May look at each gap of the size or more: only an alignment
+    /// above the unit of the space rules any of these out.
+    pub(super) fn would_fit(&self, size: u64, alignment: u64) -> bool {
+        self.gaps
+            .range((size, 0)..)
+            .rev()
+            .any(|&(gap, offset)| offset.next_multiple_of(alignment) - offset + size <= gap)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SPACE: Space = Space { size: 100, unit: 1, peak: 10 };
+
+    #[test]
+    fn a_range_that_overlaps_or_is_misaligned_or_outside_is_a_fault() {
+        let mut shadow = Shadow::new(&SPACE);
+        shadow.insert(10, 20, 10).unwrap();
+        for (offset, size) in [(10, 20), (0, 11), (29, 1), (15, 5), (0, 100)] {
+            assert_eq!(shadow.insert(offset, size, 1), Err(Fault::Overlap { offset, size, other: 10 }));
+        }
+        assert_eq!(shadow.insert(35, 5, 10), Err(Fault::Misaligned { offset: 35, alignment: 10 }));
+        for (offset, size) in [(90, 11), (100, 1), (u64::MAX, 1)] {
+            assert_eq!(shadow.insert(offset, size, 1), Err(Fault::Outside { offset, size, space: 100 }));
+        }
+        shadow.insert(0, 10, 1).unwrap();
+        shadow.insert(30, 70, 1).unwrap();
+        assert_eq!((shadow.live_bytes, shadow.high_water), (100, 100));
+        shadow.remove(10);
+        assert!(shadow.would_fit(20, 2) && !shadow.would_fit(21, 1));
+        assert!(shadow.would_fit(14, 16) && !shadow.would_fit(15, 16));
+        shadow.remove(0);
+        assert!(shadow.would_fit(30, 32) && !shadow.would_fit(31, 1), "gaps merge");
+        shadow.remove(30);
+        assert_eq!((shadow.gaps, shadow.peak_bytes), (BTreeSet::from([(100, 0)]), 100));
     }
 }

@@ -29,6 +29,11 @@ impl<C: Ranges> Player<C> {
         play(&mut self.ranges, &mut self.slots, &self.workload.fill);
     }
 
+    /// Frees all ranges, one by one.
+    pub(super) fn free_all(&mut self) {
+        self.slots.iter_mut().filter_map(Option::take).for_each(|handle| self.ranges.free(handle));
+    }
+
     /// Runs a lap, and returns the number of its operations.
     pub(super) fn lap(&mut self) -> u64 {
         play(&mut self.ranges, &mut self.slots, &self.workload.lap);
@@ -39,7 +44,7 @@ impl<C: Ranges> Player<C> {
 impl<C: Ranges> Drop for Player<C> {
     fn drop(&mut self) {
         // Some contenders report ranges that are left, or rely on there being none.
-        self.slots.iter_mut().filter_map(Option::take).for_each(|handle| self.ranges.free(handle));
+        self.free_all();
     }
 }
 

@@ -15,7 +15,9 @@ use crate::failure::Failure;
 /// The options of a run, and the contenders that it omits.
 pub(super) struct Run<'a> {
     pub(super) args: &'a RangesArgs,
+    /// All names.
     contenders: Vec<&'static str>,
+    workloads: Vec<String>,
     pub(super) omitted: Vec<Omitted>,
 }
 
@@ -39,19 +41,34 @@ impl<'a> Run<'a> {
         if let Some(name) = Selection(&args.contender).unknown(&names.0) {
             return Err(Failure::NoSuch { what: "contender", name: name.to_owned() });
         }
-        Ok(Self { args, contenders: names.0, omitted: Vec::new() })
+        Ok(Self { args, contenders: names.0, workloads: Vec::new(), omitted: Vec::new() })
     }
 
-    /// Returns the selected workloads of a list.
-    pub(super) fn plans(&self) -> Result<Vec<Plan>, Failure> {
+    /// Returns the selected workloads. A name may be one of `others` too, which are no sequences.
+    pub(super) fn plans(&mut self, others: &[&'static str]) -> Result<Vec<Plan>, Failure> {
         let plans = all();
-        let names: Vec<_> = plans.iter().map(|plan| plan.name.as_str()).collect();
-        let selection = Selection(&self.args.workload);
-        if let Some(name) = selection.unknown(&names) {
+        self.workloads = plans.iter().map(|plan| plan.name.clone()).collect();
+        self.workloads.extend(others.iter().map(|&name| name.to_owned()));
+        if let Some(name) = Selection(&self.args.workload).unknown(&self.workloads) {
             return Err(Failure::NoSuch { what: "workload", name: name.to_owned() });
         }
-        let selected: Vec<bool> = names.iter().map(|name| selection.has(name, &names)).collect();
-        Ok(plans.into_iter().zip(selected).filter_map(|(plan, is_selected)| is_selected.then_some(plan)).collect())
+        Ok(plans.into_iter().filter(|plan| self.has_workload(&plan.name)).collect())
+    }
+
+    /// Returns `true` if a workload runs.
+    pub(super) fn has_workload(&self, name: &str) -> bool {
+        Selection(&self.args.workload).has(name, &self.workloads)
+    }
+
+    /// Returns what was omitted, each once: modes and numbers of threads repeat the check.
+    pub(super) fn into_omitted(self) -> Vec<Omitted> {
+        let mut unique: Vec<Omitted> = Vec::new();
+        for omitted in self.omitted {
+            if !unique.contains(&omitted) {
+                unique.push(omitted);
+            }
+        }
+        unique
     }
 
     pub(super) fn scale(&self) -> Scale {
@@ -69,7 +86,11 @@ impl<'a> Run<'a> {
     }
 
     /// Checks each selected contender on a workload, and measures those that pass.
-    pub(super) fn each(&mut self, workload: &Arc<Workload>, measure: &mut impl Measure) -> Result<(), Failure> {
+    pub(super) fn each(
+        &mut self,
+        workload: &Arc<Workload>,
+        measure: &mut impl Measure,
+    ) -> Result<(), Failure> {
         visit_all(&mut Checked { run: self, workload, measure })
     }
 }
@@ -120,7 +141,9 @@ pub(super) fn verdict<C: Ranges>(
     };
     let verdict = match check(&mut ranges, workload, limit) {
         Ok(verdict) => verdict,
-        Err(Reject::TooSlow) => return Ok(Err(format!("its check takes more than {} s", limit.as_secs_f64()))),
+        Err(Reject::TooSlow) => {
+            return Ok(Err(format!("its check takes more than {} s", limit.as_secs_f64())));
+        }
         Err(Reject::Fault(fault)) => {
             let fault = fault.to_string();
             return Err(Failure::Unsound { contender: C::NAME, workload: workload.name.clone(), fault });

@@ -6,17 +6,20 @@ pub(super) struct Selection<'a>(pub(super) &'a [String]);
 
 impl Selection<'_> {
     /// Returns `true` if `name` is one of the names, or begins with one that is no whole name among `all`.
-    pub(super) fn has(&self, name: &str, all: &[&str]) -> bool {
+    pub(super) fn has(&self, name: &str, all: &[impl AsRef<str>]) -> bool {
         self.0.is_empty()
-            || self.0.iter().any(|wanted| match all.contains(&wanted.as_str()) {
+            || self.0.iter().any(|wanted| match all.iter().any(|whole| whole.as_ref() == wanted) {
                 true => wanted == name,
                 false => name.starts_with(wanted.as_str()),
             })
     }
 
     /// Returns the first of the names that selects none of `all`.
-    pub(super) fn unknown(&self, all: &[&str]) -> Option<&str> {
-        self.0.iter().map(String::as_str).find(|wanted| !all.iter().any(|name| name.starts_with(wanted)))
+    pub(super) fn unknown(&self, all: &[impl AsRef<str>]) -> Option<&str> {
+        self.0
+            .iter()
+            .map(String::as_str)
+            .find(|wanted| !all.iter().any(|name| name.as_ref().starts_with(wanted)))
     }
 }
 

@@ -58,7 +58,9 @@ impl Measure for Entries<'_> {
         let mut player = None;
         let lap = move || {
             let player: &mut Player<C> = player.get_or_insert_with(|| {
-                let Some(mut player) = Player::new(&workload) else { unreachable!("it was created for the check") };
+                let Some(mut player) = Player::new(&workload) else {
+                    unreachable!("it was created for the check")
+                };
                 player.fill();
                 player
             });
@@ -106,7 +108,13 @@ pub(super) fn print(rows: &[Row]) {
     say!();
     say!("{}: {} live at most, laps of {} operations", first.workload, first.live, first.operations_per_lap);
     let [name, spread, ratio] = ["contender", "fastest–slowest", "ratio"];
-    say!("  {name:28} {:>9} {spread:>19} {ratio:>7} {:>5} {:>8} {:>8}", "ns/op", "laps", "refused", "that fit");
+    say!(
+        "  {name:28} {:>9} {spread:>19} {ratio:>7} {:>5} {:>8} {:>8}",
+        "ns/op",
+        "laps",
+        "refused",
+        "that fit"
+    );
     for row in rows {
         say!(
             "  {:28} {:>9.2} {:>19} {:>7} {:>5} {:>8} {:>8}",

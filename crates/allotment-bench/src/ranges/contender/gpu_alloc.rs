@@ -17,6 +17,8 @@ use super::{Ranges, Space};
 pub(in crate::ranges) trait Kind: Send + 'static {
     const NAME: &'static str;
     const USAGE: UsageFlags;
+    /// Whether the size of a memory object must be a power of two.
+    const IS_BUDDY: bool;
 }
 
 pub(in crate::ranges) enum Buddy {}
@@ -25,11 +27,13 @@ pub(in crate::ranges) enum FreeList {}
 impl Kind for Buddy {
     const NAME: &'static str = "gpu-alloc-buddy";
     const USAGE: UsageFlags = UsageFlags::FAST_DEVICE_ACCESS;
+    const IS_BUDDY: bool = true;
 }
 
 impl Kind for FreeList {
     const NAME: &'static str = "gpu-alloc-freelist";
     const USAGE: UsageFlags = UsageFlags::TRANSIENT;
+    const IS_BUDDY: bool = false;
 }
 
 /// The number of the one memory object.
@@ -42,7 +46,10 @@ struct Device {
 }
 
 // SAFETY: nothing is mapped, and so no pointer is promised to be valid.
-#[expect(clippy::undocumented_unsafe_blocks, reason = "the methods are unsafe to call, and do nothing that is")]
+#[expect(
+    clippy::undocumented_unsafe_blocks,
+    reason = "the methods are unsafe to call, and do nothing that is"
+)]
 impl MemoryDevice<Memory> for Device {
     unsafe fn allocate_memory(&self, _: u64, _: u32, _: AllocationFlags) -> Result<Memory, OutOfMemory> {
         if self.is_allocated.replace(true) { Err(OutOfMemory::OutOfDeviceMemory) } else { Ok(0) }
@@ -58,7 +65,10 @@ impl MemoryDevice<Memory> for Device {
 
     unsafe fn unmap_memory(&self, _: &mut Memory) {}
 
-    unsafe fn invalidate_memory_ranges(&self, _: &[MappedMemoryRange<'_, Memory>]) -> Result<(), OutOfMemory> {
+    unsafe fn invalidate_memory_ranges(
+        &self,
+        _: &[MappedMemoryRange<'_, Memory>],
+    ) -> Result<(), OutOfMemory> {
         Ok(())
     }
 
@@ -79,8 +89,7 @@ impl<K: Kind> Ranges for GpuAlloc<K> {
     const NAME: &'static str = K::NAME;
 
     fn new(space: &Space) -> Option<Self> {
-        // The size of a memory object of the buddy strategy is a power of two.
-        if !space.size.is_power_of_two() {
+        if K::IS_BUDDY && !space.size.is_power_of_two() {
             return None;
         }
         let config = Config {

@@ -18,6 +18,7 @@ mod range_alloc;
 mod vma;
 
 use crate::failure::Failure;
+use crate::host_heap;
 
 /// An allocator of ranges of the bytes `0..size`.
 pub(super) trait Ranges: Send + Sized + 'static {
@@ -40,6 +41,12 @@ pub(super) trait Ranges: Send + Sized + 'static {
     /// Frees all ranges in one call, after which no handle is used again. Returns `false` if there is no such call.
     fn clear(&mut self) -> bool {
         false
+    }
+
+    /// Returns the host memory in use by all that is written in its language; `None` if that is not known. Only
+    /// differences matter.
+    fn host_bytes() -> Option<u64> {
+        Some(host_heap::bytes())
     }
 }
 

@@ -9,6 +9,7 @@ use vk_mem::{
 };
 
 use super::{Ranges, Space};
+use crate::host_heap;
 
 /// A strategy.
 pub(in crate::ranges) trait Kind: Send + 'static {
@@ -88,6 +89,10 @@ impl<K: Kind> Ranges for Vma<K> {
         // SAFETY: by the contract of the trait no handle is used after this.
         unsafe { self.block.clear() };
         true
+    }
+
+    fn host_bytes() -> Option<u64> {
+        host_heap::bytes_of_process()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Random ranges are freed and replaced by ones of other sizes, while the number of live ones stays.
 
-use super::{Build, Plan, Scale, Sizes};
+use super::{Build, Plan, Scale, Sizes, Workload};
 use crate::rng::Rng;
 
 /// Pairs of a free and an allocation per lap.
@@ -33,6 +33,13 @@ pub(super) fn tight_plans() -> Vec<Plan> {
         })
     };
     vec![tight("tight-1e4", 10_000, 110), tight("tight-1e5", 100_000, 108)]
+}
+
+/// The sequence of one of several threads.
+pub(in crate::ranges) fn lane(scale: Scale) -> Workload {
+    churn(Sizes::BUFFERS, scale.of(1000), scale)
+        .in_roomy_space(Sizes::BUFFERS.unit)
+        .finish("mutex".to_owned())
 }
 
 fn churn(sizes: Sizes, live: u32, scale: Scale) -> Build {

@@ -13,7 +13,7 @@ mod adversarial;
 mod churn;
 mod ordered;
 
-use std::collections::BTreeMap;
+pub(super) use churn::lane;
 
 use super::contender::Space;
 use crate::rng::Rng;
@@ -36,7 +36,7 @@ pub(super) struct Workload {
     pub(super) slots: u32,
     pub(super) fill: Vec<Op>,
     pub(super) lap: Vec<Op>,
-    /// Live ranges after the fill, and the most at any time.
+    /// The most live ranges at any time.
     pub(super) live: u32,
     /// Whether requests may be refused: the space is tight, or no contender can serve all of them.
     pub(super) may_refuse: bool,
@@ -51,7 +51,7 @@ pub(super) enum Scale {
 
 impl Scale {
     /// Divides a number of ranges or operations for a quick run.
-    fn of(self, count: u32) -> u32 {
+    pub(super) fn of(self, count: u32) -> u32 {
         match self {
             Self::Full => count,
             Self::Quick => (count / 100).clamp(64, 1000),
@@ -90,8 +90,8 @@ pub(super) struct Sizes {
     pub(super) unit: u32,
     pub(super) least: u32,
     pub(super) most: u32,
-    /// Whether alignments vary too: half of the requests need only the unit, the others a power of two up to `most`
-    /// units.
+    /// Whether alignments vary too: half of the requests need only the unit, the others a power of two up to their
+    /// size, spread evenly over the octaves.
     pub(super) mixed_alignment: bool,
 }
 
@@ -107,12 +107,18 @@ impl Sizes {
     /// Buffers with alignments of 256 B to 64 KiB.
     pub(super) const MIXED: Self = Self { mixed_alignment: true, ..Self::BUFFERS };
 
+    /// Returns the mean size in bytes, rounded down.
+    pub(super) fn mean(&self) -> u64 {
+        let (least, most) = (f64::from(self.least), f64::from(self.most));
+        ((most - least) / (most / least).ln()) as u64 * u64::from(self.unit)
+    }
+
     /// Returns a size and an alignment, in bytes.
     pub(super) fn draw(&self, rng: &mut Rng) -> (u32, u32) {
         let octaves = (f64::from(self.most) / f64::from(self.least)).log2();
         let units = (f64::from(self.least) * (octaves * rng.unit()).exp2()).round() as u32;
         let alignment = match self.mixed_alignment && rng.below(2) == 1 {
-            true => self.unit << rng.below(self.most.ilog2() + 1),
+            true => self.unit << rng.below(units.ilog2() + 1),
             false => self.unit,
         };
         (units * self.unit, alignment)
@@ -189,23 +195,5 @@ impl Build {
             live: self.peak_count,
             may_refuse: self.may_refuse,
         }
-    }
-}
-
-impl Workload {
-    /// Returns the most live bytes at any time, if nothing is refused.
-    pub(super) fn peak_bytes(&self) -> u64 {
-        let (mut sizes, mut live, mut peak) = (BTreeMap::new(), 0, 0);
-        for op in self.fill.iter().chain(&self.lap) {
-            match op.size {
-                0 => live -= sizes.remove(&op.slot).unwrap_or(0),
-                size => {
-                    sizes.insert(op.slot, u64::from(size));
-                    live += u64::from(size);
-                }
-            }
-            peak = peak.max(live);
-        }
-        peak
     }
 }
