@@ -212,7 +212,8 @@ pub(crate) struct RangesArgs {
     /// Timed laps of each contender; the median is printed
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repetitions: u32,
-    /// Seconds that a contender may spend in a workload; one whose check takes longer is omitted
+    /// Seconds that the laps of a contender may take in a workload, and a fifth of what its check may take; one whose
+    /// check takes longer is omitted
     #[arg(long, value_name = "SECONDS", default_value_t = 4.0, value_parser = seconds)]
     pub(crate) limit: f64,
     /// Print the times of some workloads as a Markdown table; with a file, write it there, between the two lines that

@@ -100,7 +100,7 @@ pub(crate) fn race(racers: &[Racer], repetitions: u32) -> Result<Vec<Outcome>, F
 
 /// Returns the racer whose turn it is.
 fn turn_of(round: usize, turn: usize, racers: usize) -> usize {
-    let turn = if round % 2 == 0 { turn } else { racers - 1 - turn };
+    let turn = if round.is_multiple_of(2) { turn } else { racers - 1 - turn };
     (round + turn) % racers
 }
 

@@ -9,15 +9,15 @@ use std::time::Instant;
 use super::contender::{Ranges, Space};
 use super::workload::{Op, Workload};
 
-/// What a contender did with a workload: its fill and two laps.
+/// What a contender did with a workload: its fill and a lap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Verdict {
     /// Requests of the fill, and those of them that were refused.
     pub(super) fill_requests: u64,
     pub(super) fill_refused: u64,
-    /// Requests of the second lap.
+    /// Requests of the lap.
     pub(super) requests: u64,
-    /// Requests of the second lap that were refused.
+    /// Requests of the lap that were refused.
     pub(super) refused: u64,
     /// Those of them for which there was a free range that was large enough, aligned.
     pub(super) refused_that_fit: u64,
@@ -60,7 +60,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Plays a workload's fill and two laps, within a limit of time.
+/// Plays a workload's fill and a lap, within a limit of time.
 pub(super) fn check<C: Ranges>(
     ranges: &mut C,
     workload: &Workload,
@@ -83,18 +83,16 @@ fn play<C: Ranges>(
     end: Instant,
 ) -> Result<Verdict, Reject> {
     let mut verdict = Verdict::default();
-    for (part, ops) in [&workload.fill, &workload.lap, &workload.lap].into_iter().enumerate() {
-        if part == 1 {
+    for (is_lap, ops) in [(false, &workload.fill), (true, &workload.lap)] {
+        if is_lap {
             (verdict.fill_requests, verdict.fill_refused) = (verdict.requests, verdict.refused);
         }
-        (verdict.requests, verdict.refused) = (0, 0);
-        // Only the last lap counts.
-        let is_counted = part == 2;
+        (verdict.requests, verdict.refused, verdict.refused_that_fit) = (0, 0, 0);
         for (i, op) in ops.iter().enumerate() {
             if i % 64 == 0 && Instant::now() > end {
                 return Err(Reject::TooSlow);
             }
-            step(ranges, &mut slots[op.slot as usize], op, shadow, is_counted, &mut verdict)?;
+            step(ranges, &mut slots[op.slot as usize], op, shadow, &mut verdict)?;
         }
     }
     Ok(verdict)
@@ -108,7 +106,6 @@ fn step<C: Ranges>(
     slot: &mut Slot<C>,
     op: &Op,
     shadow: &mut Shadow,
-    is_counted: bool,
     verdict: &mut Verdict,
 ) -> Result<(), Reject> {
     if op.size == 0 {
@@ -127,7 +124,7 @@ fn step<C: Ranges>(
         }
         None => {
             verdict.refused += 1;
-            verdict.refused_that_fit += u64::from(is_counted && shadow.would_fit(size, alignment));
+            verdict.refused_that_fit += u64::from(shadow.would_fit(size, alignment));
         }
     }
     Ok(())
@@ -163,7 +160,7 @@ impl Shadow {
         let Some(end) = offset.checked_add(size).filter(|&end| end <= space) else {
             return Err(Fault::Outside { offset, size, space });
         };
-        if offset % alignment != 0 {
+        if !offset.is_multiple_of(alignment) {
             return Err(Fault::Misaligned { offset, alignment });
         }
         // The last range that begins before the end of this one is the only one that can reach into it: the live ones

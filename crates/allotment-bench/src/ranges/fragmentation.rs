@@ -76,7 +76,7 @@ struct Filling<'r, 'a> {
 
 impl Visit for Filling<'_, '_> {
     fn visit<C: Ranges>(&mut self) -> Result<(), Failure> {
-        if C::NAME == EMPTY || !self.run.has(C::NAME) {
+        if C::NAME == EMPTY || C::IS_LINEAR || !self.run.has(C::NAME) {
             return Ok(());
         }
         let mut found = Vec::new();

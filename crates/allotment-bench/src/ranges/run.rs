@@ -12,6 +12,9 @@ use super::workload::{Plan, Scale, Workload, all};
 use crate::args::RangesArgs;
 use crate::failure::Failure;
 
+/// A check may take so many times as long as the laps: for each operation it searches its own list of ranges.
+const CHECK: u32 = 5;
+
 /// The options of a run, and the contenders that it omits.
 pub(super) struct Run<'a> {
     pub(super) args: &'a RangesArgs,
@@ -136,6 +139,10 @@ pub(super) fn verdict<C: Ranges>(
     if C::NAME == EMPTY {
         return Ok(Ok(Verdict::default()));
     }
+    if C::IS_LINEAR && !workload.is_ordered {
+        return Ok(Err("its frees are in no order".to_owned()));
+    }
+    let limit = limit * CHECK;
     let Some(mut ranges) = C::new(&workload.space) else {
         return Ok(Err("it cannot manage a space of this size".to_owned()));
     };

@@ -86,7 +86,11 @@ fn replaced(text: &str, table: &[String]) -> Option<String> {
     let end = begin + lines[begin..].iter().position(|line| line.ends_with(END))?;
     let prefix = lines[begin].strip_suffix(BEGIN)?;
     let mut written: Vec<String> = lines[..=begin].iter().map(|&line| line.to_owned()).collect();
-    written.extend(table.iter().map(|line| format!("{prefix}{line}").trim_end().to_owned()));
+    // Empty lines around it: otherwise the marks would be lines of the paragraph and of the table.
+    let around = [String::new()];
+    written.extend(
+        [&around, table, &around].concat().iter().map(|line| format!("{prefix}{line}").trim_end().to_owned()),
+    );
     written.extend(lines[end..].iter().map(|&line| line.to_owned()));
     Some(written.join("\n") + "\n")
 }
@@ -98,7 +102,8 @@ pub(super) fn today() -> u64 {
 
 /// Returns year, month and day.
 fn date(mut days: u64) -> (u64, u64, u64) {
-    let is_leap = |year: u64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let is_leap =
+        |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     let mut year = 1970;
     while days >= 365 + u64::from(is_leap(year)) {
         days -= 365 + u64::from(is_leap(year));
@@ -129,9 +134,10 @@ mod tests {
 
     #[test]
     fn the_lines_between_the_marks_are_replaced_and_nothing_else() {
-        let table = ["| a |", "", "| b |"].map(str::to_owned);
+        let table = ["| a |", "| b |"].map(str::to_owned);
         let text = format!("//! before\n//! {BEGIN}\n//! old\n//! {END}\n//! behind\n");
-        let wanted = format!("//! before\n//! {BEGIN}\n//! | a |\n//!\n//! | b |\n//! {END}\n//! behind\n");
+        let wanted =
+            format!("//! before\n//! {BEGIN}\n//!\n//! | a |\n//! | b |\n//!\n//! {END}\n//! behind\n");
         assert_eq!(replaced(&text, &table), Some(wanted.clone()));
         assert_eq!(replaced(&wanted, &table), Some(wanted), "a second time changes nothing");
         assert_eq!(replaced("no marks", &table), None);

@@ -45,11 +45,6 @@ struct Device {
     is_allocated: Cell<bool>,
 }
 
-// SAFETY: nothing is mapped, and so no pointer is promised to be valid.
-#[expect(
-    clippy::undocumented_unsafe_blocks,
-    reason = "the methods are unsafe to call, and do nothing that is"
-)]
 impl MemoryDevice<Memory> for Device {
     unsafe fn allocate_memory(&self, _: u64, _: u32, _: AllocationFlags) -> Result<Memory, OutOfMemory> {
         if self.is_allocated.replace(true) { Err(OutOfMemory::OutOfDeviceMemory) } else { Ok(0) }

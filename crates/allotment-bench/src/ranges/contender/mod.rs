@@ -28,6 +28,10 @@ pub(super) trait Ranges: Send + Sized + 'static {
     /// The name in tables.
     const NAME: &'static str;
 
+    /// Whether the ranges must be freed in the order of their allocation or the reverse one: no hole is reused before it
+    /// joins the free end of the space.
+    const IS_LINEAR: bool = false;
+
     /// Creates the allocator, all of whose space is free; `None` if it cannot manage this space.
     fn new(space: &Space) -> Option<Self>;
 
@@ -69,6 +73,7 @@ pub(super) trait Visit {
 pub(super) fn visit_all(visit: &mut impl Visit) -> Result<(), Failure> {
     visit.visit::<empty::Empty>()?;
     visit.visit::<ours::Ours<ours::Balanced>>()?;
+    visit.visit::<ours::Ours<ours::BalancedInUnits>>()?;
     visit.visit::<ours::Ours<ours::LeastTime>>()?;
     visit.visit::<ours::Ours<ours::LeastMemory>>()?;
     visit.visit::<ours::Ours<ours::LowestOffset>>()?;

@@ -61,6 +61,7 @@ impl<K: Kind> Ranges for Vma<K> {
     type Handle = VirtualAllocation;
 
     const NAME: &'static str = K::NAME;
+    const IS_LINEAR: bool = K::LINEAR;
 
     fn new(space: &Space) -> Option<Self> {
         let flags = if K::LINEAR {

@@ -53,8 +53,8 @@ fn churn(sizes: Sizes, live: u32, scale: Scale) -> Build {
         build.free(slot);
         build.allocate(slot, sizes.draw(&mut rng));
     };
-    // Two replacements of each, so that the holes are those of traffic and not those of the fill.
-    (0..live * 2).for_each(|_| replace(&mut build));
+    // A replacement of each on average, so that the holes are those of traffic and not those of the fill.
+    (0..live).for_each(|_| replace(&mut build));
     build.begin_lap();
     (0..scale.of(PAIRS.max(live / 2))).for_each(|_| replace(&mut build));
     build

@@ -40,6 +40,8 @@ pub(super) struct Workload {
     pub(super) live: u32,
     /// Whether requests may be refused: the space is tight, or no contender can serve all of them.
     pub(super) may_refuse: bool,
+    /// Whether ranges are freed in the order of their allocation or the reverse one.
+    pub(super) is_ordered: bool,
 }
 
 /// The size of the numbers: the full one, or one that a test can run.
@@ -139,6 +141,7 @@ pub(super) struct Build {
     is_lap: bool,
     space: Option<Space>,
     may_refuse: bool,
+    is_ordered: bool,
 }
 
 impl Build {
@@ -194,6 +197,7 @@ impl Build {
             lap: self.lap,
             live: self.peak_count,
             may_refuse: self.may_refuse,
+            is_ordered: self.is_ordered,
         }
     }
 }

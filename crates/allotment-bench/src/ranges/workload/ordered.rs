@@ -71,7 +71,7 @@ fn frames(scale: Scale) -> Build {
             slots(old).for_each(|slot| build.free(slot));
         }
     }
-    build.in_roomy_space(sizes.unit)
+    Build { is_ordered: true, ..build }.in_roomy_space(sizes.unit)
 }
 
 /// A stack that grows to a depth and shrinks to nothing.
@@ -84,5 +84,5 @@ fn lifo(scale: Scale, depth: u32) -> Build {
         (0..depth).for_each(|slot| build.allocate(slot, sizes.draw(&mut rng)));
         (0..depth).rev().for_each(|slot| build.free(slot));
     }
-    build.in_space(64 << 20, sizes.unit)
+    Build { is_ordered: true, ..build }.in_space(64 << 20, sizes.unit)
 }
