@@ -43,6 +43,24 @@
 //! handles and alignments are checked.
 //!
 //! <!-- begin of the table of `allotment-bench ranges --table` -->
+//!
+//! Measured on 2026-11-25 by `allotment-bench ranges --table`: nanoseconds of processor time per
+//! allocation or free, without the harness, and in parentheses the ratio to offset-allocator.
+//!
+//! | | TLSF | TLSF, `LeastTime` | linear | offset-allocator 0.2 | VMA (`vk-mem` 0.5) | range-alloc 0.1 |
+//! |---|---|---|---|---|---|---|
+//! | churn, 10^3 live | 76.5 (3.36) | 96.1 (4.22) | | 22.8 (1.00) | 41.8 (1.84) | 289 (12.67) |
+//! | churn, 10^4 | 121 (4.87) | 123 (4.97) | | 24.8 (1.00) | 46.5 (1.87) | 1022 (41.22) |
+//! | churn, 10^5 | 167 (3.83) | 205 (4.71) | | 43.7 (1.00) | 138 (3.16) | 4410 (101.03) |
+//! | churn, 10^6 | 381 (2.75) | 491 (3.54) | | 139 (1.00) | 236 (1.70) | |
+//! | small, 10^5 | 147 (3.63) | 167 (4.12) | | 40.6 (1.00) | 115 (2.82) | 4113 (101.31) |
+//! | descriptors, 10^4 | 97.5 (4.71) | 42.5 (2.06) | | 20.7 (1.00) | 38.8 (1.88) | 595 (28.77) |
+//! | mixed alignment, 10^5 | 345 (7.22) | 474 (9.92) | | 47.8 (1.00) | 124 (2.60) | 8998 (188.36) |
+//! | textures by age | 55.4 (1.93) | 71.2 (2.48) | | 28.7 (1.00) | 39.6 (1.38) | 280 (9.75) |
+//! | frames, first in first out | 35.7 (1.66) | 29.1 (1.35) | 18.2 (0.85) | 21.5 (1.00) | 25.2 (1.17) | 9.0 (0.42) |
+//! | last in first out, 64 | 34.2 (1.63) | 27.7 (1.32) | 17.8 (0.85) | 21.0 (1.00) | 10.5 (0.50) | 5.1 (0.24) |
+//! | pairs | 36.1 (1.92) | 29.3 (1.56) | 19.2 (1.02) | 18.8 (1.00) | 10.7 (0.57) | 7.0 (0.37) |
+//!
 //! <!-- end of the table of `allotment-bench ranges --table` -->
 //!
 //! # How it is built
