@@ -37,10 +37,9 @@
 //!
 //! # How fast is it?
 //!
-//! Compared with other crates on one machine, by one of the programs beside this crate. In the first four rows random
-//! ranges of 256 B to 64 KiB are freed and replaced; a frame allocates 500 and frees those of two frames ago.
-//! The README of `allotment-bench` describes the other rows, and what is not equal among the contenders: here all
-//! handles and alignments are checked.
+//! In the rows of churn, random ranges of 256 B to 64 KiB are freed and replaced; a frame allocates 500 of them, and
+//! frees those of two frames ago. The README of `allotment-bench` describes the other rows, and what is not equal among
+//! the contenders.
 //!
 //! <!-- begin of the table of `allotment-bench ranges --table` -->
 //!
