@@ -43,8 +43,8 @@
 //!
 //! <!-- begin of the table of `allotment-bench ranges --table` -->
 //!
-//! Measured on 2026-11-25 by `allotment-bench ranges --table`: nanoseconds of processor time per
-//! allocation or free, without the harness, and in parentheses the ratio to offset-allocator.
+//! Measured on 2026-11-25 by `allotment-bench ranges --table`: nanoseconds of processor
+//! time per allocation or free, without the harness, and in parentheses the ratio to offset-allocator.
 //!
 //! | | TLSF | TLSF, `LeastTime` | linear | offset-allocator 0.2 | VMA (`vk-mem` 0.5) | range-alloc 0.1 |
 //! |---|---|---|---|---|---|---|

@@ -1,5 +1,5 @@
-//! Runs contenders in turns, a lap each. Each round begins with another contender, and every second one goes backwards, so
-//! that no contender always follows the same one.
+//! Runs contenders in turns, a lap each. Each round begins with another contender, and every second one goes backwards,
+//! so that no contender always follows the same one.
 //!
 //! ```text
 //!   rows    medians of the laps, as a table and as JSON

@@ -26,7 +26,8 @@ pub(super) const WORKLOADS: [(&str, &str); 11] = [
     ("pairs", "pairs"),
 ];
 
-/// The contenders of the table, and what they are called there. The second of the peers is the base of the ratios.
+/// The contenders of the table, and what they are called there. The times are compared with those of
+/// offset-allocator.
 pub(super) const CONTENDERS: [(&str, &str); 6] = [
     ("allotment-tlsf", "TLSF"),
     ("allotment-tlsf-least-time", "TLSF, `LeastTime`"),

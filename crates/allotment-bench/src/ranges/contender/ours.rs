@@ -11,8 +11,8 @@ pub(in crate::ranges) trait Kind: Send + 'static {
     const NAME: &'static str;
     const ALGORITHM: Algorithm;
     const STRATEGY: Strategy;
-    /// Whether the numbers are the units of the workload, as the documentation advises, and not bytes. Then most requests
-    /// need no alignment.
+    /// Whether the numbers are the units of the workload, as the documentation advises, and not bytes. Then most
+    /// requests need no alignment.
     const IN_UNITS: bool;
 }
 
