@@ -1,7 +1,7 @@
 //! `latency`: the time of each operation by itself.
 //!
-//! A sequence is replayed several times, each time from an empty space; the time of an operation is its shortest one. So
-//! what the machine adds now and then is gone, and what the allocator does at this operation stays.
+//! A sequence is replayed several times, each time from an empty space; the time of an operation is its shortest one.
+//! So what the machine adds now and then is gone, and what the allocator does at this operation stays.
 
 use core::hint::black_box;
 use core::time::Duration;

@@ -42,9 +42,9 @@ pub(super) fn markdown(rows: &[Row], days_since_1970: u64) -> Vec<String> {
     let (year, month, day) = date(days_since_1970);
     let mut lines = vec![
         format!(
-            "Measured on {year}-{month:02}-{day:02} by `allotment-bench ranges --table`: nanoseconds of processor time per"
+            "Measured on {year}-{month:02}-{day:02} by `allotment-bench ranges --table`: nanoseconds of processor"
         ),
-        "allocation or free, without the harness, and in parentheses the ratio to offset-allocator."
+        "time per allocation or free, without the harness, and in parentheses the ratio to offset-allocator."
             .to_owned(),
         String::new(),
         format!("| |{}", CONTENDERS.map(|(_, title)| format!(" {title} |")).concat()),

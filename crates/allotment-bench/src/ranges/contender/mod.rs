@@ -28,8 +28,8 @@ pub(super) trait Ranges: Send + Sized + 'static {
     /// The name in tables.
     const NAME: &'static str;
 
-    /// Whether the ranges must be freed in the order of their allocation or the reverse one: no hole is reused before it
-    /// joins the free end of the space.
+    /// Whether the ranges must be freed in the order of their allocation or the reverse one: no hole is reused before
+    /// it joins the free end of the space.
     const IS_LINEAR: bool = false;
 
     /// Creates the allocator, all of whose space is free; `None` if it cannot manage this space.
