@@ -1,4 +1,4 @@
-//! The chain: every region of a block in address order, shared by all algorithms.
+//! The chain: every region of a block in address order, for the buddy and the linear algorithm.
 //!
 //! ```text
 //!   first                                                        last
@@ -34,10 +34,6 @@ use alloc::vec::Vec;
 /// The index of no node.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// The mark in `link[1]` of a used node while a move of it is open: on the source and on its reserved
-/// destination. The algorithms that support moves do not use `link[1]` themselves.
-pub(crate) const MOVING: u32 = 0;
-
 /// The maximum number of nodes that one operation of any algorithm adds: growing a buddy block adds up to two
 /// cells per order.
 const MOST_NEW_NODES: usize = 128;
@@ -62,8 +58,8 @@ pub(crate) struct Node {
     pub(crate) before: u32,
     /// The neighbour at the higher address, or [`NONE`].
     pub(crate) after: u32,
-    /// Free: the neighbours in the algorithm's free list. Used: its padding, and a mark of the algorithm or
-    /// [`MOVING`]. Padding: its owner. Vacant: the next vacant node.
+    /// Free: the neighbours in the algorithm's free list. Used: its padding, and a mark of the algorithm. Padding: its
+    /// owner. Vacant: the next vacant node.
     pub(crate) link: [u32; 2],
     /// The serial number of the node's latest allocation, shifted left by two bits, and its [`State`].
     tag: u64,
@@ -175,6 +171,14 @@ impl Chain {
         chain
     }
 
+    /// Makes the block one free region again, which is node 0. The serial numbers go on, so no handle from before matches.
+    pub(crate) fn clear(&mut self) {
+        self.nodes.clear();
+        (self.first, self.last, self.vacant) = (0, 0, NONE);
+        self.tally = Tally::default();
+        self.take_node(0, self.size, NONE, NONE);
+    }
+
     pub(crate) fn node(&self, index: u32) -> &Node {
         &self.nodes[index as usize]
     }
@@ -201,11 +205,6 @@ impl Chain {
 
     pub(crate) fn size(&self) -> u64 {
         self.size
-    }
-
-    /// Returns the serial number of the latest allocation.
-    pub(crate) fn serial(&self) -> u64 {
-        self.serial
     }
 
     pub(crate) fn tally(&self) -> &Tally {

@@ -22,7 +22,7 @@
 //!
 //! # Invariants
 //!
-//! 1. The source and the destination of an open move both carry [`MOVING`], and no run returns either as a
+//! 1. The source and the destination of an open move are both in [`Moves::open`], and no run returns either as a
 //!    source meanwhile.
 //! 2. Every range at or above a run's `below` was looked at, or was allocated after the run began.
 //!
@@ -36,10 +36,12 @@
 //! is part of the chain, and otherwise walks down from the end of the block, in O(regions) without a search.
 //! `finish_move` and `cancel_move` cost as much as a free.
 
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
 use core::mem;
 
-use crate::algorithm::Policy;
-use crate::chain::{Chain, MOVING, NONE, State};
+use crate::algorithm::{Engine, Ranges};
+use crate::chain::{NONE, State};
 use crate::handle::BlockId;
 use crate::{Algorithm, Alignment, CompactionError, Handle, MoveError, Request, Unfinished, VirtualBlock};
 
@@ -93,54 +95,103 @@ impl Compaction {
     }
 }
 
+/// What a block knows of its ranges for the sake of runs. Empty in a block that was never compacted.
+#[derive(Debug, Default)]
+pub(crate) struct Moves {
+    /// The runs that began so far.
+    runs: u64,
+    /// By the index of its region: the runs that had begun when a range was allocated. Without an entry: none had.
+    born: Vec<u64>,
+    /// The regions of open moves, both of each.
+    open: BTreeSet<u32>,
+}
+
+impl Moves {
+    /// Follows an allocation.
+    #[inline]
+    pub(crate) fn allocated(&mut self, index: u32) {
+        if self.runs != 0 {
+            self.note_born(index);
+        }
+    }
+
+    #[cold]
+    fn note_born(&mut self, index: u32) {
+        let at = index as usize;
+        if at >= self.born.len() {
+            self.born.resize(at + 1, 0);
+        }
+        self.born[at] = self.runs;
+    }
+
+    /// Follows a free.
+    #[inline]
+    pub(crate) fn freed(&mut self, index: u32) {
+        if !self.open.is_empty() {
+            self.open.remove(&index);
+        }
+    }
+
+    /// Follows the free of all ranges.
+    pub(crate) fn cleared(&mut self) {
+        self.open.clear();
+    }
+
+    /// Returns `true` if a range existed when a run began.
+    fn is_known(&self, index: u32, run: u64) -> bool {
+        self.born.get(index as usize).is_none_or(|&born| born < run)
+    }
+}
+
 #[derive(Debug)]
 struct Cursor {
     block: BlockId,
-    /// The serial number of the latest allocation when the run began. Newer ranges are not moved: the
-    /// destinations of the run's own moves are among them.
-    newest: u64,
+    /// The number of the run. Ranges that were allocated since it began are not moved: the destinations of the run's own
+    /// moves are among them.
+    run: u64,
     /// The offset of the range that was looked at last: the remaining ranges begin below it.
     below: u64,
-    /// The node that was looked at last, or [`NONE`]. A hint only: the node may have been reused since.
+    /// The region that was looked at last, or [`NONE`]. A hint only: the index may be that of another region since.
     at: u32,
 }
 
 impl Cursor {
-    fn at_the_end_of<T>(block: &VirtualBlock<T>) -> Self {
-        Self { block: block.id, newest: block.chain.serial(), below: u64::MAX, at: NONE }
+    fn at_the_end_of<T>(block: &mut VirtualBlock<T>) -> Self {
+        block.moves.runs += 1;
+        Self { block: block.id, run: block.moves.runs, below: u64::MAX, at: NONE }
     }
 
     /// Moves to the next lower range that may be a source.
-    fn step(&mut self, chain: &Chain) -> Option<u32> {
+    fn step(&mut self, engine: &Engine, moves: &Moves) -> Option<u32> {
         if self.below == 0 {
             return None;
         }
         // Down from the end: the highest ranges keep the free space apart from the end of the block.
-        let mut index = self.start(chain);
+        let mut index = self.start(engine);
         while index != NONE {
-            let node = chain.node(index);
+            let place = engine.place(index);
             // Ranges that are newer than the run are left alone, or a run would move its own destinations for ever.
-            let known = node.state() == State::Used && node.serial() <= self.newest;
-            if known && node.offset < self.below && node.link[1] != MOVING {
-                (self.below, self.at) = (node.offset, index);
+            let known = place.state == State::Used && moves.is_known(index, self.run);
+            if known && place.offset < self.below && !moves.open.contains(&index) {
+                (self.below, self.at) = (place.offset, index);
                 return Some(index);
             }
-            index = node.before;
+            index = place.before;
         }
         self.below = 0;
         None
     }
 
     /// Returns a region from which a walk down meets every range that begins below the cursor.
-    fn start(&self, chain: &Chain) -> u32 {
-        if self.at == NONE {
-            return chain.last();
+    fn start(&self, engine: &Engine) -> u32 {
+        if self.at == NONE || self.at as usize >= engine.capacity() {
+            return engine.last();
         }
         // A freed region is merged with its neighbours, so it may begin lower now. If it reaches up to the
         // cursor, no remaining range lies above it.
-        let node = chain.node(self.at);
-        let reaches = node.state() != State::Vacant && node.end() >= self.below;
-        if reaches { self.at } else { chain.last() }
+        let place = engine.place(self.at);
+        let reaches = place.state != State::Vacant && place.end() >= self.below;
+        if reaches { self.at } else { engine.last() }
     }
 }
 
@@ -220,21 +271,21 @@ impl<T> VirtualBlock<T> {
         if self.algorithm() == Algorithm::Linear {
             return Err(CompactionError::InOrder);
         }
-        if self.chain.is_full() {
+        if self.engine.is_full() {
             return Err(CompactionError::TooManyRegions);
         }
         let cursor = compaction.cursor.get_or_insert_with(|| Cursor::at_the_end_of(self));
         if cursor.block != self.id {
             return Err(CompactionError::WrongBlock);
         }
-        while let Some(source) = cursor.step(&self.chain) {
+        while let Some(source) = cursor.step(&self.engine, &self.moves) {
             let Some(data) = self.data_at(source) else { continue };
             let Some(alignment) = alignment_of(data) else { continue };
-            let node = self.chain.node(source);
-            let request = Request::new(node.size).aligned(alignment);
+            let place = self.engine.place(source);
+            let request = Request::new(place.size).aligned(alignment);
             // The limit is the source's own offset, so the destination never overlaps it: a copy on a GPU has no defined
             // order, and an overlapping one would read bytes that it has overwritten.
-            let Some(destination) = self.engine.find_below(&self.chain, &request, node.offset) else {
+            let Some(destination) = self.engine.find_below(&request, place.offset) else {
                 continue;
             };
             // A clone may panic, so it is made before anything changes.
@@ -245,16 +296,16 @@ impl<T> VirtualBlock<T> {
     }
 
     fn begin_move(&mut self, source: u32, destination: u32, request: &Request, data: T) -> Move {
-        let destination = self.engine.take(&mut self.chain, destination, request);
-        let to = self.store(destination, data);
-        debug_assert_ne!(self.chain.node(source).link[1], MOVING, "a range has one open move at most");
-        // Both are marked: neither may become the source of another move before this one ends.
-        self.chain.set_link(source, 1, MOVING);
-        self.chain.set_link(destination, 1, MOVING);
+        let destination = self.engine.take(destination, request);
+        let to = self.store(destination, request.size, data);
+        let destination = to.handle.index;
+        debug_assert!(!self.moves.open.contains(&source), "a range has one open move at most");
+        // Neither may become the source of another move before this one ends.
+        self.moves.open.extend([source, destination]);
         Move {
             from: self.handle_at(source),
             to: to.handle,
-            from_offset: self.chain.node(source).offset,
+            from_offset: self.engine.place(source).offset,
             to_offset: to.offset,
             size: to.size,
         }
@@ -275,8 +326,9 @@ impl<T> VirtualBlock<T> {
         let data = self.data[from.index as usize].take();
         // The data as it is now, and not the clone of `next_move`: the owner may have changed it during the copy.
         let copy = mem::replace(&mut self.data[to.index as usize], data);
-        self.engine.free(&mut self.chain, from.index);
-        self.chain.set_link(to.index, 1, NONE);
+        self.moves.freed(from.index);
+        self.engine.free(from.index);
+        self.moves.open.remove(&to.index);
         // The caller's destructor may panic, so it runs after every change.
         drop(copy);
         Ok(to)
@@ -286,8 +338,9 @@ impl<T> VirtualBlock<T> {
         if moved.from.block != self.id {
             return Err(MoveError::WrongBlock);
         }
-        let from = self.node(moved.from).map_err(|_| MoveError::SourceFreed)?.size;
-        let to = self.node(moved.to).map_err(|_| MoveError::PlaceFreed)?.size;
+        self.check(moved.from).map_err(|_| MoveError::SourceFreed)?;
+        self.check(moved.to).map_err(|_| MoveError::PlaceFreed)?;
+        let [from, to] = [moved.from, moved.to].map(|handle| self.engine.place(handle.index).size);
         if from == to { Ok(()) } else { Err(MoveError::Resized { from, to }) }
     }
 
@@ -302,8 +355,8 @@ impl<T> VirtualBlock<T> {
             return Err(Unfinished { error: MoveError::WrongBlock, moved });
         }
         // The source may be another range by now, whose mark is not this move's to clear.
-        if self.node(moved.from).is_ok() {
-            self.chain.set_link(moved.from.index, 1, NONE);
+        if self.check(moved.from).is_ok() {
+            self.moves.open.remove(&moved.from.index);
         }
         // The destination may have been freed already, by its handle or with the whole block.
         let _ = self.free(moved.to);
@@ -317,7 +370,7 @@ impl<T> VirtualBlock<T> {
     /// them.
     #[must_use]
     pub fn largest_free_at_best(&self) -> u64 {
-        let free = self.chain.tally().free;
+        let free = self.engine.tally().free;
         match self.algorithm() {
             Algorithm::Tlsf => free,
             // The largest cell that the free units can form.

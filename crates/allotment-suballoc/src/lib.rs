@@ -22,10 +22,10 @@
 //! | | [`Tlsf`](Algorithm::Tlsf) | [`Buddy`](Algorithm::Buddy) | [`Linear`](Algorithm::Linear) |
 //! |---|---|---|---|
 //! | use it for | everything else | sizes that are powers of two by nature | a stack, two stacks, or a ring |
-//! | allocate, free | O(1) but for a bounded search | O(log size) | O(1) |
+//! | allocate, free | O(1) | O(log size) | O(1) |
 //! | any order of frees | yes | yes | yes, but a hole is reused only once it joins the gap |
 //! | lost inside a range | nothing | up to half of it (a third on average) | alignment only |
-//! | host memory per live range | 40 bytes + `T` | 80 bytes + `T` | 40–80 bytes + `T` |
+//! | host memory per live range | 20–30 bytes + `T` | 80 bytes + `T` | 40–80 bytes + `T` |
 //!
 //! TLSF ("two-level segregated fit": Masmano, Ripoll, Crespo and Real, 2004) is the default of the crates built
 //! on this one. Buddy (Knowlton, 1965) loses a third of the space to rounding on sizes that are not powers of
@@ -64,9 +64,10 @@
 //!
 //! # How it is built
 //!
-//! All three algorithms share one structure, the *chain*: every region of the block (used, free or padding),
-//! linked in address order. Handles, statistics, the region iterator and the JSON dump are implemented once,
-//! over the chain. An algorithm only decides which free region serves a request.
+//! An algorithm keeps the regions of the block (used, free or padding), linked in address order, and decides which free
+//! region serves a request. Handles, statistics, the region iterator, compaction and the JSON dump are implemented once, over
+//! what every algorithm can tell of its regions. TLSF stores its regions in 16 bytes each; buddy and linear share a
+//! structure of their own, the *chain*.
 //!
 //! # Sizes
 //!
@@ -83,6 +84,7 @@ mod alignment;
 mod chain;
 mod compaction;
 mod error;
+mod growth;
 mod handle;
 #[doc(hidden)]
 pub mod json;

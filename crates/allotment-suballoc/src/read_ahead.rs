@@ -1,10 +1,9 @@
 //! Reading ahead: what frees are going to read, of many ranges before the first is freed.
 //!
-//! In a block of many ranges, little of what a free reads is in a cache: the region, its neighbours, and the regions beside
-//! these in their free lists, where each names the next to read. One free after the other waits for each of these loads
-//! in turn. The loads of different ranges do not depend on each other, so the processor waits for many of them at once.
+//! In a block of many ranges, little of what a free reads is in a cache: the region, its neighbours, and where these are
+//! listed, where each names the next to read. One free after the other waits for each of these loads in turn. The loads of different ranges do not depend on each other, so the processor waits for many of them at once.
 
-use crate::chain::NONE;
+use crate::algorithm::Ranges;
 use crate::{Handle, VirtualBlock};
 
 /// What is read. Each names what the next one reads.
@@ -15,7 +14,7 @@ pub enum Reach {
     Range,
     /// Its neighbours in the block.
     Neighbours,
-    /// The regions beside its free neighbours in their lists.
+    /// Where its free neighbours are listed.
     Lists,
 }
 
@@ -29,18 +28,7 @@ impl<T> VirtualBlock<T> {
     #[doc(hidden)]
     #[must_use]
     pub fn read_around(&self, handle: Handle, reach: Reach) -> u64 {
-        let Ok(node) = self.node(handle) else { return 0 };
-        let neighbours = [node.before, node.after].into_iter().filter(|&index| index != NONE);
-        let neighbours = neighbours.map(|index| self.chain.node(index));
-        match reach {
-            Reach::Range => node.size,
-            Reach::Neighbours => neighbours.fold(0, |sum, neighbour| sum ^ neighbour.size),
-            Reach::Lists => {
-                let listed = neighbours.filter(|neighbour| neighbour.is_free());
-                let beside = listed.flat_map(|neighbour| neighbour.link).filter(|&index| index != NONE);
-                beside.fold(0, |sum, index| sum ^ self.chain.node(index).size)
-            }
-        }
+        if self.check(handle).is_err() { 0 } else { self.engine.read_around(handle.index, reach) }
     }
 }
 
@@ -50,16 +38,16 @@ mod tests {
     use crate::{Algorithm, Request};
 
     #[test]
-    fn a_range_is_read_with_its_neighbours_and_what_is_beside_them_in_their_lists() {
+    fn a_range_is_read_with_its_neighbours_and_where_these_are_listed() {
         let mut block = VirtualBlock::new(1000, Algorithm::Tlsf).unwrap();
-        let [other, _, low, range, high] =
-            [8, 1, 8, 32, 64].map(|size| block.allocate(Request::new(size), ()).unwrap().handle);
+        let [low, range, high, _] =
+            [8, 32, 64, 1].map(|size| block.allocate(Request::new(size), ()).unwrap().handle);
         let read = |block: &VirtualBlock<()>| Reach::ALL.map(|reach| block.read_around(range, reach));
-        assert_eq!(read(&block), [32, 8 ^ 64, 0], "no neighbour is in a list");
-        block.free(other).unwrap();
+        assert_eq!(read(&block), [8, 40, 0], "where it and its neighbours begin; no neighbour is listed");
         block.free(low).unwrap();
-        assert_eq!(read(&block), [32, 8 ^ 64, 8], "the region beside the neighbour before");
+        assert_eq!(read(&block), [8, 40, 8], "the size of the neighbour before");
         block.free(high).unwrap();
+        assert_eq!(read(&block), [8, 40, 8 ^ 64], "those of both");
         block.free(range).unwrap();
         assert_eq!(read(&block), [0, 0, 0], "stale");
     }

@@ -2,6 +2,7 @@
 
 use core::iter::FusedIterator;
 
+use crate::algorithm::Ranges;
 use crate::chain::{NONE, State};
 use crate::{Handle, VirtualBlock};
 
@@ -43,7 +44,7 @@ pub struct Regions<'a, T> {
 
 impl<'a, T> Regions<'a, T> {
     pub(crate) fn new(block: &'a VirtualBlock<T>) -> Self {
-        Self { block, next: block.chain.first() }
+        Self { block, next: block.engine.first() }
     }
 }
 
@@ -53,22 +54,22 @@ impl<'a, T> Iterator for Regions<'a, T> {
     fn next(&mut self) -> Option<Region<'a, T>> {
         while self.next != NONE {
             let index = self.next;
-            let node = self.block.chain.node(index);
-            self.next = node.after;
-            if node.size == 0 {
+            let place = self.block.engine.place(index);
+            self.next = place.after;
+            if place.size == 0 {
                 // The gap of the linear algorithm in a full block: a position, not a region.
                 continue;
             }
-            let kind = match node.state() {
+            let kind = match place.state {
                 State::Used => {
                     let handle = self.block.handle_at(index);
                     RegionKind::Used { handle, data: self.block.data_at(index)? }
                 }
                 State::Padding => RegionKind::Padding,
-                // The chain links no vacant node; the match has to name the state nevertheless.
+                // No region is vacant; the match has to name the state nevertheless.
                 State::Free | State::Vacant => RegionKind::Free,
             };
-            return Some(Region { offset: node.offset, size: node.size, kind });
+            return Some(Region { offset: place.offset, size: place.size, kind });
         }
         None
     }

@@ -54,8 +54,9 @@ impl Request {
 /// A strategy never decides *whether* a request succeeds, only where its range is placed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Strategy {
-    /// A near-best fit after a bounded search: the request's own size class first, then the next larger one.
-    /// Use it unless measurements favour another.
+    /// A near-best fit: of the request's own size class, where one fits, otherwise of the next larger class that has a
+    /// region; of either, the smallest fit of up to 8. The free region at the end of the block last. Use it unless
+    /// measurements favour another.
     #[default]
     Balanced,
     /// The first region that is sure to fit, without a search: O(1), at the price of more splitting.

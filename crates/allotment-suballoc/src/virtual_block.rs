@@ -4,8 +4,10 @@ use alloc::vec::Vec;
 use core::fmt::{self, Write};
 use core::num::NonZeroU64;
 
-use crate::algorithm::{Engine, Policy};
-use crate::chain::{Chain, NONE, Node, State};
+use crate::algorithm::{Engine, Ranges, Taken, each};
+use crate::chain::{NONE, State};
+use crate::compaction::Moves;
+use crate::growth;
 use crate::handle::BlockId;
 use crate::json::{self, Object};
 use crate::{
@@ -36,10 +38,11 @@ use crate::{
 /// ```
 #[derive(Debug)]
 pub struct VirtualBlock<T> {
-    pub(crate) chain: Chain,
     pub(crate) engine: Engine,
-    /// User data by node index. Invariant: `Some` exactly if the node is used.
+    /// User data by the index of its region. Invariant: `Some` exactly if the region is used.
     pub(crate) data: Vec<Option<T>>,
+    /// What compaction has to know of the ranges.
+    pub(crate) moves: Moves,
     pub(crate) id: BlockId,
 }
 
@@ -92,17 +95,9 @@ impl<T> VirtualBlock<T> {
         algorithm: Algorithm,
         id: impl FnOnce() -> Result<BlockId, CreateError>,
     ) -> Result<Self, CreateError> {
-        match size {
-            0 => Err(CreateError::ZeroSize),
-            size if size > MAX_SIZE => Err(CreateError::TooLarge { size }),
-            size => {
-                // Last, so that a refused size uses up no number.
-                let id = id()?;
-                let mut chain = Chain::new(size);
-                let engine = Engine::new(algorithm, &mut chain);
-                Ok(Self { chain, engine, data: Vec::new(), id })
-            }
-        }
+        let engine = Engine::new(algorithm, size)?;
+        // Last, so that a refused size uses up no number.
+        Ok(Self { engine, data: Vec::new(), moves: Moves::default(), id: id()? })
     }
 
     /// Allocates a range and stores `data` with it.
@@ -111,8 +106,9 @@ impl<T> VirtualBlock<T> {
     ///
     /// [`Refused`] contains the reason, an [`AllocateError`], and returns `data`. Nothing has changed.
     pub fn allocate(&mut self, request: Request, data: T) -> Result<Allocation, Refused<T>> {
-        match self.allocate_region(&request) {
-            Ok(index) => Ok(self.store(index, data)),
+        match allocate_in(&mut self.engine, &request) {
+            Ok(Some(taken)) => Ok(self.store(taken, request.size, data)),
+            Ok(None) => Err(Refused { error: self.no_space(&request), data }),
             Err(error) => Err(Refused { error, data }),
         }
     }
@@ -138,9 +134,8 @@ impl<T> VirtualBlock<T> {
         request: Request,
         data: T,
     ) -> Result<Option<Allocation>, AllocateError> {
-        self.check_request(&request)?;
-        let found = self.engine.allocate(&mut self.chain, &request)?;
-        Ok(found.map(|index| self.store(index, data)))
+        let taken = allocate_in(&mut self.engine, &request)?;
+        Ok(taken.map(|taken| self.store(taken, request.size, data)))
     }
 
     /// Allocates a range that, with the padding behind it, ends at or below `limit`, at the lowest such offset.
@@ -174,7 +169,7 @@ impl<T> VirtualBlock<T> {
         data: T,
     ) -> Result<Allocation, Refused<T>> {
         match self.allocate_region_below(&request, limit) {
-            Ok(index) => Ok(self.store(index, data)),
+            Ok(taken) => Ok(self.store(taken, request.size, data)),
             Err(error) => Err(Refused { error, data }),
         }
     }
@@ -209,7 +204,7 @@ impl<T> VirtualBlock<T> {
         data: T,
     ) -> Result<Allocation, Refused<T>> {
         match self.allocate_region_at(&request, offset, after) {
-            Ok(index) => Ok(self.store(index, data)),
+            Ok(taken) => Ok(self.store(taken, request.size, data)),
             Err(error) => Err(Refused { error, data }),
         }
     }
@@ -225,23 +220,14 @@ impl<T> VirtualBlock<T> {
     #[must_use]
     pub fn room_for(&self, request: &Request) -> Option<u64> {
         // The checks of `allocate`, without the cost of an error.
-        if request.size == 0 || request.size > MAX_SIZE || self.chain.is_full() {
+        if request.size == 0 || request.size > MAX_SIZE || self.engine.is_full() {
             return None;
         }
-        let found = self.engine.find(&self.chain, request)?;
-        Some(self.chain.node(found).size)
+        let found = self.engine.find(request)?;
+        Some(self.engine.place(found).size)
     }
 
-    fn allocate_region(&mut self, request: &Request) -> Result<u32, AllocateError> {
-        self.check_request(request)?;
-        match self.engine.allocate(&mut self.chain, request)? {
-            Some(index) => Ok(index),
-            // The statistics of the error need a search, which a successful allocation does not pay for.
-            None => Err(self.no_space(request)),
-        }
-    }
-
-    fn allocate_region_below(&mut self, request: &Request, limit: u64) -> Result<u32, AllocateError> {
+    fn allocate_region_below(&mut self, request: &Request, limit: u64) -> Result<Taken, AllocateError> {
         let algorithm = self.engine.algorithm();
         if algorithm == Algorithm::Linear {
             return Err(AllocateError::InOrder);
@@ -251,8 +237,8 @@ impl<T> VirtualBlock<T> {
             return Err(AllocateError::OneSided { algorithm });
         }
         let Request { size, alignment, .. } = *request;
-        match self.engine.find_below(&self.chain, request, limit) {
-            Some(found) => Ok(self.engine.take(&mut self.chain, found, request)),
+        match self.engine.find_below(request, limit) {
+            Some(found) => Ok(self.engine.take(found, request)),
             None => Err(AllocateError::NoSpaceBelow { size, alignment, limit }),
         }
     }
@@ -262,7 +248,7 @@ impl<T> VirtualBlock<T> {
         request: &Request,
         offset: u64,
         after: Option<Handle>,
-    ) -> Result<u32, AllocateError> {
+    ) -> Result<Taken, AllocateError> {
         let algorithm = self.engine.algorithm();
         if algorithm == Algorithm::Linear {
             return Err(AllocateError::InOrder);
@@ -278,53 +264,67 @@ impl<T> VirtualBlock<T> {
             return Err(refused);
         }
         let mut index = match after {
-            None => self.chain.first(),
-            Some(handle) => self.node(handle).map_err(|_| refused)?.after,
+            None => self.engine.first(),
+            Some(handle) => {
+                self.check(handle).map_err(|_| refused)?;
+                self.engine.place(handle.index).after
+            }
         };
         // One region with TLSF. With the buddy algorithm the range's own padding comes first, then a cell of each order
         // at most twice.
-        while index != NONE && self.chain.node(index).end() <= offset {
-            let node = self.chain.node(index);
-            if node.state() == State::Used {
+        while index != NONE {
+            let place = self.engine.place(index);
+            if place.end() > offset {
+                let contains = place.state == State::Free && place.offset <= offset && end <= place.end();
+                let taken = if contains { self.engine.take_at(index, offset, size) } else { None };
+                return taken.ok_or(refused);
+            }
+            if place.state == State::Used {
                 return Err(refused);
             }
-            index = node.after;
+            index = place.after;
         }
-        if index == NONE || !self.chain.node(index).is_free() {
-            return Err(refused);
-        }
-        if self.chain.node(index).offset > offset || self.chain.node(index).end() < end {
-            return Err(refused);
-        }
-        self.engine.take_at(&mut self.chain, index, offset, size).ok_or(refused)
+        Err(refused)
     }
 
     fn check_request(&self, request: &Request) -> Result<(), AllocateError> {
-        match request.size {
-            0 => Err(AllocateError::ZeroSize),
-            size if size > MAX_SIZE => Err(AllocateError::TooLarge { size }),
-            // For every algorithm alike, even where this request would add no node: the bound stays simple.
-            _ if self.chain.is_full() => Err(AllocateError::TooManyRegions),
-            _ => Ok(()),
-        }
+        check_request(&self.engine, request)
     }
 
-    /// Stores `data` with the node `index`, which was just marked as used.
-    pub(crate) fn store(&mut self, index: u32, data: T) -> Allocation {
-        debug_assert_eq!(self.chain.node(index).state(), State::Used, "data belongs to a used node");
-        // As long as the chain at once, so that the vector grows as rarely as the chain's own.
-        if index as usize >= self.data.len() {
-            self.data.resize_with(self.chain.capacity(), || None);
+    /// Stores `data` with a range of `size` units that was just allocated.
+    #[inline]
+    pub(crate) fn store(&mut self, taken: Taken, size: u64, data: T) -> Allocation {
+        let Taken { index, serial, offset } = taken;
+        let at = index as usize;
+        match self.data.get_mut(at) {
+            Some(place) => {
+                debug_assert!(place.is_none(), "a region was freed together with its data");
+                *place = Some(data);
+            }
+            None => self.store_further(at, data),
         }
-        debug_assert!(self.data[index as usize].is_none(), "a node was freed together with its data");
-        self.data[index as usize] = Some(data);
-        let node = self.chain.node(index);
-        Allocation { handle: self.handle_at(index), offset: node.offset, size: node.size }
+        self.moves.allocated(index);
+        Allocation { handle: self.handle(index, serial), offset, size }
     }
 
-    /// Returns the handle of the used node `index`.
+    #[cold]
+    fn store_further(&mut self, at: usize, data: T) {
+        // Mostly the next one: a region gets the lowest index that was never used, and few are those of free regions.
+        while self.data.len() < at {
+            growth::push(&mut self.data, None);
+        }
+        growth::push(&mut self.data, Some(data));
+    }
+
+    /// Returns the handle of the used region `index`.
+    #[inline]
     pub(crate) fn handle_at(&self, index: u32) -> Handle {
-        match NonZeroU64::new(self.chain.node(index).serial()) {
+        self.handle(index, self.engine.serial(index))
+    }
+
+    #[inline]
+    fn handle(&self, index: u32, serial: u64) -> Handle {
+        match NonZeroU64::new(serial) {
             Some(serial) => Handle { serial, index, block: self.id },
             None => unreachable!("serial numbers count from 1"),
         }
@@ -335,17 +335,18 @@ impl<T> VirtualBlock<T> {
         AllocateError::NoSpace {
             size: request.size,
             alignment: request.alignment,
-            free: self.chain.tally().free,
+            free: self.engine.tally().free,
             largest_free: self.largest_free(),
         }
     }
 
-    pub(crate) fn node(&self, handle: Handle) -> Result<&Node, HandleError> {
+    #[inline]
+    pub(crate) fn check(&self, handle: Handle) -> Result<(), HandleError> {
         // Before the index is used, which means nothing in another block.
         if handle.block != self.id {
             return Err(HandleError::WrongBlock);
         }
-        self.chain.used(handle.index, handle.serial.get()).ok_or(HandleError::Stale)
+        if self.engine.used(handle.index, handle.serial.get()) { Ok(()) } else { Err(HandleError::Stale) }
     }
 
     /// Frees a range and returns the data stored with it.
@@ -354,10 +355,12 @@ impl<T> VirtualBlock<T> {
     ///
     /// [`HandleError`] if the handle is stale or belongs to another block. Nothing has changed.
     pub fn free(&mut self, handle: Handle) -> Result<T, HandleError> {
-        self.node(handle)?;
+        if handle.block != self.id {
+            return Err(HandleError::WrongBlock);
+        }
         // The data is returned and not dropped here: its destructor is the caller's and may panic.
-        let data = self.data[handle.index as usize].take().ok_or(HandleError::Stale)?;
-        self.engine.free(&mut self.chain, handle.index);
+        let data = free_in(&mut self.engine, &mut self.data, handle)?;
+        self.moves.freed(handle.index);
         Ok(data)
     }
 
@@ -381,14 +384,14 @@ impl<T> VirtualBlock<T> {
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     pub fn resize(&mut self, handle: Handle, size: u64) -> Result<(), ResizeError> {
-        self.node(handle)?;
+        self.check(handle)?;
         match size {
             0 => return Err(ResizeError::ZeroSize),
             size if size > MAX_SIZE => return Err(ResizeError::TooLarge { size }),
-            _ if self.chain.is_full() => return Err(ResizeError::TooManyRegions),
+            _ if self.engine.is_full() => return Err(ResizeError::TooManyRegions),
             _ => {}
         }
-        let resized = self.engine.resize(&mut self.chain, handle.index, size);
+        let resized = self.engine.resize(handle.index, size);
         resized.map_err(|largest| ResizeError::NoRoom { size, largest })
     }
 
@@ -399,34 +402,37 @@ impl<T> VirtualBlock<T> {
     /// [`GrowError`] if `size` is below the present size or above [`MAX_SIZE`], or if ranges on the upper side
     /// of a linear block occupy its end. Nothing has changed.
     pub fn grow(&mut self, size: u64) -> Result<(), GrowError> {
-        let current = self.chain.size();
+        let current = self.engine.size();
         if size < current {
             return Err(GrowError::Smaller { size, current });
         }
         if size > MAX_SIZE {
             return Err(GrowError::TooLarge { size });
         }
-        if self.chain.is_full() {
+        if self.engine.is_full() {
             return Err(GrowError::TooManyRegions);
         }
         // The algorithms add a region, and none may be empty.
         if size == current {
             return Ok(());
         }
-        self.engine.grow(&mut self.chain, size - current)
+        self.engine.grow(size - current)
     }
 
     /// Frees all ranges and drops the data stored with them. Their handles become stale.
+    ///
+    /// Takes the time of dropping the data, and a microsecond: none where `T` needs no drop. Keeps the host memory.
     pub fn clear(&mut self) {
-        // Freed one by one and not replaced by a new chain: the serial numbers have to continue, or a stale handle
-        // would match a new range.
-        for index in 0..self.chain.capacity() as u32 {
-            if self.chain.node(index).state() == State::Used {
-                self.engine.free(&mut self.chain, index);
+        if !self.engine.clear() {
+            for index in 0..self.engine.capacity() as u32 {
+                if self.engine.place(index).state == State::Used {
+                    self.engine.free(index);
+                }
             }
         }
-        // After the frees: should a destructor panic, the block is consistent, and the remaining data is dropped later.
-        self.data.iter_mut().for_each(|data| *data = None);
+        self.moves.cleared();
+        // After the ranges: should a destructor panic, the block is consistent, and the rest of the data is dropped.
+        self.data.clear();
     }
 
     /// Returns information about a live range.
@@ -435,9 +441,10 @@ impl<T> VirtualBlock<T> {
     ///
     /// [`HandleError`] if the handle is stale or belongs to another block.
     pub fn get(&self, handle: Handle) -> Result<AllocationInfo<'_, T>, HandleError> {
-        let node = self.node(handle)?;
+        self.check(handle)?;
+        let place = self.engine.place(handle.index);
         let data = self.data_at(handle.index).ok_or(HandleError::Stale)?;
-        Ok(AllocationInfo { offset: node.offset, size: node.size, data })
+        Ok(AllocationInfo { offset: place.offset, size: place.size, data })
     }
 
     /// Returns the data stored with a live range, for modification.
@@ -446,7 +453,7 @@ impl<T> VirtualBlock<T> {
     ///
     /// [`HandleError`] if the handle is stale or belongs to another block.
     pub fn data_mut(&mut self, handle: Handle) -> Result<&mut T, HandleError> {
-        self.node(handle)?;
+        self.check(handle)?;
         self.data[handle.index as usize].as_mut().ok_or(HandleError::Stale)
     }
 
@@ -454,8 +461,9 @@ impl<T> VirtualBlock<T> {
         self.data.get(index as usize)?.as_ref()
     }
 
-    /// Allocates host memory for so many further ranges, used or free, so that operations do not until there are more: 40
-    /// bytes and the size of `T` each.
+    /// Allocates host memory for so many further ranges, used or free, so that operations do not until there are more. With
+    /// TLSF that is 24 bytes and the size of `T` each, and up to 60 bytes more for each of the first thousand, which may all
+    /// be of different sizes.
     ///
     /// ```
     /// use allotment_suballoc::{Algorithm, Request, VirtualBlock};
@@ -468,7 +476,7 @@ impl<T> VirtualBlock<T> {
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     pub fn reserve(&mut self, ranges: usize) {
-        self.chain.reserve(ranges);
+        self.engine.reserve(ranges);
         self.data.reserve(ranges);
     }
 
@@ -481,20 +489,20 @@ impl<T> VirtualBlock<T> {
     /// Returns the size of the block, in units.
     #[must_use]
     pub fn size(&self) -> u64 {
-        self.chain.size()
+        self.engine.size()
     }
 
     /// Returns `true` if no range is allocated.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.chain.tally().used_count == 0
+        self.engine.tally().used_count == 0
     }
 
     /// Returns the largest size that a request at alignment 1 can get now. O(1); for TLSF with a look at up to 64 free
     /// ranges.
     #[must_use]
     pub fn largest_free(&self) -> u64 {
-        self.engine.largest_free(&self.chain)
+        self.engine.largest_free()
     }
 
     /// Returns `false` if a request for `size` units is sure to fail. O(1).
@@ -508,15 +516,15 @@ impl<T> VirtualBlock<T> {
     /// Returns an upper bound of [`largest_free`](Self::largest_free) that is at most 3 % too large. O(1).
     #[must_use]
     pub fn largest_free_at_most(&self) -> u64 {
-        self.engine.largest_free_at_most(&self.chain)
+        self.engine.largest_free_at_most()
     }
 
     /// Returns the statistics that are always up to date. O(1).
     #[must_use]
     pub fn statistics(&self) -> Statistics {
-        let tally = self.chain.tally();
+        let tally = self.engine.tally();
         Statistics {
-            size: self.chain.size(),
+            size: self.engine.size(),
             allocation_count: tally.used_count,
             allocated: tally.used,
             padding: tally.padding,
@@ -634,17 +642,81 @@ impl<T> VirtualBlock<T> {
     /// If this crate has a bug.
     #[doc(hidden)]
     pub fn check_invariants(&self) {
-        self.chain.check_invariants();
-        self.engine.check_invariants(&self.chain);
+        self.engine.check_invariants();
         let mut used = 0;
         for region in self.regions() {
             if let RegionKind::Used { handle, .. } = region.kind {
-                assert!(self.node(handle).is_ok(), "a live range can be named");
+                assert!(self.check(handle).is_ok(), "a live range can be named");
                 used += 1;
             }
         }
-        assert_eq!(used, self.chain.tally().used_count, "every live range has its data");
+        assert_eq!(used, self.engine.tally().used_count, "every live range has its data");
         assert_eq!(used as usize, self.data.iter().flatten().count(), "no data outlives its range");
-        assert!(self.largest_free() <= self.engine.largest_free_at_most(&self.chain));
+        assert!(self.largest_free() <= self.engine.largest_free_at_most());
     }
+}
+
+// An operation finds out once which algorithm the block has. The one that nearly every block has is asked first, and its
+// code is inlined here.
+
+#[inline(always)]
+fn allocate_in(engine: &mut Engine, request: &Request) -> Result<Option<Taken>, AllocateError> {
+    if let Engine::Tlsf(ranges) = engine {
+        return allocate_of(ranges, request);
+    }
+    allocate_in_other(engine, request)
+}
+
+#[inline(never)]
+fn allocate_in_other(engine: &mut Engine, request: &Request) -> Result<Option<Taken>, AllocateError> {
+    each!(engine, ranges => allocate_of(ranges, request))
+}
+
+#[inline(always)]
+fn allocate_of(ranges: &mut impl Ranges, request: &Request) -> Result<Option<Taken>, AllocateError> {
+    check_request(ranges, request)?;
+    ranges.allocate(request)
+}
+
+#[inline(always)]
+fn check_request(ranges: &impl Ranges, request: &Request) -> Result<(), AllocateError> {
+    // A size of 0 wraps round.
+    if request.size.wrapping_sub(1) < MAX_SIZE && !ranges.is_full() {
+        Ok(())
+    } else {
+        Err(bad_request(request))
+    }
+}
+
+#[cold]
+fn bad_request(request: &Request) -> AllocateError {
+    match request.size {
+        0 => AllocateError::ZeroSize,
+        size if size > MAX_SIZE => AllocateError::TooLarge { size },
+        // For every algorithm alike, even where this request would add no region: the bound stays simple.
+        _ => AllocateError::TooManyRegions,
+    }
+}
+
+#[inline(always)]
+fn free_in<T>(engine: &mut Engine, data: &mut [Option<T>], handle: Handle) -> Result<T, HandleError> {
+    if let Engine::Tlsf(ranges) = engine {
+        return free_of(ranges, data, handle);
+    }
+    free_in_other(engine, data, handle)
+}
+
+#[inline(never)]
+fn free_in_other<T>(engine: &mut Engine, data: &mut [Option<T>], handle: Handle) -> Result<T, HandleError> {
+    each!(engine, ranges => free_of(ranges, data, handle))
+}
+
+#[inline(always)]
+fn free_of<T>(ranges: &mut impl Ranges, data: &mut [Option<T>], handle: Handle) -> Result<T, HandleError> {
+    if !ranges.used(handle.index, handle.serial.get()) {
+        return Err(HandleError::Stale);
+    }
+    let data = data[handle.index as usize].take().ok_or(HandleError::Stale)?;
+    ranges.free(handle.index);
+    Ok(data)
 }

@@ -27,14 +27,12 @@ const MANTISSA_BITS: u32 = 5;
 const MANTISSA: u64 = 1 << MANTISSA_BITS;
 
 /// Returns the class of a region of `size` units: the last class whose [`smallest`] is at most `size`.
+#[inline]
 pub(super) fn class_of(size: u64) -> usize {
-    // Sizes with no more than the mantissa's bits cannot be normalized; they are denormal numbers, and a
-    // class each, as the exponent is 0.
-    if size < MANTISSA {
-        return size as usize;
-    }
-    // Rounds down to six significant bits: the leading one and the mantissa.
-    let shift = size.ilog2() - MANTISSA_BITS;
+    // Rounds down to six significant bits: the leading one and the mantissa. Sizes with no more than the mantissa's bits
+    // cannot be normalized; they are denormal numbers, and a class each. They get a shift of 0 by the same formula, and so
+    // without a branch: in a block whose sizes are small multiples of a page, a branch would be predicted wrongly often.
+    let shift = (size | MANTISSA).ilog2() - MANTISSA_BITS;
     // `size >> shift` is 32 + mantissa. Its leading one carries into the exponent's bits when it is added,
     // and so turns `shift` into the biased exponent `shift + 1`: neither a mask nor a second addition is
     // needed, and sizes 32 to 63 (shift 0) continue the numbering of the denormal ones.
@@ -42,6 +40,7 @@ pub(super) fn class_of(size: u64) -> usize {
 }
 
 /// Returns the first class in which every region holds `size` units.
+#[inline]
 pub(super) fn class_that_surely_fits(size: u64) -> usize {
     // `class_of` rounds down, so regions of the own class may be smaller than `size`, unless `size` is the
     // smallest of them. The published algorithm adds the class width and rounds down instead; that passes
@@ -51,14 +50,17 @@ pub(super) fn class_that_surely_fits(size: u64) -> usize {
 }
 
 /// Returns the smallest size in a class: the inverse of [`class_of`].
+#[inline]
 pub(super) fn smallest(class: usize) -> u64 {
-    let class = class as u64;
-    if class < MANTISSA {
-        return class;
-    }
-    // Removes the bias that the leading one added in `class_of`, and puts the leading one back.
-    let shift = (class >> MANTISSA_BITS) - 1;
-    (MANTISSA + (class & (MANTISSA - 1))) << shift
+    let shift = width_log2(class);
+    // Removes the exponent, of which the leading one is a part; what remains is the size without its last bits.
+    (class as u64 - (u64::from(shift) << MANTISSA_BITS)) << shift
+}
+
+/// Returns the binary logarithm of the number of sizes in a class.
+#[inline]
+pub(super) fn width_log2(class: usize) -> u32 {
+    (class as u32 >> MANTISSA_BITS).saturating_sub(1)
 }
 
 #[cfg(test)]

@@ -33,8 +33,9 @@
 //! cells is searched before a larger one is split. The lowest cell below a limit is found by a search of
 //! every free cell that is large enough.
 
+use super::Algorithm;
+use super::chained::Policy;
 use super::free_lists::FreeLists;
-use super::{Algorithm, Policy};
 use crate::chain::{Chain, NONE, State};
 use crate::{Alignment, AllocateError, GrowError, MAX_SIZE, Request, Side};
 
@@ -69,21 +70,6 @@ fn first_cell(offset: u64, size: u64) -> u64 {
 }
 
 impl Buddy {
-    pub(crate) fn new(chain: &mut Chain) -> Self {
-        let mut buddy = Self { lists: FreeLists::new(ORDERS) };
-        let rest = chain.first();
-        loop {
-            let node = chain.node(rest);
-            let cell = first_cell(node.offset, node.size);
-            if cell == node.size {
-                buddy.insert(chain, rest);
-                return buddy;
-            }
-            let front = chain.split_front(rest, cell);
-            buddy.insert(chain, front);
-        }
-    }
-
     fn insert(&mut self, chain: &mut Chain, index: u32) {
         self.lists.push(chain, order_of(chain.node(index).size), index);
     }
@@ -182,6 +168,21 @@ fn is_free_cell(chain: &Chain, index: u32, offset: u64, size: u64) -> bool {
 }
 
 impl Policy for Buddy {
+    fn new(chain: &mut Chain) -> Self {
+        let mut buddy = Self { lists: FreeLists::new(ORDERS) };
+        let rest = chain.first();
+        loop {
+            let node = chain.node(rest);
+            let cell = first_cell(node.offset, node.size);
+            if cell == node.size {
+                buddy.insert(chain, rest);
+                return buddy;
+            }
+            let front = chain.split_front(rest, cell);
+            buddy.insert(chain, front);
+        }
+    }
+
     fn allocate(&mut self, chain: &mut Chain, request: &Request) -> Result<Option<u32>, AllocateError> {
         if request.side == Side::Upper {
             return Err(AllocateError::OneSided { algorithm: Algorithm::Buddy });

@@ -144,16 +144,6 @@ impl FreeLists {
         Some(group * LISTS_PER_GROUP + self.lists[group].trailing_zeros() as usize)
     }
 
-    /// Returns the number of groups.
-    pub(super) fn groups(&self) -> usize {
-        self.lists.len()
-    }
-
-    /// Iterates over the lists that are not empty, from list `from` on.
-    pub(super) fn classes_from(&self, from: usize) -> impl Iterator<Item = usize> + '_ {
-        core::iter::successors(self.first_from(from), |&list| self.first_from(list + 1))
-    }
-
     /// Returns the last list that is not empty.
     pub(super) fn last(&self) -> Option<usize> {
         let group = self.groups.checked_ilog2()? as usize;

@@ -37,7 +37,7 @@
 //! O(1) for every operation. A free finds its neighbours by the chain, so there is no search as in designs
 //! that keep the ranges in sorted vectors.
 
-use super::Policy;
+use super::chained::Policy;
 use crate::chain::{Chain, NONE, Resize, State};
 use crate::{AllocateError, GrowError, Request, Side};
 
@@ -51,10 +51,6 @@ pub(crate) struct Linear {
 }
 
 impl Linear {
-    pub(crate) fn new(chain: &mut Chain) -> Self {
-        Self { gap: chain.first(), uppers: 0 }
-    }
-
     /// Returns the hole to which the gap can move: one at the start of the block, while the gap is at its end.
     fn wrapped_gap(&self, chain: &Chain) -> Option<u32> {
         // The gap is the last region only if the upper side is empty, so a double stack never wraps. A gap that has
@@ -132,6 +128,10 @@ impl Linear {
 }
 
 impl Policy for Linear {
+    fn new(chain: &mut Chain) -> Self {
+        Self { gap: chain.first(), uppers: 0 }
+    }
+
     fn allocate(&mut self, chain: &mut Chain, request: &Request) -> Result<Option<u32>, AllocateError> {
         match request.side {
             Side::Lower => Ok(self.find_lower(chain, request).map(|gap| self.take(chain, gap, request))),

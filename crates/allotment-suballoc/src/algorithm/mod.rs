@@ -1,24 +1,26 @@
 //! The allocation algorithms: each decides which free region serves a request.
 //!
-//! An algorithm keeps an index over the free regions of the [`Chain`] and moves regions between free, used and
-//! padding. Everything that is the same for all of them is in the chain and in
-//! [`VirtualBlock`](crate::VirtualBlock).
+//! [`VirtualBlock`](crate::VirtualBlock) knows an algorithm by what it does with regions: [`Ranges`]. TLSF keeps its regions
+//! itself, as small as it can. Buddy and linear share the [`Chain`], with an index of their own over its free regions:
+//! [`Policy`].
 
 mod bins;
 mod buddy;
-mod crowds;
+mod chained;
 mod free_lists;
 mod linear;
 mod tlsf;
 
 use core::fmt;
 
-use crate::chain::Chain;
-use crate::{AllocateError, GrowError, Request};
+use crate::chain::{State, Tally};
+use crate::read_ahead::Reach;
+use crate::{AllocateError, CreateError, GrowError, MAX_SIZE, Request};
 
 use buddy::Buddy;
+use chained::Chained;
 use linear::Linear;
-use tlsf::Tlsf;
+use tlsf::{Tlsf, Width};
 
 /// The algorithm by which a block allocates. The [crate's documentation](crate) helps to choose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -47,59 +49,124 @@ impl fmt::Display for Algorithm {
     }
 }
 
-/// The operations of an algorithm on the chain. [`VirtualBlock`](crate::VirtualBlock) has checked the
-/// arguments, and a call that returns an error has changed nothing.
-pub(crate) trait Policy {
-    /// Finds a free region, splits the range off it and marks it as used; `None` if no free region fits.
-    fn allocate(&mut self, chain: &mut Chain, request: &Request) -> Result<Option<u32>, AllocateError>;
-    /// Returns the free region that [`allocate`](Self::allocate) would use.
-    fn find(&self, chain: &Chain, request: &Request) -> Option<u32>;
-    /// Returns the lowest free region in which the range, and the padding behind it, would end at or below
-    /// `limit`. The linear algorithm has no choice of offsets and returns `None`.
-    fn find_below(&self, chain: &Chain, request: &Request, limit: u64) -> Option<u32>;
-    /// Splits the range off the free region `index`, which one of the searches returned for this request, and
-    /// marks it as used.
-    fn take(&mut self, chain: &mut Chain, index: u32, request: &Request) -> u32;
-    /// Splits `size` units at `offset` off the free region `index`, which contains all of them, and marks them as used.
-    /// `None`, with nothing changed, where the algorithm cannot have a range there.
-    fn take_at(&mut self, chain: &mut Chain, index: u32, offset: u64, size: u64) -> Option<u32>;
-    /// Frees the used region `index` and its padding.
-    fn free(&mut self, chain: &mut Chain, index: u32);
-    /// Resizes the used region `index` in place, or returns the largest size that it can have.
-    fn resize(&mut self, chain: &mut Chain, index: u32, size: u64) -> Result<(), u64>;
-    /// Adds `size` free units at the end.
-    fn grow(&mut self, chain: &mut Chain, size: u64) -> Result<(), GrowError>;
-    /// Returns the largest size that a request at alignment 1 can get now.
-    fn largest_free(&self, chain: &Chain) -> u64;
-    /// Returns an upper bound of [`largest_free`](Self::largest_free), in O(1).
-    fn largest_free_at_most(&self, chain: &Chain) -> u64;
-    /// Panics unless the index over the free regions agrees with the chain.
-    fn check_invariants(&self, chain: &Chain);
+/// A region, as every algorithm tells of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) offset: u64,
+    pub(crate) size: u64,
+    pub(crate) state: State,
+    /// The neighbour at the lower address, or [`NONE`](crate::chain::NONE).
+    pub(crate) before: u32,
+    /// The neighbour at the higher address, or [`NONE`](crate::chain::NONE).
+    pub(crate) after: u32,
 }
 
-/// The algorithm of one block. A closed set, so that a call is a branch and not an indirect call.
+impl Place {
+    pub(crate) fn end(&self) -> u64 {
+        self.offset + self.size
+    }
+}
+
+/// A range that was allocated.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Taken {
+    pub(crate) index: u32,
+    /// The serial number of the allocation; never 0.
+    pub(crate) serial: u64,
+    pub(crate) offset: u64,
+}
+
+/// The regions of a block and the operations on them. [`VirtualBlock`](crate::VirtualBlock) has checked the arguments, and a
+/// call that returns an error has changed nothing. An index names a region until the region is freed or merged.
+pub(crate) trait Ranges {
+    /// Finds a free region, splits the range off it and marks it as used; `None` if no free region fits.
+    fn allocate(&mut self, request: &Request) -> Result<Option<Taken>, AllocateError>;
+    /// Returns a free region that serves the request.
+    fn find(&self, request: &Request) -> Option<u32>;
+    /// Returns the lowest free region in which the range, and the padding behind it, would end at or below
+    /// `limit`. The linear algorithm has no choice of offsets and returns `None`.
+    fn find_below(&self, request: &Request, limit: u64) -> Option<u32>;
+    /// Splits the range off the free region `index`, which one of the searches returned for this request, and
+    /// marks it as used.
+    fn take(&mut self, index: u32, request: &Request) -> Taken;
+    /// Splits `size` units at `offset` off the free region `index`, which contains all of them, and marks them as used.
+    /// `None`, with nothing changed, where the algorithm cannot have a range there.
+    fn take_at(&mut self, index: u32, offset: u64, size: u64) -> Option<Taken>;
+    /// Frees the used region `index` and its padding.
+    fn free(&mut self, index: u32);
+    /// Resizes the used region `index` in place, or returns the largest size that it can have.
+    fn resize(&mut self, index: u32, size: u64) -> Result<(), u64>;
+    /// Adds `more` free units at the end.
+    fn grow(&mut self, more: u64) -> Result<(), GrowError>;
+    /// Frees all ranges, in less time than one by one. `false`, with nothing changed, where that is not possible.
+    fn clear(&mut self) -> bool;
+    /// Returns the largest size that a request at alignment 1 can get now.
+    fn largest_free(&self) -> u64;
+    /// Returns an upper bound of [`largest_free`](Self::largest_free), in O(1).
+    fn largest_free_at_most(&self) -> u64;
+    /// Returns `true` if the region `index` is used, and by the allocation with this serial number.
+    fn used(&self, index: u32, serial: u64) -> bool;
+    /// Returns the serial number of the allocation that uses the region `index`: not 0.
+    fn serial(&self, index: u32) -> u64;
+    /// Returns a region, or what is left of it.
+    fn place(&self, index: u32) -> Place;
+    /// Returns the region at offset 0.
+    fn first(&self) -> u32;
+    /// Returns the region at the end of the block.
+    fn last(&self) -> u32;
+    fn tally(&self) -> Tally;
+    fn size(&self) -> u64;
+    /// Returns a number above every index.
+    fn capacity(&self) -> usize;
+    /// Returns `true` if the indices could run out during one more operation.
+    fn is_full(&self) -> bool;
+    /// Allocates host memory for further regions.
+    fn reserve(&mut self, regions: usize);
+    /// Reads what a free of the region `index` is going to read.
+    fn read_around(&self, index: u32, reach: Reach) -> u64;
+    /// Panics unless all structures agree with each other.
+    fn check_invariants(&self);
+}
+
+/// The algorithm of one block, with its regions. A closed set, so that a call is a branch and not an indirect call.
 #[derive(Clone, Debug)]
 pub(crate) enum Engine {
-    Tlsf(Tlsf),
-    Buddy(Buddy),
-    Linear(Linear),
+    /// TLSF, with 32 bits for each number.
+    Tlsf(Tlsf<u32>),
+    /// TLSF, with 64 bits for each number.
+    WideTlsf(Tlsf<u64>),
+    Buddy(Chained<Buddy>),
+    Linear(Chained<Linear>),
 }
 
 impl Engine {
-    /// Creates the index over the chain's one free region.
-    pub(crate) fn new(algorithm: Algorithm, chain: &mut Chain) -> Self {
-        match algorithm {
-            Algorithm::Tlsf => Self::Tlsf(Tlsf::new(chain)),
-            Algorithm::Buddy => Self::Buddy(Buddy::new(chain)),
-            Algorithm::Linear => Self::Linear(Linear::new(chain)),
+    pub(crate) fn new(algorithm: Algorithm, size: u64) -> Result<Self, CreateError> {
+        match size {
+            0 => Err(CreateError::ZeroSize),
+            size if size > MAX_SIZE => Err(CreateError::TooLarge { size }),
+            size => Ok(match algorithm {
+                Algorithm::Tlsf if size <= <u32 as Width>::MAX => Self::Tlsf(Tlsf::new(size)),
+                Algorithm::Tlsf => Self::WideTlsf(Tlsf::new(size)),
+                Algorithm::Buddy => Self::Buddy(Chained::new(size)),
+                Algorithm::Linear => Self::Linear(Chained::new(size)),
+            }),
         }
     }
 
     pub(crate) fn algorithm(&self) -> Algorithm {
         match self {
-            Self::Tlsf(_) => Algorithm::Tlsf,
+            Self::Tlsf(_) | Self::WideTlsf(_) => Algorithm::Tlsf,
             Self::Buddy(_) => Algorithm::Buddy,
             Self::Linear(_) => Algorithm::Linear,
+        }
+    }
+
+    /// Makes the numbers of the block wide enough for `size` units.
+    fn widen_for(&mut self, size: u64) {
+        if let Self::Tlsf(narrow) = self {
+            if size > <u32 as Width>::MAX {
+                *self = Self::WideTlsf(core::mem::replace(narrow, Tlsf::new(1)).with_width(size));
+            }
         }
     }
 }
@@ -107,57 +174,76 @@ impl Engine {
 // Static dispatch: each algorithm's code is inlined into its branch, where a trait object would need a call
 // through a table for operations that take few instructions.
 macro_rules! each {
-    ($engine:expr, $policy:ident => $call:expr) => {
+    ($engine:expr, $ranges:ident => $call:expr) => {
         match $engine {
-            Engine::Tlsf($policy) => $call,
-            Engine::Buddy($policy) => $call,
-            Engine::Linear($policy) => $call,
+            $crate::algorithm::Engine::Tlsf($ranges) => $call,
+            $crate::algorithm::Engine::WideTlsf($ranges) => $call,
+            $crate::algorithm::Engine::Buddy($ranges) => $call,
+            $crate::algorithm::Engine::Linear($ranges) => $call,
         }
     };
 }
+pub(crate) use each;
 
-impl Policy for Engine {
-    fn allocate(&mut self, chain: &mut Chain, request: &Request) -> Result<Option<u32>, AllocateError> {
-        each!(self, policy => policy.allocate(chain, request))
+macro_rules! forward {
+    ($($(#[$inline:meta])* fn $name:ident(&self $(, $argument:ident: $kind:ty)*) $(-> $result:ty)?;)*) => {
+        $(
+            $(#[$inline])*
+            fn $name(&self $(, $argument: $kind)*) $(-> $result)? {
+                each!(self, ranges => ranges.$name($($argument),*))
+            }
+        )*
+    };
+}
+
+macro_rules! forward_mut {
+    ($($(#[$inline:meta])* fn $name:ident(&mut self $(, $argument:ident: $kind:ty)*) $(-> $result:ty)?;)*) => {
+        $(
+            $(#[$inline])*
+            fn $name(&mut self $(, $argument: $kind)*) $(-> $result)? {
+                each!(self, ranges => ranges.$name($($argument),*))
+            }
+        )*
+    };
+}
+
+impl Ranges for Engine {
+    forward_mut! {
+        fn allocate(&mut self, request: &Request) -> Result<Option<Taken>, AllocateError>;
+        fn take(&mut self, index: u32, request: &Request) -> Taken;
+        fn take_at(&mut self, index: u32, offset: u64, size: u64) -> Option<Taken>;
+        fn free(&mut self, index: u32);
+        fn resize(&mut self, index: u32, size: u64) -> Result<(), u64>;
+        fn clear(&mut self) -> bool;
+        fn reserve(&mut self, regions: usize);
     }
 
-    fn find(&self, chain: &Chain, request: &Request) -> Option<u32> {
-        each!(self, policy => policy.find(chain, request))
+    forward! {
+        fn find(&self, request: &Request) -> Option<u32>;
+        fn find_below(&self, request: &Request, limit: u64) -> Option<u32>;
+        fn largest_free(&self) -> u64;
+        #[inline]
+        fn largest_free_at_most(&self) -> u64;
+        #[inline]
+        fn used(&self, index: u32, serial: u64) -> bool;
+        #[inline]
+        fn serial(&self, index: u32) -> u64;
+        #[inline]
+        fn place(&self, index: u32) -> Place;
+        fn first(&self) -> u32;
+        fn last(&self) -> u32;
+        fn tally(&self) -> Tally;
+        fn size(&self) -> u64;
+        #[inline]
+        fn capacity(&self) -> usize;
+        #[inline]
+        fn is_full(&self) -> bool;
+        fn read_around(&self, index: u32, reach: Reach) -> u64;
+        fn check_invariants(&self);
     }
 
-    fn find_below(&self, chain: &Chain, request: &Request, limit: u64) -> Option<u32> {
-        each!(self, policy => policy.find_below(chain, request, limit))
-    }
-
-    fn take(&mut self, chain: &mut Chain, index: u32, request: &Request) -> u32 {
-        each!(self, policy => policy.take(chain, index, request))
-    }
-
-    fn take_at(&mut self, chain: &mut Chain, index: u32, offset: u64, size: u64) -> Option<u32> {
-        each!(self, policy => policy.take_at(chain, index, offset, size))
-    }
-
-    fn free(&mut self, chain: &mut Chain, index: u32) {
-        each!(self, policy => policy.free(chain, index));
-    }
-
-    fn resize(&mut self, chain: &mut Chain, index: u32, size: u64) -> Result<(), u64> {
-        each!(self, policy => policy.resize(chain, index, size))
-    }
-
-    fn grow(&mut self, chain: &mut Chain, size: u64) -> Result<(), GrowError> {
-        each!(self, policy => policy.grow(chain, size))
-    }
-
-    fn largest_free(&self, chain: &Chain) -> u64 {
-        each!(self, policy => policy.largest_free(chain))
-    }
-
-    fn largest_free_at_most(&self, chain: &Chain) -> u64 {
-        each!(self, policy => policy.largest_free_at_most(chain))
-    }
-
-    fn check_invariants(&self, chain: &Chain) {
-        each!(self, policy => policy.check_invariants(chain));
+    fn grow(&mut self, more: u64) -> Result<(), GrowError> {
+        self.widen_for(self.size() + more);
+        each!(self, ranges => ranges.grow(more))
     }
 }

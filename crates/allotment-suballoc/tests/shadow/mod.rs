@@ -82,6 +82,8 @@ impl Op {
             },
             8..12 => Self::Free { which: wide as usize },
             12 => Self::Resize { which: wide as usize, size: u64::from(d) * u64::from(e % 16 + 1) },
+            // To a size that takes more than 32 bits, now and then.
+            13 if kind > 240 => Self::Grow { by: (1 << 32) + wide },
             13 => Self::Grow { by: wide % 700 },
             14 if kind > 240 => Self::Clear,
             14 if kind > 208 => Self::Slivers {

@@ -24,7 +24,7 @@ fn the_articles_example_of_five_then_three_takes_the_page_that_can_serve_and_the
     // Page 0 is full, page 1 has no more than two in a row, page 2 has five at its end.
     let _page_0 = heap.allocate(64).unwrap();
     let pairs: Vec<_> = (0..32).map(|_| heap.allocate(2).unwrap()).collect();
-    let page_1 = address(&heap, &pairs[0]);
+    let freed: HashSet<_> = pairs.iter().skip(1).step_by(2).map(|pair| address(&heap, pair)).collect();
     for (_, pair) in pairs.into_iter().enumerate().filter(|(i, _)| i % 2 == 1) {
         heap.free(pair).unwrap();
     }
@@ -36,7 +36,7 @@ fn the_articles_example_of_five_then_three_takes_the_page_that_can_serve_and_the
     let three = heap.allocate(3).unwrap();
     assert_eq!(heap.statistics().pages, 4, "no page can serve three, so there is another");
     let two = heap.allocate(2).unwrap();
-    assert_eq!(address(&heap, &two), page_1 + 2 * 32, "and the first page that can serve two does");
+    assert!(freed.contains(&address(&heap, &two)), "and the first page that can serve two does");
     heap.free(three).unwrap();
 }
 

@@ -1,0 +1,758 @@
+//! Two-level segregated fit.
+//!
+//! Each free region is in the stack of its size class ([`bins`](super::bins)), and a two-level bitmap marks the classes
+//! that have any ([`Stacks`]), so two scans of a word find the first class that is sure to fit. A freed region is merged
+//! with its free neighbours at once, so no two free regions ever touch.
+//!
+//! Where this differs from the published algorithm (Masmano et al., "TLSF: a new dynamic memory
+//! allocator for real-time systems", 2004), and why:
+//!
+//! - **A request's own class is searched first.** The original rounds the request up to the next class
+//!   and so never finds a region of exactly the right size. Looking at a bounded number of regions of the
+//!   own class recovers nearly all of best fit: 7 % less space on mixed GPU-like traffic.
+//! - **Stacks of entries instead of lists through the regions.** See [`stacks`].
+//! - **The free region at the end of the block is in no class.** It is the last one to be used, so a search need not find
+//!   it, and a block that is filled for the first time, or from its end, touches no stack. VMA calls it the null block.
+//! - **Alignment is checked, not added.** A search for `size + alignment - 1` passes over regions that
+//!   are aligned already. The padded search is only the fallback that is sure to fit.
+//! - **A gap before an aligned range stays a free region.** Later requests can use it.
+//!
+//! # An example
+//!
+//! A block of 1,024 units in which ranges `A`, `B` and `C` are allocated, and a request for 100 units at alignment 64:
+//!
+//! ```text
+//!               0       40                        200       300               900        1024
+//!   before      │   A   │░░░░░░░ free, 160 ░░░░░░░│    B    │░░░ free, 600 ░░│░░░░ C ░░░░│
+//!   classes     104: [40..200]   165: [300..900]
+//!
+//!               0       40      64            164 200       300               900        1024
+//!   allocated   │   A   │░░ 24 ░│  the request  │░36░│  B   │░░░ free, 600 ░░│░░░░ C ░░░░│
+//!   classes     24: [40..64]   36: [164..200]   165: [300..900]
+//! ```
+//!
+//! 1. The request has class 82 (100 and 101 units). The bitmap says that the first class from there on that
+//!    has regions is 104 (160 to 163 units).
+//! 2. The first multiple of 64 in 40..200 is 64, and 64 + 100 is at most 200, so the region fits. (`LeastTime` does not
+//!    look: it asks for a class that holds 100 + 63 units anywhere, which is 105, and so splits the larger region.)
+//! 3. The region leaves class 104. Splitting it at 64 leaves 24 units in front, splitting it at 164 leaves 36
+//!    behind. Both remain free, in classes 24 and 36; what is between them is marked as used.
+//!
+//! Freeing the range merges in the opposite direction: 64..164 becomes free, its neighbour 40..64 leaves class 24 and is
+//! absorbed, then 164..200 from class 36. The result, 40..200, has 160 units and enters class 104. `A` and `B` are used,
+//! so the merge ends there.
+//!
+//! # Cost
+//!
+//! Without an alignment above that of all offsets, every request takes O(1), served or refused: where no larger class has
+//! a region, a look at up to 136 of its own decides. With one, up to [`MANY`] regions are looked at, then one is taken
+//! that surely fits; where there is none, the index of [`rooms`] finds one in O(log n). The first search that needs this
+//! index makes it, in O(regions). `LeastMemory` looks at all regions of one class, and of those before it where regions are
+//! aligned wrongly; `LowestOffset`, and a search below a limit, at all larger free regions. The
+//! classes take 6 KiB in a block of 256 MiB, 11 KiB in one of 2^48 units.
+
+mod nodes;
+mod rooms;
+mod stacks;
+#[cfg(test)]
+mod tests;
+mod width;
+
+use core::ops::ControlFlow;
+
+use super::{Algorithm, Place, Ranges, Taken};
+use crate::chain::{NONE, State, Tally};
+use crate::read_ahead::Reach;
+use crate::{Alignment, AllocateError, GrowError, Request, Side, Strategy};
+use nodes::{END, LAST, Node, Nodes, USED};
+use rooms::{Change, MANY, Rooms};
+use stacks::{Next, Stacks};
+pub(crate) use width::Width;
+
+/// The number of regions of a class that a search looks at before it goes on to the next class, where some are aligned
+/// wrongly.
+const LOOK: usize = 16;
+
+/// Invariants: every free region but the one at the end has an entry in the stacks, and no two free regions are
+/// neighbours.
+#[derive(Clone, Debug)]
+pub(crate) struct Tlsf<W> {
+    nodes: Nodes<W>,
+    stacks: Stacks<W>,
+    rooms: Rooms,
+    /// The node of the free region at the end of the block, or [`END`] where the last region is used.
+    last: u32,
+    /// The generation of that node's next range.
+    last_generation: u32,
+    size: u64,
+    used: u64,
+    used_count: u32,
+    /// Part of each handle: so the handles from before the block was cleared match none after.
+    epoch: u32,
+}
+
+impl<W: Width> Tlsf<W> {
+    pub(crate) fn new(size: u64) -> Self {
+        Self {
+            nodes: Nodes::new(size),
+            stacks: Stacks::new(size),
+            rooms: Rooms::default(),
+            last: 1,
+            last_generation: Nodes::<W>::first_generation(),
+            size,
+            used: 0,
+            used_count: 0,
+            epoch: 0,
+        }
+    }
+
+    /// Returns the same block with numbers of another width, still of its size.
+    pub(crate) fn with_width<V: Width>(self, size: u64) -> Tlsf<V> {
+        let mut nodes = self.nodes.with_width();
+        let stacks = self.stacks.grown(&mut nodes, size);
+        let Self { last, last_generation, size, used, used_count, epoch, .. } = self;
+        Tlsf { nodes, stacks, rooms: Rooms::default(), last, last_generation, size, used, used_count, epoch }
+    }
+
+    /// Lists a free region that touches no other.
+    #[inline(always)]
+    fn insert(&mut self, node: u32, size: u64, generation: u32) {
+        self.stacks.push(&mut self.nodes, size, node, generation);
+        if self.rooms.is_used() {
+            self.rooms.note(Change { node, offset: self.nodes.offset(node), size, entered: true });
+        }
+    }
+
+    /// Takes a free region, which is not the last, out of its stack. Returns its size and the generation of its next range.
+    #[inline(always)]
+    fn remove(&mut self, node: u32) -> (u64, u32) {
+        let slot = self.nodes.at(node).tag;
+        let removed = self.stacks.remove(&mut self.nodes, slot);
+        if self.rooms.is_used() {
+            let (offset, size) = (self.nodes.offset(node), removed.size);
+            self.rooms.note(Change { node, offset, size, entered: false });
+        }
+        (removed.size, removed.generation)
+    }
+
+    /// Makes `node`, which ends where the block ends, the last free region.
+    #[inline]
+    fn set_last(&mut self, node: u32, generation: u32) {
+        self.nodes.at_mut(node).tag = LAST;
+        self.last = node;
+        self.last_generation = generation;
+        self.note_last(true);
+    }
+
+    /// Notes that the last free region has another size from here on, or had until here.
+    #[inline]
+    fn note_last(&mut self, entered: bool) {
+        if self.rooms.is_used() && self.last != END {
+            let (node, offset) = (self.last, self.nodes.offset(self.last));
+            self.rooms.note(Change { node, offset, size: self.size - offset, entered });
+        }
+    }
+
+    #[inline]
+    fn settle(&mut self) {
+        if self.rooms.is_used() {
+            self.rooms.settle(&self.nodes);
+        }
+    }
+
+    /// Makes the used region `index` free: merges it with its free neighbours and lists the result.
+    #[inline(always)]
+    fn release(&mut self, index: u32) {
+        let (index, generation) = self.nodes.next_generation(index);
+        let node = self.nodes.at(index);
+        let (before, after) = (self.nodes.at(node.before), self.nodes.at(node.after));
+        let mut size = after.offset.wide() - node.offset.wide();
+        self.used -= size;
+        self.used_count -= 1;
+        // One step in each direction is enough: no two free regions touched before, so the region beyond a free
+        // neighbour is used. Each neighbour leaves its stack before its size, and so its class, is lost in the merge.
+        let mut merged = (index, generation);
+        let mut behind = node.after;
+        if before.is_free() {
+            let (size_before, generation_before) = self.remove(node.before);
+            size += size_before;
+            self.nodes.vacate(index, generation);
+            merged = (node.before, generation_before);
+        }
+        if after.is_free() {
+            if after.tag == LAST {
+                return self.join_last(merged, if before.is_free() { before } else { node });
+            }
+            let (size_after, generation_after) = self.remove(node.after);
+            size += size_after;
+            self.nodes.vacate(node.after, generation_after);
+            behind = after.after;
+        }
+        let (index, generation) = merged;
+        self.nodes.at_mut(index).after = behind;
+        self.nodes.at_mut(behind).before = index;
+        if behind == END {
+            self.set_last(index, generation);
+        } else {
+            self.insert(index, size, generation);
+        }
+    }
+
+    /// Adds the region before the last free one to it. `node` is what that region's node contained.
+    #[inline]
+    fn join_last(&mut self, (index, generation): (u32, u32), node: Node<W>) {
+        self.note_last(false);
+        let last = self.nodes.at_mut(self.last);
+        last.offset = node.offset;
+        last.before = node.before;
+        self.nodes.at_mut(node.before).after = self.last;
+        self.nodes.vacate(index, generation);
+        self.note_last(true);
+    }
+
+    /// Marks `size` units of the free region `index` as used, from where `at` says, given its offset; what is before and after
+    /// them remains free.
+    #[inline(always)]
+    fn take_from(&mut self, index: u32, at: impl FnOnce(u64) -> u64, size: u64) -> Taken {
+        self.used += size;
+        self.used_count += 1;
+        let node = self.nodes.at(index);
+        let offset = at(node.offset.wide());
+        if node.tag == LAST {
+            return self.take_from_last(offset, size);
+        }
+        let (whole, generation) = self.remove(index);
+        let gap = offset - node.offset.wide();
+        let rest = whole - gap - size;
+        if gap != 0 {
+            return self.take_behind_gap(index, (gap, generation), (offset, size), rest);
+        }
+        self.nodes.at_mut(index).tag = USED | generation;
+        if rest != 0 {
+            // It cannot touch another free region, since the region that is split did not.
+            self.split(index, offset + size, rest);
+        }
+        self.taken(index, generation, offset)
+    }
+
+    #[inline]
+    fn taken(&self, index: u32, generation: u32, offset: u64) -> Taken {
+        Taken { index, serial: self.serial_of(generation), offset }
+    }
+
+    /// Makes the units from `offset` on of the used region `index` a free region behind it.
+    #[inline(always)]
+    fn split(&mut self, index: u32, offset: u64, rest: u64) {
+        let after = self.nodes.at(index).after;
+        let (new, generation) = self.nodes.take();
+        *self.nodes.at_mut(new) = Node { offset: W::narrow(offset), before: index, after, tag: 0 };
+        self.nodes.at_mut(index).after = new;
+        self.nodes.at_mut(after).before = new;
+        self.insert(new, rest, generation);
+    }
+
+    /// Takes a range out of the middle of a region that left its stack: the region keeps its node for the gap in front.
+    #[cold]
+    fn take_behind_gap(
+        &mut self,
+        index: u32,
+        (gap, generation): (u64, u32),
+        (offset, size): (u64, u64),
+        rest: u64,
+    ) -> Taken {
+        let after = self.nodes.at(index).after;
+        let (new, new_generation) = self.nodes.take();
+        let tag = USED | new_generation;
+        *self.nodes.at_mut(new) = Node { offset: W::narrow(offset), before: index, after, tag };
+        self.nodes.at_mut(index).after = new;
+        self.nodes.at_mut(after).before = new;
+        self.insert(index, gap, generation);
+        if rest != 0 {
+            self.split(new, offset + size, rest);
+        }
+        self.taken(new, new_generation, offset)
+    }
+
+    /// Takes a range out of the last free region. The new node is that of the range, in front, so the last region keeps
+    /// its own.
+    #[inline]
+    fn take_from_last(&mut self, offset: u64, size: u64) -> Taken {
+        self.note_last(false);
+        let last = self.last;
+        let node = self.nodes.at(last);
+        let gap = offset - node.offset.wide();
+        let mut before = node.before;
+        if gap != 0 {
+            let (front, generation) = self.nodes.take();
+            *self.nodes.at_mut(front) = Node { offset: node.offset, before, after: last, tag: 0 };
+            self.nodes.at_mut(before).after = front;
+            self.nodes.at_mut(last).before = front;
+            self.insert(front, gap, generation);
+            before = front;
+        }
+        if offset + size == self.size {
+            self.nodes.at_mut(last).tag = USED | self.last_generation;
+            self.nodes.at_mut(last).offset = W::narrow(offset);
+            self.last = END;
+            return self.taken(last, self.last_generation, offset);
+        }
+        let (new, generation) = self.nodes.take();
+        let tag = USED | generation;
+        *self.nodes.at_mut(new) = Node { offset: W::narrow(offset), before, after: last, tag };
+        self.nodes.at_mut(before).after = new;
+        let rest = self.nodes.at_mut(last);
+        rest.before = new;
+        rest.offset = W::narrow(offset + size);
+        self.note_last(true);
+        self.taken(new, generation, offset)
+    }
+
+    #[inline]
+    fn fits(&self, index: u32, size: u64, alignment: Alignment) -> bool {
+        alignment.align_up(self.nodes.offset(index)) + size <= self.nodes.end(index)
+    }
+
+    /// Returns the last free region if it fits.
+    #[inline]
+    fn last_if_fits(&self, size: u64, alignment: Alignment) -> Option<u32> {
+        (self.last != END && self.fits(self.last, size, alignment)).then_some(self.last)
+    }
+
+    /// Returns the free region that serves a request.
+    #[inline(always)]
+    fn search(&self, request: &Request) -> Search {
+        let Request { size, alignment, strategy, .. } = *request;
+        if size > self.size {
+            return Search::Nothing;
+        }
+        if strategy != Strategy::Balanced {
+            return self.search_otherwise(request);
+        }
+        let Some(slot) = self.stacks.close(size) else { return self.search_further(request) };
+        let node = self.stacks.node(slot);
+        // Offsets need no look where nothing is aligned: the node of a region of 10^6 may be in no cache.
+        if alignment == Alignment::ONE || self.fits(node, size, alignment) {
+            return Search::Found(node);
+        }
+        self.search_further(request)
+    }
+
+    /// Searches by a strategy that is not the default.
+    fn search_otherwise(&self, request: &Request) -> Search {
+        let Request { size, alignment, strategy, .. } = *request;
+        match strategy {
+            Strategy::LowestOffset => return self.find_lowest(size, alignment, self.size).into(),
+            Strategy::LeastMemory => return self.find_smallest(size, alignment).into(),
+            Strategy::LeastTime | Strategy::Balanced => {}
+        }
+        let sure = self.stacks.surely(size + (alignment.get() - 1)).map(|slot| self.stacks.node(slot));
+        sure.map_or_else(|| self.search_further(request), Search::Found)
+    }
+
+    /// Searches where the regions that are the first choice do not fit.
+    ///
+    /// A strategy decides where a range is placed, never whether: regions that a bounded search passed over are searched
+    /// before the request is refused.
+    #[inline(never)]
+    fn search_further(&self, request: &Request) -> Search {
+        let Request { size, alignment, strategy, .. } = *request;
+        if alignment == Alignment::ONE {
+            let closest = self.stacks.closest(size).map(|slot| self.stacks.node(slot));
+            return closest.or_else(|| self.last_if_fits(size, alignment)).into();
+        }
+        let (close, looked) = match strategy {
+            Strategy::LeastTime => (None, MANY),
+            _ => self.look_at_some(size, alignment, LOOK, MANY),
+        };
+        let surely = || self.stacks.surely(size + (alignment.get() - 1)).map(|slot| self.stacks.node(slot));
+        if let Some(found) = close.or_else(surely).or_else(|| self.last_if_fits(size, alignment)) {
+            return Search::Found(found);
+        }
+        // All that is left are regions that are large enough and aligned wrongly, and perhaps some that fit.
+        if looked < MANY && !self.rooms.is_used() {
+            let (found, looked) = self.look_at_some(size, alignment, MANY, MANY);
+            if found.is_some() || looked < MANY {
+                return found.into();
+            }
+        }
+        Search::Ask
+    }
+
+    /// Returns the smallest fit of all regions, the lowest of equals. Looks at all of a class.
+    fn find_smallest(&self, size: u64, alignment: Alignment) -> Option<u32> {
+        let (smallest, _) = self.look_at_some(size, alignment, usize::MAX, usize::MAX);
+        let is_smaller = |other: u32| self.last_size() < self.nodes.end(other) - self.nodes.offset(other);
+        match smallest {
+            Some(other) if !is_smaller(other) => smallest,
+            _ => self.last_if_fits(size, alignment).or(smallest),
+        }
+    }
+
+    /// Returns the smallest fit of the first class that has one, of at most `look` regions in a class and `most` in all,
+    /// and how many were looked at.
+    fn look_at_some(
+        &self,
+        size: u64,
+        alignment: Alignment,
+        look: usize,
+        most: usize,
+    ) -> (Option<u32>, usize) {
+        let mut best = None;
+        let (mut class, mut in_class, mut in_all) = (NONE, 0, 0);
+        let _ = self.stacks.visit(size, &mut |entry| {
+            if entry.class != class {
+                // Regions of later classes are larger than every region of earlier ones, so the first class that has a
+                // fit has the best one.
+                if best.is_some() {
+                    return Next::End;
+                }
+                (class, in_class) = (entry.class, 0);
+            }
+            in_class += 1;
+            in_all += 1;
+            // The smallest, as best fit does; of equals the lowest, which keeps the end of the block free.
+            if entry.size >= size && self.fits(entry.node, size, alignment) {
+                let key = (entry.size, self.nodes.offset(entry.node), entry.node);
+                best = Some(best.map_or(key, |best| key.min(best)));
+            }
+            match () {
+                () if in_all >= most => Next::End,
+                () if in_class >= look => Next::Class,
+                () => Next::Entry,
+            }
+        });
+        (best.map(|(_, _, node)| node), in_all)
+    }
+
+    /// Returns the lowest fit of all that ends at or below `limit`.
+    fn find_lowest(&self, size: u64, alignment: Alignment, limit: u64) -> Option<u32> {
+        let fits = |node| {
+            let offset = self.nodes.offset(node);
+            let ends_in_time = alignment.align_up(offset) + size <= self.nodes.end(node).min(limit);
+            ends_in_time.then_some((offset, node))
+        };
+        // The stacks are sorted by size and not by offset, so every region that is large enough is looked at.
+        let mut lowest = Some(self.last).filter(|&last| last != END).and_then(fits);
+        let _: ControlFlow<()> = self.stacks.visit(size, &mut |entry| {
+            if let Some(found) = fits(entry.node) {
+                lowest = Some(lowest.map_or(found, |lowest| lowest.min(found)));
+            }
+            Next::Entry
+        });
+        lowest.map(|(_, node)| node)
+    }
+
+    #[cold]
+    fn ask_rooms(&mut self, request: &Request) -> Option<u32> {
+        self.rooms.ask(&self.nodes, request.alignment);
+        self.rooms.find(&self.nodes, request.size, request.alignment).flatten()
+    }
+
+    /// Cuts a used region short at `end`, and makes what is behind free.
+    fn shorten(&mut self, index: u32, end: u64) {
+        let node = self.nodes.at(index);
+        let rest = self.nodes.end(index) - end;
+        self.used -= rest;
+        if node.after == self.last && node.after != END {
+            self.note_last(false);
+            self.nodes.at_mut(node.after).offset = W::narrow(end);
+            self.note_last(true);
+        } else if node.after == END {
+            let (new, generation) = self.nodes.take();
+            *self.nodes.at_mut(new) = Node { offset: W::narrow(end), before: index, after: END, tag: LAST };
+            self.nodes.at_mut(index).after = new;
+            self.nodes.at_mut(END).before = new;
+            self.set_last(new, generation);
+        } else if self.nodes.at(node.after).is_free() {
+            let (size, generation) = self.remove(node.after);
+            self.nodes.at_mut(node.after).offset = W::narrow(end);
+            self.insert(node.after, size + rest, generation);
+        } else {
+            self.split(index, end, rest);
+        }
+    }
+
+    /// Moves the end of a used region up by `more` of the `room` units of the free region behind it.
+    fn lengthen(&mut self, index: u32, more: u64, room: u64) {
+        let after = self.nodes.at(index).after;
+        self.used += more;
+        let generation = if after == self.last {
+            self.note_last(false);
+            self.last_generation
+        } else {
+            self.remove(after).1
+        };
+        if more < room {
+            let offset = self.nodes.offset(after) + more;
+            self.nodes.at_mut(after).offset = W::narrow(offset);
+            if after == self.last {
+                self.note_last(true);
+            } else {
+                self.insert(after, room - more, generation);
+            }
+            return;
+        }
+        // An empty free region would break an invariant, so the region is absorbed whole.
+        let behind = self.nodes.at(after).after;
+        self.nodes.at_mut(index).after = behind;
+        self.nodes.at_mut(behind).before = index;
+        self.nodes.vacate(after, generation);
+        if after == self.last {
+            self.last = END;
+        }
+    }
+
+    fn serial_of(&self, generation: u32) -> u64 {
+        u64::from(self.epoch) << 32 | u64::from(generation)
+    }
+
+    /// Returns `END` as the index of no node, as others know it.
+    fn outward(index: u32) -> u32 {
+        if index == END { NONE } else { index }
+    }
+}
+
+/// The result of a search.
+enum Search {
+    /// The node of a free region that fits.
+    Found(u32),
+    /// No region fits.
+    Nothing,
+    /// Only the [`Rooms`] know.
+    Ask,
+}
+
+impl From<Option<u32>> for Search {
+    fn from(found: Option<u32>) -> Self {
+        found.map_or(Self::Nothing, Self::Found)
+    }
+}
+
+impl<W: Width> Ranges for Tlsf<W> {
+    #[inline(always)]
+    fn allocate(&mut self, request: &Request) -> Result<Option<Taken>, AllocateError> {
+        if request.side == Side::Upper {
+            return Err(AllocateError::OneSided { algorithm: Algorithm::Tlsf });
+        }
+        let found = match self.search(request) {
+            Search::Found(node) => node,
+            Search::Nothing => return Ok(None),
+            Search::Ask => match self.ask_rooms(request) {
+                Some(node) => node,
+                None => return Ok(None),
+            },
+        };
+        Ok(Some(self.take(found, request)))
+    }
+
+    fn find(&self, request: &Request) -> Option<u32> {
+        if request.side == Side::Upper {
+            return None;
+        }
+        match self.search(request) {
+            Search::Found(node) => Some(node),
+            Search::Nothing => None,
+            Search::Ask => match self.rooms.find(&self.nodes, request.size, request.alignment) {
+                Some(found) => found,
+                // The index cannot be made here.
+                None => self.find_lowest(request.size, request.alignment, self.size),
+            },
+        }
+    }
+
+    fn find_below(&self, request: &Request, limit: u64) -> Option<u32> {
+        self.find_lowest(request.size, request.alignment, limit)
+    }
+
+    #[inline(always)]
+    fn take(&mut self, index: u32, request: &Request) -> Taken {
+        let taken = self.take_from(index, |offset| request.alignment.align_up(offset), request.size);
+        self.settle();
+        taken
+    }
+
+    fn take_at(&mut self, index: u32, offset: u64, size: u64) -> Option<Taken> {
+        let taken = self.take_from(index, |_| offset, size);
+        self.settle();
+        Some(taken)
+    }
+
+    #[inline(always)]
+    fn free(&mut self, index: u32) {
+        self.release(index);
+        self.settle();
+    }
+
+    fn resize(&mut self, index: u32, size: u64) -> Result<(), u64> {
+        let offset = self.nodes.offset(index);
+        let current = self.nodes.end(index) - offset;
+        if size < current {
+            self.shorten(index, offset + size);
+        } else if size > current {
+            let after = self.nodes.at(index).after;
+            let is_free = self.nodes.at(after).is_free();
+            let room = if is_free { self.nodes.end(after) - self.nodes.offset(after) } else { 0 };
+            if size - current > room {
+                return Err(current + room);
+            }
+            self.lengthen(index, size - current, room);
+        }
+        self.settle();
+        Ok(())
+    }
+
+    fn grow(&mut self, more: u64) -> Result<(), GrowError> {
+        let old = self.size;
+        self.note_last(false);
+        self.size += more;
+        self.nodes.at_mut(END).offset = W::narrow(self.size);
+        if !self.stacks.suit(self.size) {
+            self.stacks = self.stacks.grown(&mut self.nodes, self.size);
+        }
+        if self.last == END {
+            let before = self.nodes.at(END).before;
+            let (new, generation) = self.nodes.take();
+            *self.nodes.at_mut(new) = Node { offset: W::narrow(old), before, after: END, tag: LAST };
+            self.nodes.at_mut(before).after = new;
+            self.nodes.at_mut(END).before = new;
+            self.set_last(new, generation);
+        } else {
+            self.note_last(true);
+        }
+        self.settle();
+        Ok(())
+    }
+
+    fn clear(&mut self) -> bool {
+        let Some(epoch) = self.epoch.checked_add(1) else { return false };
+        self.epoch = epoch;
+        self.nodes.reset(self.size);
+        self.stacks.reset(self.size);
+        self.rooms.reset();
+        (self.last, self.last_generation) = (1, Nodes::<W>::first_generation());
+        (self.used, self.used_count) = (0, 0);
+        true
+    }
+
+    fn largest_free(&self) -> u64 {
+        self.stacks.largest().max(self.last_size())
+    }
+
+    #[inline]
+    fn largest_free_at_most(&self) -> u64 {
+        self.stacks.largest_at_most().max(self.last_size())
+    }
+
+    #[inline]
+    fn used(&self, index: u32, serial: u64) -> bool {
+        // An older epoch, and a newer one, leave bits above those of a tag.
+        let generation = serial.wrapping_sub(u64::from(self.epoch) << 32);
+        self.nodes.get(index).is_some_and(|node| u64::from(node.tag) == generation | u64::from(USED))
+    }
+
+    #[inline]
+    fn serial(&self, index: u32) -> u64 {
+        self.serial_of(self.nodes.at(index).tag & !USED)
+    }
+
+    #[inline]
+    fn place(&self, index: u32) -> Place {
+        let node = self.nodes.at(index);
+        let offset = node.offset.wide();
+        let state = match () {
+            () if self.nodes.is_vacant(index) => State::Vacant,
+            () if node.is_free() => State::Free,
+            () => State::Used,
+        };
+        let size = if state == State::Vacant { 0 } else { self.nodes.offset(node.after) - offset };
+        let (before, after) = (Self::outward(node.before), Self::outward(node.after));
+        Place { offset, size, state, before, after }
+    }
+
+    fn first(&self) -> u32 {
+        self.nodes.at(END).after
+    }
+
+    fn last(&self) -> u32 {
+        self.nodes.at(END).before
+    }
+
+    fn tally(&self) -> Tally {
+        Tally {
+            used_count: self.used_count,
+            free_count: self.stacks.len() + u32::from(self.last != END),
+            used: self.used,
+            padding: 0,
+            free: self.size - self.used,
+        }
+    }
+
+    #[inline]
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    #[inline]
+    fn capacity(&self) -> usize {
+        self.nodes.len()
+    }
+
+    #[inline]
+    fn is_full(&self) -> bool {
+        // An operation adds at most three nodes, and a free one where a generation came to its end. Slots are below the
+        // tags of used regions, and there are fewer than eight times as many as nodes.
+        self.nodes.len() > (USED / 16) as usize
+    }
+
+    fn reserve(&mut self, regions: usize) {
+        self.nodes.reserve(regions);
+        // No two free regions touch, so at most every second region is free.
+        self.stacks.reserve(regions / 2 + 1);
+    }
+
+    fn read_around(&self, index: u32, reach: Reach) -> u64 {
+        let node = self.nodes.at(index);
+        let beside = [node.before, node.after];
+        match reach {
+            Reach::Range => node.offset.wide(),
+            Reach::Neighbours => beside.iter().fold(0, |sum, &index| sum ^ self.nodes.offset(index)),
+            Reach::Lists => {
+                let tags = beside.map(|index| self.nodes.at(index).tag).into_iter();
+                tags.filter(|tag| tag & USED == 0 && *tag != LAST)
+                    .fold(0, |sum, slot| sum ^ self.stacks.size(slot))
+            }
+        }
+    }
+
+    fn check_invariants(&self) {
+        self.nodes.check_invariants(self.size);
+        self.stacks.check_invariants(&self.nodes);
+        self.rooms.check_invariants(&self.nodes);
+        let (mut used, mut used_count, mut free_count) = (0, 0, 0);
+        let (mut index, mut was_free) = (self.first(), false);
+        while index != END {
+            let node = self.nodes.at(index);
+            if node.is_free() {
+                assert!(!was_free, "no two free regions touch");
+                assert_eq!(node.tag == LAST, index == self.last, "the last region knows what it is");
+                assert_eq!(index == self.last, node.after == END, "the free region at the end is the last");
+                free_count += 1;
+            } else {
+                used += self.nodes.end(index) - self.nodes.offset(index);
+                used_count += 1;
+            }
+            was_free = node.is_free();
+            index = node.after;
+        }
+        let tally = self.tally();
+        assert_eq!((used, used_count, free_count), (tally.used, tally.used_count, tally.free_count));
+    }
+}
+
+impl<W: Width> Tlsf<W> {
+    #[inline]
+    fn last_size(&self) -> u64 {
+        // The offset of the node at the end is the size, so this is 0 where there is no last free region.
+        self.size - self.nodes.offset(self.last)
+    }
+}

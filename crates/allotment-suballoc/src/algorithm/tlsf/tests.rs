@@ -1,0 +1,126 @@
+//! What tests of the whole block do not reach.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use super::Ranges;
+use super::stacks::{Entry, Next};
+use super::{END, Tlsf};
+use crate::{Algorithm, Alignment, Handle, HandleError, Request, Strategy, VirtualBlock};
+
+/// The free regions in classes as `(class, offset, size)`, by class.
+fn listed(tlsf: &Tlsf<u32>) -> Vec<(u32, u64, u64)> {
+    let mut listed = Vec::new();
+    let _ = tlsf.stacks.visit(0, &mut |Entry { size, node, class, .. }| {
+        listed.push((class, tlsf.nodes.offset(node), size));
+        Next::Entry
+    });
+    listed
+}
+
+#[test]
+fn the_example_at_the_top_of_this_module_is_right() {
+    let mut tlsf = Tlsf::<u32>::new(1024);
+    let mut take = |size| tlsf.allocate(&Request::new(size)).unwrap().unwrap().index;
+    let [_a, hole, _b, other, _c] = [40, 160, 100, 600, 124].map(&mut take);
+    tlsf.free(hole);
+    tlsf.free(other);
+    let before = [(104, 40, 160), (165, 300, 600)];
+    assert_eq!((listed(&tlsf), tlsf.last), (before.to_vec(), END));
+
+    let request = Request::new(100).aligned(Alignment::new(64).unwrap());
+    let quickly = request.with_strategy(Strategy::LeastTime);
+    let found = |request| tlsf.find(&request).map(|index| tlsf.nodes.offset(index));
+    assert_eq!((found(request), found(quickly)), (Some(40), Some(300)));
+    let range = tlsf.allocate(&request).unwrap().unwrap();
+    assert_eq!(range.offset, 64);
+    assert_eq!(listed(&tlsf), [(24, 40, 24), (36, 164, 36), (165, 300, 600)]);
+
+    tlsf.free(range.index);
+    assert_eq!(listed(&tlsf), before);
+}
+
+#[test]
+fn a_node_whose_generations_are_used_up_is_never_used_again() {
+    // Here a node has 40 generations; elsewhere more than anybody waits for.
+    let mut block = VirtualBlock::new(100, Algorithm::Tlsf).unwrap();
+    let mut seen = BTreeSet::<Handle>::new();
+    for round in 0..500 {
+        let kept = block.allocate(Request::new(1 + round % 7), round).unwrap().handle;
+        let handle = block.allocate(Request::new(10), round).unwrap().handle;
+        for old in &seen {
+            assert_eq!(block.get(*old), Err(HandleError::Stale), "no handle comes again");
+        }
+        assert!(seen.insert(handle) && seen.insert(kept));
+        block.check_invariants();
+        for handle in [kept, handle] {
+            block.free(handle).unwrap();
+        }
+    }
+}
+
+#[test]
+fn handles_from_before_a_block_was_cleared_match_no_later_range() {
+    let mut block = VirtualBlock::new(1000, Algorithm::Tlsf).unwrap();
+    let mut old = Vec::new();
+    for round in 0..100 {
+        for handle in old.drain(..) {
+            assert_eq!(block.free(handle), Err(HandleError::Stale));
+        }
+        old.extend((0..10).map(|_| block.allocate(Request::new(1 + round), ()).unwrap().handle));
+        block.clear();
+        block.allocate(Request::new(1000 - round), ()).unwrap();
+        block.check_invariants();
+        assert!(old.iter().all(|&handle| block.get(handle).is_err()));
+        block.clear();
+    }
+}
+
+/// Returns a block with so many holes of 1,024 units, and nothing else that is free.
+fn holes(count: u64) -> VirtualBlock<()> {
+    let mut block = VirtualBlock::new(count * 2 * 1024, Algorithm::Tlsf).unwrap();
+    let all: Vec<_> = (0..count * 2).map(|_| block.allocate(Request::new(1024), ()).unwrap()).collect();
+    all.iter().step_by(2).for_each(|range| block.free(range.handle).unwrap());
+    block
+}
+
+#[test]
+fn the_largest_of_many_equal_holes_is_known() {
+    let mut block = holes(1000);
+    assert_eq!((block.largest_free(), block.largest_free_at_most()), (1024, 1024));
+    assert!(!block.may_fit(1025));
+    let beside = block.regions().find_map(|region| match region.kind {
+        crate::RegionKind::Used { handle, .. } => Some(handle),
+        _ => None,
+    });
+    block.free(beside.unwrap()).unwrap();
+    assert_eq!(block.largest_free(), 3 * 1024);
+    assert_eq!(block.allocate(Request::new(1025), ()).unwrap().offset, 0);
+    block.check_invariants();
+}
+
+#[test]
+fn an_index_of_aligned_ranges_is_made_when_it_is_needed_and_dropped_when_it_is_not() {
+    let mut tlsf = Tlsf::<u32>::new(1 << 20);
+    // Holes of 64 units whose offsets are odd multiples of 32.
+    let mut all = Vec::from([tlsf.allocate(&Request::new(32)).unwrap().unwrap().index]);
+    while let Some(taken) = tlsf.allocate(&Request::new(64)).unwrap() {
+        all.push(taken.index);
+    }
+    while tlsf.allocate(&Request::new(1)).unwrap().is_some() {}
+    all.iter().skip(1).step_by(2).for_each(|&index| tlsf.free(index));
+    let aligned = Request::new(64).aligned(Alignment::new(64).unwrap());
+    assert!(!tlsf.rooms.is_used());
+    assert!(tlsf.find(&aligned).is_none() && !tlsf.rooms.is_used(), "a question makes none");
+    assert!(tlsf.allocate(&aligned).unwrap().is_none());
+    assert!(tlsf.rooms.is_used());
+    tlsf.check_invariants();
+    tlsf.free(all[2]);
+    assert!(tlsf.allocate(&aligned).unwrap().is_some(), "three holes in a row hold one");
+    for _ in 0..5 * tlsf.capacity() {
+        let taken = tlsf.allocate(&Request::new(64)).unwrap().unwrap();
+        tlsf.free(taken.index);
+    }
+    assert!(!tlsf.rooms.is_used());
+    tlsf.check_invariants();
+}

@@ -1,0 +1,93 @@
+//! The two widths in which a block stores offsets and sizes.
+//!
+//! A block of fewer than 2^32 units stores them in 32 bits, which makes a region 16 bytes instead of 24. Nearly every
+//! block is one: 4 GiB of bytes, or 2^32 elements of a buffer. All arithmetic is done in 64 bits for both.
+
+use core::fmt::Debug;
+use core::hash::Hash;
+
+/// Entries of one chunk of a stack; see [`stacks`](super::stacks).
+pub(super) const DEPTH: usize = 8;
+
+/// A stored offset or size.
+pub(crate) trait Width: Copy + Default + Debug + PartialEq + Hash {
+    /// The largest number that can be stored.
+    const MAX: u64;
+
+    /// Stores a number of at most [`MAX`](Self::MAX).
+    fn narrow(number: u64) -> Self;
+
+    fn wide(self) -> u64;
+
+    /// Returns the position of the smallest of these sizes that is at least `least`, if there is one.
+    ///
+    /// All sizes and `least` lie in one class or just below it, so they differ by less than a 2^5th of the largest number.
+    fn closest(sizes: &[Self; DEPTH], least: Self) -> Option<usize>;
+}
+
+macro_rules! width {
+    ($number:ty) => {
+        impl Width for $number {
+            const MAX: u64 = <$number>::MAX as u64;
+
+            #[inline]
+            fn narrow(number: u64) -> Self {
+                debug_assert!(number <= Self::MAX as u64, "a block of this width contains the number");
+                number as Self
+            }
+
+            #[inline]
+            fn wide(self) -> u64 {
+                self as u64
+            }
+
+            #[inline]
+            fn closest(sizes: &[Self; DEPTH], least: Self) -> Option<usize> {
+                // Without a branch for each size: which of them is the closest is as good as random, and eight subtractions
+                // take less time than one branch that the processor predicted wrongly. The difference and the position
+                // make one number, so the smallest number is the closest size. A size that is too small wraps round to a
+                // number with its highest bit set, which no difference within a class has.
+                const POSITION_BITS: u32 = DEPTH.ilog2();
+                let mut closest = Self::MAX;
+                for (position, size) in sizes.iter().enumerate() {
+                    let key = (size.wrapping_sub(least) << POSITION_BITS) | position as Self;
+                    closest = closest.min(key);
+                }
+                let found = closest >> (Self::BITS - 1) == 0;
+                found.then_some((closest & (DEPTH as Self - 1)) as usize)
+            }
+        }
+    };
+}
+
+width!(u32);
+width!(u64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_closest_size_is_the_smallest_that_is_large_enough() {
+        let sizes = [1050, 1023, 1024, 1055, 1040, 1023, 1041, 1040];
+        let brute = |least| {
+            let fitting = sizes.iter().enumerate().filter(|&(_, &size)| size >= least);
+            fitting.min_by_key(|&(position, &size)| (size, position)).map(|(position, _)| position)
+        };
+        for least in 1024..1060 {
+            assert_eq!(u32::closest(&sizes, least), brute(least), "{least}");
+            assert_eq!(u64::closest(&sizes.map(u64::from), least.into()), brute(least), "{least}");
+        }
+    }
+
+    #[test]
+    fn sizes_of_the_largest_class_are_compared_without_overflow() {
+        let floor = 63 << 26;
+        let sizes = [floor - 1, floor, u32::MAX, u32::MAX - 1, floor - 1, floor + 5, floor - 1, floor - 1];
+        assert_eq!(u32::closest(&sizes, floor), Some(1));
+        assert_eq!(u32::closest(&sizes, floor + 6), Some(3));
+        assert_eq!(u32::closest(&sizes, u32::MAX), Some(2));
+        assert_eq!(u32::closest(&[floor - 1; DEPTH], floor), None);
+        assert_eq!(u32::closest(&[floor - 1; DEPTH], u32::MAX), None);
+    }
+}
