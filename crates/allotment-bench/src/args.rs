@@ -17,7 +17,7 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Time of an operation with warm blocks, on one thread and on two
     Device(DeviceArgs),
-    /// Memory reserved for recorded traffic
+    /// Memory reserved for recorded or generated traffic
     Traces(TracesArgs),
     /// Driver calls of a hundred identical frames
     Steady(SteadyArgs),
@@ -33,6 +33,8 @@ pub(crate) enum Command {
     Descriptor(DescriptorArgs),
     /// Allocators of ranges side by side: time, latency, fragmentation, host memory, threads. Needs no Vulkan
     Ranges(RangesArgs),
+    /// Throughput of threads that share an allocator. Needs no Vulkan
+    Threads(ThreadsArgs),
     /// Blocks freed by defragmentation, bytes copied for it, and lock time
     Defrag(DefragArgs),
 }
@@ -76,7 +78,14 @@ pub(crate) struct TracesArgs {
     #[command(flatten)]
     pub(crate) common: Common,
     /// Traces to replay [default: the four built-in traces]
+    #[arg(conflicts_with = "seeds")]
     pub(crate) traces: Vec<PathBuf>,
+    /// Replay generated traffic instead: a trace of each kind for each of these seeds
+    #[arg(long, value_name = "SEED", value_delimiter = ',')]
+    pub(crate) seeds: Vec<u64>,
+    /// Write the generated traces into this directory as well, for `allotment compare`
+    #[arg(long, value_name = "DIR", requires = "seeds")]
+    pub(crate) write: Option<PathBuf>,
 }
 
 #[derive(Debug, Parser)]
@@ -168,6 +177,30 @@ pub(crate) struct DescriptorArgs {
     /// Live slots of each thread while others are allocated and freed
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=60_000))]
     pub(crate) live: u32,
+}
+
+#[derive(Debug, Parser)]
+pub(crate) struct ThreadsArgs {
+    /// Print a single JSON object on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Numbers of threads; one is always measured
+    #[arg(long, value_delimiter = ',', default_value = "1,2,4,8,16,64",
+        value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) threads: Vec<u32>,
+    /// Numbers of live allocations of each thread
+    #[arg(long, value_delimiter = ',', default_value = "1000,10000",
+        value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) live: Vec<u32>,
+    /// Timed laps of each number of threads; the median is printed
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) repetitions: u32,
+    /// Pairs of a free and an allocation per lap and thread
+    #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) pairs: u32,
+    /// The most shards of a pool [default: the allocator's]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) shards: Option<u32>,
 }
 
 #[derive(Debug, Parser)]

@@ -15,7 +15,8 @@
 //!   descriptor/  the cost of allocating, copying and binding descriptors, without a GPU
 //!   defrag/      gain and cost of defragmentation, and the time for which it holds the lock
 //!   ranges/      allocators of ranges, without a GPU: time, latency, fragmentation, host memory, threads
-//!   race/         runs contenders in turns, and prints a row for each
+//!   threads/     the throughput of threads that share an allocator, without a GPU
+//!   race/        runs contenders in turns, and prints a row for each
 //!   team, start_barrier   threads that execute jobs, and start together
 //!   host_heap    counts the host allocations of each thread
 //!   clock, rng, units, output    helpers
@@ -43,6 +44,7 @@ mod start_barrier;
 mod steady;
 mod streaming;
 mod team;
+mod threads;
 mod traces;
 mod units;
 #[cfg(test)]
@@ -77,6 +79,7 @@ fn main() -> ExitCode {
         Command::Lifetime(args) => lifetime::run(args),
         Command::Descriptor(args) => descriptor::run(args),
         Command::Ranges(args) => ranges::run(args),
+        Command::Threads(args) => threads::run(args),
         Command::Defrag(args) => defrag::run(args),
     })
 }

@@ -2,6 +2,7 @@
 
 mod allotment;
 mod empty;
+mod expandable;
 mod gpu_allocator;
 #[cfg(test)]
 mod tests;
@@ -11,6 +12,7 @@ use core::fmt;
 
 pub(crate) use allotment::Allotment;
 pub(crate) use empty::Empty;
+pub(crate) use expandable::ExpandableSegments;
 pub(crate) use gpu_allocator::GpuAllocator;
 pub(crate) use vk_mem::VkMem;
 
@@ -84,7 +86,7 @@ pub(crate) struct Refusal(Box<str>);
 
 impl Refusal {
     #[cold]
-    fn new(why: impl fmt::Display) -> Self {
+    pub(crate) fn new(why: impl fmt::Display) -> Self {
         Self(why.to_string().into_boxed_str())
     }
 }

@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::vulkan::Gpu;
 use race::{Outcome, Racer, Runner, race};
 use report::Report;
-use sequence::Sequence;
+pub(crate) use sequence::Sequence;
 
 pub(crate) fn run(args: &DeviceArgs) -> Result<(), Failure> {
     let gpu = Gpu::open(&args.common)?;

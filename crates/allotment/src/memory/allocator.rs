@@ -16,7 +16,7 @@ use super::pool::invariants::NamedRanges;
 use super::pool::maintenance::ToDo;
 use super::pool::shards::{MOST_SHARDS, PoolShards, default_shards};
 use super::pool::time::{Time, TimeSource};
-use super::pool::{BlockSize, PoolSlot, PoolState, Rules};
+use super::pool::{BlockSize, PoolSlot, PoolSlots, PoolState, Rules};
 use super::reports::call_site::CallSites;
 use super::reports::leaks::{LeakHandler, report_leaks};
 use super::reports::stalls::Stalls;
@@ -25,7 +25,6 @@ use super::{BudgetPolicy, CreateAllocatorError, Lifetime, MemoryUsage};
 use crate::device::{Device, MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask, Priority};
 use crate::events::EventLog;
 use crate::sync::locked;
-use crate::table::AppendTable;
 
 /// The largest granularity that is met by rounding optimal images up to it, which costs half of it an image. Above it,
 /// linear and optimal resources use separate blocks instead.
@@ -60,8 +59,9 @@ pub struct AllocatorDesc {
     /// Bytes that the allocator may allocate from a heap. A heap that is not listed is limited by the driver alone.
     pub heap_limits: Vec<(MemoryHeapIndex, u64)>,
     /// The most copies into which a pool splits, so that threads that allocate at the same time do not wait for each
-    /// other's lock: 1 to 16. Defaults to the number of threads that can run at once, at most eight. A thread that
-    /// allocates alone uses one copy. Some custom pools have [one copy](super::PoolDesc#threads) alone.
+    /// other's lock: 1 to 64, of a custom pool 1 to 16. Defaults to four times the number of threads that can run at
+    /// once, at most 64. A thread that allocates alone uses one copy, and copies that no thread uses cost nothing. Some
+    /// custom pools have [one copy](super::PoolDesc#threads) alone.
     pub shards: u32,
     /// Memory types that the allocator may use.
     pub memory_types: MemoryTypeMask,
@@ -181,11 +181,13 @@ pub struct Allocator<D: Device> {
     pub(super) device: D,
     pub(super) id: u32,
     pub(super) heaps: Heaps,
-    pub(super) pools: AppendTable<PoolSlot<D>>,
+    pub(super) pools: PoolSlots<D>,
     /// Number of slots: the shards of the default pools, and of the most custom pools that existed at once.
     pub(super) slot_count: AtomicU32,
     /// The most shards of a pool. Those of default pools are created when they are needed.
     pub(super) shards: u32,
+    /// Shards of default pools from here on were never needed.
+    pub(super) used_shards: AtomicU32,
     /// Slots of custom pools that were destroyed, to be reused by pools of as many shards. Not the list of a
     /// [`Slab`](crate::slab::Slab), since threads read slots without a lock.
     pub(super) vacant_slots: Mutex<Vec<PoolShards>>,
@@ -288,10 +290,11 @@ impl<D: Device> Allocator<D> {
         let rankings = Ranking::for_memory_usages(properties, desc.memory_types);
         Ok(Self {
             heaps,
-            pools: AppendTable::new(),
+            pools: PoolSlots::new(),
             // The default pools have fixed indices, so a request finds its pool without a search.
             slot_count: AtomicU32::new(types * POOLS_PER_TYPE * shards),
             shards,
+            used_shards: AtomicU32::new(0),
             vacant_slots: Mutex::default(),
             id: next_id(&NEXT).ok_or(CreateAllocatorError::TooManyAllocators)?,
             separate_optimal,

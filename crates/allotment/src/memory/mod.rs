@@ -57,7 +57,7 @@ pub use pool::empty_block_policy::EmptyBlockPolicy;
 pub use pool::growth_ahead::{BlockGrowth, Watermark};
 pub use pool::maintenance::MaintenanceReport;
 pub use pool::maintenance_thread::MaintenanceThread;
-pub use pool::shards::use_shard;
+pub use pool::residents::use_shard;
 pub use pool::time::{ManualTime, TimeSource};
 pub use pool::{BlockSize, CreatePoolError, DestroyPoolError, MAX_POOL_TYPES, Pool, PoolDesc};
 pub use relocation::{

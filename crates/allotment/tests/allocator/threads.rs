@@ -282,3 +282,94 @@ fn a_request_for_all_that_was_freed_is_served_although_another_thread_frees_all_
         rig.destroy_pool(pool).unwrap();
     }
 }
+
+/// Threads that free and allocate at random among allocations of their own, more of them than shards: each is served,
+/// the bytes stay whose they are, and the shards together hold little more than one thread alone would.
+#[test]
+fn more_threads_than_shards_are_all_served_and_the_memory_stays_compact() {
+    const CROWD: u64 = 12;
+    const LIVE: usize = 250;
+    for shards in [1, 3, 64] {
+        let rig = Rig::with(profile(DISCRETE), |desc| {
+            (desc.shards, desc.block_sizes) = (shards, small_blocks(64 * KIB, 256 * KIB));
+        });
+        let gate = std::sync::Barrier::new(CROWD as usize + 1);
+        scope(|scope| {
+            let threads: Vec<_> = (0..CROWD)
+                .map(|thread| {
+                    let (rig, gate) = (&rig, &gate);
+                    scope.spawn(move || {
+                        let mut state = (thread + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                        let allocate = |state: &mut u64| {
+                            let size = 64 + next(state) % (4 * KIB);
+                            let got = rig.allocate_wanted(&wanted(size, MemoryUsage::Upload)).unwrap();
+                            mark(rig, &got, thread as u8, false);
+                            got
+                        };
+                        let mut live: Vec<_> = (0..LIVE).map(|_| allocate(&mut state)).collect();
+                        for _ in 0..2000 {
+                            let at = next(&mut state) as usize % LIVE;
+                            let freed = core::mem::replace(&mut live[at], allocate(&mut state));
+                            mark(rig, &freed, thread as u8, true);
+                            rig.free(freed).unwrap();
+                        }
+                        gate.wait();
+                        // All are live here.
+                        gate.wait();
+                        for allocation in live {
+                            mark(rig, &allocation, thread as u8, true);
+                            rig.free(allocation).unwrap();
+                        }
+                    })
+                })
+                .collect();
+            gate.wait();
+            rig.check_invariants();
+            let statistics = rig.statistics();
+            gate.wait();
+            assert_eq!(u64::from(statistics.allocations), CROWD * LIVE as u64);
+            let copies = u64::from(shards).min(CROWD);
+            // A partly filled block of each copy that threads can have, and half as much again for holes.
+            let most = statistics.allocation_bytes * 3 / 2 + copies * 256 * KIB;
+            assert!(statistics.block_bytes <= most, "{shards} shards: {statistics:?}, at most {most}");
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+        });
+        rig.check_invariants();
+    }
+}
+
+/// Reserved memory of threads with little each: contention alone does not give each of them a block.
+#[test]
+fn threads_with_few_small_allocations_share_their_blocks_however_much_they_contend() {
+    const CROWD: u64 = 16;
+    let rig = Rig::with(profile(DISCRETE), |desc| {
+        (desc.shards, desc.block_sizes) = (64, small_blocks(MIB, MIB));
+    });
+    let gate = std::sync::Barrier::new(CROWD as usize);
+    let most = scope(|scope| {
+        let threads: Vec<_> = (0..CROWD)
+            .map(|thread| {
+                let (rig, gate) = (&rig, &gate);
+                scope.spawn(move || {
+                    let one = wanted(256, MemoryUsage::Upload);
+                    let mut live: Vec<_> = (0..16).map(|_| rig.allocate_wanted(&one).unwrap()).collect();
+                    gate.wait();
+                    let mut most = 0;
+                    for round in 0..5000 {
+                        let freed =
+                            core::mem::replace(&mut live[round % 16], rig.allocate_wanted(&one).unwrap());
+                        rig.free(freed).unwrap();
+                        if round % 100 == thread as usize {
+                            most = most.max(rig.statistics().block_bytes);
+                        }
+                    }
+                    gate.wait();
+                    live.into_iter().for_each(|allocation| rig.free(allocation).unwrap());
+                    most
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).max().unwrap()
+    });
+    assert_eq!(most, MIB, "one block for 64 KiB");
+}

@@ -8,7 +8,7 @@ use allotment_suballoc::{Algorithm, Alignment, MAX_SIZE};
 use crate::device::{Device, MemoryDesc, MemoryTypeIndex};
 use crate::memory::allocator::Allocator;
 use crate::memory::block_set::{BlockSet, Role};
-use crate::memory::pool::shards::{MOST_SHARDS, PoolShards};
+use crate::memory::pool::shards::{MOST_CUSTOM_SHARDS, PoolShards};
 use crate::memory::pool::{BlockSize, MAX_POOL_TYPES, Pool, PoolDesc, PoolSlot, PoolState, Rules};
 use crate::memory::reports::statistics::Statistics;
 use crate::memory::{AllocationError, CreatePoolError, DestroyPoolError};
@@ -112,7 +112,7 @@ impl<D: Device> Allocator<D> {
     /// Returns the number of shards of a pool; see `shards.rs`.
     fn shards_for(&self, desc: &PoolDesc) -> u32 {
         let whole = desc.max_blocks != u32::MAX || desc.algorithm == Algorithm::Linear;
-        if whole { 1 } else { self.shards }
+        if whole { 1 } else { self.shards.min(MOST_CUSTOM_SHARDS) }
     }
 
     /// Returns vacant slots for the shards of a pool, one after the other.
@@ -232,7 +232,7 @@ impl<D: Device> Allocator<D> {
     pub fn reset_pool(&self, pool: &Pool) -> Result<(), AllocationError> {
         // In arrays: a program that resets a pool in each frame takes nothing from the heap for it.
         let mut shards = self.slots_of(pool)?;
-        let slots: [_; MOST_SHARDS as usize] = core::array::from_fn(|_| shards.next());
+        let slots: [_; MOST_CUSTOM_SHARDS as usize] = core::array::from_fn(|_| shards.next());
         // No thread accesses bytes of the pool while their memory is freed. `changes` before `state`, as everywhere:
         // threads that hold the first for reading take the second. Both of all shards, or a resource could be created
         // in one while another is reset. No other code holds two locks of a kind, and another reset takes them in the

@@ -13,7 +13,7 @@ use crate::events::{
 };
 use crate::memory::allocator::Served;
 use crate::memory::block_set::{BlockRange, Role};
-use crate::memory::pool::shards::own_shard;
+use crate::memory::pool::residents::own_shard;
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::{MemoryUsage, Movability, Name};
 
@@ -305,10 +305,10 @@ impl<D: Device> PoolState<D> {
         &mut self,
         set: usize,
         request: &Request,
-        block_size: u64,
+        most: u64,
         priority: Option<Priority>,
     ) -> bool {
-        let Some(index) = self.sets[set].share_spare(request, block_size, priority) else { return false };
+        let Some(index) = self.sets[set].share_spare(request, most, priority) else { return false };
         let block = self.events.block(set, index);
         self.events.source.emit(|_| Event::BlockShared { block });
         true

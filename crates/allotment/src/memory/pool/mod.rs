@@ -35,8 +35,10 @@ mod plan;
 pub(in crate::memory) mod quick_lists;
 mod quick_path;
 mod records;
+pub(in crate::memory) mod residents;
 mod round;
 pub(in crate::memory) mod shards;
+mod slots;
 mod statistics;
 pub(in crate::memory) mod time;
 mod two_shards;
@@ -70,6 +72,7 @@ pub(super) use place::LentBlock;
 pub(super) use plan::{BlockPlan, Source};
 pub(super) use records::{Detail, HeldRange, Label, MoveState};
 pub(super) use round::RoundedRequest;
+pub(super) use slots::PoolSlots;
 pub(super) use two_shards::TwoShards;
 
 /// The configuration of a pool, custom or default.

@@ -7,11 +7,16 @@
 //!               threads A, C  thread B, after it found shard 0 locked
 //! ```
 //!
-//! Every thread begins at shard 0 and stays in its shard until it has found it locked several times within a few dozen
-//! requests; then it moves to the next shard that is not locked. So a program that allocates from one thread at a time
-//! has one shard and packs as if there were no others, and threads that allocate at the same time separate by
-//! themselves. Occasional contention, as with a thread that frees what it allocated here, is no reason to move: a
-//! thread that moves leaves partly filled blocks behind.
+//! Every thread begins at shard 0 and stays in its shard until it has found it locked again and again; then it moves to
+//! the shard that the fewest threads use, if those are fewer than here ([`residents`](super::residents)). So a program that allocates from one thread at a time has one shard and packs as if
+//! there were no others, and threads that allocate at the same time separate by themselves, as far as there are shards.
+//! Occasional contention, as with a thread that frees what it allocated here, is no reason to move: a thread that moves
+//! leaves partly filled blocks behind.
+//!
+//! A shard costs nothing until a thread moves there, and then a partly filled block. So no thread moves to one without
+//! memory where the pool's shards would then have little in their blocks ([`may_open`](Allocator::may_open)): small pools
+//! have few shards, however many threads contend. Threads that share a shard spin for about as long as a few requests
+//! take before they sleep: the system calls of a sleep cost more than fifty requests.
 //!
 //! A shard can use the room of the others. A request that finds no room in its thread's shard takes an empty block of
 //! another shard before a new one is allocated; and if the driver refuses one, the other shards are searched for room
@@ -41,72 +46,41 @@
 //!
 //! Two threads on two cores had 2.0 and 1.5 times the throughput of one (`docs/measurements/2026-11-21-vulkan.md`).
 
-use core::cell::Cell;
-use std::sync::{MutexGuard, TryLockError};
+use core::sync::atomic::Ordering::Relaxed;
+use std::sync::MutexGuard;
 
 use crate::device::{Device, MemoryTypeIndex};
 use crate::memory::allocator::{Allocation, Allocator};
+use crate::memory::pool::residents::{
+    Contended, move_to_better, note_contended, note_uncontended, own_shard,
+};
 use crate::memory::pool::{Pool, PoolSlot, PoolState};
+use crate::memory::reports::statistics::{Counters, Statistics};
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::request::preview::AllocationPreview;
 use crate::memory::{AllocationError, ShortName};
-use crate::sync::locked;
+use crate::sync::{locked, locked_soon, spin_locked, try_locked};
 
-/// The maximum number of shards of a pool. More would not reduce contention, and each costs a partly filled block.
-pub(in crate::memory) const MOST_SHARDS: u32 = 16;
+/// The maximum number of shards of a pool. More threads than that share shards.
+pub(in crate::memory) const MOST_SHARDS: u32 = 64;
 
-thread_local! {
-    /// The shard that this thread used last, in any pool of any allocator.
-    static SHARD: Cell<u32> = const { Cell::new(0) };
-    /// How often this thread found its shard locked lately, weighted.
-    static CONTENTION: Cell<u32> = const { Cell::new(0) };
-}
+/// The maximum number of shards of a custom pool, all of which are created with it.
+pub(in crate::memory) const MOST_CUSTOM_SHARDS: u32 = 16;
 
-/// The contention that a request adds when it found its shard locked. Each other request subtracts 1.
-const CONTENDED_COST: u32 = 8;
-
-/// The contention from which a thread moves: after eight locked shards in a row, or one in every eighth request for
-/// long.
-const MOVE_AT: u32 = 64;
-
-/// Makes the calling thread use this [copy](crate::memory::AllocatorDesc::shards) of each pool from now on, and returns the one that it
-/// used before. All threads begin with 0.
+/// Shards for each thread that can run at once.
 ///
-/// A thread finds a copy for itself where others use its own at the same time, so a program need not call this. One that
-/// knows better may: of two threads that take turns, or of one that replays what several did. Of a number beyond the
-/// copies of a pool, the remainder counts.
-///
-/// ```
-/// # use allotment::device::simulated::{Profile, SimulatedGpu};
-/// # use allotment::prelude::*;
-/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-/// use allotment::memory::use_shard;
-///
-/// let mut desc = AllocatorDesc::default();
-/// desc.shards = 2;
-/// let allocator = Allocator::new(device, desc)?;
-/// let first = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
-/// let before = use_shard(1);
-/// let second = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
-/// use_shard(before);
-/// assert_eq!(allocator.statistics().blocks, 2, "one of each copy");
-/// # allocator.free(first)?;
-/// # allocator.free(second)?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub fn use_shard(shard: u32) -> u32 {
-    CONTENTION.set(0);
-    SHARD.replace(shard)
-}
+/// With one, threads would share shards in a program that has more threads, and a thread that the system interrupts while
+/// it holds a lock would keep others from running. Shards that no thread needs cost nothing.
+const SHARDS_PER_PROCESSOR: usize = 4;
 
-/// Returns the shard that this thread used last; in a pool with fewer shards, the remainder counts.
-pub(in crate::memory) fn own_shard() -> u32 {
-    SHARD.get()
-}
+/// A shard is opened only where allocations fill at least one part in this many of the blocks of all shards, with the new
+/// one.
+const LEAST_FILL: u64 = 16;
 
-/// Returns the number of threads that can run at once, up to eight.
+/// Returns four times the number of threads that can run at once, up to [`MOST_SHARDS`].
 pub(in crate::memory) fn default_shards() -> u32 {
-    std::thread::available_parallelism().map_or(1, |threads| threads.get().min(8) as u32)
+    let processors = std::thread::available_parallelism().map_or(1, core::num::NonZero::get);
+    processors.saturating_mul(SHARDS_PER_PROCESSOR).min(MOST_SHARDS as usize) as u32
 }
 
 /// The places of a pool's shards among the slots of the allocator.
@@ -121,17 +95,19 @@ pub(in crate::memory) struct PoolShards {
 }
 
 impl PoolShards {
-    /// Returns the index of the shard that this thread used last.
+    /// Returns the index of the shard that this thread uses.
+    #[inline]
     pub(in crate::memory) fn own(self) -> u32 {
-        // The thread may have used a pool with more shards.
-        self.first + SHARD.get() % self.count * self.stride
+        // The thread may use a pool with more shards.
+        self.first + own_shard() % self.count * self.stride
     }
 
-    /// Iterates over the indices of all shards, that of the thread's own first.
-    fn own_first(self) -> impl Iterator<Item = u32> {
+    /// Iterates over the indices of the first `used` shards and of the thread's own, which comes first.
+    fn own_first(self, used: u32) -> impl Iterator<Item = u32> {
         let Self { first, stride, count } = self;
-        let own = SHARD.get();
-        (0..count).map(move |i| first + (own + i) % count * stride)
+        let own = own_shard() % count;
+        let used = used.min(count).max(own + 1);
+        (0..used).map(move |i| first + (own + i) % used * stride)
     }
 
     /// Returns the index of a shard.
@@ -151,10 +127,10 @@ impl PoolShards {
     }
 
     /// Notes that the thread did not find its shard locked.
+    #[inline]
     pub(in crate::memory) fn note_uncontended(self) {
-        let contention = CONTENTION.get();
-        if contention != 0 && self.count != 1 {
-            CONTENTION.set(contention - 1);
+        if self.count != 1 {
+            note_uncontended();
         }
     }
 }
@@ -163,41 +139,68 @@ impl PoolShards {
 pub(in crate::memory) type LockedShard<'a, D> = (u32, &'a PoolSlot<D>, MutexGuard<'a, Option<PoolState<D>>>);
 
 impl<D: Device> Allocator<D> {
-    /// Locks the thread's own shard of a pool; or, after too much contention, the next shard that is not locked, which
+    /// Locks the thread's own shard of a pool; or, after too much contention, another one that fewer threads use, which
     /// becomes the thread's own.
     fn lock_shard(&self, shards: PoolShards) -> Result<LockedShard<'_, D>, AllocationError> {
-        if shards.count == 1 {
-            // There is no other to move to, and the thread stays where it is in the pools that have several.
-            let slot = self.shard(shards.first)?;
-            return Ok((shards.first, slot, locked(&slot.state)));
-        }
-        for pool in shards.own_first() {
-            let slot = self.shard(pool)?;
-            let guard = match slot.state.try_lock() {
-                Ok(guard) => guard,
-                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) => {
-                    CONTENTION.set(CONTENTION.get() + CONTENDED_COST);
-                    if CONTENTION.get() >= MOVE_AT {
-                        continue;
-                    }
-                    // Until then the thread waits: the lock is held for less than 100 ns, and a move costs a partly
-                    // filled block.
-                    locked(&slot.state)
-                }
-            };
-            let shard = (pool - shards.first) / shards.stride;
-            // In a new shard the thread's history says nothing.
-            if SHARD.replace(shard) != shard {
-                CONTENTION.set(0);
-            }
-            return Ok((pool, slot, guard));
-        }
-        // All shards are locked, so no other one is better than the thread's own.
         let pool = shards.own();
         let slot = self.shard(pool)?;
-        CONTENTION.set(0);
-        Ok((pool, slot, locked(&slot.state)))
+        match try_locked(&slot.state) {
+            Some(guard) => Ok((pool, slot, guard)),
+            None => self.lock_contended_shard(shards),
+        }
+    }
+
+    /// Does what [`lock_shard`](Self::lock_shard) does, for a thread that has just found its shard locked.
+    #[cold]
+    pub(in crate::memory) fn lock_contended_shard(
+        &self,
+        shards: PoolShards,
+    ) -> Result<LockedShard<'_, D>, AllocationError> {
+        self.note_contended(shards, Contended::Briefly);
+        let pool = shards.own();
+        let slot = self.shard(pool)?;
+        if let Some(guard) = spin_locked(&slot.state) {
+            return Ok((pool, slot, guard));
+        }
+        self.note_contended(shards, Contended::ForLong);
+        // Perhaps another one by now.
+        let pool = shards.own();
+        let slot = self.shard(pool)?;
+        Ok((pool, slot, locked_soon(&slot.state)))
+    }
+
+    /// Notes that the thread found its shard locked, and moves it where that happened too often.
+    fn note_contended(&self, shards: PoolShards, how: Contended) {
+        // Where there is one shard, there is no other to move to, and the thread stays where it is in the pools that have
+        // several.
+        if shards.count == 1 || !note_contended(how) {
+            return;
+        }
+        let may_open = self.may_open(shards);
+        move_to_better(shards.count, |shard| {
+            let open = self.pools.get(shards.index(shard as u8)).is_some_and(PoolSlot::has_memory);
+            // Of two equally good ones, the one whose blocks may have room.
+            (open || may_open).then_some(u32::from(!open))
+        });
+    }
+
+    /// Returns true if a pool has enough in its blocks for another shard, whose first block is about as large as the
+    /// average one.
+    ///
+    /// Worked example: a pool has three blocks of 4 MiB in three shards, with 1 MiB of allocations in all. Four shards
+    /// would have a 16th in their blocks on average, which is just enough, so a fourth is opened if threads contend for
+    /// the three. To open a fifth, 1.25 MiB must be allocated. Reads counters without a lock, so the answer may be
+    /// outdated.
+    fn may_open(&self, shards: PoolShards) -> bool {
+        let (mut open, mut of_pool) = (0, Statistics::default());
+        for slot in shards.indices().filter_map(|pool| self.pools.get(pool)) {
+            let statistics: Statistics = slot.counters.iter().map(Counters::load).sum();
+            open += u64::from(statistics.block_bytes != 0);
+            of_pool = of_pool + statistics;
+        }
+        let blocks = u64::from(of_pool.blocks) + u64::from(of_pool.dedicated);
+        let average = of_pool.block_bytes.checked_div(blocks).unwrap_or(0);
+        of_pool.allocation_bytes.saturating_mul(LEAST_FILL) >= average.saturating_mul(open + 1)
     }
 
     /// Returns the slot of a shard. Creates the pool of a default one at the first call; a custom pool was created with
@@ -210,13 +213,16 @@ impl<D: Device> Allocator<D> {
         // Forced, so that a panic of the device during the first call does not make the pool unusable.
         slot.made.call_once_force(|_| {
             self.install(slot, pool, self.new_default_pool(pool));
+            self.used_shards.fetch_max(pool / self.pools_per_shard() + 1, Relaxed);
         });
         Ok(slot)
     }
 
     /// Iterates over the shards that have memory, the thread's own first.
     fn with_memory(&self, shards: PoolShards) -> impl Iterator<Item = (u32, &PoolSlot<D>)> {
-        let slots = shards.own_first();
+        let default = shards.first < self.default_pool_count();
+        let used = if default { self.used_shards.load(Relaxed) } else { shards.count };
+        let slots = shards.own_first(used);
         slots.filter_map(|pool| Some((pool, self.pools.get(pool).filter(|slot| slot.has_memory())?)))
     }
 
@@ -344,7 +350,7 @@ impl<D: Device> Allocator<D> {
             let guard = locked(&slot.state);
             let state = guard.as_ref().ok_or(AllocationError::WrongPool)?;
             let rounded = self.round_request(state, set, request)?;
-            (rounded, state.may_share_block(rounded.role))
+            (rounded, state.may_share_block(&rounded))
         };
         for (other, other_slot) in self.others_with_memory(shards, pool) {
             let mut guard = locked(&other_slot.state);
@@ -432,7 +438,7 @@ impl<D: Device> Allocator<D> {
             let guard = locked(&slot.state);
             let state = guard.as_ref().ok_or(AllocationError::WrongPool)?;
             let rounded = self.round_request(state, set, request)?;
-            (rounded, state.may_share_block(rounded.role), state.sets[set].memory_type)
+            (rounded, state.may_share_block(&rounded), state.sets[set].memory_type)
         };
         for (_, other) in self.others_with_memory(shards, own) {
             let mut guard = locked(&other.state);

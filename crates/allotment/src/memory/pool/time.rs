@@ -17,7 +17,7 @@ use std::time::Instant;
 
 use crate::device::{Device, OwnedMemory};
 use crate::memory::allocator::Allocator;
-use crate::sync::locked;
+use crate::sync::locked_soon;
 
 /// The clock of an allocator. It counts while the program does not call
 /// [`end_frame`](crate::memory::Allocator::end_frame); see [`EmptyBlockPolicy`](crate::memory::EmptyBlockPolicy).
@@ -177,7 +177,7 @@ impl<D: Device> Allocator<D> {
         self.announce_if_asked();
         self.cancel_expired_parts();
         for slot in self.slots().filter(|slot| slot.has_memory()) {
-            let mut guard = locked(&slot.state);
+            let mut guard = locked_soon(&slot.state);
             let Some(state) = guard.as_mut() else { continue };
             state.pass_time(now);
             // Nothing can be freed; the scan of the blocks is skipped.

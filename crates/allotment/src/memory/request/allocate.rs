@@ -4,7 +4,7 @@
 //!
 //! | step | function | where |
 //! |---|---|---|
-//! | 0. If no other thread holds the shard: reuse a range of about the size that was freed a moment ago, or steps 3 and 4 for the best memory type | [`Allocator::allocate_quickly`] | `pool/quick_path.rs` |
+//! | 0. In the thread's shard: reuse a range of about the size that was freed a moment ago, or steps 3 and 4 for the best memory type | [`Allocator::allocate_quickly`] | `pool/quick_path.rs` |
 //! | 1. Rank the memory types that suit; the following steps are tried for each, the best first; in a custom pool, for each of its memory types | [`Allocator::ranking`], [`Allocator::by_ranking`], [`Allocator::by_pool_types`] | `candidates.rs` |
 //! | 2. Lock the thread's shard of the pool | `lock_shard` | `pool/shards.rs` |
 //! | 3. Round the request, and decide whether it wants a shared or a dedicated block | `round_request` | `pool/round.rs`, `dedicated.rs` |
@@ -25,10 +25,12 @@
 //!   is above 256 KiB, so the block is searched in which it fits most closely. A is skipped without being touched,
 //!   since its largest free range is known to have at most 512 KiB. B's range is split: 700 KiB at offset 1 MiB are
 //!   allocated, the other 2,372 KiB stay free.
+//! - **1.5 MiB.** B has 2,372 KiB free. Of these 836 KiB are left.
 //! - **3.5 MiB.** Not above 4 MiB, so it shares a block, but neither A nor B has room; there is no empty block. Step 5
-//!   plans 4 MiB (2 MiB would be too small), then dedicated memory of 3.5 MiB. Step 6: the driver allocates 4 MiB. Step
-//!   8: block C has the request at offset 0 and 512 KiB free.
-//! - **20 MiB.** More than the next block, so it wants a dedicated one. No spare block; step 5 plans exactly 20 MiB.
+//!   plans 3.5 MiB: one whole request, since a second one would not fit 4 MiB. Step 6: the driver allocates it. Step 8:
+//!   block C has the request at offset 0 and nothing free.
+//! - **20 MiB.** More than the next block, so it wants a dedicated one. No spare block, and no room in the shared ones;
+//!   step 5 plans exactly 20 MiB.
 //! - **The 700 KiB are freed, and 690 KiB requested.** The freed range waits in the quick list of its size class. Step
 //!   0 takes it as it is, with its record: one lock, no search.
 //! - **The 20 MiB are freed, and 18 MiB requested.** The dedicated block is cached. Step 4 takes it, since no more than
@@ -50,11 +52,7 @@ use crate::memory::pool::{PendingBlock, Pool, PoolSlot, PoolState, RoundedReques
 use crate::memory::request::candidates::{MemoryTypeCandidate, Ranking, judge};
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::{AllocationError, AllocationOptions, BudgetPolicy, MemoryUsage, NewBlocks, ShortName};
-use crate::sync::locked;
-
-/// Another thread holds the lock of the pool.
-#[derive(Clone, Copy, Debug)]
-struct Contended;
+use crate::sync::{locked, try_locked};
 
 impl<D: Device> Allocator<D> {
     /// Allocates memory from the default pools, or from the custom pool that the options name.
@@ -119,11 +117,8 @@ impl<D: Device> Allocator<D> {
         request: &AllocationRequest<'_>,
     ) -> Result<Allocation, AllocationError> {
         match self.allocate_quickly(request) {
-            Ok(Some(allocation)) => Ok(allocation),
-            Ok(None) => self.allocate_slowly(request),
-            Err(Contended) => {
-                self.allocate_slowly(&AllocationRequest { without_quick_lists: true, ..*request })
-            }
+            Some(allocation) => Ok(allocation),
+            None => self.allocate_slowly(request),
         }
     }
 
@@ -142,10 +137,10 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Places a request as most requests are: in a range that was freed a moment ago, or else in an existing block, of
-    /// the memory type that suits best, if no other thread holds the pool's lock.
-    fn allocate_quickly(&self, request: &AllocationRequest<'_>) -> Result<Option<Allocation>, Contended> {
+    /// the memory type that suits best, in the thread's own shard.
+    fn allocate_quickly(&self, request: &AllocationRequest<'_>) -> Option<Allocation> {
         if !request.is_ordinary() {
-            return Ok(None);
+            return None;
         }
         let allowed = request.requirements.memory_types;
         // The best type only: whether the next one may be used depends on why this one refuses, which the slow path
@@ -154,27 +149,31 @@ impl<D: Device> Allocator<D> {
         let (shards, set) = match &request.options.pool {
             None => {
                 let ranking = &self.rankings[request.options.usage as usize];
-                let Some(memory_type) = ranking.types(allowed).next() else { return Ok(None) };
+                let memory_type = ranking.types(allowed).next()?;
                 (self.default_pool_for(memory_type, request), 0)
             }
-            Some(pool) if pool.allocator() != self.id => return Ok(None),
+            Some(pool) if pool.allocator() != self.id => return None,
             Some(pool) => {
-                let first = pool.memory_types().position(|memory_type| allowed.contains(memory_type));
-                let Some(position) = first else { return Ok(None) };
+                let position = pool.memory_types().position(|memory_type| allowed.contains(memory_type))?;
                 (pool.shards(), pool.set_of(position, request.among_movable))
             }
         };
         let pool = shards.own();
-        let Some(slot) = self.pools.get(pool) else { return Ok(None) };
-        // Not waited for: the slow path moves a thread that meets others here to another shard.
-        let Ok(mut guard) = slot.state.try_lock() else { return Err(Contended) };
-        shards.note_uncontended();
-        let Some(state) = guard.as_mut() else { return Ok(None) };
+        let slot = self.pools.get(pool)?;
+        let (pool, slot, mut guard) = match try_locked(&slot.state) {
+            Some(guard) => {
+                shards.note_uncontended();
+                (pool, slot, guard)
+            }
+            // A thread that meets others here often moves to another shard.
+            None => self.lock_contended_shard(shards).ok()?,
+        };
+        let state = guard.as_mut()?;
         if let Some((record, generation)) = state.place_quickly(slot, set, request) {
-            return Ok(Some(Allocation { allocator: self.id, pool, record, generation }));
+            return Some(Allocation { allocator: self.id, pool, record, generation });
         }
         // The slow path begins with this search, too; here the lock need not be taken again. It also reports an error.
-        Ok(self.place_in_shard(pool, slot, guard, set, request).ok().flatten())
+        self.place_in_shard(pool, slot, guard, set, request).ok().flatten()
     }
 
     fn allocate_by_ranking(&self, request: &AllocationRequest<'_>) -> Result<Allocation, AllocationError> {

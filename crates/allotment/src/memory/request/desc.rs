@@ -299,8 +299,8 @@ pub(in crate::memory) struct AllocationRequest<'a> {
     pub second_choice: bool,
     /// The program's own budget policy: trying one memory type after another makes that of the options stricter.
     pub budget: BudgetPolicy,
-    /// The quick path does not look in the quick lists of the shard that the request is placed in: another thread held
-    /// its lock, or it is not the thread's own.
+    /// The quick path does not look in the quick lists of the shard that the request is placed in: it is not the
+    /// thread's own, or the memory type is not the best.
     pub without_quick_lists: bool,
     /// The memory is allocated together with its resource, or with options of the API.
     pub with_resource: bool,

@@ -8,6 +8,8 @@ use super::*;
 use crate::device::simulated::{Profile, SimulatedGpu};
 use crate::device::{BufferDesc, MemoryTypeIndex, MemoryTypeMask};
 use crate::lifetime::{DeletionQueue, SubmissionTracker};
+use crate::memory::pool::residents::{Crowd, on_the_verge_of_moving};
+use crate::memory::use_shard;
 use crate::memory::{
     AccessError, AllocationOptions, BlockSize, BlockSizes, DefragmentationDesc, DefragmentationStrategy,
     Defragmenter, DefragmenterDesc, DestroyPoolError, EmptyBlockPolicy, LeakHandler, ManualTime, Movability,
@@ -23,9 +25,9 @@ const HOST: MemoryTypeIndex = MemoryTypeIndex(1);
 
 /// Lets this thread begin in a shard, as after contention.
 fn in_shard<T>(shard: u32, work: impl FnOnce() -> T) -> T {
-    let before = SHARD.replace(shard);
+    let before = use_shard(shard);
     let result = work();
-    SHARD.set(before);
+    use_shard(before);
     result
 }
 
@@ -106,27 +108,57 @@ fn blocks_of_one_size() -> PoolDesc {
 }
 
 #[test]
-fn a_thread_that_finds_its_shard_locked_too_often_moves_to_the_next_one_in_pools_of_both_kinds() {
+fn a_thread_that_finds_its_shard_locked_too_often_moves_to_one_with_fewer_in_pools_of_both_kinds() {
     for world in World::both() {
         let shards = world.shards();
         assert_eq!(shards.count, SHARDS);
         let slot = world.shard(shards.first).unwrap();
+        let _crowd = Crowd::new();
         let guard = locked(&slot.state);
         let moved = scope(|scope| {
             let work = || {
-                CONTENTION.set(MOVE_AT - 1);
-                let first = world.allocator.allocate(&Requirements::new(KIB), &world.options).unwrap();
-                assert_eq!((SHARD.get(), CONTENTION.get()), (1, 0));
-                first
+                on_the_verge_of_moving(0);
+                world.allocator.allocate(&Requirements::new(KIB), &world.options).unwrap()
             };
             scope.spawn(work).join().unwrap()
         });
         drop(guard);
-        assert_eq!(moved.pool, shards.first + shards.stride);
-        // This thread met nobody and stays in the first shard, where the other shard's block has room for it too.
+        assert_ne!(moved.pool, shards.first, "which one depends on the threads of other tests");
+        // This thread found its shard free and stays there, where the other shard's block has room for it too.
         let stays = world.allocate(0, KIB);
         assert_eq!(stays.pool, shards.first);
         world.free_all([moved, stays]);
+        world.finish();
+    }
+}
+
+#[test]
+fn a_thread_opens_no_shard_while_the_blocks_of_a_pool_are_nearly_empty() {
+    for world in World::both() {
+        let shards = world.shards();
+        let contend = || {
+            let slot = world.shard(shards.first).unwrap();
+            let _crowd = Crowd::new();
+            let guard = locked(&slot.state);
+            scope(|scope| {
+                let work = || {
+                    on_the_verge_of_moving(0);
+                    world.allocator.allocate(&Requirements::new(KIB), &world.options).unwrap()
+                };
+                let waits = scope.spawn(work);
+                std::thread::sleep(core::time::Duration::from_millis(20));
+                drop(guard);
+                waits.join().unwrap()
+            })
+        };
+        // Two shards would have 7 KiB in 128 KiB of blocks.
+        let little = world.allocate(0, 7 * KIB);
+        let waited = contend();
+        assert_eq!(waited.pool, shards.first);
+        // Now there is an eighth of a block, a 16th of two.
+        let moved = contend();
+        assert_ne!(moved.pool, shards.first);
+        world.free_all([little, waited, moved]);
         world.finish();
     }
 }
@@ -144,10 +176,9 @@ fn a_pool_with_a_maximum_and_a_linear_pool_have_one_shard_and_leave_the_thread_w
         let guard = locked(&slot.state);
         let got = scope(|scope| {
             let work = || {
-                SHARD.set(2);
-                CONTENTION.set(MOVE_AT - 1);
+                on_the_verge_of_moving(2);
                 let got = world.allocator.allocate(&Requirements::new(KIB), &world.options).unwrap();
-                assert_eq!((SHARD.get(), CONTENTION.get()), (2, MOVE_AT - 1));
+                assert_eq!(own_shard(), 2);
                 got
             };
             let waits = scope.spawn(work);
