@@ -28,6 +28,8 @@ pub(crate) enum Failure {
     File { path: PathBuf, error: std::io::Error },
     /// A trace cannot be read.
     Trace(TraceError),
+    /// A generated trace cannot be written.
+    Write { path: PathBuf, error: std::io::Error },
     /// Verification failed: bytes differ from those sent.
     Corrupt { memory_type: usize },
     /// A thread of the benchmark panicked.
@@ -56,6 +58,7 @@ impl fmt::Display for Failure {
             Self::NoSuch { what, name } => write!(f, "no {what} has a name that begins with {name}"),
             Self::File { path, error } => write!(f, "{}: {error}", path.display()),
             Self::Trace(error) => error.fmt(f),
+            Self::Write { path, error } => write!(f, "cannot write {}: {error}", path.display()),
             Self::Corrupt { memory_type } => {
                 write!(f, "bytes copied from memory type {memory_type} differ from those written")
             }

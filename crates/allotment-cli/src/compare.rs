@@ -1,5 +1,5 @@
 //! `allotment compare`: replays one trace with every algorithm and several block sizes, one row each; or with
-//! several block growth policies, which is how the library's defaults were chosen.
+//! several block growth policies, of which the library's default is one.
 
 use allotment::Algorithm;
 use allotment::memory::{BlockSizes, EmptyBlockPolicy};
@@ -74,7 +74,7 @@ fn usual_ways() -> impl Iterator<Item = Way> {
 
 /// Returns policies that differ in growth per block and in the threshold for dedicated memory.
 fn ways_to_grow() -> impl Iterator<Item = Way> {
-    [8, 16, 32].into_iter().flat_map(|growth| {
+    [16, 32, 64].into_iter().flat_map(|growth| {
         [1, 2, 4, 8].into_iter().map(move |dedicated| {
             let mut block_sizes = BlockSizes::default();
             (block_sizes.growth_divisor, block_sizes.dedicated_threshold_divisor) = (growth, dedicated);

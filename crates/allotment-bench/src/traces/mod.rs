@@ -1,5 +1,6 @@
-//! `traces`: the memory that each contender reserves for recorded traffic.
+//! `traces`: the memory that each contender reserves for recorded or generated traffic.
 
+mod generated;
 mod roles;
 mod source;
 
@@ -7,12 +8,12 @@ use allotment_trace::{Op, Trace};
 use serde::Serialize;
 
 use crate::args::TracesArgs;
-use crate::contender::{Allotment, Blocks, Contender, GpuAllocator, VkMem};
+use crate::contender::{Allotment, Blocks, Contender, ExpandableSegments, GpuAllocator, VkMem};
 use crate::failure::Failure;
 use crate::units::bytes;
 use crate::vulkan::Gpu;
 use roles::request;
-use source::sources;
+use source::{generated_sources, sources};
 
 #[derive(Serialize)]
 struct Report {
@@ -41,11 +42,17 @@ pub(crate) fn run(args: &TracesArgs) -> Result<(), Failure> {
     let largest_heap = gpu.info.heaps.iter().copied().max().unwrap_or(0);
     let notes = gpu.info.notes();
     let mut rows = Vec::new();
-    for source in sources(&args.traces)? {
+    let sources = if args.seeds.is_empty() {
+        sources(&args.traces)?
+    } else {
+        generated_sources(&args.seeds, args.write.as_deref())?
+    };
+    for source in sources {
         let mut of_trace = [
             replay(&source.trace, &Allotment::new(&gpu, Blocks::Default)?)?,
             replay(&source.trace, &VkMem::new(&gpu, Blocks::Default)?)?,
             replay(&source.trace, &GpuAllocator::new(&gpu, Blocks::Default)?)?,
+            replay(&source.trace, &ExpandableSegments::default())?,
         ];
         for row in &mut of_trace {
             row.trace.clone_from(&source.title);

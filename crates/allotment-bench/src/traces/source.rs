@@ -1,9 +1,10 @@
 //! The traces to replay.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use allotment_trace::Trace;
 
+use super::generated::Traffic;
 use crate::failure::Failure;
 
 macro_rules! built_in {
@@ -34,4 +35,20 @@ pub(super) fn sources(paths: &[PathBuf]) -> Result<Vec<Source>, Failure> {
         Ok(Source { title, trace: Trace::open(path)? })
     };
     paths.iter().map(open).collect()
+}
+
+/// Generates a trace of each kind and seed; writes them as well, if there is a directory for them.
+pub(super) fn generated_sources(seeds: &[u64], directory: Option<&Path>) -> Result<Vec<Source>, Failure> {
+    let mut sources = Vec::new();
+    for kind in Traffic::ALL {
+        for &seed in seeds {
+            let title = format!("{}-{seed}", kind.name());
+            if let Some(directory) = directory {
+                let path = directory.join(&title).with_extension("csv");
+                std::fs::write(&path, kind.text(seed)).map_err(|error| Failure::Write { path, error })?;
+            }
+            sources.push(Source { title, trace: kind.trace(seed) });
+        }
+    }
+    Ok(sources)
 }

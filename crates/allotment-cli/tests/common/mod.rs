@@ -5,10 +5,10 @@
 pub(crate) mod defragmentation_page;
 pub(crate) mod drivers;
 
+use core::time::Duration;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::Duration;
 use std::{io, thread};
 
 use serde_json::Value;

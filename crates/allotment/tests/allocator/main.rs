@@ -28,4 +28,5 @@ mod rig;
 mod shadow;
 mod sharing;
 mod threads;
+mod traffic;
 mod transfer;

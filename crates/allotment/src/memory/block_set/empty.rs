@@ -13,6 +13,8 @@ pub(in crate::memory) struct EmptyBlock {
     /// Ticks since it became empty.
     pub(in crate::memory) age: u64,
     pub(in crate::memory) role: Role,
+    /// About its size was requested again lately after it had been freed.
+    pub(in crate::memory) came_back: bool,
 }
 
 /// Which spare blocks may serve a request that wants a dedicated one.
@@ -27,16 +29,18 @@ pub(in crate::memory) struct SpareCriteria {
 /// A spare block may be larger than the request that reuses it by the request's size divided by this.
 const SPARE_WASTE_DIVISOR: u64 = 8;
 
-/// A spare block becomes a shared one if it has at most this many times the bytes of the next block.
-///
-/// Larger ones stay spare: the next request of that size would otherwise allocate such a block again.
-const SHARED_SPARE_FACTOR: u64 = 2;
+/// The same where the application counts frames, and a driver call may fall into one.
+const SPARE_WASTE_DIVISOR_IN_FRAMES: u64 = 2;
+
+/// A pool wastes little while less than this part of the bytes in use is in holes.
+const LITTLE_WASTE_DIVISOR: u64 = 16;
 
 impl<D: Device> BlockSet<D> {
     /// Returns the spare block that fits `size` best, unless more than an eighth of the size would be idle; or more
-    /// than the size, where a frame would wait for the driver instead.
+    /// than half of it, where a frame would wait for the driver instead.
     pub(super) fn best_spare(&self, size: u64, spare: SpareCriteria) -> Option<u32> {
-        let waste = if spare.in_frames { size } else { size / SPARE_WASTE_DIVISOR };
+        let divisor = if spare.in_frames { SPARE_WASTE_DIVISOR_IN_FRAMES } else { SPARE_WASTE_DIVISOR };
+        let waste = size / divisor;
         let fitting = self.spares(spare.priority).filter_map(|index| {
             let room = self.block(index)?.memory.size();
             (room >= size && room - size <= waste).then_some((room, index))
@@ -52,31 +56,30 @@ impl<D: Device> BlockSet<D> {
         self.spare.iter().copied().filter(of)
     }
 
-    /// Returns the smallest spare block that has room for the request and may be shared, where the next block would
-    /// have `block_size` bytes; of one priority, if given.
+    /// Returns the smallest spare block of at most `most` bytes that has room for the request; of one priority, if given.
     pub(super) fn shareable_spare(
         &self,
         request: &Request,
-        block_size: u64,
+        most: u64,
         priority: Option<Priority>,
     ) -> Option<u32> {
         let least = self.least_block(request.size);
         let fitting = self.spares(priority).filter_map(|index| {
             let room = self.block(index)?.memory.size();
-            (room >= least && room / SHARED_SPARE_FACTOR <= block_size).then_some((room, index))
+            (room >= least && room <= most).then_some((room, index))
         });
         fitting.min().map(|(_, index)| index)
     }
 
-    /// Turns a spare block into a shared one, so that this request needs no new block. Returns its index; `None` if there
-    /// is none.
+    /// Turns a spare block of at most `most` bytes into a shared one, so that this request needs no new block. Returns its
+    /// index; `None` if there is none.
     pub(in crate::memory) fn share_spare(
         &mut self,
         request: &Request,
-        block_size: u64,
+        most: u64,
         priority: Option<Priority>,
     ) -> Option<u32> {
-        let index = self.shareable_spare(request, block_size, priority)?;
+        let index = self.shareable_spare(request, most, priority)?;
         let algorithm = self.algorithm;
         let block = self.blocks.get_mut(index)?;
         // A dedicated block has linear ranges; a shared one has those of the pool's algorithm.
@@ -111,28 +114,34 @@ impl<D: Device> BlockSet<D> {
         })
     }
 
-    /// Returns the first empty block for which `unwanted` returns true; with `keep_shared`, the first dedicated one.
-    pub(in crate::memory) fn find_empty(
+    /// Returns true while little of the bytes in use is wasted in holes and ends of blocks; false while none is in use.
+    pub(in crate::memory) fn wastes_little(&self) -> bool {
+        let used = self.statistics.block_bytes - self.empty_bytes;
+        let occupied = self.statistics.allocation_bytes + self.statistics.rounding + self.statistics.padding;
+        used.saturating_sub(occupied) < used / LITTLE_WASTE_DIVISOR
+    }
+
+    /// Returns the empty block with the least `rank` among those for which `unwanted` returns true; the first of equal
+    /// ones. With `keep_shared`, only a dedicated one.
+    pub(in crate::memory) fn find_empty<R: Ord>(
         &self,
         now: u64,
         keep_shared: bool,
         unwanted: impl Fn(&EmptyBlock) -> bool,
+        rank: impl Fn(&EmptyBlock) -> R,
     ) -> Option<u32> {
         // The usual case, at each frame end and each free that empties nothing.
         if self.empty_blocks == 0 {
             return None;
         }
-        // The first one, not the oldest: the caller takes all that are unwanted, one by one.
-        let found = self.blocks().find(|(_, block)| {
-            let kept = keep_shared && block.role == Role::Shared;
-            !kept
-                && block.held.is_none()
-                && block.empty_since.is_some_and(|since| {
-                    let age = now.saturating_sub(since);
-                    unwanted(&EmptyBlock { size: block.memory.size(), age, role: block.role })
-                })
+        let found = self.blocks().filter_map(|(index, block)| {
+            let kept = (keep_shared && block.role == Role::Shared) || block.held.is_some();
+            let age = block.empty_since.filter(|_| !kept).map(|since| now.saturating_sub(since))?;
+            let (size, role) = (block.memory.size(), block.role);
+            let empty = EmptyBlock { size, age, role, came_back: self.history.came_back(size) };
+            unwanted(&empty).then(|| (rank(&empty), index))
         });
-        found.map(|(index, _)| index)
+        found.min().map(|(_, index)| index)
     }
 
     /// Returns the bytes of the empty blocks, of which at least `keep` shared blocks stay.

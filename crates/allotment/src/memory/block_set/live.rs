@@ -31,9 +31,12 @@ impl<D: Device> BlockSet<D> {
         self.statistics.rounding -= sizes.occupied - sizes.requested;
         let Some(block) = self.blocks.get_mut(index) else { return false };
         block.live -= 1;
+        self.history.note_freed(sizes.occupied);
         let emptied = block.live == 0;
         if emptied {
             block.empty_since = Some(now);
+            // A spare block may be larger than the allocation that it held.
+            self.history.note_freed(block.memory.size());
             self.empty_blocks += 1;
             self.empty_bytes += block.memory.size();
             // Not one of `Role::DedicatedToAllocation`, which the pool frees at once.

@@ -15,9 +15,11 @@
 //! | `search.rs` | which block has room for a request |
 //! | `live.rs` | what is counted when an allocation begins and ends |
 //! | `empty.rs` | empty blocks: reused, shared, lent or freed |
+//! | `history.rs` | which large sizes came back |
 //! | `relocate.rs` | closed blocks and the moves out of them |
 
 mod empty;
+mod history;
 mod invariants;
 mod live;
 mod relocate;
@@ -35,6 +37,7 @@ use crate::device::{Device, MemoryHeapIndex, MemoryTypeIndex, OwnedMemory, Prior
 use crate::slab::Slab;
 
 pub(super) use empty::{EmptyBlock, SpareCriteria};
+use history::SizeHistory;
 use search::BlockSummary;
 
 /// The kind of a block.
@@ -156,6 +159,8 @@ pub(super) struct BlockSet<D: Device> {
     pub(super) empty_blocks: u32,
     /// Bytes of the empty blocks.
     pub(super) empty_bytes: u64,
+    /// Which large sizes came back.
+    pub(super) history: SizeHistory,
     /// A thread is allocating a shared block; other threads wait for it, as it usually has room for all of them.
     pub(super) growing: bool,
 }
@@ -198,6 +203,7 @@ impl<D: Device> BlockSet<D> {
             statistics: Statistics::default(),
             empty_blocks: 0,
             empty_bytes: 0,
+            history: SizeHistory::default(),
             growing: false,
         }
     }

@@ -115,7 +115,7 @@ impl<D: Device> BlockSet<D> {
         request: &Request,
         spare: Option<SpareCriteria>,
         in_blocks: bool,
-        block_size: u64,
+        most_spare: u64,
         priority: Option<Priority>,
     ) -> bool {
         // In the order of `place_in_existing`, with which a preview has to agree.
@@ -125,7 +125,7 @@ impl<D: Device> BlockSet<D> {
         if !in_blocks {
             return false;
         }
-        if spare.is_none() && self.shareable_spare(request, block_size, priority).is_some() {
+        if self.shareable_spare(request, most_spare, priority).is_some() {
             return true;
         }
         // A closed block counts, since a request that needs it opens it again.

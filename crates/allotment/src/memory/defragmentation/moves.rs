@@ -204,6 +204,8 @@ impl<D: Device> PoolState<D> {
             sizes,
             block_size: 0,
             role: Role::Shared,
+            prefers_dedicated: false,
+            largest_spare: 0,
             dedicated_to_resource: false,
             priority: Priority::NORMAL,
         };

@@ -2,15 +2,20 @@
 //!
 //! Block sizes decide about waste far more than the algorithm inside the blocks: the same streaming traffic wastes
 //! 8–18 % in blocks of 32 MiB where every resource above an eighth of a block gets dedicated memory, and 50–125 % in
-//! blocks of 256 MiB where only those above half of one do. So blocks grow with usage: the next one has about a 64th of
-//! the bytes that the pool has, and a resource larger than that gets dedicated memory (`request/dedicated.rs`).
+//! blocks of 256 MiB where only those above half of one do. So blocks grow with usage: the next one has about a 32nd of
+//! the bytes that the pool has, and a resource larger than a quarter of that gets dedicated memory where no block has
+//! room (`request/dedicated.rs`). A block whose first request is no small part of it is cut down to whole requests of
+//! that size (`pool/plan.rs`).
 //!
-//! | a pool has | next block, and threshold for dedicated memory |
-//! |---|---|
-//! | up to 256 MiB | 4 MiB |
-//! | 1 GiB | 16 MiB |
-//! | 3 GiB | 64 MiB |
-//! | more than 8 GiB | 256 MiB, the largest |
+//! | a pool has | next block, at most | threshold for dedicated memory |
+//! |---|---|---|
+//! | up to 128 MiB | 4 MiB | 4 MiB |
+//! | 1 GiB | 32 MiB | 8 MiB |
+//! | 3 GiB | 128 MiB | 32 MiB |
+//! | more than 4 GiB | 256 MiB, the largest | 64 MiB |
+//!
+//! Both divisors lie on a plateau: smaller blocks and thresholds waste a little less and take more driver calls, larger
+//! ones the other way round (`docs/measurements/2026-11-25-reserved.md`).
 
 use allotment_suballoc::MAX_SIZE;
 
@@ -18,8 +23,9 @@ const MIB: u64 = 1 << 20;
 
 /// The sizes of blocks, and the threshold for dedicated memory.
 ///
-/// The defaults are a compromise between recorded traces and generated streaming traffic, chosen by the waste that they
-/// leave: see `docs/measurements`.
+/// The defaults were chosen by the waste and the driver calls that they leave on generated traffic, and checked on
+/// recorded traces: see `docs/measurements`. They bound what a pool decides from its own traffic, so few programs have a
+/// reason to change them.
 ///
 /// ```
 /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -44,16 +50,17 @@ pub struct BlockSizes {
     /// Bytes that no block exceeds, unless a heap is so small that an eighth of it is less; a power of
     /// two.
     pub largest: u64,
-    /// The next block is the pool's bytes divided by this, rounded up to a power of two.
+    /// The next block is the pool's bytes divided by this, rounded up to a power of two. One whose first request is a
+    /// large part of it has less: room for whole requests of that size.
     pub growth_divisor: u64,
     /// A resource larger than the next block divided by this, and than [`smallest`](Self::smallest), gets dedicated
-    /// memory.
+    /// memory where no block has room.
     pub dedicated_threshold_divisor: u64,
 }
 
 impl Default for BlockSizes {
     fn default() -> Self {
-        Self { smallest: 4 * MIB, largest: 256 * MIB, growth_divisor: 64, dedicated_threshold_divisor: 1 }
+        Self { smallest: 4 * MIB, largest: 256 * MIB, growth_divisor: 32, dedicated_threshold_divisor: 4 }
     }
 }
 

@@ -8,6 +8,11 @@
 //! the two once it has been empty for 3 frames. Then 16 MiB are left, which is still above 14, so it takes the other.
 //! Had the pool needed 184 MiB, its surplus of 8 MiB would be within 4 + 11.5, and both would stay until they have been
 //! empty for 120 frames.
+//!
+//! When the pool allocates more, [`take_stale`](PoolState::take_stale) is stricter: nothing that is in the way stays. Say
+//! the pool needed 160 MiB, has 160 MiB with empty dedicated blocks of 33 and 8 MiB, and allocates 20 MiB. It would have
+//! 20 MiB more than it needed, so it frees the 33 MiB, which are enough alone: at once if no request of about 33 MiB came
+//! since that size was freed first, as when a window was resized; else if they have been empty for three frames.
 
 use super::PoolState;
 use crate::device::{Device, MemoryHeapIndex, OwnedMemory};
@@ -17,6 +22,10 @@ use crate::memory::block_set::{EmptyBlock, Role};
 ///
 /// Blocks that resources of different sizes use in turns, every frame or every second frame, are younger.
 const STALE_TICKS: u64 = 3;
+
+/// Dedicated memory whose size did not come back is freed before its time if it has at most this many times the bytes
+/// that the pool would have too much: memory of a similar size takes its place.
+const REPLACED_FACTOR: u64 = 4;
 
 impl<D: Device> PoolState<D> {
     /// Takes out an empty block that the empty-block policy does not keep.
@@ -36,7 +45,7 @@ impl<D: Device> PoolState<D> {
         // A block allocated ahead in busier times may exceed the watermark for ever. One that is more than twice as
         // large as the block that would be allocated now is freed all the same, once it is old.
         let oversized = self.ahead_block_size(0, ahead, u64::MAX).saturating_mul(2);
-        self.take_empty(None, |&EmptyBlock { size, age, role }| {
+        self.take_empty(None, |&EmptyBlock { size, age, role, .. }| {
             let old = age >= u64::from(empty_blocks.frames);
             // A block larger than the excess would leave the pool with less than it needed lately.
             let surplus = too_much && size <= idle && age >= stale;
@@ -47,8 +56,8 @@ impl<D: Device> PoolState<D> {
         })
     }
 
-    /// Takes out an empty block that was not used for some frames, where the pool is about to allocate `wanted` bytes
-    /// and would then have more than it needed lately.
+    /// Takes out an empty block that was not used for some frames, or whose size did not come back, where the pool is
+    /// about to allocate `wanted` bytes and would then have more than it needed lately.
     ///
     /// The new block replaces the stale one: peak memory stays near what is needed. Without this, a new block comes on
     /// top of all that are kept.
@@ -56,8 +65,19 @@ impl<D: Device> PoolState<D> {
         if self.holds_reserve() || self.reserved() + wanted <= self.clock.needed() {
             return None;
         }
+        let excess = self.reserved() + wanted - self.clock.needed();
         let stale = self.stale_ticks();
-        self.take_empty(None, |idle| idle.age >= stale)
+        // Dedicated memory of a size that did not come back is in the way at once: the targets of a window that was
+        // resized would otherwise lie beside the new ones. Not where the excess is small beside it: a small block is
+        // no reason to give up much. Other blocks may be used in turns, every second frame.
+        let in_the_way = |idle: &EmptyBlock| {
+            let replaced = idle.size / REPLACED_FACTOR <= excess;
+            idle.age >= stale || (idle.role != Role::Shared && !idle.came_back && replaced)
+        };
+        // The smallest that is enough alone, so that most stays; else the largest, so that few driver calls are made.
+        self.take_empty_by(None, in_the_way, |idle| {
+            if idle.size >= excess { (false, idle.size) } else { (true, u64::MAX - idle.size) }
+        })
     }
 
     /// Takes out an empty block, of one heap or of any, for which `unwanted` returns true. The pool keeps its
@@ -67,12 +87,23 @@ impl<D: Device> PoolState<D> {
         heap: Option<MemoryHeapIndex>,
         unwanted: impl Fn(&EmptyBlock) -> bool,
     ) -> Option<OwnedMemory<D>> {
+        // Whichever comes first: the caller takes all that are unwanted, one by one.
+        self.take_empty_by(heap, unwanted, |_| ())
+    }
+
+    /// Takes out the empty block with the least `rank` among those for which `unwanted` returns true.
+    fn take_empty_by<R: Ord>(
+        &mut self,
+        heap: Option<MemoryHeapIndex>,
+        unwanted: impl Fn(&EmptyBlock) -> bool,
+        rank: impl Fn(&EmptyBlock) -> R,
+    ) -> Option<OwnedMemory<D>> {
         let now = self.clock.now;
         for (i, set) in self.sets.iter().enumerate() {
             if heap.is_some_and(|heap| set.heap != heap) {
                 continue;
             }
-            if let Some(index) = set.find_empty(now, self.is_minimum(i), &unwanted) {
+            if let Some(index) = set.find_empty(now, self.is_minimum(i), &unwanted, &rank) {
                 // An empty block may have ranges in the quick lists, which must not outlive it.
                 self.flush_quick_list(i);
                 return self.remove_block(i, index);

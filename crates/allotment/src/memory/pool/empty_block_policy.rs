@@ -88,6 +88,11 @@ impl Clock {
         self.peaks[0] = self.peaks[0].max(bytes);
     }
 
+    /// Returns the tick at which the current period began.
+    pub(in crate::memory) fn period(&self) -> u64 {
+        self.period_began
+    }
+
     /// Returns the peak usage of the current and the previous period.
     pub(in crate::memory) fn needed(&self) -> u64 {
         self.peaks[0].max(self.peaks[1])

@@ -175,6 +175,8 @@ impl<D: Device> PoolState<D> {
     pub(super) fn on_tick(&mut self, ticks: u64) {
         // After 64 ticks nearly nothing is left of the busiest frame, so a long pause need not cost a long loop.
         (0..ticks.min(64)).for_each(|_| self.flow.tick());
+        let period = self.clock.period();
+        self.sets.iter_mut().for_each(|set| set.history.begin_period(period));
         self.flush_idle_ranges(ticks);
     }
 }

@@ -25,8 +25,8 @@ impl<D: Device> PoolState<D> {
     ///
     /// 1. a spare dedicated block of about the size, for a request that wants a dedicated block; else the free ranges
     ///    of the shared blocks;
-    /// 2. a spare dedicated block, which becomes a shared one;
-    /// 3. the shared blocks, for a request that wants a dedicated block and [may share](Self::may_share_block);
+    /// 2. the shared blocks, for a request that wants a dedicated block and [may share](Self::may_share_block);
+    /// 3. a spare dedicated block that is [not too large](RoundedRequest::largest_spare) to become a shared one;
     /// 4. what the quick lists hold, joined with its free neighbours;
     /// 5. a block that defragmentation is emptying, which is opened again;
     /// 6. an empty block of the [other set](Self::other_set), which becomes one of this set.
@@ -49,18 +49,17 @@ impl<D: Device> PoolState<D> {
         }
         let record = self.next_record(slot)?;
         let RoundedRequest { request: range, sizes, role, .. } = *rounded;
+        // Before blocks are freed for it: an empty block whose size comes back now is not in the way.
+        self.sets[set].history.note_request(range.size);
         let (spare, in_blocks) =
-            (self.spare_criteria(rounded, self.clock.has_frames), self.may_share_block(role));
+            (self.spare_criteria(rounded, self.clock.has_frames), self.may_share_block(rounded));
         let shared_priority = self.required_priority(self.rules.priority);
         let mut block_range = self.sets[set].place(&range, spare, sizes).map_err(allocation_error)?;
-        // A spare block that is empty anyway costs no driver call; it is shared before a new block is allocated.
-        if block_range.is_none()
-            && role == Role::Shared
-            && self.share_spare(set, &range, rounded.block_size, shared_priority)
-        {
+        if block_range.is_none() && role != Role::Shared && in_blocks {
             block_range = self.sets[set].place(&range, None, sizes).map_err(allocation_error)?;
         }
-        if block_range.is_none() && role != Role::Shared && in_blocks {
+        // A spare block that is empty anyway costs no driver call; it is shared before a new block is allocated.
+        if block_range.is_none() && self.share_spare(set, &range, rounded.largest_spare, shared_priority) {
             block_range = self.sets[set].place(&range, None, sizes).map_err(allocation_error)?;
         }
         if block_range.is_none() && in_blocks && self.sets[set].quick.len() != 0 {
@@ -92,7 +91,7 @@ impl<D: Device> PoolState<D> {
         request: &AllocationRequest<'_>,
     ) -> Result<Option<u32>, AllocationError> {
         let Some(other) = self.other_set(set) else { return Ok(None) };
-        let in_blocks = self.may_share_block(rounded.role);
+        let in_blocks = self.may_share_block(rounded);
         let Some(lent) = self.lend(slot, other, rounded, in_blocks) else { return Ok(None) };
         // It is lent within the pool's own minimum.
         self.rules.min_blocks += u32::from(lent.of_minimum);
@@ -164,14 +163,14 @@ impl<D: Device> PoolState<D> {
 
     /// Returns true when [`place_in_existing`](Self::place_in_existing) would find room.
     pub(in crate::memory) fn would_place(&self, set: usize, rounded: &RoundedRequest) -> bool {
-        let RoundedRequest { request, role, block_size, .. } = *rounded;
+        let RoundedRequest { request, role, largest_spare, .. } = *rounded;
         if role == Role::DedicatedToAllocation {
             return false;
         }
-        let in_blocks = self.may_share_block(role);
+        let in_blocks = self.may_share_block(rounded);
         let spare = self.spare_criteria(rounded, self.clock.has_frames);
         let shared = self.required_priority(self.rules.priority);
-        self.sets[set].would_place(&request, spare, in_blocks, block_size, shared)
+        self.sets[set].would_place(&request, spare, in_blocks, largest_spare, shared)
             || self.other_set(set).is_some_and(|other| self.lendable(other, rounded, in_blocks).is_some())
     }
 

@@ -1,12 +1,14 @@
 //! Step 3 in a pool: which sizes of a new block the driver is asked for.
 //!
-//! Worked example, with the default `BlockSizes` (4 to 256 MiB, a 64th of what the pool has), on a heap of 8 GiB:
+//! Worked example, with the default `BlockSizes` (4 to 256 MiB, a 32nd of what the pool has; dedicated above a quarter of
+//! that), on a heap of 8 GiB:
 //!
 //! | pool has | request | attempts, in order |
 //! |---|---|---|
 //! | nothing | 100 KiB | a shared block of 4 MiB, 2 MiB, 1 MiB, 512 KiB; a dedicated one of 100 KiB |
-//! | 1 GiB | 10 MiB | a shared block of 16 MiB; a dedicated one of 10 MiB, as 8 MiB would be too small |
-//! | 1 GiB | 20 MiB | a dedicated block of 20 MiB, as it exceeds the next shared block |
+//! | nothing | 1.5 MiB | a shared block of 3 MiB, for two whole requests; a dedicated one of 1.5 MiB |
+//! | 1 GiB | 7 MiB | a shared block of 28 MiB, for four whole requests, 14 MiB, 7 MiB |
+//! | 1 GiB | 20 MiB | a dedicated block of 20 MiB, as it exceeds a quarter of the next shared block, 32 MiB |
 //!
 //! In a pool with blocks of a fixed size there is one attempt, at that size.
 
@@ -60,6 +62,31 @@ impl BlockPlan {
         let blocks = self.sizes().filter(move |&size| size <= room || size == least);
         blocks.map(|size| (size, self.role)).chain(at_last)
     }
+}
+
+/// A request of at least this part of the next block gets a block of whole requests.
+const WHOLE_REQUESTS_DIVISOR: u64 = 16;
+/// The same where the next block is the smallest: what such a pool wastes are few bytes, and small requests of many
+/// sizes come first in most programs.
+const WHOLE_REQUESTS_DIVISOR_SMALLEST: u64 = 4;
+/// Blocks of whole requests have a multiple of this, the page of most drivers for large blocks.
+const WHOLE_PAGES: u64 = 64 << 10;
+
+/// Returns the bytes of the block for a request that is no small part of the next block: room for as many such requests
+/// as fit the next block, and no more. `None` for other requests.
+///
+/// Programs ask for the same sizes again and again: layers, tiles, mip levels. Three requests of 5 MiB in a block of
+/// 16 MiB leave 1 MiB that hardly any other request fills; in a block of 15 MiB they leave nothing.
+fn whole_requests(rounded: &RoundedRequest, smallest: u64, algorithm: Algorithm) -> Option<u64> {
+    let block_size = rounded.block_size;
+    let divisor =
+        if block_size > smallest { WHOLE_REQUESTS_DIVISOR } else { WHOLE_REQUESTS_DIVISOR_SMALLEST };
+    let each = rounded.request.alignment.align_up(rounded.request.size);
+    // A buddy block has a power of two, and a linear one is filled in the order of the requests, whatever their sizes.
+    if algorithm != Algorithm::Tlsf || each < block_size / divisor {
+        return None;
+    }
+    Some(((block_size / each).max(1) * each).next_multiple_of(WHOLE_PAGES))
 }
 
 /// Where new memory comes from, and on what terms.
@@ -171,7 +198,9 @@ impl<D: Device> PoolState<D> {
             _ => least.next_multiple_of(sizes.smallest).min(block_size),
         };
         // `fitting` is the larger one for a request that exceeds the next block and rules dedicated memory out.
-        let wanted = rounded.block_size.max(fitting);
+        let wanted = whole_requests(rounded, sizes.smallest, self.rules.algorithm)
+            .unwrap_or(u64::MAX)
+            .min(rounded.block_size.max(fitting));
         let mut plan = BlockPlan { role: Role::Shared, sizes: [0; SIZES], count: 0, dedicated_at_last };
         for shift in 0..SIZES {
             // Halves, since a driver or a budget that refuses the wanted size may allow a smaller one.

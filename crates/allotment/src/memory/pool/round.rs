@@ -3,11 +3,14 @@
 use allotment_suballoc::{Algorithm, Alignment, Request, Side};
 
 use super::{BlockSize, PoolState};
-use crate::device::{Device, Priority, ResourceKind};
+use crate::device::{DedicatedNeed, Device, Priority, ResourceKind};
 use crate::memory::AllocationError;
 use crate::memory::block_set::{Role, Sizes};
 use crate::memory::request::dedicated::block_role;
 use crate::memory::request::desc::AllocationRequest;
+
+/// A spare block becomes a shared one for a small request if it has at most this many times the bytes of the next block.
+const SHARED_SPARE_FACTOR: u64 = 2;
 
 /// A request, rounded for one block set of one pool.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +21,10 @@ pub(in crate::memory) struct RoundedRequest {
     pub(in crate::memory) block_size: u64,
     /// The kind of block that the request wants.
     pub(in crate::memory) role: Role,
+    /// The driver prefers a dedicated block for the resource, so that it shares one only to save a frame from waiting.
+    pub(in crate::memory) prefers_dedicated: bool,
+    /// Bytes of the largest spare block that may become a shared one for this request.
+    pub(in crate::memory) largest_spare: u64,
     /// The memory is allocated for one resource, and the API knows it: no other resource may be bound to it. Only with
     /// [`Role::DedicatedToAllocation`].
     pub(in crate::memory) dedicated_to_resource: bool,
@@ -47,6 +54,21 @@ impl<D: Device> PoolState<D> {
             _ => self.next_block_size(set, heap_size),
         };
         let role = block_role(request, occupied, self.rules.sizing, block_size, scarce)?;
+        let prefers_dedicated =
+            role == Role::Dedicated && request.requirements.dedicated == DedicatedNeed::Preferred;
+        let largest_spare = match role {
+            // A larger one stays spare: the next request of its size would otherwise allocate such a block again.
+            Role::Shared => block_size.saturating_mul(SHARED_SPARE_FACTOR),
+            _ if prefers_dedicated => 0,
+            // A size that was never freed may not come again: dedicated memory of it would soon be in the way, as the
+            // spare block is now. Not while much is wasted already, since parts of a shared block are harder to reuse.
+            Role::Dedicated
+                if !self.sets[set].history.was_freed(occupied) && self.sets[set].wastes_little() =>
+            {
+                u64::MAX
+            }
+            Role::Dedicated | Role::DedicatedToAllocation => 0,
+        };
         Ok(RoundedRequest {
             request: Request {
                 size: occupied,
@@ -57,6 +79,8 @@ impl<D: Device> PoolState<D> {
             sizes: Sizes { requested: request.requirements.size, occupied },
             block_size,
             role,
+            prefers_dedicated,
+            largest_spare,
             dedicated_to_resource: false,
             priority: request.options.priority,
         })

@@ -7,20 +7,30 @@
 //! | question | asked by | answered by |
 //! |---|---|---|
 //! | What kind of block does a request want? | `PoolState::round_request` | [`block_role`] |
-//! | May it share a block all the same, where one has room? | `PoolState::place_in_existing` | [`PoolState::may_share_block`] |
+//! | May it share a block where one has room? | `PoolState::place_in_existing` | [`PoolState::may_share_block`] |
 //! | May it get dedicated memory where the driver refuses a shared block? | `PoolState::plan_block` | [`is_last_resort`] |
 //! | Is a resource created together with its memory, so that the API knows? | `create_buffer`, `create_image` | [`Allocator::dedicated_for_resource`] |
 //!
-//! Worked example, with the default [`BlockSizes`] (4 to 256 MiB, a 64th of what the pool has): a pool has 1 GiB
-//! of blocks on a heap of 8 GiB, so its next block has 16 MiB. A texture of 10 MiB shares a block. One of 20 MiB
-//! gets a dedicated block of 20 MiB, which stays cached when it is freed. One of 10 MiB that the driver wants to
-//! be dedicated gets a dedicated block as well, unless the request says [`Dedicated::Never`].
+//! Worked example, with the default [`BlockSizes`] (4 to 256 MiB, a 32nd of what the pool has; dedicated above a quarter
+//! of that): a pool has 1 GiB of blocks on a heap of 8 GiB, so its next block has 32 MiB. A texture of 7 MiB shares a
+//! block. One of 20 MiB wants a dedicated block. It takes room in a shared block where there is some; else it gets a
+//! dedicated block of 20 MiB, which stays cached when it is freed. One of 7 MiB that the driver wants to be dedicated
+//! gets a dedicated block as well, unless the request says [`Dedicated::Never`].
+//!
+//! What came back before decides about the cached block of 20 MiB (`block_set/history.rs`):
+//!
+//! - A request of 19 MiB takes it: no more than an eighth of 19 MiB is idle.
+//! - A request of 12 MiB whose size was never freed before shares it, as long as the pool wastes little: sizes that change
+//!   with every batch would otherwise cost two driver calls each.
+//! - A request of 12 MiB whose size was freed lately gets a dedicated block of its own, since it will come again; so do
+//!   all once a 16th of the bytes in use is wasted. If the pool then has more than it needed lately, the block of
+//!   20 MiB is freed first: at once if 20 MiB did not come back since, else when it has been idle for three frames.
 
 use crate::device::{DedicatedNeed, Device};
 use crate::memory::allocator::Allocator;
 use crate::memory::block_set::Role;
 use crate::memory::driver::growth::BlockSizes;
-use crate::memory::pool::{BlockSize, PoolState};
+use crate::memory::pool::{BlockSize, PoolState, RoundedRequest};
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::{AllocationError, Dedicated, Lifetime, NewBlocks};
 
@@ -76,8 +86,8 @@ pub(in crate::memory) fn is_last_resort(request: &AllocationRequest<'_>) -> bool
 impl BlockSizes {
     /// True when `size` bytes are too large for a block of `block_size`, so that the request gets dedicated memory.
     ///
-    /// On recorded traffic a 64th of the pool with the whole block as threshold wasted 13.7, 5.3, 2.7 and 5.5 %, a
-    /// quarter of a 16th 13.7, 9.7, 3.3 and 12.1 % (`docs/measurements/2026-11-21-block-sizes.md`).
+    /// The threshold is a part of the block, since few requests that are nearly as large as a block fill it well:
+    /// `docs/measurements/2026-11-25-reserved.md` compares parts.
     fn is_dedicated(&self, size: u64, block_size: u64) -> bool {
         // Up to `smallest` bytes a driver call for each request would cost more than the waste that it saves.
         size > (block_size / self.dedicated_threshold_divisor).max(self.smallest)
@@ -87,11 +97,15 @@ impl BlockSizes {
 impl<D: Device> PoolState<D> {
     /// True where a request that wants a block of this role may use room in a shared block.
     ///
-    /// A large request usually leaves that room to small ones, which waste less of it. It takes the room where that
-    /// saves a frame from waiting for the driver: blocks that a reservation or a watermark allocated ahead of demand
-    /// exist for large requests too, and while the application counts frames a driver call would fall into one.
-    pub(in crate::memory) fn may_share_block(&self, role: Role) -> bool {
-        role == Role::Shared || self.rules.ahead.is_some() || self.clock.has_frames || self.holds_reserve()
+    /// A large request takes room that is there: memory of its own would be added to that room, which often no other
+    /// request fills. Where the driver prefers dedicated memory for a resource, the resource shares a block only to save
+    /// a frame from waiting for the driver: blocks that a reservation or a watermark allocated ahead of demand exist for
+    /// such requests too, and while the application counts frames a driver call would fall into one.
+    pub(in crate::memory) fn may_share_block(&self, rounded: &RoundedRequest) -> bool {
+        !rounded.prefers_dedicated
+            || self.rules.ahead.is_some()
+            || self.clock.has_frames
+            || self.holds_reserve()
     }
 }
 

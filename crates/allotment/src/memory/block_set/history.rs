@@ -1,0 +1,138 @@
+//! Which large sizes came back: what a pool remembers of its traffic, to tell memory worth keeping from memory that is
+//! in the way.
+//!
+//! Sizes above 1 MiB are sorted into classes, eight an octave, as a freed dedicated block serves requests down to eight
+//! ninths of its size. A class has two marks: one of its sizes was freed, and one was requested after that.
+//!
+//! ```text
+//!   free 20 MiB         freed: 20            a request of 20 MiB would be the first that comes back
+//!   request 20 MiB      freed: 20            came back: 20      an empty block of 20 MiB is worth keeping
+//!   request 33 MiB      freed: 20            came back: 20      never freed: nothing says that it comes again
+//! ```
+//!
+//! Marks are forgotten after one to two periods of the empty-block policy, as the peak usage is, so that a program that
+//! goes on to other work is judged by that. Cost: 128 bytes a block set; a few instructions for each large request and free.
+
+/// Classes of each octave.
+const STEPS: u32 = 8;
+/// Sizes up to two to this are not told apart: they share blocks, whatever came back.
+const SMALLEST_OCTAVE: u32 = 20;
+/// Words of 64 classes: eight octaves each, up to 2^52, beyond every size.
+const WORDS: usize = 4;
+
+/// A mark for each class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Classes([u64; WORDS]);
+
+impl Classes {
+    fn mark(&mut self, class: u32) {
+        self.0[class as usize / 64] |= 1 << (class % 64);
+    }
+
+    fn contains(&self, class: u32) -> bool {
+        self.0[class as usize / 64] & (1 << (class % 64)) != 0
+    }
+}
+
+/// Returns the class of a size; `None` for small ones.
+fn class_of(size: u64) -> Option<u32> {
+    if size <= 1 << SMALLEST_OCTAVE {
+        return None;
+    }
+    let octave = size.ilog2();
+    let step = (size >> (octave - STEPS.ilog2())) as u32 % STEPS;
+    Some(((octave - SMALLEST_OCTAVE) * STEPS + step).min(WORDS as u32 * 64 - 1))
+}
+
+/// The marks of this period and of the one before.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::memory) struct SizeHistory {
+    freed: [Classes; 2],
+    came_back: [Classes; 2],
+    /// When the period began, in ticks.
+    period: u64,
+}
+
+impl SizeHistory {
+    /// Notes that an allocation of a size, or a block of it, is free.
+    pub(super) fn note_freed(&mut self, size: u64) {
+        class_of(size).into_iter().for_each(|class| self.freed[0].mark(class));
+    }
+
+    /// Notes a request.
+    pub(in crate::memory) fn note_request(&mut self, size: u64) {
+        if let Some(class) = class_of(size).filter(|&class| Self::in_either(&self.freed, class)) {
+            self.came_back[0].mark(class);
+        }
+    }
+
+    /// Returns true if an allocation of about this size was freed lately, so that such requests come more than once. True
+    /// for small sizes.
+    pub(in crate::memory) fn was_freed(&self, size: u64) -> bool {
+        class_of(size).is_none_or(|class| Self::in_either(&self.freed, class))
+    }
+
+    /// Returns true if about this size was requested again lately after it had been freed. True for small sizes.
+    pub(super) fn came_back(&self, size: u64) -> bool {
+        class_of(size).is_none_or(|class| Self::in_either(&self.came_back, class))
+    }
+
+    /// Forgets what is older than the period before the one that began at this tick.
+    pub(in crate::memory) fn begin_period(&mut self, period: u64) {
+        if self.period != period {
+            self.period = period;
+            self.freed = [Classes::default(), self.freed[0]];
+            self.came_back = [Classes::default(), self.came_back[0]];
+        }
+    }
+
+    fn in_either(marks: &[Classes; 2], class: u32) -> bool {
+        marks.iter().any(|marks| marks.contains(class))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn a_size_comes_back_when_it_is_requested_after_it_was_freed() {
+        let mut history = SizeHistory::default();
+        history.note_request(20 * MIB);
+        assert!(!history.was_freed(20 * MIB) && !history.came_back(20 * MIB), "requested only");
+        history.note_freed(20 * MIB);
+        assert!(
+            history.was_freed(20 * MIB) && !history.came_back(20 * MIB),
+            "freed, and not requested since"
+        );
+        history.note_request(20 * MIB);
+        assert!(history.came_back(20 * MIB));
+        assert!(!history.came_back(33 * MIB) && !history.was_freed(33 * MIB), "another size");
+    }
+
+    #[test]
+    fn marks_are_forgotten_after_the_period_that_follows_theirs() {
+        let mut history = SizeHistory::default();
+        history.note_freed(20 * MIB);
+        history.note_request(20 * MIB);
+        history.begin_period(120);
+        history.begin_period(120);
+        assert!(history.came_back(20 * MIB), "the period before counts");
+        history.begin_period(240);
+        assert!(!history.came_back(20 * MIB) && !history.was_freed(20 * MIB));
+    }
+
+    #[test]
+    fn classes_are_an_eighth_of_an_octave_and_every_size_has_one() {
+        assert_eq!(class_of(MIB), None);
+        for octave in SMALLEST_OCTAVE..=48 {
+            for step in 0..STEPS {
+                let size = (1u64 << octave) + (u64::from(step) << (octave - 3)) + 1;
+                assert_eq!(class_of(size), Some((octave - SMALLEST_OCTAVE) * STEPS + step));
+                assert_eq!(class_of(size), class_of(size + (1 << (octave - 4))));
+            }
+        }
+    }
+}
