@@ -126,6 +126,9 @@ fn later_recording() -> Recording {
     let (pool, block) = (PoolId(7), first.block);
     let mut empty_blocks = EmptyBlockPolicy::NONE;
     (empty_blocks.frames, empty_blocks.kept_bytes, empty_blocks.kept_divisor) = (120, 4 << 20, 16);
+    // Those of the kept file, whatever the defaults are now.
+    let mut sizes = BlockSizes::fixed(4 << 20);
+    (sizes.largest, sizes.growth_divisor, sizes.dedicated_threshold_divisor) = (256 << 20, 64, 1);
     let events = vec![
         Event::PoolCreated { pool, name: TextId(1), algorithm: Algorithm::Tlsf, custom: true },
         Event::PoolServes {
@@ -141,7 +144,7 @@ fn later_recording() -> Recording {
         Event::PoolSized { pool, sizing: BlockSize::Fixed(1 << 20), min_blocks: 1, max_blocks: u32::MAX },
         Event::PoolSized {
             pool,
-            sizing: BlockSize::Growing(BlockSizes::default()),
+            sizing: BlockSize::Growing(sizes),
             min_blocks: 0,
             max_blocks: 9,
         },
