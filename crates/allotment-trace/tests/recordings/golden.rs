@@ -142,12 +142,7 @@ fn later_recording() -> Recording {
             movable: true,
         },
         Event::PoolSized { pool, sizing: BlockSize::Fixed(1 << 20), min_blocks: 1, max_blocks: u32::MAX },
-        Event::PoolSized {
-            pool,
-            sizing: BlockSize::Growing(sizes),
-            min_blocks: 0,
-            max_blocks: 9,
-        },
+        Event::PoolSized { pool, sizing: BlockSize::Growing(sizes), min_blocks: 0, max_blocks: 9 },
         Event::PoolRules {
             pool,
             empty_blocks,
