@@ -1,4 +1,4 @@
-//! Size classes: the mapping from the size of a free region to its free list.
+//! Size classes: the mapping from the size of a free region to the stack or list that it is in.
 //!
 //! Sizes below 32 have a class each. Above, every power of two is divided into 32 classes of equal width,
 //! so a class is never wider than 1/32 of the sizes in it:

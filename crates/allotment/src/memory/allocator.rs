@@ -390,14 +390,18 @@ impl<D: Device> Allocator<D> {
 
     /// Returns all pool slots that exist, with their indices.
     pub(super) fn indexed_slots(&self) -> impl Iterator<Item = (u32, &PoolSlot<D>)> {
-        // A slot is counted before it is created, so an index without a slot is skipped.
-        let count = self.slot_count.load(Ordering::Acquire);
-        (0..count).filter_map(|index| Some((index, self.pools.get(index)?)))
+        // Default pools of shards that no thread used have an index each, and no slot.
+        let default = 0..self.used_shards.load(Ordering::Acquire) * self.pools_per_shard();
+        let with_slot = |index| Some((index, self.pools.get(index)?));
+        default.filter_map(with_slot).chain(self.custom_slots())
     }
 
     /// Returns the slots of custom pools, with their indices.
     pub(super) fn custom_slots(&self) -> impl Iterator<Item = (u32, &PoolSlot<D>)> {
-        self.indexed_slots().skip_while(|(index, _)| *index < self.default_pool_count())
+        // A slot is counted before it is created, so an index without a slot is skipped.
+        let count = self.slot_count.load(Ordering::Acquire);
+        let custom = self.default_pool_count()..count;
+        custom.filter_map(|index| Some((index, self.pools.get(index)?)))
     }
 
     /// Returns the slots of default pools.

@@ -1,8 +1,9 @@
 //! What a pool decides from its own traffic: sizes of blocks, and which freed memory is worth keeping.
 
 use allotment::Allocation;
+use allotment::memory::BlockSizes;
 
-use crate::rig::{AllocateWanted as _, DEVICE_TYPE, DISCRETE, HEAP, KIB, MIB, Rig, wanted_in};
+use crate::rig::{AllocateWanted as _, DEVICE_TYPE, DISCRETE, HEAP, KIB, MIB, Rig, profile, wanted_in};
 
 fn allocate(rig: &Rig, size: u64) -> Allocation {
     rig.allocate_wanted(&wanted_in(size, DEVICE_TYPE)).unwrap()
@@ -31,6 +32,14 @@ fn a_block_for_a_small_request_has_the_whole_size() {
     let small = allocate(&rig, 700 * KIB);
     assert_eq!(rig.block_size_of(&small), 4 * MIB);
     rig.free(small).unwrap();
+}
+
+#[test]
+fn blocks_of_one_size_have_that_whatever_the_request() {
+    let rig = Rig::with(profile(DISCRETE), |desc| desc.block_sizes = BlockSizes::fixed(32 * MIB));
+    let first = allocate(&rig, 10 * MIB);
+    assert_eq!(rig.block_size_of(&first), 32 * MIB);
+    rig.free(first).unwrap();
 }
 
 #[test]

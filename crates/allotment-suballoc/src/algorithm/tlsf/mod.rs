@@ -44,8 +44,8 @@
 //!
 //! # Cost
 //!
-//! Without an alignment above that of all offsets, every request takes O(1), served or refused: where no larger class has
-//! a region, a look at up to 136 of its own decides. With one, up to [`MANY`] regions are looked at, then one is taken
+//! With `Balanced` and `LeastTime`, and without an alignment above that of all offsets, every request takes O(1), served or
+//! refused: where no larger class has a region, a look at up to 136 of its own decides. With one, up to [`MANY`] regions are looked at, then one is taken
 //! that surely fits; where there is none, the index of [`rooms`] finds one in O(log n). The first search that needs this
 //! index makes it, in O(regions). `LeastMemory` looks at all regions of one class, and of those before it where regions are
 //! aligned wrongly; `LowestOffset`, and a search below a limit, at all larger free regions. The
@@ -72,6 +72,9 @@ pub(crate) use width::Width;
 /// The number of regions of a class that a search looks at before it goes on to the next class, where some are aligned
 /// wrongly.
 const LOOK: usize = 16;
+
+/// The last number of a block's epochs. Few in this crate's own tests and in fuzzers, so that blocks come to it there.
+const LAST_EPOCH: u32 = if cfg!(any(test, fuzzing)) { 60 } else { u32::MAX };
 
 /// Invariants: every free region but the one at the end has an entry in the stacks, and no two free regions are
 /// neighbours.
@@ -328,7 +331,15 @@ impl<W: Width> Tlsf<W> {
         if strategy != Strategy::Balanced {
             return self.search_otherwise(request);
         }
-        let Some(slot) = self.stacks.close(size) else { return self.search_further(request) };
+        let Some(slot) = self.stacks.close(size) else {
+            // Without an alignment, that there is none in the stacks is certain.
+            let is_aligned = alignment == Alignment::ONE;
+            return if is_aligned {
+                self.last_if_fits(size, alignment).into()
+            } else {
+                self.search_further(request)
+            };
+        };
         let node = self.stacks.node(slot);
         // Offsets need no look where nothing is aligned: the node of a region of 10^6 may be in no cache.
         if alignment == Alignment::ONE || self.fits(node, size, alignment) {
@@ -361,7 +372,7 @@ impl<W: Width> Tlsf<W> {
             return closest.or_else(|| self.last_if_fits(size, alignment)).into();
         }
         let (close, looked) = match strategy {
-            Strategy::LeastTime => (None, MANY),
+            Strategy::LeastTime => (None, 0),
             _ => self.look_at_some(size, alignment, LOOK, MANY),
         };
         let surely = || self.stacks.surely(size + (alignment.get() - 1)).map(|slot| self.stacks.node(slot));
@@ -369,7 +380,7 @@ impl<W: Width> Tlsf<W> {
             return Search::Found(found);
         }
         // All that is left are regions that are large enough and aligned wrongly, and perhaps some that fit.
-        if looked < MANY && !self.rooms.is_used() {
+        if looked < MANY && !self.rooms.has(alignment) {
             let (found, looked) = self.look_at_some(size, alignment, MANY, MANY);
             if found.is_some() || looked < MANY {
                 return found.into();
@@ -624,8 +635,10 @@ impl<W: Width> Ranges for Tlsf<W> {
     }
 
     fn clear(&mut self) -> bool {
-        let Some(epoch) = self.epoch.checked_add(1) else { return false };
-        self.epoch = epoch;
+        if self.epoch == LAST_EPOCH {
+            return false;
+        }
+        self.epoch += 1;
         self.nodes.reset(self.size);
         self.stacks.reset(self.size);
         self.rooms.reset();
@@ -660,7 +673,8 @@ impl<W: Width> Ranges for Tlsf<W> {
         let node = self.nodes.at(index);
         let offset = node.offset.wide();
         let state = match () {
-            () if self.nodes.is_vacant(index) => State::Vacant,
+            // The node at the end has no region.
+            () if index == END || self.nodes.is_vacant(index) => State::Vacant,
             () if node.is_free() => State::Free,
             () => State::Used,
         };

@@ -116,6 +116,11 @@ impl Rooms {
         trees.retain(|tree| tree.idle <= patience);
     }
 
+    /// Returns `true` if there is a tree for an alignment.
+    pub(super) fn has(&self, alignment: Alignment) -> bool {
+        self.trees.binary_search_by_key(&alignment, |tree| tree.alignment).is_ok()
+    }
+
     /// Makes a tree for an alignment unless there is one, and notes that a search asks for it.
     pub(super) fn ask<W: Width>(&mut self, nodes: &Nodes<W>, alignment: Alignment) {
         let at = self.trees.partition_point(|tree| tree.alignment < alignment);

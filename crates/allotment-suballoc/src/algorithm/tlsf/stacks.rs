@@ -34,9 +34,9 @@
 //!
 //! # Cost
 //!
-//! Every operation takes constant time; one that divides a class or makes it whole again moves at most 8 × [`CROWDED`]
-//! entries. A class takes 8 bytes, an entry 16 (20 in a block of 2^32 units or more) in chunks of 8. A class that was used once keeps
-//! one chunk until another needs it.
+//! Every operation takes constant time. One that divides a class moves 136 entries, and at most nine times as many, where all
+//! of them are in one part and that is divided in turn. A class takes 8 bytes, an entry 14 (19 in a block of 2^32 units or more) in chunks of 8. A class without entries
+//! keeps its last chunk until another class needs one.
 
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
@@ -211,11 +211,11 @@ impl<W: Width> Stacks<W> {
         grown
     }
 
-    /// Allocates host memory for that many entries of any sizes.
+    /// Allocates host memory for that many further entries, as long as no class is divided.
     pub(super) fn reserve(&mut self, entries: usize) {
         // The top chunk of each class may be almost empty.
         let chunks = entries.min(self.whole as usize) + entries / DEPTH;
-        self.chunks.reserve(chunks.saturating_sub(self.chunks.len()));
+        self.chunks.reserve(chunks);
     }
 
     /// Adds the free region `node`. `generation` is that of the node's next range.
@@ -383,6 +383,8 @@ impl<W: Width> Stacks<W> {
 
     #[cold]
     fn part_emptied(&mut self, mut class: usize) {
+        let Class { chunk, .. } = core::mem::replace(&mut self.classes[class], Class::UNUSED);
+        self.drop_chunk(chunk);
         while let Some(part) = class.checked_sub(self.whole as usize) {
             let division = part / GROUP;
             self.divisions[division].bits &= !(1 << (part % GROUP));

@@ -3,7 +3,7 @@
 use allotment_suballoc::Request;
 
 use super::search::BlockSummary;
-use super::{BlockSet, Role, new_ranges};
+use super::{BlockSet, FIRST_RANGES, Role, new_ranges};
 use crate::device::{Device, OwnedMemory, Priority};
 
 /// An empty block, as the empty-block policy sees it.
@@ -84,6 +84,7 @@ impl<D: Device> BlockSet<D> {
         let block = self.blocks.get_mut(index)?;
         // A dedicated block has linear ranges; a shared one has those of the pool's algorithm.
         block.ranges = new_ranges(block.memory.size(), algorithm);
+        block.ranges.reserve(FIRST_RANGES);
         debug_assert!(
             block.role == Role::Dedicated && block.live == 0,
             "a spare block is dedicated and empty"

@@ -165,8 +165,8 @@ pub(super) struct BlockSet<D: Device> {
     pub(super) growing: bool,
 }
 
-/// Ranges, used or free, for which a shared block has host memory from its beginning: 2.5 KiB. Which of its blocks a pool fills
-/// depends on when the GPU is done with others, so without this a frame might get memory from the heap long after all
+/// Ranges, used or free, for which a shared block has host memory from its beginning: 5 KiB. Which of its blocks a pool
+/// fills depends on when the GPU is done with others, so without this a frame might get memory from the heap long after all
 /// frames were alike.
 const FIRST_RANGES: usize = 64;
 

@@ -45,7 +45,7 @@ const MIB: u64 = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlockSizes {
-    /// Bytes of a pool's first block; a power of two.
+    /// Bytes of a pool's first block, a power of two. Less where the first request is a large part of it.
     pub smallest: u64,
     /// Bytes that no block exceeds, unless a heap is so small that an eighth of it is less; a power of
     /// two.
@@ -65,7 +65,7 @@ impl Default for BlockSizes {
 }
 
 impl BlockSizes {
-    /// Creates sizes for blocks that do not grow. Only resources larger than a block get dedicated memory.
+    /// Creates sizes for blocks that all have one size. Only resources larger than a block get dedicated memory.
     ///
     /// ```
     /// use allotment::memory::BlockSizes;

@@ -6,7 +6,7 @@
 //! | pool has | request | attempts, in order |
 //! |---|---|---|
 //! | nothing | 100 KiB | a shared block of 4 MiB, 2 MiB, 1 MiB, 512 KiB; a dedicated one of 100 KiB |
-//! | nothing | 1.5 MiB | a shared block of 3 MiB, for two whole requests; a dedicated one of 1.5 MiB |
+//! | nothing | 1.5 MiB | a shared block of 3 MiB, for two whole requests, or of 1.5 MiB |
 //! | 1 GiB | 7 MiB | a shared block of 28 MiB, for four whole requests, 14 MiB, 7 MiB |
 //! | 1 GiB | 20 MiB | a dedicated block of 20 MiB, as it exceeds a quarter of the next shared block, 32 MiB |
 //!
@@ -19,7 +19,7 @@ use crate::device::{Device, MemoryTypeIndex, Priority};
 use crate::memory::block_set::{BlockSet, Role};
 use crate::memory::request::dedicated::is_last_resort;
 use crate::memory::request::desc::AllocationRequest;
-use crate::memory::{AllocationError, BudgetPolicy, Name, ShortName};
+use crate::memory::{AllocationError, BlockSizes, BudgetPolicy, Name, ShortName};
 
 /// How many sizes of a shared block are tried: the wanted one, then halves of it down to an eighth.
 ///
@@ -77,13 +77,15 @@ const WHOLE_PAGES: u64 = 64 << 10;
 ///
 /// Programs ask for the same sizes again and again: layers, tiles, mip levels. Three requests of 5 MiB in a block of
 /// 16 MiB leave 1 MiB that hardly any other request fills; in a block of 15 MiB they leave nothing.
-fn whole_requests(rounded: &RoundedRequest, smallest: u64, algorithm: Algorithm) -> Option<u64> {
+fn whole_requests(rounded: &RoundedRequest, sizes: &BlockSizes, algorithm: Algorithm) -> Option<u64> {
     let block_size = rounded.block_size;
     let divisor =
-        if block_size > smallest { WHOLE_REQUESTS_DIVISOR } else { WHOLE_REQUESTS_DIVISOR_SMALLEST };
+        if block_size > sizes.smallest { WHOLE_REQUESTS_DIVISOR } else { WHOLE_REQUESTS_DIVISOR_SMALLEST };
     let each = rounded.request.alignment.align_up(rounded.request.size);
     // A buddy block has a power of two, and a linear one is filled in the order of the requests, whatever their sizes.
-    if algorithm != Algorithm::Tlsf || each < block_size / divisor {
+    // Where the application wants one size, blocks have that.
+    let one_size = sizes.smallest == sizes.largest;
+    if algorithm != Algorithm::Tlsf || one_size || each < block_size / divisor {
         return None;
     }
     Some(((block_size / each).max(1) * each).next_multiple_of(WHOLE_PAGES))
@@ -198,7 +200,7 @@ impl<D: Device> PoolState<D> {
             _ => least.next_multiple_of(sizes.smallest).min(block_size),
         };
         // `fitting` is the larger one for a request that exceeds the next block and rules dedicated memory out.
-        let wanted = whole_requests(rounded, sizes.smallest, self.rules.algorithm)
+        let wanted = whole_requests(rounded, &sizes, self.rules.algorithm)
             .unwrap_or(u64::MAX)
             .min(rounded.block_size.max(fitting));
         let mut plan = BlockPlan { role: Role::Shared, sizes: [0; SIZES], count: 0, dedicated_at_last };

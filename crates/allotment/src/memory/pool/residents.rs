@@ -70,8 +70,8 @@ impl Drop for Residence {
 /// used before. All threads begin with 0.
 ///
 /// A thread finds a copy for itself where others use its own at the same time, so a program need not call this. One that
-/// knows better may: of two threads that take turns, or of one that replays what several did. Of a number beyond the
-/// copies of a pool, the remainder counts.
+/// knows better may: of two threads that take turns, or of one that replays what several did. Of a number above 63 the
+/// remainder of the division by 64 counts; and of one beyond the copies of a pool, that of the division by their number.
 ///
 /// ```
 /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -95,7 +95,7 @@ pub fn use_shard(shard: u32) -> u32 {
     CONTENTION.set(0);
     // It becomes a resident of the new one when it contends there.
     let _ = RESIDENCE.try_with(|residence| residence.set(None));
-    SHARD.replace(shard)
+    SHARD.replace(shard % MOST_SHARDS)
 }
 
 /// Returns the shard that this thread uses; in a pool with fewer shards, the remainder counts.

@@ -8,15 +8,16 @@
 //! ```
 //!
 //! Every thread begins at shard 0 and stays in its shard until it has found it locked again and again; then it moves to
-//! the shard that the fewest threads use, if those are fewer than here ([`residents`](super::residents)). So a program that allocates from one thread at a time has one shard and packs as if
-//! there were no others, and threads that allocate at the same time separate by themselves, as far as there are shards.
+//! the shard that the fewest threads use, if that spreads the threads more evenly ([`residents`](super::residents)). So a
+//! program that allocates from one thread at a time has one shard and packs as if there were no others, and threads that
+//! allocate at the same time separate by themselves, as far as there are shards.
 //! Occasional contention, as with a thread that frees what it allocated here, is no reason to move: a thread that moves
 //! leaves partly filled blocks behind.
 //!
 //! A shard costs nothing until a thread moves there, and then a partly filled block. So no thread moves to one without
 //! memory where the pool's shards would then have little in their blocks ([`may_open`](Allocator::may_open)): small pools
-//! have few shards, however many threads contend. Threads that share a shard spin for about as long as a few requests
-//! take before they sleep: the system calls of a sleep cost more than fifty requests.
+//! have few shards, however many threads contend. Threads that share a shard spin for about as long as the system calls of
+//! a sleep take before they sleep: that is more than fifty requests.
 //!
 //! A shard can use the room of the others. A request that finds no room in its thread's shard takes an empty block of
 //! another shard before a new one is allocated; and if the driver refuses one, the other shards are searched for room
@@ -46,7 +47,7 @@
 //!
 //! Two threads on two cores had 2.0 and 1.5 times the throughput of one (`docs/measurements/2026-11-21-vulkan.md`).
 
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::MutexGuard;
 
 use crate::device::{Device, MemoryTypeIndex};
@@ -213,7 +214,7 @@ impl<D: Device> Allocator<D> {
         // Forced, so that a panic of the device during the first call does not make the pool unusable.
         slot.made.call_once_force(|_| {
             self.install(slot, pool, self.new_default_pool(pool));
-            self.used_shards.fetch_max(pool / self.pools_per_shard() + 1, Relaxed);
+            self.used_shards.fetch_max(pool / self.pools_per_shard() + 1, Release);
         });
         Ok(slot)
     }
