@@ -12,6 +12,7 @@
 //!
 //! Neither is a plan: whether the allocations fit the free ranges is ignored. So no plan leaves fewer bytes of blocks.
 
+use allotment::Algorithm;
 use allotment::memory::{BlockLayout, Movability};
 
 /// Number of sums that are tried for a pool and memory type. Blocks are of few sizes, so that even hundreds of them have
@@ -57,8 +58,13 @@ impl LeastBlocks {
         for allocation in &layout.allocations {
             let at = allocation.block as usize;
             let (Some(held), Some(block)) = (held.get_mut(at), layout.blocks.get(at)) else { continue };
-            // Dedicated memory can be larger than its allocation, which would need less in another block.
-            let needed = if block.shared { allocation.occupied } else { allocation.size };
+            // What it takes here may be more than it would elsewhere: dedicated memory can be larger than its allocation,
+            // and an image takes whole pages only beside buffers.
+            let buddy =
+                layout.arenas.get(block.arena as usize).is_some_and(|is| is.algorithm == Algorithm::Buddy);
+            let cell = if buddy { allocation.size.checked_next_power_of_two() } else { None };
+            let elsewhere = cell.unwrap_or(allocation.size);
+            let needed = if block.shared { allocation.occupied.min(elsewhere) } else { allocation.size };
             held.needed = held.needed.saturating_add(needed);
             held.cost = held.cost.saturating_add(allocation.size);
             held.pinned |= allocation.movability == Movability::Pinned;

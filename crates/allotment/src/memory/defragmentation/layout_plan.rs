@@ -1,7 +1,8 @@
 //! A plan for blocks that no allocator has: those of a recording, or of a layout that someone asks about.
 //!
 //! It is the plan that a run makes: the same selection of blocks, and the same places. Only the survey differs. It is
-//! made of a list, where a run reads the pools.
+//! made of a list, where a run reads the pools. Of equally large free ranges, that of the first block in the list is taken;
+//! a run takes that of the first shard's blocks, so where the list has another order, its plan may differ.
 
 use core::error::Error;
 use core::fmt;
