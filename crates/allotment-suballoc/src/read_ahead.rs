@@ -1,7 +1,8 @@
 //! Reading ahead: what frees are going to read, of many ranges before the first is freed.
 //!
 //! In a block of many ranges, little of what a free reads is in a cache: the region, its neighbours, and where these are
-//! listed, where each names the next to read. One free after the other waits for each of these loads in turn. The loads of different ranges do not depend on each other, so the processor waits for many of them at once.
+//! listed, where each names the next to read. One free after the other waits for each of these loads in turn.
+//! The loads of different ranges do not depend on each other, so the processor waits for many of them at once.
 
 use crate::algorithm::Ranges;
 use crate::{Handle, VirtualBlock};

@@ -45,7 +45,7 @@
 //! # Cost
 //!
 //! With `Balanced` and `LeastTime`, and without an alignment above that of all offsets, every request takes O(1), served or
-//! refused: where no larger class has a region, a look at up to 136 of its own decides. With one, up to [`MANY`] regions are looked at, then one is taken
+//! refused: where no larger class has a region, a look at up to 136 of its own decides. With one, up to 128 regions are looked at, then one is taken
 //! that surely fits; where there is none, the index of [`rooms`] finds one in O(log n). The first search that needs this
 //! index makes it, in O(regions). `LeastMemory` looks at all regions of one class, and of those before it where regions are
 //! aligned wrongly; `LowestOffset`, and a search below a limit, at all larger free regions. The
@@ -53,25 +53,21 @@
 
 mod nodes;
 mod rooms;
+mod search;
 mod stacks;
 #[cfg(test)]
 mod tests;
 mod width;
 
-use core::ops::ControlFlow;
-
 use super::{Algorithm, Place, Ranges, Taken};
 use crate::chain::{NONE, State, Tally};
 use crate::read_ahead::Reach;
-use crate::{Alignment, AllocateError, GrowError, Request, Side, Strategy};
+use crate::{AllocateError, GrowError, Request, Side};
 use nodes::{END, LAST, Node, Nodes, USED};
-use rooms::{Change, MANY, Rooms};
-use stacks::{Next, Stacks};
+use rooms::{Change, Rooms};
+use search::Search;
+use stacks::Stacks;
 pub(crate) use width::Width;
-
-/// The number of regions of a class that a search looks at before it goes on to the next class, where some are aligned
-/// wrongly.
-const LOOK: usize = 16;
 
 /// The last number of a block's epochs. Few in this crate's own tests and in fuzzers, so that blocks come to it there.
 const LAST_EPOCH: u32 = if cfg!(any(test, fuzzing)) { 60 } else { u32::MAX };
@@ -310,149 +306,6 @@ impl<W: Width> Tlsf<W> {
         self.taken(new, generation, offset)
     }
 
-    #[inline]
-    fn fits(&self, index: u32, size: u64, alignment: Alignment) -> bool {
-        alignment.align_up(self.nodes.offset(index)) + size <= self.nodes.end(index)
-    }
-
-    /// Returns the last free region if it fits.
-    #[inline]
-    fn last_if_fits(&self, size: u64, alignment: Alignment) -> Option<u32> {
-        (self.last != END && self.fits(self.last, size, alignment)).then_some(self.last)
-    }
-
-    /// Returns the free region that serves a request.
-    #[inline(always)]
-    fn search(&self, request: &Request) -> Search {
-        let Request { size, alignment, strategy, .. } = *request;
-        if size > self.size {
-            return Search::Nothing;
-        }
-        if strategy != Strategy::Balanced {
-            return self.search_otherwise(request);
-        }
-        let Some(slot) = self.stacks.close(size) else {
-            // Without an alignment, that there is none in the stacks is certain.
-            let is_aligned = alignment == Alignment::ONE;
-            return if is_aligned {
-                self.last_if_fits(size, alignment).into()
-            } else {
-                self.search_further(request)
-            };
-        };
-        let node = self.stacks.node(slot);
-        // Offsets need no look where nothing is aligned: the node of a region of 10^6 may be in no cache.
-        if alignment == Alignment::ONE || self.fits(node, size, alignment) {
-            return Search::Found(node);
-        }
-        self.search_further(request)
-    }
-
-    /// Searches by a strategy that is not the default.
-    fn search_otherwise(&self, request: &Request) -> Search {
-        let Request { size, alignment, strategy, .. } = *request;
-        match strategy {
-            Strategy::LowestOffset => return self.find_lowest(size, alignment, self.size).into(),
-            Strategy::LeastMemory => return self.find_smallest(size, alignment).into(),
-            Strategy::LeastTime | Strategy::Balanced => {}
-        }
-        let sure = self.stacks.surely(size + (alignment.get() - 1)).map(|slot| self.stacks.node(slot));
-        sure.map_or_else(|| self.search_further(request), Search::Found)
-    }
-
-    /// Searches where the regions that are the first choice do not fit.
-    ///
-    /// A strategy decides where a range is placed, never whether: regions that a bounded search passed over are searched
-    /// before the request is refused.
-    #[inline(never)]
-    fn search_further(&self, request: &Request) -> Search {
-        let Request { size, alignment, strategy, .. } = *request;
-        if alignment == Alignment::ONE {
-            let closest = self.stacks.closest(size).map(|slot| self.stacks.node(slot));
-            return closest.or_else(|| self.last_if_fits(size, alignment)).into();
-        }
-        let (close, looked) = match strategy {
-            Strategy::LeastTime => (None, 0),
-            _ => self.look_at_some(size, alignment, LOOK, MANY),
-        };
-        let surely = || self.stacks.surely(size + (alignment.get() - 1)).map(|slot| self.stacks.node(slot));
-        if let Some(found) = close.or_else(surely).or_else(|| self.last_if_fits(size, alignment)) {
-            return Search::Found(found);
-        }
-        // All that is left are regions that are large enough and aligned wrongly, and perhaps some that fit.
-        if looked < MANY && !self.rooms.has(alignment) {
-            let (found, looked) = self.look_at_some(size, alignment, MANY, MANY);
-            if found.is_some() || looked < MANY {
-                return found.into();
-            }
-        }
-        Search::Ask
-    }
-
-    /// Returns the smallest fit of all regions, the lowest of equals. Looks at all of a class.
-    fn find_smallest(&self, size: u64, alignment: Alignment) -> Option<u32> {
-        let (smallest, _) = self.look_at_some(size, alignment, usize::MAX, usize::MAX);
-        let is_smaller = |other: u32| self.last_size() < self.nodes.end(other) - self.nodes.offset(other);
-        match smallest {
-            Some(other) if !is_smaller(other) => smallest,
-            _ => self.last_if_fits(size, alignment).or(smallest),
-        }
-    }
-
-    /// Returns the smallest fit of the first class that has one, of at most `look` regions in a class and `most` in all,
-    /// and how many were looked at.
-    fn look_at_some(
-        &self,
-        size: u64,
-        alignment: Alignment,
-        look: usize,
-        most: usize,
-    ) -> (Option<u32>, usize) {
-        let mut best = None;
-        let (mut class, mut in_class, mut in_all) = (NONE, 0, 0);
-        let _ = self.stacks.visit(size, &mut |entry| {
-            if entry.class != class {
-                // Regions of later classes are larger than every region of earlier ones, so the first class that has a
-                // fit has the best one.
-                if best.is_some() {
-                    return Next::End;
-                }
-                (class, in_class) = (entry.class, 0);
-            }
-            in_class += 1;
-            in_all += 1;
-            // The smallest, as best fit does; of equals the lowest, which keeps the end of the block free.
-            if entry.size >= size && self.fits(entry.node, size, alignment) {
-                let key = (entry.size, self.nodes.offset(entry.node), entry.node);
-                best = Some(best.map_or(key, |best| key.min(best)));
-            }
-            match () {
-                () if in_all >= most => Next::End,
-                () if in_class >= look => Next::Class,
-                () => Next::Entry,
-            }
-        });
-        (best.map(|(_, _, node)| node), in_all)
-    }
-
-    /// Returns the lowest fit of all that ends at or below `limit`.
-    fn find_lowest(&self, size: u64, alignment: Alignment, limit: u64) -> Option<u32> {
-        let fits = |node| {
-            let offset = self.nodes.offset(node);
-            let ends_in_time = alignment.align_up(offset) + size <= self.nodes.end(node).min(limit);
-            ends_in_time.then_some((offset, node))
-        };
-        // The stacks are sorted by size and not by offset, so every region that is large enough is looked at.
-        let mut lowest = Some(self.last).filter(|&last| last != END).and_then(fits);
-        let _: ControlFlow<()> = self.stacks.visit(size, &mut |entry| {
-            if let Some(found) = fits(entry.node) {
-                lowest = Some(lowest.map_or(found, |lowest| lowest.min(found)));
-            }
-            Next::Entry
-        });
-        lowest.map(|(_, node)| node)
-    }
-
     #[cold]
     fn ask_rooms(&mut self, request: &Request) -> Option<u32> {
         self.rooms.ask(&self.nodes, request.alignment);
@@ -520,22 +373,6 @@ impl<W: Width> Tlsf<W> {
     /// Returns `END` as the index of no node, as others know it.
     fn outward(index: u32) -> u32 {
         if index == END { NONE } else { index }
-    }
-}
-
-/// The result of a search.
-enum Search {
-    /// The node of a free region that fits.
-    Found(u32),
-    /// No region fits.
-    Nothing,
-    /// Only the [`Rooms`] know.
-    Ask,
-}
-
-impl From<Option<u32>> for Search {
-    fn from(found: Option<u32>) -> Self {
-        found.map_or(Self::Nothing, Self::Found)
     }
 }
 

@@ -38,6 +38,8 @@
 //! of them are in one part and that is divided in turn. A class takes 8 bytes, an entry 14 (19 in a block of 2^32 units or more) in chunks of 8. A class without entries
 //! keeps its last chunk until another class needs one.
 
+mod checks;
+
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
 
@@ -685,66 +687,5 @@ impl<W: Width> Stacks<W> {
             len = DEPTH as u32;
         }
         ControlFlow::Continue(())
-    }
-
-    /// Panics unless the invariants hold. O(classes and entries).
-    pub(super) fn check_invariants(&self, nodes: &Nodes<W>) {
-        let mut counted = 0;
-        for class in 0..self.whole as usize {
-            assert_eq!(self.has(class), self.count(class, nodes, &mut counted), "the bit of a class");
-            let owns = self.classes[class].chunk & DIVIDED == 0 && self.classes[class].chunk != NONE;
-            assert_eq!(self.owners[class / GROUP] >> (class % GROUP) & 1 != 0, owns, "who has a chunk");
-        }
-        for (group, &word) in self.words.iter().enumerate() {
-            assert_eq!(self.groups >> group & 1 != 0, word != 0, "the bit of a group");
-        }
-        assert_eq!(counted, self.len, "every entry is counted");
-    }
-
-    /// Checks a class and its parts, adds the number of its entries, and returns `true` if there are any.
-    fn count(&self, class: usize, nodes: &Nodes<W>, counted: &mut u32) -> bool {
-        let Class { mut chunk, len } = self.classes[class];
-        if let Some(division) = self.classes[class].division() {
-            let Division { bits, parent, .. } = self.divisions[division];
-            assert_eq!(parent as usize, class, "a division knows its class");
-            assert_ne!(bits, 0, "a class without entries is not divided");
-            for part in 0..GROUP {
-                let has = self.count(self.part(division, part), nodes, counted);
-                assert_eq!(bits >> part & 1 != 0, has, "the bit of a part");
-            }
-            return true;
-        }
-        if chunk == NONE {
-            assert_eq!(len as usize, DEPTH, "nothing is pushed where there is no chunk");
-            return false;
-        }
-        let (smallest, width) = (self.smallest_of(class), 1 << self.width_of(class));
-        let mut used = len as usize;
-        assert!(
-            used > 0 || self.chunks[chunk as usize].below == NONE,
-            "only the last chunk of a class may be empty"
-        );
-        let has = used > 0;
-        while chunk != NONE {
-            let entries = &self.chunks[chunk as usize];
-            assert_eq!(entries.class as usize, class, "a chunk knows its class");
-            for at in 0..DEPTH {
-                if at >= used {
-                    assert_eq!(entries.sizes[at], entries.floor, "a place without an entry");
-                    continue;
-                }
-                let (size, node) = (entries.sizes[at].wide(), entries.nodes[at]);
-                assert!(smallest <= size && size - smallest < width, "{size} is in its class");
-                assert_eq!(nodes.at(node).tag, chunk * DEPTH as u32 + at as u32, "a node knows its slot");
-                assert_eq!(nodes.end(node) - nodes.offset(node), size, "an entry has its region's size");
-                *counted += 1;
-            }
-            let below = entries.below;
-            let height = if below == NONE { 0 } else { self.chunks[below as usize].height + 1 };
-            assert_eq!(entries.height, height, "a chunk knows how many are below it");
-            chunk = below;
-            used = DEPTH;
-        }
-        has
     }
 }
