@@ -59,7 +59,8 @@ pub enum Strategy {
     /// measurements favour another.
     #[default]
     Balanced,
-    /// The first region that is sure to fit, without a search: O(1), at the price of more splitting.
+    /// The first region of the first size class whose regions are all large enough, without a search: O(1), at the price of
+    /// more splitting.
     LeastTime,
     /// The smallest region that fits (best fit; the lowest of equals): searches one size class in full.
     LeastMemory,

@@ -107,11 +107,24 @@ impl<T> VirtualBlock<T> {
     ///
     /// [`Refused`] contains the reason, an [`AllocateError`], and returns `data`. Nothing has changed.
     pub fn allocate(&mut self, request: Request, data: T) -> Result<Allocation, Refused<T>> {
-        match allocate_in(&mut self.engine, &request) {
+        match allocate_quickly(&mut self.engine, &request) {
+            Some(taken) => Ok(self.store(taken, request.size, data)),
+            None => self.allocate_further(&request, data),
+        }
+    }
+
+    #[inline(never)]
+    fn allocate_further(&mut self, request: &Request, data: T) -> Result<Allocation, Refused<T>> {
+        match self.take_a_range(request) {
             Ok(Some(taken)) => Ok(self.store(taken, request.size, data)),
-            Ok(None) => Err(Refused { error: self.no_space(&request), data }),
+            Ok(None) => Err(Refused { error: self.no_space(request), data }),
             Err(error) => Err(Refused { error, data }),
         }
+    }
+
+    fn take_a_range(&mut self, request: &Request) -> Result<Option<Taken>, AllocateError> {
+        self.check_request(request)?;
+        self.engine.allocate(request)
     }
 
     /// Allocates a range like [`allocate`](Self::allocate) where one fits. Returns `None`, and drops `data`, where none
@@ -135,7 +148,10 @@ impl<T> VirtualBlock<T> {
         request: Request,
         data: T,
     ) -> Result<Option<Allocation>, AllocateError> {
-        let taken = allocate_in(&mut self.engine, &request)?;
+        let taken = match allocate_quickly(&mut self.engine, &request) {
+            Some(taken) => Some(taken),
+            None => self.take_a_range(&request)?,
+        };
         Ok(taken.map(|taken| self.store(taken, request.size, data)))
     }
 
@@ -664,22 +680,16 @@ impl<T> VirtualBlock<T> {
 // code is inlined here.
 
 #[inline(always)]
-fn allocate_in(engine: &mut Engine, request: &Request) -> Result<Option<Taken>, AllocateError> {
+fn allocate_quickly(engine: &mut Engine, request: &Request) -> Option<Taken> {
     if let Engine::Tlsf(ranges) = engine {
-        return allocate_of(ranges, request);
+        return ranges.allocate_quickly(request);
     }
     allocate_in_other(engine, request)
 }
 
 #[inline(never)]
-fn allocate_in_other(engine: &mut Engine, request: &Request) -> Result<Option<Taken>, AllocateError> {
-    each!(engine, ranges => allocate_of(ranges, request))
-}
-
-#[inline(always)]
-fn allocate_of(ranges: &mut impl Ranges, request: &Request) -> Result<Option<Taken>, AllocateError> {
-    check_request(ranges, request)?;
-    ranges.allocate(request)
+fn allocate_in_other(engine: &mut Engine, request: &Request) -> Option<Taken> {
+    each!(engine, ranges => ranges.allocate_quickly(request))
 }
 
 #[inline(always)]

@@ -79,6 +79,12 @@ pub(crate) struct Taken {
 /// The regions of a block and the operations on them. [`VirtualBlock`](crate::VirtualBlock) has checked the arguments, and a
 /// call that returns an error has changed nothing. An index names a region until the region is freed or merged.
 pub(crate) trait Ranges {
+    /// Allocates where that takes few steps. Where it returns `None`, [`allocate`](Self::allocate) may succeed. The arguments
+    /// need no check.
+    #[inline(always)]
+    fn allocate_quickly(&mut self, _request: &Request) -> Option<Taken> {
+        None
+    }
     /// Finds a free region, splits the range off it and marks it as used; `None` if no free region fits.
     fn allocate(&mut self, request: &Request) -> Result<Option<Taken>, AllocateError>;
     /// Returns a free region that serves the request.

@@ -33,8 +33,8 @@
 //!
 //! 1. The request has class 82 (100 and 101 units). The bitmap says that the first class from there on that
 //!    has regions is 104 (160 to 163 units).
-//! 2. The first multiple of 64 in 40..200 is 64, and 64 + 100 is at most 200, so the region fits. (`LeastTime` does not
-//!    look: it asks for a class that holds 100 + 63 units anywhere, which is 105, and so splits the larger region.)
+//! 2. The first multiple of 64 in 40..200 is 64, and 64 + 100 is at most 200, so the region fits. (For 137 units it would
+//!    not. Then `LeastTime` asks for a class that holds 137 + 63 units anywhere, and `Balanced` looks at some regions first.)
 //! 3. The region leaves class 104. Splitting it at 64 leaves 24 units in front, splitting it at 164 leaves 36
 //!    behind. Both remain free, in classes 24 and 36; what is between them is marked as used.
 //!
@@ -62,11 +62,11 @@ mod width;
 use super::{Algorithm, Place, Ranges, Taken};
 use crate::chain::{NONE, State, Tally};
 use crate::read_ahead::Reach;
-use crate::{AllocateError, GrowError, Request, Side};
+use crate::{Alignment, AllocateError, GrowError, Request, Side, Strategy};
 use nodes::{END, LAST, Node, Nodes, USED};
 use rooms::{Change, Rooms};
 use search::Search;
-use stacks::Stacks;
+use stacks::{Found, Removed, Stacks};
 pub(crate) use width::Width;
 
 /// The last number of a block's epochs. Few in this crate's own tests and in fuzzers, so that blocks come to it there.
@@ -118,7 +118,7 @@ impl<W: Width> Tlsf<W> {
     fn insert(&mut self, node: u32, size: u64, generation: u32) {
         self.stacks.push(&mut self.nodes, size, node, generation);
         if self.rooms.is_used() {
-            self.rooms.note(Change { node, offset: self.nodes.offset(node), size, entered: true });
+            self.note_listed(node, size, true);
         }
     }
 
@@ -126,12 +126,21 @@ impl<W: Width> Tlsf<W> {
     #[inline(always)]
     fn remove(&mut self, node: u32) -> (u64, u32) {
         let slot = self.nodes.at(node).tag;
-        let removed = self.stacks.remove(&mut self.nodes, slot);
+        let Removed { size, generation, .. } = self.stacks.remove(&mut self.nodes, slot);
+        self.note_removed(node, size);
+        (size, generation)
+    }
+
+    #[inline(always)]
+    fn note_removed(&mut self, node: u32, size: u64) {
         if self.rooms.is_used() {
-            let (offset, size) = (self.nodes.offset(node), removed.size);
-            self.rooms.note(Change { node, offset, size, entered: false });
+            self.note_listed(node, size, false);
         }
-        (removed.size, removed.generation)
+    }
+
+    #[cold]
+    fn note_listed(&mut self, node: u32, size: u64, entered: bool) {
+        self.rooms.note(Change { node, offset: self.nodes.offset(node), size, entered });
     }
 
     /// Makes `node`, which ends where the block ends, the last free region.
@@ -209,29 +218,45 @@ impl<W: Width> Tlsf<W> {
         self.note_last(true);
     }
 
-    /// Marks `size` units of the free region `index` as used, from where `at` says, given its offset; what is before and after
+    /// Marks `size` units of a free region as used, from where `at` says, given its offset; what is before and after
     /// them remains free.
+    #[inline]
+    fn take_listed(&mut self, found: Found, at: impl FnOnce(u64) -> u64, size: u64) -> Taken {
+        let removed = self.stacks.remove_found(&mut self.nodes, found);
+        self.note_removed(removed.node, removed.size);
+        self.take_removed(removed, at, size)
+    }
+
+    /// Does the same with a free region that left its stack.
     #[inline(always)]
-    fn take_from(&mut self, index: u32, at: impl FnOnce(u64) -> u64, size: u64) -> Taken {
+    fn take_removed(&mut self, removed: Removed, at: impl FnOnce(u64) -> u64, size: u64) -> Taken {
+        let Removed { node: index, size: whole, generation } = removed;
         self.used += size;
         self.used_count += 1;
-        let node = self.nodes.at(index);
-        let offset = at(node.offset.wide());
-        if node.tag == LAST {
-            return self.take_from_last(offset, size);
-        }
-        let (whole, generation) = self.remove(index);
-        let gap = offset - node.offset.wide();
+        let node = self.nodes.at_mut(index);
+        let start = node.offset.wide();
+        let offset = at(start);
+        let gap = offset - start;
         let rest = whole - gap - size;
         if gap != 0 {
             return self.take_behind_gap(index, (gap, generation), (offset, size), rest);
         }
-        self.nodes.at_mut(index).tag = USED | generation;
+        node.tag = USED | generation;
         if rest != 0 {
             // It cannot touch another free region, since the region that is split did not.
             self.split(index, offset + size, rest);
         }
         self.taken(index, generation, offset)
+    }
+
+    /// Does the same with the free region `index`, which may be the last one.
+    #[inline]
+    fn take_from(&mut self, index: u32, at: impl FnOnce(u64) -> u64, size: u64) -> Taken {
+        let node = self.nodes.at(index);
+        if node.tag == LAST {
+            return self.take_from_last(at(node.offset.wide()), size);
+        }
+        self.take_listed(self.stacks.found(node.tag), at, size)
     }
 
     #[inline]
@@ -276,6 +301,8 @@ impl<W: Width> Tlsf<W> {
     /// its own.
     #[inline]
     fn take_from_last(&mut self, offset: u64, size: u64) -> Taken {
+        self.used += size;
+        self.used_count += 1;
         self.note_last(false);
         let last = self.last;
         let node = self.nodes.at(last);
@@ -378,19 +405,43 @@ impl<W: Width> Tlsf<W> {
 
 impl<W: Width> Ranges for Tlsf<W> {
     #[inline(always)]
+    fn allocate_quickly(&mut self, request: &Request) -> Option<Taken> {
+        let Request { size, alignment, strategy, side } = *request;
+        let is_simple = strategy == Strategy::Balanced && side == Side::Lower && !self.rooms.is_used();
+        if !is_simple || size.wrapping_sub(1) >= self.size || self.is_full() {
+            return None;
+        }
+        // Mostly the top chunk of the first class with entries has one, be it the size's own class or a larger one: one
+        // way for both, since which of the two it is cannot be predicted.
+        let Some(class) = self.stacks.first_class(size) else {
+            let last = self.last_if_fits(size, alignment)?;
+            return Some(self.take_from_last(alignment.align_up(self.nodes.offset(last)), size));
+        };
+        let (at, node) = self.stacks.closest_of_top(class, size)?;
+        // Offsets need no look where nothing is aligned: the node of a region of 10^6 may be in no cache.
+        if alignment != Alignment::ONE && !self.fits(node, size, alignment) {
+            return None;
+        }
+        let removed = self.stacks.remove_of_top(&mut self.nodes, class, at);
+        Some(self.take_removed(removed, |offset| alignment.align_up(offset), size))
+    }
+
     fn allocate(&mut self, request: &Request) -> Result<Option<Taken>, AllocateError> {
         if request.side == Side::Upper {
             return Err(AllocateError::OneSided { algorithm: Algorithm::Tlsf });
         }
-        let found = match self.search(request) {
-            Search::Found(node) => node,
-            Search::Nothing => return Ok(None),
-            Search::Ask => match self.ask_rooms(request) {
-                Some(node) => node,
-                None => return Ok(None),
-            },
+        let node = match self.search(request) {
+            Search::Listed(found) => {
+                let taken =
+                    self.take_listed(found, |offset| request.alignment.align_up(offset), request.size);
+                self.settle();
+                return Ok(Some(taken));
+            }
+            Search::Node(node) => Some(node),
+            Search::Nothing => None,
+            Search::Ask => self.ask_rooms(request),
         };
-        Ok(Some(self.take(found, request)))
+        Ok(node.map(|node| self.take(node, request)))
     }
 
     fn find(&self, request: &Request) -> Option<u32> {
@@ -398,7 +449,8 @@ impl<W: Width> Ranges for Tlsf<W> {
             return None;
         }
         match self.search(request) {
-            Search::Found(node) => Some(node),
+            Search::Listed(found) => Some(self.stacks.node(found)),
+            Search::Node(node) => Some(node),
             Search::Nothing => None,
             Search::Ask => match self.rooms.find(&self.nodes, request.size, request.alignment) {
                 Some(found) => found,

@@ -130,7 +130,7 @@ impl<W: Width> Nodes<W> {
     }
 
     /// Takes a vacant node, or a new one, and returns its generation with it. The caller writes all of it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn take(&mut self) -> (u32, u32) {
         let index = self.vacant;
         if index == END {

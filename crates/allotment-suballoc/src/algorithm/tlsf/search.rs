@@ -4,7 +4,7 @@ use core::ops::ControlFlow;
 
 use super::nodes::END;
 use super::rooms::MANY;
-use super::stacks::Next;
+use super::stacks::{Found, Next};
 use super::{Tlsf, Width};
 use crate::chain::NONE;
 use crate::{Alignment, Request, Strategy};
@@ -15,8 +15,10 @@ const LOOK: usize = 16;
 
 /// The result of a search.
 pub(super) enum Search {
-    /// The node of a free region that fits.
-    Found(u32),
+    /// The entry of a free region that fits.
+    Listed(Found),
+    /// The node of a free region that fits: the last one, or one that has an entry.
+    Node(u32),
     /// No region fits.
     Nothing,
     /// Only the [`Rooms`] know.
@@ -25,59 +27,66 @@ pub(super) enum Search {
 
 impl From<Option<u32>> for Search {
     fn from(found: Option<u32>) -> Self {
-        found.map_or(Self::Nothing, Self::Found)
+        found.map_or(Self::Nothing, Self::Node)
     }
 }
 
 impl<W: Width> Tlsf<W> {
     #[inline]
-    fn fits(&self, index: u32, size: u64, alignment: Alignment) -> bool {
+    pub(super) fn fits(&self, index: u32, size: u64, alignment: Alignment) -> bool {
         alignment.align_up(self.nodes.offset(index)) + size <= self.nodes.end(index)
     }
 
     /// Returns the last free region if it fits.
     #[inline]
-    fn last_if_fits(&self, size: u64, alignment: Alignment) -> Option<u32> {
+    pub(super) fn last_if_fits(&self, size: u64, alignment: Alignment) -> Option<u32> {
         (self.last != END && self.fits(self.last, size, alignment)).then_some(self.last)
     }
 
     /// Returns the free region that serves a request.
-    #[inline(always)]
+    #[inline(never)]
     pub(super) fn search(&self, request: &Request) -> Search {
         let Request { size, alignment, strategy, .. } = *request;
-        if size > self.size {
-            return Search::Nothing;
-        }
         if strategy != Strategy::Balanced {
             return self.search_otherwise(request);
         }
-        let Some(slot) = self.stacks.close(size) else {
-            // Without an alignment, that there is none in the stacks is certain.
-            let is_aligned = alignment == Alignment::ONE;
-            return if is_aligned {
-                self.last_if_fits(size, alignment).into()
-            } else {
-                self.search_further(request)
-            };
-        };
-        let node = self.stacks.node(slot);
-        // Offsets need no look where nothing is aligned: the node of a region of 10^6 may be in no cache.
-        if alignment == Alignment::ONE || self.fits(node, size, alignment) {
-            return Search::Found(node);
+        match self.stacks.close(size) {
+            // Offsets need no look where nothing is aligned: the node of a region of 10^6 may be in no cache.
+            Some(found)
+                if alignment == Alignment::ONE || self.fits(self.stacks.node(found), size, alignment) =>
+            {
+                Search::Listed(found)
+            }
+            Some(_) => self.search_further(request),
+            // That nothing listed holds the size is certain.
+            None => self.last_if_fits(size, alignment).into(),
         }
-        self.search_further(request)
     }
 
     /// Searches by a strategy that is not the default.
     fn search_otherwise(&self, request: &Request) -> Search {
         let Request { size, alignment, strategy, .. } = *request;
-        match strategy {
-            Strategy::LowestOffset => return self.find_lowest(size, alignment, self.size).into(),
-            Strategy::LeastMemory => return self.find_smallest(size, alignment).into(),
-            Strategy::LeastTime | Strategy::Balanced => {}
+        if strategy != Strategy::LeastTime {
+            return self.search_all(request).into();
         }
-        let sure = self.stacks.surely(size + (alignment.get() - 1)).map(|slot| self.stacks.node(slot));
-        sure.map_or_else(|| self.search_further(request), Search::Found)
+        match self.stacks.surely(size) {
+            Some(found)
+                if alignment == Alignment::ONE || self.fits(self.stacks.node(found), size, alignment) =>
+            {
+                Search::Listed(found)
+            }
+            // Regions of the size's own class are left.
+            _ => self.search_further(request),
+        }
+    }
+
+    /// Searches by a strategy that looks at all regions of a class, or of the block.
+    fn search_all(&self, request: &Request) -> Option<u32> {
+        let Request { size, alignment, strategy, .. } = *request;
+        match strategy {
+            Strategy::LowestOffset => self.find_lowest(size, alignment, self.size),
+            _ => self.find_smallest(size, alignment),
+        }
     }
 
     /// Searches where the regions that are the first choice do not fit.
@@ -88,16 +97,21 @@ impl<W: Width> Tlsf<W> {
     fn search_further(&self, request: &Request) -> Search {
         let Request { size, alignment, strategy, .. } = *request;
         if alignment == Alignment::ONE {
-            let closest = self.stacks.closest(size).map(|slot| self.stacks.node(slot));
-            return closest.or_else(|| self.last_if_fits(size, alignment)).into();
+            let closest = self.stacks.closest(size).map(Search::Listed);
+            return closest.unwrap_or_else(|| self.last_if_fits(size, alignment).into());
         }
         let (close, looked) = match strategy {
             Strategy::LeastTime => (None, 0),
             _ => self.look_at_some(size, alignment, LOOK, MANY),
         };
-        let surely = || self.stacks.surely(size + (alignment.get() - 1)).map(|slot| self.stacks.node(slot));
-        if let Some(found) = close.or_else(surely).or_else(|| self.last_if_fits(size, alignment)) {
-            return Search::Found(found);
+        if let Some(close) = close {
+            return Search::Node(close);
+        }
+        if let Some(sure) = self.stacks.surely(size + (alignment.get() - 1)) {
+            return Search::Listed(sure);
+        }
+        if let Some(last) = self.last_if_fits(size, alignment) {
+            return Search::Node(last);
         }
         // All that is left are regions that are large enough and aligned wrongly, and perhaps some that fit.
         if looked < MANY && !self.rooms.has(alignment) {

@@ -36,7 +36,7 @@
 //!
 //! Every operation takes constant time. One that divides a class moves 136 entries, and at most nine times as many, where all
 //! of them are in one part and that is divided in turn. A class takes 8 bytes, an entry 14 (19 in a block of 2^32 units or more) in chunks of 8. A class without entries
-//! keeps its last chunk until another class needs one.
+//! keeps its last chunk.
 
 mod checks;
 
@@ -82,12 +82,25 @@ struct Chunk<W> {
 struct Class {
     /// The top chunk, or [`NONE`] for a class that was never used; with [`DIVIDED`], the number of a division.
     chunk: u32,
-    /// The entries of the top chunk. [`DEPTH`] where there is no chunk to push to: a full one, none, or a division.
+    /// The entries of the top chunk; [`DEPTH`] where there is no chunk to push to: a full one, none, or a division. Also
+    /// [`KEPT`] where the class keeps the top chunk without entries. So 0 says that the chunk must go, and one test finds that
+    /// out: it is rare, where an empty chunk is not.
     len: u32,
 }
 
+/// The bit in [`Class::len`] of a class, which is no part, that has one chunk.
+const KEPT: u32 = 2 * DEPTH as u32;
+
 impl Class {
     const UNUSED: Self = Self { chunk: NONE, len: DEPTH as u32 };
+
+    fn len(self) -> u32 {
+        self.len % KEPT
+    }
+
+    fn has_place(self) -> bool {
+        self.len & DEPTH as u32 == 0
+    }
 
     fn division(self) -> Option<usize> {
         (self.chunk & DIVIDED != 0).then_some((self.chunk & !DIVIDED) as usize)
@@ -107,8 +120,35 @@ struct Division {
     width_log2: u32,
 }
 
+impl<W: Width> Chunk<W> {
+    /// Returns the position of the entry that holds `size` units most closely; of the smallest of all where `size` is below
+    /// the class.
+    #[inline(always)]
+    fn closest(&self, size: u64) -> Option<usize> {
+        // Not less than the class, or places without an entry would pass.
+        let least = size.max(self.floor.wide() + 1);
+        W::closest(&self.sizes, W::narrow(least))
+    }
+
+    #[inline(always)]
+    fn entry(&self, at: usize) -> Removed {
+        Removed { node: self.nodes[at], size: self.sizes[at].wide(), generation: self.generations[at] }
+    }
+}
+
+/// Where an entry is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found {
+    /// The class or part.
+    class: u32,
+    chunk: u32,
+    /// The position in the chunk.
+    at: usize,
+}
+
 /// A region that left its stack.
 pub(super) struct Removed {
+    pub(super) node: u32,
     pub(super) size: u64,
     /// The generation of the next range of its node.
     pub(super) generation: u32,
@@ -122,6 +162,12 @@ pub(super) struct Entry {
     pub(super) node: u32,
     /// The class or part. Entries of later classes are larger.
     pub(super) class: u32,
+}
+
+impl Entry {
+    fn found(self) -> Found {
+        Found { class: self.class, chunk: self.slot / DEPTH as u32, at: self.slot as usize % DEPTH }
+    }
 }
 
 /// What a [visit](Stacks::visit) does after an entry.
@@ -143,8 +189,6 @@ pub(super) struct Stacks<W> {
     /// Bit `g` is set exactly if `words[g]` is not 0.
     groups: u64,
     words: [u32; GROUPS],
-    /// Bit `l` of word `g` is set exactly if class `32 * g + l` has a chunk, with entries or without.
-    owners: [u32; GROUPS],
     /// The classes of [`bins`](super::super::bins), then 32 parts for each division.
     classes: Vec<Class>,
     /// The number of classes that are no parts.
@@ -163,7 +207,6 @@ impl<W: Width> Stacks<W> {
         let mut stacks = Self {
             groups: 0,
             words: [0; GROUPS],
-            owners: [0; GROUPS],
             classes: Vec::new(),
             whole: 0,
             divisions: Vec::new(),
@@ -181,7 +224,6 @@ impl<W: Width> Stacks<W> {
         let whole = classes_for(size);
         self.groups = 0;
         self.words = [0; GROUPS];
-        self.owners = [0; GROUPS];
         self.classes.clear();
         self.classes.resize(whole, Class::UNUSED);
         self.whole = whole as u32;
@@ -224,24 +266,26 @@ impl<W: Width> Stacks<W> {
     #[inline(always)]
     pub(super) fn push(&mut self, nodes: &mut Nodes<W>, size: u64, node: u32, generation: u32) {
         let class = class_of(size);
-        let top = &mut self.classes[class];
-        if top.len as usize >= DEPTH {
+        let top = self.classes[class];
+        if !top.has_place() {
             return self.push_further(nodes, class, size, node, generation);
         }
-        let at = top.len as usize % DEPTH;
-        top.len += 1;
-        let chunk = top.chunk;
+        self.classes[class].len = top.len + 1;
+        self.set_bit(class);
+        self.write(nodes, (top.chunk, top.len as usize % DEPTH), (size, node, generation));
+    }
+
+    #[inline(always)]
+    fn set_bit(&mut self, class: usize) {
         self.words[class / GROUP % GROUPS] |= 1 << (class % GROUP);
-        self.groups |= 1 << (class / GROUP);
-        self.write(nodes, chunk, at, (size, node, generation));
+        self.groups |= 1 << (class / GROUP % GROUPS);
     }
 
     #[inline(always)]
     fn write(
         &mut self,
         nodes: &mut Nodes<W>,
-        chunk: u32,
-        at: usize,
+        (chunk, at): (u32, usize),
         (size, node, generation): (u64, u32, u32),
     ) {
         let entries = &mut self.chunks[chunk as usize];
@@ -255,8 +299,7 @@ impl<W: Width> Stacks<W> {
     /// Adds a region to a class whose top chunk has no place.
     #[inline(never)]
     fn push_further(&mut self, nodes: &mut Nodes<W>, class: usize, size: u64, node: u32, generation: u32) {
-        self.words[class / GROUP % GROUPS] |= 1 << (class % GROUP);
-        self.groups |= 1 << (class / GROUP);
+        self.set_bit(class);
         self.push_to(nodes, class, (size, node, generation));
     }
 
@@ -264,14 +307,15 @@ impl<W: Width> Stacks<W> {
     fn push_to(&mut self, nodes: &mut Nodes<W>, mut class: usize, entry: (u64, u32, u32)) {
         let size = entry.0;
         loop {
-            let Class { chunk, len } = self.classes[class];
+            let top = self.classes[class];
+            let chunk = top.chunk;
             if let Some(division) = self.classes[class].division() {
                 let part = self.part_of(division, size);
                 self.divisions[division].bits |= 1 << part;
                 class = self.part(division, part);
-            } else if (len as usize) < DEPTH {
+            } else if top.has_place() {
                 self.classes[class].len += 1;
-                return self.write(nodes, chunk, len as usize, entry);
+                return self.write(nodes, (chunk, top.len as usize % DEPTH), entry);
             } else if chunk != NONE
                 && self.chunks[chunk as usize].height >= CROWDED
                 && self.width_of(class) > 0
@@ -280,20 +324,20 @@ impl<W: Width> Stacks<W> {
             } else {
                 let height = if chunk == NONE { 0 } else { self.chunks[chunk as usize].height + 1 };
                 let new = self.take_chunk(class, chunk, height);
-                self.classes[class] = Class { chunk: new, len: 0 };
+                self.classes[class] = Class { chunk: new, len: self.kept(class, new) };
             }
         }
+    }
+
+    /// Returns [`KEPT`] if a chunk is to stay with its class.
+    fn kept(&self, class: usize, chunk: u32) -> u32 {
+        let is_kept = class < self.whole as usize && self.chunks[chunk as usize].below == NONE;
+        if is_kept { KEPT } else { 0 }
     }
 
     /// Takes a chunk for a class, with a place for each entry.
     fn take_chunk(&mut self, class: usize, below: u32, height: u32) -> u32 {
         let floor = W::narrow(self.smallest_of(class).saturating_sub(1));
-        if self.vacant == NONE && self.chunks.len() == self.chunks.capacity() {
-            self.take_unused_chunk();
-        }
-        if class < self.whole as usize {
-            self.owners[class / GROUP % GROUPS] |= 1 << (class % GROUP);
-        }
         let index = if self.vacant == NONE { self.chunks.len() as u32 } else { self.vacant };
         let (sizes, class) = ([floor; DEPTH], class as u32);
         let chunk =
@@ -308,22 +352,6 @@ impl<W: Width> Stacks<W> {
         index
     }
 
-    /// Makes the chunk of a class without entries vacant, if there is one: before more host memory is allocated. So a block
-    /// needs at most one chunk for each class that has entries, and one for each 8 entries.
-    fn take_unused_chunk(&mut self) {
-        let unused = self.owners.iter().zip(&self.words).map(|(owners, words)| owners & !words);
-        let Some((group, classes)) = unused.enumerate().find(|&(_, classes)| classes != 0) else { return };
-        let class = group * GROUP + classes.trailing_zeros() as usize;
-        let Class { chunk, .. } = self.disown(class);
-        self.drop_chunk(chunk);
-    }
-
-    /// Takes its chunks away from a class that is no part.
-    fn disown(&mut self, class: usize) -> Class {
-        self.owners[class / GROUP % GROUPS] &= !(1 << (class % GROUP));
-        core::mem::replace(&mut self.classes[class], Class::UNUSED)
-    }
-
     fn drop_chunk(&mut self, chunk: u32) {
         self.chunks[chunk as usize].below = self.vacant;
         self.vacant = chunk;
@@ -332,55 +360,93 @@ impl<W: Width> Stacks<W> {
     /// Removes the entry at a slot. The caller writes the tag of its node.
     #[inline(always)]
     pub(super) fn remove(&mut self, nodes: &mut Nodes<W>, slot: u32) -> Removed {
-        let (chunk, at) = (slot as usize / DEPTH, slot as usize % DEPTH);
-        let entries = &self.chunks[chunk];
-        let (size, generation, class) =
-            (entries.sizes[at].wide(), entries.generations[at], entries.class as usize);
+        self.remove_found(nodes, self.found(slot))
+    }
+
+    /// Returns where the entry at a slot is.
+    #[inline(always)]
+    pub(super) fn found(&self, slot: u32) -> Found {
+        let (chunk, at) = (slot / DEPTH as u32, slot as usize % DEPTH);
+        Found { class: self.chunks[chunk as usize].class, chunk, at }
+    }
+
+    /// Removes an entry that was found. The caller writes the tag of its node.
+    #[inline(always)]
+    pub(super) fn remove_found(&mut self, nodes: &mut Nodes<W>, found: Found) -> Removed {
+        let Found { class, chunk, at } = found;
+        let (class, at) = (class as usize, at % DEPTH);
+        let chunks = self.chunks.as_mut_slice();
         let top = &mut self.classes[class];
-        let top_chunk = top.chunk as usize;
-        let last = (top.len as usize).wrapping_sub(1) % DEPTH;
         top.len -= 1;
-        let is_last = top.len == 0;
+        let Class { chunk: top_chunk, len } = *top;
+        let last = len as usize % DEPTH;
         // The top entry moves into the place, even where it is the removed one: a branch would be predicted wrongly more
         // often than it saves the copy.
-        let entries = &mut self.chunks[top_chunk];
-        let (moved_size, moved, moved_generation) =
-            (entries.sizes[last], entries.nodes[last], entries.generations[last]);
+        let entries = &chunks[top_chunk as usize];
         let below = entries.below;
-        let floor = entries.floor;
-        let entries = &mut self.chunks[chunk];
-        entries.sizes[at] = moved_size;
+        let (size, moved, generation) = (entries.sizes[last], entries.nodes[last], entries.generations[last]);
+        let place = &mut chunks[chunk as usize];
+        let removed = place.entry(at);
+        place.sizes[at] = size;
+        place.nodes[at] = moved;
+        place.generations[at] = generation;
+        let entries = &mut chunks[top_chunk as usize];
+        entries.sizes[last] = entries.floor;
+        nodes.at_mut(moved).tag = chunk * DEPTH as u32 + at as u32;
+        self.follow_removal(class, len, (top_chunk, below));
+        removed
+    }
+
+    /// Removes an entry of the top chunk of a class. The caller writes the tag of its node.
+    #[inline(always)]
+    pub(super) fn remove_of_top(&mut self, nodes: &mut Nodes<W>, class: usize, at: usize) -> Removed {
+        let at = at % DEPTH;
+        let top = &mut self.classes[class];
+        top.len -= 1;
+        let Class { chunk, len } = *top;
+        let last = len as usize % DEPTH;
+        let entries = &mut self.chunks[chunk as usize];
+        let below = entries.below;
+        let removed = entries.entry(at);
+        let moved = entries.nodes[last];
+        entries.sizes[at] = entries.sizes[last];
         entries.nodes[at] = moved;
-        entries.generations[at] = moved_generation;
-        self.chunks[top_chunk].sizes[last] = floor;
-        nodes.at_mut(moved).tag = slot;
+        entries.generations[at] = entries.generations[last];
+        entries.sizes[last] = entries.floor;
+        nodes.at_mut(moved).tag = chunk * DEPTH as u32 + at as u32;
+        self.follow_removal(class, len, (chunk, below));
+        removed
+    }
+
+    #[inline(always)]
+    fn follow_removal(&mut self, class: usize, len: u32, (chunk, below): (u32, u32)) {
         self.len -= 1;
-        if is_last {
-            self.emptied(class, top_chunk as u32, below);
-        }
-        Removed { size, generation }
-    }
-
-    /// Follows the removal of the last entry of the top chunk of a class.
-    #[inline(always)]
-    fn emptied(&mut self, class: usize, chunk: u32, below: u32) {
-        if below != NONE {
-            self.classes[class] = Class { chunk: below, len: DEPTH as u32 };
-            self.drop_chunk(chunk);
-        } else if class < self.whole as usize {
-            // The chunk stays with the class: half of the classes of a small block have no entry, or one, in turn.
-            self.clear_bit(class);
+        if len == 0 {
+            self.emptied(class, chunk, below);
         } else {
-            self.part_emptied(class);
+            self.clear_bit_if(len == KEPT, class);
         }
     }
 
+    /// Clears the bit of a class that is no part, where `is_emptied`. Without a branch: half of the classes of a small block
+    /// have no entry, or one, in turn. The chunk stays with the class.
     #[inline(always)]
-    fn clear_bit(&mut self, class: usize) {
-        let word = self.words[class / GROUP % GROUPS] & !(1 << (class % GROUP));
-        self.words[class / GROUP % GROUPS] = word;
+    fn clear_bit_if(&mut self, is_emptied: bool, class: usize) {
+        let group = class / GROUP % GROUPS;
+        let word = self.words[group] & !(u32::from(is_emptied) << (class % GROUP));
+        self.words[group] = word;
         // The group's bit covers all of its classes, so it is cleared with the last of them only.
-        self.groups &= !(u64::from(word == 0) << (class / GROUP));
+        self.groups &= !(u64::from(word == 0) << group);
+    }
+
+    /// Follows the removal of the last entry of the top chunk of a class that has others below it, or is a part.
+    #[inline(never)]
+    fn emptied(&mut self, class: usize, chunk: u32, below: u32) {
+        if below == NONE {
+            return self.part_emptied(class);
+        }
+        self.classes[class] = Class { chunk: below, len: DEPTH as u32 | self.kept(class, below) };
+        self.drop_chunk(chunk);
     }
 
     #[cold]
@@ -405,7 +471,7 @@ impl<W: Width> Stacks<W> {
             self.classes[class] = Class::UNUSED;
             self.vacant_divisions.push(division as u32);
         }
-        self.clear_bit(class);
+        self.clear_bit_if(true, class);
     }
 
     /// Divides a class into parts, and moves its entries there.
@@ -425,8 +491,7 @@ impl<W: Width> Stacks<W> {
                 self.divisions.len() as u32 - 1
             }
         };
-        let Class { mut chunk, .. } =
-            if class < self.whole as usize { self.disown(class) } else { self.classes[class] };
+        let Class { mut chunk, .. } = self.classes[class];
         self.classes[class] = Class { chunk: DIVIDED | index, len: DEPTH as u32 };
         while chunk != NONE {
             let entries = self.chunks[chunk as usize];
@@ -481,7 +546,7 @@ impl<W: Width> Stacks<W> {
     }
 
     /// Returns the first class that has entries, from a class on.
-    #[inline]
+    #[inline(always)]
     fn first_from(&self, class: usize) -> Option<usize> {
         let group = class / GROUP;
         // Classes below share the word and are masked out.
@@ -510,41 +575,48 @@ impl<W: Width> Stacks<W> {
 
     /// Returns an entry that surely holds `size` units: of the lowest class whose sizes are all as large. O(1).
     #[inline]
-    pub(super) fn surely(&self, size: u64) -> Option<u32> {
+    pub(super) fn surely(&self, size: u64) -> Option<Found> {
         let class = self.lowest_of(self.first_from(class_that_surely_fits(size))?);
         let Class { chunk, len } = self.classes[class];
-        Some(chunk * DEPTH as u32 + len - 1)
+        Some(Found { class: class as u32, chunk, at: (len as usize - 1) % DEPTH })
+    }
+
+    /// Returns the first class that may have an entry of `size` units.
+    #[inline(always)]
+    pub(super) fn first_class(&self, size: u64) -> Option<usize> {
+        self.first_from(class_of(size))
+    }
+
+    /// Returns the position and the node of the closest entry of the top chunk of a class that has entries. `None` where none
+    /// is large enough, and where the class is divided.
+    #[inline(always)]
+    pub(super) fn closest_of_top(&self, class: usize, size: u64) -> Option<(usize, u32)> {
+        // A division is no chunk.
+        let entries = self.chunks.get(self.classes[class].chunk as usize)?;
+        let at = entries.closest(size)?;
+        Some((at, entries.nodes[at % DEPTH]))
     }
 
     /// Returns an entry that holds `size` units closely: of its own class, if that has one, or else of the next that has
     /// entries; of either the closest of one chunk. `None` where there is none. O(1).
-    #[inline(always)]
-    pub(super) fn close(&self, size: u64) -> Option<u32> {
-        if self.groups == 0 {
-            return None;
-        }
-        let class = class_of(size);
-        if self.has(class) {
-            let close = self.close_in(class, size);
-            if close.is_some() {
-                return close;
-            }
-        }
-        let class = self.lowest_of(self.first_from(class + 1)?);
-        self.closest_of_chunk(self.classes[class].chunk, 0)
+    pub(super) fn close(&self, size: u64) -> Option<Found> {
+        let class = self.first_class(size)?;
+        self.close_in(class, size).or_else(|| {
+            let class = self.lowest_of(self.first_from(class + 1)?);
+            self.closest_of_chunk(class, self.classes[class].chunk, 0)
+        })
     }
 
     /// Returns the closest of the first chunk of a class that has one. The class has entries.
-    #[inline(always)]
-    fn close_in(&self, class: usize, size: u64) -> Option<u32> {
+    fn close_in(&self, class: usize, size: u64) -> Option<Found> {
         let top = self.classes[class];
         if top.division().is_some() {
             return self.close_in_parts(class, size);
         }
-        // Mostly the top chunk has one. A larger region is split only where no chunk of the class has any.
+        // A larger region is split only where no chunk of the class has any.
         let mut chunk = top.chunk;
         while chunk != NONE {
-            let close = self.closest_of_chunk(chunk, size);
+            let close = self.closest_of_chunk(class, chunk, size);
             if close.is_some() {
                 return close;
             }
@@ -554,10 +626,11 @@ impl<W: Width> Stacks<W> {
     }
 
     #[cold]
-    fn close_in_parts(&self, class: usize, size: u64) -> Option<u32> {
+    fn close_in_parts(&self, class: usize, size: u64) -> Option<Found> {
         let division = self.classes[class].division()?;
-        let Division { bits, .. } = self.divisions[division];
-        let part = self.part_of(division, size);
+        let Division { bits, smallest, .. } = self.divisions[division];
+        // All parts are larger than a size below the class.
+        let part = self.part_of(division, size.max(smallest));
         if bits >> part & 1 != 0 {
             let close = self.close_in(self.part(division, part), size);
             if close.is_some() {
@@ -570,21 +643,17 @@ impl<W: Width> Stacks<W> {
             return None;
         }
         let part = self.lowest_of(self.part(division, later.trailing_zeros() as usize));
-        self.closest_of_chunk(self.classes[part].chunk, 0)
+        self.closest_of_chunk(part, self.classes[part].chunk, 0)
     }
 
-    /// Returns the entry of a chunk that holds `size` units most closely; the smallest of all where `size` is below the class.
-    #[inline(always)]
-    fn closest_of_chunk(&self, chunk: u32, size: u64) -> Option<u32> {
-        let entries = &self.chunks[chunk as usize];
-        // Not less than the class, or places without an entry would pass.
-        let least = size.max(entries.floor.wide() + 1);
-        let at = W::closest(&entries.sizes, W::narrow(least))?;
-        Some(chunk * DEPTH as u32 + at as u32)
+    /// Returns the entry of a chunk of `class` that holds `size` units most closely.
+    fn closest_of_chunk(&self, class: usize, chunk: u32, size: u64) -> Option<Found> {
+        let at = self.chunks[chunk as usize].closest(size)?;
+        Some(Found { class: class as u32, chunk, at })
     }
 
     /// Returns the smallest entry that holds `size` units. Looks at no more than [`CROWDED`] chunks for each part.
-    pub(super) fn closest(&self, size: u64) -> Option<u32> {
+    pub(super) fn closest(&self, size: u64) -> Option<Found> {
         let mut closest: Option<Entry> = None;
         let _ = self.visit(size, &mut |entry| {
             if closest.is_some_and(|closest| closest.class != entry.class) {
@@ -599,7 +668,7 @@ impl<W: Width> Stacks<W> {
             }
             if self.width_of(entry.class as usize) == 0 { Next::Class } else { Next::Entry }
         });
-        closest.map(|entry| entry.slot)
+        closest.map(Entry::found)
     }
 
     /// Returns the largest size of all entries. Looks at no more than [`CROWDED`] chunks.
@@ -638,10 +707,10 @@ impl<W: Width> Stacks<W> {
         Entry { slot, size: chunk.sizes[at].wide(), node: chunk.nodes[at], class: chunk.class }
     }
 
-    /// Returns the node of the entry at a slot.
+    /// Returns the node of an entry.
     #[inline]
-    pub(super) fn node(&self, slot: u32) -> u32 {
-        self.chunks[slot as usize / DEPTH].nodes[slot as usize % DEPTH]
+    pub(super) fn node(&self, found: Found) -> u32 {
+        self.chunks[found.chunk as usize].nodes[found.at % DEPTH]
     }
 
     /// Returns the size of the entry at a slot.
@@ -674,7 +743,8 @@ impl<W: Width> Stacks<W> {
     }
 
     fn visit_chunks(&self, class: usize, visit: &mut impl FnMut(Entry) -> Next) -> ControlFlow<()> {
-        let Class { mut chunk, mut len } = self.classes[class];
+        let top = self.classes[class];
+        let (mut chunk, mut len) = (top.chunk, top.len());
         while chunk != NONE {
             for at in (0..len).rev() {
                 match visit(self.entry(chunk * DEPTH as u32 + at)) {

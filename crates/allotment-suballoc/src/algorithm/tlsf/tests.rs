@@ -31,7 +31,10 @@ fn the_example_at_the_top_of_this_module_is_right() {
     let request = Request::new(100).aligned(Alignment::new(64).unwrap());
     let quickly = request.with_strategy(Strategy::LeastTime);
     let found = |request| tlsf.find(&request).map(|index| tlsf.nodes.offset(index));
-    assert_eq!((found(request), found(quickly)), (Some(40), Some(300)));
+    assert_eq!((found(request), found(quickly)), (Some(40), Some(40)));
+    // From 64 on, 40..200 has 136 units.
+    let larger = |size| Request { size, ..quickly };
+    assert_eq!((found(larger(136)), found(larger(137))), (Some(40), Some(300)));
     let range = tlsf.allocate(&request).unwrap().unwrap();
     assert_eq!(range.offset, 64);
     assert_eq!(listed(&tlsf), [(24, 40, 24), (36, 164, 36), (165, 300, 600)]);

@@ -1,6 +1,6 @@
 //! Checks of the invariants at the top of [`stacks`](super).
 
-use super::{Class, DEPTH, DIVIDED, Division, GROUP, NONE, Stacks};
+use super::{Class, DEPTH, Division, GROUP, KEPT, NONE, Stacks};
 use crate::algorithm::tlsf::nodes::Nodes;
 use crate::algorithm::tlsf::width::Width;
 
@@ -10,8 +10,6 @@ impl<W: Width> Stacks<W> {
         let mut counted = 0;
         for class in 0..self.whole as usize {
             assert_eq!(self.has(class), self.count(class, nodes, &mut counted), "the bit of a class");
-            let owns = self.classes[class].chunk & DIVIDED == 0 && self.classes[class].chunk != NONE;
-            assert_eq!(self.owners[class / GROUP] >> (class % GROUP) & 1 != 0, owns, "who has a chunk");
         }
         for (group, &word) in self.words.iter().enumerate() {
             assert_eq!(self.groups >> group & 1 != 0, word != 0, "the bit of a group");
@@ -21,7 +19,8 @@ impl<W: Width> Stacks<W> {
 
     /// Checks a class and its parts, adds the number of its entries, and returns `true` if there are any.
     fn count(&self, class: usize, nodes: &Nodes<W>, counted: &mut u32) -> bool {
-        let Class { mut chunk, len } = self.classes[class];
+        let top = self.classes[class];
+        let Class { mut chunk, len } = top;
         if let Some(division) = self.classes[class].division() {
             let Division { bits, parent, .. } = self.divisions[division];
             assert_eq!(parent as usize, class, "a division knows its class");
@@ -37,11 +36,10 @@ impl<W: Width> Stacks<W> {
             return false;
         }
         let (smallest, width) = (self.smallest_of(class), 1 << self.width_of(class));
-        let mut used = len as usize;
-        assert!(
-            used > 0 || self.chunks[chunk as usize].below == NONE,
-            "only the last chunk of a class may be empty"
-        );
+        let is_kept = class < self.whole as usize && self.chunks[chunk as usize].below == NONE;
+        assert_eq!(len >= KEPT, is_kept, "the last chunk of a class, which is no part, stays with it");
+        let mut used = top.len() as usize;
+        assert!(used > 0 || is_kept, "no other chunk is empty");
         let has = used > 0;
         while chunk != NONE {
             let entries = &self.chunks[chunk as usize];
