@@ -113,13 +113,19 @@ impl<W: Width> Tlsf<W> {
         Tlsf { nodes, stacks, rooms: Rooms::default(), last, last_generation, size, used, used_count, epoch }
     }
 
-    /// Lists a free region that touches no other.
+    /// Lists a free region that touches no other, and returns its tag. The caller writes the tag.
     #[inline(always)]
-    fn insert(&mut self, node: u32, size: u64, generation: u32) {
-        self.stacks.push(&mut self.nodes, size, node, generation);
+    #[must_use]
+    fn insert(&mut self, node: u32, offset: u64, size: u64, generation: u32) -> u32 {
         if self.rooms.is_used() {
-            self.note_listed(node, size, true);
+            self.note(Change { node, offset, size, entered: true });
         }
+        self.stacks.push(&mut self.nodes, size, node, generation)
+    }
+
+    #[cold]
+    fn note(&mut self, change: Change) {
+        self.rooms.note(change);
     }
 
     /// Takes a free region, which is not the last, out of its stack. Returns its size and the generation of its next range.
@@ -134,13 +140,8 @@ impl<W: Width> Tlsf<W> {
     #[inline(always)]
     fn note_removed(&mut self, node: u32, size: u64) {
         if self.rooms.is_used() {
-            self.note_listed(node, size, false);
+            self.note(Change { node, offset: self.nodes.offset(node), size, entered: false });
         }
-    }
-
-    #[cold]
-    fn note_listed(&mut self, node: u32, size: u64, entered: bool) {
-        self.rooms.note(Change { node, offset: self.nodes.offset(node), size, entered });
     }
 
     /// Makes `node`, which ends where the block ends, the last free region.
@@ -172,20 +173,22 @@ impl<W: Width> Tlsf<W> {
     #[inline(always)]
     fn release(&mut self, index: u32) {
         let (index, generation) = self.nodes.next_generation(index);
-        let node = self.nodes.at(index);
-        let (before, after) = (self.nodes.at(node.before), self.nodes.at(node.after));
+        let nodes = self.nodes.all_mut();
+        let node = nodes[index as usize];
+        let (before, after) = (nodes[node.before as usize], nodes[node.after as usize]);
         let mut size = after.offset.wide() - node.offset.wide();
         self.used -= size;
         self.used_count -= 1;
         // One step in each direction is enough: no two free regions touched before, so the region beyond a free
         // neighbour is used. Each neighbour leaves its stack before its size, and so its class, is lost in the merge.
         let mut merged = (index, generation);
-        let mut behind = node.after;
+        let (mut offset, mut behind) = (node.offset, node.after);
         if before.is_free() {
             let (size_before, generation_before) = self.remove(node.before);
             size += size_before;
             self.nodes.vacate(index, generation);
             merged = (node.before, generation_before);
+            offset = before.offset;
         }
         if after.is_free() {
             if after.tag == LAST {
@@ -197,13 +200,17 @@ impl<W: Width> Tlsf<W> {
             behind = after.after;
         }
         let (index, generation) = merged;
-        self.nodes.at_mut(index).after = behind;
-        self.nodes.at_mut(behind).before = index;
         if behind == END {
-            self.set_last(index, generation);
-        } else {
-            self.insert(index, size, generation);
+            self.nodes.at_mut(index).after = END;
+            self.nodes.at_mut(END).before = index;
+            return self.set_last(index, generation);
         }
+        let tag = self.insert(index, offset.wide(), size, generation);
+        let nodes = self.nodes.all_mut();
+        let node = &mut nodes[index as usize];
+        node.after = behind;
+        node.tag = tag;
+        nodes[behind as usize].before = index;
     }
 
     /// Adds the region before the last free one to it. `node` is what that region's node contained.
@@ -238,15 +245,17 @@ impl<W: Width> Tlsf<W> {
         let offset = at(start);
         let gap = offset - start;
         let rest = whole - gap - size;
-        if gap != 0 {
-            return self.take_behind_gap(index, (gap, generation), (offset, size), rest);
-        }
-        node.tag = USED | generation;
-        if rest != 0 {
-            // It cannot touch another free region, since the region that is split did not.
-            self.split(index, offset + size, rest);
-        }
-        self.taken(index, generation, offset)
+        let range = if gap != 0 {
+            self.take_behind_gap((index, generation), (start, gap), (offset, size), rest)
+        } else {
+            node.tag = USED | generation;
+            if rest != 0 {
+                // It cannot touch another free region, since the region that is split did not.
+                self.split(index, offset + size, rest);
+            }
+            (index, generation)
+        };
+        self.taken(range, offset)
     }
 
     /// Does the same with the free region `index`, which may be the last one.
@@ -254,53 +263,61 @@ impl<W: Width> Tlsf<W> {
     fn take_from(&mut self, index: u32, at: impl FnOnce(u64) -> u64, size: u64) -> Taken {
         let node = self.nodes.at(index);
         if node.tag == LAST {
-            return self.take_from_last(at(node.offset.wide()), size);
+            let offset = at(node.offset.wide());
+            let range = self.take_from_last(offset, size);
+            return self.taken(range, offset);
         }
         self.take_listed(self.stacks.found(node.tag), at, size)
     }
 
-    #[inline]
-    fn taken(&self, index: u32, generation: u32, offset: u64) -> Taken {
+    #[inline(always)]
+    fn taken(&self, (index, generation): (u32, u32), offset: u64) -> Taken {
         Taken { index, serial: self.serial_of(generation), offset }
     }
 
     /// Makes the units from `offset` on of the used region `index` a free region behind it.
     #[inline(always)]
     fn split(&mut self, index: u32, offset: u64, rest: u64) {
-        let after = self.nodes.at(index).after;
         let (new, generation) = self.nodes.take();
-        *self.nodes.at_mut(new) = Node { offset: W::narrow(offset), before: index, after, tag: 0 };
-        self.nodes.at_mut(index).after = new;
-        self.nodes.at_mut(after).before = new;
-        self.insert(new, rest, generation);
+        let tag = self.insert(new, offset, rest, generation);
+        self.link(index, new, Node { offset: W::narrow(offset), before: index, after: END, tag });
+    }
+
+    /// Puts `node` behind the region `index`, as the node `new`.
+    #[inline(always)]
+    fn link(&mut self, index: u32, new: u32, node: Node<W>) {
+        let nodes = self.nodes.all_mut();
+        let after = core::mem::replace(&mut nodes[index as usize].after, new);
+        nodes[new as usize] = Node { before: index, after, ..node };
+        nodes[after as usize].before = new;
     }
 
     /// Takes a range out of the middle of a region that left its stack: the region keeps its node for the gap in front.
+    /// Returns the node of the range and its generation. (In registers: a caller that had to keep a place in memory for a
+    /// larger result would use it for the common result as well.)
     #[cold]
     fn take_behind_gap(
         &mut self,
-        index: u32,
-        (gap, generation): (u64, u32),
+        (index, generation): (u32, u32),
+        (start, gap): (u64, u64),
         (offset, size): (u64, u64),
         rest: u64,
-    ) -> Taken {
-        let after = self.nodes.at(index).after;
+    ) -> (u32, u32) {
         let (new, new_generation) = self.nodes.take();
         let tag = USED | new_generation;
-        *self.nodes.at_mut(new) = Node { offset: W::narrow(offset), before: index, after, tag };
-        self.nodes.at_mut(index).after = new;
-        self.nodes.at_mut(after).before = new;
-        self.insert(index, gap, generation);
+        self.link(index, new, Node { offset: W::narrow(offset), before: index, after: END, tag });
+        let tag = self.insert(index, start, gap, generation);
+        self.nodes.at_mut(index).tag = tag;
         if rest != 0 {
             self.split(new, offset + size, rest);
         }
-        self.taken(new, new_generation, offset)
+        (new, new_generation)
     }
 
     /// Takes a range out of the last free region. The new node is that of the range, in front, so the last region keeps
-    /// its own.
+    /// its own. Returns the node of the range and its generation.
     #[inline]
-    fn take_from_last(&mut self, offset: u64, size: u64) -> Taken {
+    fn take_from_last(&mut self, offset: u64, size: u64) -> (u32, u32) {
         self.used += size;
         self.used_count += 1;
         self.note_last(false);
@@ -310,27 +327,23 @@ impl<W: Width> Tlsf<W> {
         let mut before = node.before;
         if gap != 0 {
             let (front, generation) = self.nodes.take();
-            *self.nodes.at_mut(front) = Node { offset: node.offset, before, after: last, tag: 0 };
-            self.nodes.at_mut(before).after = front;
-            self.nodes.at_mut(last).before = front;
-            self.insert(front, gap, generation);
+            let tag = self.insert(front, node.offset.wide(), gap, generation);
+            self.link(before, front, Node { tag, ..node });
             before = front;
         }
         if offset + size == self.size {
-            self.nodes.at_mut(last).tag = USED | self.last_generation;
-            self.nodes.at_mut(last).offset = W::narrow(offset);
+            let generation = self.last_generation;
+            let node = self.nodes.at_mut(last);
+            node.tag = USED | generation;
+            node.offset = W::narrow(offset);
             self.last = END;
-            return self.taken(last, self.last_generation, offset);
+            return (last, generation);
         }
         let (new, generation) = self.nodes.take();
-        let tag = USED | generation;
-        *self.nodes.at_mut(new) = Node { offset: W::narrow(offset), before, after: last, tag };
-        self.nodes.at_mut(before).after = new;
-        let rest = self.nodes.at_mut(last);
-        rest.before = new;
-        rest.offset = W::narrow(offset + size);
+        self.link(before, new, Node { offset: W::narrow(offset), tag: USED | generation, ..node });
+        self.nodes.at_mut(last).offset = W::narrow(offset + size);
         self.note_last(true);
-        self.taken(new, generation, offset)
+        (new, generation)
     }
 
     #[cold]
@@ -356,8 +369,10 @@ impl<W: Width> Tlsf<W> {
             self.set_last(new, generation);
         } else if self.nodes.at(node.after).is_free() {
             let (size, generation) = self.remove(node.after);
-            self.nodes.at_mut(node.after).offset = W::narrow(end);
-            self.insert(node.after, size + rest, generation);
+            let tag = self.insert(node.after, end, size + rest, generation);
+            let after = self.nodes.at_mut(node.after);
+            after.offset = W::narrow(end);
+            after.tag = tag;
         } else {
             self.split(index, end, rest);
         }
@@ -379,7 +394,8 @@ impl<W: Width> Tlsf<W> {
             if after == self.last {
                 self.note_last(true);
             } else {
-                self.insert(after, room - more, generation);
+                let tag = self.insert(after, offset, room - more, generation);
+                self.nodes.at_mut(after).tag = tag;
             }
             return;
         }
@@ -415,7 +431,9 @@ impl<W: Width> Ranges for Tlsf<W> {
         // way for both, since which of the two it is cannot be predicted.
         let Some(class) = self.stacks.first_class(size) else {
             let last = self.last_if_fits(size, alignment)?;
-            return Some(self.take_from_last(alignment.align_up(self.nodes.offset(last)), size));
+            let offset = alignment.align_up(self.nodes.offset(last));
+            let range = self.take_from_last(offset, size);
+            return Some(self.taken(range, offset));
         };
         let (at, node) = self.stacks.closest_of_top(class, size)?;
         // Offsets need no look where nothing is aligned: the node of a region of 10^6 may be in no cache.

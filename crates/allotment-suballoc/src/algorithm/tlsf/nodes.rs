@@ -104,6 +104,12 @@ impl<W: Width> Nodes<W> {
         &mut self.nodes[index as usize]
     }
 
+    /// Returns all nodes, for several accesses in a row: their number is read once.
+    #[inline(always)]
+    pub(super) fn all_mut(&mut self) -> &mut [Node<W>] {
+        &mut self.nodes
+    }
+
     /// Returns where a region begins.
     #[inline]
     pub(super) fn offset(&self, index: u32) -> u64 {

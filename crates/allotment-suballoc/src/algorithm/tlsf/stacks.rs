@@ -249,7 +249,8 @@ impl<W: Width> Stacks<W> {
         let mut grown = Stacks::new(size);
         let _ = self.visit(0, &mut |Entry { slot, size, node, .. }| {
             let generation = self.chunks[slot as usize / DEPTH].generations[slot as usize % DEPTH];
-            grown.push(nodes, size, node, generation);
+            let slot = grown.push(nodes, size, node, generation);
+            nodes.at_mut(node).tag = slot;
             Next::Entry
         });
         grown
@@ -262,9 +263,11 @@ impl<W: Width> Stacks<W> {
         self.chunks.reserve(chunks);
     }
 
-    /// Adds the free region `node`. `generation` is that of the node's next range.
+    /// Adds the free region `node`. `generation` is that of the node's next range. Returns the slot, which the caller makes
+    /// the tag of the node; other nodes may get other slots.
     #[inline(always)]
-    pub(super) fn push(&mut self, nodes: &mut Nodes<W>, size: u64, node: u32, generation: u32) {
+    #[must_use]
+    pub(super) fn push(&mut self, nodes: &mut Nodes<W>, size: u64, node: u32, generation: u32) -> u32 {
         let class = class_of(size);
         let top = self.classes[class];
         if !top.has_place() {
@@ -272,7 +275,7 @@ impl<W: Width> Stacks<W> {
         }
         self.classes[class].len = top.len + 1;
         self.set_bit(class);
-        self.write(nodes, (top.chunk, top.len as usize % DEPTH), (size, node, generation));
+        self.write((top.chunk, top.len as usize % DEPTH), (size, node, generation))
     }
 
     #[inline(always)]
@@ -282,29 +285,31 @@ impl<W: Width> Stacks<W> {
     }
 
     #[inline(always)]
-    fn write(
-        &mut self,
-        nodes: &mut Nodes<W>,
-        (chunk, at): (u32, usize),
-        (size, node, generation): (u64, u32, u32),
-    ) {
+    fn write(&mut self, (chunk, at): (u32, usize), (size, node, generation): (u64, u32, u32)) -> u32 {
         let entries = &mut self.chunks[chunk as usize];
         entries.sizes[at] = W::narrow(size);
         entries.nodes[at] = node;
         entries.generations[at] = generation;
         self.len += 1;
-        nodes.at_mut(node).tag = chunk * DEPTH as u32 + at as u32;
+        chunk * DEPTH as u32 + at as u32
     }
 
     /// Adds a region to a class whose top chunk has no place.
     #[inline(never)]
-    fn push_further(&mut self, nodes: &mut Nodes<W>, class: usize, size: u64, node: u32, generation: u32) {
+    fn push_further(
+        &mut self,
+        nodes: &mut Nodes<W>,
+        class: usize,
+        size: u64,
+        node: u32,
+        generation: u32,
+    ) -> u32 {
         self.set_bit(class);
-        self.push_to(nodes, class, (size, node, generation));
+        self.push_to(nodes, class, (size, node, generation))
     }
 
     /// Adds an entry to a class or part, whose bit is set.
-    fn push_to(&mut self, nodes: &mut Nodes<W>, mut class: usize, entry: (u64, u32, u32)) {
+    fn push_to(&mut self, nodes: &mut Nodes<W>, mut class: usize, entry: (u64, u32, u32)) -> u32 {
         let size = entry.0;
         loop {
             let top = self.classes[class];
@@ -315,7 +320,7 @@ impl<W: Width> Stacks<W> {
                 class = self.part(division, part);
             } else if top.has_place() {
                 self.classes[class].len += 1;
-                return self.write(nodes, (chunk, top.len as usize % DEPTH), entry);
+                return self.write((chunk, top.len as usize % DEPTH), entry);
             } else if chunk != NONE
                 && self.chunks[chunk as usize].height >= CROWDED
                 && self.width_of(class) > 0
@@ -498,11 +503,9 @@ impl<W: Width> Stacks<W> {
             // The top chunk may not be full; places without an entry are below the class.
             for at in (0..DEPTH).filter(|&at| entries.sizes[at] != entries.floor) {
                 self.len -= 1;
-                self.push_to(
-                    nodes,
-                    class,
-                    (entries.sizes[at].wide(), entries.nodes[at], entries.generations[at]),
-                );
+                let Removed { node, size, generation } = entries.entry(at);
+                let slot = self.push_to(nodes, class, (size, node, generation));
+                nodes.at_mut(node).tag = slot;
             }
             self.drop_chunk(chunk);
             chunk = entries.below;
