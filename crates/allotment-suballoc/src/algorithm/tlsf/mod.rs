@@ -62,11 +62,11 @@ mod width;
 use super::{Algorithm, Place, Ranges, Taken};
 use crate::chain::{NONE, State, Tally};
 use crate::read_ahead::Reach;
-use crate::{Alignment, AllocateError, GrowError, Request, Side, Strategy};
+use crate::{AllocateError, GrowError, Request, Side, Strategy};
 use nodes::{END, LAST, Node, Nodes, USED};
 use rooms::{Change, Rooms};
 use search::Search;
-use stacks::{Found, Removed, Stacks};
+use stacks::{Found, Listed, Stacks};
 pub(crate) use width::Width;
 
 /// The last number of a block's epochs. Few in this crate's own tests and in fuzzers, so that blocks come to it there.
@@ -116,32 +116,29 @@ impl<W: Width> Tlsf<W> {
     /// Lists a free region that touches no other, and returns its tag. The caller writes the tag.
     #[inline(always)]
     #[must_use]
-    fn insert(&mut self, node: u32, offset: u64, size: u64, generation: u32) -> u32 {
+    fn insert(&mut self, region: Listed) -> u32 {
         if self.rooms.is_used() {
-            self.note(Change { node, offset, size, entered: true });
+            self.note(region, true);
         }
-        self.stacks.push(&mut self.nodes, size, node, generation)
-    }
-
-    #[cold]
-    fn note(&mut self, change: Change) {
-        self.rooms.note(change);
+        self.stacks.push(&mut self.nodes, region)
     }
 
     /// Takes a free region, which is not the last, out of its stack. Returns its size and the generation of its next range.
     #[inline(always)]
     fn remove(&mut self, node: u32) -> (u64, u32) {
         let slot = self.nodes.at(node).tag;
-        let Removed { size, generation, .. } = self.stacks.remove(&mut self.nodes, slot);
-        self.note_removed(node, size);
-        (size, generation)
+        let removed = self.stacks.remove(&mut self.nodes, slot);
+        if self.rooms.is_used() {
+            self.note(removed, false);
+        }
+        (removed.size, removed.generation)
     }
 
-    #[inline(always)]
-    fn note_removed(&mut self, node: u32, size: u64) {
-        if self.rooms.is_used() {
-            self.note(Change { node, offset: self.nodes.offset(node), size, entered: false });
-        }
+    /// Notes that a listed region entered its stack, or left it.
+    #[cold]
+    fn note(&mut self, region: Listed, entered: bool) {
+        let Listed { node, offset, size, .. } = region;
+        self.rooms.note(Change { node, offset, size, entered });
     }
 
     /// Makes `node`, which ends where the block ends, the last free region.
@@ -205,7 +202,7 @@ impl<W: Width> Tlsf<W> {
             self.nodes.at_mut(END).before = index;
             return self.set_last(index, generation);
         }
-        let tag = self.insert(index, offset.wide(), size, generation);
+        let tag = self.insert(Listed { offset: offset.wide(), size, node: index, generation });
         let nodes = self.nodes.all_mut();
         let node = &mut nodes[index as usize];
         node.after = behind;
@@ -230,25 +227,25 @@ impl<W: Width> Tlsf<W> {
     #[inline]
     fn take_listed(&mut self, found: Found, at: impl FnOnce(u64) -> u64, size: u64) -> Taken {
         let removed = self.stacks.remove_found(&mut self.nodes, found);
-        self.note_removed(removed.node, removed.size);
+        if self.rooms.is_used() {
+            self.note(removed, false);
+        }
         self.take_removed(removed, at, size)
     }
 
     /// Does the same with a free region that left its stack.
     #[inline(always)]
-    fn take_removed(&mut self, removed: Removed, at: impl FnOnce(u64) -> u64, size: u64) -> Taken {
-        let Removed { node: index, size: whole, generation } = removed;
+    fn take_removed(&mut self, removed: Listed, at: impl FnOnce(u64) -> u64, size: u64) -> Taken {
+        let Listed { offset: start, size: whole, node: index, generation } = removed;
         self.used += size;
         self.used_count += 1;
-        let node = self.nodes.at_mut(index);
-        let start = node.offset.wide();
         let offset = at(start);
         let gap = offset - start;
         let rest = whole - gap - size;
         let range = if gap != 0 {
             self.take_behind_gap((index, generation), (start, gap), (offset, size), rest)
         } else {
-            node.tag = USED | generation;
+            self.nodes.at_mut(index).tag = USED | generation;
             if rest != 0 {
                 // It cannot touch another free region, since the region that is split did not.
                 self.split(index, offset + size, rest);
@@ -279,7 +276,7 @@ impl<W: Width> Tlsf<W> {
     #[inline(always)]
     fn split(&mut self, index: u32, offset: u64, rest: u64) {
         let (new, generation) = self.nodes.take();
-        let tag = self.insert(new, offset, rest, generation);
+        let tag = self.insert(Listed { offset, size: rest, node: new, generation });
         self.link(index, new, Node { offset: W::narrow(offset), before: index, after: END, tag });
     }
 
@@ -306,7 +303,7 @@ impl<W: Width> Tlsf<W> {
         let (new, new_generation) = self.nodes.take();
         let tag = USED | new_generation;
         self.link(index, new, Node { offset: W::narrow(offset), before: index, after: END, tag });
-        let tag = self.insert(index, start, gap, generation);
+        let tag = self.insert(Listed { offset: start, size: gap, node: index, generation });
         self.nodes.at_mut(index).tag = tag;
         if rest != 0 {
             self.split(new, offset + size, rest);
@@ -327,7 +324,8 @@ impl<W: Width> Tlsf<W> {
         let mut before = node.before;
         if gap != 0 {
             let (front, generation) = self.nodes.take();
-            let tag = self.insert(front, node.offset.wide(), gap, generation);
+            let offset = node.offset.wide();
+            let tag = self.insert(Listed { offset, size: gap, node: front, generation });
             self.link(before, front, Node { tag, ..node });
             before = front;
         }
@@ -369,7 +367,7 @@ impl<W: Width> Tlsf<W> {
             self.set_last(new, generation);
         } else if self.nodes.at(node.after).is_free() {
             let (size, generation) = self.remove(node.after);
-            let tag = self.insert(node.after, end, size + rest, generation);
+            let tag = self.insert(Listed { offset: end, size: size + rest, node: node.after, generation });
             let after = self.nodes.at_mut(node.after);
             after.offset = W::narrow(end);
             after.tag = tag;
@@ -394,7 +392,7 @@ impl<W: Width> Tlsf<W> {
             if after == self.last {
                 self.note_last(true);
             } else {
-                let tag = self.insert(after, offset, room - more, generation);
+                let tag = self.insert(Listed { offset, size: room - more, node: after, generation });
                 self.nodes.at_mut(after).tag = tag;
             }
             return;
@@ -423,23 +421,26 @@ impl<W: Width> Ranges for Tlsf<W> {
     #[inline(always)]
     fn allocate_quickly(&mut self, request: &Request) -> Option<Taken> {
         let Request { size, alignment, strategy, side } = *request;
-        let is_simple = strategy == Strategy::Balanced && side == Side::Lower && !self.rooms.is_used();
+        let is_simple = side == Side::Lower && !self.rooms.is_used();
         if !is_simple || size.wrapping_sub(1) >= self.size || self.is_full() {
             return None;
         }
         // Mostly the top chunk of the first class with entries has one, be it the size's own class or a larger one: one
         // way for both, since which of the two it is cannot be predicted.
-        let Some(class) = self.stacks.first_class(size) else {
-            let last = self.last_if_fits(size, alignment)?;
-            let offset = alignment.align_up(self.nodes.offset(last));
-            let range = self.take_from_last(offset, size);
-            return Some(self.taken(range, offset));
-        };
-        let (at, node) = self.stacks.closest_of_top(class, size)?;
-        // Offsets need no look where nothing is aligned: the node of a region of 10^6 may be in no cache.
-        if alignment != Alignment::ONE && !self.fits(node, size, alignment) {
+        let (class, at) = if strategy == Strategy::Balanced {
+            let Some(class) = self.stacks.first_class(size) else {
+                let last = self.last_if_fits(size, alignment)?;
+                let offset = alignment.align_up(self.nodes.offset(last));
+                let range = self.take_from_last(offset, size);
+                return Some(self.taken(range, offset));
+            };
+            (class, self.stacks.closest_of_top(class, size, alignment)?)
+        } else if strategy == Strategy::LeastTime {
+            let class = self.stacks.first_sure_class(size)?;
+            (class, self.stacks.top_if_fits(class, size, alignment)?)
+        } else {
             return None;
-        }
+        };
         let removed = self.stacks.remove_of_top(&mut self.nodes, class, at);
         Some(self.take_removed(removed, |offset| alignment.align_up(offset), size))
     }

@@ -5,13 +5,14 @@ use core::ops::ControlFlow;
 use super::nodes::END;
 use super::rooms::MANY;
 use super::stacks::{Found, Next};
+use super::width::DEPTH;
 use super::{Tlsf, Width};
 use crate::chain::NONE;
 use crate::{Alignment, Request, Strategy};
 
 /// The number of regions of a class that a search looks at before it goes on to the next class, where some are aligned
 /// wrongly.
-const LOOK: usize = 16;
+const LOOK: u32 = 16;
 
 /// The result of a search.
 pub(super) enum Search {
@@ -50,14 +51,11 @@ impl<W: Width> Tlsf<W> {
         if strategy != Strategy::Balanced {
             return self.search_otherwise(request);
         }
+        if alignment != Alignment::ONE {
+            return self.search_further(request);
+        }
         match self.stacks.close(size) {
-            // Offsets need no look where nothing is aligned: the node of a region of 10^6 may be in no cache.
-            Some(found)
-                if alignment == Alignment::ONE || self.fits(self.stacks.node(found), size, alignment) =>
-            {
-                Search::Listed(found)
-            }
-            Some(_) => self.search_further(request),
+            Some(found) => Search::Listed(found),
             // That nothing listed holds the size is certain.
             None => self.last_if_fits(size, alignment).into(),
         }
@@ -70,11 +68,7 @@ impl<W: Width> Tlsf<W> {
             return self.search_all(request).into();
         }
         match self.stacks.surely(size) {
-            Some(found)
-                if alignment == Alignment::ONE || self.fits(self.stacks.node(found), size, alignment) =>
-            {
-                Search::Listed(found)
-            }
+            Some(sure) if self.stacks.holds(sure, size, alignment) => Search::Listed(sure),
             // Regions of the size's own class are left.
             _ => self.search_further(request),
         }
@@ -100,12 +94,11 @@ impl<W: Width> Tlsf<W> {
             let closest = self.stacks.closest(size).map(Search::Listed);
             return closest.unwrap_or_else(|| self.last_if_fits(size, alignment).into());
         }
-        let (close, looked) = match strategy {
-            Strategy::LeastTime => (None, 0),
-            _ => self.look_at_some(size, alignment, LOOK, MANY),
-        };
-        if let Some(close) = close {
-            return Search::Node(close);
+        if strategy == Strategy::Balanced {
+            let (in_class, in_all) = (LOOK / DEPTH as u32, MANY as u32 / DEPTH as u32);
+            if let Some(close) = self.stacks.close_aligned(size, alignment, in_class, in_all) {
+                return Search::Listed(close);
+            }
         }
         if let Some(sure) = self.stacks.surely(size + (alignment.get() - 1)) {
             return Search::Listed(sure);
@@ -114,7 +107,7 @@ impl<W: Width> Tlsf<W> {
             return Search::Node(last);
         }
         // All that is left are regions that are large enough and aligned wrongly, and perhaps some that fit.
-        if looked < MANY && !self.rooms.has(alignment) {
+        if !self.rooms.has(alignment) {
             let (found, looked) = self.look_at_some(size, alignment, MANY, MANY);
             if found.is_some() || looked < MANY {
                 return found.into();
@@ -163,7 +156,7 @@ impl<W: Width> Tlsf<W> {
             match () {
                 () if in_all >= most => Next::End,
                 () if in_class >= look => Next::Class,
-                () => Next::Entry,
+                () => Next::Further,
             }
         });
         (best.map(|(_, _, node)| node), in_all)
@@ -182,7 +175,7 @@ impl<W: Width> Tlsf<W> {
             if let Some(found) = fits(entry.node) {
                 lowest = Some(lowest.map_or(found, |lowest| lowest.min(found)));
             }
-            Next::Entry
+            Next::Further
         });
         lowest.map(|(_, node)| node)
     }

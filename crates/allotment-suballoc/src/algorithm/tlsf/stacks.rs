@@ -8,8 +8,9 @@
 //!                          below ─► chunk 2  [ 130 ·· 131 ·· … ]                  full, as all but the top one are
 //! ```
 //!
-//! An entry contains the size of its region, its node, and the generation of the node's next range; the node's tag says where
-//! the entry is. So a search reads a few sizes that lie side by side, and neither it nor a region that enters or leaves a
+//! An entry contains the size and the offset of its region, its node, and the generation of the node's next range; the node's
+//! tag says where the entry is. So a search reads a few sizes that lie side by side, and offsets only where the range must
+//! be aligned, and neither it nor a region that enters or leaves a
 //! stack reads the nodes of other regions. Lists linked through the nodes, as in the published algorithm, read two more
 //! nodes for each region that enters or leaves: most of the time of a block of 10^5 ranges.
 //!
@@ -35,7 +36,7 @@
 //! # Cost
 //!
 //! Every operation takes constant time. One that divides a class moves 136 entries, and at most nine times as many, where all
-//! of them are in one part and that is divided in turn. A class takes 8 bytes, an entry 14 (19 in a block of 2^32 units or more) in chunks of 8. A class without entries
+//! of them are in one part and that is divided in turn. A class takes 8 bytes, an entry 18 (27 in a block of 2^32 units or more) in chunks of 8. A class without entries
 //! keeps its last chunk.
 
 mod checks;
@@ -46,7 +47,7 @@ use core::ops::ControlFlow;
 use super::super::bins::{class_of, class_that_surely_fits, smallest, width_log2};
 use super::nodes::Nodes;
 use super::width::{DEPTH, Width};
-use crate::growth;
+use crate::{Alignment, growth};
 
 /// Full chunks of a class before it is divided. A search of them takes a fifth of a microsecond.
 const CROWDED: u32 = 16;
@@ -67,6 +68,7 @@ const NONE: u32 = DIVIDED - 1;
 #[derive(Clone, Copy, Debug)]
 struct Chunk<W> {
     sizes: [W; DEPTH],
+    offsets: [W; DEPTH],
     nodes: [u32; DEPTH],
     generations: [u32; DEPTH],
     /// The next lower chunk of the class, or [`NONE`]. Of a vacant chunk: the next vacant one.
@@ -130,9 +132,36 @@ impl<W: Width> Chunk<W> {
         W::closest(&self.sizes, W::narrow(least))
     }
 
+    /// Returns the position of the entry that holds an aligned range of `size` units most closely.
     #[inline(always)]
-    fn entry(&self, at: usize) -> Removed {
-        Removed { node: self.nodes[at], size: self.sizes[at].wide(), generation: self.generations[at] }
+    fn closest_aligned(&self, size: u64, alignment: Alignment) -> Option<usize> {
+        let least = size.max(self.floor.wide() + 1);
+        // Where the size is below the class, the range may leave what the class is larger.
+        W::closest_aligned(&self.sizes, &self.offsets, (W::narrow(least), W::narrow(size)), alignment)
+    }
+
+    #[inline(always)]
+    fn holds(&self, at: usize, size: u64, alignment: Alignment) -> bool {
+        let gap = self.offsets[at].wide().wrapping_neg() & (alignment.get() - 1);
+        gap + size <= self.sizes[at].wide()
+    }
+
+    #[inline(always)]
+    fn get(&self, at: usize) -> Listed {
+        Listed {
+            offset: self.offsets[at].wide(),
+            size: self.sizes[at].wide(),
+            node: self.nodes[at],
+            generation: self.generations[at],
+        }
+    }
+
+    #[inline(always)]
+    fn set(&mut self, at: usize, region: Listed) {
+        self.sizes[at] = W::narrow(region.size);
+        self.offsets[at] = W::narrow(region.offset);
+        self.nodes[at] = region.node;
+        self.generations[at] = region.generation;
     }
 }
 
@@ -146,10 +175,12 @@ pub(super) struct Found {
     at: usize,
 }
 
-/// A region that left its stack.
-pub(super) struct Removed {
-    pub(super) node: u32,
+/// A free region, as its entry contains it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Listed {
+    pub(super) offset: u64,
     pub(super) size: u64,
+    pub(super) node: u32,
     /// The generation of the next range of its node.
     pub(super) generation: u32,
 }
@@ -170,9 +201,9 @@ impl Entry {
     }
 }
 
-/// What a [visit](Stacks::visit) does after an entry.
+/// What a [visit](Stacks::visit) does next.
 pub(super) enum Next {
-    Entry,
+    Further,
     /// Leaves out the other entries of the same class or part.
     Class,
     End,
@@ -247,11 +278,11 @@ impl<W: Width> Stacks<W> {
     /// Returns the same entries for a larger block, with sizes of another width. O(classes and entries).
     pub(super) fn grown<V: Width>(&self, nodes: &mut Nodes<V>, size: u64) -> Stacks<V> {
         let mut grown = Stacks::new(size);
-        let _ = self.visit(0, &mut |Entry { slot, size, node, .. }| {
-            let generation = self.chunks[slot as usize / DEPTH].generations[slot as usize % DEPTH];
-            let slot = grown.push(nodes, size, node, generation);
+        let _ = self.visit(0, &mut |Entry { slot, node, .. }| {
+            let region = self.chunks[slot as usize / DEPTH].get(slot as usize % DEPTH);
+            let slot = grown.push(nodes, region);
             nodes.at_mut(node).tag = slot;
-            Next::Entry
+            Next::Further
         });
         grown
     }
@@ -263,19 +294,18 @@ impl<W: Width> Stacks<W> {
         self.chunks.reserve(chunks);
     }
 
-    /// Adds the free region `node`. `generation` is that of the node's next range. Returns the slot, which the caller makes
-    /// the tag of the node; other nodes may get other slots.
+    /// Adds a free region. Returns the slot, which the caller makes the tag of the node; other nodes may get other slots.
     #[inline(always)]
     #[must_use]
-    pub(super) fn push(&mut self, nodes: &mut Nodes<W>, size: u64, node: u32, generation: u32) -> u32 {
-        let class = class_of(size);
+    pub(super) fn push(&mut self, nodes: &mut Nodes<W>, region: Listed) -> u32 {
+        let class = class_of(region.size);
         let top = self.classes[class];
         if !top.has_place() {
-            return self.push_further(nodes, class, size, node, generation);
+            return self.push_further(nodes, class, region);
         }
         self.classes[class].len = top.len + 1;
         self.set_bit(class);
-        self.write((top.chunk, top.len as usize % DEPTH), (size, node, generation))
+        self.write(top.chunk, top.len as usize % DEPTH, region)
     }
 
     #[inline(always)]
@@ -285,42 +315,31 @@ impl<W: Width> Stacks<W> {
     }
 
     #[inline(always)]
-    fn write(&mut self, (chunk, at): (u32, usize), (size, node, generation): (u64, u32, u32)) -> u32 {
-        let entries = &mut self.chunks[chunk as usize];
-        entries.sizes[at] = W::narrow(size);
-        entries.nodes[at] = node;
-        entries.generations[at] = generation;
+    fn write(&mut self, chunk: u32, at: usize, region: Listed) -> u32 {
+        self.chunks[chunk as usize].set(at, region);
         self.len += 1;
         chunk * DEPTH as u32 + at as u32
     }
 
     /// Adds a region to a class whose top chunk has no place.
     #[inline(never)]
-    fn push_further(
-        &mut self,
-        nodes: &mut Nodes<W>,
-        class: usize,
-        size: u64,
-        node: u32,
-        generation: u32,
-    ) -> u32 {
+    fn push_further(&mut self, nodes: &mut Nodes<W>, class: usize, region: Listed) -> u32 {
         self.set_bit(class);
-        self.push_to(nodes, class, (size, node, generation))
+        self.push_to(nodes, class, region)
     }
 
     /// Adds an entry to a class or part, whose bit is set.
-    fn push_to(&mut self, nodes: &mut Nodes<W>, mut class: usize, entry: (u64, u32, u32)) -> u32 {
-        let size = entry.0;
+    fn push_to(&mut self, nodes: &mut Nodes<W>, mut class: usize, region: Listed) -> u32 {
         loop {
             let top = self.classes[class];
             let chunk = top.chunk;
             if let Some(division) = self.classes[class].division() {
-                let part = self.part_of(division, size);
+                let part = self.part_of(division, region.size);
                 self.divisions[division].bits |= 1 << part;
                 class = self.part(division, part);
             } else if top.has_place() {
                 self.classes[class].len += 1;
-                return self.write((chunk, top.len as usize % DEPTH), entry);
+                return self.write(chunk, top.len as usize % DEPTH, region);
             } else if chunk != NONE
                 && self.chunks[chunk as usize].height >= CROWDED
                 && self.width_of(class) > 0
@@ -345,8 +364,8 @@ impl<W: Width> Stacks<W> {
         let floor = W::narrow(self.smallest_of(class).saturating_sub(1));
         let index = if self.vacant == NONE { self.chunks.len() as u32 } else { self.vacant };
         let (sizes, class) = ([floor; DEPTH], class as u32);
-        let chunk =
-            Chunk { sizes, nodes: [NONE; DEPTH], generations: [0; DEPTH], below, class, height, floor };
+        let (offsets, nodes, generations) = ([W::default(); DEPTH], [NONE; DEPTH], [0; DEPTH]);
+        let chunk = Chunk { sizes, offsets, nodes, generations, below, class, height, floor };
         match self.chunks.get_mut(index as usize) {
             Some(vacant) => {
                 self.vacant = vacant.below;
@@ -364,7 +383,7 @@ impl<W: Width> Stacks<W> {
 
     /// Removes the entry at a slot. The caller writes the tag of its node.
     #[inline(always)]
-    pub(super) fn remove(&mut self, nodes: &mut Nodes<W>, slot: u32) -> Removed {
+    pub(super) fn remove(&mut self, nodes: &mut Nodes<W>, slot: u32) -> Listed {
         self.remove_found(nodes, self.found(slot))
     }
 
@@ -377,7 +396,7 @@ impl<W: Width> Stacks<W> {
 
     /// Removes an entry that was found. The caller writes the tag of its node.
     #[inline(always)]
-    pub(super) fn remove_found(&mut self, nodes: &mut Nodes<W>, found: Found) -> Removed {
+    pub(super) fn remove_found(&mut self, nodes: &mut Nodes<W>, found: Found) -> Listed {
         let Found { class, chunk, at } = found;
         let (class, at) = (class as usize, at % DEPTH);
         let chunks = self.chunks.as_mut_slice();
@@ -388,23 +407,20 @@ impl<W: Width> Stacks<W> {
         // The top entry moves into the place, even where it is the removed one: a branch would be predicted wrongly more
         // often than it saves the copy.
         let entries = &chunks[top_chunk as usize];
-        let below = entries.below;
-        let (size, moved, generation) = (entries.sizes[last], entries.nodes[last], entries.generations[last]);
+        let (moved, below) = (entries.get(last), entries.below);
         let place = &mut chunks[chunk as usize];
-        let removed = place.entry(at);
-        place.sizes[at] = size;
-        place.nodes[at] = moved;
-        place.generations[at] = generation;
+        let removed = place.get(at);
+        place.set(at, moved);
         let entries = &mut chunks[top_chunk as usize];
         entries.sizes[last] = entries.floor;
-        nodes.at_mut(moved).tag = chunk * DEPTH as u32 + at as u32;
+        nodes.at_mut(moved.node).tag = chunk * DEPTH as u32 + at as u32;
         self.follow_removal(class, len, (top_chunk, below));
         removed
     }
 
     /// Removes an entry of the top chunk of a class. The caller writes the tag of its node.
     #[inline(always)]
-    pub(super) fn remove_of_top(&mut self, nodes: &mut Nodes<W>, class: usize, at: usize) -> Removed {
+    pub(super) fn remove_of_top(&mut self, nodes: &mut Nodes<W>, class: usize, at: usize) -> Listed {
         let at = at % DEPTH;
         let top = &mut self.classes[class];
         top.len -= 1;
@@ -412,13 +428,10 @@ impl<W: Width> Stacks<W> {
         let last = len as usize % DEPTH;
         let entries = &mut self.chunks[chunk as usize];
         let below = entries.below;
-        let removed = entries.entry(at);
-        let moved = entries.nodes[last];
-        entries.sizes[at] = entries.sizes[last];
-        entries.nodes[at] = moved;
-        entries.generations[at] = entries.generations[last];
+        let (removed, moved) = (entries.get(at), entries.get(last));
+        entries.set(at, moved);
         entries.sizes[last] = entries.floor;
-        nodes.at_mut(moved).tag = chunk * DEPTH as u32 + at as u32;
+        nodes.at_mut(moved.node).tag = chunk * DEPTH as u32 + at as u32;
         self.follow_removal(class, len, (chunk, below));
         removed
     }
@@ -503,9 +516,9 @@ impl<W: Width> Stacks<W> {
             // The top chunk may not be full; places without an entry are below the class.
             for at in (0..DEPTH).filter(|&at| entries.sizes[at] != entries.floor) {
                 self.len -= 1;
-                let Removed { node, size, generation } = entries.entry(at);
-                let slot = self.push_to(nodes, class, (size, node, generation));
-                nodes.at_mut(node).tag = slot;
+                let region = entries.get(at);
+                let slot = self.push_to(nodes, class, region);
+                nodes.at_mut(region.node).tag = slot;
             }
             self.drop_chunk(chunk);
             chunk = entries.below;
@@ -579,7 +592,7 @@ impl<W: Width> Stacks<W> {
     /// Returns an entry that surely holds `size` units: of the lowest class whose sizes are all as large. O(1).
     #[inline]
     pub(super) fn surely(&self, size: u64) -> Option<Found> {
-        let class = self.lowest_of(self.first_from(class_that_surely_fits(size))?);
+        let class = self.lowest_of(self.first_sure_class(size)?);
         let Class { chunk, len } = self.classes[class];
         Some(Found { class: class as u32, chunk, at: (len as usize - 1) % DEPTH })
     }
@@ -590,14 +603,64 @@ impl<W: Width> Stacks<W> {
         self.first_from(class_of(size))
     }
 
-    /// Returns the position and the node of the closest entry of the top chunk of a class that has entries. `None` where none
-    /// is large enough, and where the class is divided.
+    /// Returns the first class that has entries all of which have `size` units.
     #[inline(always)]
-    pub(super) fn closest_of_top(&self, class: usize, size: u64) -> Option<(usize, u32)> {
+    pub(super) fn first_sure_class(&self, size: u64) -> Option<usize> {
+        self.first_from(class_that_surely_fits(size))
+    }
+
+    /// Returns the position of the top entry of a class whose entries all have `size` units. `None` where it holds no aligned
+    /// range, and where the class is divided.
+    #[inline(always)]
+    pub(super) fn top_if_fits(&self, class: usize, size: u64, alignment: Alignment) -> Option<usize> {
+        let Class { chunk, len } = self.classes[class];
+        let at = (len as usize).wrapping_sub(1) % DEPTH;
+        let entries = self.chunks.get(chunk as usize)?;
+        entries.holds(at, size, alignment).then_some(at)
+    }
+
+    /// Returns `true` if the region of an entry holds an aligned range.
+    pub(super) fn holds(&self, found: Found, size: u64, alignment: Alignment) -> bool {
+        self.chunks[found.chunk as usize].holds(found.at % DEPTH, size, alignment)
+    }
+
+    /// Returns the position of the entry of the top chunk that holds an aligned range most closely, in a class that has
+    /// entries. `None` where none does, and where the class is divided.
+    #[inline(always)]
+    pub(super) fn closest_of_top(&self, class: usize, size: u64, alignment: Alignment) -> Option<usize> {
         // A division is no chunk.
         let entries = self.chunks.get(self.classes[class].chunk as usize)?;
-        let at = entries.closest(size)?;
-        Some((at, entries.nodes[at % DEPTH]))
+        if alignment == Alignment::ONE {
+            entries.closest(size)
+        } else {
+            entries.closest_aligned(size, alignment)
+        }
+    }
+
+    /// Returns an entry that holds an aligned range closely: of at most `chunks` chunks of each class, and `most` in all.
+    pub(super) fn close_aligned(
+        &self,
+        size: u64,
+        alignment: Alignment,
+        chunks: u32,
+        most: u32,
+    ) -> Option<Found> {
+        let (mut close, mut of_class, mut in_class, mut in_all) = (None, u32::MAX, 0, 0);
+        let _ = self.visit_chunks(size, &mut |chunk, _| {
+            let entries = &self.chunks[chunk as usize];
+            if entries.class != of_class {
+                (of_class, in_class) = (entries.class, 0);
+            }
+            (in_class, in_all) = (in_class + 1, in_all + 1);
+            let at = entries.closest_aligned(size, alignment);
+            close = at.map(|at| Found { class: of_class, chunk, at });
+            match () {
+                () if close.is_some() || in_all >= most => Next::End,
+                () if in_class >= chunks => Next::Class,
+                () => Next::Further,
+            }
+        });
+        close
     }
 
     /// Returns an entry that holds `size` units closely: of its own class, if that has one, or else of the next that has
@@ -669,7 +732,7 @@ impl<W: Width> Stacks<W> {
                     return Next::End;
                 }
             }
-            if self.width_of(entry.class as usize) == 0 { Next::Class } else { Next::Entry }
+            if self.width_of(entry.class as usize) == 0 { Next::Class } else { Next::Further }
         });
         closest.map(Entry::found)
     }
@@ -681,9 +744,10 @@ impl<W: Width> Stacks<W> {
             return self.smallest_of(class);
         }
         let mut largest = 0;
-        let _ = self.visit_chunks(class, &mut |entry| {
-            largest = largest.max(entry.size);
-            Next::Entry
+        let _ = self.visit_stack(class, &mut |chunk, len| {
+            let sizes = &self.chunks[chunk as usize].sizes[..len as usize];
+            largest = sizes.iter().fold(largest, |largest, size| largest.max(size.wide()));
+            Next::Further
         });
         largest
     }
@@ -724,6 +788,21 @@ impl<W: Width> Stacks<W> {
 
     /// Calls `visit` with the entries of all classes from that of a size on, smaller classes and parts first.
     pub(super) fn visit(&self, from: u64, visit: &mut impl FnMut(Entry) -> Next) -> ControlFlow<()> {
+        self.visit_chunks(from, &mut |chunk, len| self.visit_entries(chunk, len, visit))
+    }
+
+    fn visit_entries(&self, chunk: u32, len: u32, visit: &mut impl FnMut(Entry) -> Next) -> Next {
+        for at in (0..len).rev() {
+            match visit(self.entry(chunk * DEPTH as u32 + at)) {
+                Next::Further => {}
+                other => return other,
+            }
+        }
+        Next::Further
+    }
+
+    /// Calls `visit` with the chunks of all classes from that of a size on, and their numbers of entries.
+    fn visit_chunks(&self, from: u64, visit: &mut impl FnMut(u32, u32) -> Next) -> ControlFlow<()> {
         let mut next = self.first_from(class_of(from));
         while let Some(class) = next {
             self.visit_class(class, from, visit)?;
@@ -732,8 +811,13 @@ impl<W: Width> Stacks<W> {
         ControlFlow::Continue(())
     }
 
-    fn visit_class(&self, class: usize, from: u64, visit: &mut impl FnMut(Entry) -> Next) -> ControlFlow<()> {
-        let Some(division) = self.classes[class].division() else { return self.visit_chunks(class, visit) };
+    fn visit_class(
+        &self,
+        class: usize,
+        from: u64,
+        visit: &mut impl FnMut(u32, u32) -> Next,
+    ) -> ControlFlow<()> {
+        let Some(division) = self.classes[class].division() else { return self.visit_stack(class, visit) };
         let Division { mut bits, smallest, .. } = self.divisions[division];
         if from > smallest {
             bits &= u32::MAX << self.part_of(division, from);
@@ -745,16 +829,14 @@ impl<W: Width> Stacks<W> {
         ControlFlow::Continue(())
     }
 
-    fn visit_chunks(&self, class: usize, visit: &mut impl FnMut(Entry) -> Next) -> ControlFlow<()> {
+    fn visit_stack(&self, class: usize, visit: &mut impl FnMut(u32, u32) -> Next) -> ControlFlow<()> {
         let top = self.classes[class];
         let (mut chunk, mut len) = (top.chunk, top.len());
         while chunk != NONE {
-            for at in (0..len).rev() {
-                match visit(self.entry(chunk * DEPTH as u32 + at)) {
-                    Next::Entry => {}
-                    Next::Class => return ControlFlow::Continue(()),
-                    Next::End => return ControlFlow::Break(()),
-                }
+            match visit(chunk, len) {
+                Next::Further => {}
+                Next::Class => return ControlFlow::Continue(()),
+                Next::End => return ControlFlow::Break(()),
             }
             chunk = self.chunks[chunk as usize].below;
             len = DEPTH as u32;

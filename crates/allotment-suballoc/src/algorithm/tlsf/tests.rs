@@ -13,7 +13,7 @@ fn listed(tlsf: &Tlsf<u32>) -> Vec<(u32, u64, u64)> {
     let mut listed = Vec::new();
     let _ = tlsf.stacks.visit(0, &mut |Entry { size, node, class, .. }| {
         listed.push((class, tlsf.nodes.offset(node), size));
-        Next::Entry
+        Next::Further
     });
     listed
 }

@@ -6,6 +6,8 @@
 use core::fmt::Debug;
 use core::hash::Hash;
 
+use crate::Alignment;
+
 /// Entries of one chunk of a stack; see [`stacks`](super::stacks).
 pub(super) const DEPTH: usize = 8;
 
@@ -23,6 +25,15 @@ pub(crate) trait Width: Copy + Default + Debug + PartialEq + Hash {
     ///
     /// All sizes and `least` lie in one class or just below it, so they differ by less than a 2^5th of the largest number.
     fn closest(sizes: &[Self; DEPTH], least: Self) -> Option<usize>;
+
+    /// Returns the position of the smallest of these regions that has at least `wanted.0` units and holds `wanted.1` of them
+    /// from an aligned offset, if there is one.
+    fn closest_aligned(
+        sizes: &[Self; DEPTH],
+        offsets: &[Self; DEPTH],
+        wanted: (Self, Self),
+        alignment: Alignment,
+    ) -> Option<usize>;
 }
 
 macro_rules! width {
@@ -59,6 +70,31 @@ macro_rules! width {
                 let highest = if Self::BITS < 64 { Self::BITS - 1 + POSITION_BITS } else { 63 };
                 (closest >> highest == 0).then_some(closest as usize % DEPTH)
             }
+
+            #[inline(always)]
+            fn closest_aligned(
+                sizes: &[Self; DEPTH],
+                offsets: &[Self; DEPTH],
+                (least, size): (Self, Self),
+                alignment: Alignment,
+            ) -> Option<usize> {
+                // All in 64 bits, which hold the difference of any two numbers of a block with three bits to spare.
+                let (least, size, mask) =
+                    (least.wide() as i64, size.wide() as i64, alignment.get() as i64 - 1);
+                let mut keys = [0; DEPTH];
+                for (position, (key, (region, offset))) in
+                    keys.iter_mut().zip(sizes.iter().zip(offsets)).enumerate()
+                {
+                    let (region, offset) = (region.wide() as i64, offset.wide() as i64);
+                    let gap = offset.wrapping_neg() & mask;
+                    // Negative where the region is too small, or too small behind the gap.
+                    let lacks = (region - least) | (region - gap - size);
+                    *key = ((region as u64) << DEPTH.ilog2() | position as u64) | (lacks as u64 & 1 << 63);
+                }
+                let [a, b, c, d, e, f, g, h] = keys;
+                let closest: u64 = a.min(b).min(c.min(d)).min(e.min(f).min(g.min(h)));
+                (closest >> 63 == 0).then_some(closest as usize % DEPTH)
+            }
         }
     };
 }
@@ -80,6 +116,26 @@ mod tests {
         for least in 1024..1060 {
             assert_eq!(u32::closest(&sizes, least), brute(least), "{least}");
             assert_eq!(u64::closest(&sizes.map(u64::from), least.into()), brute(least), "{least}");
+        }
+    }
+
+    #[test]
+    fn the_closest_aligned_region_is_the_smallest_that_holds_the_range() {
+        let sizes = [1050, 1023, 1024, 1055, 1040, 1023, 1041, 1040];
+        for shift in 0..64 {
+            let offsets = [0, 17, 64, 31, 8, 40, 63, 5].map(|offset| offset + shift);
+            for (size, align) in (1024..1060).flat_map(|size| [1, 2, 8, 64].map(|align| (size, align))) {
+                let alignment = Alignment::new(align).unwrap();
+                let holds = |&position: &usize| {
+                    let (offset, region) = (u64::from(offsets[position]), u64::from(sizes[position]));
+                    alignment.align_up(offset) + size <= offset + region
+                };
+                let brute = (0..DEPTH).filter(holds).min_by_key(|&position| (sizes[position], position));
+                let wanted = (size as u32, size as u32);
+                assert_eq!(u32::closest_aligned(&sizes, &offsets, wanted, alignment), brute);
+                let (sizes, offsets) = (sizes.map(u64::from), offsets.map(u64::from));
+                assert_eq!(u64::closest_aligned(&sizes, &offsets, (size, size), alignment), brute);
+            }
         }
     }
 

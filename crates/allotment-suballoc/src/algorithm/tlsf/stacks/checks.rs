@@ -53,6 +53,11 @@ impl<W: Width> Stacks<W> {
                 assert!(smallest <= size && size - smallest < width, "{size} is in its class");
                 assert_eq!(nodes.at(node).tag, chunk * DEPTH as u32 + at as u32, "a node knows its slot");
                 assert_eq!(nodes.end(node) - nodes.offset(node), size, "an entry has its region's size");
+                assert_eq!(
+                    nodes.offset(node),
+                    entries.offsets[at].wide(),
+                    "an entry has its region's offset"
+                );
                 *counted += 1;
             }
             let below = entries.below;
