@@ -5,14 +5,9 @@ use core::ops::ControlFlow;
 use super::nodes::END;
 use super::rooms::MANY;
 use super::stacks::{Found, Next};
-use super::width::DEPTH;
 use super::{Tlsf, Width};
 use crate::chain::NONE;
 use crate::{Alignment, Request, Strategy};
-
-/// The number of regions of a class that a search looks at before it goes on to the next class, where some are aligned
-/// wrongly.
-const LOOK: u32 = 16;
 
 /// The result of a search.
 pub(super) enum Search {
@@ -95,8 +90,7 @@ impl<W: Width> Tlsf<W> {
             return closest.unwrap_or_else(|| self.last_if_fits(size, alignment).into());
         }
         if strategy == Strategy::Balanced {
-            let (in_class, in_all) = (LOOK / DEPTH as u32, MANY as u32 / DEPTH as u32);
-            if let Some(close) = self.stacks.close_aligned(size, alignment, in_class, in_all) {
+            if let Some(close) = self.stacks.close_aligned(size, alignment) {
                 return Search::Listed(close);
             }
         }

@@ -52,6 +52,9 @@ use crate::{Alignment, growth};
 /// Full chunks of a class before it is divided. A search of them takes a fifth of a microsecond.
 const CROWDED: u32 = 16;
 
+/// Chunks of a class that a search for an aligned range looks at before it goes on to a larger class.
+const CLOSE: u32 = 2;
+
 /// Classes of a group, and parts of a divided class at most: the bits of one word.
 const GROUP: usize = 32;
 
@@ -637,30 +640,28 @@ impl<W: Width> Stacks<W> {
         }
     }
 
-    /// Returns an entry that holds an aligned range closely: of at most `chunks` chunks of each class, and `most` in all.
-    pub(super) fn close_aligned(
-        &self,
-        size: u64,
-        alignment: Alignment,
-        chunks: u32,
-        most: u32,
-    ) -> Option<Found> {
-        let (mut close, mut of_class, mut in_class, mut in_all) = (None, u32::MAX, 0, 0);
-        let _ = self.visit_chunks(size, &mut |chunk, _| {
-            let entries = &self.chunks[chunk as usize];
-            if entries.class != of_class {
-                (of_class, in_class) = (entries.class, 0);
+    /// Returns an entry that holds an aligned range closely, of those in one or two chunks of a few classes.
+    ///
+    /// A region that is larger than the range by half of the alignment holds it with a probability of one half, wherever it
+    /// lies, and so on. So a search that went from class to class would look at many regions in vain where the alignment is
+    /// large beside the size; this one goes on by a growing share of the alignment.
+    pub(super) fn close_aligned(&self, size: u64, alignment: Alignment) -> Option<Found> {
+        let mut from = 0;
+        for share_log2 in [u32::MAX, 3, 2, 1] {
+            let more = alignment.get().checked_shr(share_log2).unwrap_or(0);
+            let class = self.first_from(class_of(size + more).max(from))?;
+            from = class + 1;
+            let part = self.lowest_of(class);
+            let mut chunk = self.classes[part].chunk;
+            for _ in 0..CLOSE {
+                let Some(entries) = self.chunks.get(chunk as usize) else { break };
+                if let Some(at) = entries.closest_aligned(size, alignment) {
+                    return Some(Found { class: part as u32, chunk, at });
+                }
+                chunk = entries.below;
             }
-            (in_class, in_all) = (in_class + 1, in_all + 1);
-            let at = entries.closest_aligned(size, alignment);
-            close = at.map(|at| Found { class: of_class, chunk, at });
-            match () {
-                () if close.is_some() || in_all >= most => Next::End,
-                () if in_class >= chunks => Next::Class,
-                () => Next::Further,
-            }
-        });
-        close
+        }
+        None
     }
 
     /// Returns an entry that holds `size` units closely: of its own class, if that has one, or else of the next that has
