@@ -20,6 +20,9 @@ pub(super) trait DeferredDestruction<T>: Send + Sync + 'static {
     /// Keeps an item that only this recording uses.
     fn retire_with(&self, recording: &Self::Recording, item: T);
 
+    /// Keeps an item that only the last submission uses.
+    fn retire_after(&self, item: T);
+
     fn submit(&self, recording: Self::Recording);
 
     /// Submits other work.
@@ -51,6 +54,10 @@ impl<T: 'static> DeferredDestruction<T> for AtOnce {
     }
 
     fn retire_with(&self, (): &(), item: T) {
+        drop(black_box(item));
+    }
+
+    fn retire_after(&self, item: T) {
         drop(black_box(item));
     }
 

@@ -3,7 +3,7 @@
 use core::convert::Infallible;
 use core::hint::black_box;
 
-use allotment::device::QueueIndex;
+use allotment::device::{QueueIndex, TimelinePoint, TimelineValue};
 use allotment::lifetime::{
     DeletionQueue, ManualTimelines, Recording, RecordingId, ReleaseQueue, SubmissionTracker,
 };
@@ -26,6 +26,7 @@ pub(super) trait Way<T>: Send + Sync + 'static {
     fn new(tracker: &SubmissionTracker) -> Self;
     fn retire(&self, item: T);
     fn retire_with(&self, recording: RecordingId, item: T);
+    fn retire_after(&self, point: TimelinePoint, item: T);
     fn reclaim(&self);
 }
 
@@ -55,6 +56,12 @@ impl<T, W: Way<T>> DeferredDestruction<T> for Ours<W> {
     #[inline]
     fn retire_with(&self, recording: &Recording, item: T) {
         self.way.retire_with(recording.id(), item);
+    }
+
+    #[inline]
+    fn retire_after(&self, item: T) {
+        let last = self.tracker.submitted().points().next();
+        self.way.retire_after(last.unwrap_or(TimelinePoint { queue: QUEUE, value: TimelineValue(0) }), item);
     }
 
     fn submit(&self, recording: Recording) {
@@ -92,6 +99,11 @@ impl<T: Send + 'static> Way<T> for ReleaseQueue<T> {
         self.retire_with(recording, item);
     }
 
+    #[inline]
+    fn retire_after(&self, point: TimelinePoint, item: T) {
+        self.retire_after(point, item);
+    }
+
     fn reclaim(&self) {
         self.reclaim(drop);
     }
@@ -112,6 +124,11 @@ impl<T: Send + 'static> Way<T> for DeletionQueue {
     #[inline]
     fn retire_with(&self, recording: RecordingId, item: T) {
         self.retire_with(recording, item);
+    }
+
+    #[inline]
+    fn retire_after(&self, point: TimelinePoint, item: T) {
+        self.retire_after(point, item);
     }
 
     fn reclaim(&self) {
@@ -138,6 +155,12 @@ impl<T: Send + 'static> Way<T> for Owners {
     fn retire_with(&self, recording: RecordingId, item: T) {
         // SAFETY: no GPU uses it.
         unsafe { black_box(self.0.own(item)).retire_with(recording) };
+    }
+
+    #[inline]
+    fn retire_after(&self, point: TimelinePoint, item: T) {
+        // An owner has no such way.
+        self.0.retire_after(point, item);
     }
 
     fn reclaim(&self) {

@@ -17,6 +17,9 @@ type Queued = Ours<ReleaseQueue<Object>>;
 type Deferred = Ours<DeletionQueue>;
 type Owned = Ours<Owners>;
 
+/// Objects that wait while others are reclaimed.
+const WAITING: u64 = 100_000;
+
 /// The operations of one thread.
 type Workload<K> = fn(&K, u64) -> u64;
 
@@ -49,6 +52,30 @@ pub(super) fn alone(batches: u64) -> Vec<(&'static str, Vec<Racer>)> {
                 racer::<Deferred>(batches, tied),
                 racer::<Owned>(batches, tied),
                 racer::<TwoStage>(batches, tied),
+            ],
+        ),
+        (
+            "reclaim-waiting",
+            vec![
+                waiting::<Queued>(batches, Wait::ForAll),
+                waiting::<Deferred>(batches, Wait::ForAll),
+                waiting::<TwoStage>(batches, Wait::ForAll),
+            ],
+        ),
+        (
+            "reclaim-waiting-with",
+            vec![
+                waiting::<Queued>(batches, Wait::ForRecording),
+                waiting::<Deferred>(batches, Wait::ForRecording),
+                waiting::<TwoStage>(batches, Wait::ForRecording),
+            ],
+        ),
+        (
+            "reclaim-waiting-after",
+            vec![
+                waiting::<Queued>(batches, Wait::ForPoint),
+                waiting::<Deferred>(batches, Wait::ForPoint),
+                waiting::<TwoStage>(batches, Wait::ForPoint),
             ],
         ),
         (
@@ -110,6 +137,51 @@ fn tied<K: DeferredDestruction<Object>>(contender: &K, batches: u64) -> u64 {
         contender.submit(recording);
         contender.complete();
         contender.reclaim();
+    })
+}
+
+/// What objects wait for.
+#[derive(Clone, Copy)]
+enum Wait {
+    ForAll,
+    ForRecording,
+    ForPoint,
+}
+
+/// A contender with objects that wait while it lives.
+struct Waiting<K: DeferredDestruction<Object>> {
+    contender: K,
+    /// Open if objects wait for it.
+    recording: Option<K::Recording>,
+}
+
+impl<K: DeferredDestruction<Object>> Drop for Waiting<K> {
+    fn drop(&mut self) {
+        // A contender that is dropped waits for its objects.
+        self.recording.take().into_iter().for_each(|recording| self.contender.submit(recording));
+        self.contender.complete();
+    }
+}
+
+/// Reclaims while [`WAITING`] objects wait, of which none is ready.
+fn waiting<K: DeferredDestruction<Object, Recording: Send>>(batches: u64, wait: Wait) -> Racer {
+    let contender = K::new();
+    contender.submit_other();
+    let recording = contender.record();
+    for handle in 0..WAITING {
+        let object = Object::new(handle);
+        match wait {
+            Wait::ForAll => contender.retire(object),
+            Wait::ForRecording => contender.retire_with(&recording, object),
+            Wait::ForPoint => contender.retire_after(object),
+        }
+    }
+    let waiting = Waiting { contender, recording: Some(recording) };
+    Racer::alone(K::NAME, move || {
+        let before = dropped();
+        (0..batches * BATCH).for_each(|_| waiting.contender.reclaim());
+        assert_eq!(dropped(), before, "no object is ready");
+        batches * BATCH
     })
 }
 

@@ -80,6 +80,9 @@ fn all_workloads_come_out_with_all_contenders() {
     let number = |row: &Value, key: &str| row[key].as_f64().unwrap();
     let workloads: BTreeSet<_> = rows.iter().map(|row| text(row, "workload")).collect();
     let wanted = [
+        "reclaim-waiting",
+        "reclaim-waiting-after",
+        "reclaim-waiting-with",
         "record-submit",
         "retire-reclaim",
         "retire-reclaim-recorded",

@@ -84,6 +84,11 @@ impl<T: Send + 'static> DeferredDestruction<T> for TwoStage {
         self.retire(item);
     }
 
+    fn retire_after(&self, item: T) {
+        self.retire(item);
+        self.discard_stale(u64::MAX, *locked(&self.fence) - 1);
+    }
+
     fn submit(&self, (): ()) {
         let mut fence = locked(&self.fence);
         let number = self.number.fetch_add(1, AcqRel);

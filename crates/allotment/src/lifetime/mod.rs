@@ -49,6 +49,7 @@ mod timeline_points;
 mod timelines;
 mod tracker;
 mod wait_for;
+mod waiting;
 
 pub use command_allocator::{CommandAllocatorPool, PooledCommandAllocator};
 pub use deletion_queue::DeletionQueue;

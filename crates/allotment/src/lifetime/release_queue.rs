@@ -23,7 +23,7 @@
 //!
 //! Retiring costs an exchange, a store and a push, and one more exchange if another thread was the last to retire.
 //! Reclaiming with nothing ready costs a lock, a look at each shard, and a driver call for each queue with work in
-//! flight. None of it allocates once the highest number of pending items was reached; [`trim`](ReleaseQueue::trim)
+//! flight, however many items wait; tied items that still wait are in `waiting.rs`. None of it allocates once the highest number of pending items was reached; [`trim`](ReleaseQueue::trim)
 //! frees that capacity. An item takes its own size, and a run of items with the same stamp, uninterrupted by other
 //! threads, takes 40 bytes.
 
@@ -43,11 +43,12 @@ use super::shard::{Run, Shard, Tie, Tied, make_room, move_front};
 use super::statistics::{Reclaimed, ReleaseStatistics};
 use super::timeline_points::TimelinePoints;
 use super::tracker::{Reached, SubmissionTracker};
+use super::waiting::{Outcome, Waiting};
 use crate::device::TimelinePoint;
 use crate::sync::checked::{Mutex, locked};
 use crate::sync::shards::Shards;
 
-/// Initial capacity for sealed runs, and for tied items: three frames in flight, each sealed a few times or with a few
+/// Initial capacity for sealed runs, and for newly tied items: three frames in flight, each sealed a few times or with a few
 /// items, and some. Their number grows with the delay of the queues, which may be late for the first time after an
 /// hour. 2 KiB for the runs.
 const RUNS: usize = 16;
@@ -95,9 +96,11 @@ struct Sealed<T> {
     runs: VecDeque<Run<TimelinePoints>>,
     /// The orders of the items. Their counts add up to the number of items.
     spans: VecDeque<Span>,
+    /// Tied items that were not looked at yet.
     tied: Vec<Tied<T>>,
-    /// Scratch space for `tied` and for ready items, kept to avoid allocations.
-    still_tied: Vec<Tied<T>>,
+    /// The other tied items.
+    waiting: Waiting<T>,
+    /// Scratch space for ready items, kept to avoid allocations.
     ready: VecDeque<T>,
     /// The orders of the ready items.
     places: Places,
@@ -112,8 +115,10 @@ struct Sealed<T> {
 /// The state of a tied item.
 #[derive(Clone, Copy)]
 enum TieState {
-    /// It still waits, for this.
+    /// It waits, for this.
     Waits(Tie),
+    /// Its recording belongs to another tracker.
+    Never,
     Ready,
     /// The status of its recording is no longer kept: it waits for all queues.
     Unknown,
@@ -126,7 +131,7 @@ impl<T> Sealed<T> {
             runs: VecDeque::new(),
             spans: VecDeque::new(),
             tied: Vec::new(),
-            still_tied: Vec::new(),
+            waiting: Waiting::new(),
             ready: VecDeque::new(),
             places: Places::default(),
             arrived: Vec::new(),
@@ -251,9 +256,9 @@ impl<T: Send + 'static> ReleaseQueue<T> {
             if !shard.tied.is_empty() {
                 // Keep the capacity in the shard: an owner that reclaims late ties as many items again before the
                 // next seal.
-                if sealed.tied.capacity() == 0 {
-                    sealed.tied.reserve(RUNS);
-                }
+                let waiting = sealed.waiting.capacity().max(RUNS);
+                // Exactly, or this list and that of waiting items would outgrow each other in turn.
+                sealed.tied.reserve_exact(waiting.saturating_sub(sealed.tied.len()));
                 shard.take_tied(closed, &mut sealed.tied);
                 shard.tied.reserve(sealed.tied.capacity().min(TIED));
             }
@@ -288,10 +293,12 @@ impl<T: Send + 'static> ReleaseQueue<T> {
         let mut reclaimed = Reclaimed::default();
         // Any part of the pending items may be ready at once, and as many may be pending as the lists have room for,
         // depending on how late a queue is: reserve for all, so that a later call never allocates.
-        let room = sealed.items.capacity() + sealed.tied.capacity();
-        sealed.places.reserve(sealed.spans.capacity() + sealed.tied.capacity());
+        let all_tied = sealed.waiting.len() + sealed.tied.len();
+        sealed.waiting.reserve(all_tied.max(sealed.tied.capacity()), self.tracker.queue_count());
+        let room = sealed.items.capacity() + sealed.waiting.capacity();
+        sealed.places.reserve(sealed.spans.capacity() + sealed.waiting.capacity());
         // Spans and single orders are pushed together: at most one per span and one per tied item.
-        if !sealed.tied.is_empty() {
+        if all_tied > 0 {
             // A tied item may be ready before items that were retired earlier, for the first time in any frame.
             sealed.places.reserve_sort(room);
             self.untie(sealed, reached, &mut ready, &mut reclaimed);
@@ -333,57 +340,66 @@ impl<T: Send + 'static> ReleaseQueue<T> {
         ready: &mut VecDeque<T>,
         reclaimed: &mut Reclaimed,
     ) {
-        let Sealed { tied, still_tied, items, runs, spans, places, ahead, .. } = sealed;
-        *ahead = false;
-        // All of them may have to wait further. Both lists have the same capacity, since they are swapped below; exactly,
-        // or each would outgrow the other in turn.
-        still_tied.reserve_exact(tied.capacity());
+        let Sealed { tied, waiting, items, runs, spans, places, ahead, .. } = sealed;
+        let to = &mut Outcome { ready, places, reclaimed };
         // Read once per reclaim at most, and after the statuses: an unknown recording was submitted before.
         let mut points = None;
-        self.tracker.with_statuses(|status| {
-            let mut judge = |tie| {
-                let point = match tie {
-                    Tie::Point(point) => point,
-                    Tie::Recording(recording) => match status(recording) {
-                        RecordingStatus::Submitted(point) => point,
-                        RecordingStatus::Open | RecordingStatus::WrongTracker => return TieState::Waits(tie),
-                        RecordingStatus::Discarded => return TieState::Ready,
-                        RecordingStatus::Unknown => return TieState::Unknown,
-                    },
-                };
-                // From here on only the point matters: the status of the recording may be forgotten later.
-                if reached.covers_point(point) {
-                    return TieState::Ready;
-                }
-                *ahead |= self.tracker.is_ahead(point);
-                TieState::Waits(Tie::Point(point))
-            };
-            // Items of one recording are usually retired in a row: reuse the last result for an equal tie.
-            let mut last: Option<(Tie, TieState)> = None;
-            for tied in tied.drain(..) {
-                let state = match last {
-                    Some((tie, state)) if tie == tied.tie => state,
-                    _ => judge(tied.tie),
-                };
-                last = Some((tied.tie, state));
-                match state {
-                    TieState::Waits(tie) => still_tied.push(Tied { tie, ..tied }),
-                    TieState::Ready => {
-                        *reclaimed += Reclaimed { count: 1, bytes: tied.bytes };
-                        places.push_single(tied.order);
-                        ready.push_back(tied.item);
-                    }
-                    TieState::Unknown => {
-                        // Treated like an item sealed now: all submissions so far include those of the recording.
-                        let points = *points.get_or_insert_with(|| self.tracker.submitted());
-                        runs.push_back(Run { mark: points, count: 1, bytes: tied.bytes, since: tied.since });
-                        spans.push_back(Span { order: tied.order, count: 1 });
-                        items.push_back(tied.item);
-                    }
-                }
+        // Treated like items sealed now: all submissions so far include those of the recording.
+        let mut unknown = |Run { mark: (), count, bytes, since },
+                           taken: &mut dyn Iterator<Item = (u64, T)>| {
+            let points = *points.get_or_insert_with(|| self.tracker.submitted());
+            runs.push_back(Run { mark: points, count, bytes, since });
+            for (order, item) in taken {
+                spans.push_back(Span { order, count: 1 });
+                items.push_back(item);
             }
-        });
-        mem::swap(tied, still_tied);
+        };
+        // Items that wait for points only, and of which none is new, need no status, and no lock.
+        if waiting.has_recordings() || !tied.is_empty() {
+            self.tracker.with_statuses(|statuses| {
+                waiting.look_at_recordings(statuses, to, &mut unknown);
+                let judge = |tie| {
+                    let point = match tie {
+                        Tie::Point(point) => point,
+                        Tie::Recording(recording) => match statuses.of(recording) {
+                            RecordingStatus::Submitted(point) => point,
+                            RecordingStatus::Open => return TieState::Waits(tie),
+                            RecordingStatus::WrongTracker => return TieState::Never,
+                            RecordingStatus::Discarded => return TieState::Ready,
+                            RecordingStatus::Unknown => return TieState::Unknown,
+                        },
+                    };
+                    if reached.covers_point(point) {
+                        return TieState::Ready;
+                    }
+                    // From here on only the point matters: the status of the recording may be forgotten later.
+                    TieState::Waits(Tie::Point(point))
+                };
+                // Items of one recording are usually retired in a row: reuse the last result for an equal tie.
+                let mut last: Option<(Tie, TieState)> = None;
+                for tied in tied.drain(..) {
+                    let state = match last {
+                        Some((tie, state)) if tie == tied.tie => state,
+                        _ => judge(tied.tie),
+                    };
+                    last = Some((tied.tie, state));
+                    match state {
+                        TieState::Waits(tie) => waiting.add(Tied { tie, ..tied }),
+                        TieState::Never => waiting.add_for_good(tied),
+                        TieState::Ready => {
+                            *to.reclaimed += Reclaimed { count: 1, bytes: tied.bytes };
+                            to.push(tied.order, tied.item);
+                        }
+                        TieState::Unknown => {
+                            let run = Run { mark: (), count: 1, bytes: tied.bytes, since: tied.since };
+                            unknown(run, &mut core::iter::once((tied.order, tied.item)));
+                        }
+                    }
+                }
+            });
+        }
+        waiting.take_reached(reached, to);
+        *ahead = waiting.highest().any(|point| self.tracker.is_ahead(point));
     }
 
     /// Returns the number of items that fit without an allocation: the most that were pending when some were
@@ -405,6 +421,7 @@ impl<T: Send + 'static> ReleaseQueue<T> {
         let sealed = locked(&self.sealed);
         sealed.runs.iter().for_each(|run| add(run.count, run.bytes, run.since));
         sealed.tied.iter().for_each(|tied| add(1, tied.bytes, tied.since));
+        sealed.waiting.runs().for_each(|run| add(run.count, run.bytes, run.since));
         for shard in self.shards.each() {
             shard.runs().for_each(|run| add(run.count, run.bytes, run.since));
             shard.tied.iter().for_each(|tied| add(1, tied.bytes, tied.since));
@@ -417,13 +434,13 @@ impl<T: Send + 'static> ReleaseQueue<T> {
     /// Frees spare capacity that a burst has left.
     pub fn trim(&self) {
         let mut sealed = locked(&self.sealed);
-        let Sealed { items, runs, spans, tied, still_tied, ready, places, arrived, .. } = &mut *sealed;
+        let Sealed { items, runs, spans, tied, waiting, ready, places, arrived, .. } = &mut *sealed;
         spans.shrink_to_fit();
         places.trim();
         items.shrink_to_fit();
         runs.shrink_to_fit();
         tied.shrink_to_fit();
-        still_tied.shrink_to_fit();
+        waiting.trim();
         ready.shrink_to_fit();
         arrived.shrink_to_fit();
         for mut shard in self.shards.each() {
@@ -445,7 +462,8 @@ impl<T: Send + 'static> ReleaseQueue<T> {
         assert!(sealed.places.is_empty());
         let mut pairs = sealed.runs.iter().zip(sealed.runs.iter().skip(1));
         assert!(pairs.all(|(a, b)| a.mark.is_within(&b.mark)), "points grow from run to run");
-        assert!(sealed.arrived.is_empty() && sealed.still_tied.is_empty() && sealed.ready.is_empty());
+        assert!(sealed.arrived.is_empty() && sealed.ready.is_empty());
+        sealed.waiting.check_invariants();
         self.shards.each().for_each(|shard| shard.check_invariants());
     }
 }
@@ -501,6 +519,7 @@ impl<T: Send + 'static> Drop for Leaked<'_, T> {
         let mut sealed = locked(&self.0.sealed);
         mem::take(&mut sealed.items).into_iter().for_each(mem::forget);
         mem::take(&mut sealed.tied).into_iter().for_each(mem::forget);
+        sealed.waiting.take_all().for_each(mem::forget);
         for mut shard in self.0.shards.each() {
             shard.take_all().for_each(mem::forget);
         }

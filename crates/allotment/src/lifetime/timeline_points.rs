@@ -51,6 +51,11 @@ impl TimelinePoints {
         })
     }
 
+    /// Returns the value on a queue's timeline, 0 if there is no point. `None` for a queue beyond [`MAX_QUEUES`].
+    pub(super) fn value(&self, queue: QueueIndex) -> Option<TimelineValue> {
+        self.values.get(usize::from(queue.0)).copied().map(TimelineValue)
+    }
+
     /// Returns the points as a slice in `room`, for the [waits](crate::device::Submission::waits) of a submission.
     /// Does not allocate.
     ///

@@ -118,6 +118,20 @@ struct Shared {
     now: PlainU64,
 }
 
+/// The statuses of recordings at one moment.
+pub(super) struct Statuses<'a>(&'a Registry);
+
+impl Statuses<'_> {
+    pub(super) fn of(&self, id: RecordingId) -> RecordingStatus {
+        self.0.status(id)
+    }
+
+    /// Returns how many recordings were closed so far.
+    pub(super) fn closed(&self) -> u64 {
+        self.0.submitted + self.0.discarded
+    }
+}
+
 impl SubmissionTracker {
     /// Creates a tracker for the timelines of a device. They need not begin at 0.
     ///
@@ -261,10 +275,9 @@ impl SubmissionTracker {
         locked(&self.shared.registry).status(id)
     }
 
-    /// Calls `f` with a function that returns the status of recordings. The registry is locked during the call.
-    pub(super) fn with_statuses<R>(&self, f: impl FnOnce(&dyn Fn(RecordingId) -> RecordingStatus) -> R) -> R {
-        let registry = locked(&self.shared.registry);
-        f(&|id| registry.status(id))
+    /// Calls `f` with the statuses of recordings. The registry is locked during the call.
+    pub(super) fn with_statuses<R>(&self, f: impl FnOnce(&Statuses<'_>) -> R) -> R {
+        f(&Statuses(&locked(&self.shared.registry)))
     }
 
     /// Returns the stamp of objects that are retired now.

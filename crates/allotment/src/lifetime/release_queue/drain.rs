@@ -75,8 +75,9 @@ impl<T: Send + 'static> ReleaseQueue<T> {
             // The first run has the lowest points; later runs cannot be ready earlier.
             add(&mut run.mark.points());
         }
-        for tied in &sealed.tied {
-            match tied.tie {
+        let waiting = sealed.waiting.recordings().map(Tie::Recording);
+        for tie in sealed.tied.iter().map(|tied| tied.tie).chain(waiting) {
+            match tie {
                 Tie::Point(point) => add(&mut core::iter::once(point)),
                 Tie::Recording(recording) => match self.tracker.status(recording) {
                     RecordingStatus::Submitted(point) => add(&mut core::iter::once(point)),
@@ -86,6 +87,9 @@ impl<T: Send + 'static> ReleaseQueue<T> {
                 },
             }
         }
+        open |= sealed.waiting.has_for_good();
+        // Of each queue the lowest point: the others cannot be reached earlier.
+        sealed.waiting.lowest().for_each(|point| add(&mut core::iter::once(point)));
         match first {
             // An item that is ready makes any wait superfluous.
             _ if ready => None,
@@ -98,6 +102,8 @@ impl<T: Send + 'static> ReleaseQueue<T> {
     fn awaited(&self) -> TimelinePoints {
         let sealed = locked(&self.sealed);
         let mut points: TimelinePoints = sealed.runs.iter().flat_map(|run| run.mark.points()).collect();
+        // A later point of a queue implies the earlier ones.
+        sealed.waiting.highest().for_each(|point| points.insert(point));
         for tied in &sealed.tied {
             if let Tie::Point(point) = tied.tie {
                 points.insert(point);

@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::SubmissionTracker;
 use crate::device::{DeviceError, QueueIndex, TimelinePoint, TimelineValue};
 use crate::lifetime::orphan::Patience;
-use crate::lifetime::timeline_points::{MAX_QUEUES, TimelinePoints};
+use crate::lifetime::timeline_points::TimelinePoints;
 use crate::lifetime::timelines::{Progress, Timeline};
 use crate::log::event;
 use crate::sync::checked::AtomicU64;
@@ -20,6 +20,10 @@ impl SubmissionTracker {
             return TimelinePoints::EMPTY;
         }
         self.queues().map(|queue| self.submitted_point(queue)).collect()
+    }
+
+    pub(in crate::lifetime) fn queue_count(&self) -> usize {
+        self.shared.queues
     }
 
     fn queues(&self) -> impl Iterator<Item = QueueIndex> + use<> {
@@ -230,8 +234,10 @@ pub(in crate::lifetime) enum Reached {
 impl Reached {
     /// Returns whether a point is reached. A point of a queue that does not exist is never reached.
     pub(in crate::lifetime) fn covers_point(&self, point: TimelinePoint) -> bool {
-        let known = usize::from(point.queue.0) < MAX_QUEUES;
-        known && self.covers(&point.into()) || matches!(self, Self::Everything)
+        match self {
+            Self::Up(reached) => reached.value(point.queue).is_some_and(|value| value >= point.value),
+            Self::Everything => true,
+        }
     }
 
     pub(in crate::lifetime) fn covers(&self, points: &TimelinePoints) -> bool {
