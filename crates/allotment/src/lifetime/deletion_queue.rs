@@ -29,6 +29,7 @@ use super::tracker::{Reached, SubmissionTracker};
 use crate::device::TimelinePoint;
 use crate::log::event;
 use crate::sync::checked::{AtomicBool, fence};
+use crate::sync::spread::Spread;
 
 /// The number of types that most programs retire is lower.
 const TYPES_A_PAGE: usize = 16;
@@ -66,6 +67,8 @@ pub struct DeletionQueue {
 #[derive(Debug)]
 struct Handle {
     home: Arc<Home>,
+    /// For owners: a single count would be written by all threads that create and drop them.
+    owners: Spread<Home>,
     tracker: SubmissionTracker,
 }
 
@@ -160,7 +163,8 @@ impl DeletionQueue {
         // Uncounted: the home may become an orphan of the tracker, and a counted handle in it would keep the
         // tracker alive forever.
         let home = Arc::new(Home { tracker: tracker.uncounted(), types, closed, ending });
-        Self { handle: Arc::new(Handle { home, tracker: tracker.clone() }) }
+        let owners = Spread::new(&home);
+        Self { handle: Arc::new(Handle { home, owners, tracker: tracker.clone() }) }
     }
 
     fn home(&self) -> &Arc<Home> {
@@ -191,7 +195,7 @@ impl DeletionQueue {
 
     /// Like [`own`](Self::own), with the size of the resource in bytes, for statistics only.
     pub fn own_sized<T: Send + 'static>(&self, value: T, bytes: u64) -> Owned<T> {
-        Owned::new(value, bytes, Arc::clone(self.home()))
+        Owned::new(value, bytes, self.handle.owners.reference())
     }
 
     /// Drops `item` once every recording that is open now is submitted or discarded, and each queue has completed

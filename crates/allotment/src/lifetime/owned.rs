@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::deletion_queue::Home;
 use super::registry::RecordingId;
 use super::tracker::SubmissionTracker;
+use crate::sync::spread::Counted;
 
 /// Owns a value that the GPU uses. Dropping it, on any thread, retires the value; see
 /// [`DeletionQueue`](super::DeletionQueue). Put it in an [`Arc`] to share it.
@@ -26,18 +27,18 @@ pub struct Owned<T: Send + 'static> {
     /// `None` only while being dropped or consumed.
     value: Option<T>,
     bytes: u64,
-    home: Arc<Home>,
+    home: Arc<Counted<Home>>,
 }
 
 impl<T: Send + 'static> Owned<T> {
-    pub(super) fn new(value: T, bytes: u64, home: Arc<Home>) -> Self {
+    pub(super) fn new(value: T, bytes: u64, home: Arc<Counted<Home>>) -> Self {
         Self { value: Some(value), bytes, home }
     }
 
     /// Returns the tracker that decides when the value may be dropped.
     #[must_use]
     pub fn tracker(&self) -> &SubmissionTracker {
-        self.home.tracker()
+        self.home.value().tracker()
     }
 
     /// Retires the value together with the only recording that uses it: it is dropped when that recording is
@@ -73,7 +74,7 @@ impl<T: Send + 'static> Owned<T> {
     /// As for `retire_with`.
     pub(crate) unsafe fn retire_value_with(&mut self, recording: RecordingId) {
         if let Some(value) = self.value.take() {
-            self.home.retire_owned_with(recording, value, self.bytes);
+            self.home.value().retire_owned_with(recording, value, self.bytes);
         }
     }
 
@@ -131,7 +132,7 @@ impl<T: Send + 'static> Deref for Owned<T> {
 impl<T: Send + 'static> Drop for Owned<T> {
     fn drop(&mut self) {
         if let Some(value) = self.value.take() {
-            self.home.retire_owned(value, self.bytes);
+            self.home.value().retire_owned(value, self.bytes);
         }
     }
 }

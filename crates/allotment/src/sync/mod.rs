@@ -5,10 +5,12 @@
 //!   checked    atomics, cells and mutexes that a model checker can replace
 //!   try_lock   a lock that never blocks
 //!   shards     several instances of one structure, so that threads do not contend
+//!   spread     references to one value, with a count for each thread
 //! ```
 
 pub(crate) mod checked;
 pub(crate) mod shards;
+pub(crate) mod spread;
 mod try_lock;
 
 use core::hint::spin_loop;

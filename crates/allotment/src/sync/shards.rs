@@ -43,9 +43,7 @@ pub(crate) struct Shards<T> {
 impl<T> Shards<T> {
     /// Creates as many shards as threads can run at once, at most 16.
     pub(crate) fn new(make: impl Fn() -> T) -> Self {
-        // One shard if the parallelism is unknown: correct, and merely slower under contention.
-        let threads = std::thread::available_parallelism().map_or(1, core::num::NonZero::get);
-        Self::with_count(threads.min(MOST_SHARDS).next_power_of_two(), make)
+        Self::with_count(most_threads(), make)
     }
 
     /// Creates `count` shards, a power of two.
@@ -109,9 +107,16 @@ impl<T> Shards<T> {
     }
 }
 
+/// Returns how many threads can run at once, at most 16, as a power of two.
+pub(super) fn most_threads() -> usize {
+    // One if the parallelism is unknown: correct, and merely slower under contention.
+    let threads = std::thread::available_parallelism().map_or(1, core::num::NonZero::get);
+    threads.min(MOST_SHARDS).next_power_of_two()
+}
+
 /// Returns the index of the thread's preferred shard.
 #[inline]
-fn preferred() -> usize {
+pub(super) fn preferred() -> usize {
     // The thread-local is gone while its thread ends.
     match PREFERRED.try_with(Cell::get) {
         Ok(0) => next_preferred(),
