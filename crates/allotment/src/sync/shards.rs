@@ -53,8 +53,8 @@ impl<T> Shards<T> {
         Self { shards, used: AtomicUsize::new(0) }
     }
 
-    /// Marks all shards as taken before, for models that begin later.
-    #[cfg(loom)]
+    /// Marks all shards as taken before, so that whoever visits each of them misses none that a thread takes for the
+    /// first time meanwhile.
     pub(crate) fn all_used(self) -> Self {
         self.used.store(self.shards.len(), Relaxed);
         self

@@ -192,6 +192,8 @@ impl Announces for Slots {
         let Some(announcement) = events.source.announce() else { return };
         // Before any word is read: a thread that changes one later finds that there is a reader.
         self.is_observed.store(true, SeqCst);
+        // And none keeps a slot ready any more: its bit would say that it is in use.
+        self.empty_magazines();
         for (page, slot) in (0..).zip(slots) {
             if matches!(slot.page, Page::Vacant) {
                 continue;
@@ -252,6 +254,7 @@ mod tests {
         let zero = heap.allocate(1).unwrap();
 
         // A slot is taken, and then the reader comes, which finds it.
+        slots.empty_magazines();
         assert_eq!(slots.singles.take(), Some(1));
         let mut events = subscribe();
         slots.changed(1);

@@ -97,13 +97,18 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         take: impl Fn(&FreeSlots) -> Option<T>,
     ) -> Result<T, DescriptorError> {
         loop {
+            // No page is added for slots that are free: those that threads keep ready.
+            self.slots.empty_magazines();
+            if let Some(taken) = take(&self.slots.singles) {
+                return Ok(taken);
+            }
             let known = vec![0; (self.page_size() / WORD) as usize].into();
             if let Err(error) = self.add_page(self.page_size(), |page| {
                 let first = page << self.slots.page_shift;
                 self.slots.singles.add(first..first + self.page_size());
                 Page::Singles { known }
             }) {
-                self.counts.failures.fetch_add(1, Relaxed);
+                self.slots.counts.failures.fetch_add(1, Relaxed);
                 return Err(error);
             }
             // Other threads may have taken all of its slots by now; then the loop adds another page.
@@ -197,18 +202,22 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         let handle = handles.remove(&range.first).ok_or(DescriptorError::Stale)?;
         block.free(handle).map_err(|_| DescriptorError::Stale)?;
         events.freed(*id, (range.first, range.count));
-        self.counts.used.fetch_sub(range.count, Relaxed);
+        // The maximum before there are fewer.
+        self.slots.look_at_magazines();
+        self.slots.counts.used.fetch_sub(range.count, Relaxed);
         Ok(())
     }
 
     /// Destroys empty pages.
     pub(super) fn trim_to(&self, which: Trim) {
+        // Slots that are kept ready would keep their pages.
+        self.slots.empty_magazines();
         let mut taken = Vec::new();
         let mut kept = [0; 2];
         let mut guard = locked(&self.slots.pages);
         let PageTable { slots: pages, events } = &mut *guard;
         // The number of pages with single slots beyond what the recent maximum needs.
-        let lately = self.counts.lately.swap(self.counts.used.load(Relaxed), Relaxed);
+        let lately = self.slots.counts.lately.swap(self.slots.counts.used.load(Relaxed), Relaxed);
         let singles = pages.iter().filter(|slot| matches!(slot.page, Page::Singles { .. })).count() as u32;
         let mut spare = singles.saturating_sub(lately.div_ceil(self.page_size()));
         for (at, slot) in pages.iter_mut().enumerate() {
