@@ -17,6 +17,7 @@ use super::slots::DescriptorSlot;
 use crate::device::{DescriptorDevice, SamplerDesc, ShaderVisibleHeapType};
 use crate::lifetime::{Reclaimed, ReleaseQueue};
 use crate::memory::Allocator;
+use crate::slab::Slab;
 use crate::sync::locked;
 
 /// A cache of samplers by description. A clone is the same cache.
@@ -48,9 +49,16 @@ pub struct SamplerCache<D: DescriptorDevice> {
 
 struct Inner<D: DescriptorDevice> {
     heap: ShaderVisibleHeap<D>,
-    entries: Mutex<HashMap<SamplerDesc, Entry<D>>>,
+    entries: Mutex<Entries<D>>,
     /// Descriptions whose last user was dropped, and the round in which that was.
     idle: ReleaseQueue<(SamplerDesc, u64)>,
+}
+
+/// The samplers, and where each description has its own.
+struct Entries<D: DescriptorDevice> {
+    indices: HashMap<SamplerDesc, u32>,
+    /// A user knows the index of its sampler, so that dropping it costs no search.
+    samplers: Slab<Entry<D>>,
 }
 
 struct Entry<D: DescriptorDevice> {
@@ -80,6 +88,8 @@ struct Entry<D: DescriptorDevice> {
 pub struct CachedSampler<D: DescriptorDevice> {
     inner: Arc<Inner<D>>,
     desc: SamplerDesc,
+    /// The index of its entry, which exists as long as it has users.
+    entry: u32,
     slot: DescriptorSlot,
 }
 
@@ -95,7 +105,7 @@ impl<D: DescriptorDevice> SamplerCache<D> {
             return Err(DescriptorError::WrongKind { expected, found });
         }
         let idle = ReleaseQueue::new(heap.tracker());
-        Ok(Self { inner: Arc::new(Inner { heap, entries: Mutex::default(), idle }) })
+        Ok(Self { inner: Arc::new(Inner { heap, entries: Mutex::new(Entries::new()), idle }) })
     }
 
     /// Returns the heap of the samplers, for recordings to bind.
@@ -136,7 +146,7 @@ impl<D: DescriptorDevice> SamplerCache<D> {
     /// Returns the number of samplers, including those without users that the GPU may still use.
     #[must_use]
     pub fn len(&self) -> usize {
-        locked(&self.inner.entries).len()
+        locked(&self.inner.entries).indices.len()
     }
 
     /// Returns `true` if there are no samplers.
@@ -152,6 +162,34 @@ impl<D: DescriptorDevice> SamplerCache<D> {
     }
 }
 
+impl<D: DescriptorDevice> Entries<D> {
+    fn new() -> Self {
+        Self { indices: HashMap::new(), samplers: Slab::new() }
+    }
+
+    /// Adds a user to the sampler of a description, if there is one. Returns its index and slot.
+    fn find(&mut self, desc: &SamplerDesc) -> Option<(u32, DescriptorSlot)> {
+        let index = *self.indices.get(desc)?;
+        Some((index, self.samplers.get_mut(index)?.take()))
+    }
+
+    fn insert(&mut self, desc: SamplerDesc, entry: Entry<D>) -> u32 {
+        let index = self.samplers.insert(entry);
+        self.indices.insert(desc, index);
+        index
+    }
+
+    /// Removes the sampler of a description if it has had no users since a round.
+    fn remove_idle(&mut self, desc: &SamplerDesc, round: u64) -> Option<Entry<D>> {
+        let index = *self.indices.get(desc)?;
+        // Another round: the sampler had a user since it was retired, and its last user has retired it again,
+        // or will.
+        self.samplers.get(index).filter(|entry| entry.users == 0 && entry.round == round)?;
+        self.indices.remove(desc);
+        self.samplers.remove(index)
+    }
+}
+
 impl<D: DescriptorDevice> Entry<D> {
     /// Adds a user.
     fn take(&mut self) -> DescriptorSlot {
@@ -164,9 +202,8 @@ impl<D: DescriptorDevice> Entry<D> {
 impl<D: DescriptorDevice> Inner<D> {
     /// Returns the sampler of a description, if there is one, with one more user.
     fn find(self: &Arc<Self>, desc: &SamplerDesc) -> Option<CachedSampler<D>> {
-        let mut entries = locked(&self.entries);
-        let slot = entries.get_mut(desc)?.take();
-        Some(CachedSampler { inner: Arc::clone(self), desc: *desc, slot })
+        let (entry, slot) = locked(&self.entries).find(desc)?;
+        Some(CachedSampler { inner: Arc::clone(self), desc: *desc, entry, slot })
     }
 
     /// Enters a new sampler, unless another thread has entered one meanwhile.
@@ -177,14 +214,14 @@ impl<D: DescriptorDevice> Inner<D> {
         sampler: Orphan<D>,
     ) -> CachedSampler<D> {
         let mut entries = locked(&self.entries);
-        let found = entries.get_mut(&desc).map(Entry::take);
-        let Some(found) = found else {
-            entries.insert(desc, Entry { slot, sampler: sampler.into_inner(), users: 1, round: 0 });
-            return CachedSampler { inner: Arc::clone(self), desc, slot };
+        let Some((entry, found)) = entries.find(&desc) else {
+            let entry = Entry { slot, sampler: sampler.into_inner(), users: 1, round: 0 };
+            let entry = entries.insert(desc, entry);
+            return CachedSampler { inner: Arc::clone(self), desc, entry, slot };
         };
         drop(entries);
         // A user from here on, which is dropped even if the device panics below.
-        let found = CachedSampler { inner: Arc::clone(self), desc, slot: found };
+        let found = CachedSampler { inner: Arc::clone(self), desc, entry, slot: found };
         self.heap.shared.remove_unused(slot);
         // No caller was given this sampler, and no shader reads its slot.
         drop(sampler);
@@ -199,13 +236,8 @@ impl<D: DescriptorDevice> Inner<D> {
 
     /// Destroys a sampler that has had no users since a round, and that the GPU has finished with.
     fn evict(&self, desc: &SamplerDesc, round: u64) {
-        let mut entries = locked(&self.entries);
-        // Another round: the sampler had a user since it was retired, and its last user has retired it again,
-        // or will.
-        let idle = entries.get(desc).is_some_and(|entry| entry.users == 0 && entry.round == round);
-        let gone = if idle { entries.remove(desc) } else { None };
         // The driver call and the heap's lock come without this one.
-        drop(entries);
+        let gone = locked(&self.entries).remove_idle(desc, round);
         if let Some(Entry { slot, sampler, .. }) = gone {
             self.heap.shared.remove_unused(slot);
             // SAFETY: created by this device; it had no user since all recordings that could use it have
@@ -218,7 +250,8 @@ impl<D: DescriptorDevice> Inner<D> {
     fn what_helps(&self, error: DescriptorError) -> DescriptorError {
         match error {
             DescriptorError::Exhausted { heap_type, region, requested, free, largest, retiring, wait } => {
-                let idle = locked(&self.entries).values().filter(|entry| entry.users == 0).count() as u32;
+                let idle = locked(&self.entries).samplers.iter().filter(|(_, entry)| entry.users == 0).count()
+                    as u32;
                 // Either event frees a slot, so the heap's own is as good.
                 let wait = wait.or_else(|| if idle > 0 { self.idle.wait_for() } else { None });
                 let retiring = retiring + idle;
@@ -234,8 +267,9 @@ impl<D: DescriptorDevice> Drop for Inner<D> {
     /// retired.
     fn drop(&mut self) {
         let device = self.heap.allocator().clone();
-        let entries = core::mem::take(&mut *locked(&self.entries));
+        let entries = core::mem::replace(&mut *locked(&self.entries), Entries::new());
         let samplers: Vec<_> = entries
+            .samplers
             .into_values()
             .map(|entry| Orphan { device: device.clone(), sampler: Some(entry.sampler) })
             .collect();
@@ -297,17 +331,18 @@ impl<D: DescriptorDevice> Clone for SamplerCache<D> {
 
 impl<D: DescriptorDevice> Clone for CachedSampler<D> {
     fn clone(&self) -> Self {
-        match self.inner.find(&self.desc) {
-            Some(same) => same,
+        let slot = match locked(&self.inner.entries).samplers.get_mut(self.entry) {
+            Some(same) => same.take(),
             None => unreachable!("the sampler exists as long as it has a user"),
-        }
+        };
+        Self { inner: Arc::clone(&self.inner), desc: self.desc, entry: self.entry, slot }
     }
 }
 
 impl<D: DescriptorDevice> Drop for CachedSampler<D> {
     fn drop(&mut self) {
         let mut entries = locked(&self.inner.entries);
-        let Some(entry) = entries.get_mut(&self.desc) else { return };
+        let Some(entry) = entries.samplers.get_mut(self.entry) else { return };
         entry.users -= 1;
         let (idle, round) = (entry.users == 0, entry.round);
         drop(entries);
@@ -349,7 +384,7 @@ mod tests {
         let first = samplers.get(&SamplerDesc::default()).unwrap();
         // As if so many clones had been forgotten.
         let forgotten = u64::from(u32::MAX) - 1;
-        locked(&samplers.inner.entries).values_mut().for_each(|entry| entry.users += forgotten);
+        locked(&samplers.inner.entries).samplers.get_mut(0).unwrap().users += forgotten;
         let others = [first.clone(), samplers.get(&SamplerDesc::default()).unwrap()];
         drop(others);
         samplers.reclaim();

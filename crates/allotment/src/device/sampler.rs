@@ -110,9 +110,6 @@ impl Default for SamplerDesc {
     }
 }
 
-/// The fields of a [`SamplerDesc`] in a form that can be compared and hashed.
-type Key = (([Filter; 3], [AddressMode; 3]), [u32; 3], (u8, Option<Compare>, BorderColor));
-
 impl SamplerDesc {
     /// Returns true if all numbers are finite and in the ranges that their fields document.
     #[must_use]
@@ -127,15 +124,25 @@ impl SamplerDesc {
             && (1..=16).contains(&self.max_anisotropy)
     }
 
-    fn key(&self) -> Key {
+    /// Returns all fields in a form that can be compared and hashed. In few words, since a hash of each field would
+    /// cost more than the rest of a look-up.
+    fn key(&self) -> [u64; 3] {
         // As bits, since `f32` has neither `Eq` nor `Hash`.
         // Adding 0.0 turns −0.0 into 0.0, which samples alike and so must compare equal.
-        let bits = |value: f32| (value + 0.0).to_bits();
-        (
-            ([self.mag_filter, self.min_filter, self.mip_filter], self.address),
-            [bits(self.lod_bias), bits(self.min_lod), bits(self.max_lod)],
-            (self.max_anisotropy, self.compare, self.border),
-        )
+        let bits = |value: f32| u64::from((value + 0.0).to_bits());
+        let [u, v, w] = self.address;
+        let modes = [
+            self.mag_filter as u8,
+            self.min_filter as u8,
+            self.mip_filter as u8,
+            u as u8,
+            v as u8,
+            w as u8,
+            self.max_anisotropy,
+            self.compare.map_or(0, |compare| compare as u8 + 1),
+        ];
+        let levels = bits(self.lod_bias) << 32 | bits(self.min_lod);
+        [u64::from_le_bytes(modes), levels, bits(self.max_lod) << 32 | self.border as u64]
     }
 }
 
@@ -163,6 +170,30 @@ mod tests {
         assert_eq!(desc, desc);
         assert!(!desc.is_valid());
         assert_eq!(SamplerDesc { lod_bias: -0.0, ..SamplerDesc::default() }, SamplerDesc::default());
+    }
+
+    #[test]
+    fn descriptions_that_differ_in_one_field_are_not_equal() {
+        let desc = SamplerDesc::default();
+        let others = [
+            SamplerDesc { mag_filter: Filter::Nearest, ..desc },
+            SamplerDesc { min_filter: Filter::Nearest, ..desc },
+            SamplerDesc { mip_filter: Filter::Nearest, ..desc },
+            SamplerDesc { address: [AddressMode::ClampToEdge, desc.address[1], desc.address[2]], ..desc },
+            SamplerDesc { address: [desc.address[0], AddressMode::ClampToEdge, desc.address[2]], ..desc },
+            SamplerDesc { address: [desc.address[0], desc.address[1], AddressMode::ClampToEdge], ..desc },
+            SamplerDesc { lod_bias: 1.0, ..desc },
+            SamplerDesc { min_lod: 1.0, ..desc },
+            SamplerDesc { max_lod: 1.0, ..desc },
+            SamplerDesc { max_anisotropy: 16, ..desc },
+            SamplerDesc { compare: Some(Compare::Never), ..desc },
+            SamplerDesc { compare: Some(Compare::Less), ..desc },
+            SamplerDesc { border: BorderColor::OpaqueWhite, ..desc },
+            desc,
+        ];
+        for (at, one) in others.iter().enumerate() {
+            assert_eq!(others.iter().position(|other| other == one), Some(at), "{one:?}");
+        }
     }
 
     #[test]
