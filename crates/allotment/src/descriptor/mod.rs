@@ -52,7 +52,7 @@
 //! |---|---|
 //! | descriptors for a draw | an addition and a comparison, 1.4 to 2.4 ns; a new chunk now and then, under a lock |
 //! | committing a set | the same, and one bulk copy: some 60 ns for four descriptors |
-//! | a single CPU slot | 7 to 12 ns to allocate and free from a cache, 50 to 90 ns from the heap itself |
+//! | a single CPU slot | 5 to 12 ns to allocate and free from a cache, 7 to 12 ns from the heap itself |
 //! | a bindless slot | some 180 ns from insertion to reuse |
 //! | growth, compaction | a heap of the driver, and a copy of the mirror, for which writers wait |
 //! | a move of a resource in sets | a range and a copy of the descriptors for each set; nothing when sets are committed |

@@ -56,7 +56,8 @@ struct Inner<D: DescriptorDevice> {
 
 /// The samplers, and where each description has its own.
 struct Entries<D: DescriptorDevice> {
-    indices: HashMap<SamplerDesc, u32>,
+    /// By [`SamplerDesc::key`], so that a search computes it once.
+    indices: HashMap<[u64; 3], u32>,
     /// A user knows the index of its sampler, so that dropping it costs no search.
     samplers: Slab<Entry<D>>,
 }
@@ -169,23 +170,23 @@ impl<D: DescriptorDevice> Entries<D> {
 
     /// Adds a user to the sampler of a description, if there is one. Returns its index and slot.
     fn find(&mut self, desc: &SamplerDesc) -> Option<(u32, DescriptorSlot)> {
-        let index = *self.indices.get(desc)?;
+        let index = *self.indices.get(&desc.key())?;
         Some((index, self.samplers.get_mut(index)?.take()))
     }
 
-    fn insert(&mut self, desc: SamplerDesc, entry: Entry<D>) -> u32 {
+    fn insert(&mut self, desc: &SamplerDesc, entry: Entry<D>) -> u32 {
         let index = self.samplers.insert(entry);
-        self.indices.insert(desc, index);
+        self.indices.insert(desc.key(), index);
         index
     }
 
     /// Removes the sampler of a description if it has had no users since a round.
     fn remove_idle(&mut self, desc: &SamplerDesc, round: u64) -> Option<Entry<D>> {
-        let index = *self.indices.get(desc)?;
+        let index = *self.indices.get(&desc.key())?;
         // Another round: the sampler had a user since it was retired, and its last user has retired it again,
         // or will.
         self.samplers.get(index).filter(|entry| entry.users == 0 && entry.round == round)?;
-        self.indices.remove(desc);
+        self.indices.remove(&desc.key());
         self.samplers.remove(index)
     }
 }
@@ -216,7 +217,7 @@ impl<D: DescriptorDevice> Inner<D> {
         let mut entries = locked(&self.entries);
         let Some((entry, found)) = entries.find(&desc) else {
             let entry = Entry { slot, sampler: sampler.into_inner(), users: 1, round: 0 };
-            let entry = entries.insert(desc, entry);
+            let entry = entries.insert(&desc, entry);
             return CachedSampler { inner: Arc::clone(self), desc, entry, slot };
         };
         drop(entries);

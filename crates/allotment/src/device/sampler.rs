@@ -126,7 +126,7 @@ impl SamplerDesc {
 
     /// Returns all fields in a form that can be compared and hashed. In few words, since a hash of each field would
     /// cost more than the rest of a look-up.
-    fn key(&self) -> [u64; 3] {
+    pub(crate) fn key(&self) -> [u64; 3] {
         // As bits, since `f32` has neither `Eq` nor `Hash`.
         // Adding 0.0 turns −0.0 into 0.0, which samples alike and so must compare equal.
         let bits = |value: f32| u64::from((value + 0.0).to_bits());

@@ -23,7 +23,7 @@
 //! # Cost
 //!
 //! Allocating a slot takes one atomic operation and freeing it one, on memory that other threads seldom write
-//! (`magazines`): 13 ns together; through a [`CpuDescriptorCache`](super::CpuDescriptorCache), which belongs to one
+//! (`magazines`): 7 to 12 ns together; through a [`CpuDescriptorCache`](super::CpuDescriptorCache), which belongs to one
 //! thread, 7 to 20 ns. A run takes a lock, and a look at each page with runs. A new page is a heap of the
 //! driver.
 
