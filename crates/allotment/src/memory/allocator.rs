@@ -14,6 +14,7 @@ use super::pool::empty_block_policy::EmptyBlockPolicy;
 use super::pool::growth_ahead::BlockGrowth;
 use super::pool::invariants::NamedRanges;
 use super::pool::maintenance::ToDo;
+use super::pool::residents::Residents;
 use super::pool::shards::{MOST_SHARDS, PoolShards, default_shards};
 use super::pool::time::{Time, TimeSource};
 use super::pool::{BlockSize, PoolSlot, PoolSlots, PoolState, Rules};
@@ -188,6 +189,8 @@ pub struct Allocator<D: Device> {
     pub(super) shards: u32,
     /// Shards of default pools from here on were never needed.
     pub(super) used_shards: AtomicU32,
+    /// How many threads use each shard.
+    pub(super) residents: Residents,
     /// Slots of custom pools that were destroyed, to be reused by pools of as many shards. Not the list of a
     /// [`Slab`](crate::slab::Slab), since threads read slots without a lock.
     pub(super) vacant_slots: Mutex<Vec<PoolShards>>,
@@ -295,6 +298,7 @@ impl<D: Device> Allocator<D> {
             slot_count: AtomicU32::new(types * POOLS_PER_TYPE * shards),
             shards,
             used_shards: AtomicU32::new(0),
+            residents: Residents::default(),
             vacant_slots: Mutex::default(),
             id: next_id(&NEXT).ok_or(CreateAllocatorError::TooManyAllocators)?,
             separate_optimal,

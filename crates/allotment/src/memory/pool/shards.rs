@@ -52,9 +52,7 @@ use std::sync::MutexGuard;
 
 use crate::device::{Device, MemoryTypeIndex};
 use crate::memory::allocator::{Allocation, Allocator};
-use crate::memory::pool::residents::{
-    Contended, move_to_better, note_contended, note_uncontended, own_shard,
-};
+use crate::memory::pool::residents::{Contended, note_uncontended, own_shard};
 use crate::memory::pool::{Pool, PoolSlot, PoolState};
 use crate::memory::reports::statistics::{Counters, Statistics};
 use crate::memory::request::desc::AllocationRequest;
@@ -174,11 +172,11 @@ impl<D: Device> Allocator<D> {
     fn note_contended(&self, shards: PoolShards, how: Contended) {
         // Where there is one shard, there is no other to move to, and the thread stays where it is in the pools that have
         // several.
-        if shards.count == 1 || !note_contended(how) {
+        if shards.count == 1 || !self.residents.note_contended(how) {
             return;
         }
         let may_open = self.may_open(shards);
-        move_to_better(shards.count, |shard| {
+        self.residents.move_to_better(shards.count, |shard| {
             let open = self.pools.get(shards.index(shard as u8)).is_some_and(PoolSlot::has_memory);
             // Of two equally good ones, the one whose blocks may have room.
             (open || may_open).then_some(u32::from(!open))

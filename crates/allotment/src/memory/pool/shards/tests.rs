@@ -8,7 +8,6 @@ use super::*;
 use crate::device::simulated::{Profile, SimulatedGpu};
 use crate::device::{BufferDesc, MemoryTypeIndex, MemoryTypeMask};
 use crate::lifetime::{DeletionQueue, SubmissionTracker};
-use crate::memory::pool::residents::{Crowd, on_the_verge_of_moving};
 use crate::memory::use_shard;
 use crate::memory::{
     AccessError, AllocationOptions, BlockSize, BlockSizes, DefragmentationDesc, DefragmentationStrategy,
@@ -113,11 +112,11 @@ fn a_thread_that_finds_its_shard_locked_too_often_moves_to_one_with_fewer_in_poo
         let shards = world.shards();
         assert_eq!(shards.count, SHARDS);
         let slot = world.shard(shards.first).unwrap();
-        let _crowd = Crowd::new();
+        world.allocator.residents.crowd();
         let guard = locked(&slot.state);
         let moved = scope(|scope| {
             let work = || {
-                on_the_verge_of_moving(0);
+                world.allocator.residents.on_the_verge_of_moving(0);
                 world.allocator.allocate(&Requirements::new(KIB), &world.options).unwrap()
             };
             scope.spawn(work).join().unwrap()
@@ -138,11 +137,11 @@ fn a_thread_opens_no_shard_while_the_blocks_of_a_pool_are_nearly_empty() {
         let shards = world.shards();
         let contend = || {
             let slot = world.shard(shards.first).unwrap();
-            let _crowd = Crowd::new();
+            world.allocator.residents.crowd();
             let guard = locked(&slot.state);
             scope(|scope| {
                 let work = || {
-                    on_the_verge_of_moving(0);
+                    world.allocator.residents.on_the_verge_of_moving(0);
                     world.allocator.allocate(&Requirements::new(KIB), &world.options).unwrap()
                 };
                 let waits = scope.spawn(work);
@@ -176,7 +175,7 @@ fn a_pool_with_a_maximum_and_a_linear_pool_have_one_shard_and_leave_the_thread_w
         let guard = locked(&slot.state);
         let got = scope(|scope| {
             let work = || {
-                on_the_verge_of_moving(2);
+                world.allocator.residents.on_the_verge_of_moving(2);
                 let got = world.allocator.allocate(&Requirements::new(KIB), &world.options).unwrap();
                 assert_eq!(own_shard(), 2);
                 got
