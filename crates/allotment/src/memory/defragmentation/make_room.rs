@@ -122,7 +122,7 @@ impl<D: Device> Allocator<D> {
             std::thread::yield_now();
         }
         let allocation = room.finish()?;
-        self.note_call_site(&allocation);
+        self.note_call_site(allocation.id());
         Ok(allocation)
     }
 

@@ -46,11 +46,11 @@ impl<D: Device> PoolState<D> {
     /// Ends an allocation: its handle is stale from now on, and its record free. Its range is the caller's, who frees it
     /// in the shard that [has it](EndedAllocation::home).
     pub(in crate::memory) fn end(&mut self, slot: &PoolSlot<D>, record: u32) -> Option<EndedAllocation> {
-        let &Detail { set, block_range, sizes, .. } = self.detail(record)?;
+        let &Detail { set, block_range, sizes, labelled, .. } = self.detail(record)?;
         let entry = slot.records.get(record);
         // Before the range is freed, so that no token of this allocation is valid once another one has the range.
         entry.into_iter().for_each(Record::retire);
-        let name = core::mem::take(&mut self.labels[record as usize]).name;
+        let name = if labelled { self.take_label(record) } else { None };
         if entry.is_some_and(|entry| !entry.is_spent()) {
             self.details.remove(record);
         } else {

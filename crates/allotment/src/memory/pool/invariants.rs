@@ -51,6 +51,10 @@ impl<D: Device> PoolState<D> {
                 assert!(detail.waiting && usize::from(detail.set) == i);
             }
         }
+        for record in 0..self.records() {
+            let labelled = self.detail(record).is_some_and(|detail| detail.labelled);
+            assert!(labelled || self.label(record).is_empty(), "only live allocations have labels");
+        }
         assert_eq!(self.waiting, self.sets.iter().map(|set| set.quick.len()).sum::<usize>());
         let spent = |record| slot.records.get(record).is_none_or(Record::is_spent);
         let unused = (0..self.records()).filter(|&record| self.details.get(record).is_none());

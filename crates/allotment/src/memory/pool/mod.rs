@@ -70,6 +70,7 @@ pub(super) use free::{EndedAllocation, Freed};
 pub(super) use pending::PendingBlock;
 pub(super) use place::LentBlock;
 pub(super) use plan::{BlockPlan, Source};
+pub(super) use quick_path::RecordInUse;
 pub(super) use records::{Detail, HeldRange, Label, MoveState};
 pub(super) use round::RoundedRequest;
 pub(super) use slots::PoolSlots;
@@ -149,7 +150,7 @@ pub(super) struct PoolState<D: Device> {
     pub(super) sets: Vec<BlockSet<D>>,
     /// By the index of the record. Invariant: no vacant record is spent; spent ones are out of use for good.
     details: Slab<Detail>,
-    /// By the same index. Invariant: empty where the detail is not `labelled`.
+    /// By the same index. Invariant: empty where the detail is not `labelled`, waits, or is vacant.
     labels: Chunks<Label>,
     /// Records that the next allocations may need.
     next_records: Ahead<Record>,

@@ -18,15 +18,39 @@ const TOGETHER: usize = 32;
 /// The most classes of quick lists that are looked at in one call, however much time has passed since the last one.
 const LOOKS: u64 = 4;
 
+/// A record and its generation, in one word.
+///
+/// As a pair they would be returned through memory: written in two halves, and read back as a whole at once, for which the
+/// processor waits until both halves are in the cache.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::memory) struct RecordInUse(u64);
+
+impl RecordInUse {
+    #[inline]
+    pub(in crate::memory) fn new(record: u32, generation: u32) -> Self {
+        Self(u64::from(record) << 32 | u64::from(generation))
+    }
+
+    #[inline]
+    pub(in crate::memory) fn record(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    #[inline]
+    pub(in crate::memory) fn generation(self) -> u32 {
+        self.0 as u32
+    }
+}
+
 impl<D: Device> PoolState<D> {
     /// Places an [ordinary](AllocationOptions::is_ordinary) request in a range that was freed a moment ago. Nearly all
-    /// small requests of a steady program are placed here. Returns the range's record and its generation.
+    /// small requests of a steady program are placed here. Returns the range's record.
     pub(in crate::memory) fn place_quickly(
         &mut self,
         slot: &PoolSlot<D>,
         set: usize,
         request: &AllocationRequest<'_>,
-    ) -> Option<(u32, u32)> {
+    ) -> Option<RecordInUse> {
         let (size, alignment) = self.rounded_size(set, request);
         self.use_of_shard.count_request();
         let blocks = self.sets.get_mut(set)?;
@@ -55,18 +79,18 @@ impl<D: Device> PoolState<D> {
             self.clock.used(self.used());
         }
         self.emit_allocated(slot, record, request, Placement::ReusedRange);
-        Some((record, entry.generation()))
+        Some(RecordInUse::new(record, entry.generation()))
     }
 
     /// Frees an allocation whose range may wait in the quick lists, where the free empties no block and no tick is due.
-    /// Returns its name, to be dropped after the lock; `None`, with nothing changed, where the free needs the full
-    /// path.
+    /// Returns whether it had a label, which is [taken](Self::take_label) next; `None`, with nothing changed, where the free
+    /// needs the full path.
     pub(in crate::memory) fn free_quickly(
         &mut self,
         slot: &PoolSlot<D>,
         entry: &Record,
         record: u32,
-    ) -> Option<Option<Name>> {
+    ) -> Option<bool> {
         let detail = self.details.get_mut(record).filter(|detail| detail.may_wait)?;
         let set = usize::from(detail.set);
         let blocks = self.sets.get_mut(set)?;
@@ -89,7 +113,13 @@ impl<D: Device> PoolState<D> {
         slot.counters[set].store_live(&blocks.statistics);
         let labelled = detail.labelled;
         self.emit_freed(record);
-        Some(if labelled { core::mem::take(&mut self.labels[record as usize]).name } else { None })
+        Some(labelled)
+    }
+
+    /// Empties the label of an allocation that was freed quickly. Returns its name, to be dropped after the lock.
+    #[cold]
+    pub(in crate::memory) fn take_label(&mut self, record: u32) -> Option<Name> {
+        core::mem::take(&mut self.labels[record as usize]).name
     }
 
     /// Returns all waiting ranges of a set to its blocks.

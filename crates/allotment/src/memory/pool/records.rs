@@ -66,6 +66,12 @@ pub(in crate::memory) struct Label {
 }
 
 impl Label {
+    /// Returns true if there is nothing in it.
+    pub(super) fn is_empty(&self) -> bool {
+        let Self { name, user_data, category, call_site } = self;
+        name.is_none() && *user_data == 0 && category.is_empty() && call_site.is_none()
+    }
+
     pub(super) fn of(options: &AllocationOptions) -> Self {
         Self {
             name: options.name.clone(),
@@ -119,12 +125,13 @@ impl<D: Device> PoolState<D> {
         // Defragmentation could move such an allocation into a shared block, against the caller's `Dedicated::Always`.
         // (For that of a resource, the code that creates the resource decides.)
         let stays = role == Role::DedicatedToAllocation && !dedicated_to_resource;
+        let labelled = request.options.is_labelled();
         let detail = Detail {
             set: set as u8,
             block_range,
             sizes,
             kind: request.requirements.kind,
-            labelled: request.options.is_labelled(),
+            labelled,
             has_resource: false,
             waiting: false,
             may_wait: self.sets[set].may_wait(&block_range, sizes),
@@ -137,8 +144,10 @@ impl<D: Device> PoolState<D> {
         while self.labels.len() < self.details.bound() as usize {
             self.labels.push(Label::default());
         }
-        // Also where the request has no label: the record may hold the label of its last allocation.
-        self.labels[record as usize] = Label::of(request.options);
+        // The label of the record's last allocation was taken when that was freed.
+        if labelled {
+            self.labels[record as usize] = Label::of(request.options);
+        }
         self.write_place(slot, record, dedicated_to_resource);
         if self.rules.priorities == PrioritySupport::AnyTime {
             // Cached memory may have the priority of its last use. The driver call is made by the caller, after the

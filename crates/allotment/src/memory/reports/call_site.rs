@@ -6,7 +6,7 @@ use std::backtrace::Backtrace;
 use std::sync::Arc;
 
 use crate::device::Device;
-use crate::memory::allocator::{Allocation, Allocator};
+use crate::memory::allocator::{AllocationId, Allocator};
 use crate::memory::pool::PoolState;
 
 /// Whether an allocator stores where allocations are made. [Leaks](crate::memory::Leak) and
@@ -103,14 +103,14 @@ impl<D: Device> Allocator<D> {
     /// Stores where the program made an allocation, if the allocator is to.
     #[inline]
     #[track_caller]
-    pub(in crate::memory) fn note_call_site(&self, allocation: &Allocation) {
+    pub(in crate::memory) fn note_call_site(&self, allocation: AllocationId) {
         if self.desc().call_sites != CallSites::None {
             self.store_call_site(allocation, Location::caller());
         }
     }
 
     #[cold]
-    fn store_call_site(&self, allocation: &Allocation, location: &'static Location<'static>) {
+    fn store_call_site(&self, allocation: AllocationId, location: &'static Location<'static>) {
         // Captured before the pool's lock is taken: it takes microseconds.
         let wanted = self.desc().call_sites == CallSites::Backtrace;
         let backtrace = wanted.then(|| Arc::new(Backtrace::force_capture()));

@@ -48,7 +48,7 @@ use crate::log::event;
 use crate::memory::allocator::{Allocation, Allocator, Served};
 use crate::memory::block_set::Role;
 use crate::memory::pool::shards::PoolShards;
-use crate::memory::pool::{PendingBlock, Pool, PoolSlot, PoolState, RoundedRequest};
+use crate::memory::pool::{PendingBlock, Pool, PoolSlot, PoolState, RecordInUse, RoundedRequest};
 use crate::memory::request::candidates::{MemoryTypeCandidate, Ranking, judge};
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::{AllocationError, AllocationOptions, BudgetPolicy, MemoryUsage, NewBlocks, ShortName};
@@ -107,8 +107,15 @@ impl<D: Device> Allocator<D> {
         requirements: &Requirements,
         options: &AllocationOptions,
     ) -> Result<Allocation, AllocationError> {
-        let allocation = self.allocate_for_request(&AllocationRequest::new(requirements, options))?;
-        self.note_call_site(&allocation);
+        let request = &AllocationRequest::new(requirements, options);
+        // Not by `allocate_for_request`: its result would be in memory, and copied from there.
+        if let Some((pool, in_use)) = self.allocate_quickly(request) {
+            let allocation = self.allocation(pool, in_use);
+            self.note_call_site(allocation.id());
+            return Ok(allocation);
+        }
+        let allocation = self.allocate_slowly(request)?;
+        self.note_call_site(allocation.id());
         Ok(allocation)
     }
 
@@ -117,7 +124,7 @@ impl<D: Device> Allocator<D> {
         request: &AllocationRequest<'_>,
     ) -> Result<Allocation, AllocationError> {
         match self.allocate_quickly(request) {
-            Some(allocation) => Ok(allocation),
+            Some((pool, in_use)) => Ok(self.allocation(pool, in_use)),
             None => self.allocate_slowly(request),
         }
     }
@@ -137,8 +144,8 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Places a request as most requests are: in a range that was freed a moment ago, or else in an existing block, of
-    /// the memory type that suits best, in the thread's own shard.
-    fn allocate_quickly(&self, request: &AllocationRequest<'_>) -> Option<Allocation> {
+    /// the memory type that suits best, in the thread's own shard. Returns the index of the shard and the record.
+    fn allocate_quickly(&self, request: &AllocationRequest<'_>) -> Option<(u32, RecordInUse)> {
         if !request.is_ordinary() {
             return None;
         }
@@ -169,11 +176,12 @@ impl<D: Device> Allocator<D> {
             None => self.lock_contended_shard(shards).ok()?,
         };
         let state = guard.as_mut()?;
-        if let Some((record, generation)) = state.place_quickly(slot, set, request) {
-            return Some(Allocation { allocator: self.id, pool, record, generation });
+        if let Some(in_use) = state.place_quickly(slot, set, request) {
+            return Some((pool, in_use));
         }
         // The slow path begins with this search, too; here the lock need not be taken again. It also reports an error.
-        self.place_in_shard(pool, slot, guard, set, request).ok().flatten()
+        let placed = self.place_in_shard(pool, slot, guard, set, request).ok().flatten()?;
+        Some((placed.pool, RecordInUse::new(placed.record, placed.generation)))
     }
 
     fn allocate_by_ranking(&self, request: &AllocationRequest<'_>) -> Result<Allocation, AllocationError> {
@@ -371,8 +379,8 @@ impl<D: Device> Allocator<D> {
         // Once, before the loop: a request that comes back from a wait finds freed ranges in the blocks, into which
         // `place_in_existing` flushes the lists.
         if request.is_ordinary() {
-            if let Some((record, generation)) = state.place_quickly(slot, set, request) {
-                return Ok(Allocation { allocator: self.id, pool, record, generation });
+            if let Some(in_use) = state.place_quickly(slot, set, request) {
+                return Ok(self.allocation(pool, in_use));
             }
         }
         loop {
@@ -479,6 +487,13 @@ impl<D: Device> Allocator<D> {
         event!(DEBUG, "memory", bytes = request.requirements.size, %error, "refused a request");
         self.emit_refused(&error, request);
         error
+    }
+
+    /// Creates the token of an allocation that was placed quickly.
+    #[inline]
+    fn allocation(&self, pool: u32, in_use: RecordInUse) -> Allocation {
+        let (record, generation) = (in_use.record(), in_use.generation());
+        Allocation { allocator: self.id, pool, record, generation }
     }
 
     /// Creates the token of an allocation. The caller holds the pool's lock.

@@ -37,12 +37,17 @@ impl<D: Device> Allocator<D> {
             // The pool was reset, which freed the allocation.
             return Ok(());
         }
-        // Nearly all frees of a steady program end here. The name is dropped after the lock, since the last owner of a
-        // shared name frees host memory.
-        if let Some(name) = state.free_quickly(slot, entry, allocation.record) {
-            drop(guard);
-            drop(name);
-            return Ok(());
+        match state.free_quickly(slot, entry, allocation.record) {
+            // Nearly all frees of a steady program end here.
+            Some(false) => return Ok(()),
+            Some(true) => {
+                // The name is dropped after the lock, since the last owner of a shared name frees host memory.
+                let name = state.take_label(allocation.record);
+                drop(guard);
+                drop(name);
+                return Ok(());
+            }
+            None => {}
         }
         // Defragmentation copies the allocation, so its range is freed when the copy has ended.
         if let Some(name) = state.free_later(slot, allocation.record) {

@@ -119,7 +119,7 @@ impl<D: Device> Allocator<D> {
                 self.create_with_dedicated::<C>(info, request, memory_options)?
             }
         };
-        self.note_call_site(&allocation);
+        self.note_call_site(allocation.id());
         Ok((self.resource_of::<C>(handle, allocation, info, request), movability))
     }
 
@@ -136,7 +136,7 @@ impl<D: Device> Allocator<D> {
         let among_movable = options.movability != Movability::Pinned;
         let request = &AllocationRequest { among_movable, ..AllocationRequest::new(&requirements, &pinned) };
         let (handle, allocation) = self.create_bound::<C>(info, request, room(request)?)?;
-        self.note_call_site(&allocation);
+        self.note_call_site(allocation.id());
         Ok((self.resource_of::<C>(handle, allocation, info, request), options.movability))
     }
 

@@ -101,7 +101,7 @@ impl<D: Device> Allocator<D> {
         let make = |memory: &MemoryDesc<'_, _>| self.device().allocate_memory(memory).map(|m| (m, ()));
         let (allocation, ()) =
             self.allocate_dedicated(request, Some(memory_options), false, make, |()| {})?;
-        self.note_call_site(&allocation);
+        self.note_call_site(allocation.id());
         Ok(allocation)
     }
 

@@ -37,7 +37,7 @@ impl<D: Device> Allocator<D> {
             DedicatedForResource::Preferred => dedicated().or_else(|_| self.allocate_for_request(request)),
             DedicatedForResource::No => self.allocate_for_request(request),
         }?;
-        self.note_call_site(&allocation);
+        self.note_call_site(allocation.id());
         Ok(allocation)
     }
 

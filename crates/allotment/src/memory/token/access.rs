@@ -192,7 +192,7 @@ impl<D: Device> Allocator<D> {
     pub fn set_name(&self, allocation: &Allocation, name: Option<Name>) -> Result<(), AccessError> {
         // The old name is dropped without the lock, since that may free host memory.
         let change = |label: &mut Label| core::mem::replace(&mut label.name, name);
-        self.change_label(allocation, change, PoolState::emit_label).map(drop)
+        self.change_label(allocation.id(), change, PoolState::emit_label).map(drop)
     }
 
     /// Sets the user data of an allocation. Locks its pool.
@@ -213,16 +213,16 @@ impl<D: Device> Allocator<D> {
     ///
     /// The errors of [`location`](Self::location).
     pub fn set_user_data(&self, allocation: &Allocation, user_data: u64) -> Result<(), AccessError> {
-        self.change_label(allocation, |label| label.user_data = user_data, PoolState::emit_label)
+        self.change_label(allocation.id(), |label| label.user_data = user_data, PoolState::emit_label)
     }
 
     pub(in crate::memory) fn change_label<T>(
         &self,
-        allocation: &Allocation,
+        allocation: AllocationId,
         change: impl FnOnce(&mut Label) -> T,
         emit: impl FnOnce(&mut PoolState<D>, u32),
     ) -> Result<T, AccessError> {
-        let (slot, record) = self.slot_and_record(allocation.id())?;
+        let (slot, record) = self.slot_and_record(allocation)?;
         let mut guard = locked(&slot.state);
         // Compared again under the lock, since a reset before it may have given the record to another allocation.
         if record.generation() != allocation.generation {
