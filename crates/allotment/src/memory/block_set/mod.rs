@@ -59,6 +59,8 @@ pub(super) struct Block<D: Device> {
     pub(super) memory: OwnedMemory<D>,
     pub(super) ranges: VirtualBlock<()>,
     pub(super) role: Role,
+    /// Where the block was in [`BlockSet::order`] when it was last changed: it may have moved since, so this is a hint.
+    order_at: usize,
     /// Live allocations. Those whose ranges wait in the quick lists do not count.
     live: u32,
     /// The tick at which the last one was freed. Invariant: `Some` exactly where `live` is 0.
@@ -237,6 +239,7 @@ impl<D: Device> BlockSet<D> {
             memory,
             ranges,
             role,
+            order_at: self.order.len(),
             live: 0,
             empty_since: Some(now),
             closed: None,

@@ -135,20 +135,30 @@ impl<D: Device> BlockSet<D> {
 
     /// Updates the summary of a shared block, and moves it by one position if it is out of order.
     pub(super) fn update_order(&mut self, block: u32) {
+        let (index, order) = (block, &mut self.order);
+        let Some(block) = self.blocks.get_mut(index) else { return };
         // Dedicated and closed blocks are not in the list, and a look through all of it costs as much as a free.
-        if self.block(block).is_none_or(|block| block.role != Role::Shared || block.is_closed()) {
+        if block.role != Role::Shared || block.is_closed() {
             return;
         }
-        let Some(at) = self.order.iter().position(|summary| summary.block == block) else { return };
-        let Some(ranges) = self.block(block).map(|block| &block.ranges) else { return };
-        let summary = BlockSummary::of(block, ranges);
-        self.order[at] = summary;
+        let is_here = |at: &usize| order.get(*at).is_some_and(|summary| summary.block == index);
+        // Changes of its neighbours move a block by one position each, so it is seldom far from where it was.
+        let near =
+            [block.order_at, block.order_at.wrapping_sub(1), block.order_at + 1].into_iter().find(is_here);
+        let anywhere = || order.iter().position(|summary| summary.block == index);
+        let Some(at) = near.or_else(anywhere) else { return };
+        let summary = BlockSummary::of(index, &block.ranges);
+        order[at] = summary;
         // One position is enough: the order only says where to look first, and each operation mends it a little.
-        if at > 0 && self.order[at - 1].free > summary.free {
-            self.order.swap(at - 1, at);
-        } else if self.order.get(at + 1).is_some_and(|next| next.free < summary.free) {
-            self.order.swap(at, at + 1);
-        }
+        block.order_at = if at > 0 && order[at - 1].free > summary.free {
+            order.swap(at - 1, at);
+            at - 1
+        } else if order.get(at + 1).is_some_and(|next| next.free < summary.free) {
+            order.swap(at, at + 1);
+            at + 1
+        } else {
+            at
+        };
     }
 
     /// Returns the free bytes of the shared blocks, and the bytes of the largest free range among them.

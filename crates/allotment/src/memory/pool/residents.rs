@@ -155,6 +155,14 @@ pub(in crate::memory) fn own_shard() -> u32 {
     SHARD.get()
 }
 
+/// Returns the shard that this thread uses in a pool with `count` shards.
+#[inline]
+pub(in crate::memory) fn own_shard_of(count: u32) -> u32 {
+    let own = own_shard();
+    // A division takes as long as ten other instructions, and threads seldom have numbers beyond the shards.
+    if own < count { own } else { own % count }
+}
+
 /// Notes that a request did not find its shard locked.
 #[inline]
 pub(super) fn note_uncontended() {

@@ -52,7 +52,7 @@ use std::sync::MutexGuard;
 
 use crate::device::{Device, MemoryTypeIndex};
 use crate::memory::allocator::{Allocation, Allocator};
-use crate::memory::pool::residents::{Contended, note_uncontended, own_shard};
+use crate::memory::pool::residents::{Contended, note_uncontended, own_shard_of};
 use crate::memory::pool::{Pool, PoolSlot, PoolState};
 use crate::memory::reports::statistics::{Counters, Statistics};
 use crate::memory::request::desc::AllocationRequest;
@@ -97,14 +97,13 @@ impl PoolShards {
     /// Returns the index of the shard that this thread uses.
     #[inline]
     pub(in crate::memory) fn own(self) -> u32 {
-        // The thread may use a pool with more shards.
-        self.first + own_shard() % self.count * self.stride
+        self.first + own_shard_of(self.count) * self.stride
     }
 
     /// Iterates over the indices of the first `used` shards and of the thread's own, which comes first.
     fn own_first(self, used: u32) -> impl Iterator<Item = u32> {
         let Self { first, stride, count } = self;
-        let own = own_shard() % count;
+        let own = own_shard_of(count);
         let used = used.min(count).max(own + 1);
         (0..used).map(move |i| first + (own + i) % used * stride)
     }

@@ -8,6 +8,7 @@ use super::*;
 use crate::device::simulated::{Profile, SimulatedGpu};
 use crate::device::{BufferDesc, MemoryTypeIndex, MemoryTypeMask};
 use crate::lifetime::{DeletionQueue, SubmissionTracker};
+use crate::memory::pool::residents::own_shard;
 use crate::memory::use_shard;
 use crate::memory::{
     AccessError, AllocationOptions, BlockSize, BlockSizes, DefragmentationDesc, DefragmentationStrategy,
