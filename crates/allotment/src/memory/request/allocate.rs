@@ -38,6 +38,7 @@
 //!
 //! Steps 0 and 2 to 4 take less than 100 ns once the pool has seen its peak, and no host memory is allocated.
 
+use core::num::NonZeroU32;
 use std::borrow::Cow;
 use std::sync::{MutexGuard, PoisonError};
 
@@ -53,6 +54,22 @@ use crate::memory::request::candidates::{MemoryTypeCandidate, Ranking, judge};
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::{AllocationError, AllocationOptions, BudgetPolicy, MemoryUsage, NewBlocks, ShortName};
 use crate::sync::{locked, try_locked};
+
+/// Where a small request was placed. An `Option` of it is returned in two registers.
+#[derive(Clone, Copy, Debug)]
+struct QuickPlace {
+    in_use: RecordInUse,
+    /// One more than the index of the shard's slot.
+    slot: NonZeroU32,
+}
+
+impl QuickPlace {
+    #[inline]
+    fn new(pool: u32, in_use: RecordInUse) -> Self {
+        // Never saturates: the table of slots ends before the last of all 32-bit indices.
+        Self { in_use, slot: NonZeroU32::MIN.saturating_add(pool) }
+    }
+}
 
 impl<D: Device> Allocator<D> {
     /// Allocates memory from the default pools, or from the custom pool that the options name.
@@ -101,22 +118,26 @@ impl<D: Device> Allocator<D> {
     /// allocator.destroy_pool(pool)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[inline]
     #[track_caller]
     pub fn allocate(
         &self,
         requirements: &Requirements,
         options: &AllocationOptions,
     ) -> Result<Allocation, AllocationError> {
-        let request = &AllocationRequest::new(requirements, options);
-        // Not by `allocate_for_request`: its result would be in memory, and copied from there.
-        if let Some((pool, in_use)) = self.allocate_quickly(request) {
-            let allocation = self.allocation(pool, in_use);
-            self.note_call_site(allocation.id());
-            return Ok(allocation);
-        }
-        let allocation = self.allocate_slowly(request)?;
+        // Inlined, and not by `allocate_for_request`: its result would be written to memory in parts, and copied as a whole.
+        let allocation = match self.allocate_small(requirements, options) {
+            Some(place) => self.allocation(place),
+            None => self.allocate_slowly(&AllocationRequest::new(requirements, options))?,
+        };
         self.note_call_site(allocation.id());
         Ok(allocation)
+    }
+
+    /// Does what [`allocate_quickly`](Self::allocate_quickly) does, in one function for all callers.
+    #[inline(never)]
+    fn allocate_small(&self, requirements: &Requirements, options: &AllocationOptions) -> Option<QuickPlace> {
+        self.allocate_quickly(&AllocationRequest::new(requirements, options))
     }
 
     pub(in crate::memory) fn allocate_for_request(
@@ -124,7 +145,7 @@ impl<D: Device> Allocator<D> {
         request: &AllocationRequest<'_>,
     ) -> Result<Allocation, AllocationError> {
         match self.allocate_quickly(request) {
-            Some((pool, in_use)) => Ok(self.allocation(pool, in_use)),
+            Some(place) => Ok(self.allocation(place)),
             None => self.allocate_slowly(request),
         }
     }
@@ -144,8 +165,8 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Places a request as most requests are: in a range that was freed a moment ago, or else in an existing block, of
-    /// the memory type that suits best, in the thread's own shard. Returns the index of the shard and the record.
-    fn allocate_quickly(&self, request: &AllocationRequest<'_>) -> Option<(u32, RecordInUse)> {
+    /// the memory type that suits best, in the thread's own shard.
+    fn allocate_quickly(&self, request: &AllocationRequest<'_>) -> Option<QuickPlace> {
         if !request.is_ordinary() {
             return None;
         }
@@ -177,11 +198,11 @@ impl<D: Device> Allocator<D> {
         };
         let state = guard.as_mut()?;
         if let Some(in_use) = state.place_quickly(slot, set, request) {
-            return Some((pool, in_use));
+            return Some(QuickPlace::new(pool, in_use));
         }
         // The slow path begins with this search, too; here the lock need not be taken again. It also reports an error.
         let placed = self.place_in_shard(pool, slot, guard, set, request).ok().flatten()?;
-        Some((placed.pool, RecordInUse::new(placed.record, placed.generation)))
+        Some(QuickPlace::new(placed.pool, RecordInUse::new(placed.record, placed.generation)))
     }
 
     fn allocate_by_ranking(&self, request: &AllocationRequest<'_>) -> Result<Allocation, AllocationError> {
@@ -380,7 +401,8 @@ impl<D: Device> Allocator<D> {
         // `place_in_existing` flushes the lists.
         if request.is_ordinary() {
             if let Some(in_use) = state.place_quickly(slot, set, request) {
-                return Ok(self.allocation(pool, in_use));
+                let (record, generation) = (in_use.record(), in_use.generation());
+                return Ok(Allocation { allocator: self.id, pool, record, generation });
             }
         }
         loop {
@@ -491,9 +513,10 @@ impl<D: Device> Allocator<D> {
 
     /// Creates the token of an allocation that was placed quickly.
     #[inline]
-    fn allocation(&self, pool: u32, in_use: RecordInUse) -> Allocation {
+    fn allocation(&self, place: QuickPlace) -> Allocation {
+        let QuickPlace { in_use, slot } = place;
         let (record, generation) = (in_use.record(), in_use.generation());
-        Allocation { allocator: self.id, pool, record, generation }
+        Allocation { allocator: self.id, pool: slot.get() - 1, record, generation }
     }
 
     /// Creates the token of an allocation. The caller holds the pool's lock.

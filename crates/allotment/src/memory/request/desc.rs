@@ -310,12 +310,18 @@ pub(in crate::memory) struct AllocationRequest<'a> {
 
 impl<'a> AllocationRequest<'a> {
     pub(in crate::memory) fn new(requirements: &Requirements, options: &'a AllocationOptions) -> Self {
-        let mut requirements = *requirements;
-        // Narrowed once here, so that no later step can forget the options' part.
-        requirements.memory_types.0 &= options.memory_types.0;
-        requirements.alignment = requirements.alignment.max(options.min_alignment);
+        // Field by field: the caller has most often just written them, and a copy as a whole would wait until all of these
+        // writes are in the cache.
+        let Requirements { size, alignment, memory_types, dedicated, kind } = *requirements;
         Self {
-            requirements,
+            requirements: Requirements {
+                size,
+                // Narrowed once here, so that no later step can forget the options' part.
+                alignment: alignment.max(options.min_alignment),
+                memory_types: MemoryTypeMask(memory_types.0 & options.memory_types.0),
+                dedicated,
+                kind,
+            },
             options,
             second_choice: false,
             budget: options.budget,
