@@ -1,4 +1,4 @@
-//! The chain: every region of a block in address order, for the buddy and the linear algorithm.
+//! The chain: every region of a block in address order, for the buddy algorithm.
 //!
 //! ```text
 //!   first                                                        last
@@ -19,8 +19,7 @@
 //!    it ends.
 //! 2. A padding region has an owner, a used region, and the two link to each other ([`Node::link`]).
 //! 3. The [`Tally`] equals the result of a walk over the chain.
-//! 4. No used or padding region is empty. The only free region that may be empty is the gap of the linear
-//!    algorithm.
+//! 4. No region is empty.
 //!
 //! Debug builds check 1 for the regions around each link and unlink, in O(1) ([`Chain::debug_assert_linked`]),
 //! and the state of each region that changes. Tests and fuzzers check all of it, in O(regions).
@@ -92,7 +91,7 @@ impl Node {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) used_count: u32,
-    /// Free regions, without the empty gap of the linear algorithm.
+    /// Free regions, without those that are empty: the gap of the linear algorithm.
     pub(crate) free_count: u32,
     pub(crate) used: u64,
     pub(crate) padding: u64,
@@ -129,16 +128,6 @@ impl Tally {
             State::Padding => self.padding -= size,
         }
     }
-}
-
-/// How a region is resized in place; see [`Chain::begin_resize`].
-pub(crate) enum Resize {
-    /// The region has the requested size already.
-    Unchanged,
-    /// The region was cut short. `rest` is a new free region that no free list contains yet.
-    Shrunk { rest: u32 },
-    /// The region needs `more` units of the `room` units in the free region directly after it.
-    Grow { more: u64, room: u64 },
 }
 
 #[derive(Clone, Debug)]
@@ -231,12 +220,6 @@ impl Chain {
         self.node_mut(index).link[which] = to;
     }
 
-    /// Returns the size of the free region directly after `index`, or 0 if that region is not free.
-    pub(crate) fn free_after(&self, index: u32) -> u64 {
-        let after = self.node(index).after;
-        if after != NONE && self.node(after).is_free() { self.node(after).size } else { 0 }
-    }
-
     /// Marks the free region at `index` as used and gives it a new serial number.
     pub(crate) fn mark_used(&mut self, index: u32) {
         debug_assert_eq!(self.node(index).state(), State::Free, "only a free region is allocated");
@@ -287,8 +270,7 @@ impl Chain {
     pub(crate) fn split_front(&mut self, index: u32, size: u64) -> u32 {
         debug_assert!(0 < size && size <= self.node(index).size, "a part is cut from within its region");
         let Node { offset, before, .. } = *self.node(index);
-        // `index` keeps the rest: the caller holds it (as the linear gap, for one), and the node of a region
-        // that is already linked need not move.
+        // `index` keeps the rest: the caller has its index, and the node of a region that is already linked need not move.
         self.move_start(index, offset + size);
         self.take_node(offset, size, before, index)
     }
@@ -307,25 +289,6 @@ impl Chain {
         let offset = self.size;
         self.size += size;
         self.take_node(offset, size, self.last, NONE)
-    }
-
-    /// Resizes the used region `index` in place as far as that needs no free list: shrinks it, or returns the free
-    /// space into which it can grow. For the algorithms whose ranges border directly on the free space behind them.
-    ///
-    /// # Errors
-    ///
-    /// The largest size that the region can have in place, if that is less than `size`.
-    pub(crate) fn begin_resize(&mut self, index: u32, size: u64) -> Result<Resize, u64> {
-        let current = self.node(index).size;
-        if size < current {
-            return Ok(Resize::Shrunk { rest: self.split_back(index, current - size) });
-        }
-        if size == current {
-            return Ok(Resize::Unchanged);
-        }
-        // Units after a used or padding region cannot be reached, so one neighbour decides.
-        let (more, room) = (size - current, self.free_after(index));
-        if more <= room { Ok(Resize::Grow { more, room }) } else { Err(current + room) }
     }
 
     /// Merges the region after `index`, whatever its state, into `index`; its node becomes vacant.
@@ -347,24 +310,6 @@ impl Chain {
         self.release_node(before);
         self.move_start(index, start);
         self.debug_assert_linked(index);
-    }
-
-    /// Moves the border between `index` and the free region after it up by `size` units.
-    pub(crate) fn push_border(&mut self, index: u32, size: u64) {
-        let border = self.node(index).end() + size;
-        let after = self.node(index).after;
-        debug_assert!(after != NONE && self.node(after).is_free(), "only free space is given away");
-        debug_assert!(size <= self.node(after).size, "the border stays within the region after it");
-        // Cheaper than a split and a merge: both nodes stay, and no list changes unless the caller's does.
-        self.move_start(after, border);
-        self.move_end(index, border);
-        self.debug_assert_linked(index);
-    }
-
-    /// Removes an empty region from the chain; its node becomes vacant.
-    pub(crate) fn remove_empty(&mut self, index: u32) {
-        debug_assert_eq!(self.node(index).size, 0, "only an empty region leaves no hole behind");
-        self.release_node(index);
     }
 
     fn move_start(&mut self, index: u32, start: u64) {

@@ -496,7 +496,7 @@ impl<T> VirtualBlock<T> {
     pub fn reserve(&mut self, ranges: usize) {
         self.engine.reserve(ranges);
         // Indices go further than there are ranges that have or had data.
-        let all = self.engine.capacity() + ranges;
+        let all = self.engine.capacity_with(ranges);
         self.data.reserve(all.saturating_sub(self.data.len()));
     }
 
@@ -681,10 +681,11 @@ impl<T> VirtualBlock<T> {
 
 #[inline(always)]
 fn allocate_quickly(engine: &mut Engine, request: &Request) -> Option<Taken> {
-    if let Engine::Tlsf(ranges) = engine {
-        return ranges.allocate_quickly(request);
+    match engine {
+        Engine::Tlsf(ranges) => ranges.allocate_quickly(request),
+        Engine::Linear(ranges) => ranges.allocate_quickly(request),
+        _ => allocate_in_other(engine, request),
     }
-    allocate_in_other(engine, request)
 }
 
 #[inline(never)]
@@ -714,10 +715,11 @@ fn bad_request(request: &Request) -> AllocateError {
 
 #[inline(always)]
 fn free_in<T>(engine: &mut Engine, data: &mut [Option<T>], handle: Handle) -> Result<T, HandleError> {
-    if let Engine::Tlsf(ranges) = engine {
-        return free_of(ranges, data, handle);
+    match engine {
+        Engine::Tlsf(ranges) => free_of(ranges, data, handle),
+        Engine::Linear(ranges) => free_of(ranges, data, handle),
+        _ => free_in_other(engine, data, handle),
     }
-    free_in_other(engine, data, handle)
 }
 
 #[inline(never)]

@@ -5,7 +5,7 @@ mod shadow;
 
 use std::path::Path;
 
-use allotment_suballoc::Algorithm;
+use allotment_suballoc::{Algorithm, Side};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use shadow::Op;
@@ -24,7 +24,7 @@ fn among_slivers() -> impl Strategy<Value = Vec<Op>> {
         Just(allotment_suballoc::Strategy::LeastMemory),
     ];
     let requests = (1..60u64, 0..8u32, strategies).prop_map(|(size, log2, strategy)| {
-        let side = allotment_suballoc::Side::Lower;
+        let side = Side::Lower;
         Op::Allocate { size, alignment: 1 << log2, strategy, side }
     });
     let frees = any::<usize>().prop_map(|which| Op::Free { which });
@@ -57,7 +57,7 @@ fn among_holes_of_one_class(log2: u32) -> impl Strategy<Value = Vec<Op>> {
     ];
     let sizes = (1..4u64, 0..310u64).prop_map(move |(size, more)| (size << log2) + more - 5);
     let requests = (sizes.clone(), 0..4u32, strategies).prop_map(|(size, log2, strategy)| {
-        let side = allotment_suballoc::Side::Lower;
+        let side = Side::Lower;
         Op::Allocate { size, alignment: 1 << log2, strategy, side }
     });
     let frees = any::<usize>().prop_map(|which| Op::Free { which });
@@ -82,6 +82,44 @@ proptest! {
     #[test]
     fn a_block_whose_numbers_take_more_than_32_bits_equals_its_model(ops in operations()) {
         shadow::run_ops(Algorithm::Tlsf, (1 << 32) + 5, &ops);
+    }
+}
+
+/// Hundreds of ranges at a time in a linear block: runs of freed ones between live ones, both sides, and round after round.
+fn in_a_linear_block() -> impl Strategy<Value = Vec<Op>> {
+    let slivers = (1..20u64, 1..8u64, 0..3u32, 32..200u64)
+        .prop_map(|(size, spread, log2, count)| Op::Slivers { size, spread, alignment: 1 << log2, count });
+    let side = prop_oneof![3 => Just(Side::Lower), 1 => Just(Side::Upper)];
+    let requests = (1..90u64, 0..6u32, side).prop_map(|(size, log2, side)| {
+        let strategy = allotment_suballoc::Strategy::Balanced;
+        Op::Allocate { size, alignment: 1 << log2, strategy, side }
+    });
+    let frees = any::<usize>().prop_map(|which| Op::Free { which });
+    let runs = (any::<usize>(), 1..150usize, any::<bool>()).prop_map(|(which, count, down)| Op::FreeRun {
+        which,
+        count,
+        down,
+    });
+    let oldest = (1..150usize).prop_map(|count| Op::FreeRun { which: 0, count, down: false });
+    let resizes = (any::<usize>(), 1..90u64).prop_map(|(which, size)| Op::Resize { which, size });
+    let grow = (1..300u64).prop_map(|by| Op::Grow { by });
+    let op = prop_oneof![
+        4 => slivers, 40 => requests, 10 => frees, 4 => runs, 3 => oldest, 6 => resizes, 1 => grow, 1 => Just(Op::Clear)
+    ];
+    vec(op, 0..150)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_linear_block_of_hundreds_of_ranges_equals_its_model(size in 100..6000u64, ops in in_a_linear_block()) {
+        shadow::run_ops(Algorithm::Linear, size, &ops);
+    }
+
+    #[test]
+    fn a_linear_block_whose_numbers_take_more_than_32_bits_equals_its_model(ops in operations()) {
+        shadow::run_ops(Algorithm::Linear, (1 << 32) + 5, &ops);
     }
 }
 

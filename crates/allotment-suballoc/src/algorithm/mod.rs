@@ -1,8 +1,7 @@
 //! The allocation algorithms: each decides which free region serves a request.
 //!
-//! [`VirtualBlock`](crate::VirtualBlock) knows an algorithm by what it does with regions: [`Ranges`]. TLSF keeps its regions
-//! itself, as small as it can. Buddy and linear share the [`Chain`], with an index of their own over its free regions:
-//! [`Policy`].
+//! [`VirtualBlock`](crate::VirtualBlock) knows an algorithm by what it does with regions: [`Ranges`]. Each keeps its
+//! regions itself, as small as it can.
 
 mod bins;
 mod buddy;
@@ -142,7 +141,10 @@ pub(crate) enum Engine {
     /// TLSF, with 64 bits for each number.
     WideTlsf(Tlsf<u64>),
     Buddy(Chained<Buddy>),
-    Linear(Chained<Linear>),
+    /// Linear, with 32 bits for each number.
+    Linear(Linear<u32>),
+    /// Linear, with 64 bits for each number.
+    WideLinear(Linear<u64>),
 }
 
 impl Engine {
@@ -154,7 +156,8 @@ impl Engine {
                 Algorithm::Tlsf if size <= <u32 as Width>::MAX => Self::Tlsf(Tlsf::new(size)),
                 Algorithm::Tlsf => Self::WideTlsf(Tlsf::new(size)),
                 Algorithm::Buddy => Self::Buddy(Chained::new(size)),
-                Algorithm::Linear => Self::Linear(Chained::new(size)),
+                Algorithm::Linear if size <= <u32 as Width>::MAX => Self::Linear(Linear::new(size)),
+                Algorithm::Linear => Self::WideLinear(Linear::new(size)),
             }),
         }
     }
@@ -163,16 +166,32 @@ impl Engine {
         match self {
             Self::Tlsf(_) | Self::WideTlsf(_) => Algorithm::Tlsf,
             Self::Buddy(_) => Algorithm::Buddy,
-            Self::Linear(_) => Algorithm::Linear,
+            Self::Linear(_) | Self::WideLinear(_) => Algorithm::Linear,
+        }
+    }
+
+    /// Returns a number above every index after so many further allocations.
+    pub(crate) fn capacity_with(&self, ranges: usize) -> usize {
+        match self {
+            Self::Linear(linear) => linear.capacity_with(ranges),
+            Self::WideLinear(linear) => linear.capacity_with(ranges),
+            Self::Tlsf(_) | Self::WideTlsf(_) | Self::Buddy(_) => self.capacity() + ranges,
         }
     }
 
     /// Makes the numbers of the block wide enough for `size` units.
     fn widen_for(&mut self, size: u64) {
-        if let Self::Tlsf(narrow) = self {
-            if size > <u32 as Width>::MAX {
+        if size <= <u32 as Width>::MAX {
+            return;
+        }
+        match self {
+            Self::Tlsf(narrow) => {
                 *self = Self::WideTlsf(core::mem::replace(narrow, Tlsf::new(1)).with_width(size));
             }
+            Self::Linear(narrow) => {
+                *self = Self::WideLinear(core::mem::replace(narrow, Linear::new(1)).with_width());
+            }
+            Self::WideTlsf(_) | Self::WideLinear(_) | Self::Buddy(_) => {}
         }
     }
 }
@@ -186,6 +205,7 @@ macro_rules! each {
             $crate::algorithm::Engine::WideTlsf($ranges) => $call,
             $crate::algorithm::Engine::Buddy($ranges) => $call,
             $crate::algorithm::Engine::Linear($ranges) => $call,
+            $crate::algorithm::Engine::WideLinear($ranges) => $call,
         }
     };
 }

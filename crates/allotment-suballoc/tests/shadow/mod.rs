@@ -44,6 +44,12 @@ pub enum Op {
     Free {
         which: usize,
     },
+    /// Ranges side by side, upwards or downwards.
+    FreeRun {
+        which: usize,
+        count: usize,
+        down: bool,
+    },
     FreeAgain,
     FreeForeign,
     Resize {
@@ -179,6 +185,14 @@ impl Pair {
                 false
             }
             Op::Free { which } => self.free(which),
+            Op::FreeRun { which, count, down } => {
+                let first = which.checked_rem(self.live.len()).unwrap_or(0);
+                for i in (0..count).take(if down { first + 1 } else { self.live.len() - first }) {
+                    assert!(!self.free(if down { first - i } else { first }));
+                    self.block.check_invariants();
+                }
+                false
+            }
             Op::FreeAgain => {
                 let stale = self.stale;
                 stale.is_some_and(|handle| {
