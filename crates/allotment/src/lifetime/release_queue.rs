@@ -257,7 +257,7 @@ impl<T: Send + 'static> ReleaseQueue<T> {
                 // Keep the capacity in the shard: an owner that reclaims late ties as many items again before the
                 // next seal.
                 let waiting = sealed.waiting.capacity().max(RUNS);
-                // Exactly, or this list and that of waiting items would outgrow each other in turn.
+                // Exactly, or this list and that of waiting items, which grows in steps, would outgrow each other in turn.
                 sealed.tied.reserve_exact(waiting.saturating_sub(sealed.tied.len()));
                 shard.take_tied(closed, &mut sealed.tied);
                 shard.tied.reserve(sealed.tied.capacity().min(TIED));

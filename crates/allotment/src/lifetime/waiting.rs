@@ -167,7 +167,8 @@ impl<T> Waiting<T> {
             self.queues.extend((0..queues).map(|queue| Line::new(QueueIndex(queue as u8))));
             self.recordings.reserve(GROUPS);
         }
-        self.entries.reserve_exact(total.saturating_sub(self.entries.len()));
+        // Not exactly: a list that grows in each reclaim would be copied in each.
+        self.entries.reserve(total.saturating_sub(self.entries.len()));
     }
 
     /// Adds an item. A recording that it is tied to was open after the last look at recordings.
