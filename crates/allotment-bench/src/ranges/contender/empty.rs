@@ -18,14 +18,14 @@ impl Ranges for Empty {
         Some(Self { next: 0 })
     }
 
-    #[inline]
+    #[inline(always)]
     fn allocate(&mut self, size: u64, alignment: u64) -> Option<(u64, u64)> {
         let offset = self.next;
         self.next = offset.wrapping_add(black_box(size).max(alignment));
         Some((offset, offset))
     }
 
-    #[inline]
+    #[inline(always)]
     fn free(&mut self, handle: u64) {
         black_box(handle);
     }

@@ -110,7 +110,7 @@ impl<K: Kind> Ranges for GpuAlloc<K> {
         Some(Self { allocator: GpuAllocator::new(config, properties), device, kind: PhantomData })
     }
 
-    #[inline]
+    #[inline(always)]
     fn allocate(&mut self, size: u64, alignment: u64) -> Option<(MemoryBlock<Memory>, u64)> {
         let request = Request { size, align_mask: alignment - 1, usage: K::USAGE, memory_types: 1 };
         // SAFETY: all calls have the same device, whose properties the allocator has.
@@ -119,7 +119,7 @@ impl<K: Kind> Ranges for GpuAlloc<K> {
         Some((block, offset))
     }
 
-    #[inline]
+    #[inline(always)]
     fn free(&mut self, handle: MemoryBlock<Memory>) {
         // SAFETY: the same device, and the block is of this allocator.
         unsafe { self.allocator.dealloc(&self.device, handle) };

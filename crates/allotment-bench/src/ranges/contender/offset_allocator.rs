@@ -23,7 +23,7 @@ impl Ranges for OffsetAllocator {
         Some(Self { allocator: Allocator::with_max_allocs(size, nodes), shift })
     }
 
-    #[inline]
+    #[inline(always)]
     fn allocate(&mut self, size: u64, alignment: u64) -> Option<(Allocation<u32>, u64)> {
         // It does not align: a range that must be aligned to more than a unit is larger, and is aligned inside.
         let unit = 1 << self.shift;
@@ -33,7 +33,7 @@ impl Ranges for OffsetAllocator {
         Some((range, offset.next_multiple_of(alignment)))
     }
 
-    #[inline]
+    #[inline(always)]
     fn free(&mut self, handle: Allocation<u32>) {
         self.allocator.free(handle);
     }

@@ -64,7 +64,7 @@ impl<K: Kind> Ranges for Ours<K> {
         })
     }
 
-    #[inline]
+    #[inline(always)]
     fn allocate(&mut self, size: u64, alignment: u64) -> Option<(Handle, u64)> {
         // A constant for those in bytes.
         let shift = if K::IN_UNITS { self.shift } else { 0 };
@@ -74,7 +74,7 @@ impl<K: Kind> Ranges for Ours<K> {
         Some((range.handle, range.offset << shift))
     }
 
-    #[inline]
+    #[inline(always)]
     fn free(&mut self, handle: Handle) {
         let freed = self.block.free(handle);
         debug_assert!(freed.is_ok(), "the handle is used once");

@@ -17,14 +17,14 @@ impl Ranges for RangeAlloc {
         Some(Self(RangeAllocator::new(0..space.size)))
     }
 
-    #[inline]
+    #[inline(always)]
     fn allocate(&mut self, size: u64, alignment: u64) -> Option<(Range<u64>, u64)> {
         let range = self.0.allocate_range_aligned(size, alignment).ok()?;
         let offset = range.start;
         Some((range, offset))
     }
 
-    #[inline]
+    #[inline(always)]
     fn free(&mut self, handle: Range<u64>) {
         self.0.free_range(handle);
     }

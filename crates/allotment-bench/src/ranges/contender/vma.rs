@@ -73,14 +73,14 @@ impl<K: Kind> Ranges for Vma<K> {
         Some(Self { block: VirtualBlock::new(info).ok()?, kind: PhantomData })
     }
 
-    #[inline]
+    #[inline(always)]
     fn allocate(&mut self, size: u64, alignment: u64) -> Option<(VirtualAllocation, u64)> {
         let info = VirtualAllocationCreateInfo { size, alignment, user_data: 0, flags: K::STRATEGY };
         // SAFETY: the size is not 0, and the alignment is a power of two.
         unsafe { self.block.allocate(info) }.ok()
     }
 
-    #[inline]
+    #[inline(always)]
     fn free(&mut self, mut handle: VirtualAllocation) {
         // SAFETY: the handle is of this block, and is used up here, so that it is freed once.
         unsafe { self.block.free(&mut handle) };
