@@ -91,7 +91,7 @@ impl Node {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) used_count: u32,
-    /// Free regions, without those that are empty: the gap of the linear algorithm.
+    /// Free regions, without the gap of the linear algorithm where that is empty.
     pub(crate) free_count: u32,
     pub(crate) used: u64,
     pub(crate) padding: u64,

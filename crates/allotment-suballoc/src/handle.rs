@@ -7,8 +7,8 @@ use core::sync::atomic::{AtomicU32, Ordering};
 ///
 /// A handle identifies its block and one allocation of it. When the range has been freed the handle is stale:
 /// every call that receives it returns [`HandleError`](crate::HandleError), even after the space was allocated
-/// again. Buddy and linear blocks number their allocations with 62 bits, which do not wrap in practice; TLSF numbers those
-/// of each region, and never uses a region again that has run out of numbers. The number of a block is never used
+/// again. Buddy and linear blocks number their allocations with 62 bits or more, which do not wrap in practice; TLSF numbers
+/// those of each region, and never uses a region again that has run out of numbers. The number of a block is never used
 /// again: after 2^32 - 1 blocks, [`VirtualBlock::new`](crate::VirtualBlock::new) returns an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Handle {

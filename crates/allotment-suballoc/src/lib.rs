@@ -25,7 +25,7 @@
 //! | allocate, free | O(1) | O(log size) | O(1) |
 //! | any order of frees | yes | yes | yes, but a hole is reused only once it joins the gap |
 //! | lost inside a range | nothing | up to half of it (a third on average) | alignment only |
-//! | host memory per live range | 20–30 bytes + `T` | 80 bytes + `T` | 40–80 bytes + `T` |
+//! | host memory per live range | 20–30 bytes + `T` | 80 bytes + `T` | 21 bytes + `T` |
 //!
 //! TLSF ("two-level segregated fit": Masmano, Ripoll, Crespo and Real, 2004) is the default of the crates built
 //! on this one. Buddy (Knowlton, 1965) loses a third of the space to rounding on sizes that are not powers of
@@ -66,8 +66,8 @@
 //!
 //! An algorithm keeps the regions of the block (used, free or padding), linked in address order, and decides which free
 //! region serves a request. Handles, statistics, the region iterator, compaction and the JSON dump are implemented once, over
-//! what every algorithm can tell of its regions. TLSF stores its regions in 16 bytes each; buddy and linear share a
-//! structure of their own, the *chain*.
+//! what every algorithm can tell of its regions. TLSF stores its regions in 16 bytes each, linear only its
+//! ranges, in 20 bytes each; buddy has a structure of its own, the *chain*.
 //!
 //! # Sizes
 //!

@@ -1,4 +1,4 @@
-//! The algorithms over the [`Chain`]: what is the same for buddy and linear.
+//! The algorithms over the [`Chain`]: buddy, with what an algorithm would share with it.
 
 use super::{Place, Ranges, Taken};
 use crate::chain::{Chain, NONE, Tally};

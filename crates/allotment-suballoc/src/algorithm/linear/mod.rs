@@ -154,30 +154,32 @@ impl<W: Width> Linear<W> {
         self.highest = self.queue.last();
     }
 
-    /// Allocates from the start of the gap, where the caller has found place.
+    /// Takes the start of the gap until `end`, and returns the entry of the range.
     #[inline(always)]
-    fn take_lower(&mut self, offset: u64, end: u64) -> Taken {
+    fn lower_entry(&mut self, offset: u64, end: u64) -> Entry<W> {
         self.serial += 1;
         self.used_count += 1;
         // Unlike in TLSF, the units before an aligned offset become padding and not a free region: nothing could be
         // allocated there before the range is freed, so they would only count as free.
-        self.padding += offset - self.gap_start;
-        let entry = Entry::lower(self.gap_start, offset, end, self.serial);
-        self.gap_start = end;
-        let index = self.queue.push_back(entry);
-        Taken { index, serial: self.serial, offset }
+        let from = core::mem::replace(&mut self.gap_start, end);
+        self.padding += offset - from;
+        Entry::lower(from, offset, end, self.serial)
     }
 
-    /// Allocates on the lower side where the present gap is too small.
-    #[cold]
-    fn allocate_wrapped(&mut self, request: &Request) -> Option<Taken> {
-        // After the present gap: a stack wraps only when it has to, since wrapping makes the upper side unusable.
-        if request.size > self.wrapped_end() {
-            return None;
+    /// Allocates on the lower side.
+    fn allocate_lower(&mut self, request: &Request) -> Option<Taken> {
+        let mut offset = request.alignment.align_up(self.gap_start);
+        // The present gap first: a stack wraps only when it has to, since wrapping makes the upper side unusable.
+        if offset + request.size > self.gap_end {
+            if request.size > self.wrapped_end() {
+                return None;
+            }
+            self.wrap();
+            // A multiple of every alignment.
+            offset = 0;
         }
-        self.wrap();
-        // Offset 0 has every alignment.
-        Some(self.take_lower(0, request.size))
+        let entry = self.lower_entry(offset, offset + request.size);
+        Some(Taken { index: self.queue.push_back(entry), serial: self.serial, offset })
     }
 
     /// Returns the offset at which a request on the upper side is placed.
@@ -186,7 +188,6 @@ impl<W: Width> Linear<W> {
         (start >= self.gap_start).then_some(start)
     }
 
-    #[inline(never)]
     fn allocate_upper(&mut self, request: &Request) -> Result<Option<Taken>, AllocateError> {
         if self.is_ring() {
             return Err(AllocateError::RingInUse);
@@ -284,16 +285,16 @@ impl<W: Width> Linear<W> {
         self.holes -= u32::from(units != 0);
     }
 
-    /// Frees a range that is not the newest below the gap, or whose neighbour is dead or above the gap.
+    /// Frees a range whose neighbour in the queue is dead, on the other side of the gap or in another chunk, or a range in
+    /// the middle.
     #[inline(never)]
-    fn free_any(&mut self, index: u32, entry: Entry<W>) {
+    fn free_any(&mut self, index: u32) {
+        let entry = self.queue.at(index);
+        self.used_count -= 1;
         self.padding -= entry.padding();
         self.uppers -= u32::from(entry.is_upper());
-        let (first, last) = (self.queue.first(), self.queue.last());
-        if first == last {
-            return self.free_only();
-        }
         self.queue.kill(index);
+        let (first, last) = (self.queue.first(), self.queue.last());
         if index == last && index != self.highest {
             self.free_below_gap(index, entry);
         } else if index == first && self.highest != NONE {
@@ -304,12 +305,35 @@ impl<W: Width> Linear<W> {
     }
 
     /// Frees the only range.
-    #[inline]
+    #[inline(always)]
     fn free_only(&mut self) {
         self.queue.remove_only();
+        self.used_count = 0;
         (self.gap_start, self.gap_end) = (0, self.size);
         self.highest = NONE;
-        (self.hole_units, self.holes) = (0, 0);
+        (self.padding, self.hole_units) = (0, 0);
+        (self.holes, self.uppers) = (0, 0);
+    }
+
+    /// Frees the newest range of a stack or ring, where that is one step. Returns `false`, with nothing changed, where it is
+    /// not.
+    #[inline(always)]
+    fn free_newest(&mut self, index: u32) -> bool {
+        // The entry before is the one of the range below.
+        let before = index - 1;
+        if index == self.highest || before == self.highest || before % CHUNK == 0 {
+            return false;
+        }
+        let (below, entry) = (self.queue.at(before), self.queue.at(index));
+        // Without a hole between them, which a shorter range below leaves.
+        if below.is_dead() || below.end() != entry.from() {
+            return false;
+        }
+        self.used_count -= 1;
+        self.padding -= entry.offset() - below.end();
+        self.gap_start = below.end();
+        self.queue.pop_back();
+        true
     }
 
     /// Frees a range that ends where the gap begins.
@@ -374,22 +398,28 @@ impl<W: Width> Linear<W> {
 }
 
 impl<W: Width> Ranges for Linear<W> {
+    // As nearly every request is served: from the start of the gap, with an entry that is there.
     #[inline(always)]
     fn allocate_quickly(&mut self, request: &Request) -> Option<Taken> {
-        let is_simple = request.side == Side::Lower && request.size.wrapping_sub(1) < self.size;
-        if !is_simple || self.is_full() {
+        if request.side == Side::Upper || self.is_full() {
             return None;
         }
         let offset = request.alignment.align_up(self.gap_start);
-        let end = offset + request.size;
-        (end <= self.gap_end).then(|| self.take_lower(offset, end))
+        // A size of 0 wraps round. One that is too large for any block is too large for this gap.
+        if request.size.wrapping_sub(1) >= self.gap_end.saturating_sub(offset) {
+            return None;
+        }
+        let index = self.queue.next()?;
+        let entry = self.lower_entry(offset, offset + request.size);
+        self.queue.push_next(index, entry);
+        Some(Taken { index, serial: self.serial, offset })
     }
 
     fn allocate(&mut self, request: &Request) -> Result<Option<Taken>, AllocateError> {
-        if request.side == Side::Upper {
-            return self.allocate_upper(request);
+        match request.side {
+            Side::Lower => Ok(self.allocate_lower(request)),
+            Side::Upper => self.allocate_upper(request),
         }
-        Ok(self.allocate_quickly(request).or_else(|| self.allocate_wrapped(request)))
     }
 
     fn find(&self, request: &Request) -> Option<u32> {
@@ -417,22 +447,15 @@ impl<W: Width> Ranges for Linear<W> {
 
     #[inline(always)]
     fn free(&mut self, index: u32) {
-        self.used_count -= 1;
-        let entry = self.queue.at(index);
-        // The newest range of a stack or ring, where one more is below the gap.
-        let (first, last) = (self.queue.first(), self.queue.last());
-        if index == last && index != first && index != self.highest {
-            let before = self.queue.before(index);
-            let below = self.queue.at(before);
-            if before != self.highest && !below.is_dead() {
-                self.padding -= entry.offset() - entry.from();
-                self.gap_start = below.end();
-                self.join_gap(entry.from() - below.end());
-                self.queue.kill(index);
-                return self.queue.cut_behind(before);
+        if index == self.queue.last() {
+            if index == self.queue.first() {
+                return self.free_only();
+            }
+            if self.free_newest(index) {
+                return;
             }
         }
-        self.free_any(index, entry);
+        self.free_any(index);
     }
 
     fn resize(&mut self, index: u32, size: u64) -> Result<(), u64> {

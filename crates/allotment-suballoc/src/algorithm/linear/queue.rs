@@ -242,21 +242,23 @@ impl<W: Width> Queue<W> {
         self.at(index).link()
     }
 
-    /// Adds an entry behind the last one, and returns its index.
+    /// Returns the index of the next entry at the end, where the vector has a place for it and the chunk too.
     #[inline(always)]
-    pub(super) fn push_back(&mut self, entry: Entry<W>) -> u32 {
+    pub(super) fn next(&self) -> Option<u32> {
         let index = self.last + 1;
-        match self.entries.get_mut(index as usize) {
-            Some(place) if index % CHUNK != 0 => *place = entry,
-            _ => return self.push_back_further(entry),
-        }
-        self.last = index;
-        index
+        (index % CHUNK != 0 && (index as usize) < self.entries.len()).then_some(index)
     }
 
-    /// Adds an entry where the chunk has no place for it, or the vector has not yet.
-    #[cold]
-    fn push_back_further(&mut self, entry: Entry<W>) -> u32 {
+    /// Writes the entry of which [`next`](Self::next) returned the index.
+    #[inline(always)]
+    pub(super) fn push_next(&mut self, index: u32, entry: Entry<W>) {
+        debug_assert_eq!(index, self.last + 1, "the entry comes behind the last one");
+        self.last = index;
+        *self.at_mut(index) = entry;
+    }
+
+    /// Adds an entry behind the last one, and returns its index.
+    pub(super) fn push_back(&mut self, entry: Entry<W>) -> u32 {
         if (self.last + 1) % CHUNK == 0 {
             let full = header_of(self.last);
             if self.is_empty() {
@@ -267,11 +269,11 @@ impl<W: Width> Queue<W> {
                 self.last = new;
             }
         }
-        self.last += 1;
+        let index = self.last + 1;
         // The last chunk of the vector gets its entries one by one: many blocks never have more than one range.
-        self.extend_to(self.last);
-        *self.at_mut(self.last) = entry;
-        self.last
+        self.extend_to(index);
+        self.push_next(index, entry);
+        index
     }
 
     /// Adds an entry before the first one, and returns its index.
@@ -295,6 +297,13 @@ impl<W: Width> Queue<W> {
     #[inline]
     pub(super) fn remove_only(&mut self) {
         debug_assert_eq!(self.first, self.last, "it is the only entry");
+        self.kill(self.last);
+        self.last -= 1;
+    }
+
+    /// Removes the last entry, where the one before is in the same chunk and not dead.
+    #[inline]
+    pub(super) fn pop_back(&mut self) {
         self.kill(self.last);
         self.last -= 1;
     }
