@@ -286,9 +286,19 @@ mod tests {
             }
             gate.wait();
             gate.wait();
+            // Also where `then` panics: a failed assertion must not leave the threads waiting.
+            let _opened = Opened(&gate);
             then(places.iter().map(|place| *locked(place)).collect());
-            gate.wait();
         });
+    }
+
+    /// Comes to a barrier when it is dropped.
+    struct Opened<'a>(&'a Barrier);
+
+    impl Drop for Opened<'_> {
+        fn drop(&mut self) {
+            self.0.wait();
+        }
     }
 
     /// Returns the most threads that are in one shard.
