@@ -62,7 +62,7 @@ mod width;
 use super::{Algorithm, Place, Ranges, Taken};
 use crate::chain::{NONE, State, Tally};
 use crate::read_ahead::Reach;
-use crate::{AllocateError, GrowError, Request, Side, Strategy};
+use crate::{Alignment, AllocateError, GrowError, MAX_SIZE, Request, Side, Strategy};
 use nodes::{END, LAST, Node, Nodes, USED};
 use rooms::{Change, Rooms};
 use search::Search;
@@ -86,6 +86,9 @@ pub(crate) struct Tlsf<W> {
     size: u64,
     used: u64,
     used_count: u32,
+    /// Ones below the lowest bit that is set in the offset of any region since the block was cleared. An alignment no larger
+    /// than that needs no check: in the block of a pool, whose sizes are multiples of a page, hardly any does.
+    grain: u64,
     /// Part of each handle: so the handles from before the block was cleared match none after.
     epoch: u32,
 }
@@ -101,6 +104,7 @@ impl<W: Width> Tlsf<W> {
             size,
             used: 0,
             used_count: 0,
+            grain: MAX_SIZE - 1,
             epoch: 0,
         }
     }
@@ -109,8 +113,9 @@ impl<W: Width> Tlsf<W> {
     pub(crate) fn with_width<V: Width>(self, size: u64) -> Tlsf<V> {
         let mut nodes = self.nodes.with_width();
         let stacks = self.stacks.grown(&mut nodes, size);
-        let Self { last, last_generation, size, used, used_count, epoch, .. } = self;
-        Tlsf { nodes, stacks, rooms: Rooms::default(), last, last_generation, size, used, used_count, epoch }
+        let Self { last, last_generation, size, used, used_count, grain, epoch, .. } = self;
+        let rooms = Rooms::default();
+        Tlsf { nodes, stacks, rooms, last, last_generation, size, used, used_count, grain, epoch }
     }
 
     /// Lists a free region that touches no other, and returns its tag. The caller writes the tag.
@@ -275,9 +280,29 @@ impl<W: Width> Tlsf<W> {
     /// Makes the units from `offset` on of the used region `index` a free region behind it.
     #[inline(always)]
     fn split(&mut self, index: u32, offset: u64, rest: u64) {
+        self.note_offset(offset);
         let (new, generation) = self.nodes.take();
         let tag = self.insert(Listed { offset, size: rest, node: new, generation });
         self.link(index, new, Node { offset: W::narrow(offset), before: index, after: END, tag });
+    }
+
+    /// Notes the offset of a region.
+    #[inline(always)]
+    fn note_offset(&mut self, offset: u64) {
+        if offset & self.grain != 0 {
+            self.refine(offset);
+        }
+    }
+
+    #[cold]
+    fn refine(&mut self, offset: u64) {
+        self.grain = (1 << offset.trailing_zeros()) - 1;
+    }
+
+    /// Returns the alignment that a search has to look at: [`ONE`](Alignment::ONE) where every region is aligned.
+    #[inline(always)]
+    fn unmet(&self, alignment: Alignment) -> Alignment {
+        if alignment.get() - 1 <= self.grain { Alignment::ONE } else { alignment }
     }
 
     /// Puts `node` behind the region `index`, as the node `new`.
@@ -300,6 +325,7 @@ impl<W: Width> Tlsf<W> {
         (offset, size): (u64, u64),
         rest: u64,
     ) -> (u32, u32) {
+        self.note_offset(offset);
         let (new, new_generation) = self.nodes.take();
         let tag = USED | new_generation;
         self.link(index, new, Node { offset: W::narrow(offset), before: index, after: END, tag });
@@ -317,6 +343,8 @@ impl<W: Width> Tlsf<W> {
     fn take_from_last(&mut self, offset: u64, size: u64) -> (u32, u32) {
         self.used += size;
         self.used_count += 1;
+        self.note_offset(offset);
+        self.note_offset(offset + size);
         self.note_last(false);
         let last = self.last;
         let node = self.nodes.at(last);
@@ -355,6 +383,7 @@ impl<W: Width> Tlsf<W> {
         let node = self.nodes.at(index);
         let rest = self.nodes.end(index) - end;
         self.used -= rest;
+        self.note_offset(end);
         if node.after == self.last && node.after != END {
             self.note_last(false);
             self.nodes.at_mut(node.after).offset = W::narrow(end);
@@ -388,6 +417,7 @@ impl<W: Width> Tlsf<W> {
         };
         if more < room {
             let offset = self.nodes.offset(after) + more;
+            self.note_offset(offset);
             self.nodes.at_mut(after).offset = W::narrow(offset);
             if after == self.last {
                 self.note_last(true);
@@ -421,6 +451,7 @@ impl<W: Width> Ranges for Tlsf<W> {
     #[inline(always)]
     fn allocate_quickly(&mut self, request: &Request) -> Option<Taken> {
         let Request { size, alignment, strategy, side } = *request;
+        let alignment = self.unmet(alignment);
         let is_simple = side == Side::Lower && !self.rooms.is_used();
         if !is_simple || size.wrapping_sub(1) >= self.size || self.is_full() {
             return None;
@@ -529,6 +560,7 @@ impl<W: Width> Ranges for Tlsf<W> {
             self.stacks = self.stacks.grown(&mut self.nodes, self.size);
         }
         if self.last == END {
+            self.note_offset(old);
             let before = self.nodes.at(END).before;
             let (new, generation) = self.nodes.take();
             *self.nodes.at_mut(new) = Node { offset: W::narrow(old), before, after: END, tag: LAST };
@@ -552,6 +584,7 @@ impl<W: Width> Ranges for Tlsf<W> {
         self.rooms.reset();
         (self.last, self.last_generation) = (1, Nodes::<W>::first_generation());
         (self.used, self.used_count) = (0, 0);
+        self.grain = MAX_SIZE - 1;
         true
     }
 
@@ -654,6 +687,7 @@ impl<W: Width> Ranges for Tlsf<W> {
         let (mut index, mut was_free) = (self.first(), false);
         while index != END {
             let node = self.nodes.at(index);
+            assert_eq!(node.offset.wide() & self.grain, 0, "every region is aligned as far as noted");
             if node.is_free() {
                 assert!(!was_free, "no two free regions touch");
                 assert_eq!(node.tag == LAST, index == self.last, "the last region knows what it is");

@@ -42,6 +42,7 @@ impl<W: Width> Tlsf<W> {
     /// Returns the free region that serves a request.
     #[inline(never)]
     pub(super) fn search(&self, request: &Request) -> Search {
+        let request = &Request { alignment: self.unmet(request.alignment), ..*request };
         let Request { size, alignment, strategy, .. } = *request;
         if strategy != Strategy::Balanced {
             return self.search_otherwise(request);
