@@ -57,25 +57,25 @@ pub(super) fn alone(batches: u64) -> Vec<(&'static str, Vec<Racer>)> {
         (
             "reclaim-waiting",
             vec![
-                waiting::<Queued>(batches, Wait::ForAll),
-                waiting::<Deferred>(batches, Wait::ForAll),
-                waiting::<TwoStage>(batches, Wait::ForAll),
+                waiting::<Queued>(batches, Wait::All),
+                waiting::<Deferred>(batches, Wait::All),
+                waiting::<TwoStage>(batches, Wait::All),
             ],
         ),
         (
             "reclaim-waiting-with",
             vec![
-                waiting::<Queued>(batches, Wait::ForRecording),
-                waiting::<Deferred>(batches, Wait::ForRecording),
-                waiting::<TwoStage>(batches, Wait::ForRecording),
+                waiting::<Queued>(batches, Wait::Recording),
+                waiting::<Deferred>(batches, Wait::Recording),
+                waiting::<TwoStage>(batches, Wait::Recording),
             ],
         ),
         (
             "reclaim-waiting-after",
             vec![
-                waiting::<Queued>(batches, Wait::ForPoint),
-                waiting::<Deferred>(batches, Wait::ForPoint),
-                waiting::<TwoStage>(batches, Wait::ForPoint),
+                waiting::<Queued>(batches, Wait::Point),
+                waiting::<Deferred>(batches, Wait::Point),
+                waiting::<TwoStage>(batches, Wait::Point),
             ],
         ),
         (
@@ -143,9 +143,9 @@ fn tied<K: DeferredDestruction<Object>>(contender: &K, batches: u64) -> u64 {
 /// What objects wait for.
 #[derive(Clone, Copy)]
 enum Wait {
-    ForAll,
-    ForRecording,
-    ForPoint,
+    All,
+    Recording,
+    Point,
 }
 
 /// A contender with objects that wait while it lives.
@@ -171,9 +171,9 @@ fn waiting<K: DeferredDestruction<Object, Recording: Send>>(batches: u64, wait: 
     for handle in 0..WAITING {
         let object = Object::new(handle);
         match wait {
-            Wait::ForAll => contender.retire(object),
-            Wait::ForRecording => contender.retire_with(&recording, object),
-            Wait::ForPoint => contender.retire_after(object),
+            Wait::All => contender.retire(object),
+            Wait::Recording => contender.retire_with(&recording, object),
+            Wait::Point => contender.retire_after(object),
         }
     }
     let waiting = Waiting { contender, recording: Some(recording) };

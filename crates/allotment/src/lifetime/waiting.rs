@@ -236,7 +236,7 @@ impl<T> Waiting<T> {
         line.highest = line.highest.max(value.0);
         match &mut line.growing {
             Some((growing, group)) if *growing == value.0 => {
-                *group = linked(&mut self.entries, *group, added)
+                *group = linked(&mut self.entries, *group, added);
             }
             growing => line.groups.extend(growing.replace((value.0, added)).map(Reverse)),
         }
