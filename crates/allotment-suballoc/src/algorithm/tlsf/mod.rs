@@ -66,7 +66,7 @@ use crate::{Alignment, AllocateError, GrowError, MAX_SIZE, Request, Side, Strate
 use nodes::{END, LAST, Node, Nodes, USED};
 use rooms::{Change, Rooms};
 use search::Search;
-use stacks::{Found, Listed, Stacks};
+use stacks::{Choice, Found, Listed, Stacks};
 pub(crate) use width::Width;
 
 /// The last number of a block's epochs. Few in this crate's own tests and in fuzzers, so that blocks come to it there.
@@ -238,26 +238,47 @@ impl<W: Width> Tlsf<W> {
         self.take_removed(removed, at, size)
     }
 
-    /// Does the same with a free region that left its stack.
+    /// Marks the first `size` units of a free region that left its stack as used.
     #[inline(always)]
-    fn take_removed(&mut self, removed: Listed, at: impl FnOnce(u64) -> u64, size: u64) -> Taken {
-        let Listed { offset: start, size: whole, node: index, generation } = removed;
+    fn take_front(&mut self, removed: Listed, size: u64) -> Taken {
+        let Listed { offset, size: whole, node: index, generation } = removed;
         self.used += size;
         self.used_count += 1;
+        self.nodes.at_mut(index).tag = USED | generation;
+        if whole != size {
+            // It cannot touch another free region, since the region that is split did not.
+            self.split(index, offset + size, whole - size);
+        }
+        self.taken((index, generation), offset)
+    }
+
+    /// Marks `size` units of a free region that left its stack as used, from where `at` says.
+    #[inline]
+    fn take_removed(&mut self, removed: Listed, at: impl FnOnce(u64) -> u64, size: u64) -> Taken {
+        let Listed { offset: start, size: whole, node: index, generation } = removed;
         let offset = at(start);
         let gap = offset - start;
+        if gap == 0 {
+            return self.take_front(removed, size);
+        }
+        self.used += size;
+        self.used_count += 1;
         let rest = whole - gap - size;
-        let range = if gap != 0 {
-            self.take_behind_gap((index, generation), (start, gap), (offset, size), rest)
-        } else {
-            self.nodes.at_mut(index).tag = USED | generation;
-            if rest != 0 {
-                // It cannot touch another free region, since the region that is split did not.
-                self.split(index, offset + size, rest);
-            }
-            (index, generation)
-        };
+        let range = self.take_behind_gap((index, generation), (start, gap), (offset, size), rest);
         self.taken(range, offset)
+    }
+
+    /// Allocates from the top chunk of one class by `LeastTime`, or where regions may be aligned wrongly.
+    #[inline(never)]
+    fn allocate_almost_quickly(&mut self, request: &Request) -> Option<Taken> {
+        let Request { size, alignment, strategy, .. } = *request;
+        let (class, choice) = match strategy {
+            Strategy::Balanced => (self.stacks.first_class(size)?, Choice::ClosestAligned(alignment)),
+            Strategy::LeastTime => (self.stacks.first_sure_class(size)?, Choice::Top(alignment)),
+            Strategy::LeastMemory | Strategy::LowestOffset => return None,
+        };
+        let removed = self.stacks.take_of_top(&mut self.nodes, class, size, choice)?;
+        Some(self.take_removed(removed, |offset| alignment.align_up(offset), size))
     }
 
     /// Does the same with the free region `index`, which may be the last one.
@@ -299,10 +320,15 @@ impl<W: Width> Tlsf<W> {
         self.grain = (1 << offset.trailing_zeros()) - 1;
     }
 
-    /// Returns the alignment that a search has to look at: [`ONE`](Alignment::ONE) where every region is aligned.
+    /// Returns `true` if every region is aligned.
     #[inline(always)]
+    fn is_met(&self, alignment: Alignment) -> bool {
+        alignment.get() - 1 <= self.grain
+    }
+
+    /// Returns the alignment that a search has to look at: [`ONE`](Alignment::ONE) where every region is aligned.
     fn unmet(&self, alignment: Alignment) -> Alignment {
-        if alignment.get() - 1 <= self.grain { Alignment::ONE } else { alignment }
+        if self.is_met(alignment) { Alignment::ONE } else { alignment }
     }
 
     /// Puts `node` behind the region `index`, as the node `new`.
@@ -451,29 +477,25 @@ impl<W: Width> Ranges for Tlsf<W> {
     #[inline(always)]
     fn allocate_quickly(&mut self, request: &Request) -> Option<Taken> {
         let Request { size, alignment, strategy, side } = *request;
-        let alignment = self.unmet(alignment);
         let is_simple = side == Side::Lower && !self.rooms.is_used();
         if !is_simple || size.wrapping_sub(1) >= self.size || self.is_full() {
             return None;
         }
+        if strategy != Strategy::Balanced || !self.is_met(alignment) {
+            return self.allocate_almost_quickly(request);
+        }
+        let Some(class) = self.stacks.first_class(size) else {
+            if size > self.last_size() {
+                return None;
+            }
+            let offset = self.nodes.offset(self.last);
+            let range = self.take_from_last(offset, size);
+            return Some(self.taken(range, offset));
+        };
         // Mostly the top chunk of the first class with entries has one, be it the size's own class or a larger one: one
         // way for both, since which of the two it is cannot be predicted.
-        let (class, at) = if strategy == Strategy::Balanced {
-            let Some(class) = self.stacks.first_class(size) else {
-                let last = self.last_if_fits(size, alignment)?;
-                let offset = alignment.align_up(self.nodes.offset(last));
-                let range = self.take_from_last(offset, size);
-                return Some(self.taken(range, offset));
-            };
-            (class, self.stacks.closest_of_top(class, size, alignment)?)
-        } else if strategy == Strategy::LeastTime {
-            let class = self.stacks.first_sure_class(size)?;
-            (class, self.stacks.top_if_fits(class, size, alignment)?)
-        } else {
-            return None;
-        };
-        let removed = self.stacks.remove_of_top(&mut self.nodes, class, at);
-        Some(self.take_removed(removed, |offset| alignment.align_up(offset), size))
+        let close = self.stacks.take_of_top(&mut self.nodes, class, size, Choice::Closest)?;
+        Some(self.take_front(close, size))
     }
 
     fn allocate(&mut self, request: &Request) -> Result<Option<Taken>, AllocateError> {

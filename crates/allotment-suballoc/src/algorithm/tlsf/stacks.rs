@@ -204,6 +204,17 @@ impl Entry {
     }
 }
 
+/// Which entry of a chunk is taken.
+#[derive(Clone, Copy)]
+pub(super) enum Choice {
+    /// The one that holds a range of the size most closely.
+    Closest,
+    /// The one that holds an aligned range of the size most closely.
+    ClosestAligned(Alignment),
+    /// The top one, if it holds an aligned range of the size.
+    Top(Alignment),
+}
+
 /// What a [visit](Stacks::visit) does next.
 pub(super) enum Next {
     Further,
@@ -421,22 +432,38 @@ impl<W: Width> Stacks<W> {
         removed
     }
 
-    /// Removes an entry of the top chunk of a class. The caller writes the tag of its node.
+    /// Removes the entry of the top chunk of a class that `choice` is about. `None`, with nothing changed, where there is
+    /// none, and where the class is divided. The caller writes the tag of the node.
     #[inline(always)]
-    pub(super) fn remove_of_top(&mut self, nodes: &mut Nodes<W>, class: usize, at: usize) -> Listed {
-        let at = at % DEPTH;
+    pub(super) fn take_of_top(
+        &mut self,
+        nodes: &mut Nodes<W>,
+        class: usize,
+        size: u64,
+        choice: Choice,
+    ) -> Option<Listed> {
         let top = &mut self.classes[class];
+        // A division is no chunk.
+        let entries = self.chunks.get_mut(top.chunk as usize)?;
+        let at = match choice {
+            Choice::Closest => entries.closest(size)?,
+            Choice::ClosestAligned(alignment) => entries.closest_aligned(size, alignment)?,
+            Choice::Top(alignment) => {
+                let last = (top.len as usize).checked_sub(1)? % DEPTH;
+                entries.holds(last, size, alignment).then_some(last)?
+            }
+        };
+        let at = at % DEPTH;
         top.len -= 1;
         let Class { chunk, len } = *top;
         let last = len as usize % DEPTH;
-        let entries = &mut self.chunks[chunk as usize];
         let below = entries.below;
         let (removed, moved) = (entries.get(at), entries.get(last));
         entries.set(at, moved);
         entries.sizes[last] = entries.floor;
         nodes.at_mut(moved.node).tag = chunk * DEPTH as u32 + at as u32;
         self.follow_removal(class, len, (chunk, below));
-        removed
+        Some(removed)
     }
 
     #[inline(always)]
@@ -612,32 +639,9 @@ impl<W: Width> Stacks<W> {
         self.first_from(class_that_surely_fits(size))
     }
 
-    /// Returns the position of the top entry of a class whose entries all have `size` units. `None` where it holds no aligned
-    /// range, and where the class is divided.
-    #[inline(always)]
-    pub(super) fn top_if_fits(&self, class: usize, size: u64, alignment: Alignment) -> Option<usize> {
-        let Class { chunk, len } = self.classes[class];
-        let at = (len as usize).wrapping_sub(1) % DEPTH;
-        let entries = self.chunks.get(chunk as usize)?;
-        entries.holds(at, size, alignment).then_some(at)
-    }
-
     /// Returns `true` if the region of an entry holds an aligned range.
     pub(super) fn holds(&self, found: Found, size: u64, alignment: Alignment) -> bool {
         self.chunks[found.chunk as usize].holds(found.at % DEPTH, size, alignment)
-    }
-
-    /// Returns the position of the entry of the top chunk that holds an aligned range most closely, in a class that has
-    /// entries. `None` where none does, and where the class is divided.
-    #[inline(always)]
-    pub(super) fn closest_of_top(&self, class: usize, size: u64, alignment: Alignment) -> Option<usize> {
-        // A division is no chunk.
-        let entries = self.chunks.get(self.classes[class].chunk as usize)?;
-        if alignment == Alignment::ONE {
-            entries.closest(size)
-        } else {
-            entries.closest_aligned(size, alignment)
-        }
     }
 
     /// Returns an entry that holds an aligned range closely, of those in one or two chunks of a few classes.
