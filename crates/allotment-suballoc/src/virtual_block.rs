@@ -120,10 +120,24 @@ impl<T> VirtualBlock<T> {
 
     #[inline(never)]
     fn allocate_any(&mut self, request: &Request, data: T) -> Result<Allocation, Refused<T>> {
+        // Each in a function of its own: one result for both would go through memory.
+        if let Engine::WideTlsf(_) = self.engine {
+            return self.allocate_widely(request, data);
+        }
         match allocate_quickly(&mut self.engine, request) {
             Some(taken) => Ok(self.store(taken, request.size, data)),
             None => self.allocate_further(request, data),
         }
+    }
+
+    #[inline(never)]
+    fn allocate_widely(&mut self, request: &Request, data: T) -> Result<Allocation, Refused<T>> {
+        if let Engine::WideTlsf(ranges) = &mut self.engine {
+            if let Some(taken) = ranges.allocate_quickly(request) {
+                return Ok(self.store(taken, request.size, data));
+            }
+        }
+        self.allocate_further(request, data)
     }
 
     #[inline(never)]
