@@ -85,6 +85,40 @@ proptest! {
     }
 }
 
+/// Operations whose sizes and places are all multiples of a power of two, and then some whose are not.
+fn in_pages_and_then_in_units() -> impl Strategy<Value = Vec<Op>> {
+    let in_pages = |op: Op, log2: u32| match op {
+        Op::Allocate { size, alignment, strategy, .. } => {
+            Op::Allocate { size: (size % 300) << log2, alignment, strategy, side: Side::Lower }
+        }
+        Op::AllocateBelow { size, alignment, limit } => {
+            Op::AllocateBelow { size: (size % 300) << log2, alignment, limit: limit << log2 }
+        }
+        Op::AllocateAt { size, alignment, which, distance } => {
+            Op::AllocateAt { size: (size % 300) << log2, alignment, which, distance: distance << log2 }
+        }
+        Op::Resize { which, size } => Op::Resize { which, size: size << log2 },
+        Op::Grow { by } => Op::Grow { by: by << log2 },
+        other => other,
+    };
+    (1..9u32, operations(), operations()).prop_map(move |(log2, first, then)| {
+        let first = first.into_iter().filter(|op| !matches!(op, Op::Slivers { .. }));
+        first.map(|op| in_pages(op, log2)).chain(then).collect()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn tlsf_equals_its_model_also_once_the_first_size_is_no_multiple_of_the_others(
+        size in 1..6000u64,
+        ops in in_pages_and_then_in_units(),
+    ) {
+        shadow::run_ops(Algorithm::Tlsf, size << 4, &ops);
+    }
+}
+
 /// Hundreds of ranges at a time in a linear block: runs of freed ones between live ones, both sides, and round after round.
 fn in_a_linear_block() -> impl Strategy<Value = Vec<Op>> {
     let slivers = (1..20u64, 1..8u64, 0..3u32, 32..200u64)
