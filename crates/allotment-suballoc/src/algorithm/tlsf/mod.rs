@@ -273,9 +273,17 @@ impl<W: Width> Tlsf<W> {
     fn allocate_almost_quickly(&mut self, request: &Request) -> Option<Taken> {
         let Request { size, alignment, strategy, .. } = *request;
         let (class, choice) = match strategy {
-            Strategy::Balanced => (self.stacks.first_class(size)?, Choice::ClosestAligned(alignment)),
-            Strategy::LeastTime => (self.stacks.first_sure_class(size)?, Choice::Top(alignment)),
+            Strategy::Balanced => (self.stacks.first_class(size), Choice::ClosestAligned(alignment)),
+            Strategy::LeastTime => (self.stacks.first_sure_class(size), Choice::Top(alignment)),
             Strategy::LeastMemory | Strategy::LowestOffset => return None,
+        };
+        let Some(class) = class else {
+            // `LeastTime` has passed over the size's own class.
+            let has_none = strategy == Strategy::Balanced || self.stacks.first_class(size).is_none();
+            let last = self.last_if_fits(size, alignment).filter(|_| has_none)?;
+            let offset = alignment.align_up(self.nodes.offset(last));
+            let range = self.take_from_last(offset, size);
+            return Some(self.taken(range, offset));
         };
         let removed = self.stacks.take_of_top(&mut self.nodes, class, size, choice)?;
         Some(self.take_removed(removed, |offset| alignment.align_up(offset), size))
