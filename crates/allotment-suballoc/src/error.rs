@@ -88,7 +88,8 @@ pub enum AllocateError {
     /// The request is for [`Side::Upper`](crate::Side::Upper), and the linear block is used as a ring: it has
     /// wrapped, so the space before its end is not one stack. Free the ring first.
     RingInUse,
-    /// The block already has as many regions as 32-bit indices can address. Free ranges first.
+    /// The block had as many regions at once as its indices can address: 2^27 with TLSF, 2^30 with linear. Only
+    /// [`clear`](crate::VirtualBlock::clear) makes room for others.
     TooManyRegions,
 }
 
@@ -125,7 +126,9 @@ impl fmt::Display for AllocateError {
                     "the linear block is used as a ring, its upper side is unavailable until the ring is empty"
                 )
             }
-            Self::TooManyRegions => write!(f, "the block has as many regions as 32-bit indices can address"),
+            Self::TooManyRegions => {
+                write!(f, "the block had as many regions at once as its indices can address; clear it")
+            }
         }
     }
 }
@@ -204,7 +207,8 @@ pub enum ResizeError {
         /// The largest size that the range can have now at its offset.
         largest: u64,
     },
-    /// The block already has as many regions as 32-bit indices can address. Free ranges first.
+    /// The block had as many regions at once as its indices can address: 2^27 with TLSF, 2^30 with linear. Only
+    /// [`clear`](crate::VirtualBlock::clear) makes room for others.
     TooManyRegions,
 }
 
@@ -217,7 +221,9 @@ impl fmt::Display for ResizeError {
             Self::NoRoom { size, largest } => {
                 write!(f, "cannot resize to {size} units in place: at most {largest} fit")
             }
-            Self::TooManyRegions => write!(f, "the block has as many regions as 32-bit indices can address"),
+            Self::TooManyRegions => {
+                write!(f, "the block had as many regions at once as its indices can address; clear it")
+            }
         }
     }
 }
@@ -259,7 +265,8 @@ pub enum GrowError {
         /// The number of these ranges.
         ranges: u32,
     },
-    /// The block already has as many regions as 32-bit indices can address. Free ranges first.
+    /// The block had as many regions at once as its indices can address: 2^27 with TLSF, 2^30 with linear. Only
+    /// [`clear`](crate::VirtualBlock::clear) makes room for others.
     TooManyRegions,
 }
 
@@ -273,7 +280,9 @@ impl fmt::Display for GrowError {
             Self::UpperInUse { ranges } => {
                 write!(f, "{ranges} ranges on the upper side occupy the end of the block")
             }
-            Self::TooManyRegions => write!(f, "the block has as many regions as 32-bit indices can address"),
+            Self::TooManyRegions => {
+                write!(f, "the block had as many regions at once as its indices can address; clear it")
+            }
         }
     }
 }

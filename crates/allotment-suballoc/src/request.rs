@@ -55,8 +55,8 @@ impl Request {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Strategy {
     /// A near-best fit: of the request's own size class, where one fits, otherwise of the next larger class that has a
-    /// region; of either, the smallest fit of up to 8. The free region at the end of the block last. Use it unless
-    /// measurements favour another.
+    /// region; of either, the smallest fit of up to 8. Where regions may be aligned wrongly, of up to 16 in each of four
+    /// classes. The free region at the end of the block last. Use it unless measurements favour another.
     #[default]
     Balanced,
     /// The first region of the first size class whose regions are all large enough, without a search: O(1), at the price of

@@ -20,8 +20,9 @@ use crate::{
 /// The unit is the caller's choice: bytes, elements, descriptors, pages. If all sizes and alignments share a
 /// factor, divide by it.
 ///
-/// A block that has reached its peak hardly allocates host memory: TLSF does where more than 136 free ranges of nearly one
-/// size come together for the first time, and where most free ranges are aligned wrongly for a request.
+/// A block that has reached its peak hardly allocates host memory: TLSF does where a range of a size class is free for the
+/// first time, where more than 136 free ranges of nearly one size come together, and where most are aligned wrongly for a
+/// request.
 ///
 /// ```
 /// use allotment_suballoc::{Algorithm, AllocateError, Request, Side, VirtualBlock};
@@ -125,6 +126,10 @@ impl<T> VirtualBlock<T> {
     #[inline(never)]
     fn allocate_any(&mut self, request: &Request, data: T) -> Result<Allocation, Refused<T>> {
         if let Engine::WideTlsf(ranges) = &mut self.engine {
+            if let Some(taken) = ranges.allocate_quickly(request) {
+                return Ok(self.store(taken, request.size, data));
+            }
+        } else if let Engine::WideLinear(ranges) = &mut self.engine {
             if let Some(taken) = ranges.allocate_quickly(request) {
                 return Ok(self.store(taken, request.size, data));
             }
@@ -516,8 +521,8 @@ impl<T> VirtualBlock<T> {
     }
 
     /// Allocates host memory for so many further ranges, used or free, so that operations do not until there are more, or
-    /// until more than 136 free ranges of nearly one size come together in a TLSF block. With TLSF that is 24 bytes and the
-    /// size of `T` each, and up to 60 bytes more for each of the first thousand, which may all be of different sizes.
+    /// until more than 136 free ranges of nearly one size come together in a TLSF block. With TLSF that is 25 bytes and the
+    /// size of `T` each, and up to 72 bytes more for each of the first thousand, which may all be of different sizes.
     ///
     /// ```
     /// use allotment_suballoc::{Algorithm, Request, VirtualBlock};

@@ -119,7 +119,7 @@ impl<D: DescriptorDevice> CpuDescriptorCache<D> {
     fn let_go(&mut self, at: usize) {
         let (first, bits) = core::mem::replace(&mut self.words[at], (u32::MAX, 0));
         if bits != 0 {
-            self.heap.give_back_some(first, bits);
+            self.heap.give_back_word(first, bits);
         }
     }
 }

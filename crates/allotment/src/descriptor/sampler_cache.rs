@@ -60,6 +60,9 @@ struct Entries<D: DescriptorDevice> {
     indices: HashMap<[u64; 3], u32>,
     /// A user knows the index of its sampler, so that dropping it costs no search.
     samplers: Slab<Entry<D>>,
+    /// The last round of any sampler. A sampler that is created again begins another one than it had before: a thread that
+    /// dropped the last user then may retire that round as late as it likes.
+    round: u64,
 }
 
 struct Entry<D: DescriptorDevice> {
@@ -67,7 +70,7 @@ struct Entry<D: DescriptorDevice> {
     sampler: D::Sampler,
     /// 64 bits, since users that are leaked cost no memory, and 32 bits could overflow within minutes.
     users: u64,
-    /// Counts how often a sampler without users got one.
+    /// The number of the time since it has had users.
     round: u64,
 }
 
@@ -165,17 +168,25 @@ impl<D: DescriptorDevice> SamplerCache<D> {
 
 impl<D: DescriptorDevice> Entries<D> {
     fn new() -> Self {
-        Self { indices: HashMap::new(), samplers: Slab::new() }
+        Self { indices: HashMap::new(), samplers: Slab::new(), round: 0 }
     }
 
     /// Adds a user to the sampler of a description, if there is one. Returns its index and slot.
     fn find(&mut self, desc: &SamplerDesc) -> Option<(u32, DescriptorSlot)> {
         let index = *self.indices.get(&desc.key())?;
-        Some((index, self.samplers.get_mut(index)?.take()))
+        let entry = self.samplers.get_mut(index)?;
+        if entry.users == 0 {
+            self.round += 1;
+            entry.round = self.round;
+        }
+        entry.users += 1;
+        Some((index, entry.slot))
     }
 
-    fn insert(&mut self, desc: &SamplerDesc, entry: Entry<D>) -> u32 {
-        let index = self.samplers.insert(entry);
+    /// Enters a sampler with one user.
+    fn insert(&mut self, desc: &SamplerDesc, slot: DescriptorSlot, sampler: D::Sampler) -> u32 {
+        self.round += 1;
+        let index = self.samplers.insert(Entry { slot, sampler, users: 1, round: self.round });
         self.indices.insert(desc.key(), index);
         index
     }
@@ -188,15 +199,6 @@ impl<D: DescriptorDevice> Entries<D> {
         self.samplers.get(index).filter(|entry| entry.users == 0 && entry.round == round)?;
         self.indices.remove(&desc.key());
         self.samplers.remove(index)
-    }
-}
-
-impl<D: DescriptorDevice> Entry<D> {
-    /// Adds a user.
-    fn take(&mut self) -> DescriptorSlot {
-        self.users += 1;
-        self.round += u64::from(self.users == 1);
-        self.slot
     }
 }
 
@@ -216,8 +218,7 @@ impl<D: DescriptorDevice> Inner<D> {
     ) -> CachedSampler<D> {
         let mut entries = locked(&self.entries);
         let Some((entry, found)) = entries.find(&desc) else {
-            let entry = Entry { slot, sampler: sampler.into_inner(), users: 1, round: 0 };
-            let entry = entries.insert(&desc, entry);
+            let entry = entries.insert(&desc, slot, sampler.into_inner());
             return CachedSampler { inner: Arc::clone(self), desc, entry, slot };
         };
         drop(entries);
@@ -333,7 +334,10 @@ impl<D: DescriptorDevice> Clone for SamplerCache<D> {
 impl<D: DescriptorDevice> Clone for CachedSampler<D> {
     fn clone(&self) -> Self {
         let slot = match locked(&self.inner.entries).samplers.get_mut(self.entry) {
-            Some(same) => same.take(),
+            Some(same) => {
+                same.users += 1;
+                same.slot
+            }
             None => unreachable!("the sampler exists as long as it has a user"),
         };
         Self { inner: Arc::clone(&self.inner), desc: self.desc, entry: self.entry, slot }
@@ -375,13 +379,36 @@ mod tests {
     use crate::device::simulated::{Profile, SimulatedGpu};
     use crate::lifetime::SubmissionTracker;
 
-    #[test]
-    fn a_sampler_with_more_users_than_32_bits_count_stays_as_long_as_one_has_it() {
-        let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    fn cache(device: &SimulatedGpu) -> SamplerCache<SimulatedGpu> {
         let tracker = SubmissionTracker::new(device.clone()).unwrap();
         let allocator = Arc::new(Allocator::new(device.clone(), AllocatorDesc::default()).unwrap());
         let heap = ShaderVisibleHeap::new(&allocator, &tracker, ShaderVisibleHeapDesc::samplers()).unwrap();
-        let samplers = SamplerCache::new(heap).unwrap();
+        SamplerCache::new(heap).unwrap()
+    }
+
+    #[test]
+    fn a_thread_that_retires_late_does_not_retire_the_sampler_that_was_created_again() {
+        let cache = cache(&SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap()));
+        let desc = SamplerDesc::default();
+        let round = |cache: &SamplerCache<SimulatedGpu>| {
+            locked(&cache.inner.entries).samplers.iter().map(|(_, entry)| entry.round).next().unwrap()
+        };
+        drop(cache.get(&desc).unwrap());
+        let before = round(&cache);
+        cache.reclaim();
+        assert!(cache.is_empty());
+        // Again in use, and then not: what the GPU does with it, the round from before does not know.
+        drop(cache.get(&desc).unwrap());
+        cache.inner.evict(&desc, before);
+        assert_eq!(cache.len(), 1, "only its own round removes it");
+        cache.inner.evict(&desc, round(&cache));
+        assert!(cache.is_empty());
+    }
+
+    #[test]
+    fn a_sampler_with_more_users_than_32_bits_count_stays_as_long_as_one_has_it() {
+        let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+        let samplers = cache(&device);
         let first = samplers.get(&SamplerDesc::default()).unwrap();
         // As if so many clones had been forgotten.
         let forgotten = u64::from(u32::MAX) - 1;

@@ -23,8 +23,9 @@
 //!
 //! Retiring costs an exchange, a store and a push, and one more exchange if another thread was the last to retire.
 //! Reclaiming with nothing ready costs a lock, a look at each shard, and a driver call for each queue with work in
-//! flight, however many items wait; tied items that still wait are in `waiting.rs`. None of it allocates once the highest number of pending items was reached; [`trim`](ReleaseQueue::trim)
-//! frees that capacity. An item takes its own size, and a run of items with the same stamp, uninterrupted by other
+//! flight, however many items wait; tied items that still wait are in `waiting.rs`. None of it allocates once the highest
+//! number of pending items was reached, and the highest number of points and recordings that tied ones waited for;
+//! [`trim`](ReleaseQueue::trim) frees that capacity. An item takes its own size, and a run of items with the same stamp, uninterrupted by other
 //! threads, takes 40 bytes.
 
 mod drain;

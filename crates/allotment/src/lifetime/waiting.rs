@@ -86,9 +86,13 @@ impl Line {
         growing.chain(self.groups.iter().map(|Reverse((value, group))| (*value, group)))
     }
 
-    fn lowest(&self) -> Option<u64> {
-        let others = self.groups.peek().map(|Reverse((value, _))| *value);
-        self.growing.map(|(value, _)| value).into_iter().chain(others).min()
+    fn lowest(&self) -> Option<(u64, &Group)> {
+        let others = self.groups.peek().map(|Reverse((value, group))| (*value, group));
+        self.growing
+            .iter()
+            .map(|(value, group)| (*value, group))
+            .chain(others)
+            .min_by_key(|(value, _)| *value)
     }
 
     fn point(&self, value: u64) -> TimelinePoint {
@@ -302,9 +306,20 @@ impl<T> Waiting<T> {
         })
     }
 
-    /// Returns the lowest point of each queue that an item waits for.
+    /// Returns the lowest point of each queue that an item waits for. That of the item that was retired first comes first.
     pub(super) fn lowest(&self) -> impl Iterator<Item = TimelinePoint> {
-        self.queues.iter().filter_map(|line| Some(line.point(line.lowest()?)))
+        let lowest = |line: &Line| {
+            let (value, group) = line.lowest()?;
+            let order = self.entries.get(group.first as usize)?.order;
+            Some((order, line.point(value)))
+        };
+        let first = self.queues.iter().filter_map(lowest).min_by_key(|(order, _)| *order);
+        let others = self
+            .queues
+            .iter()
+            .filter_map(lowest)
+            .filter(move |(order, _)| Some(*order) != first.map(|(order, _)| order));
+        first.into_iter().chain(others).map(|(_, point)| point)
     }
 
     /// Returns the highest point of each queue that an item waits for.

@@ -11,12 +11,12 @@
 //! Threads that clone and drop an [`Arc`] write its count, and wait for each other's cache. Here each thread has a
 //! count of its own, as long as it drops what it has cloned itself, and as there are enough of them.
 
+use core::fmt;
 use std::sync::Arc;
 
 use super::shards::{most_threads, preferred};
 
 /// A reference with a count on cache lines of its own; see `shards`.
-#[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Counted<T>(Arc<T>);
 
@@ -28,7 +28,6 @@ impl<T> Counted<T> {
 }
 
 /// Hands out references to one value. See the [module](self).
-#[derive(Debug)]
 pub(crate) struct Spread<T> {
     /// Their number is a power of two.
     counted: Box<[Arc<Counted<T>>]>,
@@ -43,6 +42,19 @@ impl<T> Spread<T> {
     #[inline]
     pub(crate) fn reference(&self) -> Arc<Counted<T>> {
         Arc::clone(&self.counted[preferred() & (self.counted.len() - 1)])
+    }
+}
+
+// Without the value: it would be printed once for each count.
+impl<T> fmt::Debug for Counted<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Counted").finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Debug for Spread<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Spread").field("counts", &self.counted.len()).finish_non_exhaustive()
     }
 }
 

@@ -197,7 +197,8 @@ impl<W: Width> Queue<W> {
     /// Returns a number above every index after so many further entries at both ends.
     pub(super) fn len_with(&self, entries: usize) -> usize {
         // At either end, a chunk that is not full.
-        self.len() + (entries.div_ceil(CHUNK as usize - 1) + 2) * CHUNK as usize
+        let chunks = entries.div_ceil(CHUNK as usize - 1) + 2;
+        self.len().saturating_add(chunks.saturating_mul(CHUNK as usize))
     }
 
     pub(super) fn reserve(&mut self, entries: usize) {
@@ -270,7 +271,6 @@ impl<W: Width> Queue<W> {
             }
         }
         let index = self.last + 1;
-        // The last chunk of the vector gets its entries one by one: many blocks never have more than one range.
         self.extend_to(index);
         self.push_next(index, entry);
         index
@@ -367,9 +367,11 @@ impl<W: Width> Queue<W> {
         self.at_mut(behind).set_link(before);
     }
 
-    /// Lets the vector contain the entry `index`.
+    /// Lets the vector contain the entry `index`, and the rest of its chunk where that is not the first: many blocks never
+    /// have more than one range, and in those that do, the next entry then is there.
     fn extend_to(&mut self, index: u32) {
-        while self.entries.len() <= index as usize {
+        let end = if index <= 1 { index + 1 } else { (index | (CHUNK - 1)) + 1 };
+        while self.entries.len() < end as usize {
             growth::push(&mut self.entries, Entry::default());
         }
     }

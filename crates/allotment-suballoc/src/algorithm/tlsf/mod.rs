@@ -45,11 +45,12 @@
 //! # Cost
 //!
 //! With `Balanced` and `LeastTime`, and without an alignment above that of all offsets, every request takes O(1), served or
-//! refused: where no larger class has a region, a look at up to 136 of its own decides. With one, up to 128 regions are looked at, then one is taken
-//! that surely fits; where there is none, the index of [`rooms`] finds one in O(log n). The first search that needs this
-//! index makes it, in O(regions). `LeastMemory` looks at all regions of one class, and of those before it where regions are
-//! aligned wrongly; `LowestOffset`, and a search below a limit, at all larger free regions. The
-//! classes take 6 KiB in a block of 256 MiB, 11 KiB in one of 2^48 units.
+//! refused: a look at up to 136 regions of its own class, where the first eight do not fit. With such an alignment, up to 64 regions
+//! are looked at, then one is taken that surely fits, then the last one; where there is none, 128 more are looked at, and
+//! then the index of [`rooms`] finds one in O(log n). The first search that needs this index makes it, in O(regions).
+//! `LeastMemory` looks at all regions of one class, and of those before it where regions are aligned wrongly; `LowestOffset`,
+//! and a search below a limit, at all larger free regions. The classes take 6 KiB in a block of 256 MiB, 11 KiB in one of
+//! 2^48 units, and 144 bytes more (216 with wide numbers) for each that ever had a region.
 
 mod nodes;
 mod rooms;
@@ -378,7 +379,6 @@ impl<W: Width> Tlsf<W> {
         self.used += size;
         self.used_count += 1;
         self.note_offset(offset);
-        self.note_offset(offset + size);
         self.note_last(false);
         let last = self.last;
         let node = self.nodes.at(last);
@@ -402,6 +402,7 @@ impl<W: Width> Tlsf<W> {
         let (new, generation) = self.nodes.take();
         self.link(before, new, Node { offset: W::narrow(offset), tag: USED | generation, ..node });
         self.nodes.at_mut(last).offset = W::narrow(offset + size);
+        self.note_offset(offset + size);
         self.note_last(true);
         (new, generation)
     }
@@ -685,7 +686,8 @@ impl<W: Width> Ranges for Tlsf<W> {
     #[inline]
     fn is_full(&self) -> bool {
         // An operation adds at most three nodes, and a free one where a generation came to its end. Slots are below the
-        // tags of used regions, and there are fewer than eight times as many as nodes.
+        // tags of used regions: there are eight for each free region at most, for each class and for each chunk of one that is
+        // divided.
         self.nodes.len() > (USED / 16) as usize
     }
 

@@ -243,6 +243,10 @@ pub(super) struct Stacks<W> {
     chunks: Vec<Chunk<W>>,
     /// The first vacant chunk, linked by `below`, or [`NONE`].
     vacant: u32,
+    /// The chunks for which [`reserve`](Self::reserve) has allocated host memory.
+    reserved: usize,
+    /// The class at which the next search for a chunk without entries begins.
+    cursor: usize,
     len: u32,
 }
 
@@ -258,6 +262,8 @@ impl<W: Width> Stacks<W> {
             vacant_divisions: Vec::new(),
             chunks: Vec::new(),
             vacant: NONE,
+            reserved: 0,
+            cursor: 0,
             len: 0,
         };
         stacks.reset(size);
@@ -303,9 +309,11 @@ impl<W: Width> Stacks<W> {
 
     /// Allocates host memory for that many further entries, as long as no class is divided.
     pub(super) fn reserve(&mut self, entries: usize) {
-        // The top chunk of each class may be almost empty.
+        // The top chunk of each class may be almost empty. Chunks that classes keep without entries do not count: see
+        // `take_chunk`.
         let chunks = entries.min(self.whole as usize) + entries / DEPTH;
         self.chunks.reserve(chunks);
+        self.reserved = self.chunks.capacity();
     }
 
     /// Adds a free region. Returns the slot, which the caller makes the tag of the node; other nodes may get other slots.
@@ -376,6 +384,13 @@ impl<W: Width> Stacks<W> {
     /// Takes a chunk for a class, with a place for each entry.
     fn take_chunk(&mut self, class: usize, below: u32, height: u32) -> u32 {
         let floor = W::narrow(self.smallest_of(class).saturating_sub(1));
+        // Only then: a class whose chunk is taken away needs another one soon.
+        if self.vacant == NONE
+            && self.chunks.len() == self.chunks.capacity()
+            && self.chunks.len() <= self.reserved
+        {
+            self.take_unused_chunk();
+        }
         let index = if self.vacant == NONE { self.chunks.len() as u32 } else { self.vacant };
         let (sizes, class) = ([floor; DEPTH], class as u32);
         let (offsets, nodes, generations) = ([W::default(); DEPTH], [NONE; DEPTH], [0; DEPTH]);
@@ -388,6 +403,18 @@ impl<W: Width> Stacks<W> {
             None => growth::push(&mut self.chunks, chunk),
         }
         index
+    }
+
+    /// Makes the chunk of a class without entries vacant, if there is one, rather than to allocate more host memory than was
+    /// reserved.
+    #[cold]
+    fn take_unused_chunk(&mut self) {
+        let whole = self.whole as usize;
+        let classes = (self.cursor..whole).chain(0..self.cursor.min(whole));
+        let Some(class) = classes.into_iter().find(|&class| self.classes[class].len == KEPT) else { return };
+        self.cursor = class + 1;
+        let Class { chunk, .. } = core::mem::replace(&mut self.classes[class], Class::UNUSED);
+        self.drop_chunk(chunk);
     }
 
     fn drop_chunk(&mut self, chunk: u32) {

@@ -44,6 +44,21 @@ fn the_example_at_the_top_of_this_module_is_right() {
 }
 
 #[test]
+fn ranges_of_all_sizes_in_turn_take_no_more_host_memory_than_was_reserved() {
+    let mut tlsf = Tlsf::<u32>::new(1 << 20);
+    tlsf.reserve(100);
+    let capacity = tlsf.stacks.capacity();
+    let take = |tlsf: &mut Tlsf<u32>, size| tlsf.allocate(&Request::new(size)).unwrap().unwrap().index;
+    for size in 1..400 {
+        let [hole, wall] = [size, 1].map(|size| take(&mut tlsf, size));
+        tlsf.free(hole);
+        tlsf.check_invariants();
+        tlsf.free(wall);
+    }
+    assert_eq!(tlsf.stacks.capacity(), capacity);
+}
+
+#[test]
 fn a_node_whose_generations_are_used_up_is_never_used_again() {
     // Here a node has 40 generations; elsewhere more than anybody waits for.
     let mut block = VirtualBlock::new(100, Algorithm::Tlsf).unwrap();

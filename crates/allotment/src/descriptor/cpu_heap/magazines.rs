@@ -6,7 +6,8 @@
 //!   free slots   ▓▓▓▓▓▓▓▓  ▓▓░▓▓▓▓▓  ░░░░░░░░           a bit each: see `free_slots`
 //! ```
 //!
-//! A magazine belongs to no thread: it is a shard ([`Shards`]), which a thread locks without ever waiting. All are
+//! A magazine belongs to no thread: it is a shard ([`Shards`]), which a thread that takes a slot locks without waiting where
+//! another has it. All are
 //! emptied before a page is added or pages are trimmed, so slots that are kept ready neither cost a page nor keep one.
 //!
 //! # Readers of events
@@ -20,7 +21,8 @@
 //!
 //! Slots that are kept ready are not in use. Each magazine notes the fewest slots that it had since the last look, so
 //! that the most that were in use at once are known without a shared counter: exactly with one thread. With several, the
-//! times at which magazines had the fewest are taken to be the same.
+//! times at which magazines had the fewest are taken to be the same, and a magazine that is filled or emptied does not
+//! look at the others: up to 64 slots of each count as in use then.
 
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 

@@ -24,7 +24,7 @@
 //!
 //! Allocating a slot takes one atomic operation and freeing it one, on memory that other threads seldom write
 //! (`magazines`): 7 to 12 ns together; through a [`CpuDescriptorCache`](super::CpuDescriptorCache), which belongs to one
-//! thread, 7 to 20 ns. A run takes a lock, and a look at each page with runs. A new page is a heap of the
+//! thread, 7 to 20 ns. A run takes a lock, and a look at each page with runs and at each thread's free slots. A new page is a heap of the
 //! driver.
 
 mod events;
@@ -310,12 +310,19 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
             None => self.take_from_new_page(FreeSlots::take_word)?,
         };
         self.slots.changed(first);
-        self.slots.counts.take(bits.count_ones());
+        self.slots.count_run(bits.count_ones());
         Ok((first, bits))
     }
 
+    /// Returns slots of one word that a cache had.
+    pub(super) fn give_back_word(&self, first: u32, bits: u64) {
+        // Before they are counted as free: what was in use meanwhile, magazines alone know.
+        self.slots.look_at_magazines();
+        self.give_back_some(first, bits);
+    }
+
     /// Returns slots of one word.
-    pub(super) fn give_back_some(&self, first: u32, bits: u64) {
+    fn give_back_some(&self, first: u32, bits: u64) {
         // Counted down first: a thread that takes one of these slots would otherwise count it twice and raise the
         // peak.
         self.slots.counts.used.fetch_sub(bits.count_ones(), Relaxed);

@@ -167,7 +167,7 @@ pub(super) struct BlockSet<D: Device> {
     pub(super) growing: bool,
 }
 
-/// Ranges, used or free, for which a shared block has host memory from its beginning: 5 KiB. Which of its blocks a pool
+/// Ranges, used or free, for which a shared block has host memory from its beginning: 6 KiB. Which of its blocks a pool
 /// fills depends on when the GPU is done with others, so without this a frame might get memory from the heap long after all
 /// frames were alike.
 const FIRST_RANGES: usize = 64;

@@ -5,6 +5,12 @@ use crate::algorithm::tlsf::nodes::Nodes;
 use crate::algorithm::tlsf::width::Width;
 
 impl<W: Width> Stacks<W> {
+    /// Returns the number of chunks for which there is host memory.
+    #[cfg(test)]
+    pub(in crate::algorithm::tlsf) fn capacity(&self) -> usize {
+        self.chunks.capacity()
+    }
+
     /// Panics unless the invariants hold. O(classes and entries).
     pub(in crate::algorithm::tlsf) fn check_invariants(&self, nodes: &Nodes<W>) {
         let mut counted = 0;
