@@ -1,0 +1,287 @@
+//! The searches of the stacks.
+
+use core::ops::ControlFlow;
+
+use super::super::width::{DEPTH, Width};
+use super::{
+    CLOSE, Class, Division, Entry, Found, GROUP, GROUPS, NONE, Next, Stacks, class_of, class_that_surely_fits,
+};
+use crate::Alignment;
+
+impl<W: Width> Stacks<W> {
+    /// Returns `true` if a class, which is no part, has entries.
+    #[inline]
+    pub(super) fn has(&self, class: usize) -> bool {
+        self.words[class / GROUP % GROUPS] >> (class % GROUP) & 1 != 0
+    }
+
+    /// Returns the first class that has entries, from a class on.
+    #[inline(always)]
+    pub(super) fn first_from(&self, class: usize) -> Option<usize> {
+        let group = class / GROUP;
+        // Classes below share the word and are masked out.
+        let here = self.words[group % GROUPS] & (u32::MAX << (class % GROUP));
+        if here != 0 {
+            return Some(group * GROUP + here.trailing_zeros() as usize);
+        }
+        // Two shifts, since group 63 would need a shift by 64, which overflows.
+        let later = self.groups & ((u64::MAX << (group % GROUPS)) << 1);
+        if later == 0 {
+            return None;
+        }
+        let group = later.trailing_zeros() as usize;
+        Some(group * GROUP + self.words[group % GROUPS].trailing_zeros() as usize)
+    }
+
+    /// Returns the lowest part of a class that has entries; the class itself where it is not divided.
+    #[inline]
+    pub(super) fn lowest_of(&self, class: usize) -> usize {
+        let mut class = class;
+        while let Some(division) = self.classes[class].division() {
+            class = self.part(division, self.divisions[division].bits.trailing_zeros() as usize);
+        }
+        class
+    }
+
+    /// Returns an entry that surely holds `size` units: of the lowest class whose sizes are all as large. O(1).
+    #[inline]
+    pub(in crate::algorithm::tlsf) fn surely(&self, size: u64) -> Option<Found> {
+        let class = self.lowest_of(self.first_sure_class(size)?);
+        let Class { chunk, len } = self.classes[class];
+        Some(Found { class: class as u32, chunk, at: (len as usize - 1) % DEPTH })
+    }
+
+    /// Returns the first class that may have an entry of `size` units.
+    #[inline(always)]
+    pub(in crate::algorithm::tlsf) fn first_class(&self, size: u64) -> Option<usize> {
+        self.first_from(class_of(size))
+    }
+
+    /// Returns the first class that has entries all of which have `size` units.
+    #[inline(always)]
+    pub(in crate::algorithm::tlsf) fn first_sure_class(&self, size: u64) -> Option<usize> {
+        self.first_from(class_that_surely_fits(size))
+    }
+
+    /// Returns `true` if the region of an entry holds an aligned range.
+    pub(in crate::algorithm::tlsf) fn holds(&self, found: Found, size: u64, alignment: Alignment) -> bool {
+        self.chunks[found.chunk as usize].holds(found.at % DEPTH, size, alignment)
+    }
+
+    /// Returns an entry that holds an aligned range closely, of those in one or two chunks of a few classes.
+    ///
+    /// A region that is larger than the range by half of the alignment holds it with a probability of one half, wherever it
+    /// lies, and so on. So a search that went from class to class would look at many regions in vain where the alignment is
+    /// large beside the size; this one goes on by a growing share of the alignment.
+    pub(in crate::algorithm::tlsf) fn close_aligned(&self, size: u64, alignment: Alignment) -> Option<Found> {
+        let mut from = 0;
+        for share_log2 in [u32::MAX, 3, 2, 1] {
+            let more = alignment.get().checked_shr(share_log2).unwrap_or(0);
+            let class = self.first_from(class_of(size + more).max(from))?;
+            from = class + 1;
+            let part = self.lowest_of(class);
+            let mut chunk = self.classes[part].chunk;
+            for _ in 0..CLOSE {
+                let Some(entries) = self.chunks.get(chunk as usize) else { break };
+                if let Some(at) = entries.closest_aligned(size, alignment) {
+                    return Some(Found { class: part as u32, chunk, at });
+                }
+                chunk = entries.below;
+            }
+        }
+        None
+    }
+
+    /// Returns an entry that holds `size` units closely: of its own class, if that has one, or else of the next that has
+    /// entries; of either the closest of one chunk. `None` where there is none. O(1).
+    pub(in crate::algorithm::tlsf) fn close(&self, size: u64) -> Option<Found> {
+        let class = self.first_class(size)?;
+        self.close_in(class, size).or_else(|| {
+            let class = self.lowest_of(self.first_from(class + 1)?);
+            self.closest_of_chunk(class, self.classes[class].chunk, 0)
+        })
+    }
+
+    /// Returns the closest of the first chunk of a class that has one. The class has entries.
+    pub(super) fn close_in(&self, class: usize, size: u64) -> Option<Found> {
+        let top = self.classes[class];
+        if top.division().is_some() {
+            return self.close_in_parts(class, size);
+        }
+        // A larger region is split only where no chunk of the class has any.
+        let mut chunk = top.chunk;
+        while chunk != NONE {
+            let close = self.closest_of_chunk(class, chunk, size);
+            if close.is_some() {
+                return close;
+            }
+            chunk = self.chunks[chunk as usize].below;
+        }
+        None
+    }
+
+    #[cold]
+    pub(super) fn close_in_parts(&self, class: usize, size: u64) -> Option<Found> {
+        let division = self.classes[class].division()?;
+        let Division { bits, smallest, .. } = self.divisions[division];
+        // All parts are larger than a size below the class.
+        let part = self.part_of(division, size.max(smallest));
+        if bits >> part & 1 != 0 {
+            let close = self.close_in(self.part(division, part), size);
+            if close.is_some() {
+                return close;
+            }
+        }
+        // All later parts are larger. Two shifts, since part 31 would need a shift by 32, which overflows.
+        let later = bits & ((u32::MAX << part) << 1);
+        if later == 0 {
+            return None;
+        }
+        let part = self.lowest_of(self.part(division, later.trailing_zeros() as usize));
+        self.closest_of_chunk(part, self.classes[part].chunk, 0)
+    }
+
+    /// Returns the entry of a chunk of `class` that holds `size` units most closely.
+    pub(super) fn closest_of_chunk(&self, class: usize, chunk: u32, size: u64) -> Option<Found> {
+        let at = self.chunks[chunk as usize].closest(size)?;
+        Some(Found { class: class as u32, chunk, at })
+    }
+
+    /// Returns the smallest entry that holds `size` units. Looks at no more than [`CROWDED`] chunks for each part.
+    pub(in crate::algorithm::tlsf) fn closest(&self, size: u64) -> Option<Found> {
+        let mut closest: Option<Entry> = None;
+        let _ = self.visit(size, &mut |entry| {
+            if closest.is_some_and(|closest| closest.class != entry.class) {
+                return Next::End;
+            }
+            if entry.size >= size && closest.is_none_or(|closest| entry.size < closest.size) {
+                closest = Some(entry);
+                // A part whose regions all have one size may have any number of them.
+                if entry.size == self.smallest_of(entry.class as usize).max(size) {
+                    return Next::End;
+                }
+            }
+            if self.width_of(entry.class as usize) == 0 { Next::Class } else { Next::Further }
+        });
+        closest.map(Entry::found)
+    }
+
+    /// Returns the largest size of all entries. Looks at no more than [`CROWDED`] chunks.
+    pub(in crate::algorithm::tlsf) fn largest(&self) -> u64 {
+        let Some(class) = self.highest() else { return 0 };
+        if self.width_of(class) == 0 {
+            return self.smallest_of(class);
+        }
+        let mut largest = 0;
+        let _ = self.visit_stack(class, &mut |chunk, len| {
+            let sizes = &self.chunks[chunk as usize].sizes[..len as usize];
+            largest = sizes.iter().fold(largest, |largest, size| largest.max(size.wide()));
+            Next::Further
+        });
+        largest
+    }
+
+    /// Returns an upper bound of the largest size, at most 1/32 too large. O(1).
+    pub(in crate::algorithm::tlsf) fn largest_at_most(&self) -> u64 {
+        self.highest().map_or(0, |class| self.smallest_of(class) + ((1 << self.width_of(class)) - 1))
+    }
+
+    /// Returns the last class or part that has entries.
+    pub(super) fn highest(&self) -> Option<usize> {
+        let group = self.groups.checked_ilog2()? as usize;
+        let mut class = group * GROUP + self.words[group % GROUPS].ilog2() as usize;
+        while let Some(division) = self.classes[class].division() {
+            class = self.part(division, self.divisions[division].bits.ilog2() as usize);
+        }
+        Some(class)
+    }
+
+    /// Returns the entry at a slot.
+    #[inline]
+    pub(in crate::algorithm::tlsf) fn entry(&self, slot: u32) -> Entry {
+        let (chunk, at) = (&self.chunks[slot as usize / DEPTH], slot as usize % DEPTH);
+        Entry { slot, size: chunk.sizes[at].wide(), node: chunk.nodes[at], class: chunk.class }
+    }
+
+    /// Returns the node of an entry.
+    #[inline]
+    pub(in crate::algorithm::tlsf) fn node(&self, found: Found) -> u32 {
+        self.chunks[found.chunk as usize].nodes[found.at % DEPTH]
+    }
+
+    /// Returns the size of the entry at a slot.
+    #[inline]
+    pub(in crate::algorithm::tlsf) fn size(&self, slot: u32) -> u64 {
+        self.chunks[slot as usize / DEPTH].sizes[slot as usize % DEPTH].wide()
+    }
+
+    /// Calls `visit` with the entries of all classes from that of a size on, smaller classes and parts first.
+    pub(in crate::algorithm::tlsf) fn visit(
+        &self,
+        from: u64,
+        visit: &mut impl FnMut(Entry) -> Next,
+    ) -> ControlFlow<()> {
+        self.visit_chunks(from, &mut |chunk, len| self.visit_entries(chunk, len, visit))
+    }
+
+    pub(super) fn visit_entries(&self, chunk: u32, len: u32, visit: &mut impl FnMut(Entry) -> Next) -> Next {
+        for at in (0..len).rev() {
+            match visit(self.entry(chunk * DEPTH as u32 + at)) {
+                Next::Further => {}
+                other => return other,
+            }
+        }
+        Next::Further
+    }
+
+    /// Calls `visit` with the chunks of all classes from that of a size on, and their numbers of entries.
+    pub(super) fn visit_chunks(
+        &self,
+        from: u64,
+        visit: &mut impl FnMut(u32, u32) -> Next,
+    ) -> ControlFlow<()> {
+        let mut next = self.first_from(class_of(from));
+        while let Some(class) = next {
+            self.visit_class(class, from, visit)?;
+            next = self.first_from(class + 1);
+        }
+        ControlFlow::Continue(())
+    }
+
+    pub(super) fn visit_class(
+        &self,
+        class: usize,
+        from: u64,
+        visit: &mut impl FnMut(u32, u32) -> Next,
+    ) -> ControlFlow<()> {
+        let Some(division) = self.classes[class].division() else { return self.visit_stack(class, visit) };
+        let Division { mut bits, smallest, .. } = self.divisions[division];
+        if from > smallest {
+            bits &= u32::MAX << self.part_of(division, from);
+        }
+        while bits != 0 {
+            self.visit_class(self.part(division, bits.trailing_zeros() as usize), from, visit)?;
+            bits &= bits - 1;
+        }
+        ControlFlow::Continue(())
+    }
+
+    pub(super) fn visit_stack(
+        &self,
+        class: usize,
+        visit: &mut impl FnMut(u32, u32) -> Next,
+    ) -> ControlFlow<()> {
+        let top = self.classes[class];
+        let (mut chunk, mut len) = (top.chunk, top.len());
+        while chunk != NONE {
+            match visit(chunk, len) {
+                Next::Further => {}
+                Next::Class => return ControlFlow::Continue(()),
+                Next::End => return ControlFlow::Break(()),
+            }
+            chunk = self.chunks[chunk as usize].below;
+            len = DEPTH as u32;
+        }
+        ControlFlow::Continue(())
+    }
+}
