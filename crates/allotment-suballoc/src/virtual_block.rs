@@ -418,7 +418,7 @@ impl<T> VirtualBlock<T> {
     fn free_any(&mut self, index: u32, serial: NonZeroU64) -> Result<T, HandleError> {
         let handle = Handle { serial, index, block: self.id };
         // The data is returned and not dropped here: its destructor is the caller's and may panic.
-        let data = free_in(&mut self.engine, &mut self.data, handle)?;
+        let data = each!(&mut self.engine, ranges => free_of(ranges, &mut self.data, handle))?;
         self.moves.freed(handle.index);
         Ok(data)
     }
@@ -717,7 +717,7 @@ impl<T> VirtualBlock<T> {
     }
 }
 
-// What follows has a branch for each algorithm; the common ways of TLSF and linear are inlined above.
+// For `allocate_if_it_fits`, whose callers are large: inlined there, but for the rarer algorithms.
 
 #[inline(always)]
 fn allocate_quickly(engine: &mut Engine, request: &Request) -> Option<Taken> {
@@ -751,19 +751,6 @@ fn bad_request(request: &Request) -> AllocateError {
         // For every algorithm alike, even where this request would add no region: the bound stays simple.
         _ => AllocateError::TooManyRegions,
     }
-}
-
-#[inline(always)]
-fn free_in<T>(engine: &mut Engine, data: &mut [Option<T>], handle: Handle) -> Result<T, HandleError> {
-    if let Engine::Tlsf(ranges) = engine {
-        return free_of(ranges, data, handle);
-    }
-    free_in_other(engine, data, handle)
-}
-
-#[inline(never)]
-fn free_in_other<T>(engine: &mut Engine, data: &mut [Option<T>], handle: Handle) -> Result<T, HandleError> {
-    each!(engine, ranges => free_of(ranges, data, handle))
 }
 
 #[inline(always)]
