@@ -28,14 +28,7 @@ impl<W: Width> Stacks<W> {
             if self.divisions[division].bits != 0 {
                 return;
             }
-            // The last part: the class is whole again.
-            for part in 0..GROUP {
-                let part = self.part(division, part);
-                let Class { chunk, .. } = core::mem::replace(&mut self.classes[part], Class::UNUSED);
-                if chunk != NONE {
-                    self.drop_chunk(chunk);
-                }
-            }
+            // The last part: the class is whole again. The other parts gave their chunks back when they were emptied.
             class = self.divisions[division].parent as usize;
             self.classes[class] = Class::UNUSED;
             self.vacant_divisions.push(division as u32);
