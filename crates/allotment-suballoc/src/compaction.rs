@@ -41,6 +41,7 @@ use alloc::vec::Vec;
 use core::mem;
 
 use crate::algorithm::{Engine, Ranges};
+use crate::chain::Tally;
 use crate::chain::{NONE, State};
 use crate::handle::BlockId;
 use crate::{Algorithm, Alignment, CompactionError, Handle, MoveError, Request, Unfinished, VirtualBlock};
@@ -278,6 +279,7 @@ impl<T> VirtualBlock<T> {
         if cursor.block != self.id {
             return Err(CompactionError::WrongBlock);
         }
+        self.engine.merge_all();
         while let Some(source) = cursor.step(&self.engine, &self.moves) {
             let Some(data) = self.data_at(source) else { continue };
             let Some(alignment) = alignment_of(data) else { continue };
@@ -370,9 +372,10 @@ impl<T> VirtualBlock<T> {
     /// them.
     #[must_use]
     pub fn largest_free_at_best(&self) -> u64 {
-        let free = self.engine.tally().free;
+        let Tally { free, padding, .. } = self.engine.tally();
         match self.algorithm() {
-            Algorithm::Tlsf => free,
+            // The padding of deferred coalescing goes before anything is moved.
+            Algorithm::Tlsf => free + padding,
             // The largest cell that the free units can form.
             Algorithm::Buddy => free.checked_ilog2().map_or(0, |order| 1 << order),
             Algorithm::Linear => self.largest_free(),

@@ -24,13 +24,17 @@
 //! | use it for | everything else | sizes that are powers of two by nature | a stack, two stacks, or a ring |
 //! | allocate, free | O(1) | O(log size) | O(1) |
 //! | any order of frees | yes | yes | yes, but a hole is reused only once it joins the gap |
-//! | lost inside a range | nothing | up to half of it (a third on average) | alignment only |
+//! | lost inside a range | nothing (with [`Coalescing::Deferred`] up to a 16th) | up to half of it (a third on average) | alignment only |
 //! | host memory per live range | 20–30 bytes + `T`, up to 70 among few | 80 bytes + `T` | 21 bytes + `T` |
 //!
 //! TLSF ("two-level segregated fit": Masmano, Ripoll, Crespo and Real, 2004) is the default of the crates built
 //! on this one. Buddy (Knowlton, 1965) loses a third of the space to rounding on sizes that are not powers of
 //! two; it exists for hardware that requires power-of-two cells, and as a baseline for measurements. Linear
 //! serves upload rings and per-frame stacks.
+//!
+//! A TLSF block with room to spare, in which many ranges of few sizes come and go, can keep freed ranges for the next
+//! requests of their sizes: [`Coalescing::Deferred`] takes a third of the time, and 7 to 60 % more space as long as there is
+//! some. [`VirtualBlock::free_many`] frees many ranges of a large block in half the time.
 //!
 //! Ranges freed in arbitrary order leave the free space of a block fragmented. A [`Compaction`] names the
 //! ranges that can move to a lower offset; the caller copies their contents.
@@ -82,6 +86,7 @@ extern crate alloc;
 mod algorithm;
 mod alignment;
 mod chain;
+mod coalescing;
 mod compaction;
 mod error;
 mod growth;
@@ -96,6 +101,7 @@ mod virtual_block;
 
 pub use algorithm::Algorithm;
 pub use alignment::{Alignment, AlignmentError};
+pub use coalescing::Coalescing;
 pub use compaction::{Compaction, Move};
 pub use error::{
     AllocateError, CompactionError, CreateError, GrowError, HandleError, MoveError, Refused, ResizeError,

@@ -119,6 +119,10 @@ impl<T> VirtualBlock<T> {
             if let Some(taken) = ranges.allocate_quickly(&request) {
                 return Ok(self.store(taken, request.size, data));
             }
+        } else if let Engine::Deferred(ranges) = &mut self.engine {
+            if let Some(taken) = ranges.allocate_quickly(&request) {
+                return Ok(self.store(taken, request.size, data));
+            }
         }
         self.allocate_any(&request, data)
     }
@@ -130,6 +134,10 @@ impl<T> VirtualBlock<T> {
                 return Ok(self.store(taken, request.size, data));
             }
         } else if let Engine::WideLinear(ranges) = &mut self.engine {
+            if let Some(taken) = ranges.allocate_quickly(request) {
+                return Ok(self.store(taken, request.size, data));
+            }
+        } else if let Engine::WideDeferred(ranges) = &mut self.engine {
             if let Some(taken) = ranges.allocate_quickly(request) {
                 return Ok(self.store(taken, request.size, data));
             }
@@ -265,8 +273,7 @@ impl<T> VirtualBlock<T> {
         if request.size == 0 || request.size > MAX_SIZE || self.engine.is_full() {
             return None;
         }
-        let found = self.engine.find(request)?;
-        Some(self.engine.place(found).size)
+        self.engine.room_for(request)
     }
 
     fn allocate_region_below(&mut self, request: &Request, limit: u64) -> Result<Taken, AllocateError> {
@@ -278,6 +285,7 @@ impl<T> VirtualBlock<T> {
         if request.side == Side::Upper {
             return Err(AllocateError::OneSided { algorithm });
         }
+        self.engine.merge_all();
         let Request { size, alignment, .. } = *request;
         match self.engine.find_below(request, limit) {
             Some(found) => Ok(self.engine.take(found, request)),
@@ -305,6 +313,7 @@ impl<T> VirtualBlock<T> {
         if !request.alignment.is_aligned(offset) {
             return Err(refused);
         }
+        self.engine.merge_all();
         let mut index = match after {
             None => self.engine.first(),
             Some(handle) => {
@@ -403,6 +412,11 @@ impl<T> VirtualBlock<T> {
             return Err(HandleError::WrongBlock);
         }
         if let Engine::Tlsf(ranges) = &mut self.engine {
+            let data = free_of(ranges, &mut self.data, handle)?;
+            self.moves.freed(handle.index);
+            return Ok(data);
+        }
+        if let Engine::Deferred(ranges) = &mut self.engine {
             let data = free_of(ranges, &mut self.data, handle)?;
             self.moves.freed(handle.index);
             return Ok(data);

@@ -176,6 +176,67 @@ proptest! {
     }
 }
 
+/// Ranges of few sizes that come and go, so that most are those of others before, and now and then a large one.
+fn of_few_sizes() -> impl Strategy<Value = Vec<Op>> {
+    let strategies = prop_oneof![
+        8 => Just(allotment_suballoc::Strategy::Balanced),
+        2 => Just(allotment_suballoc::Strategy::LeastTime),
+        1 => Just(allotment_suballoc::Strategy::LeastMemory),
+        1 => Just(allotment_suballoc::Strategy::LowestOffset),
+    ];
+    let sizes = prop_oneof![20 => 30..60u64, 10 => 1..6u64, 1 => 200..3000u64];
+    let requests = (sizes.clone(), 0..5u32, strategies).prop_map(|(size, log2, strategy)| Op::Allocate {
+        size,
+        alignment: 1 << log2,
+        strategy,
+        side: Side::Lower,
+    });
+    let frees = any::<usize>().prop_map(|which| Op::Free { which });
+    let runs = (any::<usize>(), 1..30usize).prop_map(|(which, count)| Op::FreeRun {
+        which,
+        count,
+        down: which % 2 == 0,
+    });
+    let resizes = (any::<usize>(), sizes).prop_map(|(which, size)| Op::Resize { which, size });
+    let coalesce = (0..20u32).prop_map(|at_most| Op::Coalesce { at_most });
+    let grow = (1..900u64).prop_map(|by| Op::Grow { by });
+    let slivers = (1..40u64, 1..8u64, 20..60u64).prop_map(|(size, spread, count)| Op::Slivers {
+        size,
+        spread,
+        alignment: 1,
+        count,
+    });
+    let op = prop_oneof![
+        60 => requests, 50 => frees, 3 => runs, 6 => resizes, 3 => coalesce, 1 => grow, 1 => slivers, 1 => Just(Op::Clear)
+    ];
+    vec(op, 0..400)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    /// The model merges every free at once: a block that defers that refuses nothing that the model has room for.
+    #[test]
+    fn a_block_with_deferred_coalescing_refuses_what_its_model_refuses(size in 1..6000u64, ops in of_few_sizes()) {
+        shadow::run_deferred(size, &ops);
+    }
+
+    #[test]
+    fn a_block_with_deferred_coalescing_equals_its_model_after_every_operation(size in 1..6000u64, ops in operations()) {
+        shadow::run_deferred(size, &ops);
+    }
+
+    #[test]
+    fn deferred_coalescing_among_many_slivers_equals_its_model(size in 1000..8000u64, ops in among_slivers()) {
+        shadow::run_deferred(size, &ops);
+    }
+
+    #[test]
+    fn deferred_coalescing_with_numbers_of_more_than_32_bits_equals_its_model(ops in of_few_sizes()) {
+        shadow::run_deferred((1 << 32) + 5, &ops);
+    }
+}
+
 #[test]
 fn every_case_of_the_fuzzers_seed_corpus_passes() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/virtual_block");

@@ -20,47 +20,45 @@
 //!
 //! The mapping is monotonic: a larger class holds only larger sizes. A search that moves from one class to
 //! the next therefore sees ever larger regions.
+//!
+//! All of this with five bits of mantissa, [`FINE`]; with another number of bits, there are more classes or fewer.
 
-/// The binary logarithm of the number of classes per power of two.
-const MANTISSA_BITS: u32 = 5;
-
-const MANTISSA: u64 = 1 << MANTISSA_BITS;
+/// The binary logarithm of the number of classes per power of two, for the free regions of TLSF.
+pub(super) const FINE: u32 = 5;
 
 /// Returns the class of a region of `size` units: the last class whose [`smallest`] is at most `size`.
 #[inline]
-pub(super) fn class_of(size: u64) -> usize {
+pub(super) fn class_of<const BITS: u32>(size: u64) -> usize {
     // Rounds down to six significant bits: the leading one and the mantissa. Sizes with no more than the mantissa's bits
     // cannot be normalized; they are denormal numbers, and a class each. They get a shift of 0 by the same formula, and so
     // without a branch: in a block whose sizes are small multiples of a page, a branch would be predicted wrongly often.
-    let shift = (size | MANTISSA).ilog2() - MANTISSA_BITS;
+    let shift = (size | 1 << BITS).ilog2() - BITS;
     // `size >> shift` is 32 + mantissa. Its leading one carries into the exponent's bits when it is added,
     // and so turns `shift` into the biased exponent `shift + 1`: neither a mask nor a second addition is
     // needed, and sizes 32 to 63 (shift 0) continue the numbering of the denormal ones.
-    (((shift as u64) << MANTISSA_BITS) + (size >> shift)) as usize
+    (((shift as u64) << BITS) + (size >> shift)) as usize
 }
 
-/// Returns the first class in which every region holds `size` units.
+/// Returns the first class in which every region holds `size` units, which are not 0.
 #[inline]
-pub(super) fn class_that_surely_fits(size: u64) -> usize {
-    // `class_of` rounds down, so regions of the own class may be smaller than `size`, unless `size` is the
-    // smallest of them. The published algorithm adds the class width and rounds down instead; that passes
-    // over this class even where it fits exactly.
-    let class = class_of(size);
-    if smallest(class) == size { class } else { class + 1 }
+pub(super) fn class_that_surely_fits<const BITS: u32>(size: u64) -> usize {
+    // The smallest of the class behind that of `size - 1` is larger than that, and so at least `size`. The published algorithm
+    // adds the class width and rounds down instead; that passes over the own class even where `size` is its smallest.
+    class_of::<BITS>(size - 1) + 1
 }
 
 /// Returns the smallest size in a class: the inverse of [`class_of`].
 #[inline]
-pub(super) fn smallest(class: usize) -> u64 {
-    let shift = width_log2(class);
+pub(super) fn smallest<const BITS: u32>(class: usize) -> u64 {
+    let shift = width_log2::<BITS>(class);
     // Removes the exponent, of which the leading one is a part; what remains is the size without its last bits.
-    (class as u64 - (u64::from(shift) << MANTISSA_BITS)) << shift
+    (class as u64 - (u64::from(shift) << BITS)) << shift
 }
 
 /// Returns the binary logarithm of the number of sizes in a class.
 #[inline]
-pub(super) fn width_log2(class: usize) -> u32 {
-    (class as u32 >> MANTISSA_BITS).saturating_sub(1)
+pub(super) fn width_log2<const BITS: u32>(class: usize) -> u32 {
+    (class as u32 >> BITS).saturating_sub(1)
 }
 
 #[cfg(test)]
@@ -68,25 +66,34 @@ mod tests {
     use super::*;
     use crate::MAX_SIZE;
 
-    #[test]
-    fn every_size_lies_between_the_smallest_of_its_class_and_of_the_next() {
+    fn every_size_lies_in_its_class<const BITS: u32>() {
         let around_powers = (0..=48).flat_map(|log2| {
             let power = 1u64 << log2;
             [power.saturating_sub(1), power, power + 1, power + power / 3]
         });
         for size in (0..5000).chain(around_powers).filter(|&size| size <= MAX_SIZE) {
-            let class = class_of(size);
-            assert!(smallest(class) <= size, "{size} in class {class}");
-            assert!(size < smallest(class + 1), "{size} in class {class}");
-            let sure = class_that_surely_fits(size);
-            assert!(smallest(sure) >= size && (sure == 0 || smallest(sure - 1) < size), "{size}");
+            let class = class_of::<BITS>(size);
+            assert!(smallest::<BITS>(class) <= size, "{size} in class {class}");
+            assert!(size < smallest::<BITS>(class + 1), "{size} in class {class}");
+            if size > 0 {
+                let sure = class_that_surely_fits::<BITS>(size);
+                assert!(smallest::<BITS>(sure) >= size && smallest::<BITS>(sure - 1) < size, "{size}");
+            }
         }
     }
 
     #[test]
+    fn every_size_lies_between_the_smallest_of_its_class_and_of_the_next() {
+        every_size_lies_in_its_class::<FINE>();
+        every_size_lies_in_its_class::<4>();
+        every_size_lies_in_its_class::<3>();
+    }
+
+    #[test]
     fn a_class_is_never_wider_than_a_32nd_of_its_sizes() {
-        for class in 32..class_of(MAX_SIZE) {
-            assert!((smallest(class + 1) - smallest(class)) * MANTISSA <= smallest(class));
+        for class in 32..class_of::<FINE>(MAX_SIZE) {
+            let smallest = smallest::<FINE>;
+            assert!((smallest(class + 1) - smallest(class)) << FINE <= smallest(class));
         }
     }
 }

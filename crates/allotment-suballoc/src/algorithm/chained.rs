@@ -49,8 +49,8 @@ impl<P: Policy> Ranges for Chained<P> {
         Ok(index.map(|index| self.taken(index)))
     }
 
-    fn find(&self, request: &Request) -> Option<u32> {
-        self.policy.find(&self.chain, request)
+    fn room_for(&self, request: &Request) -> Option<u64> {
+        self.policy.find(&self.chain, request).map(|found| self.place(found).size)
     }
 
     fn find_below(&self, request: &Request, limit: u64) -> Option<u32> {

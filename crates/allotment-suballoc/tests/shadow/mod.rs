@@ -9,8 +9,8 @@
 use std::collections::BTreeMap;
 
 use allotment_suballoc::{
-    Algorithm, Alignment, AllocateError, Compaction, CompactionError, GrowError, Handle, HandleError,
-    MAX_SIZE, RegionKind, Request, ResizeError, Side, Strategy, VirtualBlock,
+    Algorithm, Alignment, AllocateError, Coalescing, Compaction, CompactionError, GrowError, Handle,
+    HandleError, MAX_SIZE, Region, RegionKind, Request, ResizeError, Side, Strategy, VirtualBlock,
 };
 
 /// One operation. Numbers are folded into a useful range by [`Op::decode`], so that any bytes are a test.
@@ -63,6 +63,10 @@ pub enum Op {
     Compact {
         alignment: u64,
     },
+    SetCoalescing(Coalescing),
+    Coalesce {
+        at_most: u32,
+    },
 }
 
 impl Op {
@@ -99,6 +103,9 @@ impl Op {
                 count: 32 + u64::from(d),
             },
             14 => Self::FreeAgain,
+            _ if kind == 31 && a % 2 == 0 => Self::SetCoalescing(Coalescing::Deferred),
+            _ if kind == 31 => Self::SetCoalescing(Coalescing::Immediate),
+            _ if kind == 47 => Self::Coalesce { at_most: a.into() },
             _ if kind < 64 => Self::FreeForeign,
             _ if kind < 128 => Self::Compact { alignment: 1 << (a % 5) },
             _ if kind >= 192 => Self::AllocateAt {
@@ -127,6 +134,12 @@ pub fn run(bytes: &[u8]) {
     let size = 1 + u64::from(u16::from_le_bytes([low, high]));
     let ops: Vec<Op> = rest.chunks_exact(8).map(|op| Op::decode(op.try_into().unwrap())).collect();
     run_ops(Algorithm::ALL[usize::from(algorithm) % 3], size, &ops);
+}
+
+/// Runs the operations on a TLSF block that defers coalescing, as long as none of them changes that.
+pub fn run_deferred(size: u64, ops: &[Op]) {
+    let first = [Op::SetCoalescing(Coalescing::Deferred)];
+    run_ops(Algorithm::Tlsf, size, &[&first, ops].concat());
 }
 
 /// Runs the operations and panics at the first difference between the block and its model.
@@ -220,20 +233,37 @@ impl Pair {
                 false
             }
             Op::Compact { alignment } => self.compact(Alignment::new(alignment).unwrap()),
+            Op::SetCoalescing(coalescing) => {
+                self.block.set_coalescing(coalescing);
+                let is_tlsf = self.block.algorithm() == Algorithm::Tlsf;
+                let expected = if is_tlsf { coalescing } else { Coalescing::Immediate };
+                assert_eq!(self.block.coalescing(), expected);
+                assert_eq!(self.picture(), before, "no live range changes");
+                false
+            }
+            Op::Coalesce { at_most } => {
+                let kept = self.block.coalesce(at_most);
+                assert!(kept == 0 || self.block.coalescing() == Coalescing::Deferred);
+                assert_eq!(self.picture(), before, "no live range changes");
+                false
+            }
         };
         if failed {
             assert_eq!(self.picture(), before, "a refused call changes nothing: {op:?}");
         }
     }
 
-    /// Everything that a caller can see.
+    /// Everything that a caller can see. Of TLSF the live ranges, between which all is free: of what a block with deferred
+    /// coalescing shows there, a refused request may merge some.
     fn picture(&self) -> Vec<(u64, u64, Option<u64>)> {
+        let is_tlsf = self.block.algorithm() == Algorithm::Tlsf;
         let used = |kind| match kind {
             RegionKind::Used { data, .. } => Some(*data),
             RegionKind::Padding => Some(u64::MAX),
             _ => None,
         };
-        self.block.regions().map(|region| (region.offset, region.size, used(region.kind))).collect()
+        let shown = self.block.regions().map(|region| (region.offset, region.size, used(region.kind)));
+        shown.filter(|&(_, _, data)| !is_tlsf || data.is_some_and(|data| data != u64::MAX)).collect()
     }
 
     /// Ranges that belong to no live range, in address order, as a naive reader would list them.
@@ -391,10 +421,18 @@ impl Pair {
             Algorithm::Buddy => request.size.next_power_of_two(),
             _ => request.size,
         };
-        self.block.regions().filter(|region| matches!(region.kind, RegionKind::Free)).find_map(|region| {
-            let place = request.alignment.align_up(region.offset);
-            let end = place + cell;
-            (end <= region.offset + region.size && end <= limit).then_some(place)
+        let is_free = |region: &Region<'_, u64>| matches!(region.kind, RegionKind::Free);
+        let free = match self.block.algorithm() {
+            // What it shows need not be merged yet.
+            Algorithm::Tlsf => self.holes(),
+            _ => {
+                let regions = self.block.regions().filter(is_free);
+                regions.map(|region| (region.offset, region.offset + region.size)).collect()
+            }
+        };
+        free.into_iter().find_map(|(start, end)| {
+            let place = request.alignment.align_up(start);
+            (place + cell <= end && place + cell <= limit).then_some(place)
         })
     }
 
@@ -497,11 +535,16 @@ impl Pair {
         self.live.values().any(|live| live.upper)
     }
 
-    /// Live ranges of a linear block with the padding that the block shows beside them.
+    /// Live ranges, with the padding that a linear or buddy block shows beside them.
     fn extents(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let is_tlsf = self.block.algorithm() == Algorithm::Tlsf;
         self.block
             .regions()
-            .filter(|region| !matches!(region.kind, RegionKind::Free))
+            .filter(move |region| match region.kind {
+                RegionKind::Free => false,
+                RegionKind::Padding => !is_tlsf,
+                _ => true,
+            })
             .map(|region| (region.offset, region.offset + region.size))
     }
 
@@ -622,7 +665,8 @@ impl Pair {
         if self.block.algorithm() == Algorithm::Tlsf {
             let largest = self.holes().iter().map(|(start, end)| end - start).max().unwrap_or(0);
             assert_eq!(self.block.largest_free(), largest);
-            assert_eq!(statistics.padding, 0, "TLSF loses nothing inside a block");
+            let is_deferred = self.block.coalescing() == Coalescing::Deferred;
+            assert!(statistics.padding == 0 || is_deferred, "TLSF loses nothing inside a block");
         }
         assert!(self.block.may_fit(self.block.largest_free()));
     }

@@ -422,15 +422,16 @@ impl<W: Width> Ranges for Linear<W> {
         }
     }
 
-    fn find(&self, request: &Request) -> Option<u32> {
-        match request.side {
+    fn room_for(&self, request: &Request) -> Option<u64> {
+        let found = match request.side {
             Side::Lower if request.alignment.align_up(self.gap_start) + request.size <= self.gap_end => {
                 Some(GAP)
             }
             Side::Lower if request.size <= self.wrapped_end() => Some(hole_before(self.queue.first())),
             Side::Upper if !self.is_ring() => self.find_upper(request).map(|_| GAP),
             _ => None,
-        }
+        };
+        found.map(|found| self.place(found).size)
     }
 
     fn find_below(&self, _request: &Request, _limit: u64) -> Option<u32> {

@@ -52,6 +52,7 @@
 //! and a search below a limit, at all larger free regions. The classes take 6 KiB in a block of 256 MiB, 11 KiB in one of
 //! 2^48 units, and 144 bytes more (216 with wide numbers) for each that ever had a region.
 
+mod deferred;
 mod nodes;
 mod rooms;
 mod search;
@@ -64,6 +65,7 @@ use super::{Algorithm, Place, Ranges, Taken};
 use crate::chain::{NONE, State, Tally};
 use crate::read_ahead::Reach;
 use crate::{Alignment, AllocateError, GrowError, MAX_SIZE, Request, Side, Strategy};
+pub(crate) use deferred::Deferred;
 use nodes::{END, LAST, Node, Nodes, USED};
 use rooms::{Change, Rooms};
 use search::Search;
@@ -472,6 +474,23 @@ impl<W: Width> Tlsf<W> {
         }
     }
 
+    /// Returns a free region that serves the request.
+    fn find(&self, request: &Request) -> Option<u32> {
+        if request.side == Side::Upper {
+            return None;
+        }
+        match self.search(request) {
+            Search::Listed(found) => Some(self.stacks.node(found)),
+            Search::Node(node) => Some(node),
+            Search::Nothing => None,
+            Search::Ask => match self.rooms.find(&self.nodes, request.size, request.alignment) {
+                Some(found) => found,
+                // The index cannot be made here.
+                None => self.find_lowest(request.size, request.alignment, self.size),
+            },
+        }
+    }
+
     fn serial_of(&self, generation: u32) -> u64 {
         u64::from(self.epoch) << 32 | u64::from(generation)
     }
@@ -525,20 +544,8 @@ impl<W: Width> Ranges for Tlsf<W> {
         Ok(node.map(|node| self.take(node, request)))
     }
 
-    fn find(&self, request: &Request) -> Option<u32> {
-        if request.side == Side::Upper {
-            return None;
-        }
-        match self.search(request) {
-            Search::Listed(found) => Some(self.stacks.node(found)),
-            Search::Node(node) => Some(node),
-            Search::Nothing => None,
-            Search::Ask => match self.rooms.find(&self.nodes, request.size, request.alignment) {
-                Some(found) => found,
-                // The index cannot be made here.
-                None => self.find_lowest(request.size, request.alignment, self.size),
-            },
-        }
+    fn room_for(&self, request: &Request) -> Option<u64> {
+        self.find(request).map(|found| self.place(found).size)
     }
 
     fn find_below(&self, request: &Request, limit: u64) -> Option<u32> {

@@ -46,7 +46,7 @@ mod search;
 
 use alloc::vec::Vec;
 
-use super::super::bins::{class_of, class_that_surely_fits, smallest, width_log2};
+use super::super::bins::{FINE, class_of, class_that_surely_fits, smallest, width_log2};
 use super::nodes::Nodes;
 use super::width::{DEPTH, Width};
 use crate::{Alignment, growth};
@@ -150,7 +150,7 @@ pub(super) enum Next {
 /// Returns the number of classes for a block of `size` units: no free region is larger, so classes above never fill.
 fn classes_for(size: u64) -> usize {
     // Whole groups, so that a block that grows needs others only where its size has doubled.
-    (class_of(size) / GROUP + 1) * GROUP
+    (class_of::<FINE>(size) / GROUP + 1) * GROUP
 }
 
 #[derive(Clone, Debug)]
@@ -244,7 +244,7 @@ impl<W: Width> Stacks<W> {
     #[inline(always)]
     #[must_use]
     pub(super) fn push(&mut self, nodes: &mut Nodes<W>, region: Listed) -> u32 {
-        let class = class_of(region.size);
+        let class = class_of::<FINE>(region.size);
         let top = self.classes[class];
         if !top.has_place() {
             return self.push_further(nodes, class, region);
