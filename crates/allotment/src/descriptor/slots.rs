@@ -6,16 +6,24 @@
 //! can read it any more. Until then it keeps its resource alive, if the caller passed it. The slot of a relocatable
 //! resource keeps its index when the resource moves: another heap of the device has the new descriptor there.
 //!
+//! ```text
+//!   slots   │ 0 live │ 1 free │ 2 removed │ 3 free │ 4 live │      as many as were ever in use at once
+//!   free         3 ──► 1 ──► end                                   the last one that came back is the next one
+//! ```
+//!
+//! The list of free slots is in the slots themselves, under the lock that a new handle needs anyway: so inserting takes
+//! that lock once, and so does giving back many slots.
+//!
 //! A slot counts its handles with 32 bits. A slot that has used up all of them is not used again, so that no
 //! old handle becomes valid: it remains in use in the [statistics](super::DescriptorHeapStatistics::used).
 
 use core::any::Any;
 use core::fmt;
+use core::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 
 use super::error::DescriptorError;
 use super::events::RegionEvents;
-use super::free_slots::FreeSlots;
 use super::generation::Chunks;
 use super::statistics::{DescriptorHeapStatistics, Usage};
 use crate::events::{Announces, EventLog};
@@ -61,7 +69,6 @@ impl DescriptorSlot {
     }
 }
 
-#[derive(Default)]
 struct Slot {
     /// The generation of the valid handle: the number of slots that had this index before. A live one is less
     /// than [`WORN_OUT`].
@@ -70,15 +77,18 @@ struct Slot {
     keep: Option<KeepAlive>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SlotState {
-    #[default]
-    Free,
-    /// It has a handle.
+    /// In the list of free slots, with the one that follows there.
+    Free { next: Option<FreeSlot> },
+    /// It has a handle, or is being given one.
     Live,
     /// It has no handle, and is in use until the GPU has finished with it; for good where it is worn out.
     Removed,
 }
+
+/// The index of a free slot, and one more: so that an `Option` takes no more room.
+type FreeSlot = NonZeroU32;
 
 impl Slot {
     /// Returns whether a handle of this index is valid.
@@ -93,23 +103,76 @@ const WORN_OUT: u32 = u32::MAX;
 /// The slots of a heap.
 pub(super) struct Slots {
     heap: u64,
-    free: FreeSlots,
     /// Shared with the list of what announces itself to a reader of events.
     inner: Arc<Mutex<Inner>>,
 }
 
 struct Inner {
-    /// As many entries as slots were ever used. Not a [`Slab`](crate::slab::Slab): threads take indices without this
-    /// lock, and an entry keeps its generation while it is free.
+    /// As many entries as slots were in use at once. Not a [`Slab`](crate::slab::Slab): an entry keeps its generation
+    /// while it is free.
     slots: Vec<Slot>,
+    /// The first free slot of those in `slots`. Each entry that is free is in this list, once.
+    free: Option<FreeSlot>,
     capacity: u32,
+    /// The peak leaves out what came since the last slot was given back; see [`Inner::raise_peak`].
     usage: Usage,
     events: RegionEvents,
 }
 
+impl Inner {
+    /// Takes a free slot, by its index. What it keeps alive stays where it is if there is none.
+    fn take(&mut self, keep: &mut Option<KeepAlive>) -> Option<u32> {
+        let index = match self.free {
+            Some(first) => {
+                let index = first.get() - 1;
+                let slot = &mut self.slots[index as usize];
+                let SlotState::Free { next } = slot.state else { unreachable!("slots in the list are free") };
+                self.free = next;
+                slot.state = SlotState::Live;
+                slot.keep = keep.take();
+                index
+            }
+            None => self.take_another(keep)?,
+        };
+        self.usage.used += 1;
+        self.events.allocated((index, 1));
+        Some(index)
+    }
+
+    /// Takes the first slot that was never in use.
+    #[cold]
+    fn take_another(&mut self, keep: &mut Option<KeepAlive>) -> Option<u32> {
+        // There are no more entries than the capacity says, which has 32 bits.
+        let index = self.slots.len() as u32;
+        (index < self.capacity).then(|| {
+            self.slots.push(Slot { generation: 0, state: SlotState::Live, keep: keep.take() });
+            index
+        })
+    }
+
+    /// Gives back a slot that is in use.
+    fn give_back(&mut self, index: u32) {
+        let slot = &mut self.slots[index as usize];
+        debug_assert!(!matches!(slot.state, SlotState::Free { .. }), "a slot is given back once");
+        slot.state = SlotState::Free { next: self.free };
+        self.free = FreeSlot::new(index + 1);
+        self.usage.give_back(1);
+        self.events.freed((index, 1));
+    }
+
+    /// Raises the peak to what is in use. Called before slots that were in use are given back, and not when they are
+    /// taken: a slot whose write failed was never in use.
+    fn raise_peak(&mut self) {
+        self.usage.peak = self.usage.peak.max(self.usage.used);
+    }
+}
+
 /// Returns the slots in use, each as a range.
 fn in_use(slots: &[Slot]) -> impl Iterator<Item = (u32, u32)> + '_ {
-    (0..).zip(slots).filter(|(_, slot)| slot.state != SlotState::Free).map(|(index, _)| (index, 1))
+    (0..)
+        .zip(slots)
+        .filter(|(_, slot)| !matches!(slot.state, SlotState::Free { .. }))
+        .map(|(index, _)| (index, 1))
 }
 
 impl Announces for Mutex<Inner> {
@@ -123,42 +186,49 @@ impl Announces for Mutex<Inner> {
 impl Slots {
     /// Creates the slots of a heap, the first of the driver's heaps that they are in.
     pub(super) fn new(heap: u64, capacity: u32, log: &EventLog, first: &Arc<Mutex<Chunks>>) -> Self {
-        let free = FreeSlots::new();
-        free.add(0..capacity);
         let events = RegionEvents::new(log, first);
-        let inner = Inner { slots: Vec::new(), capacity, usage: Usage::default(), events };
+        let inner = Inner { slots: Vec::new(), free: None, capacity, usage: Usage::default(), events };
         let inner = Arc::new(Mutex::new(inner));
         log.parts().add(&inner);
-        Self { heap, free, inner }
+        Self { heap, inner }
     }
 
-    /// Takes a free slot, by its index.
-    pub(super) fn take(&self) -> Option<u32> {
-        self.free.take()
-    }
-
-    /// Returns a slot that was taken and not published.
-    pub(super) fn put_back(&self, index: u32) {
-        let was_taken = self.free.give_back(index);
-        debug_assert!(was_taken, "a slot is given back once");
-    }
-
-    /// Marks a slot as live after its descriptor was written, and creates its handle.
-    pub(super) fn publish(&self, index: u32, keep: Option<KeepAlive>) -> DescriptorSlot {
+    /// Takes a free slot for a descriptor that keeps `keep` alive, which stays where it is if no slot is free. The
+    /// handle is given to no one before the descriptor is written.
+    pub(super) fn take(&self, keep: &mut Option<KeepAlive>) -> Option<DescriptorSlot> {
         let mut inner = locked(&self.inner);
-        // Grown with use: slots are taken from the front, so the list is about as long as the most slots in use at
-        // once.
-        if inner.slots.len() <= index as usize {
-            inner.slots.resize_with(index as usize + 1, Slot::default);
+        let index = inner.take(keep)?;
+        Some(self.handle(index, &inner))
+    }
+
+    /// Takes `count` slots, or none.
+    pub(super) fn take_all(&self, count: u32) -> Option<Vec<DescriptorSlot>> {
+        let mut inner = locked(&self.inner);
+        if count > inner.capacity - inner.usage.used {
+            return None;
         }
-        // Counted here and not when it was taken: a slot whose write failed was never in use.
-        inner.usage.take(1);
-        inner.events.allocated((index, 1));
-        let slot = &mut inner.slots[index as usize];
-        debug_assert_eq!(slot.state, SlotState::Free, "a slot is taken by one caller at a time");
-        slot.state = SlotState::Live;
-        slot.keep = keep;
-        DescriptorSlot { heap: self.heap, index, generation: slot.generation }
+        let mut taken = Vec::with_capacity(count as usize);
+        taken.extend((0..count).map_while(|_| inner.take(&mut None).map(|index| self.handle(index, &inner))));
+        Some(taken)
+    }
+
+    fn handle(&self, index: u32, inner: &Inner) -> DescriptorSlot {
+        DescriptorSlot { heap: self.heap, index, generation: inner.slots[index as usize].generation }
+    }
+
+    /// Lets a slot keep an object alive, which was taken without one.
+    pub(super) fn keep(&self, slot: DescriptorSlot, keep: KeepAlive) {
+        let mut inner = locked(&self.inner);
+        let slot = &mut inner.slots[slot.index as usize];
+        debug_assert!(slot.state == SlotState::Live && slot.keep.is_none(), "it was taken without");
+        slot.keep = Some(keep);
+    }
+
+    /// Gives back a slot that was taken and whose handle no one was given. Returns the object that it kept alive.
+    pub(super) fn put_back(&self, slot: DescriptorSlot) -> Option<KeepAlive> {
+        let mut inner = locked(&self.inner);
+        inner.give_back(slot.index);
+        inner.slots[slot.index as usize].keep.take()
     }
 
     /// Checks that a handle is of this heap and not stale.
@@ -189,22 +259,17 @@ impl Slots {
         Ok(keep)
     }
 
-    /// Makes a removed slot reusable.
-    pub(super) fn make_reusable(&self, index: u32) {
+    /// Makes removed slots reusable.
+    pub(super) fn make_reusable(&self, indices: &[u32]) {
         let mut inner = locked(&self.inner);
-        inner.usage.retiring -= 1;
-        let Some(found) = inner.slots.get_mut(index as usize) else { return };
-        // Leaked for good: a reused index with an old generation would make old handles valid again.
-        if found.generation == WORN_OUT {
-            return;
+        inner.raise_peak();
+        for &index in indices {
+            inner.usage.retiring -= 1;
+            // Leaked for good: a reused index with an old generation would make old handles valid again.
+            if inner.slots[index as usize].generation != WORN_OUT {
+                inner.give_back(index);
+            }
         }
-        found.state = SlotState::Free;
-        inner.usage.give_back(1);
-        inner.events.freed((index, 1));
-        // Last: from here on another thread can take it.
-        drop(inner);
-        let was_taken = self.free.give_back(index);
-        debug_assert!(was_taken, "a slot is given back once");
     }
 
     /// Moves the slots to another of the driver's heaps, and adds slots up to `capacity`.
@@ -213,11 +278,7 @@ impl Slots {
         let Inner { slots, events, .. } = &mut *inner;
         let was_known = events.leave(in_use(slots));
         events.enter(next, was_known, in_use(slots));
-        if capacity > inner.capacity {
-            // Under the lock, so that no second call adds the same slots.
-            self.free.add(inner.capacity..capacity);
-            inner.capacity = capacity;
-        }
+        inner.capacity = inner.capacity.max(capacity);
     }
 
     /// Takes the objects that all slots keep alive, when the heap is dropped. The slots are in none of the driver's heaps
@@ -234,7 +295,8 @@ impl Slots {
     }
 
     pub(super) fn statistics(&self) -> DescriptorHeapStatistics {
-        let inner = locked(&self.inner);
+        let mut inner = locked(&self.inner);
+        inner.raise_peak();
         // Slots are allocated one by one, so the largest range is one slot.
         let largest = u32::from(inner.usage.used < inner.capacity);
         inner.usage.statistics(inner.capacity, largest, 1)
@@ -256,16 +318,16 @@ mod tests {
     fn a_slot_whose_handles_have_come_to_their_end_is_not_used_again_and_no_handle_becomes_good() {
         let (log, heap) = Chunks::of_no_device(&ShaderVisibleHeapDesc::resources().with_regions(2, 0, 0));
         let slots = Slots::new(7, 2, &log, &heap);
-        let hand_out = || slots.take().map(|index| slots.publish(index, None));
+        let hand_out = || slots.take(&mut None);
         let stale = hand_out().unwrap();
         slots.remove(stale).unwrap();
-        slots.make_reusable(stale.index());
+        slots.make_reusable(&[stale.index()]);
         // As after four thousand million more.
         locked(&slots.inner).slots[0].generation = WORN_OUT - 1;
         let last = hand_out().unwrap();
         assert_eq!((last.index(), last.generation), (0, WORN_OUT - 1));
         assert!(slots.remove(last).unwrap().is_none());
-        slots.make_reusable(last.index());
+        slots.make_reusable(&[last.index()]);
         let other = hand_out().unwrap();
         assert_eq!(other.index(), 1, "the first is worn out");
         assert!(hand_out().is_none());

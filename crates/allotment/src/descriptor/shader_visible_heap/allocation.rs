@@ -9,61 +9,69 @@ use crate::descriptor::slots::{DescriptorSlot, KeepAlive};
 use crate::descriptor::statistics::DescriptorHeapStatistics;
 use crate::device::{DescriptorDevice, ShaderVisibleHeapType};
 
-/// A slot that was taken and has no handle yet. Dropping it returns the slot, and clears it first if it was
-/// written: the next heap is a copy of the mirror, and must not contain a descriptor of a resource that its
+/// A slot that was taken, and whose handle no one was given yet. Dropping it returns the slot, and clears it first if
+/// it was written: the next heap is a copy of the mirror, and must not contain a descriptor of a resource that its
 /// owner may destroy.
 pub(super) struct UnpublishedSlot<'a, D: DescriptorDevice> {
     shared: &'a Shared<D>,
-    index: u32,
+    slot: DescriptorSlot,
     written: bool,
 }
 
 impl<D: DescriptorDevice> UnpublishedSlot<'_, D> {
+    #[inline]
     pub(super) fn write(&mut self, descriptor: &D::Descriptor<'_>) -> Result<(), DescriptorError> {
         // Set before the write: a write that fails half way leaves something to clear.
         self.written = true;
-        self.shared.write(WriteTarget::Slot(self.index), descriptor)
+        self.shared.write(WriteTarget::Slot(self.slot.index()), descriptor)
     }
 
-    /// Creates the handle of the slot.
-    pub(super) fn publish(self, keep: Option<KeepAlive>) -> DescriptorSlot {
-        let taken = mem::ManuallyDrop::new(self);
-        taken.shared.slots.publish(taken.index, keep)
+    /// Returns the handle of the slot.
+    pub(super) fn publish(self) -> DescriptorSlot {
+        mem::ManuallyDrop::new(self).slot
+    }
+
+    /// Returns the handle of a slot that was taken without an object to keep alive.
+    pub(super) fn publish_with(self, keep: Option<KeepAlive>) -> DescriptorSlot {
+        if let Some(keep) = keep {
+            self.shared.slots.keep(self.slot, keep);
+        }
+        self.publish()
     }
 }
 
 impl<D: DescriptorDevice> Drop for UnpublishedSlot<'_, D> {
+    #[cold]
     fn drop(&mut self) {
         // A slot that cannot be cleared is never returned, so no shader is given its index.
-        if !self.written || self.shared.clear_after_failure(WriteTarget::Slot(self.index), 1) {
-            self.shared.slots.put_back(self.index);
+        if !self.written || self.shared.clear_after_failure(WriteTarget::Slot(self.slot.index()), 1) {
+            drop(self.shared.slots.put_back(self.slot));
         }
     }
 }
 
 impl<D: DescriptorDevice> Shared<D> {
-    pub(super) fn take_slot(&self) -> Option<UnpublishedSlot<'_, D>> {
-        self.slots.take().map(|index| UnpublishedSlot { shared: self, index, written: false })
+    fn take_slot(&self, keep: &mut Option<KeepAlive>) -> Option<UnpublishedSlot<'_, D>> {
+        self.slots.take(keep).map(|slot| UnpublishedSlot { shared: self, slot, written: false })
     }
 
-    pub(super) fn take_slot_or_reclaim(&self) -> Result<UnpublishedSlot<'_, D>, DescriptorError> {
-        if let Some(slot) = self.take_slot() {
+    /// Takes a slot for a descriptor that keeps `keep` alive.
+    pub(super) fn take_slot_or_reclaim(
+        &self,
+        mut keep: Option<KeepAlive>,
+    ) -> Result<UnpublishedSlot<'_, D>, DescriptorError> {
+        if let Some(slot) = self.take_slot(&mut keep) {
             return Ok(slot);
         }
         // Reclaiming asks the queues for their state, so it is done only when no slot is free.
         self.reclaim();
-        self.take_slot().ok_or_else(|| self.no_slots(1))
+        self.take_slot(&mut keep).ok_or_else(|| self.no_slots(1))
     }
 
     /// Takes `count` slots, or none.
     pub(super) fn take_slots(&self, count: u32) -> Option<Vec<UnpublishedSlot<'_, D>>> {
-        // Checked first, so that a request that fails does not take slots which another thread needs meanwhile.
-        if count > self.slots.statistics().free {
-            return None;
-        }
-        let taken: Vec<_> = core::iter::from_fn(|| self.take_slot()).take(count as usize).collect();
-        // Too few slots are returned here: the vector of unwritten slots is dropped.
-        (taken.len() == count as usize).then_some(taken)
+        let taken = self.slots.take_all(count)?;
+        Some(taken.into_iter().map(|slot| UnpublishedSlot { shared: self, slot, written: false }).collect())
     }
 
     /// Takes a table, by its entry. Reclaims once if no range is free.

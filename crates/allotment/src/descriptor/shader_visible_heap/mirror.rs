@@ -192,8 +192,13 @@ impl<D: DescriptorDevice> Shared<D> {
     /// Overwrites released descriptors of the mirror with null descriptors, before their resources are
     /// destroyed. If the device panics, the mirror is not copied any more.
     pub(super) fn clear(&self, target: WriteTarget, count: u32) {
-        let guard = self.read();
-        let Some(live) = &*guard else { return };
+        if let Some(live) = &*self.read() {
+            self.clear_in(live, target, count);
+        }
+    }
+
+    /// Like [`clear`](Self::clear), with the heap locked.
+    pub(super) fn clear_in(&self, live: &Live<D>, target: WriteTarget, count: u32) {
         if let Some(first) = self.locate(target, &live.current) {
             // On a panic, the mirror may still name what is about to be destroyed. The flag keeps it from being
             // copied, and is set by the guard since the panic leaves this function.

@@ -268,9 +268,9 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
         keep: Option<KeepAlive>,
     ) -> Result<DescriptorSlot, DescriptorError> {
         let shared = &*self.shared;
-        let mut slot = shared.take_slot_or_reclaim()?;
+        let mut slot = shared.take_slot_or_reclaim(keep)?;
         slot.write(descriptor)?;
-        Ok(slot.publish(keep))
+        Ok(slot.publish())
     }
 
     /// Writes several descriptors into new slots, all or none, and returns the slots in the order of the
@@ -322,7 +322,7 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
         }
         // An iterator that yields fewer than its length leaves slots unwritten, which are returned.
         taken.truncate(keeps.len());
-        Ok(taken.into_iter().zip(keeps).map(|(slot, keep)| slot.publish(keep)).collect())
+        Ok(taken.into_iter().zip(keeps).map(|(slot, keep)| slot.publish_with(keep)).collect())
     }
 
     /// Writes a descriptor of a range of a buffer into a new slot, which keeps the buffer alive. Where defragmentation may
@@ -403,18 +403,17 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
             let view = shown.create_view(self.allocator())?;
             let slot = shown.with_descriptor(&view, |descriptor| {
                 // The descriptor borrows the view, which the slot is to own: so that it is published without.
-                let mut slot = shared.take_slot_or_reclaim()?;
+                let mut slot = shared.take_slot_or_reclaim(None)?;
                 slot.write(descriptor)?;
                 Ok::<_, DescriptorError>(slot)
             })?;
-            return Ok(slot.publish(Some(shown.keep_with(view))));
+            return Ok(slot.publish_with(Some(shown.keep_with(view))));
         };
         // Before the lock: reclaiming runs destructors.
-        let mut slot = shared.take_slot_or_reclaim()?;
-        let keep = shown.keep();
+        let mut slot = shared.take_slot_or_reclaim(Some(shown.keep()))?;
         shared.follow(shown, key, |descriptor| {
             slot.write(descriptor)?;
-            let slot = slot.publish(Some(keep));
+            let slot = slot.publish();
             Ok((WriteTarget::Slot(slot.index()), slot))
         })
     }
@@ -606,7 +605,7 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
     /// for an open recording.
     pub fn drain(&self, timeout: Duration) -> ReleaseStatistics {
         let shared = &self.shared;
-        shared.retired.drain(timeout, |retired| drop(shared.make_reusable(retired)))
+        shared.retired.drain(timeout, |retired| drop(shared.make_one_reusable(retired)))
     }
 }
 

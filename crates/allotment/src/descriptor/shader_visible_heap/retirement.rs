@@ -1,10 +1,10 @@
 //! Retirement: slots, tables and chunks that were released, until the GPU has finished with them.
 
 use core::mem;
-use std::sync::Arc;
+use std::sync::{Arc, RwLockReadGuard};
 
-use super::Shared;
 use super::mirror::WriteTarget;
+use super::{Live, Shared};
 use crate::descriptor::generation::{Chunk, Generation};
 use crate::descriptor::slots::{DescriptorSlot, KeepAlive};
 use crate::device::DescriptorDevice;
@@ -63,19 +63,17 @@ impl<D: DescriptorDevice> Shared<D> {
     pub(in crate::descriptor) fn remove_unused(&self, slot: DescriptorSlot) {
         if self.slots.remove(slot).is_ok() {
             self.clear(WriteTarget::Slot(slot.index()), 1);
-            self.slots.make_reusable(slot.index());
+            self.slots.make_reusable(&[slot.index()]);
         }
     }
 
-    pub(in crate::descriptor) fn reclaim(&self) -> Reclaimed {
-        self.reclaim_by(|each| self.retired.reclaim_here(each))
-    }
-
-    /// Makes the objects that `reclaim` hands out reusable. Their resources are dropped after all of that,
+    /// Makes the objects that the GPU has finished with reusable. Their resources are dropped after all of that,
     /// without a lock: a destructor may call the heap again, and one that panics loses nothing.
-    fn reclaim_by<R>(&self, reclaim: impl FnOnce(&mut dyn FnMut(Retired<D>)) -> R) -> R {
+    pub(in crate::descriptor) fn reclaim(&self) -> Reclaimed {
         let mut kept = mem::take(&mut *locked(&self.kept));
-        let reclaimed = reclaim(&mut |retired| kept.extend(self.make_reusable(retired)));
+        let mut batch = Batch::new(self);
+        let reclaimed = self.retired.reclaim_here(|retired| kept.extend(batch.make_reusable(retired)));
+        drop(batch);
         kept.clear();
         // A later call may release more at once, when queues were late. A nested call from a destructor leaves
         // no room.
@@ -88,16 +86,13 @@ impl<D: DescriptorDevice> Shared<D> {
     }
 
     /// Makes a released object reusable, and returns what is to be dropped afterwards.
-    pub(super) fn make_reusable(&self, retired: Retired<D>) -> Option<Kept<D>> {
+    pub(super) fn make_one_reusable(&self, retired: Retired<D>) -> Option<Kept<D>> {
+        Batch::new(self).make_reusable(retired)
+    }
+
+    fn make_other_reusable(&self, retired: Retired<D>) -> Option<Kept<D>> {
         match retired {
-            Retired::Slot { index, keep } => {
-                // If the device panics in `clear`, the resource is leaked, since the mirror may still refer to
-                // it.
-                let keep = mem::ManuallyDrop::new(keep);
-                self.clear(WriteTarget::Slot(index), 1);
-                self.slots.make_reusable(index);
-                mem::ManuallyDrop::into_inner(keep).map(|keep| Kept::KeepAlive { _it: keep })
-            }
+            Retired::Slot { .. } => unreachable!("a batch has the slots"),
             Retired::Table { entry, count } => {
                 self.clear(WriteTarget::Table { entry, at: 0 }, count);
                 self.tables.make_reusable(entry);
@@ -111,6 +106,70 @@ impl<D: DescriptorDevice> Shared<D> {
             }
             Retired::Kept(kept) => Some(kept),
         }
+    }
+}
+
+/// Slots that a batch makes reusable at once. More would save little, and keep a replacement of the heap waiting.
+const BATCH: usize = 64;
+
+/// Makes released objects reusable; slots several at once, so that each lock is taken once for all of them.
+struct Batch<'a, D: DescriptorDevice> {
+    shared: &'a Shared<D>,
+    /// The heap, in which no slot is written or cleared while it is replaced. Locked only while there are `cleared` ones.
+    live: Option<RwLockReadGuard<'a, Option<Live<D>>>>,
+    /// The first `count` are slots that were cleared and are not reusable yet.
+    cleared: [u32; BATCH],
+    count: usize,
+}
+
+impl<'a, D: DescriptorDevice> Batch<'a, D> {
+    fn new(shared: &'a Shared<D>) -> Self {
+        Self { shared, live: None, cleared: [0; BATCH], count: 0 }
+    }
+
+    /// Makes a released object reusable, at the end of the batch at the latest. Returns what is to be dropped after that.
+    fn make_reusable(&mut self, retired: Retired<D>) -> Option<Kept<D>> {
+        match retired {
+            Retired::Slot { index, keep } => {
+                // If the device panics while it clears the slot, the resource is leaked, since the mirror may still
+                // refer to it.
+                let keep = mem::ManuallyDrop::new(keep);
+                self.clear(index);
+                mem::ManuallyDrop::into_inner(keep).map(|keep| Kept::KeepAlive { _it: keep })
+            }
+            other => {
+                // Tables and chunks have locks of their own, and tables lock the heap.
+                self.finish();
+                self.shared.make_other_reusable(other)
+            }
+        }
+    }
+
+    fn clear(&mut self, index: u32) {
+        let shared = self.shared;
+        if let Some(live) = &**self.live.get_or_insert_with(|| shared.read()) {
+            shared.clear_in(live, WriteTarget::Slot(index), 1);
+        }
+        self.cleared[self.count] = index;
+        self.count += 1;
+        if self.count == BATCH {
+            self.finish();
+        }
+    }
+
+    fn finish(&mut self) {
+        self.live = None;
+        let count = mem::take(&mut self.count);
+        if count > 0 {
+            self.shared.slots.make_reusable(&self.cleared[..count]);
+        }
+    }
+}
+
+impl<D: DescriptorDevice> Drop for Batch<'_, D> {
+    /// Also where the device has panicked: the slots before that one are clear.
+    fn drop(&mut self) {
+        self.finish();
     }
 }
 
