@@ -74,6 +74,7 @@ mod heap_regions;
 mod range;
 mod relocatable_bindings;
 mod sampler_cache;
+mod sampler_key;
 mod shader_visible_heap;
 mod shown;
 mod slots;

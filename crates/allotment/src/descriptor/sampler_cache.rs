@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use super::error::DescriptorError;
+use super::sampler_key::{SamplerKey, Seed};
 use super::shader_visible_heap::ShaderVisibleHeap;
 use super::slots::DescriptorSlot;
 use crate::device::{DescriptorDevice, SamplerDesc, ShaderVisibleHeapType};
@@ -56,8 +57,7 @@ struct Inner<D: DescriptorDevice> {
 
 /// The samplers, and where each description has its own.
 struct Entries<D: DescriptorDevice> {
-    /// By [`SamplerDesc::key`], so that a search computes it once.
-    indices: HashMap<[u64; 3], u32>,
+    indices: HashMap<SamplerKey, u32, Seed>,
     /// A user knows the index of its sampler, so that dropping it costs no search.
     samplers: Slab<Entry<D>>,
     /// The last round of any sampler. A sampler that is created again begins another one than it had before: a thread that
@@ -168,12 +168,12 @@ impl<D: DescriptorDevice> SamplerCache<D> {
 
 impl<D: DescriptorDevice> Entries<D> {
     fn new() -> Self {
-        Self { indices: HashMap::new(), samplers: Slab::new(), round: 0 }
+        Self { indices: HashMap::with_hasher(Seed::random()), samplers: Slab::new(), round: 0 }
     }
 
     /// Adds a user to the sampler of a description, if there is one. Returns its index and slot.
     fn find(&mut self, desc: &SamplerDesc) -> Option<(u32, DescriptorSlot)> {
-        let index = *self.indices.get(&desc.key())?;
+        let index = *self.indices.get(&SamplerKey::new(desc))?;
         let entry = self.samplers.get_mut(index)?;
         if entry.users == 0 {
             self.round += 1;
@@ -187,17 +187,17 @@ impl<D: DescriptorDevice> Entries<D> {
     fn insert(&mut self, desc: &SamplerDesc, slot: DescriptorSlot, sampler: D::Sampler) -> u32 {
         self.round += 1;
         let index = self.samplers.insert(Entry { slot, sampler, users: 1, round: self.round });
-        self.indices.insert(desc.key(), index);
+        self.indices.insert(SamplerKey::new(desc), index);
         index
     }
 
     /// Removes the sampler of a description if it has had no users since a round.
     fn remove_idle(&mut self, desc: &SamplerDesc, round: u64) -> Option<Entry<D>> {
-        let index = *self.indices.get(&desc.key())?;
+        let index = *self.indices.get(&SamplerKey::new(desc))?;
         // Another round: the sampler had a user since it was retired, and its last user has retired it again,
         // or will.
         self.samplers.get(index).filter(|entry| entry.users == 0 && entry.round == round)?;
-        self.indices.remove(&desc.key());
+        self.indices.remove(&SamplerKey::new(desc));
         self.samplers.remove(index)
     }
 }
