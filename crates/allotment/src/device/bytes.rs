@@ -153,7 +153,8 @@ pub(crate) unsafe fn copy_bytes(from: NonNull<u8>, to: NonNull<u8>, len: usize) 
     }
     // One alignment for all three: with both addresses and the length whole words, there are no ragged ends.
     if (from.addr().get() | to.addr().get() | len) % WORD == 0 {
-        for offset in (0..len).step_by(WORD) {
+        for word in 0..len / WORD {
+            let offset = word * WORD;
             // SAFETY: `offset` is below `len`.
             let source = unsafe { from.add(offset) }.cast::<u64>();
             // SAFETY: it is a multiple of eight, as the address is, and the access is atomic.

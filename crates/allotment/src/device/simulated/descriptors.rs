@@ -183,12 +183,8 @@ impl Slots {
 
     /// Writes a descriptor of the heap.
     fn put(&self, at: u32, words: [u64; 4]) {
-        let mut bytes = [0; STRIDE as usize];
-        for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
-            to.copy_from_slice(&word.to_ne_bytes());
-        }
         // Through relaxed atomics like all bytes here: a queue thread may decode the slot at the same moment.
-        self.bytes.write(offset(at), &bytes);
+        self.bytes.write_words(offset(at), &words);
     }
 
     /// Decodes a slot's current descriptor.
@@ -303,21 +299,30 @@ impl SimulatedGpu {
     }
 
     /// Returns whether a range of slots may be accessed; reports a validation error if not.
+    #[inline]
     fn check_slots(&self, call: &str, heap: &SimulatedDescriptorHeap, at: u32, count: u32) -> bool {
         // In 64 bits, since the sum of two 32-bit numbers may overflow.
         let end = u64::from(at) + u64::from(count);
+        // The usable ones are within the capacity.
+        let allowed = !heap.slots.is_destroyed() && end <= heap.slots.usable.into();
+        if !allowed {
+            self.report_slots(call, heap, at, end);
+        }
+        allowed
+    }
+
+    /// Reports why a range of slots may not be accessed.
+    #[cold]
+    fn report_slots(&self, call: &str, heap: &SimulatedDescriptorHeap, at: u32, end: u64) {
         if heap.slots.is_destroyed() {
             self.report(format!("{call}: {heap:?} was destroyed"));
         } else if end > heap.slots.desc.capacity.into() {
             self.report(format!("{call}: {at}..{end} exceeds {heap:?}"));
-        } else if end > heap.slots.usable.into() {
+        } else {
             self.report(format!(
                 "{call}: {at}..{end} of {heap:?} includes descriptors that the driver reserves"
             ));
-        } else {
-            return true;
         }
-        false
     }
 
     /// Returns the validation error of a descriptor that is being written, if any.

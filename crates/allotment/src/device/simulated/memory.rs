@@ -70,6 +70,17 @@ impl Bytes {
         unsafe { write_bytes(self.at(offset), bytes) };
     }
 
+    /// Writes words at an offset that is a multiple of their size.
+    #[inline]
+    pub(super) fn write_words(&self, offset: u64, words: &[u64]) {
+        assert!(self.has(offset, size_of_val(words)) && offset % 8 == 0);
+        for (offset, &word) in (offset..).step_by(8).zip(words) {
+            let at = self.at(offset).cast::<u64>();
+            // SAFETY: the words lie inside, pages and offsets are multiples of eight, and all accesses are atomic.
+            unsafe { AtomicU64::from_ptr(at.as_ptr()) }.store(word, Relaxed);
+        }
+    }
+
     fn has(&self, offset: u64, len: usize) -> bool {
         offset.checked_add(len as u64).is_some_and(|end| end <= self.pages.len() as u64)
     }
