@@ -120,8 +120,12 @@ struct Inner {
 }
 
 impl Inner {
-    /// Takes a free slot, by its index. What it keeps alive stays where it is if there is none.
-    fn take(&mut self, keep: &mut Option<KeepAlive>) -> Option<u32> {
+    /// Takes a free slot, by its index, for a descriptor that keeps an object alive. Returns that object if there is no
+    /// slot.
+    // By value and inlined: an object that is moved through memory is written in halves and read as a whole, for which
+    // the processor waits until both have arrived.
+    #[inline]
+    fn take(&mut self, keep: Option<KeepAlive>) -> Result<u32, Option<KeepAlive>> {
         let index = match self.free {
             Some(first) => {
                 let index = first.get() - 1;
@@ -129,25 +133,26 @@ impl Inner {
                 let SlotState::Free { next } = slot.state else { unreachable!("slots in the list are free") };
                 self.free = next;
                 slot.state = SlotState::Live;
-                slot.keep = keep.take();
+                slot.keep = keep;
                 index
             }
             None => self.take_another(keep)?,
         };
         self.usage.used += 1;
         self.events.allocated((index, 1));
-        Some(index)
+        Ok(index)
     }
 
     /// Takes the first slot that was never in use.
     #[cold]
-    fn take_another(&mut self, keep: &mut Option<KeepAlive>) -> Option<u32> {
+    fn take_another(&mut self, keep: Option<KeepAlive>) -> Result<u32, Option<KeepAlive>> {
         // There are no more entries than the capacity says, which has 32 bits.
         let index = self.slots.len() as u32;
-        (index < self.capacity).then(|| {
-            self.slots.push(Slot { generation: 0, state: SlotState::Live, keep: keep.take() });
-            index
-        })
+        if index == self.capacity {
+            return Err(keep);
+        }
+        self.slots.push(Slot { generation: 0, state: SlotState::Live, keep });
+        Ok(index)
     }
 
     /// Gives back a slot that is in use.
@@ -193,12 +198,17 @@ impl Slots {
         Self { heap, inner }
     }
 
-    /// Takes a free slot for a descriptor that keeps `keep` alive, which stays where it is if no slot is free. The
-    /// handle is given to no one before the descriptor is written.
-    pub(super) fn take(&self, keep: &mut Option<KeepAlive>) -> Option<DescriptorSlot> {
+    /// Takes a free slot for a descriptor that keeps `keep` alive. The handle is given to no one before the descriptor is
+    /// written.
+    ///
+    /// # Errors
+    ///
+    /// Returns what it was to keep alive if no slot is free.
+    #[inline]
+    pub(super) fn take(&self, keep: Option<KeepAlive>) -> Result<DescriptorSlot, Option<KeepAlive>> {
         let mut inner = locked(&self.inner);
         let index = inner.take(keep)?;
-        Some(self.handle(index, &inner))
+        Ok(self.handle(index, &inner))
     }
 
     /// Takes `count` slots, or none.
@@ -208,10 +218,11 @@ impl Slots {
             return None;
         }
         let mut taken = Vec::with_capacity(count as usize);
-        taken.extend((0..count).map_while(|_| inner.take(&mut None).map(|index| self.handle(index, &inner))));
+        taken.extend((0..count).map_while(|_| inner.take(None).ok().map(|index| self.handle(index, &inner))));
         Some(taken)
     }
 
+    #[inline]
     fn handle(&self, index: u32, inner: &Inner) -> DescriptorSlot {
         DescriptorSlot { heap: self.heap, index, generation: inner.slots[index as usize].generation }
     }
@@ -242,6 +253,7 @@ impl Slots {
     }
 
     /// Ends the life of a slot, which is retiring from now on. Returns the object that it kept alive.
+    #[inline]
     pub(super) fn remove(&self, slot: DescriptorSlot) -> Result<Option<KeepAlive>, DescriptorError> {
         if slot.heap != self.heap {
             return Err(DescriptorError::WrongHeap);
@@ -318,7 +330,7 @@ mod tests {
     fn a_slot_whose_handles_have_come_to_their_end_is_not_used_again_and_no_handle_becomes_good() {
         let (log, heap) = Chunks::of_no_device(&ShaderVisibleHeapDesc::resources().with_regions(2, 0, 0));
         let slots = Slots::new(7, 2, &log, &heap);
-        let hand_out = || slots.take(&mut None);
+        let hand_out = || slots.take(None).ok();
         let stale = hand_out().unwrap();
         slots.remove(stale).unwrap();
         slots.make_reusable(&[stale.index()]);

@@ -180,7 +180,9 @@ impl<T: Send + 'static> ReleaseQueue<T> {
     }
 
     /// Like [`retire`](Self::retire), with the size of the resource in bytes, for statistics only.
-    #[inline]
+    // Always: an item that is passed through memory is written field by field and then read in larger pieces, for which
+    // the processor waits until all of it has arrived.
+    #[inline(always)]
     pub fn retire_sized(&self, item: T, bytes: u64) {
         let mut shard = self.shards.any();
         // The stamp is read under the shard's lock, so that stamps grow within a shard.

@@ -82,7 +82,7 @@ impl<T> Shard<T> {
     }
 
     /// Adds an item. `stamp` was read while the shard's lock was held, so stamps grow.
-    #[inline]
+    #[inline(always)]
     pub(super) fn push(&mut self, turns: &Turns, stamp: u64, bytes: u64, now: impl FnOnce() -> u64, item: T) {
         // Joining the last run costs three comparisons; this is the path of most calls.
         if !self.grows || stamp != self.last.mark.stamp || !turns.is_of_last(self.order) {

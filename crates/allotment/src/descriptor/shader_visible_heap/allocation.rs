@@ -19,11 +19,10 @@ pub(super) struct UnpublishedSlot<'a, D: DescriptorDevice> {
 }
 
 impl<D: DescriptorDevice> UnpublishedSlot<'_, D> {
-    #[inline]
     pub(super) fn write(&mut self, descriptor: &D::Descriptor<'_>) -> Result<(), DescriptorError> {
         // Set before the write: a write that fails half way leaves something to clear.
         self.written = true;
-        self.shared.write(WriteTarget::Slot(self.slot.index()), descriptor)
+        self.shared.write_unguarded(WriteTarget::Slot(self.slot.index()), descriptor)
     }
 
     /// Returns the handle of the slot.
@@ -51,21 +50,38 @@ impl<D: DescriptorDevice> Drop for UnpublishedSlot<'_, D> {
 }
 
 impl<D: DescriptorDevice> Shared<D> {
-    fn take_slot(&self, keep: &mut Option<KeepAlive>) -> Option<UnpublishedSlot<'_, D>> {
-        self.slots.take(keep).map(|slot| UnpublishedSlot { shared: self, slot, written: false })
+    /// Writes a descriptor that keeps `keep` alive into a new slot.
+    #[inline]
+    pub(super) fn insert(
+        &self,
+        descriptor: &D::Descriptor<'_>,
+        keep: Option<KeepAlive>,
+    ) -> Result<DescriptorSlot, DescriptorError> {
+        let slot = match self.slots.take(keep) {
+            Ok(slot) => slot,
+            Err(keep) => self.reclaim_and_take(keep)?,
+        };
+        let unpublished = UnpublishedSlot { shared: self, slot, written: true };
+        self.write_unguarded(WriteTarget::Slot(slot.index()), descriptor)?;
+        mem::forget(unpublished);
+        Ok(slot)
     }
 
     /// Takes a slot for a descriptor that keeps `keep` alive.
     pub(super) fn take_slot_or_reclaim(
         &self,
-        mut keep: Option<KeepAlive>,
+        keep: Option<KeepAlive>,
     ) -> Result<UnpublishedSlot<'_, D>, DescriptorError> {
-        if let Some(slot) = self.take_slot(&mut keep) {
-            return Ok(slot);
-        }
-        // Reclaiming asks the queues for their state, so it is done only when no slot is free.
+        let slot = self.slots.take(keep).or_else(|keep| self.reclaim_and_take(keep))?;
+        Ok(UnpublishedSlot { shared: self, slot, written: false })
+    }
+
+    /// Takes a slot that comes back now.
+    // Reclaiming asks the queues for their state, so it is done only when no slot is free.
+    #[cold]
+    fn reclaim_and_take(&self, keep: Option<KeepAlive>) -> Result<DescriptorSlot, DescriptorError> {
         self.reclaim();
-        self.take_slot(&mut keep).ok_or_else(|| self.no_slots(1))
+        self.slots.take(keep).map_err(|_| self.no_slots(1))
     }
 
     /// Takes `count` slots, or none.

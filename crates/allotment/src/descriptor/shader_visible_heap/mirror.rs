@@ -76,7 +76,8 @@ impl<D: DescriptorDevice> Shared<D> {
         self.writing((target, 1), || self.write_unguarded(target, descriptor))
     }
 
-    fn write_unguarded(
+    /// Writes a descriptor that no shader reads yet. If the device panics meanwhile, the caller clears the target.
+    pub(super) fn write_unguarded(
         &self,
         target: WriteTarget,
         descriptor: &D::Descriptor<'_>,
@@ -89,7 +90,7 @@ impl<D: DescriptorDevice> Shared<D> {
         // heap is not replaced as long as the guard lives.
         unsafe { live.mirror.write(at, descriptor) }?;
         // SAFETY: as above.
-        unsafe { self.publish(live, target, 1) }
+        unsafe { self.publish_from(live, target, at, 1) }
     }
 
     /// Copies CPU descriptors to a target.
@@ -112,7 +113,7 @@ impl<D: DescriptorDevice> Shared<D> {
             // SAFETY: the caller's promise.
             unsafe { live.mirror.copy_from(from, from_at, at, count) }?;
             // SAFETY: the caller's promise.
-            unsafe { self.publish(live, target, count) }
+            unsafe { self.publish_from(live, target, at, count) }
         })
     }
 
@@ -145,6 +146,23 @@ impl<D: DescriptorDevice> Shared<D> {
         count: u32,
     ) -> Result<(), DescriptorError> {
         let from = self.locate(target, &live.current).ok_or(DescriptorError::Stale)?;
+        // SAFETY: the caller's promise.
+        unsafe { self.publish_from(live, target, from, count) }
+    }
+
+    /// Like [`publish`](Self::publish), with the index of the target in the present heap.
+    ///
+    /// # Safety
+    ///
+    /// That of [`publish`](Self::publish).
+    #[inline]
+    unsafe fn publish_from(
+        &self,
+        live: &Live<D>,
+        target: WriteTarget,
+        from: u32,
+        count: u32,
+    ) -> Result<(), DescriptorError> {
         // SAFETY: all of the mirror is written; the rest is the caller's promise.
         unsafe { live.current.heap.copy_from(&live.mirror, from, from, count) }?;
         // Recordings that are still open began with the previous heap, and may be given the location later.

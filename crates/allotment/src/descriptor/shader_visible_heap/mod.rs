@@ -267,10 +267,7 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
         descriptor: &D::Descriptor<'_>,
         keep: Option<KeepAlive>,
     ) -> Result<DescriptorSlot, DescriptorError> {
-        let shared = &*self.shared;
-        let mut slot = shared.take_slot_or_reclaim(keep)?;
-        slot.write(descriptor)?;
-        Ok(slot.publish())
+        self.shared.insert(descriptor, keep)
     }
 
     /// Writes several descriptors into new slots, all or none, and returns the slots in the order of the

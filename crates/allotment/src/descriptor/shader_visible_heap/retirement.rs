@@ -72,7 +72,7 @@ impl<D: DescriptorDevice> Shared<D> {
     pub(in crate::descriptor) fn reclaim(&self) -> Reclaimed {
         let mut kept = mem::take(&mut *locked(&self.kept));
         let mut batch = Batch::new(self);
-        let reclaimed = self.retired.reclaim_here(|retired| kept.extend(batch.make_reusable(retired)));
+        let reclaimed = self.retired.reclaim_here(|retired| batch.make_reusable(retired, &mut kept));
         drop(batch);
         kept.clear();
         // A later call may release more at once, when queues were late. A nested call from a destructor leaves
@@ -86,8 +86,10 @@ impl<D: DescriptorDevice> Shared<D> {
     }
 
     /// Makes a released object reusable, and returns what is to be dropped afterwards.
-    pub(super) fn make_one_reusable(&self, retired: Retired<D>) -> Option<Kept<D>> {
-        Batch::new(self).make_reusable(retired)
+    pub(super) fn make_one_reusable(&self, retired: Retired<D>) -> Vec<Kept<D>> {
+        let mut kept = Vec::new();
+        Batch::new(self).make_reusable(retired, &mut kept);
+        kept
     }
 
     fn make_other_reusable(&self, retired: Retired<D>) -> Option<Kept<D>> {
@@ -127,20 +129,22 @@ impl<'a, D: DescriptorDevice> Batch<'a, D> {
         Self { shared, live: None, cleared: [0; BATCH], count: 0 }
     }
 
-    /// Makes a released object reusable, at the end of the batch at the latest. Returns what is to be dropped after that.
-    fn make_reusable(&mut self, retired: Retired<D>) -> Option<Kept<D>> {
+    /// Makes a released object reusable, at the end of the batch at the latest. Adds what is to be dropped after that.
+    fn make_reusable(&mut self, retired: Retired<D>, kept: &mut Vec<Kept<D>>) {
         match retired {
             Retired::Slot { index, keep } => {
                 // If the device panics while it clears the slot, the resource is leaked, since the mirror may still
                 // refer to it.
                 let keep = mem::ManuallyDrop::new(keep);
                 self.clear(index);
-                mem::ManuallyDrop::into_inner(keep).map(|keep| Kept::KeepAlive { _it: keep })
+                if let Some(keep) = mem::ManuallyDrop::into_inner(keep) {
+                    kept.push(Kept::KeepAlive { _it: keep });
+                }
             }
             other => {
                 // Tables and chunks have locks of their own, and tables lock the heap.
                 self.finish();
-                self.shared.make_other_reusable(other)
+                kept.extend(self.shared.make_other_reusable(other));
             }
         }
     }
