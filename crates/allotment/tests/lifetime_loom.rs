@@ -14,6 +14,8 @@
 mod checked;
 #[path = "../src/descriptor/free_slots.rs"]
 mod free_slots;
+#[path = "../src/sync/present.rs"]
+mod present;
 #[path = "../src/sync/shards.rs"]
 mod shards;
 #[path = "../src/table.rs"]
@@ -38,6 +40,7 @@ use loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use loom::thread;
 
 use free_slots::FreeSlots;
+use present::Present;
 use shards::Shards;
 use try_lock::TryLock;
 
@@ -394,5 +397,40 @@ fn a_page_that_is_given_back_and_a_slot_of_it_that_is_taken_exclude_each_other()
         let taken = taker.join().unwrap();
         assert!(!(out && taken.is_some()));
         assert_eq!(set.free(0, 64), if out { 0 } else { 64 - u32::from(taken.is_some()) });
+    });
+}
+
+/// Ordinary memory: the model finds two threads of which one writes it while the other is there.
+struct Memory(checked::UnsafeCell<u32>);
+
+// SAFETY: who reads or writes it holds off who writes it, which the model checks.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    fn read(&self) -> u32 {
+        // SAFETY: no thread writes it meanwhile, which the model checks.
+        self.0.with(|value| unsafe { *value })
+    }
+
+    fn write(&self, new: u32) {
+        // SAFETY: no other thread is there, which the model checks.
+        self.0.with_mut(|value| unsafe { *value = new });
+    }
+}
+
+#[test]
+fn a_value_is_replaced_while_no_thread_uses_it() {
+    model("Present", Some(3), || {
+        let present = Arc::new(Present::with_count(2, Memory(checked::UnsafeCell::new(1))));
+        let user = {
+            let present = Arc::clone(&present);
+            thread::spawn(move || present.read().as_ref().unwrap().read())
+        };
+        let mut exclusive = present.exclusive();
+        exclusive.get().unwrap().write(0);
+        exclusive.replace(Some(Memory(checked::UnsafeCell::new(2))));
+        drop(exclusive);
+        assert_eq!(present.read().as_ref().unwrap().read(), 2);
+        assert_ne!(user.join().unwrap(), 0, "it is replaced once it is written");
     });
 }

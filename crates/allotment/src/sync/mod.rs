@@ -6,9 +6,11 @@
 //!   try_lock   a lock that never blocks
 //!   shards     several instances of one structure, so that threads do not contend
 //!   spread     references to one value, with a count for each thread
+//!   present    a value that is read often and replaced seldom
 //! ```
 
 pub(crate) mod checked;
+pub(crate) mod present;
 pub(crate) mod shards;
 pub(crate) mod spread;
 mod try_lock;

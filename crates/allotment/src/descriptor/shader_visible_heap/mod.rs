@@ -32,7 +32,7 @@ use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicBool, AtomicU64};
 use core::time::Duration;
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use self::followed::Followed;
 pub(super) use self::mirror::WriteTarget;
@@ -53,6 +53,7 @@ use crate::device::{BufferUse, DescriptorDevice, ShaderVisibleHeapLimits, Shader
 use crate::lifetime::{Reclaimed, Recording, ReleaseQueue, ReleaseStatistics, SubmissionTracker};
 use crate::memory::{Allocator, Buffer, Image};
 use crate::sync::locked;
+use crate::sync::present::{Present, PresentGuard};
 
 /// A descriptor heap that shaders access. `Send + Sync`; every method takes `&self`.
 ///
@@ -132,9 +133,8 @@ pub(super) struct Shared<D: DescriptorDevice> {
     limits: ShaderVisibleHeapLimits,
     pub(super) slots: Slots,
     pub(super) tables: Tables,
-    /// `None` after the heap was dropped. Locked for reading to write descriptors, for writing to replace the
-    /// heap.
-    live: RwLock<Option<Live<D>>>,
+    /// `None` after the heap was dropped.
+    live: Present<Live<D>>,
     /// Set during a replacement of the heap.
     replacing: AtomicBool,
     /// The descriptors of relocatable resources.
@@ -228,7 +228,7 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
             limits,
             slots,
             tables,
-            live: RwLock::new(Some(live)),
+            live: Present::new(live),
             replacing: AtomicBool::new(false),
             followed: Followed::new(),
             retired: ReleaseQueue::new(tracker),
@@ -607,16 +607,12 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
 }
 
 impl<D: DescriptorDevice> Shared<D> {
-    fn read(&self) -> RwLockReadGuard<'_, Option<Live<D>>> {
-        self.live.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write_lock(&self) -> RwLockWriteGuard<'_, Option<Live<D>>> {
-        self.live.write().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> PresentGuard<'_, Live<D>> {
+        self.live.read()
     }
 
     /// Locks the present heap, which is not replaced as long as the guard lives.
-    pub(super) fn live(&self) -> Result<RwLockReadGuard<'_, Option<Live<D>>>, DescriptorError> {
+    pub(super) fn live(&self) -> Result<PresentGuard<'_, Live<D>>, DescriptorError> {
         let live = self.read();
         if live.is_some() { Ok(live) } else { Err(DescriptorError::HeapGone) }
     }
@@ -626,7 +622,7 @@ impl<D: DescriptorDevice> Drop for ShaderVisibleHeap<D> {
     /// The device's heap is destroyed once no open recording and no queue can use it. Remaining ranges become
     /// unusable.
     fn drop(&mut self) {
-        let live = self.shared.write_lock().take();
+        let live = self.shared.live.exclusive().replace(None);
         // After the lock is released: the mirror is dropped now, the device's heap and the resources of its
         // slots later, even if the device panics while the mirror is dropped.
         let (current, mirror) = live.map(|live| (live.current, live.mirror)).unzip();

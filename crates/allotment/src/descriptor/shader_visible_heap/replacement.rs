@@ -4,13 +4,12 @@
 //! tables are packed side by side, slots and tables are copied from the old mirror to the new one, and from
 //! there to the new heap. The old heap is retired; recordings that began with it keep it until they complete.
 
-use core::mem;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::Arc;
 
-use super::Shared;
 use super::mirror::{copy_all, new_mirror};
 use super::retirement::{Kept, Retired};
+use super::{Live, Shared};
 use crate::descriptor::device_heap::DeviceHeap;
 use crate::descriptor::error::DescriptorError;
 use crate::descriptor::generation::Generation;
@@ -82,8 +81,8 @@ impl<D: DescriptorDevice> Shared<D> {
     ) -> Result<(), DescriptorError> {
         let NextHeap { new, mirror, desc, _one_at_a_time } = next;
         let number = new.number;
-        let mut guard = self.write_lock();
-        let live = guard.as_mut().ok_or(DescriptorError::HeapGone)?;
+        let mut guard = self.live.exclusive();
+        let live = guard.get().ok_or(DescriptorError::HeapGone)?;
         // Threads that clear descriptors hold the lock for reading, so the flag does not change after this
         // read.
         if self.poisoned.load(Relaxed) {
@@ -104,13 +103,13 @@ impl<D: DescriptorDevice> Shared<D> {
         drop(tables);
         self.slots.move_to(new.chunks(), desc.slots);
         new.inherit(&live.current);
-        let old = mem::replace(&mut live.current, Arc::new(new));
-        live.previous = Arc::downgrade(&old);
-        live.desc = desc;
-        let old_mirror = mem::replace(&mut live.mirror, mirror);
+        let previous = Arc::downgrade(&live.current);
+        let old = guard.replace(Some(Live { desc, current: Arc::new(new), previous, mirror }));
         drop(guard);
-        self.retired.retire(Retired::Kept(Kept::Generation { _it: old }));
-        drop(old_mirror);
+        if let Some(Live { current, mirror, .. }) = old {
+            self.retired.retire(Retired::Kept(Kept::Generation { _it: current }));
+            drop(mirror);
+        }
         event!(DEBUG, "descriptor", generation = number, "replaced a descriptor heap");
         Ok(())
     }
@@ -149,9 +148,11 @@ mod tests {
         let allocator = Arc::new(Allocator::new(device, AllocatorDesc::default()).unwrap());
         let desc = ShaderVisibleHeapDesc::resources().with_regions(4, 16, 16).with_chunk(4);
         let heap = ShaderVisibleHeap::new(&allocator, &tracker, desc).unwrap();
-        if let Some(live) = &mut *heap.shared.write_lock() {
-            Arc::get_mut(&mut live.current).unwrap().number = u32::MAX - 1;
-        }
+        let mut exclusive = heap.shared.live.exclusive();
+        let mut live = exclusive.replace(None).unwrap();
+        Arc::get_mut(&mut live.current).unwrap().number = u32::MAX - 1;
+        exclusive.replace(Some(live));
+        drop(exclusive);
         let before = heap.allocate(4).unwrap();
         heap.compact().unwrap();
         assert_eq!(heap.statistics().generation, u32::MAX);

@@ -1,7 +1,7 @@
 //! Retirement: slots, tables and chunks that were released, until the GPU has finished with them.
 
 use core::mem;
-use std::sync::{Arc, RwLockReadGuard};
+use std::sync::Arc;
 
 use super::mirror::WriteTarget;
 use super::{Live, Shared};
@@ -10,6 +10,7 @@ use crate::descriptor::slots::{DescriptorSlot, KeepAlive};
 use crate::device::DescriptorDevice;
 use crate::lifetime::{Reclaimed, ReleaseQueue, SubmissionTracker};
 use crate::sync::locked;
+use crate::sync::present::PresentGuard;
 
 /// A released object.
 pub(super) enum Retired<D: DescriptorDevice> {
@@ -118,7 +119,7 @@ const BATCH: usize = 64;
 struct Batch<'a, D: DescriptorDevice> {
     shared: &'a Shared<D>,
     /// The heap, in which no slot is written or cleared while it is replaced. Locked only while there are `cleared` ones.
-    live: Option<RwLockReadGuard<'a, Option<Live<D>>>>,
+    live: Option<PresentGuard<'a, Live<D>>>,
     /// The first `count` are slots that were cleared and are not reusable yet.
     cleared: [u32; BATCH],
     count: usize,
