@@ -253,7 +253,8 @@ impl Slots {
     }
 
     /// Ends the life of a slot, which is retiring from now on. Returns the object that it kept alive.
-    #[inline]
+    // Inlined, as in `Inner::take`.
+    #[inline(always)]
     pub(super) fn remove(&self, slot: DescriptorSlot) -> Result<Option<KeepAlive>, DescriptorError> {
         if slot.heap != self.heap {
             return Err(DescriptorError::WrongHeap);

@@ -93,6 +93,7 @@ impl<D: DescriptorDevice> Shared<D> {
         kept
     }
 
+    #[inline(never)]
     fn make_other_reusable(&self, retired: Retired<D>) -> Option<Kept<D>> {
         match retired {
             Retired::Slot { .. } => unreachable!("a batch has the slots"),
@@ -131,6 +132,8 @@ impl<'a, D: DescriptorDevice> Batch<'a, D> {
     }
 
     /// Makes a released object reusable, at the end of the batch at the latest. Adds what is to be dropped after that.
+    // Inlined, so that what is retired is not copied once more.
+    #[inline(always)]
     fn make_reusable(&mut self, retired: Retired<D>, kept: &mut Vec<Kept<D>>) {
         match retired {
             Retired::Slot { index, keep } => {
@@ -150,6 +153,7 @@ impl<'a, D: DescriptorDevice> Batch<'a, D> {
         }
     }
 
+    #[inline]
     fn clear(&mut self, index: u32) {
         let shared = self.shared;
         if let Some(live) = &**self.live.get_or_insert_with(|| shared.read()) {
