@@ -216,6 +216,28 @@ fn a_heap_that_could_not_be_cleared_is_not_copied_and_what_it_may_name_stays() {
 }
 
 #[test]
+fn slots_that_were_cleared_before_a_panic_are_reusable_and_what_the_next_one_keeps_stays() {
+    let rig = Rig::new("discrete-large-bar");
+    let heap = rig.heap();
+    let keeps: Vec<Arc<u32>> = (0..4).map(Arc::new).collect();
+    let slots: Vec<_> = keeps
+        .iter()
+        .map(|keep| heap.insert(&rig.seven(), Some(keep.clone() as KeepAlive)).unwrap())
+        .collect();
+    slots.iter().for_each(|&slot| heap.remove(slot).unwrap());
+    // Slots come back together; the third of these cannot be cleared.
+    rig.device.panic_at(Point::BeforeWriteNull, 3, 1);
+    assert!(panics(|| heap.reclaim()));
+    assert_eq!((heap.statistics().slots.used, heap.statistics().slots.retiring), (2, 2));
+    let left: Vec<_> = keeps.iter().map(|keep| Arc::strong_count(keep) - 1).collect();
+    assert_eq!(left[..3], [0, 0, 1], "the third may be named by the mirror");
+    let again: Vec<_> = (0..6).map(|_| heap.insert(&rig.seven(), None).unwrap().index()).collect();
+    assert!(slots[..2].iter().all(|slot| again.contains(&slot.index())));
+    assert!(slots[2..].iter().all(|slot| !again.contains(&slot.index())));
+    assert_eq!(heap.compact(), Err(DescriptorError::Poisoned));
+}
+
+#[test]
 fn a_device_that_panics_again_while_a_slot_is_cleared_does_not_end_the_process() {
     let rig = Rig::new("discrete-large-bar");
     let heap = rig.heap();
