@@ -48,6 +48,7 @@ impl<T> Present<T> {
 
     /// Creates a value with `count` shards, a power of two.
     #[cfg(loom)]
+    #[allow(dead_code, reason = "the models include this file, and the library has no use for it")]
     pub(crate) fn with_count(count: usize, value: T) -> Self {
         let value = Arc::new(value);
         Self::over(Shards::with_count(count, || Some(Arc::clone(&value))))
