@@ -4,7 +4,7 @@
 //!   hash ──► (hash ^ word) × odd ──► upper half ^ lower half ──► hash          for each of three words
 //! ```
 //!
-//! Finding a sampler and dropping it takes 56 ns, and with the standard library's hash (SipHash) 10 ns more: that is made
+//! Finding a sampler and dropping it takes 56 ns, and with the standard library's hash (`SipHash`) 10 ns more: that is made
 //! for keys of any length. Here a word costs one multiplication of 128 bits, as in `foldhash` and wyhash. The hash
 //! begins with a number that is random in each process, since a program may pass on descriptions that others wrote, as a
 //! browser does: they cannot know which of them collide.
