@@ -55,6 +55,25 @@ impl<T> Chunks<T> {
         self.chunks.push(chunk);
     }
 
+    /// Returns the chunks of the values from `len` on, or of most of them, which the list has no longer. All values from
+    /// `len` on are removed.
+    pub(crate) fn split_off(&mut self, len: usize) -> Vec<Vec<T>> {
+        let removed = self.chunks.split_off(len.div_ceil(Self::CHUNK).min(self.chunks.len()));
+        if len < self.len {
+            self.len = len;
+            if let (Some(last), false) = (self.chunks.last_mut(), len % Self::CHUNK == 0) {
+                last.truncate(len % Self::CHUNK);
+            }
+        }
+        self.chunks.shrink_to_fit();
+        removed
+    }
+
+    /// Returns true if [`split_off`](Self::split_off) would return a chunk.
+    pub(crate) fn has_chunk_from(&self, len: usize) -> bool {
+        len.div_ceil(Self::CHUNK) < self.chunks.len()
+    }
+
     #[inline]
     pub(crate) fn get(&self, index: usize) -> Option<&T> {
         self.chunks.get(index / Self::CHUNK)?.get(index % Self::CHUNK)
@@ -121,6 +140,16 @@ mod tests {
             }
             assert!(list.iter().eq(&vector));
             assert!((0..10_000).all(|index| list.get(index) == vector.get(index)));
+            for len in [9_999, 8_192, 4_097, 4_096, 1, 0, 0] {
+                let chunks = list.chunks.len();
+                assert_eq!(list.has_chunk_from(len), len.div_ceil(Chunks::<u64>::CHUNK) < chunks);
+                assert_eq!(list.has_chunk_from(len), !list.split_off(len).is_empty());
+                vector.truncate(len);
+                assert!(list.len() == len && list.iter().eq(&vector) && list.get(len).is_none());
+                list.push(3);
+                vector.push(3);
+                assert_eq!(list[len], 3);
+            }
             assert!(list.into_values().eq(vector));
         }
     }

@@ -76,6 +76,7 @@ pub mod lifetime;
 mod log;
 pub mod memory;
 pub mod prelude;
+mod shrinkable_table;
 mod slab;
 mod sync;
 mod table;

@@ -15,8 +15,8 @@
 //!
 //! # Cost
 //!
-//! Every operation is O(1), except iteration; growth moves no entry ([`Chunks`]). Nothing is freed before the slab is
-//! dropped. An entry has the size of an `Option<T>` where `T` leaves room for the link.
+//! Every operation is O(1), except iteration; growth moves no entry ([`Chunks`]). Memory is freed when the
+//! slab is dropped, or [shrinks](Slab::shrink). An entry has the size of an `Option<T>` where `T` leaves room for the link.
 //!
 //! # Why not a crate
 //!
@@ -130,6 +130,30 @@ impl<T> Slab<T> {
         }
     }
 
+    /// Removes the vacant entries at the end, where that frees memory, which is returned to be dropped. Their indices are
+    /// those of new entries then. O(entries).
+    pub(crate) fn shrink(&mut self) -> Option<impl Sized + use<T>> {
+        // An index out of use stays, or it would come back into use.
+        let is_vacant = |entry: &Entry<T>| matches!(entry, Entry::Vacant(link) if *link != OUT_OF_USE);
+        let mut bound = self.bound();
+        while bound != 0 && is_vacant(&self.entries[bound as usize - 1]) {
+            bound -= 1;
+        }
+        if !self.entries.has_chunk_from(bound as usize) {
+            return None;
+        }
+        let removed = self.entries.split_off(bound as usize);
+        // The lowest indices are reused first from here on, so that the end becomes vacant again.
+        self.next = bound;
+        for index in (0..bound).rev() {
+            match &mut self.entries[index as usize] {
+                Entry::Vacant(link) if *link != OUT_OF_USE => *link = mem::replace(&mut self.next, index),
+                _ => {}
+            }
+        }
+        Some(removed)
+    }
+
     /// Iterates over all values, by index.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         (0..).zip(self.entries.iter()).filter_map(|(index, entry)| match entry {
@@ -176,7 +200,7 @@ impl<T> Slab<T> {
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use proptest::prelude::*;
 
@@ -188,6 +212,7 @@ mod tests {
         Skip,
         Remove(u32),
         RemoveForGood(u32),
+        Shrink,
     }
 
     /// Indices are drawn from a range that is often larger than that of the entries.
@@ -197,6 +222,7 @@ mod tests {
             1 => Just(Step::Skip),
             3 => (0..40_u32).prop_map(Step::Remove),
             1 => (0..40_u32).prop_map(Step::RemoveForGood),
+            1 => Just(Step::Shrink),
         ]
     }
 
@@ -205,6 +231,7 @@ mod tests {
     struct Model {
         values: BTreeMap<u32, usize>,
         vacant: Vec<u32>,
+        out_of_use: BTreeSet<u32>,
         bound: u32,
     }
 
@@ -233,7 +260,8 @@ mod tests {
                         prop_assert_eq!(slab.insert(value), index);
                     }
                     Step::Skip => {
-                        model.take_next();
+                        let skipped = model.take_next();
+                        model.out_of_use.insert(skipped);
                         slab.skip();
                     }
                     Step::Remove(index) => {
@@ -242,7 +270,18 @@ mod tests {
                         prop_assert_eq!(slab.remove(index), removed);
                     }
                     Step::RemoveForGood(index) => {
-                        prop_assert_eq!(slab.remove_for_good(index), model.values.remove(&index));
+                        let removed = model.values.remove(&index);
+                        model.out_of_use.extend(removed.map(|_| index));
+                        prop_assert_eq!(slab.remove_for_good(index), removed);
+                    }
+                    Step::Shrink => {
+                        let shrunk = slab.shrink().is_some();
+                        // All are in one chunk, so it is freed where none is left.
+                        let is_left = !model.values.is_empty() || !model.out_of_use.is_empty();
+                        prop_assert_eq!(shrunk, !is_left && model.bound != 0);
+                        if shrunk {
+                            model = Model::default();
+                        }
                     }
                 }
                 prop_assert_eq!((slab.next_index(), slab.bound()), (model.next_index(), model.bound));
@@ -255,6 +294,19 @@ mod tests {
             }
             prop_assert!(slab.into_values().eq(model.values.into_values()));
         }
+    }
+
+    #[test]
+    fn a_slab_of_many_chunks_keeps_those_up_to_the_last_value() {
+        let mut slab = Slab::new();
+        (0..100_000_u64).for_each(|value| _ = slab.insert(value));
+        (0..100_000).filter(|index| ![7, 30_000].contains(index)).for_each(|index| _ = slab.remove(index));
+        assert!(slab.shrink().is_some());
+        assert_eq!((slab.bound(), slab.next_index(), slab.get(30_000)), (30_001, 0, Some(&30_000)));
+        assert!(slab.check_invariants().into_iter().eq((0..30_000).filter(|&index| index != 7)));
+        assert!(slab.shrink().is_none(), "as small as can be");
+        assert!(slab.remove_for_good(30_000).is_some());
+        assert!(slab.shrink().is_none(), "an index out of use stays so");
     }
 
     #[test]

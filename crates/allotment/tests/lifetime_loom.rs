@@ -18,6 +18,8 @@ mod free_slots;
 mod present;
 #[path = "../src/sync/shards.rs"]
 mod shards;
+#[path = "../src/shrinkable_table.rs"]
+mod shrinkable_table;
 #[path = "../src/table.rs"]
 mod table;
 #[path = "../src/sync/try_lock.rs"]
@@ -42,6 +44,7 @@ use loom::thread;
 use free_slots::FreeSlots;
 use present::Present;
 use shards::Shards;
+use shrinkable_table::{Ahead, ShrinkableTable};
 use try_lock::TryLock;
 
 const QUEUE: QueueIndex = QueueIndex(0);
@@ -382,6 +385,60 @@ fn a_slot_is_one_threads_at_a_time_and_who_has_it_next_sees_what_was_done_there(
             unsafe { *value }
         });
         assert!(came >= 1 && came == counted);
+    });
+}
+
+/// An entry of a table, whose drop the checker takes for a write, and each use for a read.
+#[derive(Default)]
+struct Watched(checked::UnsafeCell<u32>);
+
+impl Watched {
+    fn read(&self) {
+        let _ = self.0.with(|value| {
+            // SAFETY: no thread writes until it is dropped, which is what the checker looks at.
+            unsafe { *value }
+        });
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.0.with_mut(|_| {});
+    }
+}
+
+/// A pool's records, and which of the first two are used.
+struct Records {
+    used: Mutex<[bool; 2]>,
+    table: ShrinkableTable<Watched>,
+}
+
+/// A thread allocates, reads its record without the lock, and frees; another trims. The record lives as long as it is read.
+#[test]
+fn the_end_of_a_table_is_freed_only_when_no_thread_reads_there() {
+    model("records", Some(3), || {
+        let records = Arc::new(Records { used: Mutex::new([false; 2]), table: ShrinkableTable::new() });
+        let threads = [0, 1].map(|index| {
+            let records = Arc::clone(&records);
+            thread::spawn(move || {
+                let mut used = records.used.lock().unwrap();
+                // In chunks of their own.
+                let at = [0, 32][index];
+                assert!(records.table.get_or_append(at, &mut Ahead::new(), Watched::default).is_some());
+                used[index] = true;
+                drop(used);
+                // As through a handle.
+                records.table.get(at).unwrap().read();
+                records.used.lock().unwrap()[index] = false;
+            })
+        });
+        let used = records.used.lock().unwrap();
+        let from = [0, 32, 96][used.iter().rposition(|&used| used).map_or(0, |last| last + 1)];
+        // SAFETY: the lock is held, and each used entry is below.
+        let freed = unsafe { records.table.free_from(from, |_| true) };
+        drop(used);
+        drop(freed);
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
 }
 

@@ -1,13 +1,15 @@
 //! Which empty memory is kept, for how long, and which requests get it.
 
 use core::time::Duration;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use allotment::device::simulated::SimulatedGpu;
 use allotment::memory::{
-    BlockGrowth, BlockSizes, EmptyBlockPolicy, Lifetime, MaintenanceThread, ManualTime, TimeSource, Watermark,
+    AccessError, BlockGrowth, BlockSizes, EmptyBlockPolicy, Lifetime, MaintenanceThread, ManualTime,
+    TimeSource, Watermark,
 };
-use allotment::{Allocation, Allocator, AllocatorDesc, MemoryUsage, PoolDesc, ResourceKind};
+use allotment::{Allocation, Allocator, AllocatorDesc, MemoryUsage, Pool, PoolDesc, ResourceKind};
 
 use crate::rig::{
     AllocateWanted as _, COARSE, DEVICE_TYPE, DISCRETE, HEAP, KIB, MIB, Rig, empty_blocks, fixed_pool,
@@ -128,6 +130,52 @@ fn a_trim_gives_everything_back_that_is_empty_and_says_whether_there_was_any() {
     assert_eq!(rig.objects(), 1);
     assert!(!rig.trim());
     rig.free_all(kept);
+}
+
+#[test]
+fn an_id_from_before_a_trim_never_names_an_allocation_after_it() {
+    let rig = Rig::new(DISCRETE);
+    let (mut kept, mut ids) = (Vec::new(), HashSet::new());
+    for round in 0..6 {
+        let mut got = allocate_all(&rig, &[KIB; 3000]);
+        assert!(got.iter().all(|allocation| ids.insert(allocation.id())), "an id is new");
+        // In some rounds nothing lives, in the others an early one, so that the end of the tables is freed; each is used
+        // another number of times.
+        match round % 3 {
+            0 => kept.push(got.swap_remove(100)),
+            1 => rig.free_all(kept.drain(..)),
+            _ => {}
+        }
+        rig.free_all(got);
+        rig.trim();
+        rig.check_invariants();
+        let live: HashSet<_> = kept.iter().map(Allocation::id).collect();
+        assert!(ids.iter().all(|&id| rig.info_of(id).is_ok() == live.contains(&id)));
+    }
+    rig.free_all(kept);
+}
+
+#[test]
+fn the_handles_of_a_pool_that_was_reset_are_stale_also_after_a_trim() {
+    let rig = Rig::new(DISCRETE);
+    let pool = rig.create_pool(fixed_pool(DEVICE_TYPE, MIB)).unwrap();
+    let allocate = |pool: &Pool| rig.allocate_wanted_in(pool, &wanted_in(KIB, DEVICE_TYPE)).unwrap();
+    let stale: Vec<_> = (0..2000).map(|_| allocate(&pool)).collect();
+    rig.reset_pool(&pool).unwrap();
+    let are_stale = || stale.iter().all(|handle| rig.location(handle).err() == Some(AccessError::Stale));
+    rig.trim();
+    assert!(are_stale());
+    let live: Vec<_> = (0..2000).map(|_| allocate(&pool)).collect();
+    assert!(are_stale());
+    rig.free_all(live);
+    rig.destroy_pool(pool).unwrap();
+    rig.trim();
+    assert!(are_stale());
+    let pool = rig.create_pool(fixed_pool(DEVICE_TYPE, MIB)).unwrap();
+    let live: Vec<_> = (0..2000).map(|_| allocate(&pool)).collect();
+    assert!(are_stale());
+    rig.free_all(live.into_iter().chain(stale));
+    rig.destroy_pool(pool).unwrap();
 }
 
 #[test]

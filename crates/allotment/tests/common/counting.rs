@@ -18,6 +18,9 @@ static GLOBAL: Counting = Counting;
 
 static ALL: AtomicU64 = AtomicU64::new(0);
 
+/// Bytes that all threads have allocated, less those that they have freed.
+static BYTES: AtomicU64 = AtomicU64::new(0);
+
 thread_local! {
     static HERE: Cell<u64> = const { Cell::new(0) };
     static IS_WATCHED: Cell<bool> = const { Cell::new(false) };
@@ -37,6 +40,12 @@ pub(crate) fn of_all_threads() -> u64 {
     ALL.load(Relaxed)
 }
 
+/// Bytes of the heap that all threads use now.
+#[allow(dead_code, reason = "most tests count the allocations")]
+pub(crate) fn bytes() -> u64 {
+    BYTES.load(Relaxed)
+}
+
 /// Keeps the backtrace of the next allocation of this thread, and of none after it.
 #[allow(dead_code, reason = "a test knows what it runs")]
 pub(crate) fn watch() {
@@ -48,6 +57,14 @@ pub(crate) fn watch() {
 pub(crate) fn end_watch() -> Option<Backtrace> {
     IS_WATCHED.set(false);
     FOUND.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+fn add_bytes(more: usize) {
+    BYTES.fetch_add(more as u64, Relaxed);
+}
+
+fn subtract_bytes(less: usize) {
+    BYTES.fetch_sub(less as u64, Relaxed);
 }
 
 fn count() {
@@ -67,23 +84,28 @@ fn count() {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
+        add_bytes(layout.size());
         // SAFETY: the caller's promise.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        subtract_bytes(layout.size());
         // SAFETY: the caller's promise.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count();
+        add_bytes(layout.size());
         // SAFETY: the caller's promise.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count();
+        add_bytes(size);
+        subtract_bytes(layout.size());
         // SAFETY: the caller's promise.
         unsafe { System.realloc(pointer, layout, size) }
     }

@@ -286,6 +286,15 @@ impl<D: Device> BlockSet<D> {
         Some(block.memory)
     }
 
+    /// Frees host memory that the set has for more blocks than there are.
+    pub(super) fn shrink(&mut self) {
+        drop(self.blocks.shrink());
+        self.order.shrink_to_fit();
+        self.closed.shrink_to_fit();
+        self.spare.shrink_to_fit();
+        self.quick.shrink();
+    }
+
     /// Returns all memory objects, whatever is allocated in them, to be freed.
     pub(super) fn into_memory(self) -> impl Iterator<Item = OwnedMemory<D>> {
         self.blocks.into_values().map(|block| block.memory)

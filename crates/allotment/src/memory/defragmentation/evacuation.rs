@@ -185,7 +185,11 @@ impl Current {
         while check.left > 0 {
             let Some(planned) = self.moves.pop_front() else { break };
             check.left -= 1;
-            if allocator.pools.get(planned.pool).is_some_and(|slot| is_live(slot, &planned)) {
+            let is_live = |slot: &PoolSlot<D>| {
+                let _guard = locked(&slot.state);
+                is_live(slot, &planned)
+            };
+            if allocator.pools.get(planned.pool).is_some_and(is_live) {
                 // Behind the others: once all were looked at, they are in their order again.
                 self.moves.push_back(planned);
             }
@@ -439,10 +443,7 @@ impl Evacuation {
         // Grown before the locks are taken.
         found.reserve(AT_ONCE);
         let closed = locked(&slot.state).as_ref().is_some_and(|state| self.is_closed(state));
-        let is_live = |from: AllocationId| {
-            let record = allocator.pools.get(from.pool).and_then(|slot| slot.records.get(from.record));
-            record.is_some_and(|record| record.generation() == from.generation)
-        };
+        let is_live = |from: AllocationId| allocator.lock_live(from, |_, _, _| Some(())).is_ok();
         // A request reopened the block, so copying the rest would not free it. If no allocation is left to copy, the
         // evacuation can still end.
         if !closed && self.reserved.iter().any(|reserved| is_live(reserved.from)) {
@@ -534,7 +535,7 @@ impl Evacuation {
     }
 }
 
-/// Returns true when the record still has the allocation that was planned.
+/// Returns true when the record still has the allocation that was planned. The pool is locked: the record may be freed.
 fn is_live<D: Device>(slot: &PoolSlot<D>, planned: &PlannedMove) -> bool {
     slot.records.get(planned.record).is_some_and(|record| record.generation() == planned.generation)
 }

@@ -23,7 +23,6 @@ use crate::memory::pool::{Freed, HeldRange, MoveState, PoolSlot, PoolState, Roun
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::token::record::{RawPlace, Record};
 use crate::memory::{MemoryUsage, Movability, Name};
-use crate::sync::locked;
 
 /// An allocation as a survey of its pool sees it.
 #[derive(Clone, Copy, Debug)]
@@ -448,29 +447,26 @@ impl<D: Device> Allocator<D> {
         movability: Movability,
         mover: MoverId,
     ) {
+        let record = self.slot_and_record(allocation);
+        if movability == Movability::Pinned && record.is_ok_and(|(_, record)| !record.read().movable) {
+            // The allocation is pinned already, and only the owner of the handle changes that.
+            return;
+        }
         self.allow_moves_of(allocation.id(), movability, mover);
     }
 
     /// Sets the same by the id of an allocation. Does nothing once that is freed.
     pub(in crate::memory) fn allow_moves_of(&self, id: AllocationId, movability: Movability, mover: MoverId) {
-        let Some(slot) = self.pools.get(id.pool) else { return };
-        let Some(record) = slot.records.get(id.record) else { return };
-        if movability == Movability::Pinned && !record.read().movable {
-            // The allocation is pinned already, and only the owner of the handle changes that.
-            return;
-        }
-        let mut guard = locked(&slot.state);
-        // After a reset of the pool the record may belong to another allocation.
-        if record.generation() != id.generation {
-            return;
-        }
-        let Some(state) = guard.as_mut() else { return };
         let movable = movability != Movability::Pinned;
-        if let Some(detail) = state.detail_mut(id.record) {
-            detail.movability = movability;
-            record.set_movable(movable, mover);
-            state.events.of_allocation(id.record, |allocation| Event::Movable { allocation, movable });
-        }
+        // After a reset of the pool the record may belong to another allocation, which the look-up by the id finds.
+        let _ = self.lock_live(id, |state, _, record| {
+            if movable || record.read().movable {
+                state.detail_mut(id.record)?.movability = movability;
+                record.set_movable(movable, mover);
+                state.events.of_allocation(id.record, |allocation| Event::Movable { allocation, movable });
+            }
+            Some(())
+        });
     }
 
     /// Pins an allocation to its place from now on. A pass that is about to move it leaves it there.

@@ -7,6 +7,7 @@ use crate::events::Event;
 use crate::memory::allocator::Allocator;
 use crate::memory::block_set::BlockSet;
 use crate::memory::pool::{PoolSlot, PoolState};
+use crate::shrinkable_table::Ahead;
 use crate::sync::locked;
 
 impl<D: Device> Allocator<D> {
@@ -55,8 +56,13 @@ impl<D: Device> Allocator<D> {
         }
     }
 
-    /// Frees all empty blocks, except the [`min_blocks`](crate::memory::PoolDesc::min_blocks) of pools. Call it at
-    /// level changes and on low-memory warnings. Returns true if any was freed.
+    /// Frees all empty blocks, except the [`min_blocks`](crate::memory::PoolDesc::min_blocks) of pools, and the host memory
+    /// that the allocator has for more allocations than there are. Call it at level changes and on low-memory warnings.
+    /// Returns true if any block was freed.
+    ///
+    /// The host memory is 192 bytes for each allocation of a pool's peak. It is freed up to the newest allocation that lives,
+    /// so most is where a level was freed as a whole. A pool that was [reset](Self::reset_pool) while it had allocations keeps
+    /// 64 bytes for each of its peak, since their handles may be in use.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -72,10 +78,31 @@ impl<D: Device> Allocator<D> {
     /// ```
     pub fn trim(&self) -> bool {
         let any = self.release_empty(None);
+        self.shrink_tables();
         if self.events.is_read() {
             self.events.push_always(|_| Event::Trimmed);
         }
         any
+    }
+
+    /// Frees the host memory that tables have for more allocations than there are.
+    fn shrink_tables(&self) {
+        for slot in self.slots() {
+            let mut guard = locked(&slot.state);
+            match guard.as_mut() {
+                Some(state) => {
+                    let unused = state.shrink(slot);
+                    drop(guard);
+                    drop(unused);
+                }
+                None => {
+                    // SAFETY: the lock is held, and a slot without a pool has no live allocation.
+                    let unused = unsafe { slot.records.free_unused(0, &mut Ahead::new()) };
+                    drop(guard);
+                    drop(unused);
+                }
+            }
+        }
     }
 
     /// Frees all empty blocks of one heap, or of all heaps. Returns true if any was freed.

@@ -121,6 +121,10 @@ impl<D: Device> PoolState<D> {
         elsewhere: &mut Vec<EndedAllocation>,
     ) {
         self.emit_of_pool(|pool| Event::PoolReset { pool });
+        // The handles of what ends here may be in use, now and later.
+        if self.live().next().is_some() {
+            slot.records.keep();
+        }
         for record in 0..self.records() {
             let Some(ended) = self.end(slot, record) else { continue };
             if u32::from(ended.home()) == self.shard {

@@ -15,7 +15,8 @@
 //! | `place.rs` | 5: add the block and place the request in it | [`place_in_new_block`](PoolState::place_in_new_block) |
 //! | `records.rs` | 6: write the record that the token names | [`publish`](PoolState::publish) |
 //!
-//! The way back is in `free.rs` and `empty.rs`, which decides which empty blocks are freed. `events.rs` writes what
+//! The way back is in `free.rs` and `empty.rs`, which decides which empty blocks are freed; `shrink.rs` returns the host
+//! memory of a peak. `events.rs` writes what
 //! happens, for a reader.
 
 pub(in crate::memory) mod custom_pools;
@@ -38,6 +39,7 @@ mod records;
 pub(in crate::memory) mod residents;
 mod round;
 pub(in crate::memory) mod shards;
+mod shrink;
 mod slots;
 mod statistics;
 pub(in crate::memory) mod time;
@@ -55,12 +57,13 @@ use super::pool::shards::PoolShards;
 use super::pool::use_of_shard::UseOfShard;
 use super::reports::statistics::Counters;
 use super::token::record::Record;
+use super::token::record_table::RecordTable;
 use super::{BudgetPolicy, Name};
 use crate::chunks::Chunks;
 use crate::device::{Device, Priority, PrioritySupport};
 use crate::events::EventLog;
+use crate::shrinkable_table::Ahead;
 use crate::slab::Slab;
-use crate::table::{Ahead, AppendTable};
 
 pub use desc::{BlockSize, MAX_POOL_TYPES, Pool, PoolDesc};
 use desc::{MAX_POOL_SETS, other_set};
@@ -116,7 +119,7 @@ pub(super) struct PoolSlot<D: Device> {
     pub(super) changes: RwLock<()>,
     /// Notified when a [`PendingBlock`] ends, with or without memory.
     pub(super) grown: Condvar,
-    pub(super) records: AppendTable<Record>,
+    pub(super) records: RecordTable,
     pub(super) counters: [Counters; MAX_POOL_SETS],
 }
 
@@ -127,7 +130,7 @@ impl<D: Device> Default for PoolSlot<D> {
             made: Once::new(),
             changes: RwLock::new(()),
             grown: Condvar::new(),
-            records: AppendTable::new(),
+            records: RecordTable::default(),
             counters: Default::default(),
         }
     }

@@ -151,6 +151,13 @@ impl QuickLists {
         self.waiting.resize(CLASSES, [Waiting::default(); DEPTH]);
     }
 
+    /// Frees the lists, if none has a range.
+    pub(in crate::memory) fn shrink(&mut self) {
+        if self.len == 0 {
+            *self = Self::default();
+        }
+    }
+
     /// Takes out a range that fits a request. Returns its record and its size.
     #[inline]
     pub(in crate::memory) fn take(&mut self, size: u64, alignment: Alignment) -> Option<(u32, u64)> {

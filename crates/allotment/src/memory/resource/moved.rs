@@ -96,11 +96,10 @@ impl<D: Device> Allocator<D> {
         resource: &mut RawResource<C::Handle>,
         handle: C::Handle,
     ) -> Result<C::Handle, AccessError> {
-        let id = resource.allocation.id();
-        let (slot, record) = self.slot_and_record(id)?;
+        let (slot, record) = self.slot_and_record(&resource.allocation)?;
         // Under the lock, so that no pass moves the memory once more between the check and the change.
         let _guard = locked(&slot.state);
-        if record.generation() != id.generation {
+        if record.generation() != resource.allocation.generation {
             return Err(AccessError::Stale);
         }
         if !record.read().moved {

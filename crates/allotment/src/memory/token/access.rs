@@ -22,21 +22,50 @@ impl RawPlace {
     }
 }
 
+/// Returns the record of an allocation. The caller holds the lock, or has the allocation's handle.
+fn live_record<D: Device>(slot: &PoolSlot<D>, id: AllocationId) -> Result<&Record, AccessError> {
+    let record = slot.records.get(id.record).filter(|record| record.generation() == id.generation);
+    record.ok_or(AccessError::Stale)
+}
+
 impl<D: Device> Allocator<D> {
     /// True when this allocator made the allocation.
     pub(in crate::memory) fn owns(&self, allocation: &Allocation) -> bool {
         allocation.allocator == self.id()
     }
 
-    pub(in crate::memory) fn slot_and_record(
-        &self,
-        id: AllocationId,
-    ) -> Result<(&PoolSlot<D>, &Record), AccessError> {
+    /// Returns the record of an allocation, which lives as long as its handle is borrowed, or its pool was reset: no lock is
+    /// needed. A caller that has an id only [locks](Self::lock_live) the pool.
+    pub(in crate::memory) fn slot_and_record<'a, 'b>(
+        &'a self,
+        allocation: &'b Allocation,
+    ) -> Result<(&'a PoolSlot<D>, &'b Record), AccessError>
+    where
+        'a: 'b,
+    {
+        let id = allocation.id();
+        let slot = self.slot_of(id)?;
+        let record = live_record(slot, id)?;
+        Ok((slot, record))
+    }
+
+    fn slot_of(&self, id: AllocationId) -> Result<&PoolSlot<D>, AccessError> {
         // The indices of another allocator's token may exist here as well.
         let slot = self.pools.get(id.pool).filter(|_| id.allocator == self.id());
-        let slot = slot.ok_or(AccessError::WrongAllocator)?;
-        let record = slot.records.get(id.record).ok_or(AccessError::WrongAllocator)?;
-        if record.generation() == id.generation { Ok((slot, record)) } else { Err(AccessError::Stale) }
+        slot.ok_or(AccessError::WrongAllocator)
+    }
+
+    /// Calls `f` with the locked pool and the record of an allocation that is known by its id. The record of an allocation
+    /// that was freed may be freed as well, and is not read without the lock.
+    pub(in crate::memory) fn lock_live<T>(
+        &self,
+        id: AllocationId,
+        f: impl FnOnce(&mut PoolState<D>, &PoolSlot<D>, &Record) -> Option<T>,
+    ) -> Result<T, AccessError> {
+        let slot = self.slot_of(id)?;
+        let mut guard = locked(&slot.state);
+        let state = guard.as_mut().ok_or(AccessError::Stale)?;
+        f(state, slot, live_record(slot, id)?).ok_or(AccessError::Stale)
     }
 
     /// Returns the location of an allocation with a guard, which keeps it valid: without the guard another thread could
@@ -47,7 +76,7 @@ impl<D: Device> Allocator<D> {
         allocation: &Allocation,
     ) -> Result<(RawPlace, Option<RwLockReadGuard<'_, ()>>), AccessError> {
         let id = allocation.id();
-        let (slot, record) = self.slot_and_record(id)?;
+        let (slot, record) = self.slot_and_record(allocation)?;
         let changes = id.pool >= self.default_pool_count() || record.read().movable;
         let guard = changes.then(|| slot.changes.read().unwrap_or_else(PoisonError::into_inner));
         // Read after the guard is taken: a location from before could have been moved away from, or freed, until then.
@@ -87,7 +116,7 @@ impl<D: Device> Allocator<D> {
     }
 
     fn raw_place(&self, allocation: &Allocation) -> Result<RawPlace, AccessError> {
-        let (_, record) = self.slot_and_record(allocation.id())?;
+        let (_, record) = self.slot_and_record(allocation)?;
         let place = record.read();
         // A reset in between may have given the record to another allocation.
         if record.generation() == allocation.generation { Ok(place) } else { Err(AccessError::Stale) }
@@ -162,14 +191,7 @@ impl<D: Device> Allocator<D> {
     /// [`AccessError::Stale`] when the allocation was freed, [`AccessError::WrongAllocator`] when it is from another
     /// allocator.
     pub fn info_of(&self, id: AllocationId) -> Result<AllocationInfo<D>, AccessError> {
-        let (slot, record) = self.slot_and_record(id)?;
-        let guard = locked(&slot.state);
-        let state = guard.as_ref().ok_or(AccessError::Stale)?;
-        // Compared under the lock, since the record may have gone to another allocation before it was taken.
-        if record.generation() != id.generation {
-            return Err(AccessError::Stale);
-        }
-        state.allocation_info(slot, id.record).ok_or(AccessError::Stale)
+        self.lock_live(id, |state, slot, _| state.allocation_info(slot, id.record))
     }
 
     /// Sets the debug name of an allocation; `None` removes it. Locks its pool.
@@ -222,16 +244,11 @@ impl<D: Device> Allocator<D> {
         change: impl FnOnce(&mut Label) -> T,
         emit: impl FnOnce(&mut PoolState<D>, u32),
     ) -> Result<T, AccessError> {
-        let (slot, record) = self.slot_and_record(allocation)?;
-        let mut guard = locked(&slot.state);
-        // Compared again under the lock, since a reset before it may have given the record to another allocation.
-        if record.generation() != allocation.generation {
-            return Err(AccessError::Stale);
-        }
-        let state = guard.as_mut().ok_or(AccessError::Stale)?;
-        let changed = change(state.label_mut(allocation.record).ok_or(AccessError::Stale)?);
-        emit(state, allocation.record);
-        Ok(changed)
+        self.lock_live(allocation, |state, _, _| {
+            let changed = change(state.label_mut(allocation.record)?);
+            emit(state, allocation.record);
+            Some(changed)
+        })
     }
 
     /// Copies `bytes` into an allocation from byte `offset` on, and makes them visible to the GPU.
@@ -325,7 +342,7 @@ impl<D: Device> Allocator<D> {
     pub fn map(&self, allocation: &Allocation) -> Result<NonNull<u8>, AccessError> {
         // As for a write: during a move the pointer would lead to the old location.
         let (place, _held) = self.hold_for_writing(allocation)?;
-        let (_, record) = self.slot_and_record(allocation.id())?;
+        let (_, record) = self.slot_and_record(allocation)?;
         let address = place.address.ok_or(AccessError::NotHostVisible { memory_type: place.memory_type })?;
         record.map();
         self.emit_maps(allocation);
@@ -355,7 +372,7 @@ impl<D: Device> Allocator<D> {
     /// [`AccessError::NotMapped`] when the allocation is not mapped, and the errors of [`location`](Self::location).
     pub fn unmap(&self, allocation: &Allocation) -> Result<(), AccessError> {
         let (_, _held) = self.hold(allocation)?;
-        let (_, record) = self.slot_and_record(allocation.id())?;
+        let (_, record) = self.slot_and_record(allocation)?;
         if !record.unmap() {
             return Err(AccessError::NotMapped);
         }

@@ -3,3 +3,4 @@
 pub(in crate::memory) mod access;
 pub(in crate::memory) mod location;
 pub(in crate::memory) mod record;
+pub(in crate::memory) mod record_table;

@@ -73,6 +73,11 @@ const MOVER: u32 = 0xffff << MOVER_SHIFT;
 const MOVER_SHIFT: u32 = 16;
 
 impl Record {
+    /// Creates the record of no allocation, whose first one has this generation.
+    pub(in crate::memory) fn of_generation(generation: u32) -> Self {
+        Self { generation: AtomicU32::new(generation), ..Self::default() }
+    }
+
     /// Writes the location. The pool's lock ensures that there is one writer.
     pub(in crate::memory) fn write(&self, place: &RawPlace) {
         let sequence = self.sequence.load(Ordering::Relaxed);
@@ -239,6 +244,7 @@ mod tests {
         AccessError, Allocation, Allocator, AllocatorDesc, BlockSizes, DefragmentationDesc,
         DefragmentationStrategy, MemoryUsage, Movability, NextPass, PassLimits, Pool, PoolDesc,
     };
+    use crate::shrinkable_table::Ahead;
     use crate::{AllocationOptions, Requirements};
 
     fn allocator() -> Allocator<SimulatedGpu> {
@@ -253,9 +259,10 @@ mod tests {
 
     /// Sets the generation of the first `count` records of a pool, as if they had been used that often.
     fn age(allocator: &Allocator<SimulatedGpu>, pool: &Pool, count: u32, generation: u32) {
+        let records = &allocator.pools.get(pool.shards().first).unwrap().records;
         for index in 0..count {
-            let records = &allocator.pools.get(pool.shards().first).unwrap().records;
-            records.get_or_make(index).unwrap().generation.store(generation, Relaxed);
+            let record = records.get_or_append(index, &mut Ahead::new()).unwrap();
+            record.generation.store(generation, Relaxed);
         }
     }
 
@@ -306,6 +313,61 @@ mod tests {
         assert!(last.iter().all(|token| allocator.location(token).is_err()));
         allocator.check_invariants();
         allocator.free(got).unwrap();
+        allocator.destroy_pool(pool).unwrap();
+    }
+
+    #[test]
+    fn records_that_a_trim_frees_come_back_with_generations_that_none_of_them_had() {
+        let allocator = allocator();
+        let pool = allocator.create_pool(PoolDesc::new([MemoryTypeIndex(0)])).unwrap();
+        let allocate = || allocator.allocate(&Requirements::new(64), &upload().with_pool(&pool)).unwrap();
+        age(&allocator, &pool, 32, 5);
+        age(&allocator, &pool, 1, 1000);
+        let used = allocate();
+        allocator.free(used).unwrap();
+        allocator.trim();
+        let tokens = [(); 2].map(|()| allocate());
+        assert_eq!(tokens.each_ref().map(|token| (token.record, token.generation)), [(0, 1001), (1, 1001)]);
+        tokens.into_iter().for_each(|token| allocator.free(token).unwrap());
+        allocator.check_invariants();
+        allocator.destroy_pool(pool).unwrap();
+    }
+
+    #[test]
+    fn the_records_of_a_pool_that_was_reset_stay_since_handles_may_still_read_them() {
+        let allocator = allocator();
+        let pool = allocator.create_pool(PoolDesc::new([MemoryTypeIndex(0)])).unwrap();
+        let has_record = || allocator.pools.get(pool.shards().first).unwrap().records.get(0).is_some();
+        let allocate = || allocator.allocate(&Requirements::new(64), &upload().with_pool(&pool)).unwrap();
+        let freed = allocate();
+        allocator.free(freed).unwrap();
+        allocator.reset_pool(&pool).unwrap();
+        allocator.trim();
+        assert!(!has_record(), "no handle is left");
+        let stale = allocate();
+        allocator.reset_pool(&pool).unwrap();
+        allocator.trim();
+        assert!(has_record() && allocator.location(&stale).is_err());
+        allocator.free(stale).unwrap();
+        allocator.destroy_pool(pool).unwrap();
+    }
+
+    #[test]
+    fn records_of_many_uses_stay_so_that_those_after_them_have_many_as_well() {
+        let allocator = allocator();
+        let pool = allocator.create_pool(PoolDesc::new([MemoryTypeIndex(0)])).unwrap();
+        let allocate = || allocator.allocate(&Requirements::new(64), &upload().with_pool(&pool)).unwrap();
+        age(&allocator, &pool, 1, SPENT / 2);
+        let used = allocate();
+        allocator.free(used).unwrap();
+        for _ in 0..3 {
+            allocator.trim();
+            // The first 32 are of one chunk, and the others are new.
+            let tokens: Vec<_> = (0..40).map(|_| allocate()).collect();
+            assert!(tokens[0].generation > SPENT / 2 && tokens[32].generation < 8, "{tokens:?}");
+            tokens.into_iter().for_each(|token| allocator.free(token).unwrap());
+        }
+        allocator.check_invariants();
         allocator.destroy_pool(pool).unwrap();
     }
 

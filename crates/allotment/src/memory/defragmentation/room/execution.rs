@@ -13,7 +13,7 @@ use std::collections::{HashSet, VecDeque};
 
 use allotment_suballoc::Handle;
 
-use super::holders::{Holder, Holders, is_live, range_of};
+use super::holders::{Holder, Holders, is_live, is_live_in, range_of};
 use super::layout::{At, Item, Layout, Place};
 use super::pace::Pace;
 use super::plan::RoomPlan;
@@ -344,7 +344,7 @@ impl Execution {
         let holder @ (pool, record, generation) = self.items[item as usize];
         let Some(mut locks) = allocator.lock_two(pool, arena.pool) else { return false };
         // Its owner may have freed it a moment ago; the next look finds that.
-        if !is_live(allocator, holder) {
+        if !is_live_in(locks.one().1, holder) {
             return false;
         }
         let Some(reserved) = place(&mut locks, record) else { return false };

@@ -8,22 +8,30 @@ use crate::device::Device;
 use crate::memory::allocator::Allocator;
 use crate::memory::block_set::BlockRange;
 use crate::memory::defragmentation::survey::Arena;
+use crate::memory::pool::PoolSlot;
 use crate::sync::locked;
 
 /// A record and its generation, by the shard that has it: an allocation, or a place that is reserved or left.
 pub(super) type Holder = (u32, u32, u32);
 
-/// Returns true while a holder is what it was.
-pub(super) fn is_live<D: Device>(allocator: &Allocator<D>, (pool, record, generation): Holder) -> bool {
-    let entry = allocator.pools.get(pool).and_then(|slot| slot.records.get(record));
-    entry.is_some_and(|entry| entry.generation() == generation)
+/// Returns true while a holder is what it was. Locks the shard of its record.
+pub(super) fn is_live<D: Device>(allocator: &Allocator<D>, holder @ (pool, ..): Holder) -> bool {
+    let Some(slot) = allocator.pools.get(pool) else { return false };
+    let _guard = locked(&slot.state);
+    is_live_in(slot, holder)
+}
+
+/// Returns the same where the shard is locked: the record of one that is gone may be freed.
+pub(super) fn is_live_in<D: Device>(slot: &PoolSlot<D>, (_, record, generation): Holder) -> bool {
+    slot.records.get(record).is_some_and(|entry| entry.generation() == generation)
 }
 
 /// Returns the range of a holder, with the block set that has it.
 pub(super) fn range_of<D: Device>(allocator: &Allocator<D>, holder: Holder) -> Option<(Arena, BlockRange)> {
     let (pool, record, _) = holder;
-    let guard = locked(&allocator.pools.get(pool)?.state);
-    let state = guard.as_ref().filter(|_| is_live(allocator, holder))?;
+    let slot = allocator.pools.get(pool)?;
+    let guard = locked(&slot.state);
+    let state = guard.as_ref().filter(|_| is_live_in(slot, holder))?;
     let detail = state.detail(record)?;
     let home = state.shards.index(detail.block_range.home);
     Some((Arena { pool: home, set: detail.set }, detail.block_range))

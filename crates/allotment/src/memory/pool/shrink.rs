@@ -1,0 +1,25 @@
+//! Host memory that a pool has for more allocations than there are: how a trim takes it out.
+//!
+//! The tables of a pool have an entry for each allocation of its peak, 192 bytes in all. Their ends are taken out up to the
+//! last entry in use, so one allocation that lives may keep much of them; where none lives, all goes. The memory is
+//! returned to the host after the lock, which takes longer than a free may wait.
+
+use super::{PoolSlot, PoolState};
+use crate::device::Device;
+
+impl<D: Device> PoolState<D> {
+    /// Takes out what the pool's tables have for allocations of an earlier peak, to be dropped once the lock is released.
+    /// O(allocations of the peak), where there is much to take out.
+    #[must_use = "dropping it takes longer than the pool's lock should be held"]
+    pub(in crate::memory) fn shrink(&mut self, slot: &PoolSlot<D>) -> impl Sized + use<D> {
+        // A range that waits has a record, perhaps the last one.
+        self.flush_quick_lists_and_say_so();
+        self.sets.iter_mut().for_each(|set| set.shrink());
+        let details = self.details.shrink();
+        let used = self.details.bound();
+        let labels = self.labels.split_off(used as usize);
+        // SAFETY: the caller holds the lock, or it would have no `&mut PoolState`; each live allocation has a detail.
+        let records = unsafe { slot.records.free_unused(used, &mut self.next_records) };
+        (details, labels, records)
+    }
+}
