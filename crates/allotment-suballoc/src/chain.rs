@@ -210,6 +210,23 @@ impl Chain {
         self.nodes.reserve(nodes);
     }
 
+    /// Frees host memory behind the last node that is not vacant. O(nodes).
+    pub(crate) fn shrink(&mut self) {
+        // What a node knew of its old allocations goes with it: serial numbers are those of the chain, so no handle of them
+        // matches a new node.
+        let used =
+            self.nodes.iter().rposition(|node| node.state() != State::Vacant).map_or(0, |last| last + 1);
+        self.nodes.truncate(used);
+        self.nodes.shrink_to_fit();
+        self.vacant = NONE;
+        for index in (0..used as u32).rev() {
+            if self.node(index).state() == State::Vacant {
+                let next = core::mem::replace(&mut self.vacant, index);
+                self.set_link(index, 0, next);
+            }
+        }
+    }
+
     /// Returns `true` if the indices could run out during one more operation.
     pub(crate) fn is_full(&self) -> bool {
         // Checked before an operation, so that none fails half way: an operation adds a bounded number of nodes.

@@ -138,6 +138,12 @@ impl Moves {
         self.open.clear();
     }
 
+    /// Forgets the ranges at `capacity` and above, where none is live.
+    pub(crate) fn shrink(&mut self, capacity: usize) {
+        self.born.truncate(capacity);
+        self.born.shrink_to_fit();
+    }
+
     /// Returns `true` if a range existed when a run began.
     fn is_known(&self, index: u32, run: u64) -> bool {
         self.born.get(index as usize).is_none_or(|&born| born < run)

@@ -96,6 +96,7 @@ pub mod json;
 mod read_ahead;
 mod region;
 mod request;
+mod shrink;
 mod statistics;
 mod virtual_block;
 

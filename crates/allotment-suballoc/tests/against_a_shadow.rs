@@ -138,7 +138,7 @@ fn in_a_linear_block() -> impl Strategy<Value = Vec<Op>> {
     let resizes = (any::<usize>(), 1..90u64).prop_map(|(which, size)| Op::Resize { which, size });
     let grow = (1..300u64).prop_map(|by| Op::Grow { by });
     let op = prop_oneof![
-        4 => slivers, 40 => requests, 10 => frees, 4 => runs, 3 => oldest, 6 => resizes, 1 => grow, 1 => Just(Op::Clear)
+        4 => slivers, 40 => requests, 10 => frees, 4 => runs, 3 => oldest, 6 => resizes, 1 => grow, 1 => Just(Op::Clear), 2 => Just(Op::Shrink)
     ];
     vec(op, 0..150)
 }

@@ -7,8 +7,15 @@
 #[path = "common/counting.rs"]
 mod counting;
 
+use allotment::device::MemoryTypeIndex;
 use allotment::device::simulated::{Profile, SimulatedGpu};
-use allotment::{Allocator, AllocatorDesc, MemoryUsage, Requirements};
+use allotment::memory::BlockSize;
+use allotment::{
+    Algorithm, Allocation, AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, PoolDesc, Requirements,
+};
+use allotment_suballoc::{Request, VirtualBlock};
+
+use counting::bytes_of_this_thread as bytes;
 
 /// Allocations of the peak: `ALLOCATIONS` of the environment, for measurements.
 fn allocations() -> usize {
@@ -19,16 +26,16 @@ fn allocations() -> usize {
 fn a_trim_after_a_peak_gives_the_host_memory_back() {
     let count = allocations();
     let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-    let before = counting::bytes();
-    let used = || counting::bytes() - before;
+    let before = bytes();
+    let used = || bytes() - before;
     let allocator = Allocator::new(device, AllocatorDesc::default()).unwrap();
     let mut tokens = Vec::with_capacity(count);
-    let of_tokens = counting::bytes();
+    let of_tokens = bytes();
     for i in 0..count as u64 {
         let request = Requirements::new(256 + i % 7 * 256);
         tokens.push(allocator.allocate(&request, &MemoryUsage::GpuOnly.into()).unwrap());
     }
-    let peak = counting::bytes() - of_tokens;
+    let peak = bytes() - of_tokens;
     for token in tokens {
         allocator.free(token).unwrap();
     }
@@ -37,4 +44,70 @@ fn a_trim_after_a_peak_gives_the_host_memory_back() {
     let trimmed = used();
     println!("{count} allocations: {peak} bytes at the peak, {freed} freed, {trimmed} trimmed");
     assert!(trimmed <= 5 << 20, "{trimmed} bytes are kept");
+}
+
+/// An allocator of one shard, and the options of a pool of one block that stays.
+fn with_a_block_that_stays() -> (Allocator<SimulatedGpu>, AllocationOptions) {
+    let mut desc = AllocatorDesc::default();
+    desc.shards = 1;
+    let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    let allocator = Allocator::new(device, desc).unwrap();
+    let mut pool = PoolDesc::new([MemoryTypeIndex(0)]);
+    pool.sizing = Some(BlockSize::Fixed(64 << 20));
+    (pool.min_blocks, pool.max_blocks) = (1, 1);
+    let pool = allocator.create_pool(pool).unwrap();
+    (allocator, AllocationOptions::from(MemoryUsage::GpuOnly).with_pool(&pool))
+}
+
+fn allocate(
+    allocator: &Allocator<SimulatedGpu>,
+    options: &AllocationOptions,
+    count: usize,
+) -> Vec<Allocation> {
+    (0..count).map(|_| allocator.allocate(&Requirements::new(256), options).unwrap()).collect()
+}
+
+#[test]
+fn a_trim_gives_back_what_a_block_has_for_more_ranges_also_where_the_block_stays() {
+    let (allocator, options) = with_a_block_that_stays();
+    let before = bytes();
+    let mut peak = allocate(&allocator, &options, 100_000);
+    let oldest = peak.swap_remove(0);
+    for token in peak {
+        allocator.free(token).unwrap();
+    }
+    assert!(bytes() - before > 10 << 20);
+    assert!(!allocator.trim(), "the block stays");
+    let kept = bytes() - before;
+    assert!(kept < 128 << 10, "{kept} bytes are kept for one allocation");
+    allocator.free(oldest).unwrap();
+    // As new: what a frame needs does not depend on what was before.
+    allocator.trim();
+    for token in allocate(&allocator, &options, 1000) {
+        allocator.free(token).unwrap();
+    }
+    allocator.check_invariants();
+}
+
+#[test]
+fn a_block_of_ranges_that_is_empty_keeps_what_a_new_one_has() {
+    for algorithm in Algorithm::ALL {
+        let before = bytes();
+        let mut block = VirtualBlock::new(1 << 28, algorithm).unwrap();
+        let new = bytes() - before;
+        let mut handles = Vec::with_capacity(100_000);
+        let with_handles = bytes() - new;
+        for i in 0..100_000 {
+            handles.push(block.allocate(Request::new(64 + i % 100), [0_u64; 4]).unwrap().handle);
+        }
+        assert!(bytes() - with_handles > 5 << 20);
+        for handle in handles.drain(..) {
+            block.free(handle).unwrap();
+        }
+        drop(handles);
+        block.shrink_to_fit();
+        let kept = bytes() - before;
+        // A vector that grew has room for a few more elements than one that was made for them.
+        assert!(kept <= new + 512, "{algorithm}: {kept} bytes, {new} when new");
+    }
 }

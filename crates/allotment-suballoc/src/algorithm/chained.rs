@@ -135,6 +135,13 @@ impl<P: Policy> Ranges for Chained<P> {
         self.chain.reserve(regions);
     }
 
+    fn shrink(&mut self) {
+        if self.chain.tally().used_count == 0 {
+            self.clear();
+        }
+        self.chain.shrink();
+    }
+
     fn read_around(&self, index: u32, reach: Reach) -> u64 {
         let node = self.chain.node(index);
         let neighbours = [node.before, node.after].into_iter().filter(|&index| index != NONE);

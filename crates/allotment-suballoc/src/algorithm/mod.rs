@@ -130,6 +130,8 @@ pub(crate) trait Ranges {
     fn is_full(&self) -> bool;
     /// Allocates host memory for further regions.
     fn reserve(&mut self, regions: usize);
+    /// Frees host memory for more regions than there are. Indices of live regions and serial numbers stay. By default none.
+    fn shrink(&mut self) {}
     /// Reads what a free of the region `index` is going to read.
     fn read_around(&self, index: u32, reach: Reach) -> u64;
     /// Panics unless all structures agree with each other.
@@ -270,6 +272,7 @@ impl Ranges for Engine {
         fn clear(&mut self) -> bool;
         fn merge_all(&mut self);
         fn reserve(&mut self, regions: usize);
+        fn shrink(&mut self);
     }
 
     forward! {

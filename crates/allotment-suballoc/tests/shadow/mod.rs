@@ -60,6 +60,8 @@ pub enum Op {
         by: u64,
     },
     Clear,
+    /// Frees host memory, and looks at handles of freed ranges.
+    Shrink,
     Compact {
         alignment: u64,
     },
@@ -102,6 +104,7 @@ impl Op {
                 alignment: 1 << (c % 5),
                 count: 32 + u64::from(d),
             },
+            14 if kind > 192 => Self::Shrink,
             14 => Self::FreeAgain,
             _ if kind == 31 && a % 2 == 0 => Self::SetCoalescing(Coalescing::Deferred),
             _ if kind == 31 => Self::SetCoalescing(Coalescing::Immediate),
@@ -148,6 +151,7 @@ pub fn run_ops(algorithm: Algorithm, size: u64, ops: &[Op]) {
         block: VirtualBlock::new(size, algorithm).unwrap(),
         live: BTreeMap::new(),
         stale: None,
+        gone: Vec::new(),
         gap: (0, size),
         size,
         count: 0,
@@ -163,6 +167,8 @@ struct Pair {
     /// Live ranges by their offset.
     live: BTreeMap<u64, Live>,
     stale: Option<Handle>,
+    /// The handles of all freed ranges.
+    gone: Vec<Handle>,
     /// Where a linear block takes from, by its documented rule.
     gap: (u64, u64),
     size: u64,
@@ -227,10 +233,17 @@ impl Pair {
             Op::Clear => {
                 self.block.clear();
                 self.stale = self.live.values().next().map(|live| live.handle).or(self.stale);
+                self.gone.extend(self.live.values().map(|live| live.handle));
                 self.live.clear();
                 self.gap = (0, self.size);
                 assert!(self.block.is_empty());
                 false
+            }
+            Op::Shrink => {
+                self.block.shrink_to_fit();
+                let newest = self.gone.iter().rev().take(500);
+                newest.for_each(|&gone| assert_eq!(self.block.get(gone), Err(HandleError::Stale)));
+                true
             }
             Op::Compact { alignment } => self.compact(Alignment::new(alignment).unwrap()),
             Op::SetCoalescing(coalescing) => {
@@ -249,7 +262,7 @@ impl Pair {
             }
         };
         if failed {
-            assert_eq!(self.picture(), before, "a refused call changes nothing: {op:?}");
+            assert_eq!(self.picture(), before, "a refused call changes nothing, nor does a shrink: {op:?}");
         }
     }
 
@@ -453,6 +466,7 @@ impl Pair {
                 let live = self.live.remove(&from).unwrap();
                 assert_eq!((step.from(), step.size()), (live.handle, live.size));
                 self.stale = Some(live.handle);
+                self.gone.push(live.handle);
                 let handle = self.block.finish_move(step).unwrap();
                 assert!(self.live.insert(to, Live { handle, ..live }).is_none());
                 moves += 1;
@@ -581,6 +595,7 @@ impl Pair {
         assert_eq!(self.block.free(live.handle), Ok(live.data));
         self.live.remove(&offset);
         self.stale = Some(live.handle);
+        self.gone.push(live.handle);
         self.linear_gave();
         false
     }

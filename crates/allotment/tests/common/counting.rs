@@ -18,11 +18,9 @@ static GLOBAL: Counting = Counting;
 
 static ALL: AtomicU64 = AtomicU64::new(0);
 
-/// Bytes that all threads have allocated, less those that they have freed.
-static BYTES: AtomicU64 = AtomicU64::new(0);
-
 thread_local! {
     static HERE: Cell<u64> = const { Cell::new(0) };
+    static BYTES: Cell<u64> = const { Cell::new(0) };
     static IS_WATCHED: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -40,10 +38,10 @@ pub(crate) fn of_all_threads() -> u64 {
     ALL.load(Relaxed)
 }
 
-/// Bytes of the heap that all threads use now.
+/// Bytes that this thread has allocated, less those that it has freed.
 #[allow(dead_code, reason = "most tests count the allocations")]
-pub(crate) fn bytes() -> u64 {
-    BYTES.load(Relaxed)
+pub(crate) fn bytes_of_this_thread() -> u64 {
+    BYTES.get()
 }
 
 /// Keeps the backtrace of the next allocation of this thread, and of none after it.
@@ -59,12 +57,9 @@ pub(crate) fn end_watch() -> Option<Backtrace> {
     FOUND.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-fn add_bytes(more: usize) {
-    BYTES.fetch_add(more as u64, Relaxed);
-}
-
-fn subtract_bytes(less: usize) {
-    BYTES.fetch_sub(less as u64, Relaxed);
+fn count_bytes(more: usize, less: usize) {
+    let changed = |bytes: u64| bytes.wrapping_add(more as u64).wrapping_sub(less as u64);
+    let _ = BYTES.try_with(|bytes| bytes.set(changed(bytes.get())));
 }
 
 fn count() {
@@ -84,28 +79,27 @@ fn count() {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
-        add_bytes(layout.size());
+        count_bytes(layout.size(), 0);
         // SAFETY: the caller's promise.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        subtract_bytes(layout.size());
+        count_bytes(0, layout.size());
         // SAFETY: the caller's promise.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count();
-        add_bytes(layout.size());
+        count_bytes(layout.size(), 0);
         // SAFETY: the caller's promise.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count();
-        add_bytes(size);
-        subtract_bytes(layout.size());
+        count_bytes(size, layout.size());
         // SAFETY: the caller's promise.
         unsafe { System.realloc(pointer, layout, size) }
     }

@@ -567,6 +567,13 @@ impl<W: Width> Ranges for Linear<W> {
         self.queue.reserve(regions);
     }
 
+    fn shrink(&mut self) {
+        if self.used_count == 0 {
+            self.clear();
+        }
+        self.queue.shrink();
+    }
+
     fn read_around(&self, index: u32, reach: Reach) -> u64 {
         match reach {
             Reach::Range => self.queue.at(index).offset(),

@@ -172,6 +172,11 @@ impl<W: Width> Queue<W> {
         (self.first, self.last, self.vacant) = (1, 0, NONE);
     }
 
+    /// Frees host memory behind the entries, which is all of a queue that was cleared.
+    pub(super) fn shrink(&mut self) {
+        self.entries.shrink_to_fit();
+    }
+
     #[inline]
     pub(super) fn first(&self) -> u32 {
         self.first

@@ -704,6 +704,18 @@ impl<W: Width> Ranges for Tlsf<W> {
         self.stacks.reserve(regions / 2 + 1);
     }
 
+    fn shrink(&mut self) {
+        // Where no further epoch is left, the nodes go as far as their generations allow.
+        if self.used_count == 0 {
+            self.clear();
+        }
+        self.nodes.shrink();
+        self.stacks = self.stacks.grown(&mut self.nodes, self.size);
+        self.stacks.shrink();
+        // Made again by the first search that needs it.
+        self.rooms = Rooms::default();
+    }
+
     fn read_around(&self, index: u32, reach: Reach) -> u64 {
         let node = self.nodes.at(index);
         let beside = [node.before, node.after];

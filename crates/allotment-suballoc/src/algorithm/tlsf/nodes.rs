@@ -14,7 +14,8 @@
 //!
 //! A handle contains the generation of its node, and matches while the node is used in that generation. The generation
 //! is one higher whenever a range is freed. The last one is never followed by the first: a node that has come to it is
-//! never used again ([`Nodes::exchange`]). That costs 16 bytes for each 2^31 ranges.
+//! never used again ([`Nodes::exchange`]). That costs 16 bytes for each 2^31 ranges. Where vacant nodes are freed
+//! ([`Nodes::shrink`]), those that come after them begin with a generation that none of them had.
 //!
 //! # Invariants
 //!
@@ -39,11 +40,14 @@ pub(super) const USED: u32 = 1 << 31;
 /// The tag of the free region that ends where the block ends.
 pub(super) const LAST: u32 = USED - 1;
 
-/// The generation of a new node. Not 0, so that no handle is 0.
+/// The generation of a new node, where none was freed. Not 0, so that no handle is 0.
 const FIRST_GENERATION: u32 = 1;
 
 /// The last generation of a node. Few in this crate's own tests and in fuzzers, so that nodes come to it there.
 const LAST_GENERATION: u32 = if cfg!(any(test, fuzzing)) { 40 } else { USED - 2 };
+
+/// Nodes with a higher generation are not freed: so each new node has at least half of all generations.
+const HIGHEST_FREED: u32 = LAST_GENERATION / 2;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Node<W> {
@@ -66,12 +70,14 @@ pub(super) struct Nodes<W> {
     /// The first vacant node, or [`END`]. Vacant nodes are linked by `after`. The one that became vacant last is used
     /// first: it is the most likely to be in a cache.
     vacant: u32,
+    /// The generation of a new node.
+    new_generation: u32,
 }
 
 impl<W: Width> Nodes<W> {
     /// Creates the node of one free region of `size` units, which is 1, and [`END`].
     pub(super) fn new(size: u64) -> Self {
-        let mut nodes = Self { nodes: Vec::new(), vacant: END };
+        let mut nodes = Self { nodes: Vec::new(), vacant: END, new_generation: FIRST_GENERATION };
         nodes.reset(size);
         nodes
     }
@@ -79,6 +85,7 @@ impl<W: Width> Nodes<W> {
     /// Makes the block one free region again. The caller sees to it that no older handle matches a new node.
     pub(super) fn reset(&mut self, size: u64) {
         self.vacant = END;
+        self.new_generation = FIRST_GENERATION;
         self.nodes.clear();
         self.nodes.push(Node { offset: W::narrow(size), before: 1, after: 1, tag: USED });
         self.nodes.push(Node { offset: W::default(), before: END, after: END, tag: LAST });
@@ -158,7 +165,31 @@ impl<W: Width> Nodes<W> {
         // The block checked before the operation that there are indices left.
         let index = self.nodes.len() as u32;
         growth::push(&mut self.nodes, Node::default());
-        (index, FIRST_GENERATION)
+        (index, self.new_generation)
+    }
+
+    /// Frees the vacant nodes at the end. O(nodes).
+    pub(super) fn shrink(&mut self) {
+        let nodes = self.nodes.iter().rev();
+        // One that has come to its last generation is vacant for ever, or old handles would match the next one there.
+        let may_go =
+            |node: &&Node<W>| node.before == NONE && (FIRST_GENERATION..=HIGHEST_FREED).contains(&node.tag);
+        let (mut freed, mut highest) = (0, self.new_generation);
+        for node in nodes.take_while(may_go) {
+            // The tag is the generation of the node's next range, so no handle has it.
+            (freed, highest) = (freed + 1, highest.max(node.tag));
+        }
+        self.new_generation = highest;
+        self.nodes.truncate(self.nodes.len() - freed);
+        self.nodes.shrink_to_fit();
+        self.vacant = END;
+        for index in (1..self.nodes.len() as u32).rev() {
+            let Node { before, tag, .. } = self.at(index);
+            if before == NONE && tag != 0 {
+                let after = core::mem::replace(&mut self.vacant, index);
+                self.at_mut(index).after = after;
+            }
+        }
     }
 
     /// Keeps a node without a region for the next split. `generation` is that of the node's next range.
@@ -197,7 +228,8 @@ impl<W: Width> Nodes<W> {
             let Node { offset, before, after, tag } = node;
             Node { offset: V::narrow(offset.wide()), before, after, tag }
         };
-        Nodes { nodes: self.nodes.into_iter().map(wider).collect(), vacant: self.vacant }
+        let Self { nodes, vacant, new_generation } = self;
+        Nodes { nodes: nodes.into_iter().map(wider).collect(), vacant, new_generation }
     }
 
     /// Panics unless the invariants hold. O(nodes).

@@ -240,6 +240,15 @@ impl<W: Width> Stacks<W> {
         self.reserved = self.chunks.capacity();
     }
 
+    /// Frees host memory behind what there is.
+    pub(super) fn shrink(&mut self) {
+        self.classes.shrink_to_fit();
+        self.divisions.shrink_to_fit();
+        self.vacant_divisions.shrink_to_fit();
+        self.chunks.shrink_to_fit();
+        self.reserved = 0;
+    }
+
     /// Adds a free region. Returns the slot, which the caller makes the tag of the node; other nodes may get other slots.
     #[inline(always)]
     #[must_use]

@@ -286,9 +286,19 @@ impl<D: Device> BlockSet<D> {
         Some(block.memory)
     }
 
-    /// Frees host memory that the set has for more blocks than there are.
+    /// Frees host memory that the set has for more blocks than there are, and its blocks for more ranges.
     pub(super) fn shrink(&mut self) {
         drop(self.blocks.shrink());
+        let indices = self.order.iter().map(|summary| summary.block);
+        for index in indices {
+            // Most are as they were, and a look is enough.
+            if let Some(block) =
+                self.blocks.get_mut(index).filter(|block| block.ranges.is_far_below_its_peak())
+            {
+                block.ranges.shrink_to_fit();
+                block.ranges.reserve(FIRST_RANGES);
+            }
+        }
         self.order.shrink_to_fit();
         self.closed.shrink_to_fit();
         self.spare.shrink_to_fit();
