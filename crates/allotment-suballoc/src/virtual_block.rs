@@ -494,7 +494,8 @@ impl<T> VirtualBlock<T> {
 
     /// Frees all ranges and drops the data stored with them. Their handles become stale.
     ///
-    /// Takes the time of dropping the data, and a microsecond: none where `T` needs no drop. Keeps the host memory.
+    /// Takes the time of dropping the data, and a microsecond: none where `T` needs no drop. Keeps the host memory, which
+    /// [`shrink_to_fit`](Self::shrink_to_fit) frees.
     pub fn clear(&mut self) {
         if !self.engine.clear() {
             for index in 0..self.engine.capacity() as u32 {

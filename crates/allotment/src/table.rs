@@ -5,6 +5,7 @@
 //! ```
 //!
 //! Entries have interior mutability; the table only finds them. A read costs two loads more than in an array.
+//! `ShrinkableTable` frees its end, which takes unsafe code.
 
 use core::fmt;
 use std::sync::OnceLock;

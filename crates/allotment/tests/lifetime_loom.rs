@@ -389,10 +389,13 @@ fn a_slot_is_one_threads_at_a_time_and_who_has_it_next_sees_what_was_done_there(
 }
 
 /// An entry of a table, whose drop the checker takes for a write, and each use for a read.
-#[derive(Default)]
 struct Watched(checked::UnsafeCell<u32>);
 
 impl Watched {
+    fn new() -> Self {
+        Self(checked::UnsafeCell::new(0))
+    }
+
     fn read(&self) {
         let _ = self.0.with(|value| {
             // SAFETY: no thread writes until it is dropped, which is what the checker looks at.
@@ -424,7 +427,7 @@ fn the_end_of_a_table_is_freed_only_when_no_thread_reads_there() {
                 let mut used = records.used.lock().unwrap();
                 // In chunks of their own.
                 let at = [0, 32][index];
-                assert!(records.table.get_or_append(at, &mut Ahead::new(), Watched::default).is_some());
+                assert!(records.table.get_or_append(at, &mut Ahead::new(), Watched::new).is_some());
                 used[index] = true;
                 drop(used);
                 // As through a handle.

@@ -204,8 +204,7 @@ impl<D: Device> Allocator<D> {
 
     /// Notes that the owner of an allocation released it, which is freed once the GPU has finished with it.
     pub(in crate::memory) fn note_released(&self, allocation: &Allocation) {
-        let Some(slot) = self.pools.get(allocation.pool) else { return };
-        let Some(record) = slot.records.get(allocation.record) else { return };
+        let Ok((_, record)) = self.slot_and_record(allocation) else { return };
         // For a reader that begins to read before the free.
         record.note_released();
         self.emit_of_allocation(allocation, |state, _| {
@@ -232,8 +231,7 @@ impl<D: Device> Allocator<D> {
         allocation: &Allocation,
         emit: impl FnOnce(&mut PoolState<D>, &PoolSlot<D>),
     ) {
-        let Some(slot) = self.pools.get(allocation.pool) else { return };
-        let Some(record) = slot.records.get(allocation.record) else { return };
+        let Ok((slot, record)) = self.slot_and_record(allocation) else { return };
         let mut guard = locked(&slot.state);
         // After a reset of the pool the record may belong to another allocation.
         if record.generation() == allocation.generation {
