@@ -207,7 +207,7 @@ fn of_few_sizes() -> impl Strategy<Value = Vec<Op>> {
         count,
     });
     let op = prop_oneof![
-        60 => requests, 50 => frees, 3 => runs, 6 => resizes, 3 => coalesce, 1 => grow, 1 => slivers, 1 => Just(Op::Clear)
+        60 => requests, 50 => frees, 3 => runs, 6 => resizes, 3 => coalesce, 1 => grow, 1 => slivers, 1 => Just(Op::Clear), 2 => Just(Op::Shrink)
     ];
     vec(op, 0..400)
 }

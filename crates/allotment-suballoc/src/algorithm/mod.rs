@@ -130,8 +130,8 @@ pub(crate) trait Ranges {
     fn is_full(&self) -> bool;
     /// Allocates host memory for further regions.
     fn reserve(&mut self, regions: usize);
-    /// Frees host memory for more regions than there are. Indices of live regions and serial numbers stay. By default none.
-    fn shrink(&mut self) {}
+    /// Frees host memory for more regions than there are. Indices of live regions and serial numbers stay.
+    fn shrink(&mut self);
     /// Reads what a free of the region `index` is going to read.
     fn read_around(&self, index: u32, reach: Reach) -> u64;
     /// Panics unless all structures agree with each other.

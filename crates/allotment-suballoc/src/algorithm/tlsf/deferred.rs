@@ -578,6 +578,15 @@ impl<W: Width> Ranges for Deferred<W> {
         self.slots.reserve(all.saturating_sub(self.slots.len()));
     }
 
+    fn shrink(&mut self) {
+        // A kept range keeps its node.
+        self.coalesce(u32::MAX);
+        self.tlsf.shrink();
+        let used = self.slots.iter().rposition(|slot| slot.tag != 0).map_or(0, |last| last + 1);
+        self.slots.truncate(used);
+        self.slots.shrink_to_fit();
+    }
+
     fn read_around(&self, index: u32, reach: Reach) -> u64 {
         match reach {
             Reach::Range => self.slots[index as usize].offset.wide(),
