@@ -30,6 +30,9 @@ impl<T> VirtualBlock<T> {
     /// none is left. Such a request takes O(kept ranges), and once O(ranges) for the padding; after it, ranges are merged at
     /// once until a 16th of the block is free again.
     ///
+    /// Requests with [`LeastMemory`](crate::Strategy::LeastMemory) or [`LowestOffset`](crate::Strategy::LowestOffset), and
+    /// compaction, merge all kept ranges first: what they promise is about all that is free.
+    ///
     /// Buddy and linear blocks have no choice and ignore it.
     ///
     /// ```

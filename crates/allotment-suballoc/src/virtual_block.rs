@@ -190,7 +190,8 @@ impl<T> VirtualBlock<T> {
     /// Allocates a range that, with the padding behind it, ends at or below `limit`, at the lowest such offset.
     /// For moving ranges towards the start of the block.
     ///
-    /// Ignores the request's strategy. Searches every free region that is large enough.
+    /// Ignores the request's strategy. Searches every free region that is large enough. Merges all ranges first that
+    /// [`Coalescing::Deferred`](crate::Coalescing::Deferred) keeps.
     ///
     /// # Errors
     ///
@@ -226,7 +227,8 @@ impl<T> VirtualBlock<T> {
     /// Allocates a range at an offset: in the free units directly behind the live range `after`, or at the start of the
     /// block where that is `None`. For moving ranges to places that were planned.
     ///
-    /// Ignores the request's strategy. O(1) with TLSF: nothing is searched, so the range before the place must be named.
+    /// Ignores the request's strategy. O(1) with TLSF: nothing is searched, so the range before the place must be named. Merges
+    /// all ranges first that [`Coalescing::Deferred`](crate::Coalescing::Deferred) keeps.
     ///
     /// # Errors
     ///
@@ -575,7 +577,7 @@ impl<T> VirtualBlock<T> {
     }
 
     /// Returns the largest size that a request at alignment 1 can get now. O(1); for TLSF with a look at up to 136 free
-    /// ranges.
+    /// ranges, and O(ranges) while [`Coalescing::Deferred`](crate::Coalescing::Deferred) keeps some.
     #[must_use]
     pub fn largest_free(&self) -> u64 {
         self.engine.largest_free()
@@ -583,13 +585,15 @@ impl<T> VirtualBlock<T> {
 
     /// Returns `false` if a request for `size` units is sure to fail. O(1).
     ///
-    /// `true` is no guarantee: the test ignores the alignment and may be wrong by 3 % of the size.
+    /// `true` is no guarantee: the test ignores the alignment, and is about
+    /// [`largest_free_at_most`](Self::largest_free_at_most).
     #[must_use]
     pub fn may_fit(&self, size: u64) -> bool {
         size <= self.largest_free_at_most()
     }
 
-    /// Returns an upper bound of [`largest_free`](Self::largest_free) that is at most 3 % too large. O(1).
+    /// Returns an upper bound of [`largest_free`](Self::largest_free) that is at most 3 % too large. O(1). While
+    /// [`Coalescing::Deferred`](crate::Coalescing::Deferred) keeps ranges, the bound is all that is free.
     #[must_use]
     pub fn largest_free_at_most(&self) -> u64 {
         self.engine.largest_free_at_most()
@@ -629,7 +633,8 @@ impl<T> VirtualBlock<T> {
         detailed
     }
 
-    /// Returns all regions in address order: live ranges, padding and free space, without a gap.
+    /// Returns all regions in address order: live ranges, padding and free space, without a gap. Free regions touch only where
+    /// [`Coalescing::Deferred`](crate::Coalescing::Deferred) keeps ranges.
     ///
     /// ```
     /// use allotment_suballoc::{Algorithm, RegionKind, Request, VirtualBlock};

@@ -238,6 +238,22 @@ fn slots_that_were_cleared_before_a_panic_are_reusable_and_what_the_next_one_kee
 }
 
 #[test]
+fn a_heap_that_the_panic_of_its_device_drops_is_not_waited_for() {
+    let rig = Rig::new("discrete-large-bar");
+    let heap = Arc::new(rig.heap());
+    let mut table = heap.allocate(8).unwrap();
+    // The second slot keeps the last owner of its heap, which goes when the clearing of the first one unwinds.
+    let keeps = [None, Some(Arc::clone(&heap) as KeepAlive)];
+    let slots = keeps.map(|keep| heap.insert(&rig.seven(), keep).unwrap());
+    slots.map(|slot| heap.remove(slot).unwrap());
+    drop(heap);
+    rig.device.panic_at(Point::BeforeWriteNull, 1, 1);
+    assert!(panics(|| table.renew()), "no table is free, so what is ready is reclaimed");
+    rig.device.clear_faults();
+    assert_eq!(table.renew(), Err(DescriptorError::HeapGone));
+}
+
+#[test]
 fn a_device_that_panics_again_while_a_slot_is_cleared_does_not_end_the_process() {
     let rig = Rig::new("discrete-large-bar");
     let heap = rig.heap();

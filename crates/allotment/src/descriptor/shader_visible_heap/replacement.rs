@@ -52,10 +52,12 @@ impl<D: DescriptorDevice> Shared<D> {
         }
         let one_at_a_time = OneAtATime(Arc::clone(self));
         let (desc, number) = {
-            let live = self.live()?;
-            let live = live.as_ref().ok_or(DescriptorError::HeapGone)?;
+            let guard = self.live()?;
+            let live = guard.as_ref().ok_or(DescriptorError::HeapGone)?;
             // Two heaps at most: a table stores two locations, and a write goes to both heaps.
             if live.previous.strong_count() > 0 {
+                // The queue may tell a subscriber that the device is lost, who may call the heap.
+                drop(guard);
                 return Err(DescriptorError::StillReplacing { wait: self.retired.wait_for() });
             }
             // Asked again when the heap is replaced; here it keeps a step from moving what could not be followed.

@@ -156,9 +156,13 @@ impl<'a, D: DescriptorDevice> Batch<'a, D> {
     #[inline]
     fn clear(&mut self, index: u32) {
         let shared = self.shared;
-        if let Some(live) = &**self.live.get_or_insert_with(|| shared.read()) {
+        // Not in the batch meanwhile: where the device panics, the queue drops what else is ready before it drops the batch, and
+        // a destructor may call the heap, or drop it.
+        let live = self.live.take().unwrap_or_else(|| shared.read());
+        if let Some(live) = &*live {
             shared.clear_in(live, WriteTarget::Slot(index), 1);
         }
+        self.live = Some(live);
         self.cleared[self.count] = index;
         self.count += 1;
         if self.count == BATCH {

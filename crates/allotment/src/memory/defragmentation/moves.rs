@@ -366,14 +366,14 @@ impl<D: Device> TwoShards<'_, D> {
 
     /// Reads what the end of some moves is going to read and write, each an allocation and its reserved place. Of many
     /// allocations none of it is in a cache, and the work on one move is too long for the processor to begin the next
-    /// meanwhile; here it waits for many loads at once.
+    /// meanwhile; here it waits for many loads at once. Of moves that a reset of the pool ended, nothing may be left.
     pub(in crate::memory) fn read_ahead(&mut self, moves: impl Iterator<Item = (u32, u32)> + Clone) {
         let (state, slot) = self.one();
         let mut sum = moves.clone().fold(0, |sum, (record, _)| sum ^ state.read(slot, record));
         sum ^= moves.clone().fold(0, |sum, (record, _)| sum ^ state.read_range(record));
         let (state, slot) = self.other();
         sum ^= moves.clone().fold(0, |sum, (_, reserved)| sum ^ state.read(slot, reserved));
-        sum ^= moves.fold(0, |sum, (_, reserved)| sum ^ state.label(reserved).user_data as u32);
+        sum ^= moves.fold(0, |sum, (_, reserved)| sum ^ state.read_label(reserved));
         // So that the loads stay, whose results nobody needs.
         core::hint::black_box(sum);
     }

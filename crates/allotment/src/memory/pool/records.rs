@@ -196,7 +196,12 @@ impl<D: Device> PoolState<D> {
         self.details.get_mut(record).filter(|detail| !detail.waiting)
     }
 
-    /// Returns the label of an allocation.
+    /// Reads a part of the label of an allocation, which may be gone; 0 where the label is gone as well.
+    pub(in crate::memory) fn read_label(&self, record: u32) -> u32 {
+        self.labels.get(record as usize).map_or(0, |label| label.user_data as u32)
+    }
+
+    /// Returns the label of an allocation that is live.
     pub(in crate::memory) fn label(&self, record: u32) -> &Label {
         &self.labels[record as usize]
     }

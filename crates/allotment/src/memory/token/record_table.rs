@@ -65,8 +65,8 @@ impl RecordTable {
         self.keeps_all.store(true, Ordering::Relaxed);
     }
 
-    /// Takes out records at `used` and above, and those that are made `ahead`, to be dropped once the lock is released. No id
-    /// of such a record becomes valid again.
+    /// Takes out records at `used` and above, and with them those that are made `ahead`, to be dropped once the lock is
+    /// released. No id of such a record becomes valid again.
     ///
     /// # Safety
     ///
@@ -77,10 +77,8 @@ impl RecordTable {
         used: u32,
         ahead: &mut Ahead<Record>,
     ) -> (Vec<Box<[Record]>>, Ahead<Record>) {
-        // Those made ahead go in each case: they have the old generation.
-        let ahead = mem::replace(ahead, Ahead::new());
         if self.keeps_all.load(Ordering::Relaxed) {
-            return (Vec::new(), ahead);
+            return (Vec::new(), Ahead::new());
         }
         let mut first_generation = self.first_generation.load(Ordering::Relaxed);
         let may_go = |records: &[Record]| {
@@ -96,6 +94,8 @@ impl RecordTable {
         // took the lock.
         let freed = unsafe { self.table.free_from(used, may_go) };
         self.first_generation.store(first_generation, Ordering::Relaxed);
-        (freed, ahead)
+        // Those made ahead have the old generation. Where nothing is freed they stay, or the next chunk would be made at once.
+        let unused = if freed.is_empty() { Ahead::new() } else { mem::replace(ahead, Ahead::new()) };
+        (freed, unused)
     }
 }
