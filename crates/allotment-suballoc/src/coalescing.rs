@@ -18,7 +18,8 @@ pub enum Coalescing {
     #[default]
     Immediate,
     /// When space is short. Until then a freed range is kept as it is, for the next request of about its size. For blocks
-    /// with room to spare, in which many ranges of few sizes come and go.
+    /// with room to spare, in which many ranges come and go. With few ranges of many sizes there is rarely one to reuse, and
+    /// nothing is gained.
     Deferred,
 }
 

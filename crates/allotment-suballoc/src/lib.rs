@@ -33,7 +33,7 @@
 //! serves upload rings and per-frame stacks.
 //!
 //! A TLSF block with room to spare, in which many ranges of few sizes come and go, can keep freed ranges for the next
-//! requests of their sizes: [`Coalescing::Deferred`] takes a third of the time, and 7 to 60 % more space as long as there is
+//! requests of their sizes: [`Coalescing::Deferred`] takes a third to a half of the time, and 4 to 40 % more space as long as there is
 //! some. [`VirtualBlock::free_many`] frees many ranges of a large block in half the time.
 //!
 //! Ranges freed in arbitrary order leave the free space of a block fragmented. A [`Compaction`] names the
@@ -50,19 +50,19 @@
 //! Measured on 2026-11-25 by `allotment-bench ranges --table`: nanoseconds of processor
 //! time per allocation or free, without the harness, and in parentheses the ratio to offset-allocator.
 //!
-//! | | TLSF | TLSF, `LeastTime` | linear | offset-allocator 0.2 | VMA (`vk-mem` 0.5) | range-alloc 0.1 |
-//! |---|---|---|---|---|---|---|
-//! | churn, 10^3 live | 47.8 (1.08) | 29.2 (0.66) | | 44.1 (1.00) | 88.9 (2.02) | 543 (12.31) |
-//! | churn, 10^4 | 58.8 (1.24) | 62.9 (1.33) | | 47.3 (1.00) | 81.3 (1.72) | 1563 (33.05) |
-//! | churn, 10^5 | 110 (1.34) | 116 (1.42) | | 82.1 (1.00) | 168 (2.05) | 7438 (90.58) |
-//! | churn, 10^6 | 138 (1.42) | 158 (1.63) | | 97.1 (1.00) | 229 (2.35) | |
-//! | small, 10^5 | 52.0 (0.97) | 58.5 (1.10) | | 53.4 (1.00) | 124 (2.32) | 6193 (116.05) |
-//! | descriptors, 10^4 | 40.2 (0.94) | 33.6 (0.78) | | 42.9 (1.00) | 50.1 (1.17) | 895 (20.87) |
-//! | mixed alignment, 10^5 | 95.7 (1.67) | 109 (1.90) | | 57.2 (1.00) | 147 (2.58) | 14380 (251.40) |
-//! | textures by age | 51.3 (1.07) | 50.3 (1.05) | | 47.8 (1.00) | 54.6 (1.14) | 503 (10.53) |
-//! | frames, first in first out | 42.7 (1.60) | 41.4 (1.55) | 15.3 (0.57) | 26.7 (1.00) | 34.7 (1.30) | 19.2 (0.72) |
-//! | last in first out, 64 | 19.5 (0.52) | 27.2 (0.72) | 6.6 (0.18) | 37.7 (1.00) | 20.7 (0.55) | 9.9 (0.26) |
-//! | pairs | 21.8 (0.94) | 16.0 (0.69) | 9.4 (0.41) | 23.1 (1.00) | 11.4 (0.49) | 12.1 (0.52) |
+//! | | TLSF | TLSF, `Deferred` | TLSF, `LeastTime` | linear | offset-allocator 0.2 | VMA (`vk-mem` 0.5) | range-alloc 0.1 |
+//! |---|---|---|---|---|---|---|---|
+//! | churn, 10^3 live | 20.7 (0.77) | 9.1 (0.34) | 22.1 (0.82) | | 26.9 (1.00) | 51.9 (1.93) | 298 (11.07) |
+//! | churn, 10^4 | 41.4 (1.32) | 13.5 (0.43) | 42.5 (1.35) | | 31.4 (1.00) | 60.2 (1.91) | 1136 (36.14) |
+//! | churn, 10^5 | 58.8 (1.05) | 22.4 (0.40) | 64.4 (1.15) | | 56.2 (1.00) | 128 (2.28) | 4296 (76.40) |
+//! | churn, 10^6 | 160 (1.16) | 55.6 (0.40) | 197 (1.43) | | 138 (1.00) | | |
+//! | small, 10^5 | 56.6 (0.92) | 22.3 (0.36) | 62.3 (1.01) | | 61.9 (1.00) | 175 (2.83) | 4372 (70.67) |
+//! | descriptors, 10^4 | 18.7 (0.94) | 7.3 (0.37) | 17.7 (0.89) | | 19.9 (1.00) | 39.5 (1.98) | 616 (30.92) |
+//! | mixed alignment, 10^5 | 77.9 (1.11) | 54.4 (0.77) | 93.7 (1.33) | | 70.2 (1.00) | 145 (2.06) | 9268 (131.96) |
+//! | textures by age | 25.7 (0.82) | 39.5 (1.27) | 25.5 (0.82) | | 31.2 (1.00) | 41.5 (1.33) | 291 (9.30) |
+//! | frames, first in first out | 29.7 (1.00) | 23.4 (0.79) | 24.8 (0.83) | 13.0 (0.44) | 29.7 (1.00) | 42.3 (1.42) | 9.8 (0.33) |
+//! | last in first out, 64 | 15.0 (0.53) | 8.3 (0.30) | 18.4 (0.66) | 7.6 (0.27) | 28.1 (1.00) | 17.6 (0.63) | 6.0 (0.21) |
+//! | pairs | 13.9 (0.56) | 9.1 (0.36) | 18.1 (0.73) | 5.3 (0.21) | 24.8 (1.00) | 16.2 (0.65) | 8.3 (0.34) |
 //!
 //! <!-- end of the table of `allotment-bench ranges --table` -->
 //!

@@ -69,6 +69,8 @@ pub(crate) struct Deferred<W> {
     padding: u64,
     /// The class at which a free looked last for ranges that are kept beyond the share.
     cursor: usize,
+    /// The number of lists that may be longer than a few ranges, from the cursor on.
+    unseen: usize,
     /// Ranges are kept, and sizes rounded, while no more than so many units are used.
     ease: u64,
 }
@@ -135,6 +137,7 @@ impl<W: Width> Deferred<W> {
             kept_count: 0,
             padding: 0,
             cursor: 0,
+            unseen: 0,
             ease: u64::MAX,
         };
         for index in 0..deferred.tlsf.capacity() as u32 {
@@ -311,13 +314,17 @@ impl<W: Width> Deferred<W> {
 
     /// Gives some of the ranges to TLSF that are kept beyond the share of what is used.
     fn merge_excess(&mut self) {
-        for _ in 0..LOOKED_AT {
+        // In a small block, a few of each class are more than the share: then all lists were looked at, and none is looked at
+        // again before one of them becomes longer.
+        for _ in 0..LOOKED_AT.min(self.unseen) {
             if self.kept <= self.tlsf.used / SHARE {
                 return;
             }
+            self.unseen -= 1;
             self.cursor = (self.cursor + 1) % self.lists.len();
             for _ in FEW..self.lists[self.cursor].len.min(FEW + STEP) {
                 self.merge_first(self.cursor);
+                self.unseen = self.lists.len();
             }
         }
     }

@@ -114,6 +114,9 @@ impl<W: Width> Ranges for Deferred<W> {
         slot.tag = generation + 1;
         list.head = index;
         list.len += 1;
+        if list.len > FEW {
+            self.unseen = self.lists.len();
+        }
         self.kept += granted;
         self.kept_count += 1;
     }
