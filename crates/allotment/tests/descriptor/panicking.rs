@@ -245,7 +245,7 @@ fn a_heap_that_the_panic_of_its_device_drops_is_not_waited_for() {
     // The second slot keeps the last owner of its heap, which goes when the clearing of the first one unwinds.
     let keeps = [None, Some(Arc::clone(&heap) as KeepAlive)];
     let slots = keeps.map(|keep| heap.insert(&rig.seven(), keep).unwrap());
-    slots.map(|slot| heap.remove(slot).unwrap());
+    slots.into_iter().for_each(|slot| heap.remove(slot).unwrap());
     drop(heap);
     rig.device.panic_at(Point::BeforeWriteNull, 1, 1);
     assert!(panics(|| table.renew()), "no table is free, so what is ready is reclaimed");
