@@ -77,6 +77,11 @@ impl<D: Device> Allocator<D> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn trim(&self) -> bool {
+        // First, since a block whose last ranges wait for requests is empty as well. Whoever reads the events sees it in this
+        // order, and can repeat it.
+        for slot in self.slots() {
+            locked(&slot.state).as_mut().into_iter().for_each(|state| state.flush_quick_lists_and_say_so());
+        }
         let any = self.release_empty(None);
         self.shrink_tables();
         if self.events.is_read() {
