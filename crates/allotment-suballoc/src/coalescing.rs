@@ -8,16 +8,16 @@ use crate::algorithm::Engine;
 ///
 /// | | [`Immediate`](Self::Immediate) | [`Deferred`](Self::Deferred) |
 /// |---|---|---|
-/// | a free and a request | look for a place, split, merge | mostly exchange the first range of a list |
+/// | a free and a request | look for a place, split, merge | mostly put a range on a list, and take it off again |
 /// | lost inside a range | nothing | up to a 16th of it, until space is short |
-/// | free, but usable for one size only | nothing | 8 ranges of each of 16 sizes per power of two, or an eighth of what is in use |
-/// | host memory per live range | 20–30 bytes + `T` | 16 bytes more |
+/// | cached, so free for requests of one size | nothing | 8 ranges of each size class (16 per power of two), and beyond those an eighth of what is in use |
+/// | host memory | 20–30 bytes + `T` per live range | 16 bytes more (24 in a block of 2^32 units or more), and 6 to 12 KiB for the lists |
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Coalescing {
     /// At once, in [`free`](VirtualBlock::free): the tightest packing.
     #[default]
     Immediate,
-    /// When space is short. Until then a freed range is kept as it is, for the next request of about its size. For blocks
+    /// When space is short. Until then a freed range is cached as it is, for the next request of about its size. For blocks
     /// with room to spare, in which many ranges come and go. With few ranges of many sizes there is rarely one to reuse, and
     /// nothing is gained.
     Deferred,
@@ -27,12 +27,15 @@ impl<T> VirtualBlock<T> {
     /// Sets when freed ranges are merged with the free space beside them. All handles stay valid. O(ranges) where that
     /// changes anything.
     ///
-    /// This never decides *whether* a request succeeds: where it would not, kept ranges are merged until it does, or until
-    /// none is left. Such a request takes O(kept ranges), and once O(ranges) for the padding; after it, ranges are merged at
-    /// once until a 16th of the block is free again.
+    /// This never decides *whether* a request succeeds: where it would not, cached ranges are merged until it does, and then the
+    /// units that were lost inside live ranges are taken back. Each free pays for the merge of one range, so the merges are
+    /// O(1) on average. To take units back is O(ranges), where ranges were allocated since the last time. No live range
+    /// changes, also where the request is refused in the end. A block that was full caches nothing until a 16th of it is free.
     ///
-    /// Requests with [`LeastMemory`](crate::Strategy::LeastMemory) or [`LowestOffset`](crate::Strategy::LowestOffset), and
-    /// compaction, merge all kept ranges first: what they promise is about all that is free.
+    /// Requests with [`LeastMemory`](crate::Strategy::LeastMemory) or [`LowestOffset`](crate::Strategy::LowestOffset),
+    /// [`allocate_below`](Self::allocate_below), [`allocate_at`](Self::allocate_at) and [`next_move`](Self::next_move) do all of
+    /// that first: what they promise is about all that is free. [`resize`](Self::resize) merges the ranges that it grows into,
+    /// and others of their sizes.
     ///
     /// Buddy and linear blocks have no choice and ignore it.
     ///
@@ -61,8 +64,8 @@ impl<T> VirtualBlock<T> {
         }
     }
 
-    /// Merges up to `at_most` of the ranges that [`Coalescing::Deferred`] keeps, the largest first. Returns how many are
-    /// still kept. For a moment in which nothing else is to do, before large requests.
+    /// Merges up to `at_most` of the cached ranges of [`Coalescing::Deferred`], the largest first. Returns how many are still
+    /// cached. For a moment in which nothing else is to do, before large requests.
     ///
     /// ```
     /// use allotment_suballoc::{Algorithm, Coalescing, Request, VirtualBlock};

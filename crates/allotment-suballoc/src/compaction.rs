@@ -41,7 +41,6 @@ use alloc::vec::Vec;
 use core::mem;
 
 use crate::algorithm::{Engine, Ranges};
-use crate::chain::Tally;
 use crate::chain::{NONE, State};
 use crate::handle::BlockId;
 use crate::{Algorithm, Alignment, CompactionError, Handle, MoveError, Request, Unfinished, VirtualBlock};
@@ -378,12 +377,10 @@ impl<T> VirtualBlock<T> {
     /// them.
     #[must_use]
     pub fn largest_free_at_best(&self) -> u64 {
-        let Tally { free, padding, .. } = self.engine.tally();
         match self.algorithm() {
-            // The padding of deferred coalescing goes before anything is moved.
-            Algorithm::Tlsf => free + padding,
+            Algorithm::Tlsf => self.available(),
             // The largest cell that the free units can form.
-            Algorithm::Buddy => free.checked_ilog2().map_or(0, |order| 1 << order),
+            Algorithm::Buddy => self.available().checked_ilog2().map_or(0, |order| 1 << order),
             Algorithm::Linear => self.largest_free(),
         }
     }

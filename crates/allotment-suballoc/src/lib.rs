@@ -32,8 +32,8 @@
 //! two; it exists for hardware that requires power-of-two cells, and as a baseline for measurements. Linear
 //! serves upload rings and per-frame stacks.
 //!
-//! A TLSF block with room to spare, in which many ranges of few sizes come and go, can keep freed ranges for the next
-//! requests of their sizes: [`Coalescing::Deferred`] takes a third to a half of the time, and 4 to 40 % more space as long as there is
+//! A TLSF block with room to spare, in which many ranges come and go, can cache freed ranges for the next requests of their
+//! sizes ([`Coalescing::Deferred`]): churn takes a third to a half of the time, and 4 to 60 % more space as long as there is
 //! some. [`VirtualBlock::free_many`] frees many ranges of a large block in half the time.
 //!
 //! Ranges freed in arbitrary order leave the free space of a block fragmented. A [`Compaction`] names the

@@ -28,8 +28,8 @@ pub enum RegionKind<'a, T> {
         /// The user data stored with it.
         data: &'a T,
     },
-    /// Lost to alignment (linear) or to rounding (buddy, and TLSF with deferred coalescing) until the live range beside it is
-    /// freed.
+    /// Lost to alignment (linear) or to rounding (buddy) until the live range beside it is freed; or to rounding until space is
+    /// short (TLSF with deferred coalescing).
     Padding,
     /// Not allocated.
     Free,

@@ -52,12 +52,19 @@ mod tests {
     use alloc::collections::BTreeSet;
     use alloc::vec::Vec;
 
-    use crate::{Algorithm, Request, VirtualBlock};
+    use crate::{Algorithm, Coalescing, Request, VirtualBlock};
+
+    /// Empty blocks of each kind.
+    fn blocks() -> impl Iterator<Item = VirtualBlock<u64>> {
+        let mut deferred = VirtualBlock::new(1 << 16, Algorithm::Tlsf).unwrap();
+        deferred.set_coalescing(Coalescing::Deferred);
+        let others = Algorithm::ALL.map(|algorithm| VirtualBlock::new(1 << 16, algorithm).unwrap());
+        others.into_iter().chain([deferred])
+    }
 
     #[test]
     fn no_handle_is_that_of_another_range_however_often_a_block_shrinks_in_between() {
-        for algorithm in Algorithm::ALL {
-            let mut block = VirtualBlock::new(1 << 16, algorithm).unwrap();
+        for mut block in blocks() {
             let (mut seen, mut kept) = (BTreeSet::new(), Vec::new());
             // More rounds than a node has generations, and a block epochs, in tests.
             for round in 0..200 {
@@ -82,15 +89,14 @@ mod tests {
 
     #[test]
     fn a_block_that_is_empty_keeps_no_more_regions_than_a_new_one() {
-        for algorithm in Algorithm::ALL {
-            let mut block = VirtualBlock::new(1 << 16, algorithm).unwrap();
+        for mut block in blocks() {
             let new = crate::algorithm::Ranges::capacity(&block.engine);
             let live: Vec<_> =
-                (0..1000).map(|_| block.allocate(Request::new(1), ()).unwrap().handle).collect();
+                (0..1000).map(|_| block.allocate(Request::new(1), 0).unwrap().handle).collect();
             assert!(!block.is_far_below_its_peak());
             // Every second one first, so that free regions lie apart.
             let (odd, even): (Vec<_>, Vec<_>) = live.into_iter().enumerate().partition(|(at, _)| at % 2 == 1);
-            odd.into_iter().chain(even).for_each(|(_, handle)| block.free(handle).unwrap());
+            odd.into_iter().chain(even).for_each(|(_, handle)| _ = block.free(handle).unwrap());
             block.shrink_to_fit();
             assert_eq!(crate::algorithm::Ranges::capacity(&block.engine), new);
             assert_eq!((block.data.capacity(), block.is_far_below_its_peak()), (0, false));

@@ -29,7 +29,8 @@ pub struct DetailedStatistics {
     /// The smallest and the largest free region; `None` if there is none.
     pub free_size: Option<SizeRange>,
     /// The largest size that a request at alignment 1 can get now. Less than the largest free region only in a
-    /// linear block, where a hole cannot be used until it touches the gap.
+    /// linear block, where a hole cannot be used until it touches the gap. More only with
+    /// [`Coalescing::Deferred`](crate::Coalescing::Deferred), where a request may get several regions and padding.
     pub largest_free: u64,
 }
 
@@ -39,7 +40,11 @@ impl DetailedStatistics {
     /// 0 if all of it is in one region (or there is none), close to 1 if it is scattered.
     #[must_use]
     pub fn fragmentation(&self) -> f64 {
-        if self.brief.free == 0 { 0.0 } else { 1.0 - self.largest_free as f64 / self.brief.free as f64 }
+        if self.brief.free == 0 {
+            return 0.0;
+        }
+        // The largest request may get padding as well.
+        (1.0 - self.largest_free as f64 / self.brief.free as f64).max(0.0)
     }
 }
 

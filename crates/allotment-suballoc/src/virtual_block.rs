@@ -5,7 +5,7 @@ use core::fmt::{self, Write};
 use core::num::NonZeroU64;
 
 use crate::algorithm::{Engine, Ranges, Taken, each};
-use crate::chain::{NONE, State};
+use crate::chain::{NONE, State, Tally};
 use crate::compaction::Moves;
 use crate::growth;
 use crate::handle::BlockId;
@@ -190,8 +190,8 @@ impl<T> VirtualBlock<T> {
     /// Allocates a range that, with the padding behind it, ends at or below `limit`, at the lowest such offset.
     /// For moving ranges towards the start of the block.
     ///
-    /// Ignores the request's strategy. Searches every free region that is large enough. Merges all ranges first that
-    /// [`Coalescing::Deferred`](crate::Coalescing::Deferred) keeps.
+    /// Ignores the request's strategy. Searches every free region that is large enough. With
+    /// [`Coalescing::Deferred`](crate::Coalescing::Deferred), merges all cached ranges first.
     ///
     /// # Errors
     ///
@@ -227,8 +227,8 @@ impl<T> VirtualBlock<T> {
     /// Allocates a range at an offset: in the free units directly behind the live range `after`, or at the start of the
     /// block where that is `None`. For moving ranges to places that were planned.
     ///
-    /// Ignores the request's strategy. O(1) with TLSF: nothing is searched, so the range before the place must be named. Merges
-    /// all ranges first that [`Coalescing::Deferred`](crate::Coalescing::Deferred) keeps.
+    /// Ignores the request's strategy. O(1) with TLSF: nothing is searched, so the range before the place must be named. With
+    /// [`Coalescing::Deferred`](crate::Coalescing::Deferred), merges all cached ranges first.
     ///
     /// # Errors
     ///
@@ -269,6 +269,9 @@ impl<T> VirtualBlock<T> {
     /// Returns the size of the free region that [`allocate`](Self::allocate) would use now, or `None` if it
     /// would fail. Tells which of several blocks fits a request best. Costs as much as the search; O(regions) where only an
     /// index that a call of [`allocate`](Self::allocate) makes could tell, and that region may then be another one.
+    ///
+    /// With [`Coalescing::Deferred`](crate::Coalescing::Deferred), a cached range may serve the request instead, and the cost is
+    /// O(regions) where no region fits that is merged already.
     #[must_use]
     pub fn room_for(&self, request: &Request) -> Option<u64> {
         // The checks of `allocate`, without the cost of an error.
@@ -388,9 +391,15 @@ impl<T> VirtualBlock<T> {
         AllocateError::NoSpace {
             size: request.size,
             alignment: request.alignment,
-            free: self.engine.tally().free,
+            free: self.available(),
             largest_free: self.largest_free(),
         }
+    }
+
+    /// Returns the number of units that requests can get: the free ones, and the padding that deferred coalescing takes back.
+    pub(crate) fn available(&self) -> u64 {
+        let Tally { free, padding, .. } = self.engine.tally();
+        if self.algorithm() == Algorithm::Tlsf { free + padding } else { free }
     }
 
     #[inline]
@@ -577,7 +586,7 @@ impl<T> VirtualBlock<T> {
     }
 
     /// Returns the largest size that a request at alignment 1 can get now. O(1); for TLSF with a look at up to 136 free
-    /// ranges, and O(ranges) while [`Coalescing::Deferred`](crate::Coalescing::Deferred) keeps some.
+    /// ranges, and O(ranges) with [`Coalescing::Deferred`](crate::Coalescing::Deferred).
     #[must_use]
     pub fn largest_free(&self) -> u64 {
         self.engine.largest_free()
@@ -585,15 +594,15 @@ impl<T> VirtualBlock<T> {
 
     /// Returns `false` if a request for `size` units is sure to fail. O(1).
     ///
-    /// `true` is no guarantee: the test ignores the alignment, and is about
+    /// `true` is no guarantee: the test ignores the alignment, and compares with
     /// [`largest_free_at_most`](Self::largest_free_at_most).
     #[must_use]
     pub fn may_fit(&self, size: u64) -> bool {
         size <= self.largest_free_at_most()
     }
 
-    /// Returns an upper bound of [`largest_free`](Self::largest_free) that is at most 3 % too large. O(1). While
-    /// [`Coalescing::Deferred`](crate::Coalescing::Deferred) keeps ranges, the bound is all that is free.
+    /// Returns an upper bound of [`largest_free`](Self::largest_free) that is at most 3 % too large; with
+    /// [`Coalescing::Deferred`](crate::Coalescing::Deferred), all that is free. O(1).
     #[must_use]
     pub fn largest_free_at_most(&self) -> u64 {
         self.engine.largest_free_at_most()
@@ -634,7 +643,7 @@ impl<T> VirtualBlock<T> {
     }
 
     /// Returns all regions in address order: live ranges, padding and free space, without a gap. Free regions touch only where
-    /// [`Coalescing::Deferred`](crate::Coalescing::Deferred) keeps ranges.
+    /// one is a cached range of [`Coalescing::Deferred`](crate::Coalescing::Deferred).
     ///
     /// ```
     /// use allotment_suballoc::{Algorithm, RegionKind, Request, VirtualBlock};

@@ -1,7 +1,9 @@
 //! What deferred coalescing keeps, how much of it, and for how long.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-use allotment_suballoc::{Algorithm, Alignment, Allocation, Coalescing, Request, VirtualBlock};
+use allotment_suballoc::{
+    Algorithm, Alignment, Allocation, Coalescing, Compaction, RegionKind, Request, ResizeError, VirtualBlock,
+};
 
 fn deferred(size: u64) -> VirtualBlock<()> {
     let mut block = VirtualBlock::new(size, Algorithm::Tlsf).unwrap();
@@ -26,7 +28,7 @@ fn the_range_that_was_freed_last_serves_the_next_request_of_its_size() {
 }
 
 #[test]
-fn a_kept_range_at_a_wrong_offset_is_passed_over() {
+fn a_cached_range_at_a_wrong_offset_is_passed_over() {
     let mut block = deferred(1 << 20);
     let ranges = [64, 64].map(|size| allocate(&mut block, size));
     ranges.iter().for_each(|range| block.free(range.handle).unwrap());
@@ -37,14 +39,14 @@ fn a_kept_range_at_a_wrong_offset_is_passed_over() {
 }
 
 #[test]
-fn no_more_is_kept_than_eight_of_a_size_and_an_eighth_of_what_is_used() {
+fn no_more_is_cached_than_eight_of_a_size_and_an_eighth_of_what_is_used() {
     let mut block = deferred(1 << 30);
     let ranges: Vec<_> = (0..10_000).map(|_| allocate(&mut block, 1024)).collect();
     for (i, range) in ranges.iter().enumerate() {
         block.free(range.handle).unwrap();
-        let (live, kept) = (10_000 - i as u64 - 1, u64::from(block.coalesce(0)));
+        let (live, cached) = (10_000 - i as u64 - 1, u64::from(block.coalesce(0)));
         // A free merges some of what is too much, and not all at once.
-        assert!(kept <= 8 + (live + kept) / 8 + 32, "{kept} are kept beside {live}");
+        assert!(cached <= 8 + (live + cached) / 8 + 32, "{cached} are cached beside {live}");
     }
     assert!((8..40).contains(&block.coalesce(0)));
     assert_eq!(block.coalesce(u32::MAX), 0);
@@ -54,20 +56,93 @@ fn no_more_is_kept_than_eight_of_a_size_and_an_eighth_of_what_is_used() {
 
 #[test]
 fn a_full_block_merges_at_once_until_a_sixteenth_of_it_is_free() {
-    let mut block = deferred(16 << 10);
-    let mut ranges: Vec<_> = (0..16).map(|_| allocate(&mut block, 1 << 10)).collect();
-    let first = ranges.remove(0);
-    block.free(first.handle).unwrap();
-    assert_eq!(block.coalesce(0), 1);
-    assert!(block.allocate(Request::new(1025), ()).is_err(), "nothing to merge it with");
+    let mut block = deferred(64 * 256);
+    let ranges: Vec<_> = (0..64).map(|_| allocate(&mut block, 256).handle).collect();
+    [1, 3].into_iter().for_each(|which| block.free(ranges[which]).unwrap());
+    assert_eq!(block.coalesce(0), 2);
+    assert!(block.allocate(Request::new(257), ()).is_err(), "both are as large as that, apart");
     assert_eq!(block.coalesce(0), 0, "what did not serve is merged");
-    let next = ranges.remove(0);
-    block.free(next.handle).unwrap();
-    assert_eq!(block.coalesce(0), 0, "space is short");
-    // Two of sixteen are free.
-    let next = ranges.remove(0);
-    block.free(next.handle).unwrap();
+    // 62 are left; a sixteenth of the block are 4.
+    for which in [5, 7, 9, 11] {
+        block.free(ranges[which]).unwrap();
+        assert_eq!(block.coalesce(0), 0, "space is short");
+    }
+    block.free(ranges[13]).unwrap();
     assert_eq!(block.coalesce(0), 1);
+}
+
+#[test]
+fn a_request_merges_no_more_than_it_needs() {
+    let mut block = deferred(4 * 34 + 38 + 4);
+    let ranges = [34, 34, 34, 34, 38, 4].map(|size| allocate(&mut block, size));
+    ranges[..5].iter().for_each(|range| block.free(range.handle).unwrap());
+    assert_eq!(block.coalesce(0), 5);
+    assert!(block.allocate(Request::new(500), ()).is_err());
+    assert_eq!(block.coalesce(0), 5, "more than all that is free");
+    assert_eq!(allocate(&mut block, 35).offset, ranges[4].offset, "the only one that is large enough");
+    assert_eq!(block.coalesce(0), 4);
+    // 3 units are left behind it.
+    assert_eq!(allocate(&mut block, 4 * 34).offset, 0);
+    assert_eq!(block.coalesce(0), 0);
+    block.check_invariants();
+}
+
+#[test]
+fn a_block_with_room_goes_on_to_cache_ranges_after_it_refused_a_large_request() {
+    let mut block = deferred(1000);
+    let ranges = [300, 100, 300].map(|size| allocate(&mut block, size));
+    block.free(ranges[1].handle).unwrap();
+    assert!(block.allocate(Request::new(350), ()).is_err());
+    let small = allocate(&mut block, 50);
+    block.free(small.handle).unwrap();
+    assert_eq!(block.coalesce(0), 1);
+}
+
+#[test]
+fn a_range_grows_into_cached_ranges_as_far_as_it_needs() {
+    let mut block = deferred(11 * 64);
+    let ranges: Vec<_> = (0..11).map(|_| allocate(&mut block, 64).handle).collect();
+    // The list of the class ends with the range that is freed first.
+    (1..=7).rev().for_each(|which| block.free(ranges[which]).unwrap());
+    block.resize(ranges[0], 3 * 64 - 10).unwrap();
+    assert_eq!(block.coalesce(0), 5);
+    block.check_invariants();
+    let refused = block.resize(ranges[0], 8 * 64 + 1);
+    assert_eq!(refused, Err(ResizeError::NoRoom { size: 8 * 64 + 1, largest: 8 * 64 }));
+    block.resize(ranges[0], 8 * 64).unwrap();
+    block.check_invariants();
+}
+
+#[test]
+fn a_move_that_is_open_ends_under_the_other_policy() {
+    let mut block = deferred(1 << 12);
+    let ranges = [100, 100, 100].map(|size| allocate(&mut block, size));
+    ranges[..2].iter().for_each(|range| block.free(range.handle).unwrap());
+    for coalescing in [Coalescing::Immediate, Coalescing::Deferred] {
+        let moved = block.next_move(&mut Compaction::new(), |()| Some(Alignment::ONE)).unwrap();
+        block.set_coalescing(coalescing);
+        block.check_invariants();
+        let Some(moved) = moved else { continue };
+        block.finish_move(moved).unwrap();
+        block.check_invariants();
+    }
+    let used: Vec<_> =
+        block.regions().filter(|region| matches!(region.kind, RegionKind::Used { .. })).collect();
+    assert_eq!((used.len(), used[0].offset), (1, 0));
+}
+
+#[test]
+fn space_is_never_more_than_wholly_fragmented_nor_less_than_not_at_all() {
+    let mut block = deferred(3 * 34);
+    let ranges = [33, 33, 33].map(|size| allocate(&mut block, size));
+    block.free(ranges[1].handle).unwrap();
+    let detailed = block.detailed_statistics();
+    assert_eq!(
+        (detailed.brief.free, detailed.largest_free),
+        (34, 35),
+        "with the padding of the range before"
+    );
+    assert_eq!(detailed.fragmentation(), 0.0);
 }
 
 #[test]
@@ -90,12 +165,12 @@ fn handles_outlive_a_change_of_the_policy_and_stale_ones_stay_stale() {
     let [before, freed] = ["before", "freed"].map(|data| block.allocate(Request::new(100), data).unwrap());
     block.free(freed.handle).unwrap();
     block.set_coalescing(Coalescing::Deferred);
-    let [during, kept] = ["during", "kept"].map(|data| block.allocate(Request::new(100), data).unwrap());
-    block.free(kept.handle).unwrap();
+    let [during, cached] = ["during", "cached"].map(|data| block.allocate(Request::new(100), data).unwrap());
+    block.free(cached.handle).unwrap();
     block.set_coalescing(Coalescing::Immediate);
     block.check_invariants();
     let after = block.allocate(Request::new(100), "after").unwrap();
-    for stale in [freed, kept] {
+    for stale in [freed, cached] {
         assert!(block.free(stale.handle).is_err());
     }
     for (range, data) in [(before, "before"), (during, "during"), (after, "after")] {

@@ -191,7 +191,7 @@ impl Engine {
         }
     }
 
-    /// Makes a TLSF block keep freed ranges, or merge them at once.
+    /// Makes a TLSF block cache freed ranges, or merge them at once.
     pub(crate) fn defer_coalescing(&mut self, is_deferred: bool) {
         *self = match core::mem::replace(self, Self::Tlsf(Tlsf::new(1))) {
             Self::Tlsf(tlsf) if is_deferred => Self::Deferred(Deferred::new(tlsf)),

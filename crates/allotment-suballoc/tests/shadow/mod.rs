@@ -255,8 +255,8 @@ impl Pair {
                 false
             }
             Op::Coalesce { at_most } => {
-                let kept = self.block.coalesce(at_most);
-                assert!(kept == 0 || self.block.coalescing() == Coalescing::Deferred);
+                let cached = self.block.coalesce(at_most);
+                assert!(cached == 0 || self.block.coalescing() == Coalescing::Deferred);
                 assert_eq!(self.picture(), before, "no live range changes");
                 false
             }
@@ -675,6 +675,12 @@ impl Pair {
             }
         }
         assert_eq!(end, self.size);
+        let sum = |wanted: fn(&RegionKind<'_, u64>) -> bool| {
+            self.block.regions().filter(|region| wanted(&region.kind)).map(|region| region.size).sum::<u64>()
+        };
+        // A region that is lost would look like padding.
+        assert_eq!(sum(|kind| matches!(kind, RegionKind::Padding)), statistics.padding);
+        assert_eq!(sum(|kind| matches!(kind, RegionKind::Free)), statistics.free);
         assert_eq!(used, self.live.len());
         assert_eq!(free_ranges, statistics.free_range_count);
         if self.block.algorithm() == Algorithm::Tlsf {

@@ -144,7 +144,7 @@ fn an_index_of_aligned_ranges_is_made_when_it_is_needed_and_dropped_when_it_is_n
 }
 
 #[test]
-fn no_handle_of_a_kept_range_comes_again_also_at_the_end_of_its_generations() {
+fn no_handle_of_a_cached_range_comes_again_also_at_the_end_of_its_generations() {
     let mut deferred = Deferred::new(Tlsf::<u32>::new(1000));
     let mut seen = Vec::new();
     for size in (60..64).cycle().take(400) {

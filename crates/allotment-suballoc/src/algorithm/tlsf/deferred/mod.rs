@@ -1,8 +1,8 @@
-//! Deferred coalescing: a range that is freed is kept as it is, for the next request of its size.
+//! Deferred coalescing: a range that is freed is cached as it is, for the next request of its size.
 //!
 //! ```text
 //!   free     ──► the list of its size class ──► allocate
-//!                        │ many are kept, or nothing else fits
+//!                        │ many are cached, or nothing else fits
 //!                        ▼
 //!                      TLSF: merged with what is free beside it
 //! ```
@@ -12,16 +12,16 @@
 //! a range is rounded up to the smallest of its class. What the caller did not ask for is padding.
 //!
 //! The idea is old ("quick lists"; Wilson, Johnstone, Neely and Boles describe it in "Dynamic Storage Allocation: A Survey and
-//! Critical Review", 1995). What is kept costs space, so it is bounded: [`FEW`] ranges of a class, and beyond that a
-//! [`SHARE`] of what is in use. A request for which TLSF has no place gives kept ranges to TLSF, larger ones first and
-//! only until it fits, then the padding of live ranges. So no request is refused that would fit if every free had merged.
-//! After that, frees merge at once until a part of the block is free again: a block that is nearly full has no space to keep.
+//! Critical Review", 1995). What is cached costs space, so it is bounded: [`FEW`] ranges of a class, and beyond that a
+//! [`SHARE`] of what is in use. A request for which TLSF has no place gives cached ranges to TLSF until it fits: one that is large
+//! enough alone, else the largest first; then the padding of live ranges. So no request is refused that would fit if every free had merged.
+//! After that, frees merge at once until a part of the block is free again: a block that is nearly full has no space for a cache.
 //!
 //! # Invariants
 //!
-//! 1. For TLSF, live and kept ranges are used. The slot of any other node has the tag 0, which matches no handle.
+//! 1. For TLSF, live and cached ranges are used. The slot of any other node has the tag 0, which matches no handle.
 //! 2. The slot of a live range has the tag of its handle, and the node an older one. [`merge`](Deferred::merge) copies it.
-//! 3. A kept range is in the list of its class, and is as large as the smallest of that class, exactly. So is a live range
+//! 3. A cached range is in the list of its class, and is as large as the smallest of that class, exactly. So is a live range
 //!    whose slot names the class; else it is as large as was asked for.
 
 mod ranges;
@@ -35,43 +35,43 @@ use crate::algorithm::bins;
 use crate::chain::{NONE, State};
 use crate::{AllocateError, Request};
 
-/// The binary logarithm of the number of size classes per power of two. Twice as many find a kept range less often, half as
+/// The binary logarithm of the number of size classes per power of two. Twice as many find a cached range less often, half as
 /// many lose twice the space to rounding.
 const COARSE: u32 = 4;
 
-/// The number of ranges of a class that are kept however little is in use.
+/// The number of ranges of a class that are cached however little is in use.
 const FEW: u32 = 8;
 
-/// The part of the units in use that is kept beyond that: one of so many.
+/// The part of the units in use that is cached beyond that: one of so many.
 ///
-/// Among 10,000 live ranges of random sizes, 18 of 100 requests find no kept range with a sixteenth and 13 with an eighth, and
+/// Among 10,000 live ranges of random sizes, 18 of 100 requests find no cached range with a sixteenth and 13 with an eighth, and
 /// the ranges reach 1.12 times as far as they are large and 1.18 times.
 const SHARE: u64 = 8;
 
-/// The ranges that a free or a step of a request merges beside its own.
+/// The most ranges that a free, or a step of a request, merges beside its own.
 const STEP: u32 = 16;
 
-/// The classes at which a free looks for ranges that are kept beyond the share.
+/// The classes at which a free looks for ranges that are cached beyond the share.
 const LOOKED_AT: usize = 32;
 
-/// The part of the block that has to become free before ranges are kept again: one of so many.
+/// The part of the block that has to become free before ranges are cached again: one of so many.
 const RELIEF: u64 = 16;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Deferred<W> {
     tlsf: Tlsf<W>,
-    /// By node; not for all nodes, but for every one whose range is live or kept.
+    /// By node; not for all nodes, but for every one whose range is live or cached.
     slots: Vec<Slot<W>>,
     /// By class.
     lists: Vec<List>,
-    kept: u64,
-    kept_count: u32,
+    cached: u64,
+    cached_count: u32,
     padding: u64,
-    /// The class at which a free looked last for ranges that are kept beyond the share.
+    /// The class at which a free looked last for ranges that are cached beyond the share.
     cursor: usize,
     /// The number of lists that may be longer than a few ranges, from the cursor on.
     unseen: usize,
-    /// Ranges are kept, and sizes rounded, while no more than so many units are used.
+    /// Ranges are cached, and sizes rounded, while no more than so many units are used. `u64::MAX` unless the block was full.
     ease: u64,
 }
 
@@ -79,11 +79,11 @@ pub(crate) struct Deferred<W> {
 #[derive(Clone, Copy, Debug)]
 struct Slot<W> {
     offset: W,
-    /// As requested. Of a kept range, what it was.
+    /// As requested. Of a cached range, what it was.
     size: W,
-    /// Live: the class, or [`NONE`] where the range is none of a class. Kept: the next of the list.
+    /// Live: the class, or [`NONE`] where the range is none of a class. Cached: the next of the list.
     link: u32,
-    /// Live: with [`USED`], as in the handle. Kept: the generation of the next handle.
+    /// Live: with [`USED`], as in the handle. Cached: the generation of the next handle.
     tag: u32,
 }
 
@@ -96,12 +96,12 @@ impl<W: Width> Slot<W> {
         self.tag & USED != 0
     }
 
-    fn is_kept(&self) -> bool {
+    fn is_cached(&self) -> bool {
         self.tag != 0 && !self.is_live()
     }
 }
 
-/// The kept ranges of a class; the one that was freed last comes first.
+/// The cached ranges of a class; the one that was freed last comes first.
 #[derive(Clone, Copy, Debug)]
 struct List {
     head: u32,
@@ -133,8 +133,8 @@ impl<W: Width> Deferred<W> {
             slots: vec![Slot::vacant(); tlsf.nodes.len()],
             lists: lists_for(tlsf.size).collect(),
             tlsf,
-            kept: 0,
-            kept_count: 0,
+            cached: 0,
+            cached_count: 0,
             padding: 0,
             cursor: 0,
             unseen: 0,
@@ -158,7 +158,7 @@ impl<W: Width> Deferred<W> {
         deferred
     }
 
-    /// Returns the same ranges without any that are kept.
+    /// Returns the same ranges without any that are cached.
     pub(crate) fn into_tlsf(mut self) -> Tlsf<W> {
         self.merge_all();
         let live = self.slots.iter().enumerate().filter(|(_, slot)| slot.is_live());
@@ -171,15 +171,15 @@ impl<W: Width> Deferred<W> {
         Deferred::new(self.into_tlsf().with_width(size))
     }
 
-    /// Gives up to `at_most` kept ranges to TLSF, which merges them. Returns how many are still kept.
+    /// Gives up to `at_most` cached ranges to TLSF, which merges them. Returns how many are still cached.
     pub(crate) fn coalesce(&mut self, at_most: u32) -> u32 {
         let mut class = self.lists.len();
-        for _ in 0..at_most {
+        for _ in 0..at_most.min(self.cached_count) {
             let Some(found) = self.lists[..class].iter().rposition(|list| list.head != NONE) else { break };
             self.merge_first(found);
             class = found + 1;
         }
-        self.kept_count
+        self.cached_count
     }
 
     #[inline(always)]
@@ -208,7 +208,7 @@ impl<W: Width> Deferred<W> {
         taken
     }
 
-    /// Gives a live or kept range to TLSF, which merges it with what is free beside it. Its padding is none any more.
+    /// Gives a live or cached range to TLSF, which merges it with what is free beside it. Its padding is none any more.
     fn merge(&mut self, index: u32) {
         let slot = core::mem::replace(&mut self.slots[index as usize], Slot::vacant());
         self.tlsf.nodes.at_mut(index).tag = USED | slot.tag;
@@ -219,35 +219,47 @@ impl<W: Width> Deferred<W> {
     fn merge_first(&mut self, class: usize) {
         let index = self.lists[class].head;
         self.lists[class].head = self.slots[index as usize].link;
-        self.merge_unlisted(class, index);
-    }
-
-    /// Gives one kept range, wherever it is listed, to TLSF. O(ranges of its class).
-    fn merge_one(&mut self, index: u32) {
-        let class = bins::class_of::<COARSE>(self.tlsf.place(index).size);
-        let next = self.slots[index as usize].link;
-        let mut before = self.lists[class].head;
-        if before == index {
-            return self.merge_first(class);
-        }
-        while self.slots[before as usize].link != index {
-            before = self.slots[before as usize].link;
-        }
-        self.slots[before as usize].link = next;
-        self.merge_unlisted(class, index);
-    }
-
-    fn merge_unlisted(&mut self, class: usize, index: u32) {
         self.lists[class].len -= 1;
-        self.kept -= self.lists[class].size;
-        self.kept_count -= 1;
+        self.cached -= self.lists[class].size;
+        self.cached_count -= 1;
         self.merge(index);
+    }
+
+    /// Gives ranges of a list to TLSF until `index` is among them: those before it in the list as well, since each free
+    /// pays for the merge of one range.
+    fn merge_until(&mut self, index: u32) {
+        let class = bins::class_of::<COARSE>(self.tlsf.place(index).size);
+        while self.slots[index as usize].is_cached() {
+            self.merge_first(class);
+        }
+    }
+
+    /// Merges cached ranges directly behind a live range, until `more` units are free there or none is left.
+    fn merge_behind(&mut self, index: u32, more: u64) {
+        loop {
+            let after = self.tlsf.place(index).after;
+            let is_free = after != NONE && self.tlsf.place(after).state == State::Free;
+            let (room, next) = if is_free {
+                let place = self.tlsf.place(after);
+                (place.size, place.after)
+            } else {
+                (0, after)
+            };
+            let is_cached = self.slots.get(next as usize).is_some_and(Slot::is_cached);
+            if room >= more || !is_cached {
+                return;
+            }
+            self.merge_until(next);
+        }
     }
 
     #[inline(never)]
     fn free_and_merge(&mut self, index: u32) {
         self.padding -= self.padding_of(index);
         self.merge(index);
+        if self.tlsf.used <= self.ease {
+            self.ease = u64::MAX;
+        }
         self.merge_excess();
     }
 
@@ -290,12 +302,15 @@ impl<W: Width> Deferred<W> {
         Ok(taken.map(|taken| self.made_live(taken, request.size, class_of(request.size))))
     }
 
-    /// Gives kept ranges and then padding to TLSF until a request fits.
+    /// Gives cached ranges and then padding to TLSF until a request fits.
     #[cold]
     fn merge_for(&mut self, request: &Request) -> Result<Option<Taken>, AllocateError> {
+        if request.size > self.largest_free_at_most() {
+            return Ok(None);
+        }
         let mut taken = None;
-        let own = bins::class_of::<COARSE>(request.size).min(self.lists.len());
-        while taken.is_none() && self.kept_count != 0 {
+        let own = bins::class_that_surely_fits::<COARSE>(request.size).min(self.lists.len());
+        while taken.is_none() && self.cached_count != 0 {
             // One that holds the request alone, as small as there is; else some of those that have to come together.
             match self.lists[own..].iter().position(|list| list.head != NONE) {
                 Some(above) => self.merge_first(own + above),
@@ -307,24 +322,30 @@ impl<W: Width> Deferred<W> {
             self.trim_all();
             taken = self.take_exactly(request)?;
         }
-        // A block that was full is soon full again, and what was kept until then would be merged for single requests.
-        self.ease = self.tlsf.used.saturating_sub(self.tlsf.size / RELIEF);
+        // A block that was full is soon full again, and what was cached until then would be merged for single requests. One that is
+        // not full has refused a large request, and goes on.
+        let relief = self.tlsf.size / RELIEF;
+        if self.tlsf.used > self.tlsf.size - relief {
+            self.ease = self.tlsf.used - relief;
+        }
         Ok(taken)
     }
 
-    /// Gives some of the ranges to TLSF that are kept beyond the share of what is used.
+    /// Gives some of the ranges to TLSF that are cached beyond the share of what is used.
     fn merge_excess(&mut self) {
         // In a small block, a few of each class are more than the share: then all lists were looked at, and none is looked at
         // again before one of them becomes longer.
         for _ in 0..LOOKED_AT.min(self.unseen) {
-            if self.kept <= self.tlsf.used / SHARE {
+            if self.cached <= self.tlsf.used / SHARE {
                 return;
             }
             self.unseen -= 1;
             self.cursor = (self.cursor + 1) % self.lists.len();
-            for _ in FEW..self.lists[self.cursor].len.min(FEW + STEP) {
-                self.merge_first(self.cursor);
+            let many = FEW..self.lists[self.cursor].len.min(FEW + STEP);
+            if !many.is_empty() {
+                many.for_each(|_| self.merge_first(self.cursor));
                 self.unseen = self.lists.len();
+                return;
             }
         }
     }
@@ -349,6 +370,6 @@ impl<W: Width> Deferred<W> {
 
     /// Returns `true` if TLSF knows all that is free.
     fn is_merged(&self) -> bool {
-        self.kept_count == 0 && self.padding == 0
+        self.cached_count == 0 && self.padding == 0
     }
 }

@@ -31,8 +31,8 @@ impl<W: Width> Ranges for Deferred<W> {
         let generation = slot.tag;
         slot.tag = USED | generation;
         let granted = list.size;
-        self.kept -= granted;
-        self.kept_count -= 1;
+        self.cached -= granted;
+        self.cached_count -= 1;
         self.padding += granted - size;
         Some(Taken { index, serial: self.tlsf.serial_of(generation), offset })
     }
@@ -104,7 +104,7 @@ impl<W: Width> Ranges for Deferred<W> {
         };
         let (granted, used) = (list.size, self.tlsf.used);
         // Without a branch for each: which of them holds is as good as random.
-        let is_little = (list.len < FEW) | (self.kept + granted <= used / SHARE);
+        let is_little = (list.len < FEW) | (self.cached + granted <= used / SHARE);
         let generation = slot.tag & !USED;
         if !(is_little & (used <= self.ease)) || Nodes::<W>::is_last_generation(generation) {
             return self.free_and_merge(index);
@@ -117,27 +117,15 @@ impl<W: Width> Ranges for Deferred<W> {
         if list.len > FEW {
             self.unseen = self.lists.len();
         }
-        self.kept += granted;
-        self.kept_count += 1;
+        self.cached += granted;
+        self.cached_count += 1;
     }
 
     fn resize(&mut self, index: u32, size: u64) -> Result<(), u64> {
         // What TLSF has to know of: the range as it was requested, and what is behind it.
         self.trim(index);
         let current = self.slots[index as usize].size.wide();
-        if size > current {
-            loop {
-                let after = self.tlsf.place(index).after;
-                let beyond = if after == NONE { NONE } else { self.tlsf.place(after).after };
-                let is_kept = |index: u32| self.slots.get(index as usize).is_some_and(Slot::is_kept);
-                // A kept range behind it, or behind the free region behind it.
-                let Some(kept) = [after, beyond].into_iter().find(|&index| is_kept(index)) else { break };
-                if kept == beyond && self.tlsf.place(after).state == State::Used {
-                    break;
-                }
-                self.merge_one(kept);
-            }
-        }
+        self.merge_behind(index, size.saturating_sub(current));
         self.tlsf.resize(index, size)?;
         let slot = &mut self.slots[index as usize];
         slot.size = W::narrow(size);
@@ -158,7 +146,7 @@ impl<W: Width> Ranges for Deferred<W> {
         }
         self.slots.clear();
         self.lists.iter_mut().for_each(|list| *list = List { head: NONE, len: 0, ..*list });
-        (self.kept, self.kept_count, self.padding, self.ease) = (0, 0, 0, u64::MAX);
+        (self.cached, self.cached_count, self.padding, self.ease) = (0, 0, 0, u64::MAX);
         true
     }
 
@@ -178,9 +166,9 @@ impl<W: Width> Ranges for Deferred<W> {
 
     #[inline]
     fn largest_free_at_most(&self) -> u64 {
-        // Any of what is kept may lie beside any of what is free.
+        // Any of what is cached may lie beside any of what is free.
         let known = self.tlsf.largest_free_at_most();
-        if self.is_merged() { known } else { self.tlsf.size - self.tlsf.used + self.kept + self.padding }
+        if self.is_merged() { known } else { self.tlsf.size - self.tlsf.used + self.cached + self.padding }
     }
 
     #[inline(always)]
@@ -199,7 +187,7 @@ impl<W: Width> Ranges for Deferred<W> {
         let place = self.tlsf.place(index);
         match self.slots.get(index as usize) {
             Some(slot) if slot.is_live() => Place { size: slot.size.wide(), ..place },
-            Some(slot) if slot.is_kept() => Place { state: State::Free, ..place },
+            Some(slot) if slot.is_cached() => Place { state: State::Free, ..place },
             _ => place,
         }
     }
@@ -215,11 +203,11 @@ impl<W: Width> Ranges for Deferred<W> {
     fn tally(&self) -> Tally {
         let Tally { used_count, free_count, used, free, .. } = self.tlsf.tally();
         Tally {
-            used_count: used_count - self.kept_count,
-            free_count: free_count + self.kept_count,
-            used: used - self.kept - self.padding,
+            used_count: used_count - self.cached_count,
+            free_count: free_count + self.cached_count,
+            used: used - self.cached - self.padding,
             padding: self.padding,
-            free: free + self.kept,
+            free: free + self.cached,
         }
     }
 
@@ -245,7 +233,7 @@ impl<W: Width> Ranges for Deferred<W> {
     }
 
     fn shrink(&mut self) {
-        // A kept range keeps its node.
+        // A cached range keeps its node.
         self.coalesce(u32::MAX);
         self.tlsf.shrink();
         let used = self.slots.iter().rposition(|slot| slot.tag != 0).map_or(0, |last| last + 1);
@@ -263,26 +251,26 @@ impl<W: Width> Ranges for Deferred<W> {
 
     fn check_invariants(&self) {
         self.tlsf.check_invariants();
-        let (mut kept, mut kept_count) = (0, 0);
+        let (mut cached, mut cached_count) = (0, 0);
         for (class, list) in self.lists.iter().enumerate() {
             let (mut index, mut len) = (list.head, 0);
             while index != NONE {
                 let slot = self.slots[index as usize];
-                assert!(slot.is_kept(), "what is listed is kept");
-                assert_eq!(self.tlsf.place(index).size, size_of(class), "a kept range is one of its class");
-                kept += size_of(class);
+                assert!(slot.is_cached(), "what is listed is cached");
+                assert_eq!(self.tlsf.place(index).size, size_of(class), "a cached range is one of its class");
+                cached += size_of(class);
                 len += 1;
                 index = slot.link;
             }
             assert_eq!(len, list.len);
-            kept_count += len;
+            cached_count += len;
         }
-        assert_eq!((kept, kept_count), (self.kept, self.kept_count));
+        assert_eq!((cached, cached_count), (self.cached, self.cached_count));
         let mut padding = 0;
         for index in 0..self.tlsf.capacity() as u32 {
             let place = self.tlsf.place(index);
             let slot = self.slots.get(index as usize).copied().unwrap_or_else(Slot::vacant);
-            assert_eq!(place.state == State::Used, slot.tag != 0, "what is live or kept is used for TLSF");
+            assert_eq!(place.state == State::Used, slot.tag != 0, "what is live or cached is used for TLSF");
             if slot.tag != 0 {
                 assert_eq!(slot.offset.wide(), place.offset);
             }
