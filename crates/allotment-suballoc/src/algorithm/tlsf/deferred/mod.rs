@@ -295,11 +295,16 @@ impl<W: Width> Deferred<W> {
 
     /// Allocates a range of exactly the requested size from TLSF.
     fn take_exactly(&mut self, request: &Request) -> Result<Option<Taken>, AllocateError> {
-        let taken = match self.tlsf.allocate_quickly(request) {
-            Some(taken) => Some(taken),
-            None => self.tlsf.allocate(request)?,
-        };
+        let taken = self.take_from_tlsf(request)?;
         Ok(taken.map(|taken| self.made_live(taken, request.size, class_of(request.size))))
+    }
+
+    /// Allocates a range from TLSF. The caller makes it live.
+    fn take_from_tlsf(&mut self, request: &Request) -> Result<Option<Taken>, AllocateError> {
+        match self.tlsf.allocate_quickly(request) {
+            Some(taken) => Ok(Some(taken)),
+            None => self.tlsf.allocate(request),
+        }
     }
 
     /// Gives cached ranges and then padding to TLSF until a request fits.

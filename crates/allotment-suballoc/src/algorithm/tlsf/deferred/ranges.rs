@@ -50,11 +50,7 @@ impl<W: Width> Ranges for Deferred<W> {
         let class = bins::class_that_surely_fits::<COARSE>(size);
         if class < self.lists.len() && self.tlsf.used <= self.ease {
             let rounded = Request { size: size_of(class), ..*request };
-            let taken = match self.tlsf.allocate_quickly(&rounded) {
-                Some(taken) => Some(taken),
-                None => self.tlsf.allocate(&rounded)?,
-            };
-            if let Some(taken) = taken {
+            if let Some(taken) = self.take_from_tlsf(&rounded)? {
                 return Ok(Some(self.made_live(taken, size, class as u32)));
             }
         }
