@@ -20,7 +20,7 @@ static ALL: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     static HERE: Cell<u64> = const { Cell::new(0) };
-    static BYTES: Cell<u64> = const { Cell::new(0) };
+    static BYTES: Cell<i64> = const { Cell::new(0) };
     static IS_WATCHED: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -38,9 +38,10 @@ pub(crate) fn of_all_threads() -> u64 {
     ALL.load(Relaxed)
 }
 
-/// Bytes that this thread has allocated, less those that it has freed.
+/// Bytes that this thread has allocated, less those that it has freed. Below zero where it has freed what other threads
+/// allocated: what a thread is started with, for one.
 #[allow(dead_code, reason = "most tests count the allocations")]
-pub(crate) fn bytes_of_this_thread() -> u64 {
+pub(crate) fn bytes_of_this_thread() -> i64 {
     BYTES.get()
 }
 
@@ -58,8 +59,9 @@ pub(crate) fn end_watch() -> Option<Backtrace> {
 }
 
 fn count_bytes(more: usize, less: usize) {
-    let changed = |bytes: u64| bytes.wrapping_add(more as u64).wrapping_sub(less as u64);
-    let _ = BYTES.try_with(|bytes| bytes.set(changed(bytes.get())));
+    // A `Layout` has at most `isize::MAX` bytes.
+    let change = more as i64 - less as i64;
+    let _ = BYTES.try_with(|bytes| bytes.set(bytes.get() + change));
 }
 
 fn count() {
