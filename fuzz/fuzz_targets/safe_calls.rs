@@ -3,6 +3,6 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    let tally = allotment_stress::play_bytes(bytes);
+    let tally = allotment_stress::play_bytes(bytes, 1);
     assert!(tally.findings().is_empty(), "{tally}");
 });

@@ -42,6 +42,27 @@ impl<'a> Input<'a> {
         }
     }
 
+    /// Splits what is left after the current chunk among threads: each gets as many chunks as the others, or one more.
+    /// Of a seed, each gets choices of its own.
+    #[must_use]
+    pub fn split(self, threads: usize) -> Vec<Self> {
+        let threads = threads.max(1);
+        match self.source {
+            Source::Seed(state) => {
+                (1..=threads as u64).map(|thread| Self::of_seed(state ^ mixed(thread))).collect()
+            }
+            Source::Bytes(_, mut rest) => (1..=threads)
+                .rev()
+                .map(|left| {
+                    let chunks = rest.len().div_ceil(CHUNK).div_ceil(left);
+                    let (own, others) = rest.split_at((chunks * CHUNK).min(rest.len()));
+                    rest = others;
+                    Self { source: Source::Bytes(&[], own) }
+                })
+                .collect(),
+        }
+    }
+
     /// Returns whether no chunk is left. Never true for a seed.
     #[must_use]
     pub fn is_over(&self) -> bool {
@@ -109,6 +130,22 @@ mod tests {
         assert_eq!((input.below(1 << 20), input.once_in(2), input.is_over()), (7, false, false));
         input.next_chunk();
         assert_eq!((input.below(256), input.below(256), input.is_over()), (9, 0, true));
+    }
+
+    #[test]
+    fn threads_get_all_chunks_and_each_about_as_many() {
+        let bytes: Vec<u8> = (0..7 * CHUNK + 1).map(|at| (at / CHUNK) as u8).collect();
+        let parts = Input::of_bytes(&bytes).split(3).into_iter().map(|mut input| {
+            let mut chunks = Vec::new();
+            while !input.is_over() {
+                input.next_chunk();
+                chunks.push(input.below(256));
+            }
+            chunks
+        });
+        assert_eq!(parts.collect::<Vec<_>>(), [vec![1, 2, 3], vec![4, 5], vec![6, 7]]);
+        let [mut one, mut other] = <[_; 2]>::try_from(Input::of_seed(7).split(2)).unwrap();
+        assert_ne!(one.below(1 << 40), other.below(1 << 40));
     }
 
     #[test]

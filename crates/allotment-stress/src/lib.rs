@@ -129,10 +129,11 @@ fn run_world<D: Stressed>(device: &D, seed: u64, desc: &RunDesc, end: Instant) -
     tally
 }
 
-/// Plays a fuzzer's bytes over a world on a simulated GPU, on one thread, and returns the tally. The first bytes
-/// choose the profile and the allocator; each call takes one byte, and as many as its arguments need.
+/// Plays a fuzzer's bytes over a world on a simulated GPU, on as many threads, and returns the tally. The first bytes
+/// choose the profile and the allocator; each call takes one byte, and as many as its arguments need. Each thread plays
+/// a part of the calls.
 #[must_use]
-pub fn play_bytes(bytes: &[u8]) -> Tally {
+pub fn play_bytes(bytes: &[u8], threads: usize) -> Tally {
     let mut input = Input::of_bytes(bytes);
     let profiles = Profile::all();
     let profile = profiles[input.index(profiles.len())].clone();
@@ -141,11 +142,27 @@ pub fn play_bytes(bytes: &[u8]) -> Tally {
     let mut tally = Tally::default();
     match World::new(&device, &desc) {
         Ok(world) => {
-            let mut player = Player::new(&world, input);
-            while !player.is_over() {
-                player.play();
+            let play = |input| {
+                let mut player = Player::new(&world, input);
+                while !player.is_over() {
+                    player.play();
+                }
+                player.finish()
+            };
+            match <[_; 1]>::try_from(input.split(threads)) {
+                // On this thread: its calls are made in the same order each time, and a backtrace begins here.
+                Ok([input]) => tally.add(play(input)),
+                Err(inputs) => std::thread::scope(|scope| {
+                    let threads: Vec<_> =
+                        inputs.into_iter().map(|input| scope.spawn(|| play(input))).collect();
+                    for thread in threads {
+                        match thread.join() {
+                            Ok(of_thread) => tally.add(of_thread),
+                            Err(panic) => std::panic::resume_unwind(panic),
+                        }
+                    }
+                }),
             }
-            tally.add(player.finish());
             tally.add(world.finish(&mut Input::of_seed(bytes.len() as u64)));
         }
         Err(error) => tally.find(format!("no world: {error}")),

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! allotment-stress --device simulated|vulkan [--threads N] [--seconds S] [--seed X] [--profile NAME]
-//! allotment-stress --write-seeds FOLDER     write the initial corpus of the fuzz target
-//! allotment-stress --play FILE              play an input of the fuzz target
+//! allotment-stress --write-seeds FOLDER        write the initial corpus of the fuzz target
+//! allotment-stress --play FILE [--threads N]   play an input of the fuzz target, on one thread or on as many
 //! ```
 
 use core::time::Duration;
@@ -15,7 +15,7 @@ use allotment_stress::{RunDesc, Tally, play_bytes, run, seeds, simulated_finding
 
 const USAGE: &str = "usage: allotment-stress --device simulated|vulkan [--threads N] [--seconds S] [--seed X] \
                      [--calls-a-world N] [--profile NAME, or part of a Vulkan device's]\n       \
-                     allotment-stress --write-seeds FOLDER\n       allotment-stress --play FILE\n";
+                     allotment-stress --write-seeds FOLDER\n       allotment-stress --play FILE [--threads N]\n";
 
 struct Args {
     device: String,
@@ -23,6 +23,8 @@ struct Args {
     run: RunDesc,
     write_seeds: Option<String>,
     play: Option<String>,
+    /// A file is played on one thread where nothing else is said: so it does the same each time.
+    play_threads: usize,
 }
 
 fn args() -> Option<Args> {
@@ -32,6 +34,7 @@ fn args() -> Option<Args> {
         run: RunDesc::new(4, Duration::from_secs(10), 1),
         write_seeds: None,
         play: None,
+        play_threads: 1,
     };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
@@ -39,7 +42,10 @@ fn args() -> Option<Args> {
         match word.as_str() {
             "--device" => args.device = value,
             "--profile" => args.profile = Some(value),
-            "--threads" => args.run.threads = value.parse().ok()?,
+            "--threads" => {
+                args.run.threads = value.parse().ok()?;
+                args.play_threads = args.run.threads as usize;
+            }
             "--seconds" => args.run.time = Duration::from_secs(value.parse().ok()?),
             "--seed" => args.run.seed = value.parse().ok()?,
             "--calls-a-world" => args.run.calls_a_world = value.parse().ok()?,
@@ -61,7 +67,8 @@ fn main() -> ExitCode {
     }
     let tally = match (&args.play, args.device.as_str()) {
         (Some(file), _) => {
-            std::fs::read(file).map(|bytes| play_bytes(&bytes)).map_err(|error| format!("{file}: {error}"))
+            let bytes = std::fs::read(file).map_err(|error| format!("{file}: {error}"));
+            bytes.map(|bytes| play_bytes(&bytes, args.play_threads))
         }
         (None, "simulated") => on_simulated_gpu(&args),
         (None, "vulkan") => on_vulkan(&args),

@@ -136,8 +136,10 @@ mod tests {
     #[test]
     fn no_seed_finds_anything() {
         for seed in seeds() {
-            let tally = play_bytes(&seed.bytes);
-            assert_eq!(tally.findings(), &[] as &[String], "{}: {}", seed.name, seed.about);
+            for threads in [1, 3] {
+                let tally = play_bytes(&seed.bytes, threads);
+                assert_eq!(tally.findings(), &[] as &[String], "{}: {}", seed.name, seed.about);
+            }
         }
     }
 
@@ -145,7 +147,7 @@ mod tests {
     fn each_seed_reaches_what_it_is_about() {
         let of = |name: &str| {
             let all = seeds();
-            play_bytes(&all.iter().find(|seed| seed.name == name).unwrap().bytes)
+            play_bytes(&all.iter().find(|seed| seed.name == name).unwrap().bytes, 1)
         };
         let refused = |tally: &crate::Tally, call, why: &str| {
             tally.refusals_of(call).iter().any(|(found, _)| found.starts_with(why))

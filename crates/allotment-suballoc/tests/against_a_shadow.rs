@@ -239,7 +239,7 @@ proptest! {
 
 #[test]
 fn every_case_of_the_fuzzers_seed_corpus_passes() {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/virtual_block");
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/ranges");
     let mut cases = 0;
     for entry in std::fs::read_dir(&corpus).expect("the seed corpus is part of the repository") {
         shadow::run(&std::fs::read(entry.unwrap().path()).unwrap());

@@ -131,12 +131,26 @@ struct Live {
     data: u64,
 }
 
-/// Runs a block of the algorithm and size that the first bytes name through the operations after them.
+/// Runs a block through the operations in `bytes`. Of a fuzzer's first bytes one names the algorithm, in the cases of the
+/// seed corpus, and an order of magnitude; two the size.
 pub fn run(bytes: &[u8]) {
-    let Some((&[algorithm, low, high], rest)) = bytes.split_first_chunk::<3>() else { return };
+    let algorithm = bytes.first().map_or(0, |&first| usize::from(first) % 3);
+    run_on(Algorithm::ALL[algorithm], Coalescing::Immediate, bytes);
+}
+
+/// As [`run`], on a block of this algorithm that begins with this policy.
+pub fn run_on(algorithm: Algorithm, coalescing: Coalescing, bytes: &[u8]) {
+    let Some((&[first, low, high], rest)) = bytes.split_first_chunk::<3>() else { return };
     let size = 1 + u64::from(u16::from_le_bytes([low, high]));
-    let ops: Vec<Op> = rest.chunks_exact(8).map(|op| Op::decode(op.try_into().unwrap())).collect();
-    run_ops(Algorithm::ALL[usize::from(algorithm) % 3], size, &ops);
+    let size = match first / 3 % 4 {
+        0 | 1 => size,
+        2 => size << 10,
+        // Its numbers take more than 32 bits.
+        _ => size << 20 | 1 << 40,
+    };
+    let ops = rest.chunks_exact(8).map(|op| Op::decode(op.try_into().unwrap()));
+    let policy = (coalescing == Coalescing::Deferred).then_some(Op::SetCoalescing(coalescing));
+    run_ops(algorithm, size, &policy.into_iter().chain(ops).collect::<Vec<_>>());
 }
 
 /// Runs the operations on a TLSF block that defers coalescing, as long as none of them changes that.
