@@ -1,0 +1,266 @@
+//! What a block asks of its algorithm.
+
+use super::nodes::{END, LAST, Node, Nodes, USED};
+use super::rooms::Rooms;
+use super::search::Search;
+use super::stacks::Choice;
+use super::{LAST_EPOCH, Tlsf, Width};
+use crate::algorithm::{Place, Ranges, Taken};
+use crate::chain::{State, Tally};
+use crate::read_ahead::Reach;
+use crate::{Algorithm, AllocateError, GrowError, MAX_SIZE, Request, Side, Strategy};
+
+impl<W: Width> Ranges for Tlsf<W> {
+    #[inline(always)]
+    fn allocate_quickly(&mut self, request: &Request) -> Option<Taken> {
+        let Request { size, alignment, strategy, side } = *request;
+        let is_simple = side == Side::Lower && !self.rooms.is_used();
+        if !is_simple || size.wrapping_sub(1) >= self.size || self.is_full() {
+            return None;
+        }
+        if strategy != Strategy::Balanced || !self.is_met(alignment) {
+            return self.allocate_almost_quickly(request);
+        }
+        let Some(class) = self.stacks.first_class(size) else {
+            if size > self.last_size() {
+                return None;
+            }
+            let offset = self.nodes.offset(self.last);
+            let range = self.take_from_last(offset, size);
+            return Some(self.taken(range, offset));
+        };
+        // Mostly the top chunk of the first class with entries has one, be it the size's own class or a larger one: one
+        // way for both, since which of the two it is cannot be predicted.
+        let close = self.stacks.take_of_top(&mut self.nodes, class, size, Choice::Closest)?;
+        Some(self.take_front(close, size))
+    }
+
+    fn allocate(&mut self, request: &Request) -> Result<Option<Taken>, AllocateError> {
+        if request.side == Side::Upper {
+            return Err(AllocateError::OneSided { algorithm: Algorithm::Tlsf });
+        }
+        let node = match self.search(request) {
+            Search::Listed(found) => {
+                let taken =
+                    self.take_listed(found, |offset| request.alignment.align_up(offset), request.size);
+                self.settle();
+                return Ok(Some(taken));
+            }
+            Search::Node(node) => Some(node),
+            Search::Nothing => None,
+            Search::Ask => self.ask_rooms(request),
+        };
+        Ok(node.map(|node| self.take(node, request)))
+    }
+
+    fn room_for(&self, request: &Request) -> Option<u64> {
+        self.find(request).map(|found| self.place(found).size)
+    }
+
+    fn find_below(&self, request: &Request, limit: u64) -> Option<u32> {
+        self.find_lowest(request.size, request.alignment, limit)
+    }
+
+    #[inline(always)]
+    fn take(&mut self, index: u32, request: &Request) -> Taken {
+        let taken = self.take_from(index, |offset| request.alignment.align_up(offset), request.size);
+        self.settle();
+        taken
+    }
+
+    fn take_at(&mut self, index: u32, offset: u64, size: u64) -> Option<Taken> {
+        let taken = self.take_from(index, |_| offset, size);
+        self.settle();
+        Some(taken)
+    }
+
+    #[inline(always)]
+    fn free(&mut self, index: u32) {
+        self.release(index);
+        self.settle();
+    }
+
+    fn resize(&mut self, index: u32, size: u64) -> Result<(), u64> {
+        let offset = self.nodes.offset(index);
+        let current = self.nodes.end(index) - offset;
+        if size < current {
+            self.shorten(index, offset + size);
+        } else if size > current {
+            let after = self.nodes.at(index).after;
+            let is_free = self.nodes.at(after).is_free();
+            let room = if is_free { self.nodes.end(after) - self.nodes.offset(after) } else { 0 };
+            if size - current > room {
+                return Err(current + room);
+            }
+            self.lengthen(index, size - current, room);
+        }
+        self.settle();
+        Ok(())
+    }
+
+    fn grow(&mut self, more: u64) -> Result<(), GrowError> {
+        let old = self.size;
+        self.note_last(false);
+        self.size += more;
+        self.nodes.at_mut(END).offset = W::narrow(self.size);
+        if !self.stacks.suit(self.size) {
+            self.stacks = self.stacks.grown(&mut self.nodes, self.size);
+        }
+        if self.last == END {
+            self.note_offset(old);
+            let before = self.nodes.at(END).before;
+            let (new, generation) = self.nodes.take();
+            *self.nodes.at_mut(new) = Node { offset: W::narrow(old), before, after: END, tag: LAST };
+            self.nodes.at_mut(before).after = new;
+            self.nodes.at_mut(END).before = new;
+            self.set_last(new, generation);
+        } else {
+            self.note_last(true);
+        }
+        self.settle();
+        Ok(())
+    }
+
+    fn clear(&mut self) -> bool {
+        if self.epoch == LAST_EPOCH {
+            return false;
+        }
+        self.epoch += 1;
+        self.nodes.reset(self.size);
+        self.stacks.reset(self.size);
+        self.rooms.reset();
+        (self.last, self.last_generation) = (1, Nodes::<W>::first_generation());
+        (self.used, self.used_count) = (0, 0);
+        self.grain = MAX_SIZE - 1;
+        true
+    }
+
+    fn largest_free(&self) -> u64 {
+        self.stacks.largest().max(self.last_size())
+    }
+
+    #[inline]
+    fn largest_free_at_most(&self) -> u64 {
+        self.stacks.largest_at_most().max(self.last_size())
+    }
+
+    #[inline]
+    fn used(&self, index: u32, serial: u64) -> bool {
+        // An older epoch, and a newer one, leave bits above those of a tag.
+        let generation = serial.wrapping_sub(u64::from(self.epoch) << 32);
+        self.nodes.get(index).is_some_and(|node| u64::from(node.tag) == generation | u64::from(USED))
+    }
+
+    #[inline]
+    fn serial(&self, index: u32) -> u64 {
+        self.serial_of(self.nodes.at(index).tag & !USED)
+    }
+
+    #[inline]
+    fn place(&self, index: u32) -> Place {
+        let node = self.nodes.at(index);
+        let offset = node.offset.wide();
+        let state = match () {
+            // The node at the end has no region.
+            () if index == END || self.nodes.is_vacant(index) => State::Vacant,
+            () if node.is_free() => State::Free,
+            () => State::Used,
+        };
+        let size = if state == State::Vacant { 0 } else { self.nodes.offset(node.after) - offset };
+        let (before, after) = (Self::outward(node.before), Self::outward(node.after));
+        Place { offset, size, state, before, after }
+    }
+
+    fn first(&self) -> u32 {
+        self.nodes.at(END).after
+    }
+
+    fn last(&self) -> u32 {
+        self.nodes.at(END).before
+    }
+
+    fn tally(&self) -> Tally {
+        Tally {
+            used_count: self.used_count,
+            free_count: self.stacks.len() + u32::from(self.last != END),
+            used: self.used,
+            padding: 0,
+            free: self.size - self.used,
+        }
+    }
+
+    #[inline]
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    #[inline]
+    fn capacity(&self) -> usize {
+        self.nodes.len()
+    }
+
+    #[inline]
+    fn is_full(&self) -> bool {
+        // An operation adds at most three nodes (with deferred coalescing, one for the padding of each live range now and then), and a free one where a generation came to its end. Slots are below the
+        // tags of used regions: there are eight for each free region at most, for each class and for each chunk of one that is
+        // divided.
+        self.nodes.len() > (USED / 16) as usize
+    }
+
+    fn reserve(&mut self, regions: usize) {
+        self.nodes.reserve(regions);
+        // No two free regions touch, so at most every second region is free.
+        self.stacks.reserve(regions / 2 + 1);
+    }
+
+    fn shrink(&mut self) {
+        // Where no further epoch is left, the nodes go as far as their generations allow.
+        if self.used_count == 0 {
+            self.clear();
+        }
+        self.nodes.shrink();
+        self.stacks = self.stacks.grown(&mut self.nodes, self.size);
+        self.stacks.shrink();
+        // Made again by the first search that needs it.
+        self.rooms = Rooms::default();
+    }
+
+    fn read_around(&self, index: u32, reach: Reach) -> u64 {
+        let node = self.nodes.at(index);
+        let beside = [node.before, node.after];
+        match reach {
+            Reach::Range => node.offset.wide(),
+            Reach::Neighbours => beside.iter().fold(0, |sum, &index| sum ^ self.nodes.offset(index)),
+            Reach::Lists => {
+                let tags = beside.map(|index| self.nodes.at(index).tag).into_iter();
+                tags.filter(|tag| tag & USED == 0 && *tag != LAST)
+                    .fold(0, |sum, slot| sum ^ self.stacks.size(slot))
+            }
+        }
+    }
+
+    fn check_invariants(&self) {
+        self.nodes.check_invariants(self.size);
+        self.stacks.check_invariants(&self.nodes);
+        self.rooms.check_invariants(&self.nodes);
+        let (mut used, mut used_count, mut free_count) = (0, 0, 0);
+        let (mut index, mut was_free) = (self.first(), false);
+        while index != END {
+            let node = self.nodes.at(index);
+            assert_eq!(node.offset.wide() & self.grain, 0, "every region is aligned as far as noted");
+            if node.is_free() {
+                assert!(!was_free, "no two free regions touch");
+                assert_eq!(node.tag == LAST, index == self.last, "the last region knows what it is");
+                assert_eq!(index == self.last, node.after == END, "the free region at the end is the last");
+                free_count += 1;
+            } else {
+                used += self.nodes.end(index) - self.nodes.offset(index);
+                used_count += 1;
+            }
+            was_free = node.is_free();
+            index = node.after;
+        }
+        let tally = self.tally();
+        assert_eq!((used, used_count, free_count), (tally.used, tally.used_count, tally.free_count));
+    }
+}

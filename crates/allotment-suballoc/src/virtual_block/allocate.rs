@@ -1,0 +1,299 @@
+//! Requests, and the ranges that they get.
+
+use super::{Allocation, VirtualBlock};
+use crate::algorithm::{Engine, Ranges, Taken, each};
+use crate::chain::{NONE, State};
+use crate::{Algorithm, AllocateError, Handle, MAX_SIZE, Refused, Request, Side};
+
+impl<T> VirtualBlock<T> {
+    /// Allocates a range and stores `data` with it.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`] contains the reason, an [`AllocateError`], and returns `data`. Nothing has changed.
+    // Always, since a request and its result would go through memory, written in parts and read as a whole, which the
+    // processor cannot pass on: a tenth of what TLSF takes, and more than all that a linear block does.
+    #[inline(always)]
+    pub fn allocate(&mut self, request: Request, data: T) -> Result<Allocation, Refused<T>> {
+        if let Engine::Tlsf(ranges) = &mut self.engine {
+            if let Some(taken) = ranges.allocate_quickly(&request) {
+                return Ok(self.store(taken, request.size, data));
+            }
+        } else if let Engine::Linear(ranges) = &mut self.engine {
+            if let Some(taken) = ranges.allocate_quickly(&request) {
+                return Ok(self.store(taken, request.size, data));
+            }
+        } else if let Engine::Deferred(ranges) = &mut self.engine {
+            if let Some(taken) = ranges.allocate_quickly(&request) {
+                return Ok(self.store(taken, request.size, data));
+            }
+        }
+        self.allocate_any(&request, data)
+    }
+
+    #[inline(never)]
+    fn allocate_any(&mut self, request: &Request, data: T) -> Result<Allocation, Refused<T>> {
+        if let Engine::WideTlsf(ranges) = &mut self.engine {
+            if let Some(taken) = ranges.allocate_quickly(request) {
+                return Ok(self.store(taken, request.size, data));
+            }
+        } else if let Engine::WideLinear(ranges) = &mut self.engine {
+            if let Some(taken) = ranges.allocate_quickly(request) {
+                return Ok(self.store(taken, request.size, data));
+            }
+        } else if let Engine::WideDeferred(ranges) = &mut self.engine {
+            if let Some(taken) = ranges.allocate_quickly(request) {
+                return Ok(self.store(taken, request.size, data));
+            }
+        }
+        self.allocate_further(request, data)
+    }
+
+    #[inline(never)]
+    fn allocate_further(&mut self, request: &Request, data: T) -> Result<Allocation, Refused<T>> {
+        match self.take_a_range(request) {
+            Ok(Some(taken)) => Ok(self.store(taken, request.size, data)),
+            Ok(None) => Err(Refused { error: self.no_space(request), data }),
+            Err(error) => Err(Refused { error, data }),
+        }
+    }
+
+    fn take_a_range(&mut self, request: &Request) -> Result<Option<Taken>, AllocateError> {
+        self.check_request(request)?;
+        self.engine.allocate(request)
+    }
+
+    /// Allocates a range like [`allocate`](Self::allocate) where one fits. Returns `None`, and drops `data`, where none
+    /// does: a caller that tries one block after the other has no use for the numbers that an error contains.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`allocate`](Self::allocate) without `NoSpace`. Nothing has changed.
+    ///
+    /// ```
+    /// use allotment_suballoc::{Algorithm, Request, VirtualBlock};
+    ///
+    /// let mut blocks = [VirtualBlock::new(10, Algorithm::Tlsf)?, VirtualBlock::new(30, Algorithm::Tlsf)?];
+    /// let mut places = blocks.iter_mut().map(|block| block.allocate_if_it_fits(Request::new(20), "texture"));
+    /// assert!(places.next().unwrap()?.is_none());
+    /// assert_eq!(places.next().unwrap()?.unwrap().offset, 0);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn allocate_if_it_fits(
+        &mut self,
+        request: Request,
+        data: T,
+    ) -> Result<Option<Allocation>, AllocateError> {
+        let taken = match allocate_quickly(&mut self.engine, &request) {
+            Some(taken) => Some(taken),
+            None => self.take_a_range(&request)?,
+        };
+        Ok(taken.map(|taken| self.store(taken, request.size, data)))
+    }
+
+    /// Allocates a range that, with the padding behind it, ends at or below `limit`, at the lowest such offset.
+    /// For moving ranges towards the start of the block.
+    ///
+    /// Ignores the request's strategy. Searches every free region that is large enough. With
+    /// [`Coalescing::Deferred`](crate::Coalescing::Deferred), merges all cached ranges first.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`allocate`](Self::allocate), except that [`NoSpaceBelow`](AllocateError::NoSpaceBelow)
+    /// replaces `NoSpace`; and [`InOrder`](AllocateError::InOrder) from a linear block, whose ranges have no
+    /// choice of offsets.
+    ///
+    /// ```
+    /// use allotment_suballoc::{Algorithm, AllocateError, Request, VirtualBlock};
+    ///
+    /// let mut block = VirtualBlock::new(100, Algorithm::Tlsf)?;
+    /// let low = block.allocate(Request::new(30), "low")?;
+    /// let high = block.allocate(Request::new(40), "high")?;
+    /// let refused = block.allocate_below(Request::new(10), high.offset, "none").unwrap_err();
+    /// assert!(matches!(refused.error, AllocateError::NoSpaceBelow { limit: 30, .. }));
+    ///
+    /// block.free(low.handle)?;
+    /// assert_eq!(block.allocate_below(Request::new(10), high.offset, "lower")?.offset, 0);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn allocate_below(
+        &mut self,
+        request: Request,
+        limit: u64,
+        data: T,
+    ) -> Result<Allocation, Refused<T>> {
+        match self.allocate_region_below(&request, limit) {
+            Ok(taken) => Ok(self.store(taken, request.size, data)),
+            Err(error) => Err(Refused { error, data }),
+        }
+    }
+
+    /// Allocates a range at an offset: in the free units directly behind the live range `after`, or at the start of the
+    /// block where that is `None`. For moving ranges to places that were planned.
+    ///
+    /// Ignores the request's strategy. O(1) with TLSF: nothing is searched, so the range before the place must be named. With
+    /// [`Coalescing::Deferred`](crate::Coalescing::Deferred), merges all cached ranges first.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`allocate`](Self::allocate), except that [`NotFree`](AllocateError::NotFree) replaces `NoSpace`; and
+    /// [`InOrder`](AllocateError::InOrder) from a linear block.
+    ///
+    /// ```
+    /// use allotment_suballoc::{Algorithm, AllocateError, Request, VirtualBlock};
+    ///
+    /// let mut block = VirtualBlock::new(100, Algorithm::Tlsf)?;
+    /// let low = block.allocate(Request::new(30), "low")?;
+    /// let there = block.allocate_at(Request::new(20), 60, Some(low.handle), "there")?;
+    /// assert_eq!(there.offset, 60);
+    /// // The free units behind `low` end at 60.
+    /// let refused = block.allocate_at(Request::new(20), 50, Some(low.handle), "none").unwrap_err();
+    /// assert_eq!(refused.error, AllocateError::NotFree { offset: 50, size: 20 });
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn allocate_at(
+        &mut self,
+        request: Request,
+        offset: u64,
+        after: Option<Handle>,
+        data: T,
+    ) -> Result<Allocation, Refused<T>> {
+        match self.allocate_region_at(&request, offset, after) {
+            Ok(taken) => Ok(self.store(taken, request.size, data)),
+            Err(error) => Err(Refused { error, data }),
+        }
+    }
+
+    /// Returns `true` if [`allocate`](Self::allocate) would succeed now. Costs as much as the search.
+    #[must_use]
+    pub fn would_fit(&self, request: &Request) -> bool {
+        self.room_for(request).is_some()
+    }
+
+    /// Returns the size of the free region that [`allocate`](Self::allocate) would use now, or `None` if it
+    /// would fail. Tells which of several blocks fits a request best. Costs as much as the search; O(regions) where only an
+    /// index that a call of [`allocate`](Self::allocate) makes could tell, and that region may then be another one.
+    ///
+    /// With [`Coalescing::Deferred`](crate::Coalescing::Deferred), a cached range may serve the request instead, and the cost is
+    /// O(regions) where no region fits that is merged already.
+    #[must_use]
+    pub fn room_for(&self, request: &Request) -> Option<u64> {
+        // The checks of `allocate`, without the cost of an error.
+        if request.size == 0 || request.size > MAX_SIZE || self.engine.is_full() {
+            return None;
+        }
+        self.engine.room_for(request)
+    }
+
+    fn allocate_region_below(&mut self, request: &Request, limit: u64) -> Result<Taken, AllocateError> {
+        let algorithm = self.engine.algorithm();
+        if algorithm == Algorithm::Linear {
+            return Err(AllocateError::InOrder);
+        }
+        self.check_request(request)?;
+        if request.side == Side::Upper {
+            return Err(AllocateError::OneSided { algorithm });
+        }
+        self.engine.merge_all();
+        let Request { size, alignment, .. } = *request;
+        match self.engine.find_below(request, limit) {
+            Some(found) => Ok(self.engine.take(found, request)),
+            None => Err(AllocateError::NoSpaceBelow { size, alignment, limit }),
+        }
+    }
+
+    fn allocate_region_at(
+        &mut self,
+        request: &Request,
+        offset: u64,
+        after: Option<Handle>,
+    ) -> Result<Taken, AllocateError> {
+        let algorithm = self.engine.algorithm();
+        if algorithm == Algorithm::Linear {
+            return Err(AllocateError::InOrder);
+        }
+        self.check_request(request)?;
+        if request.side == Side::Upper {
+            return Err(AllocateError::OneSided { algorithm });
+        }
+        let size = request.size;
+        let refused = AllocateError::NotFree { offset, size };
+        let end = offset.checked_add(size).ok_or(refused)?;
+        if !request.alignment.is_aligned(offset) {
+            return Err(refused);
+        }
+        self.engine.merge_all();
+        let mut index = match after {
+            None => self.engine.first(),
+            Some(handle) => {
+                self.check(handle).map_err(|_| refused)?;
+                self.engine.place(handle.index).after
+            }
+        };
+        // One region with TLSF. With the buddy algorithm the range's own padding comes first, then a cell of each order
+        // at most twice.
+        while index != NONE {
+            let place = self.engine.place(index);
+            if place.end() > offset {
+                let contains = place.state == State::Free && place.offset <= offset && end <= place.end();
+                let taken = if contains { self.engine.take_at(index, offset, size) } else { None };
+                return taken.ok_or(refused);
+            }
+            if place.state == State::Used {
+                return Err(refused);
+            }
+            index = place.after;
+        }
+        Err(refused)
+    }
+
+    fn check_request(&self, request: &Request) -> Result<(), AllocateError> {
+        check_request(&self.engine, request)
+    }
+
+    #[cold]
+    fn no_space(&self, request: &Request) -> AllocateError {
+        AllocateError::NoSpace {
+            size: request.size,
+            alignment: request.alignment,
+            free: self.available(),
+            largest_free: self.largest_free(),
+        }
+    }
+}
+
+// For `allocate_if_it_fits`, whose callers are large: inlined there, but for the rarer algorithms.
+
+#[inline(always)]
+fn allocate_quickly(engine: &mut Engine, request: &Request) -> Option<Taken> {
+    match engine {
+        Engine::Tlsf(ranges) => ranges.allocate_quickly(request),
+        Engine::Linear(ranges) => ranges.allocate_quickly(request),
+        _ => allocate_in_other(engine, request),
+    }
+}
+
+#[inline(never)]
+fn allocate_in_other(engine: &mut Engine, request: &Request) -> Option<Taken> {
+    each!(engine, ranges => ranges.allocate_quickly(request))
+}
+
+#[inline(always)]
+fn check_request(ranges: &impl Ranges, request: &Request) -> Result<(), AllocateError> {
+    // A size of 0 wraps round.
+    if request.size.wrapping_sub(1) < MAX_SIZE && !ranges.is_full() {
+        Ok(())
+    } else {
+        Err(bad_request(request))
+    }
+}
+
+#[cold]
+fn bad_request(request: &Request) -> AllocateError {
+    match request.size {
+        0 => AllocateError::ZeroSize,
+        size if size > MAX_SIZE => AllocateError::TooLarge { size },
+        // For every algorithm alike, even where this request would add no region: the bound stays simple.
+        _ => AllocateError::TooManyRegions,
+    }
+}
