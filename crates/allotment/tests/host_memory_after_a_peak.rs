@@ -11,9 +11,8 @@ use allotment::device::MemoryTypeIndex;
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::memory::BlockSize;
 use allotment::{
-    Algorithm, Allocation, AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, PoolDesc, Requirements,
+    Allocation, AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, PoolDesc, Requirements,
 };
-use allotment_suballoc::{Request, VirtualBlock};
 
 use counting::bytes_of_this_thread as bytes;
 
@@ -87,27 +86,4 @@ fn a_trim_gives_back_what_a_block_has_for_more_ranges_also_where_the_block_stays
         allocator.free(token).unwrap();
     }
     allocator.check_invariants();
-}
-
-#[test]
-fn a_block_of_ranges_that_is_empty_keeps_what_a_new_one_has() {
-    for algorithm in Algorithm::ALL {
-        let before = bytes();
-        let mut block = VirtualBlock::new(1 << 28, algorithm).unwrap();
-        let new = bytes() - before;
-        let mut handles = Vec::with_capacity(100_000);
-        let with_handles = bytes();
-        for i in 0..100_000 {
-            handles.push(block.allocate(Request::new(64 + i % 100), [0_u64; 4]).unwrap().handle);
-        }
-        assert!(bytes() - with_handles > 5 << 20);
-        for handle in handles.drain(..) {
-            block.free(handle).unwrap();
-        }
-        drop(handles);
-        block.shrink_to_fit();
-        let kept = bytes() - before;
-        // A vector that grew has room for a few more elements than one that was made for them.
-        assert!(kept <= new + 512, "{algorithm}: {kept} bytes, {new} when new");
-    }
 }

@@ -132,7 +132,8 @@ impl<P: Policy> Ranges for Chained<P> {
     }
 
     fn reserve(&mut self, regions: usize) {
-        self.chain.reserve(regions);
+        // The padding behind a range is a node as well.
+        self.chain.reserve(2 * regions);
     }
 
     fn shrink(&mut self) {

@@ -183,11 +183,11 @@ impl Engine {
         match self {
             Self::Linear(linear) => linear.capacity_with(ranges),
             Self::WideLinear(linear) => linear.capacity_with(ranges),
-            Self::Tlsf(_)
-            | Self::WideTlsf(_)
-            | Self::Deferred(_)
-            | Self::WideDeferred(_)
-            | Self::Buddy(_) => self.capacity() + ranges,
+            Self::Tlsf(_) | Self::WideTlsf(_) | Self::Deferred(_) | Self::WideDeferred(_) => {
+                self.capacity() + ranges
+            }
+            // Padding has an index of its own.
+            Self::Buddy(_) => self.capacity() + 2 * ranges,
         }
     }
 

@@ -1,0 +1,85 @@
+//! Host memory: what a block keeps once its ranges are freed, and what operations need after `reserve`.
+//!
+//! A test binary of its own, since it counts what goes through the global allocator.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+#[path = "../../allotment/tests/common/counting.rs"]
+mod counting;
+
+use allotment_suballoc::{Algorithm, Coalescing, Request, VirtualBlock};
+
+use counting::{bytes_of_this_thread as bytes, of_this_thread as allocations};
+
+#[test]
+fn a_block_that_is_empty_and_shrunk_keeps_what_a_new_one_has() {
+    for algorithm in Algorithm::ALL {
+        let before = bytes();
+        let mut block = VirtualBlock::new(1 << 28, algorithm).unwrap();
+        let new = bytes() - before;
+        let mut handles = Vec::with_capacity(100_000);
+        let with_handles = bytes();
+        for i in 0..100_000 {
+            handles.push(block.allocate(Request::new(64 + i % 100), [0_u64; 4]).unwrap().handle);
+        }
+        assert!(bytes() - with_handles > 5 << 20);
+        for handle in handles.drain(..) {
+            block.free(handle).unwrap();
+        }
+        drop(handles);
+        block.shrink_to_fit();
+        let kept = bytes() - before;
+        // A vector that grew has room for a few more elements than one that was made for them.
+        assert!(kept <= new + 512, "{algorithm}: {kept} bytes, {new} when new");
+    }
+}
+
+/// The last of 20,000 ranges stays, so no node, cell or entry behind it can go, but what is in front of it is free.
+#[test]
+fn a_block_with_one_range_left_uses_what_it_kept_before_it_gets_more() {
+    for algorithm in Algorithm::ALL {
+        let mut block = VirtualBlock::new(1 << 28, algorithm).unwrap();
+        let handles: Vec<_> =
+            (0..20_000).map(|_| block.allocate(Request::new(64), ()).unwrap().handle).collect();
+        let (last, others) = handles.split_last().unwrap();
+        others.iter().for_each(|&handle| block.free(handle).unwrap());
+        block.shrink_to_fit();
+        let before = bytes();
+        if algorithm == Algorithm::Linear {
+            // Its ring begins at the front again, whose places it has given back.
+            block.free(*last).unwrap();
+        }
+        let again: Vec<_> =
+            (0..10_000).map(|_| block.allocate(Request::new(64), ()).unwrap().handle).collect();
+        let more = bytes() - before - (again.capacity() * size_of_val(&again[0])) as i64;
+        let limit = if algorithm == Algorithm::Linear { 1 << 20 } else { 16 << 10 };
+        assert!(more <= limit, "{algorithm}: {more} bytes more");
+        block.check_invariants();
+    }
+}
+
+#[test]
+fn operations_on_as_many_ranges_as_were_reserved_get_no_memory_from_the_heap() {
+    for (algorithm, coalescing) in [
+        (Algorithm::Tlsf, Coalescing::Immediate),
+        (Algorithm::Tlsf, Coalescing::Deferred),
+        (Algorithm::Buddy, Coalescing::Immediate),
+        (Algorithm::Linear, Coalescing::Immediate),
+    ] {
+        let mut block = VirtualBlock::new(1 << 24, algorithm).unwrap();
+        if coalescing == Coalescing::Deferred {
+            block.set_coalescing(coalescing);
+        }
+        // Some more than are allocated: free ranges count as well.
+        block.reserve(1100);
+        let mut handles = Vec::with_capacity(1000);
+        let before = allocations();
+        for i in 0..1000 {
+            handles.push(block.allocate(Request::new(1 + i * 7 % 900), i).unwrap().handle);
+        }
+        for handle in handles.drain(..) {
+            block.free(handle).unwrap();
+        }
+        assert_eq!(allocations() - before, 0, "{algorithm}, {coalescing:?}");
+    }
+}
