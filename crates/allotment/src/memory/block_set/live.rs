@@ -82,21 +82,18 @@ impl<D: Device> BlockSet<D> {
             && block_range.home == self.home
     }
 
-    /// Puts the range of a freed allocation into the quick lists instead of freeing it. Returns false, with nothing
-    /// changed, if the list is full, the block is closed, or it would be empty.
+    /// Puts the range of a freed allocation, named by its block and offset, into the quick lists instead of freeing it.
+    /// Returns false, with nothing changed, if the list is full, the block is closed, or it would be empty.
     pub(in crate::memory) fn keep_in_quick_list(
         &mut self,
         record: u32,
-        block_range: &BlockRange,
+        (index, offset): (u32, u64),
         sizes: Sizes,
     ) -> bool {
-        let Some(block) = self.blocks.get_mut(block_range.block) else { return false };
+        let Some(block) = self.blocks.get_mut(index) else { return false };
         // The free of a block's last allocation takes the full path, which notes that the block is empty; and no range of
         // a closed block may wait. The push is last, since it changes the lists.
-        if block.live == 1
-            || block.is_closed()
-            || !self.quick.push(record, block_range.offset, sizes.occupied)
-        {
+        if block.live == 1 || block.is_closed() || !self.quick.push(record, offset, sizes.occupied) {
             return false;
         }
         // As in `vacate`, whose branch for an empty block is not needed here. A waiting range counts as free.

@@ -115,7 +115,7 @@ struct Closing {
     hold: u32,
 }
 
-/// The range of an allocation in its block.
+/// The range of an allocation in its block. Where it begins, the record of the allocation tells.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockRange {
     /// The shard that has the block. Not that of the allocation's record where [shards were joined](super::JoinShards).
@@ -124,6 +124,12 @@ pub(super) struct BlockRange {
     pub(super) dedicated: bool,
     pub(super) block: u32,
     pub(super) handle: Handle,
+}
+
+/// A range, and where it begins in its block.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PlacedRange {
+    pub(super) range: BlockRange,
     pub(super) offset: u64,
 }
 

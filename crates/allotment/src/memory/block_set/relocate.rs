@@ -7,7 +7,7 @@
 use allotment_suballoc::{Handle, Request, Strategy, VirtualBlock};
 
 use super::search::BlockSummary;
-use super::{Block, BlockRange, BlockSet, Closing, Role, Sizes};
+use super::{Block, BlockRange, BlockSet, Closing, PlacedRange, Role, Sizes};
 use crate::device::Device;
 use crate::memory::EmptiedBlocks;
 
@@ -123,7 +123,7 @@ impl<D: Device> BlockSet<D> {
         planned: Option<u32>,
         request: &Request,
         sizes: Sizes,
-    ) -> Option<BlockRange> {
+    ) -> Option<PlacedRange> {
         let open = |index: &u32| self.order.iter().any(|summary| summary.block == *index);
         if let Some(index) = planned.filter(open).filter(|&index| self.may_take(index)) {
             // The plan assumes the closest fit. With many free ranges that search would take long under the lock.
@@ -132,8 +132,8 @@ impl<D: Device> BlockSet<D> {
                 .is_some_and(|block| block.ranges.statistics().free_range_count <= FEW_FREE_RANGES);
             let strategy = if few { Strategy::LeastMemory } else { request.strategy };
             let request = request.with_strategy(strategy);
-            if let Ok(Some(block_range)) = self.place_in_block(index, &request, sizes) {
-                return Some(block_range);
+            if let Ok(Some(placed)) = self.place_in_block(index, &request, sizes) {
+                return Some(placed);
             }
         }
         let mut tried = 0;
@@ -144,8 +144,8 @@ impl<D: Device> BlockSet<D> {
                 continue;
             }
             // A refusal for another reason than room is one of this block; the move is dropped if all refuse.
-            if let Ok(Some(block_range)) = self.place_in_block(block, request, sizes) {
-                return Some(block_range);
+            if let Ok(Some(placed)) = self.place_in_block(block, request, sizes) {
+                return Some(placed);
             }
             tried += 1;
             if tried == MAX_TRIED {
@@ -162,7 +162,7 @@ impl<D: Device> BlockSet<D> {
         (index, offset, after): (u32, u64, Option<Handle>),
         request: &Request,
         sizes: Sizes,
-    ) -> Option<BlockRange> {
+    ) -> Option<PlacedRange> {
         let place = |ranges: &mut VirtualBlock<()>| {
             ranges.allocate_at(*request, offset, after, ()).map(Some).map_err(|refused| refused.error)
         };

@@ -7,7 +7,7 @@
 
 use allotment_suballoc::{Algorithm, AllocateError, Allocation, Request, Side, VirtualBlock};
 
-use super::{BlockRange, BlockSet, Role, Sizes, SpareCriteria};
+use super::{BlockRange, BlockSet, PlacedRange, Role, Sizes, SpareCriteria};
 use crate::device::{Device, Priority};
 
 /// Requests up to this size take the first block that has room, the fullest first.
@@ -39,7 +39,7 @@ impl<D: Device> BlockSet<D> {
         request: &Request,
         spare: Option<SpareCriteria>,
         sizes: Sizes,
-    ) -> Result<Option<BlockRange>, AllocateError> {
+    ) -> Result<Option<PlacedRange>, AllocateError> {
         if let Some(spare) = spare {
             let Some(index) = self.best_spare(request.size, spare) else { return Ok(None) };
             // A spare block may be larger than the request. Its one allocation still begins at offset 0, on whichever
@@ -57,8 +57,8 @@ impl<D: Device> BlockSet<D> {
         for at in 0..self.order.len() {
             let BlockSummary { block, largest_free_at_most, .. } = self.order[at];
             if request.size <= largest_free_at_most {
-                if let Some(block_range) = self.place_in_block(block, request, sizes)? {
-                    return Ok(Some(block_range));
+                if let Some(placed) = self.place_in_block(block, request, sizes)? {
+                    return Ok(Some(placed));
                 }
             }
         }
@@ -80,7 +80,7 @@ impl<D: Device> BlockSet<D> {
         index: u32,
         request: &Request,
         sizes: Sizes,
-    ) -> Result<Option<BlockRange>, AllocateError> {
+    ) -> Result<Option<PlacedRange>, AllocateError> {
         self.place_with(index, sizes, |ranges| ranges.allocate_if_it_fits(*request, ()))
     }
 
@@ -90,7 +90,7 @@ impl<D: Device> BlockSet<D> {
         index: u32,
         sizes: Sizes,
         allocate: impl FnOnce(&mut VirtualBlock<()>) -> Result<Option<Allocation>, AllocateError>,
-    ) -> Result<Option<BlockRange>, AllocateError> {
+    ) -> Result<Option<PlacedRange>, AllocateError> {
         let Some(block) = self.blocks.get_mut(index) else { return Ok(None) };
         let padding = block.ranges.statistics().padding;
         let range = match allocate(&mut block.ranges) {
@@ -106,7 +106,8 @@ impl<D: Device> BlockSet<D> {
         self.occupy(index, sizes);
         self.update_order(index);
         let (home, handle, offset) = (self.home, range.handle, range.offset);
-        Ok(Some(BlockRange { home, dedicated, block: index, handle, offset }))
+        let range = BlockRange { home, dedicated, block: index, handle };
+        Ok(Some(PlacedRange { range, offset }))
     }
 
     /// Returns true if [`place`](Self::place) would find room, in the order in which a pool tries the blocks.
@@ -175,12 +176,12 @@ impl<D: Device> BlockSet<D> {
     pub(in crate::memory) fn bytes_taken(
         &self,
         block_range: &BlockRange,
-        sizes: Sizes,
+        occupied: u64,
         memory_size: u64,
     ) -> u64 {
         // Nothing else can be placed in dedicated memory, so the allocation takes all of it. A buddy block allocates a
         // whole cell, a power of two.
-        if block_range.dedicated { memory_size } else { self.least_block(sizes.occupied) }
+        if block_range.dedicated { memory_size } else { self.least_block(occupied) }
     }
 
     /// Returns the bytes of the smallest block that can serve a request of `size`, which then starts at offset 0.

@@ -405,8 +405,8 @@ impl Evacuation {
             if !is_live(slot, planned) {
                 return OnePlace::NotNeeded;
             }
-            let copied = state.detail(record).filter(|detail| detail.movability == Movability::Copied);
-            let copied = copied.map_or(0, |detail| detail.sizes.requested);
+            let copied = state.detail(record).is_some_and(|detail| detail.movability() == Movability::Copied);
+            let copied = slot.records.get(record).filter(|_| copied).map_or(0, Record::size);
             let mover = slot.records.get(record).map_or(MoverId::PASSES, Record::mover);
             let block = to.filter(|&(to, _)| to == destination).map(|(_, block)| block);
             let Some(reserved) = locks.reserve_place(record, block) else { continue };
@@ -414,7 +414,7 @@ impl Evacuation {
             let (state, slot) = locks.other();
             let to = allocator.token(destination, reserved, slot);
             self.reserved.push_back(Reserved { from, to, mover, copied });
-            let found = state.detail(reserved).map(|detail| detail.block_range.block);
+            let found = state.detail(reserved).map(|detail| detail.block);
             return if found == block { OnePlace::AsPlanned } else { OnePlace::Elsewhere };
         }
         OnePlace::None

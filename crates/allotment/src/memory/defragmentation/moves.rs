@@ -16,10 +16,12 @@ use crate::device::{Device, Priority, Requirements, ResourceKind};
 use crate::events::{Event, Placement};
 use crate::memory::EmptiedBlocks;
 use crate::memory::allocator::{Allocation, AllocationId, Allocator};
-use crate::memory::block_set::{BlockRange, BlockSet, Role, Sizes};
+use crate::memory::block_set::{BlockSet, PlacedRange, Role, Sizes};
 use crate::memory::defragmentation::movers::MoverId;
 use crate::memory::pool::time::Moment;
-use crate::memory::pool::{Freed, HeldRange, MoveState, PoolSlot, PoolState, RoundedRequest, TwoShards};
+use crate::memory::pool::{
+    Detail, DetailState, Freed, HeldRange, PoolSlot, PoolState, RoundedRequest, TwoShards,
+};
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::token::record::{RawPlace, Record};
 use crate::memory::{MemoryUsage, Movability, Name};
@@ -95,24 +97,24 @@ impl<D: Device> PoolState<D> {
         let entry = slot.records.get(record)?;
         let set = usize::from(detail.set);
         // A mapped allocation has a pointer to it outside, which a move would leave dangling.
-        let free_to_move = detail.move_state == MoveState::Settled && entry.maps() == 0;
-        let size = self.size_elsewhere(set, detail.kind, detail.sizes.requested);
-        let (needed, needed_alignment) = self.range_of(set, size, detail.alignment);
-        let occupied = detail.sizes.occupied;
+        let free_to_move = detail.state() == DetailState::Settled && entry.maps() == 0;
+        let size = self.size_elsewhere(set, detail.kind(), entry.size());
+        let (needed, needed_alignment) = self.range_of(set, size, detail.alignment());
+        let (range, occupied) = (detail.range(), detail.occupied);
         Some(SurveyedAllocation {
             pool: self.shards.index(self.shard as u8),
             record,
             generation: entry.generation(),
             set: detail.set,
-            home: detail.block_range.home,
-            block: detail.block_range.block,
-            offset: detail.block_range.offset,
-            taken: if detail.block_range.dedicated { occupied } else { self.sets[set].least_block(occupied) },
+            home: range.home,
+            block: range.block,
+            offset: entry.offset(),
+            taken: if range.dedicated { occupied } else { self.sets[set].least_block(occupied) },
             size,
             needed,
             needed_alignment,
-            alignment: detail.alignment,
-            movability: if free_to_move { detail.movability } else { Movability::Pinned },
+            alignment: detail.alignment(),
+            movability: if free_to_move { detail.movability() } else { Movability::Pinned },
             mover: entry.mover(),
         })
     }
@@ -179,9 +181,9 @@ impl<D: Device> PoolState<D> {
     ) -> Option<u32> {
         let record = self.next_record(slot).ok()?;
         let place = (block, offset, after);
-        let block_range = self.sets[set].place_at(place, &rounded.request, rounded.sizes)?;
+        let placed = self.sets[set].place_at(place, &rounded.request, rounded.sizes)?;
         let placement = Placement::ExistingBlock;
-        Some(self.publish(slot, set, record, block_range, (rounded, placement), request))
+        Some(self.publish(slot, set, record, placed, (rounded, placement), request))
     }
 
     /// Reserves a place for an allocation, which may be one of another shard.
@@ -190,14 +192,14 @@ impl<D: Device> PoolState<D> {
         slot: &PoolSlot<D>,
         found: &SurveyedAllocation,
         (kind, requested): (ResourceKind, u64),
-        place: impl FnOnce(&mut BlockSet<D>, &Request, Sizes) -> Option<BlockRange>,
+        place: impl FnOnce(&mut BlockSet<D>, &Request, Sizes) -> Option<PlacedRange>,
     ) -> Option<u32> {
         let set = usize::from(found.set);
         // Before the range: without a record there is nothing to undo.
         let destination = self.next_record(slot).ok()?;
         let range = Request::new(found.size).aligned(found.alignment);
         let sizes = Sizes { requested, occupied: found.size };
-        let block_range = place(&mut self.sets[set], &range, sizes)?;
+        let placed = place(&mut self.sets[set], &range, sizes)?;
         let fitted = RoundedRequest {
             request: range,
             sizes,
@@ -214,7 +216,7 @@ impl<D: Device> PoolState<D> {
             slot,
             set,
             destination,
-            block_range,
+            placed,
             (&fitted, Placement::Destination),
             &AllocationRequest::new(&requirements, &options),
         );
@@ -224,7 +226,7 @@ impl<D: Device> PoolState<D> {
     /// Marks an allocation as having a place reserved for it, or not.
     pub(in crate::memory) fn note_moving(&mut self, slot: &PoolSlot<D>, record: u32, moving: bool) {
         if let Some(detail) = self.detail_mut(record) {
-            detail.move_state = if moving { MoveState::Moving } else { MoveState::Settled };
+            detail.set_state(if moving { DetailState::Moving } else { DetailState::Settled });
         }
         if !moving {
             slot.records.get(record).into_iter().for_each(|entry| entry.set_moving(false));
@@ -234,14 +236,15 @@ impl<D: Device> PoolState<D> {
     /// Frees an allocation whose bytes are being copied to a new place: its handle is stale at once, its range is not
     /// reused until the move ends. Returns its name, to be dropped after the lock; `None` when it is not being moved.
     pub(in crate::memory) fn free_later(&mut self, slot: &PoolSlot<D>, record: u32) -> Option<Option<Name>> {
-        let detail = self.detail_mut(record).filter(|detail| detail.move_state == MoveState::Moving)?;
+        let detail = self.detail_mut(record).filter(|detail| detail.state() == DetailState::Moving)?;
         let entry = slot.records.get(record)?;
         let place = entry.read();
         // Before the move is handed out, and after it ended, nothing reads the range: it can be freed at once.
         if !place.moving || place.arriving {
             return None;
         }
-        (detail.move_state, detail.has_resource) = (MoveState::Freed, false);
+        detail.set_state(DetailState::Freed);
+        detail.set_has_resource(false);
         entry.retire();
         self.events.of_allocation(record, |allocation| Event::FreeRequested { allocation });
         Some(self.label_mut(record).and_then(|label| label.name.take()))
@@ -250,7 +253,7 @@ impl<D: Device> PoolState<D> {
     /// Records the end of a move. Returns true when the allocation was freed meanwhile, so that its old place must be
     /// freed now.
     pub(in crate::memory) fn is_left(&mut self, slot: &PoolSlot<D>, record: u32) -> bool {
-        let left = self.detail(record).is_some_and(|detail| detail.move_state == MoveState::Freed);
+        let left = self.detail(record).is_some_and(|detail| detail.state() == DetailState::Freed);
         if left {
             self.note_moving(slot, record, false);
         }
@@ -261,7 +264,7 @@ impl<D: Device> PoolState<D> {
     fn held(&self, slot: &PoolSlot<D>, record: u32) -> Option<HeldRange> {
         let detail = self.detail(record)?;
         let place = slot.records.get(record)?.read();
-        Some(HeldRange { block_range: detail.block_range, sizes: detail.sizes, place })
+        Some(HeldRange { range: detail.range(), sizes: detail.sizes(place.size), place })
     }
 
     /// Gives an allocation the range of another one of its size. `of` returns what its record says from its old one.
@@ -269,18 +272,21 @@ impl<D: Device> PoolState<D> {
         &mut self,
         slot: &PoolSlot<D>,
         record: u32,
-        range: &HeldRange,
+        held: &HeldRange,
         of: impl FnOnce(RawPlace) -> RawPlace,
     ) {
         let Some(entry) = slot.records.get(record) else { return };
         let Some(set) = self.detail(record).map(|detail| usize::from(detail.set)) else { return };
-        let may_wait = self.sets[set].may_wait(&range.block_range, range.sizes);
+        debug_assert_eq!(
+            entry.size(),
+            held.sizes.requested,
+            "the two have the same size, so the record keeps its own"
+        );
+        let may_wait = self.sets[set].may_wait(&held.range, held.sizes);
         if let Some(detail) = self.detail_mut(record) {
-            debug_assert_eq!(detail.sizes.requested, range.sizes.requested);
-            (detail.block_range, detail.sizes) = (range.block_range, range.sizes);
-            (detail.move_state, detail.may_wait) = (MoveState::Settled, may_wait);
+            detail.hold(held.range, held.sizes.occupied, may_wait);
         }
-        let RawPlace { memory, offset, memory_size, address, .. } = range.place;
+        let RawPlace { memory, offset, memory_size, address, .. } = held.place;
         let own = RawPlace { moving: false, arriving: false, ..entry.read() };
         entry.write(&of(RawPlace { memory, offset, memory_size, address, ..own }));
     }
@@ -309,12 +315,12 @@ impl<D: Device> TwoShards<'_, D> {
     fn reserve(
         &mut self,
         record: u32,
-        place: impl FnOnce(&mut BlockSet<D>, &Request, Sizes) -> Option<BlockRange>,
+        place: impl FnOnce(&mut BlockSet<D>, &Request, Sizes) -> Option<PlacedRange>,
     ) -> Option<u32> {
         let (state, slot) = self.one();
         let found = state.survey_allocation(slot, record);
         let found = found.filter(|found| found.movability != Movability::Pinned)?;
-        let needs = state.detail(record).map(|detail| (detail.kind, detail.sizes.requested))?;
+        let needs = (state.detail(record)?.kind(), slot.records.get(record)?.size());
         let (state, slot) = self.other();
         let reserved = state.reserve(slot, &found, needs, place)?;
         let reservation = state.events.allocation(reserved);
@@ -331,7 +337,7 @@ impl<D: Device> TwoShards<'_, D> {
     pub(in crate::memory) fn exchange(&mut self, record: u32, reserved: u32, arriving: bool) {
         let (state, slot) = self.one();
         let Some(old) = state.held(slot, record) else { return };
-        let has_resource = state.detail(record).is_some_and(|detail| detail.has_resource);
+        let has_resource = state.detail(record).is_some_and(Detail::has_resource);
         let (state, slot) = self.other();
         let Some(new) = state.held(slot, reserved) else { return };
         let of_a_defragmenter = old.place.mover != MoverId::PASSES;
@@ -344,8 +350,9 @@ impl<D: Device> TwoShards<'_, D> {
         });
         // The old resource is bound to the old range until the GPU is done with it: the pool is not reset before.
         let old_resource_stays = of_a_defragmenter && has_resource;
-        let detail = state.detail_mut(reserved);
-        detail.into_iter().for_each(|detail| detail.has_resource |= old_resource_stays);
+        if old_resource_stays {
+            state.detail_mut(reserved).into_iter().for_each(|detail| detail.set_has_resource(true));
+        }
         let reservation = state.events.allocation(reserved);
         let (state, slot) = self.one();
         // A `Defragmenter` binds a new resource and keeps the old one until the GPU is done with it. After a pass of the
@@ -359,7 +366,7 @@ impl<D: Device> TwoShards<'_, D> {
         state.emit_exchanged(record, reservation);
         if arriving {
             // Until the copy completes the allocation must not be moved again, nor read or written by the CPU.
-            state.detail_mut(record).into_iter().for_each(|detail| detail.move_state = MoveState::Moving);
+            state.detail_mut(record).into_iter().for_each(|detail| detail.set_state(DetailState::Moving));
             slot.records.get(record).into_iter().for_each(Record::set_arriving);
         }
     }
@@ -390,7 +397,7 @@ impl<D: Device> TwoShards<'_, D> {
     ) -> Option<(Freed<D>, u32, Option<Moment>)> {
         let (state, slot) = self.one();
         let old = state.held(slot, record)?;
-        let home = state.shards.index(old.block_range.home);
+        let home = state.shards.index(old.range.home);
         self.locked(home)?;
         debug_assert_eq!(
             old.place.mover,
@@ -411,7 +418,7 @@ impl<D: Device> TwoShards<'_, D> {
         state.emit_exchanged(record, reservation);
         let (state, _) = self.other();
         state.emit_freed(reserved);
-        let ended = ended.with_range(old.block_range, old.sizes);
+        let ended = ended.with_range(old.range, old.sizes);
         let (state, slot) = self.locked(home)?;
         // As every free does, before a block becomes empty.
         let now = state.should_read_clock(&ended).then(now);
@@ -424,14 +431,14 @@ impl<D: Device> PoolState<D> {
     /// Loads what is known of an allocation.
     fn read(&self, slot: &PoolSlot<D>, record: u32) -> u32 {
         let generation = slot.records.get(record).map_or(0, Record::generation);
-        generation ^ self.detail(record).map_or(0, |detail| detail.block_range.block)
+        generation ^ self.detail(record).map_or(0, |detail| detail.block)
     }
 
     /// Loads the range of an allocation, where its block is one of this shard.
     fn read_range(&self, record: u32) -> u32 {
-        let own = self.detail(record).filter(|detail| u32::from(detail.block_range.home) == self.shard);
-        own.and_then(|detail| self.sets[usize::from(detail.set)].size_of_range(&detail.block_range))
-            .unwrap_or(0) as u32
+        let own = self.detail(record).filter(|detail| u32::from(detail.home) == self.shard);
+        own.and_then(|detail| self.sets[usize::from(detail.set)].size_of_range(&detail.range())).unwrap_or(0)
+            as u32
     }
 }
 
@@ -461,7 +468,7 @@ impl<D: Device> Allocator<D> {
         // After a reset of the pool the record may belong to another allocation, which the look-up by the id finds.
         let _ = self.lock_live(id, |state, _, record| {
             if movable || record.read().movable {
-                state.detail_mut(id.record)?.movability = movability;
+                state.detail_mut(id.record)?.set_movability(movability);
                 record.set_movable(movable, mover);
                 state.events.of_allocation(id.record, |allocation| Event::Movable { allocation, movable });
             }

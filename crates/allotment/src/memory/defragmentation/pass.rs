@@ -10,7 +10,7 @@ use crate::memory::MemoryLocation;
 use crate::memory::Movability;
 use crate::memory::allocator::{Allocation, AllocationId, Allocator};
 use crate::memory::pool::time::Moment;
-use crate::memory::pool::{Freed, PoolSlot, PoolState, TwoShards};
+use crate::memory::pool::{Detail, Freed, PoolSlot, PoolState, TwoShards};
 use crate::memory::token::record::RawPlace;
 
 /// Moves that are ended per lock: ten to twenty microseconds. What they read fits the first cache of a processor.
@@ -95,8 +95,8 @@ impl<D: Device> Move<D> {
             memory: core::marker::PhantomData,
             size: from.size,
             memory_type: from.memory_type,
-            kind: detail.map_or_else(ResourceKind::default, |detail| detail.kind),
-            contents: detail.map_or(Movability::Copied, |detail| detail.movability),
+            kind: detail.map_or_else(ResourceKind::default, Detail::kind),
+            contents: detail.map_or(Movability::Copied, Detail::movability),
             user_data: state.label(id.record).user_data,
             stays: false,
             with_others: false,
@@ -650,7 +650,7 @@ impl<D: Device> Move<D> {
         }
         // The owner may have pinned the allocation while it was being moved.
         let detail = state.detail(self.id.record);
-        let pinned = detail.is_none_or(|detail| detail.movability == Movability::Pinned);
+        let pinned = detail.is_none_or(|detail| detail.movability() == Movability::Pinned);
         if reserved && !self.stays && !pinned {
             return Outcome::Moved;
         }

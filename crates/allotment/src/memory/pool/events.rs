@@ -12,7 +12,7 @@ use crate::events::{
     Placement, PoolId, RefusedRequest, RequestedOptions, TextId,
 };
 use crate::memory::allocator::Served;
-use crate::memory::block_set::{BlockRange, Role};
+use crate::memory::block_set::Role;
 use crate::memory::pool::residents::own_shard;
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::{MemoryUsage, Movability, Name};
@@ -166,23 +166,24 @@ impl<D: Device> PoolState<D> {
         second_choice: bool,
     ) -> Option<Allocated> {
         let detail = self.detail(record)?;
-        let BlockRange { home, block, offset, .. } = detail.block_range;
-        let (set, memory_size) = (usize::from(detail.set), slot.records.get(record)?.read().memory_size);
+        // Only the holder of the lock writes a record, so this is the location that belongs to the detail.
+        let place = slot.records.get(record)?.read();
+        let (range, set) = (detail.range(), usize::from(detail.set));
         Some(Allocated {
             allocation: self.events.allocation(record),
-            block: PoolEvents::block_of(self.shards.index(home), set, block),
-            offset,
-            requested: detail.sizes.requested,
-            occupied: self.sets[set].bytes_taken(&detail.block_range, detail.sizes, memory_size),
+            block: PoolEvents::block_of(self.shards.index(range.home), set, range.block),
+            offset: place.offset,
+            requested: place.size,
+            occupied: self.sets[set].bytes_taken(&range, detail.occupied, place.memory_size),
             user_data: 0,
             name: TextId::NONE,
             category: TextId::NONE,
-            alignment: detail.alignment,
+            alignment: detail.alignment(),
             usage,
-            kind: detail.kind,
+            kind: detail.kind(),
             placement,
             second_choice,
-            movable: detail.movability != Movability::Pinned,
+            movable: detail.movability() != Movability::Pinned,
         })
     }
 

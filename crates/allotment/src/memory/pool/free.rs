@@ -1,12 +1,11 @@
 //! The way back: an allocation is freed, the ticks that frees and frame ends count, and the reset of a pool.
 
-use super::{Detail, PoolSlot, PoolState};
+use super::{PoolSlot, PoolState};
 use crate::device::{Device, OwnedMemory};
 use crate::events::Event;
 use crate::memory::Name;
 use crate::memory::block_set::{BlockRange, Role, Sizes};
 use crate::memory::pool::time::Moment;
-use crate::memory::token::record::Record;
 
 /// An allocation that has ended, whose range is still allocated in its block.
 #[derive(Debug)]
@@ -14,7 +13,7 @@ use crate::memory::token::record::Record;
 pub(in crate::memory) struct EndedAllocation {
     record: u32,
     set: u8,
-    block_range: BlockRange,
+    range: BlockRange,
     sizes: Sizes,
     name: Option<Name>,
 }
@@ -22,12 +21,12 @@ pub(in crate::memory) struct EndedAllocation {
 impl EndedAllocation {
     /// Returns the shard that has the range.
     pub(in crate::memory) fn home(&self) -> u8 {
-        self.block_range.home
+        self.range.home
     }
 
     /// Returns the same with another range, which is to be freed in its place.
-    pub(in crate::memory) fn with_range(self, block_range: BlockRange, sizes: Sizes) -> Self {
-        Self { block_range, sizes, ..self }
+    pub(in crate::memory) fn with_range(self, range: BlockRange, sizes: Sizes) -> Self {
+        Self { range, sizes, ..self }
     }
 }
 
@@ -46,17 +45,19 @@ impl<D: Device> PoolState<D> {
     /// Ends an allocation: its handle is stale from now on, and its record free. Its range is the caller's, who frees it
     /// in the shard that [has it](EndedAllocation::home).
     pub(in crate::memory) fn end(&mut self, slot: &PoolSlot<D>, record: u32) -> Option<EndedAllocation> {
-        let &Detail { set, block_range, sizes, labelled, .. } = self.detail(record)?;
-        let entry = slot.records.get(record);
+        let detail = self.detail(record)?;
+        let entry = slot.records.get(record)?;
+        let (set, range, sizes, labelled) =
+            (detail.set, detail.range(), detail.sizes(entry.size()), detail.is_labelled());
         // Before the range is freed, so that no token of this allocation is valid once another one has the range.
-        entry.into_iter().for_each(Record::retire);
+        entry.retire();
         let name = if labelled { self.take_label(record) } else { None };
-        if entry.is_some_and(|entry| !entry.is_spent()) {
-            self.details.remove(record);
-        } else {
+        if entry.is_spent() {
             self.details.remove_for_good(record);
+        } else {
+            self.details.remove(record);
         }
-        Some(EndedAllocation { record, set, block_range, sizes, name })
+        Some(EndedAllocation { record, set, range, sizes, name })
     }
 
     /// Frees an allocation that has ended, and its range. The caller drops the result, or returns it to the driver, after
@@ -78,12 +79,12 @@ impl<D: Device> PoolState<D> {
     fn free_range(
         &mut self,
         slot: &PoolSlot<D>,
-        EndedAllocation { set, block_range, sizes, name, .. }: EndedAllocation,
+        EndedAllocation { set, range, sizes, name, .. }: EndedAllocation,
         emit: impl FnOnce(&mut Self),
     ) -> Freed<D> {
-        debug_assert_eq!(u32::from(block_range.home), self.shard, "the block is one of this shard");
+        debug_assert_eq!(u32::from(range.home), self.shard, "the block is one of this shard");
         let set = usize::from(set);
-        let emptied = self.sets[set].free(&block_range, sizes, self.clock.now);
+        let emptied = self.sets[set].free(&range, sizes, self.clock.now);
         emit(self);
         let ticked = self.clock.freed(&self.rules.empty_blocks, || {
             self.sets.iter().map(|set| set.statistics.block_bytes - set.empty_bytes).sum()
@@ -92,7 +93,7 @@ impl<D: Device> PoolState<D> {
             self.on_tick(1);
         }
         // No other request may use such memory, so there is no reason to cache it.
-        let block = block_range.block;
+        let block = range.block;
         let dedicated_to_this =
             self.sets[set].block(block).is_some_and(|block| block.role == Role::DedicatedToAllocation);
         // Defragmentation moved the block's allocations away to free it.
@@ -147,7 +148,7 @@ impl<D: Device> PoolState<D> {
     ///
     /// A free takes less than 100 ns, so most frees do not: those that tick, and some of those that empty a block.
     pub(in crate::memory) fn should_read_clock(&mut self, ended: &EndedAllocation) -> bool {
-        let block = self.sets[usize::from(ended.set)].block(ended.block_range.block);
+        let block = self.sets[usize::from(ended.set)].block(ended.range.block);
         let empties = block.is_some_and(|block| block.live() == 1);
         self.clock.is_about_to_tick() || (empties && self.clock.looks_at_emptied())
     }

@@ -1,6 +1,6 @@
 //! The invariants between the parts of a pool, which hold whenever its lock is free.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use allotment_suballoc::Handle;
 
@@ -17,7 +17,8 @@ pub(in crate::memory) struct NamedRanges(HashMap<(u8, u8, u32), Named>);
 struct Named {
     live: Statistics,
     waiting_bytes: u64,
-    handles: HashSet<Handle>,
+    /// Where each begins.
+    ranges: HashMap<Handle, u64>,
 }
 
 impl<D: Device> PoolState<D> {
@@ -29,30 +30,33 @@ impl<D: Device> PoolState<D> {
     /// Panics if an invariant does not hold.
     pub(in crate::memory) fn check_records(&self, slot: &PoolSlot<D>, ranges: &mut NamedRanges) {
         for (record, detail) in self.details.iter() {
-            let Detail { set, block_range, sizes, waiting, may_wait, .. } = *detail;
-            let named = ranges.0.entry((block_range.home, set, block_range.block)).or_default();
-            assert!(named.handles.insert(block_range.handle), "a range is named by one record");
+            let (range, waiting) = (detail.range(), detail.is_waiting());
+            let named = ranges.0.entry((range.home, detail.set, range.block)).or_default();
             let place = slot.records.get(record).expect("a live record exists").read();
-            assert_eq!(place.offset, block_range.offset);
-            assert!(waiting || place.size == sizes.requested);
-            let here = u32::from(block_range.home) == self.shard;
-            assert!(here || !(waiting || may_wait), "the quick lists have ranges of their own shard only");
+            let twice = named.ranges.insert(range.handle, place.offset);
+            assert!(twice.is_none(), "a range is named by one record");
+            assert!(waiting || place.size <= detail.occupied, "a range holds what was requested");
+            let here = u32::from(range.home) == self.shard;
+            assert!(
+                here || !(waiting || detail.may_wait()),
+                "the quick lists have ranges of their own shard only"
+            );
             if waiting {
-                named.waiting_bytes += sizes.occupied;
+                named.waiting_bytes += detail.occupied;
             } else {
                 named.live.allocations += 1;
-                named.live.allocation_bytes += sizes.requested;
+                named.live.allocation_bytes += place.size;
             }
         }
         for (i, set) in self.sets.iter().enumerate() {
             set.quick.check_invariants();
             for record in set.quick.records() {
                 let detail = self.details.get(record).expect("a waiting range has a detail");
-                assert!(detail.waiting && usize::from(detail.set) == i);
+                assert!(detail.is_waiting() && usize::from(detail.set) == i);
             }
         }
         for record in 0..self.records() {
-            let labelled = self.detail(record).is_some_and(|detail| detail.labelled);
+            let labelled = self.detail(record).is_some_and(Detail::is_labelled);
             assert!(labelled || self.label(record).is_empty(), "only live allocations have labels");
         }
         assert_eq!(self.waiting, self.sets.iter().map(|set| set.quick.len()).sum::<usize>());
@@ -77,9 +81,10 @@ impl<D: Device> PoolState<D> {
                 let named = ranges.0.remove(&(self.shard as u8, i as u8, index)).unwrap_or_default();
                 assert_eq!(named.live.allocations, block.live());
                 let ranges = block.ranges.statistics().allocation_count as usize;
-                assert_eq!(ranges, named.handles.len(), "each range has a record");
-                for handle in named.handles {
-                    assert!(block.ranges.get(handle).is_ok(), "a record names a range");
+                assert_eq!(ranges, named.ranges.len(), "each range has a record");
+                for (handle, offset) in named.ranges {
+                    let range = block.ranges.get(handle).expect("a record names a range");
+                    assert_eq!(range.offset, offset);
                 }
                 requested += named.live.allocation_bytes;
                 waiting += named.waiting_bytes;

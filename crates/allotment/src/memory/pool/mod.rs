@@ -74,7 +74,7 @@ pub(super) use pending::PendingBlock;
 pub(super) use place::LentBlock;
 pub(super) use plan::{BlockPlan, Source};
 pub(super) use quick_path::RecordInUse;
-pub(super) use records::{Detail, HeldRange, Label, MoveState};
+pub(super) use records::{Detail, DetailState, HeldRange, Label};
 pub(super) use round::RoundedRequest;
 pub(super) use slots::PoolSlots;
 pub(super) use two_shards::TwoShards;

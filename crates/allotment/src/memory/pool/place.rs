@@ -54,31 +54,31 @@ impl<D: Device> PoolState<D> {
         let (spare, in_blocks) =
             (self.spare_criteria(rounded, self.clock.has_frames), self.may_share_block(rounded));
         let shared_priority = self.required_priority(self.rules.priority);
-        let mut block_range = self.sets[set].place(&range, spare, sizes).map_err(allocation_error)?;
-        if block_range.is_none() && role != Role::Shared && in_blocks {
-            block_range = self.sets[set].place(&range, None, sizes).map_err(allocation_error)?;
+        let mut placed = self.sets[set].place(&range, spare, sizes).map_err(allocation_error)?;
+        if placed.is_none() && role != Role::Shared && in_blocks {
+            placed = self.sets[set].place(&range, None, sizes).map_err(allocation_error)?;
         }
         // A spare block that is empty anyway costs no driver call; it is shared before a new block is allocated.
-        if block_range.is_none() && self.share_spare(set, &range, rounded.largest_spare, shared_priority) {
-            block_range = self.sets[set].place(&range, None, sizes).map_err(allocation_error)?;
+        if placed.is_none() && self.share_spare(set, &range, rounded.largest_spare, shared_priority) {
+            placed = self.sets[set].place(&range, None, sizes).map_err(allocation_error)?;
         }
-        if block_range.is_none() && in_blocks && self.sets[set].quick.len() != 0 {
+        if placed.is_none() && in_blocks && self.sets[set].quick.len() != 0 {
             // Quick lists may change where an allocation is placed, never whether: joined with their neighbours, the
             // ranges may have room for this request. The lists are empty afterwards, so this recurses once. An event
             // says so, since of a request that is refused no other would.
             self.flush_quick_lists_and_say_so();
             return self.place_in_existing(slot, set, rounded, request);
         }
-        if block_range.is_none() && in_blocks && self.sets[set].reopen_for(&range) {
+        if placed.is_none() && in_blocks && self.sets[set].reopen_for(&range) {
             // To allocate a block while another is being emptied would undo what defragmentation gains.
             return self.place_in_existing(slot, set, rounded, request);
         }
-        let Some(block_range) = block_range else {
+        let Some(placed) = placed else {
             return self.place_in_block_of_other_set(slot, set, rounded, request);
         };
         let placement =
-            if block_range.dedicated { Placement::DedicatedBlock } else { Placement::ExistingBlock };
-        Ok(Some(self.publish(slot, set, record, block_range, (rounded, placement), request)))
+            if placed.range.dedicated { Placement::DedicatedBlock } else { Placement::ExistingBlock };
+        Ok(Some(self.publish(slot, set, record, placed, (rounded, placement), request)))
     }
 
     /// Places a request in an empty block of the other set, which is moved to this one: cheaper than a block of the
@@ -128,11 +128,9 @@ impl<D: Device> PoolState<D> {
         // As in a spare block: one that was lent may be larger than the request, whose allocation begins at its start.
         let side = if role == Role::Shared { rounded.request.side } else { Side::Lower };
         let range = Request { side, ..rounded.request };
-        let block_range = self.sets[set].place_in_block(block, &range, rounded.sizes);
-        match block_range {
-            Ok(Some(block_range)) => {
-                Ok(self.publish(slot, set, record, block_range, (rounded, placement), request))
-            }
+        let placed = self.sets[set].place_in_block(block, &range, rounded.sizes);
+        match placed {
+            Ok(Some(placed)) => Ok(self.publish(slot, set, record, placed, (rounded, placement), request)),
             refused => {
                 let memory = self.remove_block(set, block);
                 let error = match refused {

@@ -3,7 +3,7 @@
 use allotment_suballoc::Reach;
 
 use super::quick_lists::{DEPTH, MOST_WAITING};
-use super::{Label, MoveState, PoolSlot, PoolState};
+use super::{Detail, DetailState, Label, PoolSlot, PoolState};
 use crate::device::Device;
 use crate::events::{Event, Placement};
 use crate::memory::block_set::Sizes;
@@ -58,21 +58,19 @@ impl<D: Device> PoolState<D> {
         self.waiting -= 1;
         let requested = request.requirements.size;
         let detail = self.details.get_mut(record)?;
-        debug_assert!(detail.waiting, "only ranges that wait are in a quick list");
+        debug_assert!(detail.is_waiting(), "only ranges that wait are in a quick list");
         let entry = slot.records.get(record)?;
         // The range keeps its record, which names its memory, offset and address already. The free made the ids of the
         // last allocation stale.
         entry.refit(requested, request.options.movability != Movability::Pinned);
-        detail.sizes = Sizes { requested, occupied };
-        detail.kind = request.requirements.kind;
-        (detail.alignment, detail.movability) = (alignment, request.options.movability);
-        (detail.waiting, detail.has_resource) = (false, false);
-        detail.labelled = request.options.is_labelled();
+        let labelled = request.options.is_labelled();
+        detail.occupied = occupied;
+        detail.reuse(request.requirements.kind, alignment, request.options.movability, labelled);
         // Labels are a cache line apart; most allocations have none.
-        if detail.labelled {
+        if labelled {
             self.labels[record as usize] = Label::of(request.options);
         }
-        let was_empty = blocks.occupy(detail.block_range.block, detail.sizes);
+        let was_empty = blocks.occupy(detail.block, Sizes { requested, occupied });
         slot.counters[set].store_live(&blocks.statistics);
         if was_empty {
             // The bytes in use are counted in blocks, so they grow only with the first allocation of one.
@@ -91,27 +89,28 @@ impl<D: Device> PoolState<D> {
         entry: &Record,
         record: u32,
     ) -> Option<bool> {
-        let detail = self.details.get_mut(record).filter(|detail| detail.may_wait)?;
+        let detail = self.details.get_mut(record).filter(|detail| detail.may_wait())?;
         let set = usize::from(detail.set);
         let blocks = self.sets.get_mut(set)?;
-        // A range that is being moved belongs to its move until that ends, and a record in its last use must not serve
-        // another allocation. Beyond a number of waiting ranges, the time to join all of them would be too long a time to
-        // hold the lock. `keep_in_quick_list` is last, since it changes the lists.
-        if detail.waiting
-            || detail.move_state != MoveState::Settled
+        // A range that waits already is not freed twice. One that is being moved belongs to its move until that ends, and a
+        // record in its last use must not serve another allocation. Beyond a number of waiting ranges, the time to join all
+        // of them would be too long a time to hold the lock. `keep_in_quick_list` is last, since it changes the lists.
+        if detail.state() != DetailState::Settled
             || entry.is_last_use()
             || self.clock.is_about_to_tick()
             || self.waiting == MOST_WAITING
-            || !blocks.keep_in_quick_list(record, &detail.block_range, detail.sizes)
+            || !blocks.keep_in_quick_list(record, (detail.block, entry.offset()), detail.sizes(entry.size()))
         {
             return None;
         }
         self.clock.count_free();
         self.waiting += 1;
-        detail.waiting = true;
+        // Read before the state is written beside it: the processor cannot pass a written byte on to a read of two, and would
+        // wait until it is in the cache.
+        let labelled = detail.is_labelled();
+        detail.set_state(DetailState::Waiting);
         entry.retire();
         slot.counters[set].store_live(&blocks.statistics);
-        let labelled = detail.labelled;
         self.emit_freed(record);
         Some(labelled)
     }
@@ -159,8 +158,8 @@ impl<D: Device> PoolState<D> {
         for &record in records {
             // Not spent: `free_quickly` lets no record wait that is in its last use.
             if let Some(detail) = self.details.remove(record) {
-                debug_assert!(detail.waiting, "only ranges that wait are in a quick list");
-                self.sets[set].release(&detail.block_range);
+                debug_assert!(detail.is_waiting(), "only ranges that wait are in a quick list");
+                self.sets[set].release(&detail.range());
             }
         }
     }
@@ -170,10 +169,10 @@ impl<D: Device> PoolState<D> {
     /// loads at once.
     fn read_ahead(&self, set: usize, records: &[u32]) {
         let ranges = records.iter().filter_map(|&record| self.details.get(record));
-        let ranges = ranges.map(|detail| &detail.block_range);
-        let mut sum = ranges.clone().fold(0, |sum, range| sum ^ range.offset);
+        let ranges = ranges.map(Detail::range);
+        let mut sum = ranges.clone().fold(0, |sum, range| sum ^ u64::from(range.block));
         for reach in Reach::ALL {
-            sum ^= ranges.clone().fold(0, |sum, range| sum ^ self.sets[set].read_around(range, reach));
+            sum ^= ranges.clone().fold(0, |sum, range| sum ^ self.sets[set].read_around(&range, reach));
         }
         // So that the loads stay, whose results nobody needs.
         core::hint::black_box(sum);

@@ -1,57 +1,216 @@
 //! The state of each allocation in a pool: its record, which tokens read without a lock; its details, under the lock;
 //! and its label, where it has one.
 
-use allotment_suballoc::Alignment;
+use allotment_suballoc::{Alignment, Handle, MAX_SIZE};
 
 use super::{PoolSlot, PoolState, RoundedRequest};
 use crate::device::{Device, MemoryHandle, PrioritySupport, ResourceKind};
 use crate::events::Placement;
-use crate::memory::block_set::{BlockRange, Role, Sizes};
+use crate::memory::block_set::{BlockRange, PlacedRange, Role, Sizes};
 use crate::memory::defragmentation::movers::MoverId;
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::token::record::RawPlace;
 use crate::memory::{AllocationError, AllocationOptions, CallSite, Movability, Name};
 use crate::slab::Slab;
 
-/// The part of an allocation that is read under the pool's lock only.
+/// The part of an allocation that is read under the pool's lock only. Where its range begins, and how many bytes were
+/// requested, stands in its [`Record`](crate::memory::token::record::Record), which a free needs too.
+///
+/// Packed, so that two details fill a cache line.
 #[derive(Clone, Debug)]
-#[repr(align(64))]
+#[repr(align(32))]
 pub(in crate::memory) struct Detail {
+    handle: Handle,
+    /// Bytes that the range has.
+    pub(in crate::memory) occupied: u64,
+    pub(in crate::memory) block: u32,
     pub(in crate::memory) set: u8,
-    pub(in crate::memory) block_range: BlockRange,
-    pub(in crate::memory) sizes: Sizes,
-    pub(in crate::memory) kind: ResourceKind,
-    /// The allocation has a [`Label`].
-    pub(super) labelled: bool,
-    /// A buffer or an image that the allocator created is bound there; safe code may copy to and from it.
-    pub(in crate::memory) has_resource: bool,
-    /// The allocation was freed and its range waits in the quick lists. Only `block_range` and `sizes` are meaningful
-    /// then.
-    pub(super) waiting: bool,
-    /// The range may wait in the quick lists when it is freed.
-    pub(in crate::memory) may_wait: bool,
-    /// The alignment of the offset, with that of the pool.
-    pub(in crate::memory) alignment: Alignment,
-    pub(in crate::memory) movability: Movability,
-    pub(in crate::memory) move_state: MoveState,
+    /// The shard that has the block.
+    pub(in crate::memory) home: u8,
+    bits: Bits,
 }
 
-// One cache line: with 10,000 live allocations, a free is limited by two cache misses, for the record and for this
+// With 10,000 live allocations, a free is limited by two cache misses, for the record and for this
 // (docs/measurements/2026-11-21-vulkan.md).
-const _: () = assert!(Slab::<Detail>::ENTRY_SIZE == 64, "a detail fills one cache line");
+const _: () = assert!(Slab::<Detail>::ENTRY_SIZE == 32, "two details fill one cache line");
+
+/// The small parts of a [`Detail`], in one word:
+///
+/// ```text
+///   bit    0          1         2             3         4 – 5       6 – 7  8 – 9  10 – 15
+///          dedicated  labelled  has resource  may wait  movability  state  kind   alignment
+/// ```
+#[derive(Clone, Copy, Debug)]
+struct Bits(u16);
+
+impl Bits {
+    const DEDICATED: u16 = 1;
+    const LABELLED: u16 = 1 << 1;
+    const HAS_RESOURCE: u16 = 1 << 2;
+    const MAY_WAIT: u16 = 1 << 3;
+    const MOVABILITY: u32 = 4;
+    const STATE: u32 = 6;
+    const KIND: u32 = 8;
+    /// Six bits for the exponent of an alignment, which is at most that of the largest size.
+    const ALIGNMENT: u32 = 10;
+
+    /// Makes the bits that the request of an allocation decides; the others are those of a range that may not wait, in a
+    /// shared block, without a resource.
+    #[inline]
+    fn of_request(kind: ResourceKind, alignment: Alignment, movability: Movability, labelled: bool) -> Self {
+        const { assert!(MAX_SIZE.ilog2() < 1 << (u16::BITS - Self::ALIGNMENT), "an alignment fits its bits") };
+        let parts = (alignment.log2() as u16) << Self::ALIGNMENT
+            | (kind as u16) << Self::KIND
+            | (movability as u16) << Self::MOVABILITY;
+        let mut bits = Self(parts);
+        bits.set(Self::LABELLED, labelled);
+        bits
+    }
+
+    #[inline]
+    fn has(self, bit: u16) -> bool {
+        self.0 & bit != 0
+    }
+
+    #[inline]
+    fn set(&mut self, bit: u16, is: bool) {
+        self.0 = self.0 & !bit | if is { bit } else { 0 };
+    }
+
+    /// Returns the two bits from `at` on.
+    #[inline]
+    fn pair(self, at: u32) -> u16 {
+        self.0 >> at & 3
+    }
+
+    #[inline]
+    fn set_pair(&mut self, at: u32, pair: u16) {
+        self.0 = self.0 & !(3 << at) | pair << at;
+    }
+}
+
+impl Detail {
+    /// Describes the range of an allocation.
+    #[inline]
+    pub(in crate::memory) fn range(&self) -> BlockRange {
+        let Self { handle, block, home, .. } = *self;
+        BlockRange { home, dedicated: self.bits.has(Bits::DEDICATED), block, handle }
+    }
+
+    /// Returns the sizes of an allocation whose record says that `requested` bytes were requested.
+    #[inline]
+    pub(in crate::memory) fn sizes(&self, requested: u64) -> Sizes {
+        Sizes { requested, occupied: self.occupied }
+    }
+
+    /// Returns true if the allocation has a [`Label`].
+    #[inline]
+    pub(super) fn is_labelled(&self) -> bool {
+        self.bits.has(Bits::LABELLED)
+    }
+
+    /// Returns true if a buffer or an image that the allocator created is bound there; safe code may copy to and from it.
+    pub(in crate::memory) fn has_resource(&self) -> bool {
+        self.bits.has(Bits::HAS_RESOURCE)
+    }
+
+    pub(in crate::memory) fn set_has_resource(&mut self, has: bool) {
+        self.bits.set(Bits::HAS_RESOURCE, has);
+    }
+
+    /// Returns true if the range may wait in the quick lists when it is freed.
+    #[inline]
+    pub(super) fn may_wait(&self) -> bool {
+        self.bits.has(Bits::MAY_WAIT)
+    }
+
+    /// Returns true if the allocation was freed and its range waits in the quick lists. Only the range and its bytes are
+    /// meaningful then.
+    #[inline]
+    pub(super) fn is_waiting(&self) -> bool {
+        self.state() == DetailState::Waiting
+    }
+
+    #[inline]
+    pub(in crate::memory) fn state(&self) -> DetailState {
+        match self.bits.pair(Bits::STATE) {
+            0 => DetailState::Settled,
+            1 => DetailState::Moving,
+            2 => DetailState::Freed,
+            _ => DetailState::Waiting,
+        }
+    }
+
+    #[inline]
+    pub(in crate::memory) fn set_state(&mut self, state: DetailState) {
+        self.bits.set_pair(Bits::STATE, state as u16);
+    }
+
+    pub(in crate::memory) fn movability(&self) -> Movability {
+        match self.bits.pair(Bits::MOVABILITY) {
+            0 => Movability::Pinned,
+            1 => Movability::Copied,
+            _ => Movability::Recreated,
+        }
+    }
+
+    pub(in crate::memory) fn set_movability(&mut self, movability: Movability) {
+        self.bits.set_pair(Bits::MOVABILITY, movability as u16);
+    }
+
+    pub(in crate::memory) fn kind(&self) -> ResourceKind {
+        match self.bits.pair(Bits::KIND) {
+            0 => ResourceKind::Buffer,
+            1 => ResourceKind::LinearImage,
+            2 => ResourceKind::OptimalImage,
+            _ => ResourceKind::Unknown,
+        }
+    }
+
+    /// Returns the alignment of the offset, with that of the pool.
+    pub(in crate::memory) fn alignment(&self) -> Alignment {
+        let alignment = Alignment::new(1 << (self.bits.0 >> Bits::ALIGNMENT));
+        debug_assert!(alignment.is_ok(), "the exponent is one of an alignment");
+        alignment.unwrap_or_default()
+    }
+
+    /// Gives a range that waits to a new allocation, which has the record and the range of the last one.
+    #[inline]
+    pub(super) fn reuse(
+        &mut self,
+        kind: ResourceKind,
+        alignment: Alignment,
+        movability: Movability,
+        labelled: bool,
+    ) {
+        debug_assert!(self.may_wait() && !self.bits.has(Bits::DEDICATED), "only such ranges wait");
+        self.bits = Bits::of_request(kind, alignment, movability, labelled);
+        self.bits.set(Bits::MAY_WAIT, true);
+    }
+
+    /// Gives an allocation another range. A move of it, if any, is over then.
+    pub(in crate::memory) fn hold(&mut self, range: BlockRange, occupied: u64, may_wait: bool) {
+        let BlockRange { home, dedicated, block, handle } = range;
+        (self.home, self.block, self.handle, self.occupied) = (home, block, handle, occupied);
+        self.bits.set(Bits::DEDICATED, dedicated);
+        self.bits.set(Bits::MAY_WAIT, may_wait);
+        self.set_state(DetailState::Settled);
+    }
+}
 
 const _: () = assert!(size_of::<Label>() == 64, "a label fills one cache line");
 
-/// Whether defragmentation is moving an allocation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::memory) enum MoveState {
-    /// No move is under way.
-    #[default]
+/// What is happening to an allocation, or to its range after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::memory) enum DetailState {
+    /// It is live, and no move is under way.
     Settled,
     /// A destination is reserved, or the bytes are being copied there.
     Moving,
     /// The owner freed it while it was being moved. Its range stays allocated until the move ends.
     Freed,
+    /// It was freed, and its range waits in the quick lists.
+    Waiting,
 }
 
 /// The debug name, user data, category and call site of an allocation. Apart from [`Detail`], since most allocations
@@ -85,7 +244,7 @@ impl Label {
 /// A range as an allocation holds it: what two allocations exchange when one of them is moved.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::memory) struct HeldRange {
-    pub(in crate::memory) block_range: BlockRange,
+    pub(in crate::memory) range: BlockRange,
     pub(in crate::memory) sizes: Sizes,
     /// What the record of the allocation says.
     pub(in crate::memory) place: RawPlace,
@@ -117,7 +276,7 @@ impl<D: Device> PoolState<D> {
         slot: &PoolSlot<D>,
         set: usize,
         record: u32,
-        block_range: BlockRange,
+        PlacedRange { range, offset }: PlacedRange,
         (rounded, placement): (&RoundedRequest, Placement),
         request: &AllocationRequest<'_>,
     ) -> u32 {
@@ -126,19 +285,12 @@ impl<D: Device> PoolState<D> {
         // (For that of a resource, the code that creates the resource decides.)
         let stays = role == Role::DedicatedToAllocation && !dedicated_to_resource;
         let labelled = request.options.is_labelled();
-        let detail = Detail {
-            set: set as u8,
-            block_range,
-            sizes,
-            kind: request.requirements.kind,
-            labelled,
-            has_resource: false,
-            waiting: false,
-            may_wait: self.sets[set].may_wait(&block_range, sizes),
-            alignment: rounded.request.alignment,
-            movability: if stays { Movability::Pinned } else { request.options.movability },
-            move_state: MoveState::Settled,
-        };
+        let movability = if stays { Movability::Pinned } else { request.options.movability };
+        let (kind, alignment) = (request.requirements.kind, rounded.request.alignment);
+        let bits = Bits::of_request(kind, alignment, movability, labelled);
+        let BlockRange { home, block, handle, .. } = range;
+        let mut detail = Detail { handle, occupied: sizes.occupied, block, set: set as u8, home, bits };
+        detail.hold(range, sizes.occupied, self.sets[set].may_wait(&range, sizes));
         let entered = self.details.insert(detail);
         debug_assert_eq!(entered, record, "nothing was entered since `next_record`");
         while self.labels.len() < self.details.bound() as usize {
@@ -148,13 +300,13 @@ impl<D: Device> PoolState<D> {
         if labelled {
             self.labels[record as usize] = Label::of(request.options);
         }
-        self.write_place(slot, record, dedicated_to_resource);
+        self.write_place(slot, record, (offset, sizes.requested), dedicated_to_resource);
         if self.rules.priorities == PrioritySupport::AnyTime {
             // Cached memory may have the priority of its last use. The driver call is made by the caller, after the
             // lock.
             let shared = self.rules.priority;
             let of = |role| if role == Role::Shared { shared } else { rounded.priority };
-            self.changed_priority = self.sets[set].note_priority(block_range.block, of);
+            self.changed_priority = self.sets[set].note_priority(range.block, of);
         }
         self.flow.add(sizes.occupied);
         self.clock.used(self.used());
@@ -164,20 +316,25 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Writes where a new allocation is into its record.
-    fn write_place(&self, slot: &PoolSlot<D>, record: u32, dedicated_to_resource: bool) {
+    fn write_place(
+        &self,
+        slot: &PoolSlot<D>,
+        record: u32,
+        (offset, size): (u64, u64),
+        dedicated_to_resource: bool,
+    ) {
         let Some(detail) = self.detail(record) else { return };
         let blocks = &self.sets[usize::from(detail.set)];
-        if let (Some(entry), Some(block)) = (slot.records.get(record), blocks.block(detail.block_range.block))
-        {
+        if let (Some(entry), Some(block)) = (slot.records.get(record), blocks.block(detail.block)) {
             entry.write(&RawPlace {
                 memory: block.memory.handle().to_raw(),
-                offset: detail.block_range.offset,
-                size: detail.sizes.requested,
+                offset,
+                size,
                 memory_size: block.memory.size(),
-                address: block.memory.address(detail.block_range.offset),
+                address: block.memory.address(offset),
                 memory_type: blocks.memory_type,
                 dedicated_to_resource,
-                movable: detail.movability != Movability::Pinned,
+                movable: detail.movability() != Movability::Pinned,
                 moving: false,
                 arriving: false,
                 mover: MoverId::PASSES,
@@ -188,12 +345,12 @@ impl<D: Device> PoolState<D> {
 
     /// Returns the details of a live allocation.
     pub(in crate::memory) fn detail(&self, record: u32) -> Option<&Detail> {
-        self.details.get(record).filter(|detail| !detail.waiting)
+        self.details.get(record).filter(|detail| !detail.is_waiting())
     }
 
     /// Returns the details of a live allocation, mutably.
     pub(in crate::memory) fn detail_mut(&mut self, record: u32) -> Option<&mut Detail> {
-        self.details.get_mut(record).filter(|detail| !detail.waiting)
+        self.details.get_mut(record).filter(|detail| !detail.is_waiting())
     }
 
     /// Reads a part of the label of an allocation, which may be gone; 0 where the label is gone as well.
@@ -208,9 +365,9 @@ impl<D: Device> PoolState<D> {
 
     /// Returns the label of a live allocation, mutably.
     pub(in crate::memory) fn label_mut(&mut self, record: u32) -> Option<&mut Label> {
-        let detail = self.details.get_mut(record).filter(|detail| !detail.waiting)?;
+        let detail = self.details.get_mut(record).filter(|detail| !detail.is_waiting())?;
         // Set before the caller changes the label: a quick free clears only the labels that it knows of.
-        detail.labelled = true;
+        detail.bits.set(Bits::LABELLED, true);
         self.labels.get_mut(record as usize)
     }
 
@@ -221,6 +378,44 @@ impl<D: Device> PoolState<D> {
 
     /// Iterates over the records and details of all live allocations.
     pub(in crate::memory) fn live(&self) -> impl Iterator<Item = (u32, &Detail)> {
-        self.details.iter().filter(|(_, detail)| !detail.waiting)
+        self.details.iter().filter(|(_, detail)| !detail.is_waiting())
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_part_of_a_detail_is_read_back_whatever_the_others_are() {
+        let kinds = [
+            ResourceKind::Buffer,
+            ResourceKind::LinearImage,
+            ResourceKind::OptimalImage,
+            ResourceKind::Unknown,
+        ];
+        let movabilities = [Movability::Pinned, Movability::Copied, Movability::Recreated];
+        let states = [DetailState::Settled, DetailState::Moving, DetailState::Freed, DetailState::Waiting];
+        let mut ranges = allotment_suballoc::VirtualBlock::<()>::new(1000, Default::default()).unwrap();
+        let handle = ranges.allocate(allotment_suballoc::Request::new(10), ()).unwrap().handle;
+        for case in 0..4 * 3 * 4 * 16 * 49 {
+            let (kind, movability, state) =
+                (kinds[case % 4], movabilities[case / 4 % 3], states[case / 12 % 4]);
+            let flag = |bit: usize| (case / 48) >> bit & 1 == 1;
+            let alignment = Alignment::new(1 << (case / 48 / 16)).unwrap();
+            let bits = Bits::of_request(kind, alignment, movability, flag(0));
+            let mut detail = Detail { handle, occupied: 0, block: 0, set: 3, home: 0, bits };
+            detail.set_has_resource(flag(1));
+            detail.hold(BlockRange { home: 2, dedicated: flag(2), block: 7, handle }, 12, flag(3));
+            detail.set_state(state);
+            let got = (detail.kind(), detail.movability(), detail.state(), detail.alignment());
+            assert_eq!(got, (kind, movability, state, alignment));
+            let flags = (detail.is_labelled(), detail.has_resource(), detail.may_wait());
+            assert_eq!(flags, (flag(0), flag(1), flag(3)));
+            let range = detail.range();
+            assert_eq!((range.home, range.dedicated, range.block, range.handle), (2, flag(2), 7, handle));
+            assert_eq!((detail.set, detail.sizes(10).occupied), (3, 12));
+        }
     }
 }

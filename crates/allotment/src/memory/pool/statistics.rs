@@ -13,22 +13,23 @@ impl<D: Device> PoolState<D> {
     /// Passes the detailed statistics of each memory type to `add`.
     pub(in crate::memory) fn add_detailed(
         &mut self,
+        slot: &PoolSlot<D>,
         mut add: impl FnMut(MemoryTypeIndex, DetailedStatistics),
     ) {
         // Ranges that wait in the quick lists are free.
         self.flush_quick_lists_and_say_so();
         for (set, blocks) in self.sets.iter().enumerate() {
-            add(blocks.memory_type, self.detailed(set));
+            add(blocks.memory_type, self.detailed(slot, set));
         }
     }
 
     /// Returns sums and extremes of one memory type from a walk over its allocations. Call after
     /// [`flush_quick_lists`](Self::flush_quick_lists).
-    pub(in crate::memory) fn detailed(&self, set: usize) -> DetailedStatistics {
+    pub(in crate::memory) fn detailed(&self, slot: &PoolSlot<D>, set: usize) -> DetailedStatistics {
         let mut detailed = self.sets[set].detailed();
-        for detail in self.live().map(|(_, detail)| detail).filter(|detail| usize::from(detail.set) == set) {
-            let size =
-                allotment_suballoc::SizeRange::including(detailed.allocation_size, detail.sizes.requested);
+        for (record, _) in self.live().filter(|(_, detail)| usize::from(detail.set) == set) {
+            let Some(entry) = slot.records.get(record) else { continue };
+            let size = allotment_suballoc::SizeRange::including(detailed.allocation_size, entry.size());
             detailed.allocation_size = Some(size);
         }
         detailed
@@ -49,7 +50,7 @@ impl<D: Device> PoolState<D> {
 
     /// Returns the number of buffers and images that the allocator created in this pool.
     pub(in crate::memory) fn resources(&self) -> u32 {
-        self.live().filter(|(_, detail)| detail.has_resource).count() as u32
+        self.live().filter(|(_, detail)| detail.has_resource()).count() as u32
     }
 
     /// Stores the statistics where they can be read without the lock.

@@ -13,7 +13,7 @@ use allotment_suballoc::{Region, RegionKind};
 use crate::device::{Api, Device, MemoryHeapIndex, MemoryTypeIndex, ResourceKind};
 use crate::memory::Name;
 use crate::memory::allocator::Allocator;
-use crate::memory::block_set::{Block, BlockRange, Role};
+use crate::memory::block_set::{Block, Role};
 use crate::memory::pool::{BlockSize, PoolState};
 use crate::memory::reports::dump_schema::{self as schema, Flavor};
 use crate::sync::locked;
@@ -98,11 +98,11 @@ impl<D: Device> Allocator<D> {
         for slot in self.slots() {
             let guard = locked(&slot.state);
             let Some(state) = guard.as_ref() else { continue };
-            owners.extend(state.live().map(|(record, detail)| {
-                let BlockRange { home, block, offset, .. } = detail.block_range;
+            owners.extend(state.live().filter_map(|(record, detail)| {
+                let offset = slot.records.get(record)?.offset();
                 let (name, user_data) = (state.label(record).name.clone(), state.label(record).user_data);
-                let place = (state.shards.index(home), detail.set, block, offset);
-                (place, Owner { kind: detail.kind, name, user_data })
+                let place = (state.shards.index(detail.home), detail.set, detail.block, offset);
+                Some((place, Owner { kind: detail.kind(), name, user_data }))
             }));
         }
         owners

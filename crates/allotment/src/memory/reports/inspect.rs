@@ -235,7 +235,7 @@ impl<D: Device> Allocator<D> {
         let mut detailed = vec![DetailedStatistics::default(); types];
         for slot in self.slots() {
             if let Some(state) = locked(&slot.state).as_mut() {
-                state.add_detailed(|memory_type, found| detailed[memory_type.get()].add(&found));
+                state.add_detailed(slot, |memory_type, found| detailed[memory_type.get()].add(&found));
             }
         }
         detailed
@@ -266,7 +266,7 @@ impl<D: Device> Allocator<D> {
         let mut detailed = DetailedStatistics::default();
         for slot in self.slots_of(pool)? {
             if let Some(state) = locked(&slot.state).as_mut() {
-                state.add_detailed(|_, found| detailed.add(&found));
+                state.add_detailed(slot, |_, found| detailed.add(&found));
             }
         }
         Ok(detailed)

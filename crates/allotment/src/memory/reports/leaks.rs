@@ -170,15 +170,17 @@ impl<D: Device> Allocator<D> {
         for slot in self.slots() {
             let guard = locked(&slot.state);
             let Some(state) = guard.as_ref() else { continue };
-            leaks.extend(state.live().map(|(record, detail)| Leak {
-                name: state.label(record).name.clone(),
-                size: detail.sizes.requested,
-                kind: detail.kind,
-                category: state.label(record).category,
-                user_data: state.label(record).user_data,
-                pool: state.rules.name.clone(),
-                memory_type: state.sets[usize::from(detail.set)].memory_type,
-                call_site: state.label(record).call_site.clone(),
+            leaks.extend(state.live().filter_map(|(record, detail)| {
+                Some(Leak {
+                    name: state.label(record).name.clone(),
+                    size: slot.records.get(record)?.size(),
+                    kind: detail.kind(),
+                    category: state.label(record).category,
+                    user_data: state.label(record).user_data,
+                    pool: state.rules.name.clone(),
+                    memory_type: state.sets[usize::from(detail.set)].memory_type,
+                    call_site: state.label(record).call_site.clone(),
+                })
             }));
         }
         leaks.sort_by_key(|leak| core::cmp::Reverse(leak.size));

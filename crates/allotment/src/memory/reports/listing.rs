@@ -113,25 +113,25 @@ impl<D: Device> PoolState<D> {
         let (detail, label, entry) = (self.detail(record)?, self.label(record), slot.records.get(record)?);
         let set = &self.sets[usize::from(detail.set)];
         // Only the holder of the lock writes a record, so this is the location that belongs to the detail.
-        let place = entry.read();
+        let (place, range) = (entry.read(), detail.range());
         Some(AllocationInfo {
             memory: D::Memory::from_raw(place.memory),
             offset: place.offset,
-            size: detail.sizes.requested,
+            size: place.size,
             mapped_ptr: place.address,
             memory_type: place.memory_type,
-            occupied: set.bytes_taken(&detail.block_range, detail.sizes, place.memory_size),
-            kind: detail.kind,
+            occupied: set.bytes_taken(&range, detail.occupied, place.memory_size),
+            kind: detail.kind(),
             name: label.name.clone(),
             call_site: label.call_site.clone(),
             user_data: label.user_data,
             category: label.category,
-            dedicated: detail.block_range.dedicated,
+            dedicated: range.dedicated,
             dedicated_to_resource: place.dedicated_to_resource,
-            block: detail.block_range.block,
+            block: range.block,
             block_size: place.memory_size,
             maps: entry.maps(),
-            movability: detail.movability,
+            movability: detail.movability(),
             moving: place.moving,
         })
     }

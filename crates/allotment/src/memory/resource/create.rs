@@ -163,7 +163,7 @@ impl<D: Device> Allocator<D> {
         let Some(slot) = self.pools.get(allocation.pool) else { return };
         let mut guard = locked(&slot.state);
         if let Some(detail) = guard.as_mut().and_then(|state| state.detail_mut(allocation.record)) {
-            detail.has_resource = true;
+            detail.set_has_resource(true);
         }
     }
 

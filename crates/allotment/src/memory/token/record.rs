@@ -132,6 +132,19 @@ impl Record {
         }
     }
 
+    /// Returns where the range begins in its memory. The caller holds the pool's lock.
+    #[inline]
+    pub(in crate::memory) fn offset(&self) -> u64 {
+        // Relaxed, as for the size: all writers hold the lock.
+        self.offset.load(Ordering::Relaxed)
+    }
+
+    /// Returns the bytes that were requested. The caller holds the pool's lock.
+    #[inline]
+    pub(in crate::memory) fn size(&self) -> u64 {
+        self.size.load(Ordering::Relaxed)
+    }
+
     #[inline]
     pub(in crate::memory) fn generation(&self) -> u32 {
         // Relaxed: whatever brought the token to this thread has ordered the writes of its record before this load.

@@ -29,6 +29,7 @@ use crate::memory::defragmentation::pass::Move;
 use crate::memory::defragmentation::stopwatch::Stopwatch;
 use crate::memory::defragmentation::survey::{Arena, SurveyedArena};
 use crate::memory::pool::{PoolState, TwoShards};
+use crate::memory::token::record::Record;
 use crate::memory::{BudgetPolicy, EmptiedBlocks, Movability};
 use crate::sync::locked;
 
@@ -102,7 +103,7 @@ impl Aside {
     fn block<D: Device>(&self, allocator: &Allocator<D>, arena: Arena) -> Option<u32> {
         let block = self.block?;
         let inside = |&holder: &Holder| {
-            range_of(allocator, holder).is_some_and(|(at, range)| (at, range.block) == (arena, block))
+            range_of(allocator, holder).is_some_and(|(at, placed)| (at, placed.range.block) == (arena, block))
         };
         self.holders.iter().any(inside).then_some(block)
     }
@@ -357,9 +358,9 @@ impl Execution {
             Place::Aside => self.aside.holders.extend([reserved, holder]),
         }
         self.batch.push_back(Started { item, from: self.places[item as usize], to, reserved });
-        let (state, _) = locks.one();
-        let copied = state.detail(record).filter(|detail| detail.movability == Movability::Copied);
-        let copied = copied.map_or(0, |detail| detail.sizes.requested);
+        let (state, slot) = locks.one();
+        let copied = state.detail(record).is_some_and(|detail| detail.movability() == Movability::Copied);
+        let copied = slot.records.get(record).filter(|_| copied).map_or(0, Record::size);
         self.moves.reserved.push_back(Reserved { from, to: token, mover: self.mover.id, copied });
         self.steps.pop_front();
         true
@@ -446,13 +447,13 @@ impl Execution {
         &Started { item, from, to, reserved }: &Started,
     ) {
         let holder = self.items[item as usize];
-        let range = range_of(allocator, holder);
+        let placed = range_of(allocator, holder);
         let is_at = |at: At| {
             let (arena, index, _) = self.blocks[at.block as usize];
             let planned = (arena, index, at.offset);
-            range.is_some_and(|(arena, range)| (arena, range.block, range.offset) == planned)
+            placed.is_some_and(|(arena, placed)| (arena, placed.range.block, placed.offset) == planned)
         };
-        if range.is_none() || from.is_some_and(is_at) {
+        if placed.is_none() || from.is_some_and(is_at) {
             // Freed, or it stays: the reserved place is free again.
             return;
         }

@@ -6,7 +6,7 @@ use allotment_suballoc::Handle;
 
 use crate::device::Device;
 use crate::memory::allocator::Allocator;
-use crate::memory::block_set::BlockRange;
+use crate::memory::block_set::PlacedRange;
 use crate::memory::defragmentation::survey::Arena;
 use crate::memory::pool::PoolSlot;
 use crate::sync::locked;
@@ -27,14 +27,15 @@ pub(super) fn is_live_in<D: Device>(slot: &PoolSlot<D>, (_, record, generation):
 }
 
 /// Returns the range of a holder, with the block set that has it.
-pub(super) fn range_of<D: Device>(allocator: &Allocator<D>, holder: Holder) -> Option<(Arena, BlockRange)> {
+pub(super) fn range_of<D: Device>(allocator: &Allocator<D>, holder: Holder) -> Option<(Arena, PlacedRange)> {
     let (pool, record, _) = holder;
     let slot = allocator.pools.get(pool)?;
     let guard = locked(&slot.state);
     let state = guard.as_ref().filter(|_| is_live_in(slot, holder))?;
     let detail = state.detail(record)?;
-    let home = state.shards.index(detail.block_range.home);
-    Some((Arena { pool: home, set: detail.set }, detail.block_range))
+    let home = state.shards.index(detail.home);
+    let placed = PlacedRange { range: detail.range(), offset: slot.records.get(record)?.offset() };
+    Some((Arena { pool: home, set: detail.set }, placed))
 }
 
 /// The ranges of some blocks by offset, as far as they are known. One that is gone is forgotten when it is met.
@@ -65,8 +66,8 @@ impl Holders {
         loop {
             let (&start, &holder) = self.blocks[block as usize].range(..offset).next_back()?;
             match range_of(allocator, holder) {
-                Some((at, range)) if (at, range.block, range.offset) == (arena, index, start) => {
-                    return Some(range.handle);
+                Some((at, placed)) if (at, placed.range.block, placed.offset) == (arena, index, start) => {
+                    return Some(placed.range.handle);
                 }
                 _ => _ = self.blocks[block as usize].remove(&start),
             }
