@@ -14,8 +14,12 @@
 mod checked;
 #[path = "../src/descriptor/free_slots.rs"]
 mod free_slots;
+#[path = "../src/memory/token/memory_objects.rs"]
+mod memory_objects;
 #[path = "../src/sync/present.rs"]
 mod present;
+#[path = "../src/sync/sequence.rs"]
+mod sequence;
 #[path = "../src/sync/shards.rs"]
 mod shards;
 #[path = "../src/shrinkable_table.rs"]
@@ -37,12 +41,14 @@ use std::sync::atomic::AtomicU64 as PlainU64;
 use allotment::device::{QueueIndex, TimelinePoint, TimelineValue};
 use allotment::lifetime::{DeletionQueue, ManualTimelines, Recording, ReleaseQueue, SubmissionTracker};
 use loom::sync::Mutex;
-use loom::sync::atomic::AtomicUsize;
 use loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use loom::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 use loom::thread;
 
 use free_slots::FreeSlots;
+use memory_objects::{MemoryObject, MemoryObjects};
 use present::Present;
+use sequence::Sequence;
 use shards::Shards;
 use shrinkable_table::{Ahead, ShrinkableTable};
 use try_lock::TryLock;
@@ -492,5 +498,78 @@ fn a_value_is_replaced_while_no_thread_uses_it() {
         drop(exclusive);
         assert_eq!(present.read().as_ref().unwrap().read(), 2);
         assert_ne!(user.join().unwrap(), 0, "it is replaced once it is written");
+    });
+}
+
+/// A record as far as these models need it: where an allocation is, and its generation.
+struct Located {
+    sequence: Sequence,
+    object: AtomicU32,
+    offset: AtomicU64,
+    generation: AtomicU32,
+}
+
+impl Located {
+    fn at(object: u32, offset: u64) -> Self {
+        Self {
+            sequence: Sequence::default(),
+            object: AtomicU32::new(object),
+            offset: AtomicU64::new(offset),
+            generation: AtomicU32::new(0),
+        }
+    }
+
+    /// Returns the memory and the offset in it.
+    fn read(&self, objects: &MemoryObjects) -> (u64, u64) {
+        self.sequence.read(|| (objects.get(self.object.load(Relaxed)).memory, self.offset.load(Relaxed)))
+    }
+}
+
+fn memory(memory: u64) -> MemoryObject {
+    MemoryObject { memory, size: 0, address: None }
+}
+
+#[test]
+fn who_reads_where_an_allocation_is_never_finds_memory_that_was_entered_in_the_place_of_its_own() {
+    model("a move, and other memory in the place of the old one", None, || {
+        let objects = MemoryObjects::new();
+        let (old, new) = (objects.enter(memory(7)), objects.enter(memory(8)));
+        let located = Arc::new(Located::at(old.index(), 70));
+        let mover = thread::spawn({
+            let (located, objects) = (Arc::clone(&located), Arc::clone(&objects));
+            move || {
+                located.sequence.write(|| {
+                    located.object.store(new.index(), Relaxed);
+                    located.offset.store(80, Relaxed);
+                });
+                drop(old);
+                (new, objects.enter(memory(9)))
+            }
+        });
+        let read = located.read(&objects);
+        assert!(read == (7, 70) || read == (8, 80), "{read:?}");
+        drop(mover.join().unwrap());
+    });
+}
+
+#[test]
+fn who_reads_where_an_allocation_was_that_ended_finds_its_handle_stale_before_other_memory() {
+    model("an end, and other memory in the place of its own", None, || {
+        let objects = MemoryObjects::new();
+        let own = objects.enter(memory(7));
+        let located = Arc::new(Located::at(own.index(), 70));
+        let ends = thread::spawn({
+            let (located, objects) = (Arc::clone(&located), Arc::clone(&objects));
+            move || {
+                located.generation.store(1, Relaxed);
+                drop(own);
+                objects.enter(memory(9))
+            }
+        });
+        let read = located.read(&objects);
+        if located.generation.load(Relaxed) == 0 {
+            assert_eq!(read, (7, 70));
+        }
+        drop(ends.join().unwrap());
     });
 }

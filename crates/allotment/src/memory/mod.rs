@@ -30,7 +30,7 @@
 //! # Cost
 //!
 //! Steps 1–3, and a free, take one lock, one search and no heap allocation once the pool has seen its
-//! peak: under 100 ns. The location of an allocation is read without a lock. Host memory: 64 bytes a record, 32 a
+//! peak: under 100 ns. The location of an allocation is read without a lock. Host memory: 32 bytes a record, 32 a
 //! detail, 64 a label, and 40 a region.
 
 mod allocator;

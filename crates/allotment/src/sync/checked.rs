@@ -5,14 +5,14 @@
 #[cfg(loom)]
 pub(crate) use loom::{
     hint::spin_loop,
-    sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, fence},
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, fence},
     sync::{Mutex, MutexGuard},
     thread::yield_now,
 };
 #[cfg(not(loom))]
 pub(crate) use {
     core::hint::spin_loop,
-    core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, fence},
+    core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, fence},
     std::sync::{Mutex, MutexGuard},
     std::thread::yield_now,
 };

@@ -7,10 +7,12 @@
 //!   shards     several instances of one structure, so that threads do not contend
 //!   spread     references to one value, with a count for each thread
 //!   present    a value that is read often and replaced seldom
+//!   sequence   a few words that are read together without a lock
 //! ```
 
 pub(crate) mod checked;
 pub(crate) mod present;
+pub(crate) mod sequence;
 pub(crate) mod shards;
 pub(crate) mod spread;
 mod try_lock;

@@ -25,6 +25,8 @@ mod live;
 mod relocate;
 mod search;
 
+use std::sync::Arc;
+
 use allotment_suballoc::{
     Algorithm, Alignment, DetailedStatistics as RangeStatistics, Handle, SizeRange, VirtualBlock,
 };
@@ -33,7 +35,8 @@ use super::EmptiedBlocks;
 use super::pool::quick_lists::QuickLists;
 use super::pool::shards::MOST_SHARDS;
 use super::reports::statistics::{DetailedStatistics, Statistics};
-use crate::device::{Device, MemoryHeapIndex, MemoryTypeIndex, OwnedMemory, Priority};
+use super::token::memory_objects::{EnteredObject, MemoryObject, MemoryObjects};
+use crate::device::{Device, MemoryHandle, MemoryHeapIndex, MemoryTypeIndex, OwnedMemory, Priority};
 use crate::slab::Slab;
 
 pub(super) use empty::{EmptyBlock, SpareCriteria};
@@ -57,6 +60,8 @@ pub(super) enum Role {
 #[derive(Debug)]
 pub(super) struct Block<D: Device> {
     pub(super) memory: OwnedMemory<D>,
+    /// What the records of its allocations name.
+    object: EnteredObject,
     pub(super) ranges: VirtualBlock<()>,
     pub(super) role: Role,
     /// Where the block was in [`BlockSet::order`] when it was last changed: it may have moved since, so this is a hint.
@@ -77,6 +82,11 @@ impl<D: Device> Block<D> {
     /// Returns true if no allocation is live in it.
     pub(super) fn is_empty(&self) -> bool {
         self.live == 0
+    }
+
+    /// Returns the index of its memory among the [`MemoryObjects`].
+    pub(super) fn object(&self) -> u32 {
+        self.object.index()
     }
 
     /// Returns the number of live allocations.
@@ -150,6 +160,8 @@ pub(super) struct BlockSet<D: Device> {
     /// The non-coherent atom where the memory is mapped and not coherent, else 1.
     pub(super) atom: Alignment,
     algorithm: Algorithm,
+    /// The memory objects of the allocator.
+    objects: Arc<MemoryObjects>,
     /// By index. An index is not reused while a [`BlockRange`] names it.
     blocks: Slab<Block<D>>,
     /// Shared blocks that are not closed, the fullest first or nearly so: each operation moves the block that it
@@ -194,6 +206,7 @@ impl<D: Device> BlockSet<D> {
         heap: MemoryHeapIndex,
         atom: Alignment,
         algorithm: Algorithm,
+        objects: &Arc<MemoryObjects>,
     ) -> Self {
         debug_assert!(shard < MOST_SHARDS, "a shard fits a byte");
         Self {
@@ -202,6 +215,7 @@ impl<D: Device> BlockSet<D> {
             heap,
             atom,
             algorithm,
+            objects: Arc::clone(objects),
             blocks: Slab::new(),
             order: Vec::new(),
             closed: Vec::new(),
@@ -241,8 +255,10 @@ impl<D: Device> BlockSet<D> {
             ranges.reserve(FIRST_RANGES);
         }
         let summary = BlockSummary::of(self.blocks.next_index(), &ranges);
+        let object = MemoryObject { memory: memory.handle().to_raw(), size, address: memory.address(0) };
         let block = Block {
             memory,
+            object: self.objects.enter(object),
             ranges,
             role,
             order_at: self.order.len(),

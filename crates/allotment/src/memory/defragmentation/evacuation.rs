@@ -474,11 +474,11 @@ impl Evacuation {
                 unneeded.push(to);
                 continue;
             };
-            let size = record.read().size;
+            let size = record.size();
             limit = spent.exceeds(limits, size);
             // From here on until the pass ends it cannot be mapped. Before, its place was reserved without any mark, so the
             // owner may have mapped or pinned it.
-            refused = record.maps() != 0 || !record.read().movable;
+            refused = record.maps() != 0 || !record.is_movable();
             if limit || refused {
                 // The next pass, or the cancellation, continues with this one.
                 self.reserved.push_front(Reserved { from, to, mover, copied });

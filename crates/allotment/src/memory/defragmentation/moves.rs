@@ -238,7 +238,7 @@ impl<D: Device> PoolState<D> {
     pub(in crate::memory) fn free_later(&mut self, slot: &PoolSlot<D>, record: u32) -> Option<Option<Name>> {
         let detail = self.detail_mut(record).filter(|detail| detail.state() == DetailState::Moving)?;
         let entry = slot.records.get(record)?;
-        let place = entry.read();
+        let place = entry.read(&slot.objects);
         // Before the move is handed out, and after it ended, nothing reads the range: it can be freed at once.
         if !place.moving || place.arriving {
             return None;
@@ -263,7 +263,7 @@ impl<D: Device> PoolState<D> {
     /// Returns the range that an allocation holds.
     fn held(&self, slot: &PoolSlot<D>, record: u32) -> Option<HeldRange> {
         let detail = self.detail(record)?;
-        let place = slot.records.get(record)?.read();
+        let place = slot.records.get(record)?.read(&slot.objects);
         Some(HeldRange { range: detail.range(), sizes: detail.sizes(place.size), place })
     }
 
@@ -286,9 +286,9 @@ impl<D: Device> PoolState<D> {
         if let Some(detail) = self.detail_mut(record) {
             detail.hold(held.range, held.sizes.occupied, may_wait);
         }
-        let RawPlace { memory, offset, memory_size, address, .. } = held.place;
-        let own = RawPlace { moving: false, arriving: false, ..entry.read() };
-        entry.write(&of(RawPlace { memory, offset, memory_size, address, ..own }));
+        let RawPlace { object, memory, offset, memory_size, address, .. } = held.place;
+        let own = RawPlace { moving: false, arriving: false, ..entry.read(&slot.objects) };
+        entry.rewrite(&of(RawPlace { object, memory, offset, memory_size, address, ..own }));
     }
 }
 
@@ -455,7 +455,7 @@ impl<D: Device> Allocator<D> {
         mover: MoverId,
     ) {
         let record = self.slot_and_record(allocation);
-        if movability == Movability::Pinned && record.is_ok_and(|(_, record)| !record.read().movable) {
+        if movability == Movability::Pinned && record.is_ok_and(|(_, record)| !record.is_movable()) {
             // The allocation is pinned already, and only the owner of the handle changes that.
             return;
         }
@@ -467,7 +467,7 @@ impl<D: Device> Allocator<D> {
         let movable = movability != Movability::Pinned;
         // After a reset of the pool the record may belong to another allocation, which the look-up by the id finds.
         let _ = self.lock_live(id, |state, _, record| {
-            if movable || record.read().movable {
+            if movable || record.is_movable() {
                 state.detail_mut(id.record)?.set_movability(movability);
                 record.set_movable(movable, mover);
                 state.events.of_allocation(id.record, |allocation| Event::Movable { allocation, movable });

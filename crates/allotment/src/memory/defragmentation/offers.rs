@@ -125,7 +125,7 @@ impl<D: Device> Allocator<D> {
         let is_kept = block.is_some_and(|block| block.is_kept_by(part.closing));
         let record = slot.records.get(from.record).filter(|it| it.generation() == from.generation);
         // Memory that is mapped by its handle stays, and so does a block that a request reopened.
-        let may_move = is_kept && record.is_some_and(|record| record.maps() == 0 && record.read().movable);
+        let may_move = is_kept && record.is_some_and(|record| record.maps() == 0 && record.is_movable());
         let Some(record) = record.filter(|_| may_move) else { return Err(reserved) };
         record.set_moving(true);
         let (state, _) = shards.one();

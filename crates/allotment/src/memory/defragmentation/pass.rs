@@ -81,7 +81,7 @@ impl<D: Device> Move<D> {
         reserved: Allocation,
     ) -> Self {
         let place = |slot: &PoolSlot<D>, record| match slot.records.get(record) {
-            Some(record) => record.read(),
+            Some(record) => record.read(&slot.objects),
             None => unreachable!("a live allocation has a record"),
         };
         let (from, to) = (place(slot, id.record), place(to_slot, reserved.record));

@@ -60,9 +60,9 @@ impl<D: Device> Allocator<D> {
     /// that the allocator has for more allocations than there are. Call it at level changes and on low-memory warnings.
     /// Returns true if any block was freed.
     ///
-    /// The host memory is 160 bytes for each allocation of a pool's peak. It is freed up to the newest allocation that lives,
+    /// The host memory is 128 bytes for each allocation of a pool's peak. It is freed up to the newest allocation that lives,
     /// so most is where a level was freed as a whole. A pool that was [reset](Self::reset_pool) while it had allocations keeps
-    /// 64 bytes for each of its peak, since their handles may be in use.
+    /// 32 bytes for each of its peak, since their handles may be in use.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};

@@ -167,7 +167,7 @@ impl<D: Device> PoolState<D> {
     ) -> Option<Allocated> {
         let detail = self.detail(record)?;
         // Only the holder of the lock writes a record, so this is the location that belongs to the detail.
-        let place = slot.records.get(record)?.read();
+        let place = slot.records.get(record)?.read(&slot.objects);
         let (range, set) = (detail.range(), usize::from(detail.set));
         Some(Allocated {
             allocation: self.events.allocation(record),

@@ -32,7 +32,7 @@ impl<D: Device> PoolState<D> {
         for (record, detail) in self.details.iter() {
             let (range, waiting) = (detail.range(), detail.is_waiting());
             let named = ranges.0.entry((range.home, detail.set, range.block)).or_default();
-            let place = slot.records.get(record).expect("a live record exists").read();
+            let place = slot.records.get(record).expect("a live record exists").read(&slot.objects);
             let twice = named.ranges.insert(range.handle, place.offset);
             assert!(twice.is_none(), "a range is named by one record");
             assert!(waiting || place.size <= detail.occupied, "a range holds what was requested");

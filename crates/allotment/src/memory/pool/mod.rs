@@ -46,7 +46,7 @@ pub(in crate::memory) mod time;
 mod two_shards;
 mod use_of_shard;
 
-use std::sync::{Condvar, Mutex, Once, RwLock};
+use std::sync::{Arc, Condvar, Mutex, Once, RwLock};
 
 use allotment_suballoc::{Algorithm, Alignment};
 
@@ -56,6 +56,7 @@ use super::pool::growth_ahead::{Flow, Watermark};
 use super::pool::shards::PoolShards;
 use super::pool::use_of_shard::UseOfShard;
 use super::reports::statistics::Counters;
+use super::token::memory_objects::MemoryObjects;
 use super::token::record::Record;
 use super::token::record_table::RecordTable;
 use super::{BudgetPolicy, Name};
@@ -120,23 +121,24 @@ pub(super) struct PoolSlot<D: Device> {
     /// Notified when a [`PendingBlock`] ends, with or without memory.
     pub(super) grown: Condvar,
     pub(super) records: RecordTable,
+    /// What the records name.
+    pub(super) objects: Arc<MemoryObjects>,
     pub(super) counters: [Counters; MAX_POOL_SETS],
 }
 
-impl<D: Device> Default for PoolSlot<D> {
-    fn default() -> Self {
+impl<D: Device> PoolSlot<D> {
+    fn new(objects: Arc<MemoryObjects>) -> Self {
         Self {
             state: Mutex::new(None),
             made: Once::new(),
             changes: RwLock::new(()),
             grown: Condvar::new(),
             records: RecordTable::default(),
+            objects,
             counters: Default::default(),
         }
     }
-}
 
-impl<D: Device> PoolSlot<D> {
     /// Returns true if the pool has memory objects. Reads counters without the lock, so the answer may be outdated.
     pub(super) fn has_memory(&self) -> bool {
         self.counters.iter().any(Counters::have_memory)

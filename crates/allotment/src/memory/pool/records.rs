@@ -327,6 +327,7 @@ impl<D: Device> PoolState<D> {
         let blocks = &self.sets[usize::from(detail.set)];
         if let (Some(entry), Some(block)) = (slot.records.get(record), blocks.block(detail.block)) {
             entry.write(&RawPlace {
+                object: block.object(),
                 memory: block.memory.handle().to_raw(),
                 offset,
                 size,

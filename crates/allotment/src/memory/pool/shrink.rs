@@ -1,6 +1,6 @@
 //! Host memory that a pool has for more allocations than there are: how a trim takes it out.
 //!
-//! The tables of a pool have an entry for each allocation of its peak, 160 bytes in all. Their ends are taken out up to the
+//! The tables of a pool have an entry for each allocation of its peak, 128 bytes in all. Their ends are taken out up to the
 //! last entry in use, so one allocation that lives may keep much of them; where none lives, all goes. The memory is
 //! returned to the host after the lock, which takes longer than a free may wait.
 

@@ -112,7 +112,7 @@ impl<D: Device> Acceptor<D> {
         }
         // Only now, and again after an offer that expired: the rest of a block would be copied for nothing where no
         // owner accepts.
-        let is_movable = allocator.lock_live(id, |_, _, record| Some(record.read().movable)) == Ok(true);
+        let is_movable = allocator.lock_live(id, |_, _, record| Some(record.is_movable())) == Ok(true);
         if !is_movable {
             allocator.allow_moves_of(id, self.movability, self.owners.id);
             return false;

@@ -113,7 +113,7 @@ impl<D: Device> PoolState<D> {
         let (detail, label, entry) = (self.detail(record)?, self.label(record), slot.records.get(record)?);
         let set = &self.sets[usize::from(detail.set)];
         // Only the holder of the lock writes a record, so this is the location that belongs to the detail.
-        let (place, range) = (entry.read(), detail.range());
+        let (place, range) = (entry.read(&slot.objects), detail.range());
         Some(AllocationInfo {
             memory: D::Memory::from_raw(place.memory),
             offset: place.offset,

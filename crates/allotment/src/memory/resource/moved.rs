@@ -102,7 +102,7 @@ impl<D: Device> Allocator<D> {
         if record.generation() != resource.allocation.generation {
             return Err(AccessError::Stale);
         }
-        if !record.read().moved {
+        if !record.is_moved() {
             return Err(AccessError::NotMoved);
         }
         record.clear_moved();

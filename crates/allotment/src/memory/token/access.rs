@@ -77,7 +77,7 @@ impl<D: Device> Allocator<D> {
     ) -> Result<(RawPlace, Option<RwLockReadGuard<'_, ()>>), AccessError> {
         let id = allocation.id();
         let (slot, record) = self.slot_and_record(allocation)?;
-        let changes = id.pool >= self.default_pool_count() || record.read().movable;
+        let changes = id.pool >= self.default_pool_count() || record.is_movable();
         let guard = changes.then(|| slot.changes.read().unwrap_or_else(PoisonError::into_inner));
         // Read after the guard is taken: a location from before could have been moved away from, or freed, until then.
         Ok((self.raw_place(allocation)?, guard))
@@ -116,8 +116,8 @@ impl<D: Device> Allocator<D> {
     }
 
     fn raw_place(&self, allocation: &Allocation) -> Result<RawPlace, AccessError> {
-        let (_, record) = self.slot_and_record(allocation)?;
-        let place = record.read();
+        let (slot, record) = self.slot_and_record(allocation)?;
+        let place = record.read(&slot.objects);
         // A reset in between may have given the record to another allocation.
         if record.generation() == allocation.generation { Ok(place) } else { Err(AccessError::Stale) }
     }

@@ -108,6 +108,7 @@ pub struct AllocationInfo<D: Device> {
     /// Size of the memory object in bytes.
     pub block_size: u64,
     /// How many calls of [`map`](crate::memory::Allocator::map) have no [`unmap`](crate::memory::Allocator::unmap) yet.
+    /// At most 32,767: there it stays, and the allocation counts as mapped for good.
     pub maps: u32,
     /// Whether defragmentation may move the allocation.
     pub movability: Movability,

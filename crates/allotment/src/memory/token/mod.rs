@@ -2,5 +2,6 @@
 
 pub(in crate::memory) mod access;
 pub(in crate::memory) mod location;
+pub(in crate::memory) mod memory_objects;
 pub(in crate::memory) mod record;
 pub(in crate::memory) mod record_table;

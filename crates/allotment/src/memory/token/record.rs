@@ -1,48 +1,53 @@
 //! The record of an allocation: its location, readable without a lock.
 //!
 //! Each pool has a table of records, and a handle names its record by index. The pool writes the location under its
-//! lock; any thread reads it through a sequence lock. The writer makes the sequence odd, writes, and makes it even
-//! again; a reader that saw an odd or a changed sequence reads once more. All fields are atomic, so a torn read is
-//! detected and never used.
+//! lock; any thread reads it through a [sequence lock](Sequence). What an allocation shares with the others of its block
+//! is in the [`MemoryObjects`], which the location names an entry of.
 
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use allotment_suballoc::MAX_SIZE;
+
+use super::memory_objects::{MemoryObject, MemoryObjects};
 use crate::device::MemoryTypeIndex;
 use crate::memory::defragmentation::movers::MoverId;
+use crate::sync::sequence::Sequence;
 
-/// The record of one allocation, live or not yet. Fills a cache line.
+/// The record of one allocation, live or not yet. Two fill a cache line.
 #[derive(Debug, Default)]
-#[repr(align(64))]
+#[repr(align(32))]
 pub(in crate::memory) struct Record {
-    /// Odd while a writer changes the location.
-    sequence: AtomicU32,
+    /// Of the words of the location.
+    sequence: Sequence,
     /// Counts the allocations that used this record; an id contains it. It never wraps around: at [`SPENT`] the record
     /// is not used again.
     generation: AtomicU32,
-    memory: AtomicU64,
+    /// The offset in the lowest 48 bits, then [`RELEASED`], then the number of mappings that the owner has not unmapped
+    /// yet. Threads without the lock change the upper bits, so no writer stores all of it.
     offset: AtomicU64,
     size: AtomicU64,
-    memory_size: AtomicU64,
-    /// Address of the first byte; null where the CPU cannot access the memory.
-    address: AtomicPtr<u8>,
+    /// The memory object, by its index in [`MemoryObjects`].
+    object: AtomicU32,
     /// The memory type in the lowest eight bits, the flags below, and the mover in the highest sixteen bits.
     kind: AtomicU32,
-    /// The number of mappings that the owner has not unmapped yet.
-    maps: AtomicU32,
-    /// One more than the generation of the allocation that its owner released last, while the GPU may still use it.
-    released: AtomicU32,
 }
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Record>() == 32);
 
 /// The content of a record at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::memory) struct RawPlace {
+    /// The index of the memory object, which the next two and the address are read from.
+    pub(in crate::memory) object: u32,
     pub(in crate::memory) memory: u64,
     pub(in crate::memory) offset: u64,
     /// Bytes, as requested.
     pub(in crate::memory) size: u64,
     /// Bytes of the memory object.
     pub(in crate::memory) memory_size: u64,
+    /// Address of the first byte; `None` where the CPU cannot access the memory.
     pub(in crate::memory) address: Option<NonNull<u8>>,
     pub(in crate::memory) memory_type: MemoryTypeIndex,
     /// The memory was created together with its resource, and no other resource may be bound to it.
@@ -62,6 +67,16 @@ pub(in crate::memory) struct RawPlace {
 /// The generation after the last. No allocation is published under it.
 const SPENT: u32 = u32::MAX;
 
+/// The bits of the offset: no block is larger than 2^48 bytes.
+const OFFSET: u64 = (1 << 48) - 1;
+const _: () = assert!(MAX_SIZE - 1 <= OFFSET);
+/// The owner released the allocation, while the GPU may still use it.
+const RELEASED: u64 = 1 << 48;
+/// One mapping.
+const ONE_MAP: u64 = 1 << 49;
+/// The most mappings that are counted.
+const MOST_MAPS: u64 = u64::MAX / ONE_MAP;
+
 /// Flags in a record's `kind`, above the memory type.
 const DEDICATED_TO_RESOURCE: u32 = 1 << 8;
 const MOVABLE: u32 = 1 << 9;
@@ -78,19 +93,24 @@ impl Record {
         Self { generation: AtomicU32::new(generation), ..Self::default() }
     }
 
-    /// Writes the location. The pool's lock ensures that there is one writer.
+    /// Writes the location of a new allocation: the index of the memory object, and not what that index says. The pool's
+    /// lock ensures that there is one writer.
     pub(in crate::memory) fn write(&self, place: &RawPlace) {
-        let sequence = self.sequence.load(Ordering::Relaxed);
-        // Odd from here on: readers retry.
-        self.sequence.store(sequence.wrapping_add(1), Ordering::Relaxed);
-        // A reader that sees any of the stores below also sees the odd sequence.
-        fence(Ordering::Release);
-        self.memory.store(place.memory, Ordering::Relaxed);
-        self.offset.store(place.offset, Ordering::Relaxed);
-        self.size.store(place.size, Ordering::Relaxed);
-        self.memory_size.store(place.memory_size, Ordering::Relaxed);
-        let address = place.address.map_or(core::ptr::null_mut(), NonNull::as_ptr);
-        self.address.store(address, Ordering::Relaxed);
+        self.write_with(place, || self.offset.store(place.offset, Ordering::Relaxed));
+    }
+
+    /// Writes another location of an allocation, whose mappings stay counted.
+    pub(in crate::memory) fn rewrite(&self, place: &RawPlace) {
+        self.write_with(place, || {
+            // The owner may map it meanwhile.
+            let moved_there = |word| Some(word & !OFFSET | place.offset);
+            let _ = self.offset.fetch_update(Ordering::Relaxed, Ordering::Relaxed, moved_there);
+        });
+    }
+
+    #[inline]
+    fn write_with(&self, place: &RawPlace, write_offset: impl FnOnce()) {
+        debug_assert!(place.offset <= OFFSET, "a block has at most 2^48 bytes");
         let bit = |is: bool, bit| if is { bit } else { 0 };
         let kind = bit(place.dedicated_to_resource, DEDICATED_TO_RESOURCE)
             | bit(place.movable, MOVABLE)
@@ -98,22 +118,30 @@ impl Record {
             | bit(place.arriving, ARRIVING)
             | bit(place.moved, MOVED)
             | u32::from(place.mover.0) << MOVER_SHIFT;
-        self.kind.store(u32::from(place.memory_type.0) | kind, Ordering::Relaxed);
-        self.sequence.store(sequence.wrapping_add(2), Ordering::Release);
+        self.sequence.write(|| {
+            write_offset();
+            self.size.store(place.size, Ordering::Relaxed);
+            self.object.store(place.object, Ordering::Relaxed);
+            self.kind.store(u32::from(place.memory_type.0) | kind, Ordering::Relaxed);
+        });
     }
 
-    /// Reads the location without a lock.
-    pub(in crate::memory) fn read(&self) -> RawPlace {
-        loop {
-            // Between two equal, even readings of the sequence there was no writer.
-            let before = self.sequence.load(Ordering::Acquire);
+    /// Reads the location without a lock. `objects` are those of the allocator.
+    pub(in crate::memory) fn read(&self, objects: &MemoryObjects) -> RawPlace {
+        self.sequence.read(|| {
             let kind = self.kind.load(Ordering::Relaxed);
-            let place = RawPlace {
-                memory: self.memory.load(Ordering::Relaxed),
-                offset: self.offset.load(Ordering::Relaxed),
+            let (object, offset) = (self.object.load(Ordering::Relaxed), self.offset());
+            let MemoryObject { memory, size: memory_size, address } = objects.get(object);
+            // Wrapping, since the two belong together only if the sequence has not changed.
+            let address =
+                address.and_then(|first| NonNull::new(first.as_ptr().wrapping_add(offset as usize)));
+            RawPlace {
+                object,
+                memory,
+                offset,
                 size: self.size.load(Ordering::Relaxed),
-                memory_size: self.memory_size.load(Ordering::Relaxed),
-                address: NonNull::new(self.address.load(Ordering::Relaxed)),
+                memory_size,
+                address,
                 memory_type: MemoryTypeIndex((kind & 0xff) as u8),
                 dedicated_to_resource: kind & DEDICATED_TO_RESOURCE != 0,
                 movable: kind & MOVABLE != 0,
@@ -121,22 +149,15 @@ impl Record {
                 arriving: kind & ARRIVING != 0,
                 mover: MoverId((kind >> MOVER_SHIFT) as u16),
                 moved: kind & MOVED != 0,
-            };
-            // Orders the loads above before the second load of the sequence.
-            fence(Ordering::Acquire);
-            if before & 1 == 0 && self.sequence.load(Ordering::Relaxed) == before {
-                return place;
             }
-            // A writer stores a few words under the pool's lock, so waiting takes nanoseconds.
-            core::hint::spin_loop();
-        }
+        })
     }
 
-    /// Returns where the range begins in its memory. The caller holds the pool's lock.
+    /// Returns where the range begins in its memory. The caller holds the pool's lock, or reads the sequence.
     #[inline]
     pub(in crate::memory) fn offset(&self) -> u64 {
         // Relaxed, as for the size: all writers hold the lock.
-        self.offset.load(Ordering::Relaxed)
+        self.offset.load(Ordering::Relaxed) & OFFSET
     }
 
     /// Returns the bytes that were requested. The caller holds the pool's lock.
@@ -162,14 +183,14 @@ impl Record {
         self.generation() == SPENT - 1
     }
 
-    /// Makes every id of the record stale and resets its map count.
+    /// Makes every id of the record stale, and forgets its mappings and that it was released.
     #[inline]
     pub(in crate::memory) fn retire(&self) {
         // A load and a store suffice: the pool's lock ensures that there is one writer.
         self.generation.store(self.generation().saturating_add(1), Ordering::Relaxed);
-        // Most allocations are never mapped; the check saves the store.
-        if self.maps() != 0 {
-            self.maps.store(0, Ordering::Relaxed);
+        // Most allocations are never mapped; the check saves the exchange.
+        if self.offset.load(Ordering::Relaxed) & !OFFSET != 0 {
+            self.offset.fetch_and(OFFSET, Ordering::Relaxed);
         }
     }
 
@@ -221,28 +242,43 @@ impl Record {
     /// Notes that the owner released the allocation, which is freed once the GPU has finished with it.
     pub(in crate::memory) fn note_released(&self) {
         // Relaxed: it tells a reader of events what it cannot learn otherwise, and nothing depends on it.
-        self.released.store(self.generation().wrapping_add(1), Ordering::Relaxed);
+        self.offset.fetch_or(RELEASED, Ordering::Relaxed);
     }
 
     /// Returns true if the current allocation was released, and is not freed yet.
     pub(in crate::memory) fn is_released(&self) -> bool {
-        self.released.load(Ordering::Relaxed) == self.generation().wrapping_add(1)
+        self.offset.load(Ordering::Relaxed) & RELEASED != 0
     }
 
     pub(in crate::memory) fn maps(&self) -> u32 {
-        self.maps.load(Ordering::Relaxed)
+        (self.offset.load(Ordering::Relaxed) / ONE_MAP) as u32
     }
 
     /// Counts a mapping. A count that has reached its maximum stays there: the allocation counts as mapped for good.
     pub(in crate::memory) fn map(&self) {
-        let _ = self.maps.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |maps| maps.checked_add(1));
+        let mapped = |word: u64| (word / ONE_MAP < MOST_MAPS).then(|| word + ONE_MAP);
+        let _ = self.offset.fetch_update(Ordering::Relaxed, Ordering::Relaxed, mapped);
     }
 
     /// Counts an unmapping. Returns false when the allocation was not mapped.
     pub(in crate::memory) fn unmap(&self) -> bool {
         // A count at its maximum may have missed mappings, so it is never decreased.
-        let unmapped = |maps| if maps == u32::MAX { Some(maps) } else { u32::checked_sub(maps, 1) };
-        self.maps.fetch_update(Ordering::Relaxed, Ordering::Relaxed, unmapped).is_ok()
+        let unmapped = |word: u64| match word / ONE_MAP {
+            0 => None,
+            MOST_MAPS => Some(word),
+            _ => Some(word - ONE_MAP),
+        };
+        self.offset.fetch_update(Ordering::Relaxed, Ordering::Relaxed, unmapped).is_ok()
+    }
+
+    /// Returns true if defragmentation may move the allocation.
+    pub(in crate::memory) fn is_movable(&self) -> bool {
+        self.kind.load(Ordering::Relaxed) & MOVABLE != 0
+    }
+
+    /// Returns true if a pass moved the allocation away from the resource that is bound to it.
+    pub(in crate::memory) fn is_moved(&self) -> bool {
+        self.kind.load(Ordering::Relaxed) & MOVED != 0
     }
 }
 
@@ -419,13 +455,13 @@ mod tests {
         let allocator = allocator();
         let token = allocator.allocate(&Requirements::new(64), &upload()).unwrap();
         let record = allocator.pools.get(token.pool).unwrap().records.get(token.record).unwrap();
-        record.maps.store(u32::MAX - 1, Relaxed);
+        record.offset.fetch_add((super::MOST_MAPS - 1) * super::ONE_MAP, Relaxed);
         for _ in 0..3 {
             allocator.map(&token).unwrap();
         }
-        assert_eq!(record.maps(), u32::MAX);
+        assert_eq!(u64::from(record.maps()), super::MOST_MAPS);
         allocator.unmap(&token).unwrap();
-        assert_eq!(record.maps(), u32::MAX, "how many there are is not known any more");
+        assert_eq!(u64::from(record.maps()), super::MOST_MAPS, "how many there are is not known any more");
         allocator.free(token).unwrap();
     }
 }

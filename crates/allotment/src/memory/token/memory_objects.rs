@@ -1,0 +1,144 @@
+//! The memory objects of all blocks of an allocator, readable without a lock.
+//!
+//! ```text
+//!   records   [ object 1, offset 0 ][ object 1, offset 256 ][ object 0, offset 64 ] …
+//!                      └──────────┬─────────────┘                   │
+//!   objects   [ memory, size, address ][ memory, size, address ] ◄──┘                  as many as there are blocks
+//! ```
+//!
+//! A record names its memory object by index: blocks are few, so what a reader needs to know of them is in the caches, and
+//! a record takes half of the room.
+//!
+//! # An entry that changes
+//!
+//! The entry of a memory object that is freed is given to another. Before that, every record that named it was written
+//! anew or retired under its pool's lock. So a reader who finds the new content finds the sequence of its record changed,
+//! and reads again; or the generation, and its handle is stale ([`enter`](MemoryObjects::enter) has the fence for it).
+
+use core::ptr::{self, NonNull};
+use core::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::Arc;
+
+use crate::sync::checked::{AtomicPtr, AtomicU64, Mutex, fence, locked};
+use crate::table::AppendTable;
+
+/// The memory objects by index. See the [module](self).
+#[derive(Debug)]
+pub(crate) struct MemoryObjects {
+    entries: AppendTable<Entry>,
+    vacant: Mutex<Vacant>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    memory: AtomicU64,
+    size: AtomicU64,
+    /// Address of the first byte; null where the CPU cannot access the memory.
+    address: AtomicPtr<u8>,
+}
+
+impl Default for Entry {
+    fn default() -> Self {
+        Self { memory: AtomicU64::new(0), size: AtomicU64::new(0), address: AtomicPtr::new(ptr::null_mut()) }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Vacant {
+    indices: Vec<u32>,
+    /// The lowest index that was never used.
+    next: u32,
+}
+
+/// What a reader needs to know of a memory object.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MemoryObject {
+    /// The driver's handle.
+    pub(crate) memory: u64,
+    /// Bytes.
+    pub(crate) size: u64,
+    /// Address of the first byte; `None` where the CPU cannot access the memory.
+    pub(crate) address: Option<NonNull<u8>>,
+}
+
+/// A memory object that was entered. Its index is given to another once this is dropped.
+#[derive(Debug)]
+pub(crate) struct EnteredObject {
+    objects: Arc<MemoryObjects>,
+    index: u32,
+}
+
+impl MemoryObjects {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self { entries: AppendTable::new(), vacant: Mutex::new(Vacant::default()) })
+    }
+
+    /// Enters a memory object.
+    pub(crate) fn enter(self: &Arc<Self>, object: MemoryObject) -> EnteredObject {
+        let index = {
+            let mut vacant = locked(&self.vacant);
+            vacant.indices.pop().unwrap_or_else(|| {
+                let index = vacant.next;
+                vacant.next += 1;
+                index
+            })
+        };
+        let Some(entry) = self.entries.get_or_make(index) else {
+            unreachable!("host memory ends before there are 2^32 memory objects")
+        };
+        // Who reads any of what is stored below, and has a fence after it, sees all that happened before: how the records
+        // changed that named the memory object before. The lock of the vacant entries, which whoever freed that one took,
+        // brought it here.
+        fence(Release);
+        entry.memory.store(object.memory, Relaxed);
+        entry.size.store(object.size, Relaxed);
+        entry.address.store(object.address.map_or(ptr::null_mut(), NonNull::as_ptr), Relaxed);
+        EnteredObject { objects: Arc::clone(self), index }
+    }
+
+    /// Reads an entry, for a reader that reads a record: the parts belong together only if the record did not change
+    /// meanwhile.
+    #[inline]
+    pub(crate) fn get(&self, index: u32) -> MemoryObject {
+        match self.entries.get(index) {
+            Some(entry) => MemoryObject {
+                memory: entry.memory.load(Relaxed),
+                size: entry.size.load(Relaxed),
+                address: NonNull::new(entry.address.load(Relaxed)),
+            },
+            // A record that was never written names the first.
+            None => MemoryObject { memory: 0, size: 0, address: None },
+        }
+    }
+}
+
+impl EnteredObject {
+    pub(crate) fn index(&self) -> u32 {
+        self.index
+    }
+}
+
+impl Drop for EnteredObject {
+    fn drop(&mut self) {
+        locked(&self.objects.vacant).indices.push(self.index);
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_entry_of_a_memory_object_that_is_freed_is_given_to_the_next_one() {
+        let objects = MemoryObjects::new();
+        let object = |memory| MemoryObject { memory, size: 1 << 48, address: None };
+        let (first, second) = (objects.enter(object(7)), objects.enter(object(8)));
+        assert_ne!(first.index(), second.index());
+        let index = first.index();
+        drop(first);
+        let third = objects.enter(object(9));
+        assert_eq!((third.index(), objects.get(index).memory), (index, 9));
+        assert_eq!((objects.get(second.index()).memory, objects.get(index).size), (8, 1 << 48));
+    }
+}
