@@ -530,10 +530,10 @@ fn memory(memory: u64) -> MemoryObject {
 }
 
 #[test]
-fn who_reads_where_an_allocation_is_never_finds_memory_that_was_entered_in_the_place_of_its_own() {
+fn a_reader_of_a_record_never_finds_the_memory_that_took_the_index_of_its_own() {
     model("a move, and other memory in the place of the old one", None, || {
         let objects = MemoryObjects::new();
-        let (old, new) = (objects.enter(memory(7)), objects.enter(memory(8)));
+        let (old, new) = (objects.register(memory(7)), objects.register(memory(8)));
         let located = Arc::new(Located::at(old.index(), 70));
         let mover = thread::spawn({
             let (located, objects) = (Arc::clone(&located), Arc::clone(&objects));
@@ -543,7 +543,7 @@ fn who_reads_where_an_allocation_is_never_finds_memory_that_was_entered_in_the_p
                     located.offset.store(80, Relaxed);
                 });
                 drop(old);
-                (new, objects.enter(memory(9)))
+                (new, objects.register(memory(9)))
             }
         });
         let read = located.read(&objects);
@@ -553,17 +553,17 @@ fn who_reads_where_an_allocation_is_never_finds_memory_that_was_entered_in_the_p
 }
 
 #[test]
-fn who_reads_where_an_allocation_was_that_ended_finds_its_handle_stale_before_other_memory() {
+fn a_reader_of_the_record_of_an_ended_allocation_finds_its_handle_stale_before_other_memory() {
     model("an end, and other memory in the place of its own", None, || {
         let objects = MemoryObjects::new();
-        let own = objects.enter(memory(7));
+        let own = objects.register(memory(7));
         let located = Arc::new(Located::at(own.index(), 70));
         let ends = thread::spawn({
             let (located, objects) = (Arc::clone(&located), Arc::clone(&objects));
             move || {
                 located.generation.store(1, Relaxed);
                 drop(own);
-                objects.enter(memory(9))
+                objects.register(memory(9))
             }
         });
         let read = located.read(&objects);

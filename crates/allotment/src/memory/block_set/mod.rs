@@ -35,7 +35,7 @@ use super::EmptiedBlocks;
 use super::pool::quick_lists::QuickLists;
 use super::pool::shards::MOST_SHARDS;
 use super::reports::statistics::{DetailedStatistics, Statistics};
-use super::token::memory_objects::{EnteredObject, MemoryObject, MemoryObjects};
+use super::token::memory_objects::{MemoryObject, MemoryObjects, RegisteredObject};
 use crate::device::{Device, MemoryHandle, MemoryHeapIndex, MemoryTypeIndex, OwnedMemory, Priority};
 use crate::slab::Slab;
 
@@ -61,7 +61,7 @@ pub(super) enum Role {
 pub(super) struct Block<D: Device> {
     pub(super) memory: OwnedMemory<D>,
     /// What the records of its allocations name.
-    object: EnteredObject,
+    object: RegisteredObject,
     pub(super) ranges: VirtualBlock<()>,
     pub(super) role: Role,
     /// Where the block was in [`BlockSet::order`] when it was last changed: it may have moved since, so this is a hint.
@@ -258,7 +258,7 @@ impl<D: Device> BlockSet<D> {
         let object = MemoryObject { memory: memory.handle().to_raw(), size, address: memory.address(0) };
         let block = Block {
             memory,
-            object: self.objects.enter(object),
+            object: self.objects.register(object),
             ranges,
             role,
             order_at: self.order.len(),

@@ -21,7 +21,7 @@ use crate::memory::pool::shards::PoolShards;
 use crate::memory::reports::statistics::Counters;
 use crate::sync::locked;
 
-/// Records that are copied per lock: 64 bytes each, some five microseconds.
+/// Allocations that are surveyed per lock: 64 bytes each, some five microseconds.
 const AT_ONCE: u32 = 256;
 
 /// One block set: of one memory type, in one shard of a pool.

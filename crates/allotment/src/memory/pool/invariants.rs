@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use allotment_suballoc::Handle;
 
 use super::{Detail, PoolSlot, PoolState};
-use crate::device::Device;
+use crate::device::{Device, MemoryHandle};
 use crate::memory::reports::statistics::Statistics;
+use crate::memory::token::memory_objects::MemoryObject;
 use crate::memory::token::record::Record;
 
 /// The ranges that the records of a pool's shards name, by shard, block set and block.
@@ -17,8 +18,8 @@ pub(in crate::memory) struct NamedRanges(HashMap<(u8, u8, u32), Named>);
 struct Named {
     live: Statistics,
     waiting_bytes: u64,
-    /// Where each begins.
-    ranges: HashMap<Handle, u64>,
+    /// The offset of each, and the index of its memory object.
+    ranges: HashMap<Handle, (u64, u32)>,
 }
 
 impl<D: Device> PoolState<D> {
@@ -33,7 +34,7 @@ impl<D: Device> PoolState<D> {
             let (range, waiting) = (detail.range(), detail.is_waiting());
             let named = ranges.0.entry((range.home, detail.set, range.block)).or_default();
             let place = slot.records.get(record).expect("a live record exists").read(&slot.objects);
-            let twice = named.ranges.insert(range.handle, place.offset);
+            let twice = named.ranges.insert(range.handle, (place.offset, place.object));
             assert!(twice.is_none(), "a range is named by one record");
             assert!(waiting || place.size <= detail.occupied, "a range holds what was requested");
             let here = u32::from(range.home) == self.shard;
@@ -82,10 +83,13 @@ impl<D: Device> PoolState<D> {
                 assert_eq!(named.live.allocations, block.live());
                 let ranges = block.ranges.statistics().allocation_count as usize;
                 assert_eq!(ranges, named.ranges.len(), "each range has a record");
-                for (handle, offset) in named.ranges {
+                for (handle, (offset, object)) in named.ranges {
                     let range = block.ranges.get(handle).expect("a record names a range");
-                    assert_eq!(range.offset, offset);
+                    assert_eq!((range.offset, block.object()), (offset, object));
                 }
+                let MemoryObject { memory, size, address } = slot.objects.get(block.object());
+                let own = (block.memory.handle().to_raw(), block.memory.size(), block.memory.address(0));
+                assert_eq!((memory, size, address), own, "records name the memory of their block");
                 requested += named.live.allocation_bytes;
                 waiting += named.waiting_bytes;
                 free += block.ranges.statistics().free;

@@ -121,7 +121,7 @@ pub(super) struct PoolSlot<D: Device> {
     /// Notified when a [`PendingBlock`] ends, with or without memory.
     pub(super) grown: Condvar,
     pub(super) records: RecordTable,
-    /// What the records name.
+    /// The memory objects that the records name, of all pools.
     pub(super) objects: Arc<MemoryObjects>,
     pub(super) counters: [Counters; MAX_POOL_SETS],
 }

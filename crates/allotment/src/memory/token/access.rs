@@ -316,7 +316,8 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Returns the address of an allocation's first byte, and counts a mapping. Pairs with
-    /// [`unmap`](Self::unmap).
+    /// [`unmap`](Self::unmap): an allocation that is mapped is not moved. At 32,767 the count stays, and the allocation
+    /// counts as mapped until it is freed.
     ///
     /// Host-visible memory is mapped when it is allocated, so this is no driver call. Code that does not count mappings
     /// uses [`MemoryLocation::mapped_ptr`].

@@ -3,17 +3,17 @@
 //! ```text
 //!   records   [ object 1, offset 0 ][ object 1, offset 256 ][ object 0, offset 64 ] …
 //!                      └──────────┬─────────────┘                   │
-//!   objects   [ memory, size, address ][ memory, size, address ] ◄──┘                  as many as there are blocks
+//!   objects   [ memory, size, address ][ memory, size, address ] ◄──┘                  as many as there were blocks at once
 //! ```
 //!
 //! A record names its memory object by index: blocks are few, so what a reader needs to know of them is in the caches, and
-//! a record takes half of the room.
+//! a record takes half of the room. An entry takes 24 bytes, which are kept as long as the allocator lives.
 //!
 //! # An entry that changes
 //!
 //! The entry of a memory object that is freed is given to another. Before that, every record that named it was written
 //! anew or retired under its pool's lock. So a reader who finds the new content finds the sequence of its record changed,
-//! and reads again; or the generation, and its handle is stale ([`enter`](MemoryObjects::enter) has the fence for it).
+//! and reads again; or the generation, and its handle is stale ([`register`](MemoryObjects::register) has the fence for it).
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{Relaxed, Release};
@@ -61,9 +61,9 @@ pub(crate) struct MemoryObject {
     pub(crate) address: Option<NonNull<u8>>,
 }
 
-/// A memory object that was entered. Its index is given to another once this is dropped.
+/// The index of a memory object, which is given to another one once this is dropped.
 #[derive(Debug)]
-pub(crate) struct EnteredObject {
+pub(crate) struct RegisteredObject {
     objects: Arc<MemoryObjects>,
     index: u32,
 }
@@ -73,8 +73,8 @@ impl MemoryObjects {
         Arc::new(Self { entries: AppendTable::new(), vacant: Mutex::new(Vacant::default()) })
     }
 
-    /// Enters a memory object.
-    pub(crate) fn enter(self: &Arc<Self>, object: MemoryObject) -> EnteredObject {
+    /// Gives a memory object an index.
+    pub(crate) fn register(self: &Arc<Self>, object: MemoryObject) -> RegisteredObject {
         let index = {
             let mut vacant = locked(&self.vacant);
             vacant.indices.pop().unwrap_or_else(|| {
@@ -86,14 +86,14 @@ impl MemoryObjects {
         let Some(entry) = self.entries.get_or_make(index) else {
             unreachable!("host memory ends before there are 2^32 memory objects")
         };
-        // Who reads any of what is stored below, and has a fence after it, sees all that happened before: how the records
-        // changed that named the memory object before. The lock of the vacant entries, which whoever freed that one took,
-        // brought it here.
+        // A thread that loads any of the values below, and has an acquire fence after that, also sees every change of the
+        // records that named the memory object before this one: their pool's lock, and then the lock of the vacant indices,
+        // ordered those changes before this fence.
         fence(Release);
         entry.memory.store(object.memory, Relaxed);
         entry.size.store(object.size, Relaxed);
         entry.address.store(object.address.map_or(ptr::null_mut(), NonNull::as_ptr), Relaxed);
-        EnteredObject { objects: Arc::clone(self), index }
+        RegisteredObject { objects: Arc::clone(self), index }
     }
 
     /// Reads an entry, for a reader that reads a record: the parts belong together only if the record did not change
@@ -112,13 +112,13 @@ impl MemoryObjects {
     }
 }
 
-impl EnteredObject {
+impl RegisteredObject {
     pub(crate) fn index(&self) -> u32 {
         self.index
     }
 }
 
-impl Drop for EnteredObject {
+impl Drop for RegisteredObject {
     fn drop(&mut self) {
         locked(&self.objects.vacant).indices.push(self.index);
     }
@@ -132,13 +132,16 @@ mod tests {
     #[test]
     fn the_entry_of_a_memory_object_that_is_freed_is_given_to_the_next_one() {
         let objects = MemoryObjects::new();
-        let object = |memory| MemoryObject { memory, size: 1 << 48, address: None };
-        let (first, second) = (objects.enter(object(7)), objects.enter(object(8)));
+        let mut bytes = [0; 4];
+        let address = NonNull::new(bytes.as_mut_ptr());
+        let object = |memory| MemoryObject { memory, size: 1 << 48, address };
+        let (first, second) = (objects.register(object(7)), objects.register(object(8)));
         assert_ne!(first.index(), second.index());
         let index = first.index();
         drop(first);
-        let third = objects.enter(object(9));
+        let third = objects.register(object(9));
         assert_eq!((third.index(), objects.get(index).memory), (index, 9));
         assert_eq!((objects.get(second.index()).memory, objects.get(index).size), (8, 1 << 48));
+        assert_eq!(objects.get(index).address, address);
     }
 }

@@ -24,7 +24,8 @@ pub(in crate::memory) struct Record {
     /// is not used again.
     generation: AtomicU32,
     /// The offset in the lowest 48 bits, then [`RELEASED`], then the number of mappings that the owner has not unmapped
-    /// yet. Threads without the lock change the upper bits, so no writer stores all of it.
+    /// yet. Threads without the lock change the upper bits of a live allocation, so only [`write`](Self::write) and the end
+    /// of an allocation set all of them: nobody else has the handle then, or a reset of its pool keeps it out.
     offset: AtomicU64,
     size: AtomicU64,
     /// The memory object, by its index in [`MemoryObjects`].
@@ -93,16 +94,16 @@ impl Record {
         Self { generation: AtomicU32::new(generation), ..Self::default() }
     }
 
-    /// Writes the location of a new allocation: the index of the memory object, and not what that index says. The pool's
-    /// lock ensures that there is one writer.
+    /// Writes the location of a new allocation. Of its memory object, that is the index alone: the rest is in the
+    /// [`MemoryObjects`]. The pool's lock ensures that there is one writer.
     pub(in crate::memory) fn write(&self, place: &RawPlace) {
         self.write_with(place, || self.offset.store(place.offset, Ordering::Relaxed));
     }
 
-    /// Writes another location of an allocation, whose mappings stay counted.
+    /// Writes another location of a live allocation.
     pub(in crate::memory) fn rewrite(&self, place: &RawPlace) {
         self.write_with(place, || {
-            // The owner may map it meanwhile.
+            // The owner may release it meanwhile, which takes no lock.
             let moved_there = |word| Some(word & !OFFSET | place.offset);
             let _ = self.offset.fetch_update(Ordering::Relaxed, Ordering::Relaxed, moved_there);
         });
@@ -156,7 +157,7 @@ impl Record {
     /// Returns where the range begins in its memory. The caller holds the pool's lock, or reads the sequence.
     #[inline]
     pub(in crate::memory) fn offset(&self) -> u64 {
-        // Relaxed, as for the size: all writers hold the lock.
+        // Relaxed, as for the size: a thread that writes these bits holds the lock.
         self.offset.load(Ordering::Relaxed) & OFFSET
     }
 
@@ -271,7 +272,7 @@ impl Record {
         self.offset.fetch_update(Ordering::Relaxed, Ordering::Relaxed, unmapped).is_ok()
     }
 
-    /// Returns true if defragmentation may move the allocation.
+    /// Returns true if defragmentation may move the allocation. Without the pool's lock, the answer may be outdated.
     pub(in crate::memory) fn is_movable(&self) -> bool {
         self.kind.load(Ordering::Relaxed) & MOVABLE != 0
     }
@@ -286,7 +287,7 @@ impl Record {
 mod tests {
     use core::sync::atomic::Ordering::Relaxed;
 
-    use super::SPENT;
+    use super::{MemoryObject, MemoryObjects, OFFSET, SPENT};
     use crate::device::MemoryTypeIndex;
     use crate::device::simulated::{Profile, SimulatedGpu};
     use crate::memory::{
@@ -448,6 +449,23 @@ mod tests {
         more.into_iter().chain(tokens.into_iter().flatten()).for_each(|it| allocator.free(it).unwrap());
         allocator.check_invariants();
         allocator.destroy_pool(pool).unwrap();
+    }
+
+    #[test]
+    fn that_an_allocation_was_released_stays_known_where_it_moves_and_ends_with_it() {
+        let objects = MemoryObjects::new();
+        let object = objects.register(MemoryObject { memory: 7, size: 1 << 48, address: None });
+        let record = super::Record::default();
+        let mut place = super::RawPlace { object: object.index(), offset: OFFSET, ..record.read(&objects) };
+        record.write(&place);
+        record.map();
+        record.note_released();
+        place.offset = 64;
+        record.rewrite(&place);
+        assert_eq!((record.read(&objects).offset, record.maps(), record.is_released()), (64, 1, true));
+        assert_eq!(record.read(&objects).memory, 7);
+        record.retire();
+        assert_eq!((record.offset(), record.maps(), record.is_released()), (64, 0, false));
     }
 
     #[test]
