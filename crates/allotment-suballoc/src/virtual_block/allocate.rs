@@ -186,14 +186,7 @@ impl<T> VirtualBlock<T> {
     }
 
     fn allocate_region_below(&mut self, request: &Request, limit: u64) -> Result<Taken, AllocateError> {
-        let algorithm = self.engine.algorithm();
-        if algorithm == Algorithm::Linear {
-            return Err(AllocateError::InOrder);
-        }
-        self.check_request(request)?;
-        if request.side == Side::Upper {
-            return Err(AllocateError::OneSided { algorithm });
-        }
+        self.check_placed_request(request)?;
         self.engine.merge_all();
         let Request { size, alignment, .. } = *request;
         match self.engine.find_below(request, limit) {
@@ -208,14 +201,7 @@ impl<T> VirtualBlock<T> {
         offset: u64,
         after: Option<Handle>,
     ) -> Result<Taken, AllocateError> {
-        let algorithm = self.engine.algorithm();
-        if algorithm == Algorithm::Linear {
-            return Err(AllocateError::InOrder);
-        }
-        self.check_request(request)?;
-        if request.side == Side::Upper {
-            return Err(AllocateError::OneSided { algorithm });
-        }
+        self.check_placed_request(request)?;
         let size = request.size;
         let refused = AllocateError::NotFree { offset, size };
         let end = offset.checked_add(size).ok_or(refused)?;
@@ -245,6 +231,16 @@ impl<T> VirtualBlock<T> {
             index = place.after;
         }
         Err(refused)
+    }
+
+    /// Checks a request that says where its range is to be.
+    fn check_placed_request(&self, request: &Request) -> Result<(), AllocateError> {
+        let algorithm = self.engine.algorithm();
+        if algorithm == Algorithm::Linear {
+            return Err(AllocateError::InOrder);
+        }
+        check_request(&self.engine, request)?;
+        if request.side == Side::Upper { Err(AllocateError::OneSided { algorithm }) } else { Ok(()) }
     }
 
     fn check_request(&self, request: &Request) -> Result<(), AllocateError> {
