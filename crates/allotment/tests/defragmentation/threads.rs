@@ -142,7 +142,8 @@ fn work(thread: u64, rounds: u64, home: Home<'_>, pinned: bool) {
                     _ => {
                         let info = rig.info(&held.token).unwrap();
                         assert_eq!(info.size, held.desc.requirements.size);
-                        assert!(rig.statistics().allocations > 0);
+                        // No promise about the sums: an allocation may move from a shard that is read to one that was.
+                        let _ = rig.statistics();
                     }
                 }
             }
