@@ -296,7 +296,7 @@ impl<T> VirtualBlock<T> {
                 continue;
             };
             // A clone may panic, so it is made before anything changes.
-            let data = data.clone();
+            let Some(data) = self.data_at(source).cloned() else { continue };
             return Ok(Some(self.begin_move(source, destination, &request, data)));
         }
         Ok(None)

@@ -53,7 +53,7 @@ impl<P: Policy> Ranges for Chained<P> {
         self.policy.find(&self.chain, request).map(|found| self.place(found).size)
     }
 
-    fn find_below(&self, request: &Request, limit: u64) -> Option<u32> {
+    fn find_below(&mut self, request: &Request, limit: u64) -> Option<u32> {
         self.policy.find_below(&self.chain, request, limit)
     }
 

@@ -93,7 +93,7 @@ pub(crate) trait Ranges {
     fn merge_all(&mut self) {}
     /// Returns the lowest free region in which the range, and the padding behind it, would end at or below
     /// `limit`. The linear algorithm has no choice of offsets and returns `None`.
-    fn find_below(&self, request: &Request, limit: u64) -> Option<u32>;
+    fn find_below(&mut self, request: &Request, limit: u64) -> Option<u32>;
     /// Splits the range off the free region `index`, which one of the searches returned for this request, and
     /// marks it as used.
     fn take(&mut self, index: u32, request: &Request) -> Taken;
@@ -271,13 +271,13 @@ impl Ranges for Engine {
         fn resize(&mut self, index: u32, size: u64) -> Result<(), u64>;
         fn clear(&mut self) -> bool;
         fn merge_all(&mut self);
+        fn find_below(&mut self, request: &Request, limit: u64) -> Option<u32>;
         fn reserve(&mut self, regions: usize);
         fn shrink(&mut self);
     }
 
     forward! {
         fn room_for(&self, request: &Request) -> Option<u64>;
-        fn find_below(&self, request: &Request, limit: u64) -> Option<u32>;
         fn largest_free(&self) -> u64;
         #[inline]
         fn largest_free_at_most(&self) -> u64;

@@ -94,8 +94,9 @@ impl<T> VirtualBlock<T> {
     /// Allocates a range that, with the padding behind it, ends at or below `limit`, at the lowest such offset.
     /// For moving ranges towards the start of the block.
     ///
-    /// Ignores the request's strategy. Searches every free region that is large enough. With
-    /// [`Coalescing::Deferred`](crate::Coalescing::Deferred), merges all cached ranges first.
+    /// Ignores the request's strategy. Costs as much as [`Strategy::LowestOffset`](crate::Strategy::LowestOffset) with TLSF, and
+    /// O(free regions) with the buddy algorithm. With [`Coalescing::Deferred`](crate::Coalescing::Deferred), merges all cached
+    /// ranges first.
     ///
     /// # Errors
     ///

@@ -519,9 +519,11 @@ impl Pair {
             let place = request.alignment.align_up(start);
             (place + request.size <= end).then_some((start, end, place))
         });
+        // Of so many the block does not look at each.
+        let are_many = self.holes().iter().filter(|(start, end)| end - start >= request.size).count() > 128;
         let place = match request.strategy {
             Strategy::LowestOffset => fitting.min_by_key(|&(start, ..)| start),
-            Strategy::LeastMemory => fitting.min_by_key(|&(start, end, _)| (end - start, start)),
+            Strategy::LeastMemory if !are_many => fitting.min_by_key(|&(start, end, _)| (end - start, start)),
             _ => return fitting.map(|_| Expected::Somewhere).next().unwrap_or(Expected::Nowhere),
         };
         place.map_or(Expected::Nowhere, |(.., place)| Expected::At(place))

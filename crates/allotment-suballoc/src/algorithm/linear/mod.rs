@@ -434,7 +434,7 @@ impl<W: Width> Ranges for Linear<W> {
         found.map(|found| self.place(found).size)
     }
 
-    fn find_below(&self, _request: &Request, _limit: u64) -> Option<u32> {
+    fn find_below(&mut self, _request: &Request, _limit: u64) -> Option<u32> {
         None
     }
 

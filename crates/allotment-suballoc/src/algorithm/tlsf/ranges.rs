@@ -57,8 +57,14 @@ impl<W: Width> Ranges for Tlsf<W> {
         self.find(request).map(|found| self.place(found).size)
     }
 
-    fn find_below(&self, request: &Request, limit: u64) -> Option<u32> {
-        self.find_lowest(request.size, request.alignment, limit)
+    fn find_below(&mut self, request: &Request, limit: u64) -> Option<u32> {
+        let alignment = self.unmet(request.alignment);
+        if !self.asks_for_lowest() {
+            return self.find_lowest(request.size, alignment, limit);
+        }
+        // Every other region with room ends above this one.
+        let lowest = self.rooms.ask_lowest(&self.nodes, request.size, alignment)?;
+        (alignment.align_up(self.nodes.offset(lowest)) + request.size <= limit).then_some(lowest)
     }
 
     #[inline(always)]

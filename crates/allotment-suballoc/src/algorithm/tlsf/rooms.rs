@@ -1,4 +1,5 @@
-//! An index that answers in bounded time whether a free region has room for an aligned range, and where.
+//! Indices of the free regions, made by the searches that need them: whether one has room for an aligned range, and where;
+//! and which is the lowest that has ([`Lowest`]).
 //!
 //! A region of the size of a request may be at an offset that leaves no aligned range of that size. Where many are, a
 //! search would have to look at each. So the first search that looked at [`MANY`] of them in vain makes an index for its
@@ -26,12 +27,16 @@
 
 use alloc::vec::Vec;
 
+use core::ops::ControlFlow;
+
+use super::lowest::Lowest;
 use super::nodes::{END, Nodes};
 use super::width::Width;
 use crate::Alignment;
 
-/// The number of regions that a search looks at before it asks for a tree.
-pub(super) const MANY: usize = 128;
+/// The number of regions that a search looks at before it asks for an index. Few in this crate's own tests and in fuzzers,
+/// so that there are indices.
+pub(super) const MANY: usize = if cfg!(any(test, fuzzing)) { 8 } else { 128 };
 
 /// Entries, or nodes, that one entry of the level above covers: a cache line or two of entries.
 const FANOUT: usize = 16;
@@ -49,10 +54,19 @@ pub(super) struct Change {
     pub(super) entered: bool,
 }
 
+impl Change {
+    /// Returns `true` if the two regions have a unit in common.
+    pub(super) fn overlaps(&self, other: &Self) -> bool {
+        self.offset < other.offset + other.size && other.offset < self.offset + self.size
+    }
+}
+
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rooms {
     /// By alignment.
     trees: Vec<Tree>,
+    /// One for alignment 1, and where a search passed over too many regions, one for its alignment.
+    lowest: Vec<Lowest>,
     /// What the operation changed so far.
     changes: Vec<Change>,
 }
@@ -68,7 +82,7 @@ struct Tree {
 }
 
 /// Returns the size of the largest range at an alignment in a region.
-fn room_in(offset: u64, size: u64, alignment: Alignment) -> u64 {
+pub(super) fn room_in(offset: u64, size: u64, alignment: Alignment) -> u64 {
     (offset + size).saturating_sub(alignment.align_up(offset))
 }
 
@@ -82,15 +96,16 @@ fn room<W: Width>(nodes: &Nodes<W>, node: u32, alignment: Alignment) -> u64 {
 }
 
 impl Rooms {
-    /// Returns `true` if there is a tree that has to know of changes.
+    /// Returns `true` if there is an index that has to know of changes.
     #[inline]
     pub(super) fn is_used(&self) -> bool {
-        !self.trees.is_empty()
+        !self.trees.is_empty() || !self.lowest.is_empty()
     }
 
-    /// Drops all trees.
+    /// Drops all indices.
     pub(super) fn reset(&mut self) {
         self.trees.clear();
+        self.lowest.clear();
         self.changes.clear();
     }
 
@@ -103,7 +118,8 @@ impl Rooms {
     /// Corrects the trees for what the operation changed.
     #[cold]
     pub(super) fn settle<W: Width>(&mut self, nodes: &Nodes<W>) {
-        let Self { trees, changes } = self;
+        let Self { trees, lowest, changes } = self;
+        lowest.iter_mut().for_each(|lowest| lowest.apply(changes));
         for tree in trees.iter_mut() {
             tree.idle += changes.len() as u64;
             // Those that left after those that entered: a node may have left and entered again, and its part of the tree
@@ -114,6 +130,7 @@ impl Rooms {
         changes.clear();
         let patience = PATIENCE * nodes.len() as u64;
         trees.retain(|tree| tree.idle <= patience);
+        lowest.retain(|lowest| lowest.idle <= patience);
     }
 
     /// Returns `true` if there is a tree for an alignment.
@@ -142,9 +159,64 @@ impl Rooms {
         Some(self.trees[at].find(nodes, size))
     }
 
-    /// Panics unless the invariant holds. O(nodes) for each tree.
+    /// Returns `true` if there is an index that tells the lowest region.
+    pub(super) fn tells_lowest(&self) -> bool {
+        !self.lowest.is_empty()
+    }
+
+    /// Returns the pages of the index that tells the lowest region, at any alignment.
+    #[cfg(test)]
+    pub(super) fn pages(&self) -> usize {
+        self.lowest[0].pages()
+    }
+
+    /// Returns the lowest free region with room, making the index that tells.
+    pub(super) fn ask_lowest<W: Width>(
+        &mut self,
+        nodes: &Nodes<W>,
+        size: u64,
+        alignment: Alignment,
+    ) -> Option<u32> {
+        let serves = |lowest: &&mut Lowest| [alignment, Alignment::ONE].contains(&lowest.alignment);
+        self.lowest.iter_mut().filter(serves).for_each(|lowest| lowest.idle = 0);
+        loop {
+            let missing = match self.lowest(nodes, size, alignment) {
+                Ok(found) => return found,
+                Err(missing) => missing,
+            };
+            self.lowest.push(Lowest::new(nodes, missing));
+        }
+    }
+
+    /// Returns the lowest free region with room; or the alignment of the index that is missing for it.
+    pub(super) fn lowest<W: Width>(
+        &self,
+        nodes: &Nodes<W>,
+        size: u64,
+        alignment: Alignment,
+    ) -> Result<Option<u32>, Alignment> {
+        let of = |alignment| self.lowest.iter().find(|lowest| lowest.alignment == alignment);
+        if let Some(lowest) = of(alignment) {
+            return Ok(lowest.visit(size, &mut ControlFlow::Break).break_value());
+        }
+        let lowest = of(Alignment::ONE).ok_or(Alignment::ONE)?;
+        let mut looked = 0;
+        let found = lowest.visit(size, &mut |node| {
+            let offset = nodes.offset(node);
+            looked += 1;
+            match room_in(offset, nodes.end(node) - offset, alignment) {
+                room if room >= size => ControlFlow::Break(Ok(Some(node))),
+                _ if looked == MANY => ControlFlow::Break(Err(alignment)),
+                _ => ControlFlow::Continue(()),
+            }
+        });
+        found.break_value().unwrap_or(Ok(None))
+    }
+
+    /// Panics unless the invariant holds. O(nodes) for each index.
     pub(super) fn check_invariants<W: Width>(&self, nodes: &Nodes<W>) {
         assert!(self.changes.is_empty(), "an operation settles what it changed");
+        self.lowest.iter().for_each(|lowest| lowest.check_invariants(nodes));
         for tree in &self.trees {
             let right = Tree::new(nodes, tree.alignment);
             // It may not reach as far as nodes without room do.

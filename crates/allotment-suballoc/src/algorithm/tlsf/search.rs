@@ -9,6 +9,12 @@ use super::{Tlsf, Width};
 use crate::chain::NONE;
 use crate::{Alignment, Request, Strategy};
 
+/// The regions of a class that the search for the smallest looks at: no class whose regions differ in size has more.
+const OF_CLASS: usize = 136;
+
+/// The regions that it looks at in all.
+const OF_ALL: usize = 4 * OF_CLASS;
+
 /// The result of a search.
 pub(super) enum Search {
     /// The entry of a free region that fits.
@@ -61,7 +67,7 @@ impl<W: Width> Tlsf<W> {
     fn search_otherwise(&self, request: &Request) -> Search {
         let Request { size, alignment, strategy, .. } = *request;
         if strategy != Strategy::LeastTime {
-            return self.search_all(request).into();
+            return self.search_all(request);
         }
         match self.stacks.surely(size) {
             Some(sure) if self.stacks.holds(sure, size, alignment) => Search::Listed(sure),
@@ -71,12 +77,18 @@ impl<W: Width> Tlsf<W> {
     }
 
     /// Searches by a strategy that looks at all regions of a class, or of the block.
-    fn search_all(&self, request: &Request) -> Option<u32> {
+    fn search_all(&self, request: &Request) -> Search {
         let Request { size, alignment, strategy, .. } = *request;
         match strategy {
-            Strategy::LowestOffset => self.find_lowest(size, alignment, self.size),
+            Strategy::LowestOffset if self.asks_for_lowest() => Search::Ask,
+            Strategy::LowestOffset => self.find_lowest(size, alignment, self.size).into(),
             _ => self.find_smallest(size, alignment),
         }
+    }
+
+    /// Returns `true` if the lowest region is found by an index: there is one, or are many regions.
+    pub(super) fn asks_for_lowest(&self) -> bool {
+        self.rooms.tells_lowest() || self.stacks.len() as usize > MANY
     }
 
     /// Searches where the regions that are the first choice do not fit.
@@ -111,13 +123,16 @@ impl<W: Width> Tlsf<W> {
         Search::Ask
     }
 
-    /// Returns the smallest fit of all regions, the lowest of equals. Looks at all of a class.
-    fn find_smallest(&self, size: u64, alignment: Alignment) -> Option<u32> {
-        let (smallest, _) = self.look_at_some(size, alignment, usize::MAX, usize::MAX);
+    /// Returns the smallest fit, the lowest of equals. Where more are equal than a search looks at, the lowest of these; where
+    /// that many are aligned wrongly, only the index knows.
+    fn find_smallest(&self, size: u64, alignment: Alignment) -> Search {
+        let (smallest, looked) = self.look_at_some(size, alignment, OF_CLASS, OF_ALL);
         let is_smaller = |other: u32| self.last_size() < self.nodes.end(other) - self.nodes.offset(other);
         match smallest {
-            Some(other) if !is_smaller(other) => smallest,
-            _ => self.last_if_fits(size, alignment).or(smallest),
+            Some(other) if !is_smaller(other) => Search::Node(other),
+            // A class may have more than were looked at.
+            None if looked >= OF_CLASS => Search::Ask,
+            _ => self.last_if_fits(size, alignment).or(smallest).into(),
         }
     }
 
@@ -144,8 +159,8 @@ impl<W: Width> Tlsf<W> {
             in_class += 1;
             in_all += 1;
             // The smallest, as best fit does; of equals the lowest, which keeps the end of the block free.
-            if entry.size >= size && self.fits(entry.node, size, alignment) {
-                let key = (entry.size, self.nodes.offset(entry.node), entry.node);
+            if entry.fits(size, alignment) {
+                let key = (entry.size, entry.offset, entry.node);
                 best = Some(best.map_or(key, |best| key.min(best)));
             }
             match () {
@@ -157,21 +172,18 @@ impl<W: Width> Tlsf<W> {
         (best.map(|(_, _, node)| node), in_all)
     }
 
-    /// Returns the lowest fit of all that ends at or below `limit`.
+    /// Returns the lowest fit of all that ends at or below `limit`. Looks at all regions that are large enough.
     pub(super) fn find_lowest(&self, size: u64, alignment: Alignment, limit: u64) -> Option<u32> {
-        let fits = |node| {
-            let offset = self.nodes.offset(node);
-            let ends_in_time = alignment.align_up(offset) + size <= self.nodes.end(node).min(limit);
-            ends_in_time.then_some((offset, node))
-        };
+        // Every other region with room ends above the lowest one.
+        let mut lowest = self.last_if_fits(size, alignment).map(|last| (self.nodes.offset(last), last));
         // The stacks are sorted by size and not by offset, so every region that is large enough is looked at.
-        let mut lowest = Some(self.last).filter(|&last| last != END).and_then(fits);
         let _: ControlFlow<()> = self.stacks.visit(size, &mut |entry| {
-            if let Some(found) = fits(entry.node) {
+            if entry.fits(size, alignment) {
+                let found = (entry.offset, entry.node);
                 lowest = Some(lowest.map_or(found, |lowest| lowest.min(found)));
             }
             Next::Further
         });
-        lowest.map(|(_, node)| node)
+        lowest.filter(|(offset, _)| alignment.align_up(*offset) + size <= limit).map(|(_, node)| node)
     }
 }

@@ -117,12 +117,20 @@ pub(super) struct Found {
 pub(super) struct Entry {
     pub(super) slot: u32,
     pub(super) size: u64,
+    pub(super) offset: u64,
     pub(super) node: u32,
     /// The class or part. Entries of later classes are larger.
     pub(super) class: u32,
 }
 
 impl Entry {
+    /// Returns `true` if the region holds an aligned range of `size` units.
+    #[inline]
+    pub(super) fn fits(&self, size: u64, alignment: Alignment) -> bool {
+        let gap = self.offset.wrapping_neg() & (alignment.get() - 1);
+        gap + size <= self.size
+    }
+
     fn found(self) -> Found {
         Found { class: self.class, chunk: self.slot / DEPTH as u32, at: self.slot as usize % DEPTH }
     }

@@ -3,6 +3,9 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
+use proptest::collection::vec;
+use proptest::prelude::*;
+
 use super::Ranges;
 use super::stacks::{Entry, Next};
 use super::{Deferred, END, Tlsf};
@@ -162,4 +165,121 @@ fn no_handle_of_a_cached_range_comes_again_also_at_the_end_of_its_generations() 
     }
     let nodes = seen.iter().map(|(index, _)| index).max();
     assert!(nodes > Some(&5), "nodes came to their end: {nodes:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_index_by_address_finds_what_a_look_at_all_regions_finds(
+        // Of 16: how often a step allocates. So the block fills, and empties, and fills again.
+        phases in vec((0..16_u64, vec(any::<u64>(), 0..600)), 1..6),
+    ) {
+        let mut tlsf = Tlsf::<u32>::new(1 << 17);
+        let mut live = Vec::new();
+        for (share, steps) in phases {
+            for step in steps {
+                if step % 16 < share || live.is_empty() {
+                    let alignment = Alignment::new(1 << ((step >> 8) % 4 * 3)).unwrap();
+                    let mut request = Request::new(1 + (step >> 16) % 200).aligned(alignment);
+                    if step >> 4 & 3 != 0 {
+                        request = request.with_strategy(Strategy::LowestOffset);
+                    }
+                    let unmet = tlsf.unmet(alignment);
+                    let lowest = tlsf.find_lowest(request.size, unmet, tlsf.size);
+                    let lowest = lowest.map(|node| alignment.align_up(tlsf.nodes.offset(node)));
+                    if request.strategy == Strategy::LowestOffset && step >> 40 & 7 == 0 {
+                        let limit = (step >> 48) * 2;
+                        let below = tlsf.find_below(&request, limit);
+                        let below = below.map(|node| alignment.align_up(tlsf.nodes.offset(node)));
+                        prop_assert_eq!(below, lowest.filter(|lowest| lowest + request.size <= limit));
+                    }
+                    let taken = tlsf.allocate(&request).unwrap();
+                    if request.strategy == Strategy::LowestOffset {
+                        prop_assert_eq!(taken.as_ref().map(|taken| taken.offset), lowest);
+                    }
+                    live.extend(taken.map(|taken| taken.index));
+                } else {
+                    let at = (step >> 16) as usize % live.len();
+                    tlsf.free(live.swap_remove(at));
+                }
+                if step >> 60 == 0 {
+                    tlsf.check_invariants();
+                }
+            }
+            tlsf.check_invariants();
+        }
+    }
+}
+
+#[test]
+fn an_index_by_address_is_made_where_regions_are_many_and_dropped_where_no_search_asks() {
+    let mut tlsf = Tlsf::<u32>::new(1 << 20);
+    let lowest = Request::new(40).with_strategy(Strategy::LowestOffset);
+    let mut all = Vec::new();
+    while let Some(taken) = tlsf.allocate(&Request::new(64)).unwrap() {
+        all.push(taken.index);
+    }
+    assert!(tlsf.allocate(&lowest).unwrap().is_none() && !tlsf.rooms.is_used(), "no region to look at");
+    all.iter().skip(3).step_by(2).for_each(|&index| tlsf.free(index));
+    assert!(tlsf.find(&lowest).is_some() && !tlsf.rooms.is_used(), "a question makes none");
+    assert_eq!(tlsf.allocate(&lowest).unwrap().unwrap().offset, 3 * 64);
+    assert_eq!(tlsf.allocate(&lowest).unwrap().unwrap().offset, 5 * 64);
+    assert!(tlsf.rooms.tells_lowest());
+    tlsf.check_invariants();
+    // So many that pages are emptied and merged, up to the root.
+    all.iter().step_by(2).for_each(|&index| tlsf.free(index));
+    tlsf.check_invariants();
+    assert!(tlsf.allocate(&lowest).unwrap().is_some());
+    for _ in 0..5 * tlsf.capacity() {
+        let taken = tlsf.allocate(&Request::new(64)).unwrap().unwrap();
+        tlsf.free(taken.index);
+    }
+    assert!(!tlsf.rooms.is_used());
+    tlsf.check_invariants();
+}
+
+#[test]
+fn an_alignment_that_many_regions_do_not_have_gets_an_index_of_its_own() {
+    let mut tlsf = Tlsf::<u32>::new(1 << 20);
+    // Holes of 64 units whose offsets are odd multiples of 32.
+    let mut all = Vec::from([tlsf.allocate(&Request::new(32)).unwrap().unwrap().index]);
+    while let Some(taken) = tlsf.allocate(&Request::new(64)).unwrap() {
+        all.push(taken.index);
+    }
+    while tlsf.allocate(&Request::new(1)).unwrap().is_some() {}
+    all.iter().skip(1).step_by(2).for_each(|&index| tlsf.free(index));
+    let lowest = Request::new(64).with_strategy(Strategy::LowestOffset);
+    let aligned = lowest.aligned(Alignment::new(64).unwrap());
+    assert!(tlsf.allocate(&aligned).unwrap().is_none());
+    tlsf.check_invariants();
+    tlsf.free(all[4000]);
+    assert_eq!(tlsf.allocate(&aligned).unwrap().unwrap().offset, 3999 * 64);
+    assert_eq!(tlsf.allocate(&lowest).unwrap().unwrap().offset, 32);
+    tlsf.check_invariants();
+}
+
+#[test]
+fn an_index_by_address_of_few_regions_has_few_pages() {
+    let mut tlsf = Tlsf::<u32>::new(1 << 20);
+    let lowest = Request::new(64).with_strategy(Strategy::LowestOffset);
+    let mut all = Vec::new();
+    while let Some(taken) = tlsf.allocate(&Request::new(64)).unwrap() {
+        all.push(taken.index);
+    }
+    all.iter().step_by(2).for_each(|&index| tlsf.free(index));
+    assert_eq!(tlsf.allocate(&lowest).unwrap().unwrap().offset, 0);
+    let many = tlsf.rooms.pages();
+    assert!(many > all.len() / 2 / 16, "{many} pages");
+    // The free regions become one by and by, but for one in 200, in no order.
+    let mut at = 1;
+    for _ in 0..all.len() / 2 {
+        at = (at + 2 * 1_000_003) % all.len();
+        if at % 400 != 1 {
+            tlsf.free(all[at]);
+        }
+    }
+    tlsf.check_invariants();
+    let (pages, regions) = (tlsf.rooms.pages(), tlsf.tally().free_count as usize);
+    assert!(pages <= 2 + regions / 4, "{pages} pages for {regions} regions");
 }

@@ -76,7 +76,7 @@ impl<W: Width> Ranges for Deferred<W> {
         room
     }
 
-    fn find_below(&self, request: &Request, limit: u64) -> Option<u32> {
+    fn find_below(&mut self, request: &Request, limit: u64) -> Option<u32> {
         debug_assert!(self.is_merged(), "the block merges before it searches");
         self.tlsf.find_below(request, limit)
     }

@@ -201,7 +201,8 @@ impl<W: Width> Stacks<W> {
     #[inline]
     pub(in crate::algorithm::tlsf) fn entry(&self, slot: u32) -> Entry {
         let (chunk, at) = (&self.chunks[slot as usize / DEPTH], slot as usize % DEPTH);
-        Entry { slot, size: chunk.sizes[at].wide(), node: chunk.nodes[at], class: chunk.class }
+        let (size, offset) = (chunk.sizes[at].wide(), chunk.offsets[at].wide());
+        Entry { slot, size, offset, node: chunk.nodes[at], class: chunk.class }
     }
 
     /// Returns the node of an entry.

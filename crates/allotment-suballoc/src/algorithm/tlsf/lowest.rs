@@ -1,0 +1,366 @@
+//! An index of the free regions in address order, which tells the lowest one with room for a range.
+//!
+//! A B-tree: each page contains up to 16 entries by offset, of free regions or of pages below, and for each the most room
+//! that is there. *Room* of a region is the size of the largest range at the index's alignment.
+//!
+//! ```text
+//!   root                      0: 96               640: 7     …                    offset: most room below
+//!   leaves   [ 0: 40   128: 96   512: 8 ]   [ 640: 7   700: 2   …   ]             offset: room, and the node
+//! ```
+//!
+//! A search for 50 units takes the first entry with so much room in each page, and so ends at 128.
+//!
+//! A region that entered where one left needs one descent for both: the free region that a range is taken from, or that a
+//! freed range is merged with, has no other free region between itself and what it becomes.
+//!
+//! # Cost
+//!
+//! O(log n) for a search and for a region that enters or leaves. Making it is O(nodes). 21 bytes for an entry, and pages are at
+//! least a quarter full but where a whole page has no neighbour: 30 to 85 bytes a free region.
+
+use alloc::vec::Vec;
+use core::ops::ControlFlow;
+
+use super::nodes::{END, Nodes};
+use super::rooms::{Change, room_in};
+use super::width::Width;
+use crate::Alignment;
+
+/// The entries of a page at most.
+const FANOUT: usize = 16;
+
+/// The entries of a page below which it is merged with one beside it, if both have place in one.
+const FEW: usize = FANOUT / 4;
+
+/// A free region, or a page of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    /// The offset of the region; of a page, no more than that of its first one and more than that of any before.
+    offset: u64,
+    /// The most room that is there.
+    room: u64,
+    /// The node of the region, or the number of the page.
+    below: u32,
+}
+
+#[derive(Clone, Debug)]
+struct Page {
+    len: usize,
+    offsets: [u64; FANOUT],
+    /// 0 behind the last entry.
+    rooms: [u64; FANOUT],
+    below: [u32; FANOUT],
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Lowest {
+    pub(super) alignment: Alignment,
+    /// The changes since a search asked.
+    pub(super) idle: u64,
+    pages: Vec<Page>,
+    vacant: Vec<u32>,
+    root: u32,
+    /// The pages between the root and a region, with the leaf: 0 where the root is the leaf.
+    height: u32,
+}
+
+/// What is done to one leaf.
+#[derive(Clone, Copy)]
+enum Edit {
+    Insert(Entry),
+    /// The entry of the region at the offset.
+    Remove(u64),
+    /// That entry becomes another one, and no region is between the two.
+    Replace(u64, Entry),
+}
+
+impl Page {
+    const EMPTY: Self = Self { len: 0, offsets: [0; FANOUT], rooms: [0; FANOUT], below: [0; FANOUT] };
+
+    fn get(&self, at: usize) -> Entry {
+        Entry { offset: self.offsets[at], room: self.rooms[at], below: self.below[at] }
+    }
+
+    fn set(&mut self, at: usize, entry: Entry) {
+        self.offsets[at] = entry.offset;
+        self.rooms[at] = entry.room;
+        self.below[at] = entry.below;
+    }
+
+    fn entries(&self) -> impl Iterator<Item = Entry> + '_ {
+        (0..self.len).map(|at| self.get(at))
+    }
+
+    /// Returns the position of the first entry behind an offset.
+    fn behind(&self, offset: u64) -> usize {
+        self.offsets[..self.len].partition_point(|&other| other <= offset)
+    }
+
+    fn most_room(&self) -> u64 {
+        self.rooms.iter().copied().fold(0, u64::max)
+    }
+
+    fn insert(&mut self, at: usize, entry: Entry) {
+        self.offsets.copy_within(at..self.len, at + 1);
+        self.rooms.copy_within(at..self.len, at + 1);
+        self.below.copy_within(at..self.len, at + 1);
+        self.len += 1;
+        self.set(at, entry);
+    }
+
+    fn remove(&mut self, at: usize) {
+        self.offsets.copy_within(at + 1..self.len, at);
+        self.rooms.copy_within(at + 1..self.len, at);
+        self.below.copy_within(at + 1..self.len, at);
+        self.len -= 1;
+        self.rooms[self.len] = 0;
+    }
+
+    fn push(&mut self, entry: Entry) {
+        self.set(self.len, entry);
+        self.len += 1;
+    }
+
+    /// Moves the entries from `at` on to a new page.
+    fn split_off(&mut self, at: usize) -> Self {
+        let mut behind = Self::EMPTY;
+        (at..self.len).for_each(|at| behind.push(self.get(at)));
+        self.rooms[at..].fill(0);
+        self.len = at;
+        behind
+    }
+}
+
+impl Lowest {
+    pub(super) fn new<W: Width>(nodes: &Nodes<W>, alignment: Alignment) -> Self {
+        let mut lowest =
+            Self { alignment, idle: 0, pages: Vec::new(), vacant: Vec::new(), root: 0, height: 0 };
+        let mut entries: Vec<Entry> = lowest.regions(nodes).collect();
+        loop {
+            // Three quarters of a page, so that the next regions do not divide each.
+            let pages = entries.chunks(FANOUT * 3 / 4).map(|entries| {
+                let mut page = Page::EMPTY;
+                entries.iter().for_each(|&entry| page.push(entry));
+                page
+            });
+            let first = lowest.pages.len() as u32;
+            lowest.pages.extend(pages);
+            if lowest.pages.is_empty() {
+                lowest.pages.push(Page::EMPTY);
+            }
+            entries = (first..lowest.pages.len() as u32).map(|page| lowest.entry_of(page)).collect();
+            if let [root] = entries[..] {
+                lowest.root = root.below;
+                return lowest;
+            }
+            lowest.height += 1;
+        }
+    }
+
+    /// Returns the entries of all free regions of a block, in address order.
+    fn regions<W: Width>(&self, nodes: &Nodes<W>) -> impl Iterator<Item = Entry> {
+        let alignment = self.alignment;
+        let all = core::iter::successors(Some(nodes.at(END).after), |&node| Some(nodes.at(node).after));
+        let free = all.take_while(|&node| node != END).filter(|&node| nodes.at(node).is_free());
+        free.map(move |node| {
+            let offset = nodes.offset(node);
+            Entry { offset, room: room_in(offset, nodes.end(node) - offset, alignment), below: node }
+        })
+    }
+
+    /// Returns the entry of a page, which is not empty, or the only one.
+    fn entry_of(&self, page: u32) -> Entry {
+        let Page { offsets, .. } = &self.pages[page as usize];
+        Entry { offset: offsets[0], room: self.pages[page as usize].most_room(), below: page }
+    }
+
+    /// Calls `visit` with the nodes of the regions that have room, the lowest first, until it breaks.
+    pub(super) fn visit<B>(
+        &self,
+        room: u64,
+        visit: &mut impl FnMut(u32) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        self.visit_page((self.root, self.height), room, visit)
+    }
+
+    fn visit_page<B>(
+        &self,
+        (page, height): (u32, u32),
+        room: u64,
+        visit: &mut impl FnMut(u32) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        let page = &self.pages[page as usize];
+        for at in 0..page.len {
+            if page.rooms[at] < room {
+                continue;
+            }
+            match height.checked_sub(1) {
+                None => visit(page.below[at])?,
+                Some(height) => self.visit_page((page.below[at], height), room, visit)?,
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Makes the changes of an operation, in their order.
+    pub(super) fn apply(&mut self, changes: &[Change]) {
+        self.idle += changes.len() as u64;
+        let mut left: Option<&Change> = None;
+        for change in changes {
+            let entry = self.entry(change);
+            match left {
+                Some(before) if change.entered => {
+                    debug_assert!(change.overlaps(before), "what enters after another left is made of it");
+                    self.edit(Edit::Replace(before.offset, entry));
+                    left = None;
+                }
+                _ if change.entered => self.edit(Edit::Insert(entry)),
+                _ => {
+                    if let Some(before) = left.replace(change) {
+                        self.edit(Edit::Remove(before.offset));
+                    }
+                }
+            }
+        }
+        if let Some(before) = left {
+            self.edit(Edit::Remove(before.offset));
+        }
+    }
+
+    fn entry(&self, change: &Change) -> Entry {
+        let Change { node, offset, size, .. } = *change;
+        Entry { offset, room: room_in(offset, size, self.alignment), below: node }
+    }
+
+    fn edit(&mut self, edit: Edit) {
+        if let Some(behind) = self.edit_below(self.root, self.height, edit) {
+            let mut root = Page::EMPTY;
+            root.push(self.entry_of(self.root));
+            root.push(behind);
+            self.root = self.add(root);
+            self.height += 1;
+        }
+        while self.height > 0 && self.pages[self.root as usize].len == 1 {
+            self.vacant.push(self.root);
+            self.root = self.pages[self.root as usize].below[0];
+            self.height -= 1;
+        }
+    }
+
+    /// Changes one leaf at or below a page. Returns the page that was split off behind it, if one was.
+    fn edit_below(&mut self, page: u32, height: u32, edit: Edit) -> Option<Entry> {
+        let entries = &mut self.pages[page as usize];
+        let (Edit::Insert(Entry { offset, .. }) | Edit::Remove(offset) | Edit::Replace(offset, _)) = edit;
+        let behind = entries.behind(offset);
+        let at = behind.saturating_sub(1);
+        let Some(height) = height.checked_sub(1) else {
+            match edit {
+                Edit::Insert(entry) => return self.insert(page, behind, entry),
+                Edit::Remove(_) => entries.remove(at),
+                Edit::Replace(_, entry) => entries.set(at, entry),
+            }
+            return None;
+        };
+        let below = entries.below[at];
+        let split = self.edit_below(below, height, edit);
+        let len = self.pages[below as usize].len;
+        if len == 0 {
+            self.pages[page as usize].remove(at);
+            self.vacant.push(below);
+            return None;
+        }
+        let entry = self.entry_of(below);
+        self.pages[page as usize].set(at, entry);
+        match split {
+            Some(entry) => self.insert(page, at + 1, entry),
+            None => {
+                if len < FEW {
+                    self.merge(page, at);
+                }
+                None
+            }
+        }
+    }
+
+    /// Inserts an entry into a page. Returns the page that was split off behind it, if there was no place.
+    fn insert(&mut self, page: u32, at: usize, entry: Entry) -> Option<Entry> {
+        let entries = &mut self.pages[page as usize];
+        if entries.len < FANOUT {
+            entries.insert(at, entry);
+            return None;
+        }
+        let half = FANOUT / 2;
+        let mut behind = entries.split_off(half);
+        if at > half {
+            behind.insert(at - half, entry);
+        } else {
+            entries.insert(at, entry);
+        }
+        let behind = self.add(behind);
+        Some(self.entry_of(behind))
+    }
+
+    /// Merges the page of an entry with the one beside it, if one page has place for both.
+    fn merge(&mut self, page: u32, at: usize) {
+        let entries = &self.pages[page as usize];
+        for first in [Some(at), at.checked_sub(1)].into_iter().flatten() {
+            if first + 1 >= entries.len {
+                continue;
+            }
+            let [front, behind] = [first, first + 1].map(|at| entries.below[at]);
+            // A place to spare: a page that is full would be split by the next region.
+            if self.pages[front as usize].len + self.pages[behind as usize].len < FANOUT {
+                let moved: Vec<Entry> = self.pages[behind as usize].entries().collect();
+                moved.into_iter().for_each(|entry| self.pages[front as usize].push(entry));
+                let entry = self.entry_of(front);
+                let entries = &mut self.pages[page as usize];
+                entries.set(first, entry);
+                entries.remove(first + 1);
+                self.vacant.push(behind);
+                return;
+            }
+        }
+    }
+
+    fn add(&mut self, page: Page) -> u32 {
+        if let Some(vacant) = self.vacant.pop() {
+            self.pages[vacant as usize] = page;
+            return vacant;
+        }
+        self.pages.push(page);
+        self.pages.len() as u32 - 1
+    }
+
+    /// Returns the number of pages that are in use.
+    #[cfg(test)]
+    pub(super) fn pages(&self) -> usize {
+        self.pages.len() - self.vacant.len()
+    }
+
+    /// Panics unless the index is that of these free regions. O(nodes).
+    pub(super) fn check_invariants<W: Width>(&self, nodes: &Nodes<W>) {
+        let mut listed = Vec::new();
+        let pages = self.check_page((self.root, self.height), &mut listed);
+        assert!(self.regions(nodes).eq(listed), "each free region has one entry, in address order");
+        assert_eq!(pages + self.vacant.len(), self.pages.len(), "a page is in the tree or vacant");
+        let is_needed = self.height == 0 || self.pages[self.root as usize].len > 1;
+        assert!(is_needed, "a root with one page below is not kept");
+    }
+
+    /// Adds the regions at or below a page to `listed`. Returns the number of pages.
+    fn check_page(&self, (page, height): (u32, u32), listed: &mut Vec<Entry>) -> usize {
+        let entries = &self.pages[page as usize];
+        assert!(entries.rooms[entries.len..].iter().all(|&room| room == 0), "no room behind the last entry");
+        let Some(height) = height.checked_sub(1) else {
+            listed.extend(entries.entries());
+            return 1;
+        };
+        assert_ne!(entries.len, 0, "only the root of an empty index is empty");
+        let mut pages = 1;
+        for entry in entries.entries() {
+            assert_eq!(entry, self.entry_of(entry.below), "an entry is about the page below it");
+            pages += self.check_page((entry.below, height), listed);
+        }
+        pages
+    }
+}
