@@ -142,7 +142,8 @@ fn work(thread: u64, rounds: u64, home: Home<'_>, pinned: bool) {
                     _ => {
                         let info = rig.info(&held.token).unwrap();
                         assert_eq!(info.size, held.desc.requirements.size);
-                        // No promise about the sums: an allocation may move from a shard that is read to one that was.
+                        // The sums promise nothing about an allocation that moves meanwhile, from a shard that is read later to one that
+                        // was read before or the other way round.
                         let _ = rig.statistics();
                     }
                 }
