@@ -11,7 +11,7 @@ use common::drivers::VULKAN;
 use common::{allotment, folder, json};
 use serde_json::Value;
 
-const USAGES: [&str; 5] = ["gpu-only", "upload", "readback", "device-upload", "transient"];
+const USAGES: [&str; 6] = ["gpu-only", "upload", "readback", "device-upload", "transient", "device-mapped"];
 
 /// Returns the row of a memory usage and a resource.
 fn row<'a>(info: &'a Value, memory_usage: &str, resource: &str) -> &'a Value {

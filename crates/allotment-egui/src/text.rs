@@ -84,6 +84,7 @@ pub(crate) const fn usage(usage: MemoryUsage) -> &'static str {
         MemoryUsage::Readback => "readback",
         MemoryUsage::DeviceUpload => "device upload",
         MemoryUsage::Transient => "transient",
+        MemoryUsage::DeviceMapped => "device mapped",
     }
 }
 

@@ -73,7 +73,10 @@ fn head<W: Write>(title: &str, header: &Header, out: &mut ColumnWriter<W>) -> io
     words(out, "words.queue", DeletionQueueKind::ALL)?;
     out.texts("words.algorithm", ["TLSF", "buddy", "linear"])?;
     out.texts("words.kind", ["buffer", "linear image", "optimal image", "not known"])?;
-    out.texts("words.usage", ["not known", "GPU only", "upload", "readback", "device upload", "transient"])
+    out.texts(
+        "words.usage",
+        ["not known", "GPU only", "upload", "readback", "device upload", "transient", "device mapped"],
+    )
 }
 
 /// Writes the words of an enumeration whose codes are `0..`.

@@ -41,18 +41,14 @@ mod example {
 
     /// Opens a device with a queue, and describes them to Allotment, which holds references to both.
     fn own_device() -> Outcome<Device> {
-        // SAFETY: there are no arguments.
-        let factory: IDXGIFactory1 = unsafe { CreateDXGIFactory1() }?;
-        // SAFETY: the factory is live.
-        let adapter: IDXGIAdapter3 = unsafe { factory.EnumAdapters1(0) }?.cast()?;
         let mut device = None;
-        // SAFETY: the adapter is live, and the device is written where it is wanted.
-        unsafe { D3D12CreateDevice(&adapter, D3D_FEATURE_LEVEL_11_0, &mut device) }?;
+        // SAFETY: the device is written where it is wanted.
+        unsafe { D3D12CreateDevice(None, D3D_FEATURE_LEVEL_11_0, &mut device) }?;
         let device: ID3D12Device = device.ok_or("no device")?;
         // SAFETY: the device is live.
         let queue: ID3D12CommandQueue = unsafe { device.CreateCommandQueue(&Default::default()) }?;
-        // The adapter is asked for budgets.
-        Ok(Device::new(DeviceDesc::new(device, adapter).with_queue(queue))?)
+        // The device's adapter is found, to query budgets.
+        Ok(Device::new(DeviceDesc::from_device(device)?.with_queue(queue))?)
     }
 
     /// The texel of the texture in a row and a column.

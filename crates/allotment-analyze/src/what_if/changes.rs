@@ -30,11 +30,13 @@ pub struct SettingChanges {
 impl SettingChanges {
     /// Changes settings.
     pub fn apply(&self, settings: &mut AllocatorDesc) {
-        let sizes = &mut settings.block_sizes;
-        sizes.smallest = self.smallest_block.unwrap_or(sizes.smallest);
-        sizes.largest = self.largest_block.unwrap_or(sizes.largest);
-        let divisor = &mut sizes.dedicated_threshold_divisor;
-        *divisor = self.dedicated_divisor.unwrap_or(*divisor);
+        let of_types = settings.block_sizes_of_types.iter_mut().map(|(_, sizes)| sizes);
+        for sizes in [&mut settings.block_sizes].into_iter().chain(of_types) {
+            sizes.smallest = self.smallest_block.unwrap_or(sizes.smallest);
+            sizes.largest = self.largest_block.unwrap_or(sizes.largest);
+            let divisor = &mut sizes.dedicated_threshold_divisor;
+            *divisor = self.dedicated_divisor.unwrap_or(*divisor);
+        }
         settings.algorithm = self.algorithm.unwrap_or(settings.algorithm);
         let frames = &mut settings.empty_blocks.frames;
         *frames = self.empty_frames.unwrap_or(*frames);

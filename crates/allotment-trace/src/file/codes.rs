@@ -16,6 +16,7 @@ pub(super) const fn of_usage(usage: Option<MemoryUsage>) -> u8 {
         Some(MemoryUsage::Readback) => 3,
         Some(MemoryUsage::DeviceUpload) => 4,
         Some(MemoryUsage::Transient) => 5,
+        Some(MemoryUsage::DeviceMapped) => 6,
     }
 }
 
@@ -26,6 +27,7 @@ pub(super) const fn usage(code: u8) -> Option<MemoryUsage> {
         3 => MemoryUsage::Readback,
         4 => MemoryUsage::DeviceUpload,
         5 => MemoryUsage::Transient,
+        6 => MemoryUsage::DeviceMapped,
         _ => return None,
     })
 }

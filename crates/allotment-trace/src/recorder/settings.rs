@@ -4,8 +4,8 @@ use core::fmt::Display;
 use core::str::FromStr;
 
 use allotment::Algorithm;
-use allotment::device::{MemoryHeapIndex, MemoryTypeMask};
-use allotment::memory::{AllocatorDesc, BlockGrowth, Watermark};
+use allotment::device::{MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask};
+use allotment::memory::{AllocatorDesc, BlockGrowth, BlockSizes, Watermark};
 
 /// Returns the settings of an allocator that decide where allocations are, as recordings name them.
 /// [`desc_of_settings`] is the way back.
@@ -17,6 +17,14 @@ pub fn allocator_settings(desc: &AllocatorDesc) -> Vec<(String, String)> {
     let mut sizes = desc.block_sizes;
     for (name, value) in block_sizes(&mut sizes) {
         add(name, value);
+    }
+    for (at, (memory_type, sizes)) in desc.block_sizes_of_types.iter().enumerate() {
+        if desc.block_sizes_of_types[..at].iter().any(|(index, _)| index == memory_type) {
+            continue; // the first entry counts
+        }
+        for (name, value) in block_sizes(&mut sizes.clone()) {
+            add(&format!("{TYPE}{memory_type}: {name}"), value);
+        }
     }
     add("shards", &desc.shards);
     add("memory types", &format_args!("{:#x}", desc.memory_types.0));
@@ -36,7 +44,9 @@ pub fn allocator_settings(desc: &AllocatorDesc) -> Vec<(String, String)> {
 
 const LIMIT: &str = "limit of heap ";
 
-fn block_sizes(sizes: &mut allotment::memory::BlockSizes) -> [(&'static str, &mut u64); 4] {
+const TYPE: &str = "memory type ";
+
+fn block_sizes(sizes: &mut BlockSizes) -> [(&'static str, &mut u64); 4] {
     [
         ("smallest block", &mut sizes.smallest),
         ("largest block", &mut sizes.largest),
@@ -61,13 +71,17 @@ pub fn desc_of_settings(settings: &[(String, String)]) -> AllocatorDesc {
     let mut desc = AllocatorDesc::default();
     let mut room = None;
     for (name, value) in settings {
-        let mut sizes = desc.block_sizes;
-        for (of, size) in block_sizes(&mut sizes) {
-            if of == name {
-                read(value, size);
+        match of_type(name) {
+            None => read_sizes(name, value, &mut desc.block_sizes),
+            Some((memory_type, name)) => {
+                let all = &mut desc.block_sizes_of_types;
+                let at = all.iter().position(|(index, _)| *index == memory_type).unwrap_or_else(|| {
+                    all.push((memory_type, BlockSizes::default()));
+                    all.len() - 1
+                });
+                read_sizes(name, value, &mut all[at].1);
             }
         }
-        desc.block_sizes = sizes;
         let ahead: &mut Watermark = match name.strip_prefix("room ahead") {
             Some(_) => room.get_or_insert_with(Watermark::default),
             None => &mut Watermark::default(),
@@ -102,6 +116,20 @@ pub fn desc_of_settings(settings: &[(String, String)]) -> AllocatorDesc {
     desc
 }
 
+/// Returns the memory type that a setting is of, and the rest of the setting's name.
+fn of_type(name: &str) -> Option<(MemoryTypeIndex, &str)> {
+    let (memory_type, name) = name.strip_prefix(TYPE)?.split_once(": ")?;
+    Some((MemoryTypeIndex(memory_type.parse().ok()?), name))
+}
+
+fn read_sizes(name: &str, value: &str, sizes: &mut BlockSizes) {
+    for (of, size) in block_sizes(sizes) {
+        if of == name {
+            read(value, size);
+        }
+    }
+}
+
 fn read<T: FromStr>(value: &str, into: &mut T) {
     if let Ok(value) = value.parse() {
         *into = value;
@@ -118,6 +146,10 @@ mod tests {
         desc.algorithm = Algorithm::Buddy;
         (desc.block_sizes.smallest, desc.block_sizes.largest) = (1 << 20, 2 << 30);
         (desc.block_sizes.growth_divisor, desc.block_sizes.dedicated_threshold_divisor) = (7, 3);
+        let mut small = BlockSizes::fixed(1 << 16);
+        small.growth_divisor = 5;
+        desc.block_sizes_of_types =
+            vec![(MemoryTypeIndex(4), small), (MemoryTypeIndex(31), desc.block_sizes)];
         (desc.shards, desc.memory_types) = (5, MemoryTypeMask(0b1011));
         desc.empty_blocks.frames = 9;
         (desc.empty_blocks.kept_bytes, desc.empty_blocks.kept_divisor) = (12345, 6);
@@ -130,6 +162,7 @@ mod tests {
         assert_eq!(allocator_settings(&back), settings);
         assert_eq!((back.algorithm, back.shards, back.memory_types), (desc.algorithm, 5, desc.memory_types));
         assert_eq!((back.block_sizes, back.empty_blocks), (desc.block_sizes, desc.empty_blocks));
+        assert_eq!(back.block_sizes_of_types, desc.block_sizes_of_types);
         assert_eq!((back.block_growth, back.heap_limits), (desc.block_growth, desc.heap_limits));
     }
 

@@ -231,7 +231,7 @@ mod tests {
                     name: TextId(if flags[2] { 0 } else { b[0] }),
                     category: TextId(if flags[2] { 0 } else { b[1] }),
                     alignment: Alignment::new(1 << (c[0] % 49)).expect("a power of two up to 2^48"),
-                    usage: MemoryUsage::ALL.get(usize::from(c[1] % 6)).copied(),
+                    usage: MemoryUsage::ALL.get(usize::from(c[1] % 7)).copied(),
                     kind: KINDS[usize::from(c[2] % 4)],
                     placement: Placement::ALL[usize::from(c[3]) % Placement::ALL.len()],
                     second_choice: flags[3],

@@ -23,7 +23,7 @@ use super::reports::leaks::{LeakHandler, report_leaks};
 use super::reports::stalls::Stalls;
 use super::request::candidates::Ranking;
 use super::{BudgetPolicy, CreateAllocatorError, Lifetime, MemoryUsage};
-use crate::device::{Device, MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask, Priority};
+use crate::device::{Device, DeviceProperties, MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask, Priority};
 use crate::events::EventLog;
 use crate::sync::locked;
 
@@ -53,6 +53,9 @@ pub struct AllocatorDesc {
     pub algorithm: Algorithm,
     /// Block sizes of the default pools, and the size from which a request gets a dedicated allocation.
     pub block_sizes: BlockSizes,
+    /// Block sizes of single memory types, in place of [`block_sizes`](Self::block_sizes): smaller ones for memory that
+    /// is only staged through, say. Of two entries for one type the first counts.
+    pub block_sizes_of_types: Vec<(MemoryTypeIndex, BlockSizes)>,
     /// When default pools free their empty blocks.
     pub empty_blocks: EmptyBlockPolicy,
     /// Which thread allocates blocks from the driver and frees them.
@@ -80,6 +83,7 @@ impl Default for AllocatorDesc {
         Self {
             algorithm: Algorithm::Tlsf,
             block_sizes: BlockSizes::default(),
+            block_sizes_of_types: Vec::new(),
             empty_blocks: EmptyBlockPolicy::default(),
             block_growth: BlockGrowth::default(),
             heap_limits: Vec::new(),
@@ -88,6 +92,53 @@ impl Default for AllocatorDesc {
             time: TimeSource::default(),
             on_leak: LeakHandler::default(),
             call_sites: CallSites::default(),
+        }
+    }
+}
+
+impl AllocatorDesc {
+    /// Returns the block sizes of a memory type: its [own](Self::block_sizes_of_types) if it has some, else
+    /// [`block_sizes`](Self::block_sizes).
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// use allotment::device::{MemoryDevice as _, MemoryProperties};
+    /// use allotment::memory::BlockSizes;
+    ///
+    /// let mut desc = AllocatorDesc::default();
+    /// for (index, memory_type) in device.properties().indexed_types() {
+    ///     if memory_type.properties.contains(MemoryProperties::HOST_VISIBLE) {
+    ///         desc.block_sizes_of_types.push((index, BlockSizes::fixed(8 << 20)));
+    ///     }
+    /// }
+    /// let allocator = Allocator::new(device, desc)?;
+    /// let staging = allocator.allocate(&Requirements::new(1000), &MemoryUsage::Upload.into())?;
+    /// assert_eq!(allocator.statistics().block_bytes, 8 << 20);
+    /// # let used = allocator.info(&staging)?.memory_type;
+    /// # assert_eq!(allocator.desc().block_sizes_of(used).largest, 8 << 20);
+    /// # allocator.free(staging)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn block_sizes_of(&self, memory_type: MemoryTypeIndex) -> BlockSizes {
+        let own = self.block_sizes_of_types.iter().find(|(index, _)| *index == memory_type);
+        own.map_or(self.block_sizes, |&(_, sizes)| sizes)
+    }
+
+    fn check_block_sizes(&self, properties: &DeviceProperties) -> Result<(), CreateAllocatorError> {
+        for &(memory_type, _) in &self.block_sizes_of_types {
+            if properties.memory_type(memory_type).is_none() {
+                return Err(CreateAllocatorError::NoSuchMemoryType { memory_type });
+            }
+        }
+        let of_types = self.block_sizes_of_types.iter().map(|(_, sizes)| sizes);
+        match [&self.block_sizes].into_iter().chain(of_types).find(|sizes| !sizes.is_valid()) {
+            Some(&BlockSizes { smallest, largest, .. }) => {
+                Err(CreateAllocatorError::BlockSizes { smallest, largest })
+            }
+            None => Ok(()),
         }
     }
 }
@@ -264,8 +315,8 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// [`CreateAllocatorError`] when the block sizes contradict each other or the device itself, or the process has
-    /// created 2^32 - 1 allocators.
+    /// [`CreateAllocatorError`] when block sizes contradict each other or are for a memory type that the device lacks, when
+    /// the device contradicts itself, or when the process has created 2^32 - 1 allocators.
     pub fn new(device: D, desc: AllocatorDesc) -> Result<Self, CreateAllocatorError> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let properties = device.properties();
@@ -278,10 +329,7 @@ impl<D: Device> Allocator<D> {
             return Err(CreateAllocatorError::DeviceProperties);
         }
         // Checked once, so that the block sizes computed from them later neither overflow nor divide by zero.
-        if !desc.block_sizes.is_valid() {
-            let BlockSizes { smallest, largest, .. } = desc.block_sizes;
-            return Err(CreateAllocatorError::BlockSizes { smallest, largest });
-        }
+        desc.check_block_sizes(properties)?;
         let limits = properties.limits;
         // Decided once: the pool of a resource depends on it.
         let separate_optimal = limits.buffer_image_granularity.get() > ROUNDED_GRANULARITY;
@@ -324,7 +372,7 @@ impl<D: Device> Allocator<D> {
         let granularity = properties.limits.buffer_image_granularity;
         let rules = Rules {
             algorithm: self.desc.algorithm,
-            sizing: BlockSize::Growing(self.desc.block_sizes),
+            sizing: BlockSize::Growing(self.desc.block_sizes_of(memory_type)),
             // No block before the first request: a device has more memory types than a program uses.
             min_blocks: 0,
             max_blocks: u32::MAX,

@@ -76,6 +76,7 @@ pub use request::choices::{BudgetPolicy, Dedicated, Lifetime, MemoryUsage, Movab
 pub use request::desc::AllocationOptions;
 pub use request::error::{AccessError, AllocationError, CreateAllocatorError, WrongAllocator};
 pub use request::name::{LIBRARY_CATEGORY, Name};
+pub use request::name_table::NameTable;
 pub use request::preview::AllocationPreview;
 pub use request::short_name::ShortName;
 pub use resource::{

@@ -8,6 +8,7 @@ mod against_a_shadow;
 mod aliasing;
 mod arguments;
 mod bad_input;
+mod block_sizes;
 mod budgets;
 mod call_sites;
 mod candidates;

@@ -28,16 +28,17 @@ fn served_from(rig: &Rig, desc: &AllocationOptions) -> Option<D3D12_HEAP_TYPE> {
 
 #[test]
 fn each_intent_has_its_heap_type() {
-    for (config, host_write) in [
-        (Config::oldest(), DEFAULT),
-        (Config::usual(), DEFAULT),
-        (Config::newest(), GPU_UPLOAD),
+    for (config, host_write, mapped) in [
+        (Config::oldest(), DEFAULT, UPLOAD),
+        (Config::usual(), DEFAULT, UPLOAD),
+        (Config::newest(), GPU_UPLOAD, GPU_UPLOAD),
         // Upload heaps are in the device's memory there, and as fast.
-        (Config::newest().integrated(), UPLOAD),
+        (Config::newest().integrated(), UPLOAD, UPLOAD),
     ] {
         let Some(rig) = Rig::new(config) else { return };
         let served = MemoryUsage::ALL.map(|memory_usage| served_from(&rig, &wish(memory_usage)).unwrap());
-        assert_eq!(served, [DEFAULT, UPLOAD, READBACK, host_write, DEFAULT], "{:?}", rig.runtime.config);
+        let expected = [DEFAULT, UPLOAD, READBACK, host_write, DEFAULT, mapped];
+        assert_eq!(served, expected, "{:?}", rig.runtime.config);
     }
 }
 

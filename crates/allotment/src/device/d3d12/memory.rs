@@ -17,9 +17,11 @@ use crate::device::{
     MemoryProperties, MemoryTypeIndex, MemoryTypeMask, Priority, PrioritySupport,
 };
 
-/// A heap, or a committed resource, which includes its memory: the address of an `ID3D12Pageable`.
+/// A heap, or a committed resource, which includes its memory: the address of an `ID3D12Pageable`, and in its lowest
+/// bit, which is 0 in every address of an object, which of them it is.
 ///
-/// [`Device::pageable`](super::Device::pageable) returns the interface.
+/// [`Device::pageable`](super::Device::pageable) returns the interface, and [`Device::heap`](super::Device::heap) that
+/// of a heap.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Memory(u64);
 
@@ -39,10 +41,29 @@ impl fmt::Debug for Memory {
     }
 }
 
-impl Memory {
-    fn of(object: &ID3D12Pageable) -> Self {
+/// Set in the number of a committed resource.
+const COMMITTED: u64 = 1;
+
+/// A new memory object.
+pub(super) enum NewMemory {
+    Heap(ID3D12Heap),
+    Committed(ID3D12Resource),
+}
+
+impl NewMemory {
+    fn into_object(self) -> (Memory, ID3D12Pageable) {
+        let (object, kind): (ID3D12Pageable, u64) = match self {
+            Self::Heap(heap) => (heap.into(), 0),
+            Self::Committed(resource) => (resource.into(), COMMITTED),
+        };
         // Exposed, since the address is stored as a number in tokens and becomes a pointer again.
-        Self(object.as_raw().expose_provenance() as u64)
+        (Memory(object.as_raw().expose_provenance() as u64 | kind), object)
+    }
+}
+
+impl Memory {
+    fn address(self) -> *mut c_void {
+        ptr::with_exposed_provenance_mut((self.0 & !COMMITTED) as usize)
     }
 
     /// Returns the interface behind the handle.
@@ -51,11 +72,27 @@ impl Memory {
     ///
     /// The memory is live.
     pub(super) unsafe fn pageable(self) -> ID3D12Pageable {
-        let raw = ptr::with_exposed_provenance_mut::<c_void>(self.0 as usize);
-        // SAFETY: the address of the interface passed to `of`, which the ledger keeps alive.
+        let raw = self.address();
+        // SAFETY: the address of the interface of `NewMemory`, which the ledger keeps alive.
         let borrowed = unsafe { ID3D12Pageable::from_raw_borrowed(&raw) };
         // An object's address is not null.
         borrowed.cloned().unwrap_or_else(|| unreachable!("live memory has an address"))
+    }
+
+    /// Returns the heap behind the handle; `None` for a committed resource.
+    ///
+    /// # Safety
+    ///
+    /// The memory is live.
+    pub(super) unsafe fn heap(self) -> Option<ID3D12Heap> {
+        if self.0 & COMMITTED != 0 {
+            return None;
+        }
+        let raw = self.address();
+        // An `ID3D12Pageable` that was made from an `ID3D12Heap` has its address: COM interfaces inherit one another
+        // singly, so no query is needed to get back.
+        // SAFETY: the address of the interface of `NewMemory`, which the ledger keeps alive.
+        unsafe { ID3D12Heap::from_raw_borrowed(&raw) }.cloned()
     }
 }
 
@@ -78,7 +115,7 @@ impl Shared {
                 Some(handle) => self.open_heap(handle, desc)?,
                 None => self.create_heap(desc)?,
             };
-            Ok((heap.into(), ()))
+            Ok((NewMemory::Heap(heap), ()))
         });
         allocated.map(|(memory, ())| memory)
     }
@@ -93,16 +130,16 @@ impl Shared {
     pub(super) fn record_allocation<R>(
         &self,
         desc: &MemoryDesc<'_, MemoryOptions>,
-        create: impl FnOnce() -> Result<(ID3D12Pageable, R), DeviceError>,
+        create: impl FnOnce() -> Result<(NewMemory, R), DeviceError>,
     ) -> Result<(Memory, R), DeviceError> {
         self.ledger.allocate(&self.properties, MemoryTypeMask::ALL, desc, || {
             // Inside the closure: a priority is set before another thread can have the handle.
-            let (object, rest) = create()?;
+            let (created, rest) = create()?;
+            let (memory, object) = created.into_object();
             if desc.priority != Default::default() {
                 // The priority is a hint, which old runtimes do not support.
                 let _ = self.set_priority(&object, desc.priority);
             }
-            let memory = Memory::of(&object);
             Ok((memory, Object { mapping: None, _object: object, size: desc.size, resident: true }, rest))
         })
     }
@@ -182,9 +219,9 @@ unsafe impl MemoryDevice for Device {
     unsafe fn map_memory(&self, memory: Memory) -> Result<NonNull<u8>, DeviceError> {
         let device = &*self.shared;
         // SAFETY: the caller's promise.
-        let object = unsafe { memory.pageable() };
+        let heap = unsafe { memory.heap() };
         // Committed resources are never in memory that the CPU can map.
-        let heap: ID3D12Heap = object.cast().map_err(|_| DeviceError::MapFailed)?;
+        let heap = heap.ok_or(DeviceError::MapFailed)?;
         let size = device.ledger.with(memory, |object| object.size).ok_or(DeviceError::MapFailed)?;
         // Heaps cannot be mapped, but a buffer that covers the whole heap can.
         // The heap's size was rounded up to 64 KiB at creation, so the buffer covers it.

@@ -138,6 +138,21 @@ impl DeviceDesc {
         }
     }
 
+    /// Describes a device without queues, and finds its adapter: creates a DXGI factory, which is released again.
+    ///
+    /// # Errors
+    ///
+    /// The driver's error, where there is no DXGI, or the device's adapter is gone or is older than Windows 10.
+    pub fn from_device(device: ID3D12Device) -> Result<Self, DeviceError> {
+        // SAFETY: the function has no other requirements than its arguments' types.
+        let factory: IDXGIFactory4 = unsafe { CreateDXGIFactory1() }.map_err(|error| refused(&error))?;
+        // SAFETY: the device is live.
+        let luid = unsafe { device.GetAdapterLuid() };
+        // SAFETY: the factory is live.
+        let adapter = unsafe { factory.EnumAdapterByLuid(luid) }.map_err(|error| refused(&error))?;
+        Ok(Self::new(device, adapter))
+    }
+
     /// Adds a graphics, compute or copy queue, which gets the next [`QueueIndex`].
     #[must_use]
     pub fn with_queue(mut self, queue: ID3D12CommandQueue) -> Self {
@@ -325,6 +340,18 @@ impl Device {
     pub unsafe fn pageable(&self, memory: Memory) -> ID3D12Pageable {
         // SAFETY: the caller's promise.
         unsafe { memory.pageable() }
+    }
+
+    /// Returns the heap of memory, to place resources of the application's own; `None` for a committed resource. Queries
+    /// no interface: it costs one reference.
+    ///
+    /// # Safety
+    ///
+    /// `memory` is live and from this device.
+    #[must_use]
+    pub unsafe fn heap(&self, memory: Memory) -> Option<ID3D12Heap> {
+        // SAFETY: the caller's promise.
+        unsafe { memory.heap() }
     }
 }
 

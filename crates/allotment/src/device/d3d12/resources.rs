@@ -6,7 +6,7 @@ use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT;
 use windows::core::Interface as _;
 
-use super::memory::Memory;
+use super::memory::{Memory, NewMemory};
 use super::{MemoryOptions, Shared, create, refused};
 use crate::device::{DescriptionError, DeviceError, MemoryDesc};
 
@@ -324,7 +324,7 @@ impl Shared {
             let resource: ID3D12Resource = commit()?;
             // Two references: one lives in the ledger as the memory, the other is the resource that the caller
             // releases.
-            Ok((resource.clone().into(), resource))
+            Ok((NewMemory::Committed(resource.clone()), resource))
         })
     }
 }

@@ -160,7 +160,10 @@ impl<D: Device> Allocator<D> {
     }
 
     fn sizing_of(&self, desc: &PoolDesc) -> BlockSize {
-        desc.sizing.unwrap_or(BlockSize::Growing(self.desc.block_sizes))
+        // A pool of several types has one policy: that of the type it prefers.
+        let first = desc.memory_types.first();
+        let sizes = first.map_or(self.desc.block_sizes, |&first| self.desc.block_sizes_of(first));
+        desc.sizing.unwrap_or(BlockSize::Growing(sizes))
     }
 
     fn check_pool(&self, desc: &PoolDesc) -> Result<(), CreatePoolError> {

@@ -78,7 +78,7 @@ impl<D: Device> Allocator<D> {
                 if shown.is_empty() {
                     return Ok(());
                 }
-                let block_size = self.desc().block_sizes.largest;
+                let block_size = self.desc().block_sizes_of(index).largest;
                 pools.object(&schema::type_key(index), |o| write_pool(o, block_size, &shown))
             })
         })?;

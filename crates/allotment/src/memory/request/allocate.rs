@@ -529,10 +529,11 @@ impl<D: Device> Allocator<D> {
 /// Returns the request that is tried on all memory types but the last, where it differs.
 ///
 /// Device memory that the CPU can map is scarce on many machines, and all programs share it. So an allocation that can
-/// also be staged does not push the memory of other programs out, as long as there is another memory type.
+/// also be staged, or be read over the bus, does not push the memory of other programs out, as long as there is another
+/// memory type.
 fn within_budget_unless_last(options: &AllocationOptions) -> Option<AllocationOptions> {
-    let limited =
-        options.usage == MemoryUsage::DeviceUpload && options.budget == BudgetPolicy::AllowOverBudget;
+    let has_another = matches!(options.usage, MemoryUsage::DeviceUpload | MemoryUsage::DeviceMapped);
+    let limited = has_another && options.budget == BudgetPolicy::AllowOverBudget;
     limited.then(|| options.clone().with_budget(BudgetPolicy::WithinBudget))
 }
 

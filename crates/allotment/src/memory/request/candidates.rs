@@ -157,13 +157,16 @@ impl WantedProperties {
             MemoryUsage::Readback => (P::HOST_VISIBLE, P::HOST_CACHED | P::HOST_COHERENT, P::DEVICE_LOCAL),
             // Writing device memory directly, if need be through a cache, is cheaper than staging and a copy.
             MemoryUsage::DeviceUpload => (none, P::DEVICE_LOCAL | P::HOST_VISIBLE | P::HOST_COHERENT, none),
+            MemoryUsage::DeviceMapped => (P::HOST_VISIBLE, P::DEVICE_LOCAL | P::HOST_COHERENT, none),
             MemoryUsage::Transient => {
                 (none, P::LAZILY_ALLOCATED | P::DEVICE_LOCAL, P::HOST_VISIBLE | P::HOST_CACHED)
             }
         };
         let one_way = match options.usage {
             // The CPU writes what the device only reads.
-            MemoryUsage::Upload | MemoryUsage::DeviceUpload => P::DEVICE_READ_ONLY,
+            MemoryUsage::Upload | MemoryUsage::DeviceUpload | MemoryUsage::DeviceMapped => {
+                P::DEVICE_READ_ONLY
+            }
             MemoryUsage::Readback => P::DEVICE_WRITE_ONLY,
             // The memory must take copies from a queue and be read by a queue.
             MemoryUsage::GpuOnly | MemoryUsage::Transient => none,

@@ -36,12 +36,24 @@ pub enum MemoryUsage {
     DeviceUpload,
     /// An attachment that never leaves the tile: lazily allocated memory, where the GPU has some.
     Transient,
+    /// The CPU must reach the memory, and the GPU reads it often: for code that writes through a pointer and has no way
+    /// to stage. Selects device-local memory that the CPU can map, where the GPU has some; else memory of the host, which
+    /// the GPU reads over the bus. The memory type may be one that queues cannot write to.
+    #[doc(alias = "CpuToGpu")]
+    #[doc(alias = "VMA_MEMORY_USAGE_CPU_TO_GPU")]
+    DeviceMapped,
 }
 
 impl MemoryUsage {
     /// All usages, in the order of their declaration.
-    pub const ALL: [Self; 5] =
-        [Self::GpuOnly, Self::Upload, Self::Readback, Self::DeviceUpload, Self::Transient];
+    pub const ALL: [Self; 6] = [
+        Self::GpuOnly,
+        Self::Upload,
+        Self::Readback,
+        Self::DeviceUpload,
+        Self::Transient,
+        Self::DeviceMapped,
+    ];
 
     /// Returns options for this usage in a custom pool, with the defaults for everything else.
     ///
@@ -88,6 +100,7 @@ impl fmt::Display for MemoryUsage {
             Self::Readback => "readback",
             Self::DeviceUpload => "device-upload",
             Self::Transient => "transient",
+            Self::DeviceMapped => "device-mapped",
         })
     }
 }

@@ -542,6 +542,12 @@ impl From<DeviceError> for AccessError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CreateAllocatorError {
+    /// [`AllocatorDesc::block_sizes_of_types`](crate::memory::AllocatorDesc::block_sizes_of_types) names a memory type
+    /// that the device does not have.
+    NoSuchMemoryType {
+        /// The memory type.
+        memory_type: MemoryTypeIndex,
+    },
     /// A block size is 0, no power of two, above 2^48, or the smallest is above the largest.
     BlockSizes {
         /// The smallest block size asked for, in bytes.
@@ -559,6 +565,12 @@ pub enum CreateAllocatorError {
 impl fmt::Display for CreateAllocatorError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::NoSuchMemoryType { memory_type } => {
+                write!(
+                    f,
+                    "block sizes are given for memory type {memory_type}, which the device does not have"
+                )
+            }
             Self::BlockSizes { smallest, largest } => write!(
                 f,
                 "block sizes from {smallest} to {largest} are not an ascending pair of powers of two up to {MAX_SIZE}"

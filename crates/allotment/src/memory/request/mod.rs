@@ -9,5 +9,6 @@ pub(in crate::memory) mod desc;
 pub(in crate::memory) mod error;
 pub(in crate::memory) mod free;
 pub(in crate::memory) mod name;
+pub(in crate::memory) mod name_table;
 pub(in crate::memory) mod preview;
 pub(in crate::memory) mod short_name;

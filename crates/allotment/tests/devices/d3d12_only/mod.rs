@@ -5,7 +5,7 @@ mod commands;
 mod descriptors;
 mod full_images;
 
-use allotment::device::d3d12::{Device, DeviceDesc, MemoryOptions, ResourceInfo};
+use allotment::device::d3d12::{Device, DeviceDesc, Memory, MemoryOptions, ResourceInfo};
 use allotment::device::{
     BufferDesc, BufferDevice as _, DeviceError, ImageDevice as _, MemoryDesc, MemoryDevice as _,
     MemoryProperties, MemoryTypeIndex, Priority, QueueDevice as _, QueueIndex, TimelineValue,
@@ -14,6 +14,7 @@ use allotment::memory::{AccessError, Dedicated, LeakHandler, ResourceError, Tran
 use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, Requirements};
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::*;
+use windows::Win32::Graphics::Dxgi::IDXGIAdapter3;
 use windows::core::Interface as _;
 
 use crate::bytes::pattern;
@@ -34,6 +35,7 @@ pub(crate) fn all() -> Vec<Test<D3d12Fixture>> {
 fn own() -> Vec<Test<D3d12Fixture>> {
     tests![D3d12Fixture:
         a_buffer_and_a_texture_are_made_by_the_same_call,
+        the_adapter_of_a_device_is_found_by_the_device,
         memory_of_its_own_is_a_committed_resource,
         resources_alias_where_they_fit_and_nowhere_else,
         a_clear_value_that_cannot_be_is_refused_placed_and_committed,
@@ -109,6 +111,18 @@ fn a_buffer_and_a_texture_are_made_by_the_same_call(gpu: &D3d12) {
     assert_eq!(allocator.statistics().allocations, 0);
 }
 
+fn heap_of(gpu: &D3d12, memory: Memory) -> Option<ID3D12Heap> {
+    // SAFETY: called for live memory of this device.
+    unsafe { gpu.device().heap(memory) }
+}
+
+fn the_adapter_of_a_device_is_found_by_the_device(gpu: &D3d12) {
+    let found = DeviceDesc::from_device(gpu.device().raw().clone()).unwrap().adapter;
+    // SAFETY: both adapters are live.
+    let luid = |adapter: &IDXGIAdapter3| unsafe { adapter.GetDesc() }.unwrap().AdapterLuid;
+    assert_eq!(luid(&found), luid(gpu.device().adapter()));
+}
+
 fn memory_of_its_own_is_a_committed_resource(gpu: &D3d12) {
     let allocator = allocator(gpu);
     for info in [buffer(1000, D3D12_RESOURCE_FLAG_NONE), ResourceInfo::new(target())] {
@@ -119,7 +133,8 @@ fn memory_of_its_own_is_a_committed_resource(gpu: &D3d12) {
             // SAFETY: live as long as the resource.
             let object = unsafe { gpu.device().pageable(memory) };
             assert_eq!(object.cast::<ID3D12Resource>().is_ok(), committed, "{info:?}");
-            assert_eq!(object.cast::<ID3D12Heap>().is_ok(), !committed, "{info:?}");
+            assert_eq!(object.cast::<ID3D12Heap>().ok(), heap_of(gpu, memory), "{info:?}");
+            assert_eq!(heap_of(gpu, memory).is_none(), committed, "{info:?}");
             drop(object);
             allocator.destroy_resource(resource).unwrap();
         }
