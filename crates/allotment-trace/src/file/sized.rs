@@ -46,10 +46,14 @@ pub(super) fn put(event: &Event, out: &mut Vec<u8>) -> Option<u8> {
             kind::POOL_SIZED
         }
         Event::PoolRules { pool, empty_blocks, alignment, budget, ignores_granularity, separate_movable } => {
-            let EmptyBlockPolicy { frames, kept_bytes, kept_divisor, .. } = empty_blocks;
+            let EmptyBlockPolicy { frames, kept_bytes, kept_divisor, keeps_peak, .. } = empty_blocks;
             put_numbers(out, &[pool.0.into(), frames.into(), kept_bytes, kept_divisor]);
             out.extend([alignment.log2() as u8, codes::of_budget(budget)]);
             out.extend([u8::from(ignores_granularity), u8::from(separate_movable)]);
+            // Hardly any pool does not, and recordings of before it was known end here.
+            if !keeps_peak {
+                out.push(0);
+            }
             kind::POOL_RULES
         }
         Event::PoolReset { pool } => {
@@ -117,15 +121,13 @@ pub(super) fn read(kind: u8, mut input: Input<'_>) -> Result<Option<Event>, Wron
             let mut empty_blocks = EmptyBlockPolicy::NONE;
             empty_blocks.frames = input.number32()?;
             (empty_blocks.kept_bytes, empty_blocks.kept_divisor) = (input.number()?, input.number()?);
-            Event::PoolRules {
-                pool,
-                empty_blocks,
-                alignment: alignment(&mut input)?,
-                budget: codes::budget(input.byte()?),
-                ignores_granularity: input.byte()? != 0,
-                // Before pools could keep movable allocations apart, records ended here.
-                separate_movable: !input.is_empty() && input.byte()? != 0,
-            }
+            let alignment = alignment(&mut input)?;
+            let budget = codes::budget(input.byte()?);
+            let ignores_granularity = input.byte()? != 0;
+            // Before pools could keep movable allocations apart, records ended here.
+            let separate_movable = !input.is_empty() && input.byte()? != 0;
+            empty_blocks.keeps_peak = input.is_empty() || input.byte()? != 0;
+            Event::PoolRules { pool, empty_blocks, alignment, budget, ignores_granularity, separate_movable }
         }
         kind::POOL_RESET => Event::PoolReset { pool: pool(&mut input)? },
         kind::JOINED => Event::Joined { pool: pool(&mut input)? },

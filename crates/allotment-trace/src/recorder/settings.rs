@@ -31,6 +31,9 @@ pub fn allocator_settings(desc: &AllocatorDesc) -> Vec<(String, String)> {
     add("empty blocks freed after frames", &desc.empty_blocks.frames);
     add("empty bytes kept", &desc.empty_blocks.kept_bytes);
     add("empty bytes kept, divisor", &desc.empty_blocks.kept_divisor);
+    if !desc.empty_blocks.keeps_peak {
+        add(PEAK, &false);
+    }
     if let BlockGrowth::Ahead(room) = desc.block_growth {
         add("room ahead, bytes", &room.bytes);
         add("room ahead, block divisor", &room.block_divisor);
@@ -43,6 +46,8 @@ pub fn allocator_settings(desc: &AllocatorDesc) -> Vec<(String, String)> {
 }
 
 const LIMIT: &str = "limit of heap ";
+
+const PEAK: &str = "peak usage kept";
 
 const TYPE: &str = "memory type ";
 
@@ -99,6 +104,7 @@ pub fn desc_of_settings(settings: &[(String, String)]) -> AllocatorDesc {
             "empty blocks freed after frames" => read(value, &mut desc.empty_blocks.frames),
             "empty bytes kept" => read(value, &mut desc.empty_blocks.kept_bytes),
             "empty bytes kept, divisor" => read(value, &mut desc.empty_blocks.kept_divisor),
+            PEAK => read(value, &mut desc.empty_blocks.keeps_peak),
             "room ahead, bytes" => read(value, &mut ahead.bytes),
             "room ahead, block divisor" => read(value, &mut ahead.block_divisor),
             "room ahead, frames" => read(value, &mut ahead.frames),
@@ -153,6 +159,7 @@ mod tests {
         (desc.shards, desc.memory_types) = (5, MemoryTypeMask(0b1011));
         desc.empty_blocks.frames = 9;
         (desc.empty_blocks.kept_bytes, desc.empty_blocks.kept_divisor) = (12345, 6);
+        desc.empty_blocks.keeps_peak = false;
         let mut room = Watermark::default();
         (room.bytes, room.block_divisor, room.frames) = (1, 2, 3);
         desc.block_growth = BlockGrowth::Ahead(room);

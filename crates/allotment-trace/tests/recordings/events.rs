@@ -167,6 +167,7 @@ impl Numbers {
             34 => {
                 let mut empty_blocks = EmptyBlockPolicy::NONE;
                 (empty_blocks.frames, empty_blocks.kept_bytes, empty_blocks.kept_divisor) = (a as u32, b, c);
+                empty_blocks.keeps_peak = codes[3] % 2 == 0;
                 let alignment = Alignment::new(1 << (codes[0] % 49)).unwrap();
                 Event::PoolRules {
                     pool,

@@ -37,6 +37,27 @@ fn who_keeps_nothing_gives_a_block_back_as_soon_as_it_is_empty() {
 }
 
 #[test]
+fn a_pool_that_keeps_no_peak_gives_memory_back_without_a_later_call() {
+    let reserved = |keeps_peak| {
+        let mut keeps = empty_blocks(120, 4 * MIB);
+        (keeps.kept_divisor, keeps.keeps_peak) = (0, keeps_peak);
+        let rig = rig_that_keeps(keeps);
+        let mut got = allocate_all(&rig, &[300 * MIB]);
+        got.extend(allocate_all(&rig, &[MIB; 100]));
+        rig.free_all(got);
+        let idle = rig.statistics().block_bytes;
+        let calls = rig.device_calls().memory();
+        for _ in 0..40 {
+            rig.free_all(allocate_all(&rig, &[KIB]));
+        }
+        assert!(rig.device_calls().memory() - calls <= 1, "the block that stays serves them");
+        idle
+    };
+    assert!(reserved(true) >= 400 * MIB, "the next frame may need as much");
+    assert!(reserved(false) <= 4 * MIB, "{} bytes", reserved(false));
+}
+
+#[test]
 fn an_empty_block_is_kept_for_as_many_frames_as_was_said() {
     let rig = rig_that_keeps(empty_blocks(10, 64 * MIB));
     rig.free_all(allocate_all(&rig, &[KIB]));

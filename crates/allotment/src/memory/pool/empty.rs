@@ -35,7 +35,7 @@ impl<D: Device> PoolState<D> {
             return None;
         }
         let ahead = self.room_to_keep();
-        let needed = self.clock.needed();
+        let needed = self.needed();
         let idle = self.reserved().saturating_sub(needed).saturating_sub(ahead);
         let empty_blocks = self.rules.empty_blocks;
         let too_much = idle > empty_blocks.idle_bytes(needed);
@@ -62,10 +62,10 @@ impl<D: Device> PoolState<D> {
     /// The new block replaces the stale one: peak memory stays near what is needed. Without this, a new block comes on
     /// top of all that are kept.
     pub(in crate::memory) fn take_stale(&mut self, wanted: u64) -> Option<OwnedMemory<D>> {
-        if self.holds_reserve() || self.reserved() + wanted <= self.clock.needed() {
+        if self.holds_reserve() || self.reserved() + wanted <= self.needed() {
             return None;
         }
-        let excess = self.reserved() + wanted - self.clock.needed();
+        let excess = self.reserved() + wanted - self.needed();
         let stale = self.stale_ticks();
         // Dedicated memory of a size that did not come back is in the way at once: the targets of a window that was
         // resized would otherwise lie beside the new ones. Not where the excess is small beside it: a small block is
@@ -121,6 +121,11 @@ impl<D: Device> PoolState<D> {
     /// Returns true if a block is empty.
     pub(in crate::memory) fn has_empty_blocks(&self) -> bool {
         self.sets.iter().any(|set| set.empty_blocks != 0)
+    }
+
+    /// Returns the bytes that the pool keeps by its own usage, before the policy adds to them.
+    fn needed(&self) -> u64 {
+        if self.rules.empty_blocks.keeps_peak { self.clock.needed() } else { self.used() }
     }
 
     /// Returns the ticks after which an empty block may be surplus.

@@ -40,19 +40,23 @@ pub struct EmptyBlockPolicy {
     /// The pool keeps its peak usage divided by this number in addition to [`kept_bytes`](Self::kept_bytes); 0 adds
     /// nothing.
     pub kept_divisor: u64,
+    /// Whether the pool keeps its peak usage of the last [`frames`](Self::frames). If not, it keeps
+    /// [`kept_bytes`](Self::kept_bytes) and the divided part beyond what is in use now: less memory, also in a program
+    /// that makes no more calls, and more calls of the driver.
+    pub keeps_peak: bool,
 }
 
 impl Default for EmptyBlockPolicy {
     /// Two seconds of frames at 60 Hz; one small block and a sixteenth of the peak usage. Twice these bytes left a
     /// tenth more of the recorded training traces' memory idle and saved hardly a driver call.
     fn default() -> Self {
-        Self { frames: 120, kept_bytes: 4 << 20, kept_divisor: 16 }
+        Self { frames: 120, kept_bytes: 4 << 20, kept_divisor: 16, keeps_peak: true }
     }
 }
 
 impl EmptyBlockPolicy {
     /// Frees every block as soon as it is empty.
-    pub const NONE: Self = Self { frames: 0, kept_bytes: 0, kept_divisor: 0 };
+    pub const NONE: Self = Self { frames: 0, kept_bytes: 0, kept_divisor: 0, keeps_peak: true };
 
     /// Returns the bytes that may lie idle in a pool whose peak usage is `needed` bytes.
     pub(in crate::memory) fn idle_bytes(&self, needed: u64) -> u64 {
