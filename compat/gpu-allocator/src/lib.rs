@@ -1,0 +1,36 @@
+//! The API of `gpu-allocator` 0.28 over Allotment.
+//!
+//! ```toml
+//! [patch.crates-io]
+//! gpu-allocator = { git = "…" } # or `path`
+//! ```
+//!
+//! With this patch, a program that uses `gpu-allocator` 0.28, itself or through `wgpu`, runs on Allotment with no change.
+//! New programs use [`allotment`] itself: it needs no lock around it, checks what is freed, and does much more.
+//!
+//! | module | what |
+//! |---|---|
+#![cfg_attr(feature = "vulkan", doc = "| [`vulkan`] | an allocator for a Vulkan device of the application |")]
+#![doc = "| this one | locations, block sizes, debug settings, errors, reports |"]
+
+#[cfg(not(any(feature = "std", feature = "hashbrown")))]
+compile_error!("enable the feature `std` or `hashbrown`, as gpu-allocator wants it");
+
+mod block_sizes;
+mod debug;
+mod error;
+mod location;
+#[cfg(feature = "vulkan")]
+mod memory;
+mod report;
+#[cfg(feature = "vulkan")]
+pub mod vulkan;
+
+pub use block_sizes::AllocationSizes;
+pub use debug::AllocatorDebugSettings;
+pub use error::{AllocationError, Result};
+pub use location::MemoryLocation;
+#[cfg(feature = "vulkan")]
+#[doc(hidden)]
+pub use memory::allocators_created;
+pub use report::{AllocationReport, AllocatorReport, MemoryBlockReport};

@@ -1,0 +1,118 @@
+//! An allocator for a Vulkan device of the application.
+
+mod allocation;
+mod desc;
+
+use core::fmt;
+
+use allotment::ResourceKind;
+use allotment::device::MemoryTypeMask;
+use allotment::device::vulkan::{DedicatedTo, Device, DeviceDesc, EnabledFeatures, MemoryOptions};
+use ash::vk;
+use log::Level;
+
+use crate::memory::{Memory, Request};
+use crate::{AllocationError, AllocatorReport, Result};
+
+pub use allocation::{Allocation, MappedAllocationSlab};
+pub use desc::{AllocationCreateDesc, AllocationScheme, AllocatorCreateDesc};
+
+/// Allocates and frees memory of a Vulkan device.
+pub struct Allocator {
+    memory: Memory<Device>,
+    /// Vulkan's own properties of each memory type.
+    types: Vec<vk::MemoryPropertyFlags>,
+}
+
+impl Allocator {
+    /// Creates an allocator. Allocates no memory yet.
+    ///
+    /// The handles must be of one device, which the application must not destroy before it drops the allocator: as with
+    /// gpu-allocator, nothing checks that.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocationError::InvalidAllocatorCreateDesc`] for a physical device that is null; else the driver's error.
+    pub fn new(desc: &AllocatorCreateDesc) -> Result<Self> {
+        if desc.physical_device == vk::PhysicalDevice::null() {
+            return Err(AllocationError::InvalidAllocatorCreateDesc("the physical device is null".into()));
+        }
+        let mut device = DeviceDesc::new(desc.instance.clone(), desc.physical_device, desc.device.clone());
+        if desc.buffer_device_address {
+            device = device.with_enabled(EnabledFeatures::BUFFER_DEVICE_ADDRESS);
+        }
+        // SAFETY: the caller's promise in the documentation. gpu-allocator's interface has no way to ask for it.
+        let device = unsafe { Device::new(device) }.map_err(AllocationError::of_device)?;
+        // SAFETY: the physical device is of this instance.
+        let found = unsafe { desc.instance.get_physical_device_memory_properties(desc.physical_device) };
+        let types = found.memory_types_as_slice().iter().map(|found| found.property_flags).collect();
+        Ok(Self { memory: Memory::new(device, &desc.allocation_sizes, desc.debug_settings)?, types })
+    }
+
+    /// Allocates memory.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocationError::InvalidAllocationCreateDesc`] for a size of 0 or an alignment that is no power of two,
+    /// [`AllocationError::NoCompatibleMemoryTypeFound`] where the resource allows no memory in the location,
+    /// [`AllocationError::OutOfMemory`] where the heap is full.
+    pub fn allocate(&mut self, desc: &AllocationCreateDesc<'_>) -> Result<Allocation> {
+        let vk::MemoryRequirements { size, alignment, memory_type_bits, .. } = desc.requirements;
+        let dedicated_to = match desc.allocation_scheme {
+            AllocationScheme::DedicatedBuffer(buffer) => Some(DedicatedTo::Buffer(buffer)),
+            AllocationScheme::DedicatedImage(image) => Some(DedicatedTo::Image(image)),
+            AllocationScheme::GpuAllocatorManaged => None,
+        };
+        let (allocation, place) = self.memory.allocate(Request {
+            name: desc.name,
+            size,
+            alignment,
+            memory_types: MemoryTypeMask(memory_type_bits),
+            location: desc.location,
+            kind: if desc.linear { ResourceKind::Buffer } else { ResourceKind::OptimalImage },
+            // SAFETY: the caller names a resource of the device whose requirements these are, and binds nothing else.
+            dedicated: dedicated_to.map(|to| unsafe { MemoryOptions::new().with_dedicated_resource(to) }),
+        })?;
+        let properties = self.types.get(place.memory_type.get()).copied().unwrap_or_default();
+        Ok(Allocation::new(allocation, &place, properties, dedicated_to.is_some()))
+    }
+
+    /// Frees memory, whose resources must have been destroyed. Does nothing for a null allocation.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocationError::Internal`] for an allocation of another allocator, which is not freed.
+    pub fn free(&mut self, allocation: Allocation) -> Result<()> {
+        self.memory.free(allocation.into_inner())
+    }
+
+    /// Renames an allocation.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocationError::Internal`] for an allocation of another allocator.
+    pub fn rename_allocation(&mut self, allocation: &mut Allocation, name: &str) -> Result<()> {
+        self.memory.rename(allocation.inner(), name)
+    }
+
+    /// Logs each live allocation.
+    pub fn report_memory_leaks(&self, log_level: Level) {
+        self.memory.report_leaks(log_level);
+    }
+
+    /// Returns what the allocator holds.
+    pub fn generate_report(&self) -> AllocatorReport {
+        self.memory.report()
+    }
+
+    /// Returns the bytes of all memory blocks.
+    pub fn capacity(&self) -> u64 {
+        self.memory.capacity()
+    }
+}
+
+impl fmt::Debug for Allocator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.generate_report().fmt(f)
+    }
+}
