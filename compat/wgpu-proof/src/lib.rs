@@ -1,5 +1,7 @@
 //! What the programs in `tests` share: a device of wgpu, bytes that can be told apart, and the allocator's report.
 
+mod messages;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -13,6 +15,7 @@ pub struct Gpu {
 impl Gpu {
     /// Opens a device of the first adapter of Vulkan, or of Direct3D 12 on Windows.
     pub fn open() -> Self {
+        messages::collect();
         let mut desc = wgpu::InstanceDescriptor::new_without_display_handle();
         desc.backends = if cfg!(windows) { wgpu::Backends::DX12 } else { wgpu::Backends::VULKAN };
         // Validation by a layer, and what else the environment asks for: `WGPU_VALIDATION=0`, and its like.
@@ -21,8 +24,8 @@ impl Gpu {
         let adapter = pollster::block_on(instance.request_adapter(&Default::default()));
         let adapter = adapter.expect("wgpu finds an adapter");
         let before = gpu_allocator::allocators_created();
-        let (device, queue) =
-            pollster::block_on(adapter.request_device(&Default::default())).expect("the adapter opens a device");
+        let (device, queue) = pollster::block_on(adapter.request_device(&Default::default()))
+            .expect("the adapter opens a device");
         assert!(gpu_allocator::allocators_created() > before, "the device's memory is Allotment's");
         let errors = Arc::new(AtomicU32::new(0));
         let counted = Arc::clone(&errors);
@@ -70,8 +73,10 @@ impl Gpu {
     pub fn report(&self) -> wgpu::AllocatorReport {
         let report = self.device.generate_allocator_report().expect("wgpu reports its allocator");
         for block in &report.blocks {
-            let mut inside: Vec<_> =
-                report.allocations[block.allocations.clone()].iter().map(|one| (one.offset, one.size)).collect();
+            let mut inside: Vec<_> = report.allocations[block.allocations.clone()]
+                .iter()
+                .map(|one| (one.offset, one.size))
+                .collect();
             inside.sort_unstable();
             assert!(inside.windows(2).all(|two| two[0].0 + two[0].1 <= two[1].0), "{inside:?}");
             assert!(inside.iter().all(|(offset, size)| offset + size <= block.size));
@@ -82,9 +87,10 @@ impl Gpu {
         report
     }
 
-    /// Asserts that wgpu had nothing to complain about.
+    /// Asserts that neither wgpu nor the validation layer had anything to complain about.
     pub fn check(&self) {
         assert_eq!(self.errors.load(Ordering::Relaxed), 0, "errors of wgpu, above");
+        assert_eq!(messages::errors(), Vec::<String>::new());
     }
 }
 

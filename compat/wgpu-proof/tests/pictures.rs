@@ -50,14 +50,15 @@ fn every_level_and_layer_keeps_its_texels_and_unwritten_ones_are_zero() {
     // What was in memory before must not be seen in a texture that nobody has written.
     let dirt = texture(&gpu, [512, 512, 4], 1, usage);
     for layer in 0..4 {
-        let layout = wgpu::TexelCopyBufferLayout { offset: 0, bytes_per_row: Some(2048), rows_per_image: None };
+        let layout =
+            wgpu::TexelCopyBufferLayout { offset: 0, bytes_per_row: Some(2048), rows_per_image: None };
         gpu.queue.write_texture(place(&dirt, 0, layer), &[0xdd; 512 * 2048], layout, extent(&dirt, 0));
     }
     gpu.queue.submit([]);
     gpu.wait();
     drop(dirt);
     gpu.wait();
-    let sizes = [[1, 1, 1], [7, 3, 2], [64, 64, 6], [300, 200, 1], [512, 256, 3]];
+    let sizes: [[u32; 3]; 5] = [[1, 1, 1], [7, 3, 2], [64, 64, 6], [300, 200, 1], [512, 256, 3]];
     let textures: Vec<_> = sizes
         .map(|size| {
             let mips = size[0].min(size[1]).ilog2() + 1;
@@ -65,13 +66,14 @@ fn every_level_and_layer_keeps_its_texels_and_unwritten_ones_are_zero() {
         })
         .into();
     let seed = |at: usize, mip: u32, layer: u32| at as u64 * 100 + u64::from(mip) * 10 + u64::from(layer);
-    let is_written = |mip: u32, layer: u32| (mip + layer) % 2 == 0;
+    let is_written = |mip: u32, layer: u32| (mip + layer).is_multiple_of(2);
     for (at, texture) in textures.iter().enumerate() {
         for (mip, layer) in levels(texture).filter(|&(mip, layer)| is_written(mip, layer)) {
             let extent = extent(texture, mip);
             let row = 4 * extent.width;
             let bytes = pattern(seed(at, mip, layer), u64::from(row * extent.height));
-            let layout = wgpu::TexelCopyBufferLayout { offset: 0, bytes_per_row: Some(row), rows_per_image: None };
+            let layout =
+                wgpu::TexelCopyBufferLayout { offset: 0, bytes_per_row: Some(row), rows_per_image: None };
             gpu.queue.write_texture(place(texture, mip, layer), &bytes, layout, extent);
         }
     }
@@ -136,7 +138,8 @@ fn a_shader_computes_in_the_memory_of_a_buffer() {
     let words = |bytes: &[u8]| -> Vec<u32> {
         bytes.chunks(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect()
     };
-    let expected: Vec<_> = (0..).zip(words(&bytes)).map(|(at, word)| word.wrapping_mul(3).wrapping_add(at)).collect();
+    let expected: Vec<_> =
+        (0..).zip(words(&bytes)).map(|(at, word)| word.wrapping_mul(3).wrapping_add(at)).collect();
     assert_eq!(words(&gpu.read(&numbers)), expected);
     gpu.check();
 }
@@ -184,8 +187,10 @@ fn a_texture_is_drawn_into_another_with_vertices_indices_and_a_uniform() {
         cache: None,
     });
     let image = texture(&gpu, [SIDE, SIDE, 1], 1, Usage::TEXTURE_BINDING | Usage::COPY_DST);
-    let texels: Vec<u8> = (0..SIDE * SIDE).flat_map(|i| [(i % 256) as u8, (i / 256) as u8, 77, 255]).collect();
-    let layout = wgpu::TexelCopyBufferLayout { offset: 0, bytes_per_row: Some(4 * SIDE), rows_per_image: None };
+    let texels: Vec<u8> =
+        (0..SIDE * SIDE).flat_map(|i| [(i % 256) as u8, (i / 256) as u8, 77, 255]).collect();
+    let layout =
+        wgpu::TexelCopyBufferLayout { offset: 0, bytes_per_row: Some(4 * SIDE), rows_per_image: None };
     gpu.queue.write_texture(place(&image, 0, 0), &texels, layout, extent(&image, 0));
     let target = texture(&gpu, [SIDE, SIDE, 1], 1, Usage::RENDER_ATTACHMENT | Usage::COPY_SRC);
     let filled = |bytes: &[u8], usage| {
@@ -193,7 +198,8 @@ fn a_texture_is_drawn_into_another_with_vertices_indices_and_a_uniform() {
         gpu.queue.write_buffer(&buffer, 0, bytes);
         buffer
     };
-    let floats = |values: &[f32]| -> Vec<u8> { values.iter().flat_map(|value| value.to_le_bytes()).collect() };
+    let floats =
+        |values: &[f32]| -> Vec<u8> { values.iter().flat_map(|value| value.to_le_bytes()).collect() };
     let corners = filled(&floats(&[-1., -1., 1., -1., 1., 1., -1., 1.]), wgpu::BufferUsages::VERTEX);
     let indices: Vec<u8> = [0_u16, 1, 2, 0, 2, 3].into_iter().flat_map(u16::to_le_bytes).collect();
     let indices = filled(&indices, wgpu::BufferUsages::INDEX);

@@ -36,7 +36,7 @@ fn described(allocation: &Allocation, alignment: u64) -> String {
     format!(
         "size {}, aligned {}, mapped {}, dedicated {}, null {}, numbered {}, {:?}",
         allocation.size(),
-        allocation.offset() % alignment == 0,
+        allocation.offset().is_multiple_of(alignment),
         allocation.mapped_ptr().is_some(),
         allocation.is_dedicated(),
         allocation.is_null(),
