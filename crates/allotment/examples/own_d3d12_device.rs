@@ -28,7 +28,6 @@ mod example {
     use windows::Win32::Graphics::Direct3D::D3D_FEATURE_LEVEL_11_0;
     use windows::Win32::Graphics::Direct3D12::*;
     use windows::Win32::Graphics::Dxgi::Common::*;
-    use windows::Win32::Graphics::Dxgi::*;
     use windows::core::Interface as _;
 
     type Outcome<T = ()> = Result<T, Box<dyn Error>>;

@@ -26,7 +26,7 @@ use super::survey::Arena;
 use crate::device::Device;
 use crate::memory::Movability;
 use crate::memory::allocator::{Allocation, AllocationId, Allocator};
-use crate::memory::pool::{PoolSlot, PoolState, TwoShards};
+use crate::memory::pool::{Detail, PoolSlot, PoolState, TwoShards};
 use crate::memory::token::record::Record;
 use crate::sync::locked;
 
@@ -173,23 +173,25 @@ impl Current {
         }
     }
 
-    /// Drops the moves of allocations that were freed since the survey, which need no place. If the rest is all that was
+    /// Drops the moves of allocations that are not in the block any more, which need no place: they were freed since the
+    /// survey, or another run moved them before this one claimed the block. If the rest is all that was
     /// in the block when it was closed, no search for unplanned allocations is needed, which would read all records of the
     /// pool.
     pub(super) fn check<D: Device>(
         &mut self,
         allocator: &Allocator<D>,
+        of: &Evacuation,
         mut check: Check,
         time: &mut Stopwatch,
     ) -> Step {
         while check.left > 0 {
             let Some(planned) = self.moves.pop_front() else { break };
             check.left -= 1;
-            let is_live = |slot: &PoolSlot<D>| {
-                let _guard = locked(&slot.state);
-                is_live(slot, &planned)
+            let is_there = |slot: &PoolSlot<D>| {
+                let guard = locked(&slot.state);
+                guard.as_ref().is_some_and(|state| of.has(state, slot, &planned))
             };
-            if allocator.pools.get(planned.pool).is_some_and(is_live) {
+            if allocator.pools.get(planned.pool).is_some_and(is_there) {
                 // Behind the others: once all were looked at, they are in their order again.
                 self.moves.push_back(planned);
             }
@@ -402,7 +404,7 @@ impl Evacuation {
             }
             let Some(locks) = locks else { return OnePlace::NotNeeded };
             let (state, slot) = locks.one();
-            if !is_live(slot, planned) {
+            if !self.has(state, slot, planned) {
                 return OnePlace::NotNeeded;
             }
             let copied = state.detail(record).is_some_and(|detail| detail.movability() == Movability::Copied);
@@ -418,6 +420,19 @@ impl Evacuation {
             return if found == block { OnePlace::AsPlanned } else { OnePlace::Elsewhere };
         }
         OnePlace::None
+    }
+
+    /// Returns true when the allocation that was planned is live, and still in the block: a move keeps its record. `state`
+    /// is that of the record's shard.
+    fn has<D: Device>(&self, state: &PoolState<D>, slot: &PoolSlot<D>, planned: &PlannedMove) -> bool {
+        let record = slot.records.get(planned.record);
+        let is_live = record.is_some_and(|record| record.generation() == planned.generation);
+        let here = |detail: &Detail| {
+            let range = detail.range();
+            let home = state.shards.index(range.home);
+            (home, detail.set, range.block) == (self.arena.pool, self.arena.set, self.block)
+        };
+        is_live && state.detail(planned.record).is_some_and(here)
     }
 
     /// Returns true while the block is closed by this evacuation, or held for its run since then.
@@ -533,9 +548,4 @@ impl Evacuation {
         given.into_iter().for_each(|Reserved { to, .. }| allocator.free_own(to));
         all
     }
-}
-
-/// Returns true when the record still has the allocation that was planned. The pool is locked: the record may be freed.
-fn is_live<D: Device>(slot: &PoolSlot<D>, planned: &PlannedMove) -> bool {
-    slot.records.get(planned.record).is_some_and(|record| record.generation() == planned.generation)
 }

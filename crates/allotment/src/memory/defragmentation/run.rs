@@ -333,7 +333,7 @@ impl Run {
             Phase::Closing => evacuation.close(allocator, slot, self.mover, &self.desc, now),
             Phase::Checking(check) => {
                 let check = *check;
-                now.check(allocator, check, time)
+                now.check(allocator, evacuation, check, time)
             }
             Phase::Indexing => now.index_planned(time),
             Phase::Searching(next) => {
