@@ -2,9 +2,10 @@
 
 use core::num::NonZeroU64;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::collections::HashMap;
 
 use allotment::Alignment;
-use allotment::device::{Device, MemoryTypeMask};
+use allotment::device::{Device, MemoryHandle as _, MemoryTypeMask};
 use allotment::memory::{
     AllocationInfo, CallSites, Dedicated, EmptyBlockPolicy, LeakHandler, ListedAllocation,
     MemoryLocation as Place, NameTable,
@@ -127,18 +128,15 @@ impl<D: Device> Memory<D> {
     }
 
     pub(crate) fn report(&self) -> AllocatorReport {
-        let mut listed = self.allocator.allocations();
+        let mut inside: HashMap<u64, Vec<AllocationReport>> = HashMap::new();
+        for ListedAllocation { info, .. } in self.allocator.allocations() {
+            let report = AllocationReport { name: name_of(&info), offset: info.offset, size: info.size };
+            inside.entry(info.memory.to_raw()).or_default().push(report);
+        }
         AllocatorReport::new(self.allocator.blocks().into_iter().map(|block| {
-            let inside = |one: &ListedAllocation<D>| one.info.memory == block.memory;
-            let (mut inside, others): (Vec<_>, Vec<_>) = listed.drain(..).partition(inside);
-            listed = others;
-            inside.sort_by_key(|one| one.info.offset);
-            let reports = inside.into_iter().map(|one| AllocationReport {
-                name: name_of(&one.info),
-                offset: one.info.offset,
-                size: one.info.size,
-            });
-            (block.ranges.size, reports.collect())
+            let mut reports = inside.remove(&block.memory.to_raw()).unwrap_or_default();
+            reports.sort_by_key(|report| report.offset);
+            (block.ranges.size, reports)
         }))
     }
 

@@ -143,9 +143,9 @@ fn two_sets_and_passes_on_a_thread_each_keep_all_bytes_under_the_traffic_of_two_
         passes.join().unwrap()
     });
     // Without the traffic they come down to the ideal. What the threads left decides how soon: a set surveys pools in which
-    // nothing changes after 256 steps, and remembers for 16 surveys what it refused to move.
+    // nothing changes after 256 steps, which is the sixth round.
     let is_ideal = || u64::from(world.allocator().statistics().blocks) == world.ideal();
-    for _ in 0..16 * 256 / 50 {
+    for _ in 0..8 {
         for _frame in 0..50 {
             for set in 0..2 {
                 world.step(set, PassLimits::NONE);
