@@ -10,8 +10,15 @@ const NONE: &str = "none";
 /// A row: names of another library, and what does their work here.
 pub(crate) struct Row {
     pub names: Vec<String>,
-    /// The sources of the counterparts; empty where there is none.
-    pub sources: Vec<PathBuf>,
+    /// Empty where there is none.
+    pub counterparts: Vec<Counterpart>,
+}
+
+/// An item of Allotment, as a row links it.
+pub(crate) struct Counterpart {
+    /// The name without its type.
+    pub item: String,
+    pub source: PathBuf,
 }
 
 pub(crate) fn folder() -> PathBuf {
@@ -34,24 +41,23 @@ fn row(page: &str, line: &str, links: &HashMap<&str, &str>) -> Option<Row> {
         return None; // the head of a table
     }
     let [_, counterpart, difference] = cells[..] else { panic!("{page}: {line}: a row has three cells") };
-    assert!(
-        !difference.trim().is_empty(),
-        "{page}: {line}: says neither what is different nor why there is none"
-    );
-    let sources = linked(counterpart).map(|name| {
+    assert!(!difference.trim().is_empty(), "{page}: {line}: says nothing of the difference");
+    let counterparts = linked(counterpart).map(|(path, name)| {
         let link = links.get(name).unwrap_or_else(|| panic!("{page}: {line}: [{name}] is not defined"));
-        folder().join(link).canonicalize().unwrap_or_else(|error| panic!("{page}: {link}: {error}"))
+        let source = folder().join(link);
+        assert!(source.is_file(), "{page}: {link}: there is no such file");
+        Counterpart { item: path.rsplit("::").next().unwrap().into(), source }
     });
-    let sources: Vec<PathBuf> = sources.collect();
-    assert_eq!(
-        sources.is_empty(),
-        counterpart == NONE,
-        "{page}: {line}: links its counterpart, or says {NONE}"
-    );
-    Some(Row { names, sources })
+    let counterparts: Vec<Counterpart> = counterparts.collect();
+    let says_none = counterpart == NONE;
+    assert_eq!(counterparts.is_empty(), says_none, "{page}: {line}: links a counterpart, or says {NONE}");
+    Some(Row { names, counterparts })
 }
 
-/// Returns the names of the links of a cell: `file` of `` [`Allocator::free`][file] ``.
-fn linked(cell: &str) -> impl Iterator<Item = &str> {
-    cell.split("][").skip(1).filter_map(|rest| rest.split(']').next())
+/// Returns the text and the name of the links of a cell: `Allocator::free` and `file` of `` [`Allocator::free`][file] ``.
+fn linked(cell: &str) -> impl Iterator<Item = (&str, &str)> {
+    cell.split("[`").skip(1).filter_map(|link| {
+        let (text, rest) = link.split_once("`][")?;
+        Some((text, rest.split_once(']')?.0))
+    })
 }

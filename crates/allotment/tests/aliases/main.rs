@@ -10,6 +10,7 @@ mod sources;
 use std::collections::BTreeSet;
 use std::fs;
 
+use guide::{Counterpart, Row};
 use names::LIBRARIES;
 
 /// Returns what a name is searched by: that of a method without its type. The search takes `Pool::SetName` for a path of
@@ -22,6 +23,12 @@ fn alias_of(name: &str) -> &str {
 /// too much, or finds its counterpart already.
 fn needs_alias(name: &str) -> bool {
     !name.contains("::") || alias_of(name).contains(|c: char| c == '_' || c.is_uppercase())
+}
+
+fn rows_with_a_counterpart() -> impl Iterator<Item = (&'static str, Row)> {
+    let rows = |page| guide::rows(page).into_iter().map(move |row| (page, row));
+    let all = LIBRARIES.iter().flat_map(move |library| rows(library.page));
+    all.filter(|(_, row)| !row.counterparts.is_empty())
 }
 
 #[test]
@@ -37,21 +44,27 @@ fn each_name_stands_in_the_guide_once_and_nothing_else_does() {
 
 #[test]
 fn each_name_with_a_counterpart_is_an_alias_of_it() {
-    for library in &LIBRARIES {
-        for row in guide::rows(library.page).iter().filter(|row| !row.sources.is_empty()) {
-            for name in row.names.iter().filter(|name| needs_alias(name)) {
-                let alias = alias_of(name);
-                let found = row.sources.iter().any(|source| sources::finds(source, alias));
-                assert!(found, "{}: no alias {alias} in {:?}", library.page, row.sources);
-            }
+    for (page, row) in rows_with_a_counterpart() {
+        for name in row.names.iter().filter(|name| needs_alias(name)) {
+            let alias = alias_of(name);
+            let found = row.counterparts.iter().any(|it| sources::finds(&it.source, alias));
+            assert!(found, "{page}: nothing that the row of {name} links has the alias {alias}");
+        }
+    }
+}
+
+#[test]
+fn each_counterpart_is_where_its_link_leads() {
+    for (page, row) in rows_with_a_counterpart() {
+        for Counterpart { item, source } in &row.counterparts {
+            assert!(sources::declares(source, item), "{page}: {item} is not in {}", source.display());
         }
     }
 }
 
 #[test]
 fn each_alias_is_a_name_that_has_a_counterpart() {
-    let rows = LIBRARIES.iter().flat_map(|library| guide::rows(library.page));
-    let rows: Vec<_> = rows.filter(|row| !row.sources.is_empty()).collect();
+    let rows: Vec<Row> = rows_with_a_counterpart().map(|(_, row)| row).collect();
     let known: BTreeSet<&str> = rows.iter().flat_map(|row| &row.names).map(|name| alias_of(name)).collect();
     for source in sources::files() {
         for alias in sources::aliases(&source) {

@@ -18,7 +18,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
         if path.is_dir() {
             collect(&path, files);
         } else {
-            files.push(path.canonicalize().unwrap());
+            files.push(path);
         }
     }
 }
@@ -38,11 +38,23 @@ pub(crate) fn finds(source: &Path, name: &str) -> bool {
     found.any(|it| searched(&it) == searched(name))
 }
 
-/// Returns the name of the item, field or variant that a line declares.
+/// Returns true where a source declares an item of exactly this name.
+pub(crate) fn declares(source: &Path, name: &str) -> bool {
+    fs::read_to_string(source).unwrap().lines().filter_map(declared).any(|it| it == name)
+}
+
+/// Returns the name of the public item, of the field, of the trait's method or of the variant without data that a line
+/// declares.
 fn declared(line: &str) -> Option<&str> {
-    let mut rest = line.trim_start();
-    for word in ["pub ", "unsafe ", "fn ", "struct ", "enum ", "const "] {
+    let line = line.trim_start();
+    let public = line.strip_prefix("pub ");
+    let mut rest = public.unwrap_or(line);
+    let whole = rest;
+    for word in ["unsafe ", "fn ", "struct ", "enum ", "const "] {
         rest = rest.strip_prefix(word).unwrap_or(rest);
+    }
+    if public.is_none() && rest.len() == whole.len() {
+        return line.strip_suffix(',').filter(|name| name.starts_with(char::is_uppercase));
     }
     rest.split(|c: char| !(c.is_alphanumeric() || c == '_')).next()
 }
