@@ -107,6 +107,8 @@ mod guide {
     struct Defragmenting;
     #[doc = include_str!("../../../docs/guide/coming-from-vma.md")]
     struct ComingFromVma;
+    #[doc = include_str!("../../../docs/guide/coming-from-d3d12ma.md")]
+    struct ComingFromD3d12ma;
     #[doc = include_str!("../../../docs/guide/coming-from-gpu-allocator.md")]
     struct ComingFromGpuAllocator;
     #[doc = include_str!("../../../docs/guide/when-a-heap-is-full.md")]
