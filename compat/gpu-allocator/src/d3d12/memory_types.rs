@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     fn of_types(types: &[D3D12_HEAP_TYPE]) -> MemoryTypes {
-        let standard = types.iter().map(|&Type| D3D12_HEAP_PROPERTIES { Type, ..Default::default() });
+        let standard = types.iter().map(|heap| D3D12_HEAP_PROPERTIES { Type: *heap, ..Default::default() });
         MemoryTypes::new(standard.chain(mapped_heaps()))
     }
 
