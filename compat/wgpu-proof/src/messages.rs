@@ -7,8 +7,8 @@ use log::{Level, LevelFilter, Log, Metadata, Record};
 /// Errors that are known to be false, by a part of their text.
 ///
 /// The layer of Vulkan 1.4.309 works out the range of an image by the row pitch of the buffer, so that a staging buffer
-/// just behind the image seems to overlap it.
-const FALSE: [&str; 1] = ["VUID-vkCmdCopyBufferToImage-pRegions-00173"];
+/// just behind the image seems to overlap it. Wine has no factory for video surfaces, of which these programs show none.
+const FALSE: [&str; 2] = ["VUID-vkCmdCopyBufferToImage-pRegions-00173", "create_factory_media failed"];
 
 struct Messages {
     errors: Mutex<Vec<String>>,

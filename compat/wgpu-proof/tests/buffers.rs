@@ -103,12 +103,14 @@ fn two_devices_have_an_allocator_each_and_may_be_dropped_before_their_resources(
 }
 
 #[test]
+#[cfg_attr(windows, ignore = "Wine's Direct3D 12 promises any memory")]
 fn memory_that_is_not_there_is_an_error_of_its_scope() {
     let gpu = Gpu::open();
     let limit = gpu.device.limits().max_buffer_size & !3;
     let mut live = Vec::new();
-    // More than any machine that runs this has.
-    for _ in 0..4096 {
+    // A driver that promises memory until it is used refuses no bytes, but with Vulkan it refuses a number: that of memory
+    // objects, of which each of these buffers has one.
+    for _ in 0..10_000 {
         let scope = gpu.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
         let buffer = gpu.buffer(limit, Usage::COPY_DST);
         match pollster::block_on(scope.pop()) {
@@ -121,11 +123,8 @@ fn memory_that_is_not_there_is_an_error_of_its_scope() {
             }
             Some(error) => panic!("{error}"),
         }
-        if live.len() > 64 {
-            // A driver that promises memory until it is used never refuses.
-            return;
-        }
     }
+    panic!("{} buffers of {limit} bytes, and none was refused", live.len());
 }
 
 #[test]
