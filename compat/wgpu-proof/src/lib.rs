@@ -96,6 +96,11 @@ impl Gpu {
     }
 }
 
+/// Returns true where the environment does not let a check be left out: `ALLOTMENT_REQUIRE=validation,refusal`.
+pub fn requires(what: &str) -> bool {
+    std::env::var("ALLOTMENT_REQUIRE").is_ok_and(|required| required.contains(what))
+}
+
 /// A xorshift generator.
 pub struct Random(pub u64);
 
