@@ -88,8 +88,9 @@ impl Deref for ID3D12DeviceVersion {
     fn deref(&self) -> &ID3D12Device {
         match self {
             Self::Device(device) => device,
-            Self::Device10(device) => device,
-            Self::Device12(device) => device,
+            // Older versions of `windows` do not dereference them to it.
+            Self::Device10(device) => device.into(),
+            Self::Device12(device) => device.into(),
         }
     }
 }

@@ -208,7 +208,8 @@ impl<'a> Creation<'a> {
             }
             (ResourceState(state), device) => Ok(Self::State(device, state)),
             (BarrierLayout(layout), ID3D12DeviceVersion::Device12(device)) => {
-                Ok(Self::Layout { device, layout, castable: formats.map(|formats| (device, formats)) })
+                let castable = formats.map(|formats| (device, formats));
+                Ok(Self::Layout { device: device.into(), layout, castable })
             }
             (BarrierLayout(_), _) if formats.is_some() => {
                 Err(AllocationError::CastableFormatsRequiresAtLeastDevice12)
