@@ -1,4 +1,30 @@
 //! An allocator for a Direct3D 12 device of the application.
+//!
+//! ```no_run
+//! use gpu_allocator::MemoryLocation;
+//! use gpu_allocator::d3d12::{AllocationCreateDesc, Allocator, AllocatorCreateDesc, ID3D12DeviceVersion};
+//! use windows::Win32::Graphics::Direct3D12::*;
+//! # fn engine() -> (ID3D12Device, D3D12_RESOURCE_DESC) { todo!() }
+//!
+//! let (device, texture) = engine();
+//! let mut allocator = Allocator::new(&AllocatorCreateDesc {
+//!     device: ID3D12DeviceVersion::Device(device.clone()),
+//!     debug_settings: Default::default(),
+//!     allocation_sizes: Default::default(),
+//! })?;
+//! let location = MemoryLocation::GpuOnly;
+//! let desc = AllocationCreateDesc::from_d3d12_resource_desc(&device, &texture, "albedo", location);
+//! let allocation = allocator.allocate(&desc)?;
+//! let mut albedo: Option<ID3D12Resource> = None;
+//! // SAFETY: the heap is the allocator's until the resource is released and its memory is freed.
+//! unsafe {
+//!     let state = D3D12_RESOURCE_STATE_COMMON;
+//!     device.CreatePlacedResource(allocation.heap(), allocation.offset(), &texture, state, None, &mut albedo)?;
+//! }
+//! drop(albedo);
+//! allocator.free(allocation)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod allocation;
 mod desc;

@@ -122,6 +122,26 @@ impl CommittedAllocationStatistics {
 impl Allocator {
     /// Creates a resource.
     ///
+    /// ```no_run
+    /// use gpu_allocator::MemoryLocation;
+    /// use gpu_allocator::d3d12::{Allocator, ResourceCreateDesc, ResourceStateOrBarrierLayout, ResourceType};
+    /// use windows::Win32::Graphics::Direct3D12::{D3D12_RESOURCE_DESC, D3D12_RESOURCE_STATE_COMMON};
+    /// # fn example(allocator: &mut Allocator, texture: &D3D12_RESOURCE_DESC) -> gpu_allocator::Result<()> {
+    ///
+    /// let albedo = allocator.create_resource(&ResourceCreateDesc {
+    ///     name: "albedo",
+    ///     memory_location: MemoryLocation::GpuOnly,
+    ///     resource_category: texture.into(),
+    ///     resource_desc: texture,
+    ///     castable_formats: &[],
+    ///     clear_value: None,
+    ///     initial_state_or_layout: ResourceStateOrBarrierLayout::ResourceState(D3D12_RESOURCE_STATE_COMMON),
+    ///     resource_type: &ResourceType::Placed,
+    /// })?;
+    /// allocator.free_resource(albedo)
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`AllocationError::CastableFormatsRequiresEnhancedBarriers`],
