@@ -10,6 +10,10 @@
 //!
 //! | module | what |
 //! |---|---|
+#![cfg_attr(
+    all(windows, feature = "d3d12"),
+    doc = "| [`d3d12`] | an allocator for a Direct3D 12 device of the application |"
+)]
 #![cfg_attr(feature = "vulkan", doc = "| [`vulkan`] | an allocator for a Vulkan device of the application |")]
 #![doc = "| this one | locations, block sizes, debug settings, errors, reports |"]
 
@@ -17,10 +21,12 @@
 compile_error!("enable the feature `std` or `hashbrown`, as gpu-allocator wants it");
 
 mod block_sizes;
+#[cfg(all(windows, feature = "d3d12"))]
+pub mod d3d12;
 mod debug;
 mod error;
 mod location;
-#[cfg(feature = "vulkan")]
+#[cfg(any(feature = "vulkan", all(windows, feature = "d3d12")))]
 mod memory;
 mod report;
 #[cfg(feature = "vulkan")]
@@ -30,7 +36,7 @@ pub use block_sizes::AllocationSizes;
 pub use debug::AllocatorDebugSettings;
 pub use error::{AllocationError, Result};
 pub use location::MemoryLocation;
-#[cfg(feature = "vulkan")]
+#[cfg(any(feature = "vulkan", all(windows, feature = "d3d12")))]
 #[doc(hidden)]
 pub use memory::allocators_created;
 pub use report::{AllocationReport, AllocatorReport, MemoryBlockReport};

@@ -143,6 +143,16 @@ impl<D: Device> Memory<D> {
     pub(crate) fn capacity(&self) -> u64 {
         self.allocator.statistics().block_bytes
     }
+
+    #[cfg(all(windows, feature = "d3d12"))]
+    pub(crate) fn device(&self) -> &D {
+        self.allocator.device()
+    }
+
+    #[cfg(all(windows, feature = "d3d12"))]
+    pub(crate) fn logs_leaks_on_shutdown(&self) -> bool {
+        self.debug.log_leaks_on_shutdown
+    }
 }
 
 impl<D: Device> Drop for Memory<D> {

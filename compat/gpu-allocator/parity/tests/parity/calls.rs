@@ -134,7 +134,9 @@ pub(crate) fn answers(handles: Handles) -> Vec<String> {
     let mut null = Allocation::default();
     answers.push(described(&null, 1, MemoryLocation::Unknown));
     answers.push(format!("{:?}", allocator.rename_allocation(&mut null, "null")));
-    answers.push(format!("{:?} {:?}", allocator.free(null), unsafe { Allocation::default().memory() }));
+    // SAFETY: the handle is only compared.
+    let memory = unsafe { null.memory() };
+    answers.push(format!("{:?} {memory:?}", allocator.free(null)));
 
     // Resources of the driver's: one that shares memory, and one of each kind that has memory of its own.
     let info = vk::BufferCreateInfo::default().size(70_000).usage(vk::BufferUsageFlags::STORAGE_BUFFER);

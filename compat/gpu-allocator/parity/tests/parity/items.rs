@@ -117,7 +117,7 @@ fn has_fields(create: AllocatorCreateDesc, allocate: AllocationCreateDesc<'_>, r
 }
 
 /// The functions above are compiled; what they are called with does not matter.
-pub(crate) fn sizes_of_options() -> String {
+pub(crate) fn default_debug_settings() -> String {
     let _ = (has_traits as fn(), has_functions as fn(), has_fields as fn(_, AllocationCreateDesc<'static>, _));
     format!("{:?}", AllocatorDebugSettings::default())
 }

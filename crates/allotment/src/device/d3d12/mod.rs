@@ -90,6 +90,9 @@ pub use descriptors::{Descriptor, DescriptorHeap, ImageViewDesc, Sampler};
 pub use memory::Memory;
 pub use options::MemoryOptions;
 pub use resources::ResourceInfo;
+/// The version of the crate whose interfaces these are, for programs that have another.
+#[doc(no_inline)]
+pub use windows;
 
 use memory::Object;
 use properties::{Features, HeapClass};

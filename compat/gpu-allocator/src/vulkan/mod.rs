@@ -1,4 +1,33 @@
 //! An allocator for a Vulkan device of the application.
+//!
+//! ```no_run
+//! use ash::vk;
+//! use gpu_allocator::MemoryLocation;
+//! use gpu_allocator::vulkan::{AllocationCreateDesc, AllocationScheme, Allocator, AllocatorCreateDesc};
+//! # fn engine() -> (ash::Instance, vk::PhysicalDevice, ash::Device, vk::Buffer) { todo!() }
+//!
+//! let (instance, physical_device, device, buffer) = engine();
+//! let mut allocator = Allocator::new(&AllocatorCreateDesc {
+//!     instance,
+//!     device: device.clone(),
+//!     physical_device,
+//!     debug_settings: Default::default(),
+//!     buffer_device_address: false,
+//!     allocation_sizes: Default::default(),
+//! })?;
+//! let allocation = allocator.allocate(&AllocationCreateDesc {
+//!     name: "vertices",
+//!     // SAFETY: the buffer is of the device.
+//!     requirements: unsafe { device.get_buffer_memory_requirements(buffer) },
+//!     location: MemoryLocation::CpuToGpu,
+//!     linear: true,
+//!     allocation_scheme: AllocationScheme::GpuAllocatorManaged,
+//! })?;
+//! // SAFETY: the memory is the allocator's until the buffer is destroyed and its memory is freed.
+//! unsafe { device.bind_buffer_memory(buffer, allocation.memory(), allocation.offset()) }?;
+//! allocator.free(allocation)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod allocation;
 mod desc;
