@@ -334,3 +334,17 @@ fn ranges_freed_together_come_back_in_order_with_an_error_for_each_wrong_handle(
         block.check_invariants();
     }
 }
+
+#[test]
+fn a_request_that_is_far_too_large_is_known_not_to_fit_without_a_search() {
+    for algorithm in Algorithm::ALL {
+        let mut block = block(1024, algorithm);
+        for free in [1024, 512, 256] {
+            assert!(block.may_fit(free));
+            // The bound is at most 3 % too large.
+            assert!((free..free + 32).contains(&block.largest_free_at_most()));
+            assert!(!block.may_fit(free + 32));
+            block.allocate(Request::new(free / 2), "").unwrap();
+        }
+    }
+}
