@@ -78,3 +78,33 @@ fn operations_on_as_many_ranges_as_were_reserved_get_no_memory_from_the_heap() {
         assert_eq!(allocations() - before, 0, "{algorithm}, {coalescing:?}");
     }
 }
+
+#[test]
+fn a_block_is_far_below_its_peak_once_it_has_less_than_half_of_the_regions_that_it_had() {
+    for (algorithm, coalescing) in [
+        (Algorithm::Tlsf, Coalescing::Immediate),
+        (Algorithm::Tlsf, Coalescing::Deferred),
+        (Algorithm::Buddy, Coalescing::Immediate),
+        (Algorithm::Linear, Coalescing::Immediate),
+    ] {
+        let mut block = VirtualBlock::new(1 << 16, algorithm).unwrap();
+        block.set_coalescing(coalescing);
+        let ranges: Vec<_> = (0..1000).map(|_| block.allocate(Request::new(8), ()).unwrap().handle).collect();
+        let mut free_where = |freed: fn(usize) -> bool| {
+            ranges
+                .iter()
+                .enumerate()
+                .filter(|(at, _)| freed(*at))
+                .for_each(|(_, &range)| block.free(range).unwrap());
+            block.is_far_below_its_peak()
+        };
+        assert!(!free_where(|_| false), "{algorithm}, {coalescing:?}: all are live");
+        assert!(!free_where(|at| at % 2 == 1), "{algorithm}, {coalescing:?}: 500 are live, 500 free");
+        let far = free_where(|at| at % 2 == 0 && at % 10 != 0);
+        assert!(far, "{algorithm}, {coalescing:?}: 100 are live, with about as many free between them");
+        block.shrink_to_fit();
+        block.clear();
+        block.shrink_to_fit();
+        assert!(!block.is_far_below_its_peak(), "{algorithm}, {coalescing:?}: shrunk");
+    }
+}

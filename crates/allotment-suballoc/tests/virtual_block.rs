@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use allotment_suballoc::{
-    Algorithm, Alignment, AllocateError, CreateError, GrowError, MAX_SIZE, RegionKind, Request, Side,
-    Strategy, VirtualBlock,
+    Algorithm, Alignment, AllocateError, CreateError, GrowError, HandleError, MAX_SIZE, RegionKind, Request,
+    Side, Strategy, VirtualBlock,
 };
 
 fn block(size: u64, algorithm: Algorithm) -> VirtualBlock<&'static str> {
@@ -225,4 +225,126 @@ fn the_dump_is_json_and_shows_every_region() {
     let sum: u64 =
         json["Suballocations"].as_array().unwrap().iter().map(|r| r["Size"].as_u64().unwrap()).sum();
     assert_eq!(sum, 64);
+}
+
+#[test]
+fn a_block_is_empty_only_while_no_range_is_live() {
+    for algorithm in Algorithm::ALL {
+        let mut block = block(64, algorithm);
+        assert!(block.is_empty());
+        let [first, second] = [1, 28].map(|size| block.allocate(Request::new(size), "").unwrap());
+        assert!(!block.is_empty());
+        block.free(first.handle).unwrap();
+        assert!(!block.is_empty());
+        block.free(second.handle).unwrap();
+        assert!(block.is_empty());
+        assert_eq!((block.algorithm(), block.size()), (algorithm, 64));
+    }
+}
+
+#[test]
+fn what_an_upper_range_loses_to_its_alignment_is_padding_behind_it() {
+    let mut block = block(100, Algorithm::Linear);
+    let upper = |size| Request::new(size).with_side(Side::Upper);
+    block.allocate(upper(10), "x").unwrap();
+    let aligned = block.allocate(upper(5).aligned(Alignment::new(8).unwrap()), "y").unwrap();
+    let regions = |block: &VirtualBlock<_>| -> Vec<_> {
+        let letter = |kind: &RegionKind<'_, &'static str>| match kind {
+            RegionKind::Used { data, .. } => **data,
+            RegionKind::Padding => "padding",
+            _ => "free",
+        };
+        block.regions().map(|region| (region.offset, region.size, letter(&region.kind))).collect()
+    };
+    assert_eq!(regions(&block), [(0, 80, "free"), (80, 5, "y"), (85, 5, "padding"), (90, 10, "x")]);
+    assert_eq!((block.statistics().padding, block.statistics().free), (5, 80));
+    // A range cannot grow into its padding, and gives it up where it is cut short.
+    assert!(block.resize(aligned.handle, 6).is_err());
+    block.resize(aligned.handle, 3).unwrap();
+    assert_eq!(regions(&block), [(0, 80, "free"), (80, 3, "y"), (83, 7, "free"), (90, 10, "x")]);
+    assert_eq!((block.statistics().padding, block.statistics().free), (0, 87));
+    block.free(aligned.handle).unwrap();
+    assert_eq!(regions(&block), [(0, 90, "free"), (90, 10, "x")]);
+}
+
+#[test]
+fn the_room_for_a_request_is_the_size_of_the_free_region_that_serves_it() {
+    let room = |block: &VirtualBlock<_>, size| block.room_for(&Request::new(size));
+    // Free: 40 units at 0, 20 at 50, 30 at the end.
+    let [mut tlsf, mut linear] = [Algorithm::Tlsf, Algorithm::Linear].map(|algorithm| {
+        let mut block = block(100, algorithm);
+        let ranges = [40, 10, 20].map(|size| block.allocate(Request::new(size), "").unwrap().handle);
+        block.free(ranges[0]).unwrap();
+        block.free(ranges[2]).unwrap();
+        block.allocate(Request::new(20).with_strategy(Strategy::LowestOffset), "").unwrap();
+        block
+    });
+    // TLSF has filled the first 20 units; the linear block those at 50.
+    assert_eq!([20, 21, 50, 51].map(|size| room(&tlsf, size)), [Some(20), Some(50), Some(50), None]);
+    assert_eq!([30, 31, 40, 41].map(|size| room(&linear, size)), [Some(30), Some(40), Some(40), None]);
+    let upper = |size| Request::new(size).with_side(Side::Upper);
+    assert_eq!(linear.room_for(&upper(30)), Some(30));
+    assert_eq!(linear.room_for(&upper(31)), None);
+    assert_eq!(tlsf.room_for(&upper(1)), None);
+    // The linear block becomes a ring.
+    linear.allocate(Request::new(31), "").unwrap();
+    assert_eq!((room(&linear, 9), room(&linear, 10), linear.room_for(&upper(1))), (Some(9), None, None));
+    tlsf.clear();
+    assert_eq!(room(&tlsf, 1), Some(100));
+
+    let mut buddy = block(64, Algorithm::Buddy);
+    buddy.allocate(Request::new(5), "").unwrap();
+    assert_eq!([8, 9, 17, 33].map(|size| room(&buddy, size)), [Some(8), Some(16), Some(32), None]);
+}
+
+#[test]
+fn a_request_is_served_by_the_first_block_in_which_it_fits() {
+    for algorithm in Algorithm::ALL {
+        // The last takes more than 32 bits.
+        let mut blocks = [8, 16, 32, 1 << 40].map(|size| block(size, algorithm));
+        for (size, block) in [(16, 1), (20, 2), (1 << 33, 3), (8, 0)] {
+            let mut places = blocks.iter_mut().map(|block| block.allocate_if_it_fits(Request::new(size), ""));
+            let found = places.position(|place| place.unwrap().is_some_and(|range| range.size == size));
+            assert_eq!(found, Some(block), "{algorithm}: {size}");
+        }
+        assert_eq!(blocks.map(|block| block.statistics().allocated), [8, 16, 20, 1 << 33]);
+        let refused = block(8, algorithm).allocate_if_it_fits(Request::new(0), "");
+        assert_eq!(refused, Err(AllocateError::ZeroSize));
+    }
+}
+
+#[test]
+fn ranges_freed_together_come_back_in_order_with_an_error_for_each_wrong_handle() {
+    for (algorithm, count) in
+        Algorithm::ALL.into_iter().flat_map(|algorithm| [(algorithm, 10), (algorithm, 10_000)])
+    {
+        let mut block = VirtualBlock::new(1 << 20, algorithm).unwrap();
+        let mut handles: Vec<_> = (0..count)
+            .map(|number| block.allocate(Request::new(1 + number % 60), number).unwrap().handle)
+            .collect();
+        let mut other = VirtualBlock::new(8, algorithm).unwrap();
+        handles.insert(3, handles[1]);
+        handles.insert(7, other.allocate(Request::new(1), 0).unwrap().handle);
+        let mut freed = Vec::new();
+        block.free_many(&handles, |range| freed.push(range));
+        assert_eq!(freed.remove(7), Err(HandleError::WrongBlock));
+        assert_eq!(freed.remove(3), Err(HandleError::Stale));
+        assert!(freed.into_iter().eq((0..count).map(Ok)));
+        assert!(block.is_empty() && !other.is_empty());
+        block.check_invariants();
+    }
+}
+
+#[test]
+fn a_request_that_is_far_too_large_is_known_not_to_fit_without_a_search() {
+    for algorithm in Algorithm::ALL {
+        let mut block = block(1024, algorithm);
+        for free in [1024, 512, 256] {
+            assert!(block.may_fit(free));
+            // The bound is at most 3 % too large.
+            assert!((free..free + 32).contains(&block.largest_free_at_most()));
+            assert!(!block.may_fit(free + 32));
+            block.allocate(Request::new(free / 2), "").unwrap();
+        }
+    }
 }
