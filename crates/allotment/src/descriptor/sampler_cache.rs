@@ -371,7 +371,8 @@ impl<D: DescriptorDevice> fmt::Debug for CachedSampler<D> {
     }
 }
 
-#[cfg(all(test, feature = "simulated"))]
+#[cfg(test)]
+#[cfg(feature = "simulated")]
 mod tests {
     use super::*;
     use crate::AllocatorDesc;

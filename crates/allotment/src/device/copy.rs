@@ -247,7 +247,8 @@ impl TexelBlock {
     }
 }
 
-#[cfg(all(test, feature = "simulated"))]
+#[cfg(test)]
+#[cfg(feature = "simulated")]
 mod tests {
     use super::*;
     use crate::Alignment;

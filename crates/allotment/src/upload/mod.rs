@@ -64,5 +64,6 @@ pub use upload_ring::UploadRing;
 pub use uploader::{ImageWrite, Uploader, UploaderStatistics};
 pub use uploader_desc::UploaderDesc;
 
-#[cfg(all(test, feature = "simulated"))]
+#[cfg(test)]
+#[cfg(feature = "simulated")]
 mod tests;

@@ -218,7 +218,8 @@ impl Announces for Slots {
     }
 }
 
-#[cfg(all(test, feature = "simulated"))]
+#[cfg(test)]
+#[cfg(feature = "simulated")]
 mod tests {
     use std::sync::Arc;
 

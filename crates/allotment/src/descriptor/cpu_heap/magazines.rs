@@ -171,7 +171,8 @@ impl Slots {
     }
 }
 
-#[cfg(all(test, feature = "simulated"))]
+#[cfg(test)]
+#[cfg(feature = "simulated")]
 #[cfg(not(allotment_loom))]
 mod tests {
     use std::sync::Arc;

@@ -134,7 +134,8 @@ impl<D: DescriptorDevice> Drop for OneAtATime<D> {
     }
 }
 
-#[cfg(all(test, feature = "simulated"))]
+#[cfg(test)]
+#[cfg(feature = "simulated")]
 mod tests {
     use super::*;
     use crate::AllocatorDesc;

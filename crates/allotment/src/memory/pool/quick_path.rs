@@ -195,5 +195,6 @@ impl<D: Device> PoolState<D> {
     }
 }
 
-#[cfg(all(test, feature = "simulated"))]
+#[cfg(test)]
+#[cfg(feature = "simulated")]
 mod tests;

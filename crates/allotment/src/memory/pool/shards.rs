@@ -496,5 +496,6 @@ fn both_sets(pool: &Pool, sets: [usize; 2]) -> impl Iterator<Item = (u32, usize)
     pool.shards().indices().flat_map(move |shard| sets.map(|set| (shard, set)))
 }
 
-#[cfg(all(test, feature = "simulated"))]
+#[cfg(test)]
+#[cfg(feature = "simulated")]
 mod tests;

@@ -283,7 +283,8 @@ impl Record {
     }
 }
 
-#[cfg(all(test, feature = "simulated"))]
+#[cfg(test)]
+#[cfg(feature = "simulated")]
 mod tests {
     use core::sync::atomic::Ordering::Relaxed;
 

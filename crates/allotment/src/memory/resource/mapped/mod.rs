@@ -341,7 +341,8 @@ impl<D: Device> fmt::Debug for MappedBuffer<D> {
     }
 }
 
-#[cfg(all(test, feature = "simulated"))]
+#[cfg(test)]
+#[cfg(feature = "simulated")]
 mod tests {
     use core::time::Duration;
 
