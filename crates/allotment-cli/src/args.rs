@@ -66,6 +66,10 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// List the profiles of the simulated GPU
     Profiles(ProfilesArgs),
+    /// Print what a shell reads to complete this command's arguments
+    Completions(CompletionsArgs),
+    /// Print the manual page of this command, or of one of these commands, for `man -l -`
+    Man(ManArgs),
 }
 
 #[derive(Debug, Parser)]
@@ -373,6 +377,18 @@ pub(crate) struct ProfilesArgs {
     /// Print a single JSON object on standard output
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Parser)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Parser)]
+pub(crate) struct ManArgs {
+    /// The command that the page is about: all of `allotment`, unless given
+    pub(crate) command: Option<String>,
 }
 
 /// The allocator's options for a replay.

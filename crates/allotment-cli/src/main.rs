@@ -13,6 +13,7 @@
 //!   info/        the info command: a device's properties, and the memory types for each memory usage
 //!   attach       the attach command: records a running program that serves its events
 //!   profiles     the profiles command: the profiles of the simulated GPU
+//!   shell        the completions and man commands: for a shell, and for `man`
 //!   inspect/     the commands that inspect recordings: stats, map, leaks, lifetimes, diff, export, report, check, advise, whatif
 //!   output       standard output with checked writes
 //!   progress     the progress bar
@@ -35,6 +36,7 @@ mod profiles;
 mod progress;
 mod replay;
 mod report;
+mod shell;
 mod source;
 mod summary;
 mod target;
@@ -77,6 +79,8 @@ fn main() -> ExitCode {
         Some(Command::Report(args)) => inspect::report::run(&args),
         Some(Command::Check(args)) => inspect::check::run(&args),
         Some(Command::Profiles(args)) => profiles::run(&args),
+        Some(Command::Completions(args)) => shell::completions(&args),
+        Some(Command::Man(args)) => shell::man(&args),
     })
 }
 

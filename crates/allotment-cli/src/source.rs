@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::output_file::OutputFile;
 
 /// A recorded race of SuperTuxKart, built in, so that the command has real data on every machine.
-const BUILT_IN: &[u8] = include_bytes!("../../../traces/supertuxkart-race.csv.gz");
+const BUILT_IN: &[u8] = include_bytes!("../assets/supertuxkart-race.csv.gz");
 
 /// A trace and its title.
 #[derive(Debug)]

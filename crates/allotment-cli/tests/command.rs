@@ -327,3 +327,35 @@ fn no_trace_of_valid_lines_makes_the_command_panic() {
         }
     }
 }
+
+#[test]
+fn each_shell_gets_completions_with_every_command_in_them() {
+    let folder = folder();
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let output = allotment(&folder, &["completions", shell]);
+        assert!(output.status.success(), "{shell}: {output:?}");
+        let script = String::from_utf8(output.stdout).unwrap();
+        for command in ["replay", "whatif", "profiles", "man"] {
+            assert!(script.contains(command), "{shell}: {command}");
+        }
+    }
+    let unknown = allotment(&folder, &["completions", "ksh"]);
+    assert_eq!(unknown.status.code(), Some(2));
+}
+
+#[test]
+fn the_manual_has_a_page_for_all_and_for_each_command() {
+    let folder = folder();
+    let page = |args: &[&str]| {
+        let output = allotment(&folder, args);
+        assert!(output.status.success(), "{args:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let whole = page(&["man"]);
+    assert!(whole.contains(".TH allotment 1") && whole.contains("whatif"), "{whole}");
+    let replay = page(&["man", "replay"]);
+    assert!(replay.contains(".TH allotment-replay 1") && replay.contains("json"), "{replay}");
+    let unknown = allotment(&folder, &["man", "dance"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(error_line(&unknown).contains("no command dance"));
+}

@@ -44,6 +44,8 @@ fn output_that_a_full_disk_loses_is_a_failure() {
         &["info"],
         &["profiles"],
         &["profiles", "--json"],
+        &["completions", "bash"],
+        &["man"],
         &["--help"],
         &["--version"],
         &["replay", "--help"],

@@ -10,6 +10,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 /// again. Buddy and linear blocks number their allocations with 62 bits or more, which do not wrap in practice; TLSF numbers
 /// those of each region, and never uses a region again that has run out of numbers. The number of a block is never used
 /// again: after 2^32 - 1 blocks, [`VirtualBlock::new`](crate::VirtualBlock::new) returns an error.
+#[doc(alias("VmaVirtualAllocation", "VirtualAllocation"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Handle {
     /// The number of the allocation, which the region at `index` carries as well.

@@ -11,6 +11,7 @@ use crate::Alignment;
 /// assert_eq!((request.size, request.alignment.get()), (1000, 64));
 /// # Ok::<(), allotment_suballoc::AlignmentError>(())
 /// ```
+#[doc(alias("VmaVirtualAllocationCreateInfo", "VIRTUAL_ALLOCATION_DESC", "VirtualAllocationCreateInfo"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The size in units, 1 to [`MAX_SIZE`](crate::MAX_SIZE).
@@ -61,14 +62,36 @@ pub enum Strategy {
     Balanced,
     /// The first region of the first size class whose regions are all large enough, without a search: O(1), at the price of
     /// more splitting.
+    #[doc(alias(
+        "VMA_ALLOCATION_CREATE_STRATEGY_MIN_TIME_BIT",
+        "VMA_VIRTUAL_ALLOCATION_CREATE_STRATEGY_MIN_TIME_BIT",
+        "VMA_ALLOCATION_CREATE_STRATEGY_FIRST_FIT_BIT",
+        "ALLOCATION_FLAG_STRATEGY_MIN_TIME",
+        "VIRTUAL_ALLOCATION_FLAG_STRATEGY_MIN_TIME",
+        "ALLOCATION_FLAG_STRATEGY_FIRST_FIT"
+    ))]
     LeastTime,
     /// The smallest region that fits (best fit), and the lowest of up to 136 that are equally small. Where more
     /// than 136 regions are large enough but aligned wrongly, one that fits closely. Looks at up to 544 regions.
+    #[doc(alias(
+        "VMA_ALLOCATION_CREATE_STRATEGY_MIN_MEMORY_BIT",
+        "VMA_VIRTUAL_ALLOCATION_CREATE_STRATEGY_MIN_MEMORY_BIT",
+        "VMA_ALLOCATION_CREATE_STRATEGY_BEST_FIT_BIT",
+        "ALLOCATION_FLAG_STRATEGY_MIN_MEMORY",
+        "VIRTUAL_ALLOCATION_FLAG_STRATEGY_MIN_MEMORY",
+        "ALLOCATION_FLAG_STRATEGY_BEST_FIT"
+    ))]
     LeastMemory,
     /// The lowest offset that fits (address-ordered first fit): keeps the end of the block free, so that little
     /// has to move before the end can be released. O(log n), by an index of the free regions that the first search of more than
     /// 128 makes, in O(regions), and that is dropped once four regions for each in the block were used or freed without another
     /// such request. While there is one, requests with other strategies and frees take O(log n) as well.
+    #[doc(alias(
+        "VMA_ALLOCATION_CREATE_STRATEGY_MIN_OFFSET_BIT",
+        "VMA_VIRTUAL_ALLOCATION_CREATE_STRATEGY_MIN_OFFSET_BIT",
+        "ALLOCATION_FLAG_STRATEGY_MIN_OFFSET",
+        "VIRTUAL_ALLOCATION_FLAG_STRATEGY_MIN_OFFSET"
+    ))]
     LowestOffset,
 }
 
@@ -80,5 +103,6 @@ pub enum Side {
     Lower,
     /// Descending offsets from the end of the block: the second stack of the linear algorithm's double stack.
     /// The other algorithms return [`OneSided`](crate::AllocateError::OneSided).
+    #[doc(alias("VMA_VIRTUAL_ALLOCATION_CREATE_UPPER_ADDRESS_BIT", "VIRTUAL_ALLOCATION_FLAG_UPPER_ADDRESS"))]
     Upper,
 }

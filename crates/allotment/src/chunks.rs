@@ -29,6 +29,7 @@ impl<T> Chunks<T> {
     }
 
     /// Creates a list whose first chunk has room for `capacity` values, or for as many as a chunk has.
+    #[cfg(any(test, feature = "simulated"))]
     pub(crate) fn with_capacity(capacity: usize) -> Self {
         Self { chunks: vec![Vec::with_capacity(capacity.min(Self::CHUNK))], len: 0 }
     }

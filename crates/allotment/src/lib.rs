@@ -67,6 +67,8 @@
 //! - Errors are values that name the request and the available resources. A call that fails has changed nothing.
 //! - Sizes are in bytes, at most 2^48, and are checked once, where they enter the crate.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod chunks;
 pub mod descriptor;
 pub mod device;
@@ -95,6 +97,8 @@ pub use memory::{
 mod guide {
     #[doc = include_str!("../../../README.md")]
     struct Readme;
+    #[doc = include_str!("../README.md")]
+    struct ReadmeOfTheCrate;
     #[doc = include_str!("../../../docs/guide/streaming-a-world.md")]
     struct StreamingAWorld;
     #[doc = include_str!("../../../docs/guide/bindless.md")]
@@ -103,6 +107,8 @@ mod guide {
     struct Defragmenting;
     #[doc = include_str!("../../../docs/guide/coming-from-vma.md")]
     struct ComingFromVma;
+    #[doc = include_str!("../../../docs/guide/coming-from-d3d12ma.md")]
+    struct ComingFromD3d12ma;
     #[doc = include_str!("../../../docs/guide/coming-from-gpu-allocator.md")]
     struct ComingFromGpuAllocator;
     #[doc = include_str!("../../../docs/guide/when-a-heap-is-full.md")]

@@ -161,7 +161,7 @@ impl<T> fmt::Debug for ShrinkableTable<T> {
 }
 
 #[cfg(test)]
-#[cfg(not(loom))]
+#[cfg(not(allotment_loom))]
 mod tests {
     use super::*;
     use core::cell::Cell;

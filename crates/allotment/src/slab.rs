@@ -54,6 +54,7 @@ impl<T> Slab<T> {
         Self { entries: Chunks::new(), next: 0 }
     }
 
+    #[cfg(any(test, feature = "simulated"))]
     pub(crate) fn with_capacity(capacity: usize) -> Self {
         Self { entries: Chunks::with_capacity(capacity), next: 0 }
     }
@@ -198,7 +199,7 @@ impl<T> Slab<T> {
 }
 
 #[cfg(test)]
-#[cfg(not(loom))]
+#[cfg(not(allotment_loom))]
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 

@@ -5,7 +5,7 @@
 //! the object is dropped, so it is right only if the library orders everything before the completion before the
 //! drop.
 
-#![cfg(loom)]
+#![cfg(allotment_loom)]
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
 #![allow(dead_code, unused_imports, reason = "not all of what is included is used")]
 

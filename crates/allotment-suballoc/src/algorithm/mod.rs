@@ -30,6 +30,7 @@ pub enum Algorithm {
     /// Cells of powers of two that split and merge: sizes are rounded up to the next power of two.
     Buddy,
     /// A stack, two stacks that grow towards each other, or a ring, depending on how the block is used.
+    #[doc(alias("VMA_VIRTUAL_BLOCK_CREATE_LINEAR_ALGORITHM_BIT", "VIRTUAL_BLOCK_FLAG_ALGORITHM_LINEAR"))]
     Linear,
 }
 

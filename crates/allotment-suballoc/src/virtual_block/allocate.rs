@@ -13,6 +13,7 @@ impl<T> VirtualBlock<T> {
     /// [`Refused`] contains the reason, an [`AllocateError`], and returns `data`. Nothing has changed.
     // Always, since a request and its result would go through memory, written in parts and read as a whole, which the
     // processor cannot pass on: a tenth of what TLSF takes, and more than all that a linear block does.
+    #[doc(alias = "vmaVirtualAllocate")]
     #[inline(always)]
     pub fn allocate(&mut self, request: Request, data: T) -> Result<Allocation, Refused<T>> {
         if let Engine::Tlsf(ranges) = &mut self.engine {

@@ -21,6 +21,7 @@ impl<T> VirtualBlock<T> {
     }
 
     /// Returns `true` if no range is allocated.
+    #[doc(alias = "vmaIsVirtualBlockEmpty")]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.engine.tally().used_count == 0
@@ -50,6 +51,7 @@ impl<T> VirtualBlock<T> {
     }
 
     /// Returns the statistics that are always up to date. O(1).
+    #[doc(alias("vmaGetVirtualBlockStatistics", "GetStatistics"))]
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         let tally = self.engine.tally();
@@ -64,6 +66,7 @@ impl<T> VirtualBlock<T> {
     }
 
     /// Returns sums and extremes from a walk over all regions. O(regions).
+    #[doc(alias("vmaCalculateVirtualBlockStatistics", "CalculateStatistics"))]
     #[must_use]
     pub fn detailed_statistics(&self) -> DetailedStatistics {
         let mut detailed = DetailedStatistics {
@@ -127,6 +130,7 @@ impl<T> VirtualBlock<T> {
     /// assert!(json.contains(r#"{"Offset":0,"Size":48,"Type":"BUFFER","Name":"mesh"}"#));
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
+    #[doc(alias("vmaBuildVirtualBlockStatsString", "BuildStatsString"))]
     pub fn write_json<W: Write + ?Sized>(
         &self,
         out: &mut W,

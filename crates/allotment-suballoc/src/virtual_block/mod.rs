@@ -36,6 +36,7 @@ use crate::{Algorithm, CreateError, GrowError, Handle, HandleError, MAX_SIZE, Re
 /// assert_eq!(refused.data, "too much", "what could not be stored comes back");
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
+#[doc(alias("VmaVirtualBlock", "vmaDestroyVirtualBlock"))]
 #[derive(Debug)]
 pub struct VirtualBlock<T> {
     pub(crate) engine: Engine,
@@ -58,6 +59,7 @@ pub struct Allocation {
 }
 
 /// Information about a live range.
+#[doc(alias("VmaVirtualAllocationInfo", "VIRTUAL_ALLOCATION_INFO"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AllocationInfo<'a, T> {
     /// The offset, in units.
@@ -74,6 +76,13 @@ impl<T> VirtualBlock<T> {
     /// # Errors
     ///
     /// [`CreateError`] if `size` is 0 or above [`MAX_SIZE`], or if the process has created 2^32 - 1 blocks.
+    #[doc(alias(
+        "vmaCreateVirtualBlock",
+        "CreateVirtualBlock",
+        "VmaVirtualBlockCreateInfo",
+        "VIRTUAL_BLOCK_DESC",
+        "VirtualBlockCreateInfo"
+    ))]
     pub fn new(size: u64, algorithm: Algorithm) -> Result<Self, CreateError> {
         Self::numbered(size, algorithm, || BlockId::unique().ok_or(CreateError::TooManyBlocks))
     }
@@ -160,6 +169,7 @@ impl<T> VirtualBlock<T> {
     ///
     /// [`HandleError`] if the handle is stale or belongs to another block. Nothing has changed.
     // Always, as `allocate`.
+    #[doc(alias("vmaVirtualFree", "FreeAllocation"))]
     #[inline(always)]
     pub fn free(&mut self, handle: Handle) -> Result<T, HandleError> {
         if handle.block != self.id {
@@ -250,6 +260,7 @@ impl<T> VirtualBlock<T> {
     ///
     /// Takes the time of dropping the data, and a microsecond: none where `T` needs no drop. Keeps the host memory, which
     /// [`shrink_to_fit`](Self::shrink_to_fit) frees.
+    #[doc(alias = "vmaClearVirtualBlock")]
     pub fn clear(&mut self) {
         if !self.engine.clear() {
             for index in 0..self.engine.capacity() as u32 {
@@ -268,6 +279,7 @@ impl<T> VirtualBlock<T> {
     /// # Errors
     ///
     /// [`HandleError`] if the handle is stale or belongs to another block.
+    #[doc(alias("vmaGetVirtualAllocationInfo", "get_allocation_info"))]
     pub fn get(&self, handle: Handle) -> Result<AllocationInfo<'_, T>, HandleError> {
         self.check(handle)?;
         let place = self.engine.place(handle.index);
@@ -280,6 +292,7 @@ impl<T> VirtualBlock<T> {
     /// # Errors
     ///
     /// [`HandleError`] if the handle is stale or belongs to another block.
+    #[doc(alias("vmaSetVirtualAllocationUserData", "set_allocation_user_data", "SetAllocationPrivateData"))]
     pub fn data_mut(&mut self, handle: Handle) -> Result<&mut T, HandleError> {
         self.check(handle)?;
         self.data[handle.index as usize].as_mut().ok_or(HandleError::Stale)

@@ -225,7 +225,7 @@ impl core::fmt::Debug for FreeSlots {
 }
 
 #[cfg(test)]
-#[cfg(not(loom))]
+#[cfg(not(allotment_loom))]
 mod tests {
     use super::*;
     use std::collections::BTreeSet;

@@ -371,7 +371,7 @@ impl<D: DescriptorDevice> fmt::Debug for CachedSampler<D> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "simulated"))]
 mod tests {
     use super::*;
     use crate::AllocatorDesc;

@@ -77,7 +77,7 @@ impl Hasher for Folded {
 }
 
 #[cfg(test)]
-#[cfg(not(loom))]
+#[cfg(not(allotment_loom))]
 mod tests {
     use std::collections::HashSet;
 

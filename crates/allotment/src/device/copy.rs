@@ -247,7 +247,7 @@ impl TexelBlock {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "simulated"))]
 mod tests {
     use super::*;
     use crate::Alignment;

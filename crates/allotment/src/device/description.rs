@@ -4,6 +4,7 @@
 use core::error::Error;
 use core::fmt;
 
+#[cfg(any(feature = "simulated", all(feature = "d3d12", windows)))]
 use super::ImageDesc;
 
 /// The rule that the description of a buffer or an image breaks. The driver was not called.
@@ -113,6 +114,7 @@ impl DescriptionError {
     }
 
     /// Returns an error for a description of an image without texels.
+    #[cfg(any(feature = "simulated", all(feature = "d3d12", windows)))]
     pub(crate) fn check_image(desc: &ImageDesc) -> Result<(), DescriptionError> {
         Self::check_texels(desc.extent, desc.mip_levels, desc.array_layers)
     }

@@ -20,9 +20,16 @@ mod bytes;
 #[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
 mod command_pools;
 mod commands;
+#[cfg(debug_assertions)]
+#[doc(hidden)]
+pub mod compiled;
 mod copy;
 #[cfg(all(feature = "d3d12", windows))]
 pub mod d3d12;
+#[cfg_attr(
+    not(any(feature = "simulated", feature = "vulkan", all(feature = "d3d12", windows))),
+    allow(dead_code, reason = "a device outside this crate checks by itself")
+)]
 mod description;
 mod descriptors;
 mod error;
@@ -34,6 +41,7 @@ mod properties;
 mod queue;
 mod resource;
 mod sampler;
+#[cfg(feature = "simulated")]
 pub mod simulated;
 mod traits;
 #[cfg(feature = "vulkan")]

@@ -106,6 +106,7 @@ impl fmt::Display for MemoryProperties {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryHeap {
     /// Size in bytes.
+    #[doc(alias = "GetMemoryCapacity")]
     pub size: u64,
     /// Whether the memory is local to the device (video memory) rather than to the host.
     pub device_local: bool,
@@ -173,6 +174,12 @@ pub struct QueueInfo {
 }
 
 /// The memory heaps, memory types, limits and queues of a device. Never changes during the device's life.
+#[doc(alias(
+    "vmaGetMemoryProperties",
+    "vmaGetPhysicalDeviceProperties",
+    "get_memory_properties",
+    "get_physical_device_properties"
+))]
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct DeviceProperties {
@@ -181,6 +188,7 @@ pub struct DeviceProperties {
     /// The graphics API.
     pub api: Api,
     /// Heaps of physical memory, at most 16.
+    #[doc(alias = "IsUMA")]
     pub heaps: Vec<MemoryHeap>,
     /// Memory types, at most 32.
     pub memory_types: Vec<MemoryType>,
@@ -192,6 +200,7 @@ pub struct DeviceProperties {
 
 impl DeviceProperties {
     /// Returns the memory type at `index`, or `None` if there is none.
+    #[doc(alias("vmaGetMemoryTypeProperties", "vmaGetAllocationMemoryProperties", "memory_properties"))]
     #[must_use]
     pub fn memory_type(&self, index: MemoryTypeIndex) -> Option<&MemoryType> {
         self.memory_types.get(index.get())
@@ -226,6 +235,7 @@ pub enum DedicatedNeed {
 }
 
 /// The memory requirements of a resource.
+#[doc(alias = "from_d3d12_resource_desc")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Requirements {
     /// Size in bytes.

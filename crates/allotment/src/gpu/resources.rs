@@ -32,6 +32,7 @@ impl<D: Device> Gpu<D> {
     /// # Errors
     ///
     /// [`ResourceError`]; neither a buffer nor memory is left behind.
+    #[doc(alias("vmaCreateBuffer", "CreateResource"))]
     #[track_caller]
     pub fn create_buffer(
         &self,
@@ -102,6 +103,7 @@ impl<D: Device> Gpu<D> {
     /// # Errors
     ///
     /// [`ResourceError`]; neither an image nor memory is left behind.
+    #[doc(alias("vmaCreateImage", "CreateResource"))]
     #[track_caller]
     pub fn create_image(
         &self,

@@ -160,7 +160,7 @@ impl<M: CommandAllocator> Drop for PooledCommandAllocator<'_, M> {
 }
 
 #[cfg(test)]
-#[cfg(not(loom))]
+#[cfg(not(allotment_loom))]
 mod tests {
     use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
     use std::sync::Arc;

@@ -314,7 +314,7 @@ impl Registry {
 }
 
 #[cfg(test)]
-#[cfg(not(loom))]
+#[cfg(not(allotment_loom))]
 mod tests {
     use proptest::prelude::*;
 

@@ -155,7 +155,7 @@ impl<T: Send + 'static> ReleaseQueue<T> {
     }
 
     /// Creates a queue with this number of shards, a power of two, for tests.
-    #[cfg(loom)]
+    #[cfg(allotment_loom)]
     #[doc(hidden)]
     #[must_use]
     pub fn with_shards(tracker: &SubmissionTracker, shards: usize) -> Self {

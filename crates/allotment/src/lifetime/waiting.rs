@@ -405,7 +405,7 @@ fn linked<T>(entries: &mut [Entry<T>], before: Group, after: Group) -> Group {
 }
 
 #[cfg(test)]
-#[cfg(not(loom))]
+#[cfg(not(allotment_loom))]
 mod tests {
     use super::*;
     use crate::lifetime::timeline_points::TimelinePoints;

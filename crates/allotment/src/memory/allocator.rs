@@ -46,6 +46,13 @@ const ROUNDED_GRANULARITY: u64 = 4096;
 /// assert!(matches!(refused, Err(AllocationError::HeapLimit { reserved: 0, limit: 0x400_0000, .. })));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias(
+    "VmaAllocatorCreateInfo",
+    "ALLOCATOR_DESC",
+    "AllocatorCreateInfo",
+    "AllocatorCreateDesc",
+    "AllocatorDebugSettings"
+))]
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct AllocatorDesc {
@@ -55,6 +62,7 @@ pub struct AllocatorDesc {
     pub block_sizes: BlockSizes,
     /// Block sizes of single memory types, in place of [`block_sizes`](Self::block_sizes): smaller ones for memory that
     /// is only staged through, say. Of two entries for one type the first counts.
+    #[doc(alias = "with_max_host_memblock_size")]
     pub block_sizes_of_types: Vec<(MemoryTypeIndex, BlockSizes)>,
     /// When default pools free their empty blocks.
     pub empty_blocks: EmptyBlockPolicy,
@@ -72,6 +80,7 @@ pub struct AllocatorDesc {
     /// The clock of a program that does not call [`end_frame`](Allocator::end_frame).
     pub time: TimeSource,
     /// Destination of the leak report when the allocator is dropped.
+    #[doc(alias = "log_leaks_on_shutdown")]
     pub on_leak: LeakHandler,
     /// Whether the allocator stores where allocations are made, for leak reports: in builds with debug assertions the
     /// line that called the library, in others nothing.
@@ -159,6 +168,7 @@ impl AllocatorDesc {
 /// allocator.free(owner)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias = "VmaAllocation")]
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "memory is freed by passing its handle to `Allocator::free`"]
 pub struct Allocation {
@@ -228,6 +238,7 @@ pub struct AllocationId {
 /// allocator.free(texture)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("VmaAllocator", "vmaDestroyAllocator"))]
 #[derive(Debug)]
 pub struct Allocator<D: Device> {
     pub(super) device: D,
@@ -317,6 +328,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// [`CreateAllocatorError`] when block sizes contradict each other or are for a memory type that the device lacks, when
     /// the device contradicts itself, or when the process has created 2^32 - 1 allocators.
+    #[doc(alias("vmaCreateAllocator", "CreateAllocator"))]
     pub fn new(device: D, desc: AllocatorDesc) -> Result<Self, CreateAllocatorError> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let properties = device.properties();
@@ -407,6 +419,7 @@ impl<D: Device> Allocator<D> {
     /// println!("at most {} memory objects of {} bytes", limits.max_allocation_count, limits.max_allocation_size);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias("vmaGetAllocatorInfo", "VmaAllocatorInfo"))]
     pub fn device(&self) -> &D {
         &self.device
     }

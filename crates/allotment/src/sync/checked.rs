@@ -1,15 +1,15 @@
 //! The one switch between the standard library's atomics and those of a model checker (loom), for `lifetime`.
 //!
-//! Built with `--cfg loom`, code on top of these types is run in every order that the memory model allows.
+//! Built with `--cfg allotment_loom` (see `.ci/loom`), code on top of these types is run in every order that the memory model allows.
 
-#[cfg(loom)]
+#[cfg(allotment_loom)]
 pub(crate) use loom::{
     hint::spin_loop,
     sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, fence},
     sync::{Mutex, MutexGuard},
     thread::yield_now,
 };
-#[cfg(not(loom))]
+#[cfg(not(allotment_loom))]
 pub(crate) use {
     core::hint::spin_loop,
     core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, fence},
@@ -25,11 +25,11 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// A cell whose accesses the model checker records.
-#[cfg(not(loom))]
+#[cfg(not(allotment_loom))]
 #[derive(Debug, Default)]
 pub(crate) struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
 
-#[cfg(not(loom))]
+#[cfg(not(allotment_loom))]
 impl<T> UnsafeCell<T> {
     pub(crate) const fn new(value: T) -> Self {
         Self(core::cell::UnsafeCell::new(value))
@@ -46,5 +46,5 @@ impl<T> UnsafeCell<T> {
     }
 }
 
-#[cfg(loom)]
+#[cfg(allotment_loom)]
 pub(crate) use loom::cell::UnsafeCell;

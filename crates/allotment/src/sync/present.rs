@@ -47,7 +47,7 @@ impl<T> Present<T> {
     }
 
     /// Creates a value with `count` shards, a power of two.
-    #[cfg(loom)]
+    #[cfg(allotment_loom)]
     #[allow(dead_code, reason = "the models include this file, and the library has no use for it")]
     pub(crate) fn with_count(count: usize, value: T) -> Self {
         let value = Arc::new(value);
@@ -104,7 +104,7 @@ impl<T> Drop for Exclusive<'_, T> {
 }
 
 #[cfg(test)]
-#[cfg(not(loom))]
+#[cfg(not(allotment_loom))]
 mod tests {
     use core::sync::atomic::AtomicU32;
     use core::sync::atomic::Ordering::Relaxed;

@@ -94,14 +94,14 @@ impl<T> Shards<T> {
             loop {
                 // A load disturbs the holder less than an exchange does; but the model checker may show an old
                 // value forever to a thread that only loads.
-                if cfg!(loom) || !shard.0.is_taken() {
+                if cfg!(allotment_loom) || !shard.0.is_taken() {
                     if let Some(guard) = shard.0.try_lock() {
                         return guard;
                     }
                 }
                 tries += 1;
                 // The model checker must be told to run another thread, or this loop does not end.
-                if cfg!(loom) || tries % PATIENCE == 0 { yield_now() } else { spin_loop() }
+                if cfg!(allotment_loom) || tries % PATIENCE == 0 { yield_now() } else { spin_loop() }
             }
         })
     }
@@ -135,7 +135,7 @@ fn next_preferred() -> usize {
 }
 
 #[cfg(test)]
-#[cfg(not(loom))]
+#[cfg(not(allotment_loom))]
 mod tests {
     use super::*;
 

@@ -59,7 +59,7 @@ impl<T> fmt::Debug for Spread<T> {
 }
 
 #[cfg(test)]
-#[cfg(not(loom))]
+#[cfg(not(allotment_loom))]
 mod tests {
     use super::*;
 

@@ -64,5 +64,5 @@ pub use upload_ring::UploadRing;
 pub use uploader::{ImageWrite, Uploader, UploaderStatistics};
 pub use uploader_desc::UploaderDesc;
 
-#[cfg(test)]
+#[cfg(all(test, feature = "simulated"))]
 mod tests;

@@ -25,7 +25,7 @@ const ATTACHMENTS: Attachments = Attachments {
 /// Returns the likely descriptions of an image of this shape, the likeliest first. Empty if the format is unknown.
 pub(super) fn likely_uses(shape: &ImageShape<'_>) -> Vec<ImageDesc> {
     let Some(format) = format_named(shape.format) else { return Vec::new() };
-    recorded::likely_uses(shape, format.as_raw().cast_unsigned(), ATTACHMENTS)
+    recorded::likely_uses(shape, format.as_raw() as u32, ATTACHMENTS)
 }
 
 /// Returns the format of a name such as `VK_FORMAT_R8_UNORM`.

@@ -78,7 +78,7 @@ impl Open for Headless {
     }
 
     fn sample_image(memory_usage: MemoryUsage) -> ImageDesc {
-        let mut desc = ImageDesc::new(1024, 1024, vk::Format::R8G8B8A8_UNORM.as_raw().cast_unsigned());
+        let mut desc = ImageDesc::new(1024, 1024, vk::Format::R8G8B8A8_UNORM.as_raw() as u32);
         if memory_usage == MemoryUsage::Transient {
             let usage = vk::ImageUsageFlags::TRANSIENT_ATTACHMENT | vk::ImageUsageFlags::COLOR_ATTACHMENT;
             desc.usage = usage.as_raw().into();

@@ -218,7 +218,7 @@ impl Announces for Slots {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "simulated"))]
 mod tests {
     use std::sync::Arc;
 

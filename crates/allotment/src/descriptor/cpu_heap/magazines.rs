@@ -171,8 +171,8 @@ impl Slots {
     }
 }
 
-#[cfg(test)]
-#[cfg(not(loom))]
+#[cfg(all(test, feature = "simulated"))]
+#[cfg(not(allotment_loom))]
 mod tests {
     use std::sync::Arc;
 

@@ -134,7 +134,7 @@ impl<D: DescriptorDevice> Drop for OneAtATime<D> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "simulated"))]
 mod tests {
     use super::*;
     use crate::AllocatorDesc;

@@ -18,6 +18,7 @@ impl Allocator<Device> {
     /// # Errors
     ///
     /// [`ResourceError`]; neither a resource nor memory is left behind.
+    #[doc(alias("CreateResource", "CreateResource2", "CreateResource3"))]
     #[track_caller]
     pub fn create_resource(
         &self,
@@ -57,6 +58,7 @@ impl Allocator<Device> {
     ///
     /// [`ResourceError`] unless the resource allows the memory type, and fits at `offset` with size and alignment. No
     /// resource is left behind.
+    #[doc(alias("CreateAliasingResource", "CreateAliasingResource1", "CreateAliasingResource2"))]
     pub fn create_aliasing_resource(
         &self,
         allocation: &Allocation,
@@ -75,6 +77,7 @@ impl Allocator<Device> {
     /// # Errors
     ///
     /// [`WrongAllocator`] when the resource is from another allocator; the error returns it.
+    #[doc(alias("Release", "free_resource"))]
     pub fn destroy_resource(
         &self,
         resource: RawResource<ID3D12Resource>,

@@ -100,6 +100,7 @@ use queues::Queues;
 use residency::Paging;
 
 /// The interfaces and settings that a [`Device`] is created from.
+#[doc(alias = "ID3D12DeviceVersion")]
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct DeviceDesc {
@@ -176,6 +177,7 @@ impl DeviceDesc {
     }
 
     /// Sets whether new memory is zeroed.
+    #[doc(alias = "ALLOCATOR_FLAG_DEFAULT_POOLS_NOT_ZEROED")]
     #[must_use]
     pub fn with_zeroing(mut self, zeroing: Zeroing) -> Self {
         self.zeroing = zeroing;
@@ -251,6 +253,7 @@ impl Device {
     }
 
     /// Returns the application's device.
+    #[doc(alias("GetD3D12Options", "IsCacheCoherentUMA", "IsTightAlignmentSupported"))]
     #[must_use]
     pub fn raw(&self) -> &ID3D12Device {
         &self.shared.raw
@@ -270,6 +273,7 @@ impl Device {
     }
 
     /// Returns the heap properties of a memory type; `None` if the type does not exist.
+    #[doc(alias = "IsGPUUploadHeapSupported")]
     #[must_use]
     pub fn heap_properties(&self, memory_type: super::MemoryTypeIndex) -> Option<D3D12_HEAP_PROPERTIES> {
         self.shared.classes.get(memory_type.get()).map(|class| class.properties)
@@ -351,6 +355,7 @@ impl Device {
     /// # Safety
     ///
     /// `memory` is live and from this device.
+    #[doc(alias = "GetHeap")]
     #[must_use]
     pub unsafe fn heap(&self, memory: Memory) -> Option<ID3D12Heap> {
         // SAFETY: the caller's promise.

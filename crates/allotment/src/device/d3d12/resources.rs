@@ -23,6 +23,7 @@ use crate::device::{DescriptionError, DeviceError, MemoryDesc};
 ///     .with_clear_value(black);
 /// # let _ = target;
 /// ```
+#[doc(alias("ResourceCreateDesc", "ResourceStateOrBarrierLayout"))]
 #[derive(Clone, Copy)]
 pub struct ResourceInfo<'a> {
     pub(super) desc: D3D12_RESOURCE_DESC,

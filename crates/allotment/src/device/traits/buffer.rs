@@ -56,6 +56,7 @@ pub unsafe trait BufferDevice: MemoryDevice {
     ///
     /// [`DeviceError`] if the API cannot create such a buffer; [`DeviceError::InvalidDescription`] if the
     /// description is rejected before the driver is called.
+    #[doc(alias("vmaFindMemoryTypeIndexForBufferInfo", "find_memory_type_index_for_buffer_info"))]
     fn buffer_requirements(&self, info: &Self::BufferInfo<'_>) -> Result<Requirements, DeviceError>;
 
     /// Creates a buffer and binds it to existing memory.

@@ -38,6 +38,7 @@ pub unsafe trait ImageDevice: MemoryDevice {
     ///
     /// [`DeviceError`] if the API cannot create such an image; [`DeviceError::InvalidDescription`] if the
     /// description is rejected before the driver is called.
+    #[doc(alias("vmaFindMemoryTypeIndexForImageInfo", "find_memory_type_index_for_image_info"))]
     fn image_requirements(&self, info: &Self::ImageInfo<'_>) -> Result<Requirements, DeviceError>;
 
     /// Creates an image and binds it to existing memory.

@@ -19,6 +19,7 @@ impl Allocator<Device> {
     ///
     /// `buffer` is live, of the allocator's device, not sparse, not bound, and not created for external
     /// memory; dedicated memory that it gets is bound to nothing else.
+    #[doc(alias("vmaAllocateMemoryForBuffer", "allocate_memory_for_buffer", "DedicatedBuffer"))]
     #[track_caller]
     pub unsafe fn allocate_for_buffer(
         &self,
@@ -45,6 +46,7 @@ impl Allocator<Device> {
     /// external memory; dedicated memory that it gets is bound to nothing else. It is of linear tiling only
     /// where `kind` is not [`OptimalImage`](ResourceKind::OptimalImage), and of optimal tiling only
     /// where `kind` is that or [`Unknown`](ResourceKind::Unknown).
+    #[doc(alias("vmaAllocateMemoryForImage", "allocate_memory_for_image", "DedicatedImage"))]
     #[track_caller]
     pub unsafe fn allocate_for_image(
         &self,
@@ -92,6 +94,7 @@ impl Allocator<Device> {
     /// to a resource is bound to that resource alone, at offset 0; a buffer that requires dedicated memory is bound to
     /// no other memory than that which was [allocated for it](Self::allocate_for_buffer). Of memory that is [exported
     /// or imported](MemoryOptions::with_export_handle_types) the buffer was created for the handle types.
+    #[doc(alias("vmaBindBufferMemory", "vmaBindBufferMemory2", "bind_buffer_memory", "bind_buffer_memory2"))]
     pub unsafe fn bind_buffer(
         &self,
         allocation: &Allocation,
@@ -119,6 +122,7 @@ impl Allocator<Device> {
     ///
     /// The promises of [`bind_buffer`](Self::bind_buffer), and the image is not disjoint. The image, too, is destroyed
     /// before the allocation is moved.
+    #[doc(alias("vmaBindImageMemory", "vmaBindImageMemory2", "bind_image_memory", "bind_image_memory2"))]
     pub unsafe fn bind_image(
         &self,
         allocation: &Allocation,

@@ -16,17 +16,22 @@ bitflags! {
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct EnabledFeatures: u32 {
         /// `VK_EXT_memory_budget`. Not used below Vulkan 1.1.
+        #[doc(alias = "VMA_ALLOCATOR_CREATE_EXT_MEMORY_BUDGET_BIT")]
         const MEMORY_BUDGET = 1;
         /// `VK_EXT_memory_priority` and its feature.
+        #[doc(alias = "VMA_ALLOCATOR_CREATE_EXT_MEMORY_PRIORITY_BIT")]
         const MEMORY_PRIORITY = 1 << 1;
         /// The feature `bufferDeviceAddress`, core (1.2) or of `VK_KHR_buffer_device_address`. All memory is
         /// then allocated so that buffers with device addresses can be bound to it.
+        #[doc(alias = "VMA_ALLOCATOR_CREATE_BUFFER_DEVICE_ADDRESS_BIT")]
         const BUFFER_DEVICE_ADDRESS = 1 << 2;
         /// The feature `deviceCoherentMemory` of `VK_AMD_device_coherent_memory`.
+        #[doc(alias = "VMA_ALLOCATOR_CREATE_AMD_DEVICE_COHERENT_MEMORY_BIT")]
         const DEVICE_COHERENT_MEMORY = 1 << 3;
         /// The feature `timelineSemaphore`, core (1.2) or of `VK_KHR_timeline_semaphore`. Required for queues.
         const TIMELINE_SEMAPHORE = 1 << 4;
         /// `VK_KHR_maintenance4` and its feature. Not needed from Vulkan 1.3 on.
+        #[doc(alias = "VMA_ALLOCATOR_CREATE_KHR_MAINTENANCE4_BIT")]
         const MAINTENANCE4 = 1 << 5;
         /// `VK_KHR_external_memory_fd`.
         const EXTERNAL_MEMORY_FD = 1 << 6;
@@ -60,6 +65,7 @@ bitflags! {
         /// listed if and only if it is enabled.
         const ROBUST_BUFFER_ACCESS = 1 << 16;
         /// `VK_KHR_dedicated_allocation`, and `VK_KHR_get_memory_requirements2` with it. Not needed from Vulkan 1.1 on.
+        #[doc(alias = "VMA_ALLOCATOR_CREATE_KHR_DEDICATED_ALLOCATION_BIT")]
         const DEDICATED_ALLOCATION = 1 << 17;
     }
 }

@@ -58,7 +58,7 @@ impl SubmissionTracker {
 }
 
 #[cfg(test)]
-#[cfg(not(loom))]
+#[cfg(not(allotment_loom))]
 mod tests {
     use core::sync::atomic::{AtomicBool, Ordering};
 

@@ -33,10 +33,21 @@ use crate::memory::EmptiedBlocks;
 pub enum DefragmentationStrategy {
     /// Empties blocks that free at least two bytes for each byte copied. The last quarter of the bytes that could be
     /// freed takes a third to a half of all copying; this strategy leaves it.
+    #[doc(alias(
+        "VMA_DEFRAGMENTATION_FLAG_ALGORITHM_FAST_BIT",
+        "VMA_DEFRAGMENTATION_FLAG_ALGORITHM_BALANCED_BIT",
+        "DEFRAGMENTATION_FLAG_ALGORITHM_FAST",
+        "DEFRAGMENTATION_FLAG_ALGORITHM_BALANCED"
+    ))]
     #[default]
     Fast,
     /// Empties all blocks that can be emptied, by price. Where blocks are of one size, the fewest that hold the
     /// allocations remain. Also empties dedicated memory whose allocation fits a block.
+    #[doc(alias(
+        "VMA_DEFRAGMENTATION_FLAG_ALGORITHM_FULL_BIT",
+        "VMA_DEFRAGMENTATION_FLAG_ALGORITHM_EXTENSIVE_BIT",
+        "DEFRAGMENTATION_FLAG_ALGORITHM_FULL"
+    ))]
     Full,
     /// Empties the blocks that free most for this number of copied bytes in total.
     WithinBytes(u64),
@@ -209,6 +220,7 @@ pub enum JoinShards {
 ///     .with_limits(PassLimits::default().with_moves(32));
 /// assert_eq!(desc.limits.bytes, 64 << 20);
 /// ```
+#[doc(alias("VmaDefragmentationInfo", "DEFRAGMENTATION_DESC"))]
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct DefragmentationDesc {

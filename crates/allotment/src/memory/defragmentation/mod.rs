@@ -98,6 +98,7 @@ type OnMoved<'a, D> = Box<CallMoved<'a, D>>;
 /// println!("{} blocks emptied for {} bytes copied", sums.blocks_emptied, sums.bytes_moved);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("VmaDefragmentationStats", "DEFRAGMENTATION_STATS"))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DefragmentationStatistics {
@@ -270,6 +271,7 @@ impl core::ops::Sub for DefragmentationStatistics {
 /// # for mesh in kept { allocator.free(mesh)?; }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("VmaDefragmentationContext", "DefragmentationContext", "vmaEndDefragmentation"))]
 #[must_use = "a defragmentation moves nothing unless `next_pass` is called"]
 pub struct Defragmentation<'a, D: Device> {
     allocator: Owner<'a, D>,
@@ -311,6 +313,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     ///
     /// [`DefragmentationError`].
+    #[doc(alias("vmaBeginDefragmentation", "begin_defragmentation"))]
     pub fn defragmentation(
         &self,
         desc: DefragmentationDesc,
@@ -392,6 +395,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     ///
     /// [`DefragmentationError`].
+    #[doc(alias = "BeginDefragmentation")]
     pub fn defragmentation_in<'a>(
         &'a self,
         pool: &'a Pool,
@@ -552,6 +556,7 @@ impl<'a, D: Device> Defragmentation<'a, D> {
     /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias("vmaBeginDefragmentationPass", "begin_pass"))]
     pub fn next_pass(&mut self) -> NextPass<'_, D> {
         cancel_forgotten(&self.allocator, &mut self.run, &mut self.moves);
         // Those of the pass before.
@@ -617,6 +622,7 @@ impl<'a, D: Device> Defragmentation<'a, D> {
     /// # drop(allocator.free_many(tiles));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias = "GetStats")]
     #[must_use]
     pub fn statistics(&self) -> DefragmentationStatistics {
         self.run.statistics

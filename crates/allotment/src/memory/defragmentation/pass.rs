@@ -38,6 +38,7 @@ const AT_ONCE: usize = 32;
 /// # drop(allocator.free_many(tiles));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("VmaDefragmentationMove", "DEFRAGMENTATION_MOVE"))]
 pub struct Move<D: Device> {
     /// Index of the run's evacuation that empties the block.
     evacuation: usize,
@@ -269,6 +270,7 @@ impl<D: Device> fmt::Debug for NextPass<'_, D> {
 /// # drop(allocator.free_many(tiles));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("VmaDefragmentationPassMoveInfo", "DEFRAGMENTATION_PASS_MOVE_INFO"))]
 #[must_use = "a pass that is dropped is cancelled"]
 pub struct Pass<'d, D: Device> {
     allocator: &'d Allocator<D>,
@@ -352,6 +354,7 @@ impl<'d, D: Device> Pass<'d, D> {
     /// # drop(allocator.free_many(tiles));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias("VMA_DEFRAGMENTATION_MOVE_OPERATION_IGNORE", "DEFRAGMENTATION_MOVE_OPERATION_IGNORE"))]
     pub fn ignore(&mut self, index: usize) {
         self.moves.get_mut(index).into_iter().for_each(|one| one.stays = true);
     }
@@ -398,6 +401,7 @@ impl<'d, D: Device> Pass<'d, D> {
     ///
     /// [`NotThisMove`] when the handle is not that allocation's, or there is no move at `index`; the error contains
     /// the handle.
+    #[doc(alias("VMA_DEFRAGMENTATION_MOVE_OPERATION_DESTROY", "DEFRAGMENTATION_MOVE_OPERATION_DESTROY"))]
     pub fn destroy(&mut self, index: usize, allocation: Allocation) -> Result<(), NotThisMove> {
         if self.moves.get(index).is_some_and(|one| one.id == allocation.id()) {
             self.allocator.free_own(allocation);
@@ -434,6 +438,12 @@ impl<'d, D: Device> Pass<'d, D> {
     /// # drop(allocator.free_many(tiles));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias(
+        "vmaEndDefragmentationPass",
+        "EndPass",
+        "VMA_DEFRAGMENTATION_MOVE_OPERATION_COPY",
+        "DEFRAGMENTATION_MOVE_OPERATION_COPY"
+    ))]
     pub fn end(mut self) -> EndedPass<'d, D> {
         let allocator = self.allocator;
         self.finish_all(|_| false, Sources::Free, |_, place| allocator.free_own(place));

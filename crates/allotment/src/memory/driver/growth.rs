@@ -42,6 +42,7 @@ const MIB: u64 = 1 << 20;
 /// # allocator.free(mesh)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias = "AllocationSizes")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlockSizes {
@@ -49,6 +50,7 @@ pub struct BlockSizes {
     pub smallest: u64,
     /// Bytes that no block exceeds, unless a heap is so small that an eighth of it is less; a power of
     /// two.
+    #[doc(alias = "with_max_device_memblock_size")]
     pub largest: u64,
     /// The next block is the pool's bytes divided by this, rounded up to a power of two. One whose first request is a
     /// large part of it has less: room for whole requests of that size.

@@ -50,6 +50,7 @@ const PASSES_PER_REFRESH: u32 = 30;
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("VmaBudget", "Budget"))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryHeapReport {

@@ -31,6 +31,7 @@ impl<D: Device> Allocator<D> {
     /// assert_eq!(allocator.statistics().block_bytes, 0, "empty for long enough");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias("vmaSetCurrentFrameIndex", "set_current_frame_index"))]
     pub fn end_frame(&self) {
         let mut unwanted = None;
         let grows_ahead = self.grows_ahead();

@@ -36,6 +36,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     ///
     /// [`CreatePoolError`]; nothing has changed.
+    #[doc(alias("vmaCreatePool", "CreatePool"))]
     pub fn create_pool(&self, desc: PoolDesc) -> Result<Pool, CreatePoolError> {
         self.create_pool_of(desc, None)
     }
@@ -60,6 +61,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     ///
     /// The errors of [`create_pool`](Self::create_pool).
+    #[doc(alias = "push_next")]
     pub fn create_pool_with(
         &self,
         desc: PoolDesc,
@@ -296,6 +298,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// [`DestroyPoolError`] when allocations are live in the pool, other clones of it exist, or it is from another
     /// allocator. The error returns the pool.
+    #[doc(alias = "vmaDestroyPool")]
     pub fn destroy_pool(&self, mut pool: Pool) -> Result<(), DestroyPoolError> {
         let Ok(slots) = self.slots_of(&pool) else { return Err(DestroyPoolError::WrongAllocator(pool)) };
         // Every request and every run in the pool holds or borrows a clone, so without one none is under way. Counted

@@ -36,6 +36,7 @@ pub(in crate::memory) const MAX_POOL_SETS: usize = 2 * MAX_POOL_TYPES;
 /// allocator.destroy_pool(pool)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("VmaPool", "AllocatorPool"))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a pool that is dropped can be neither used nor destroyed"]
 pub struct Pool(Arc<Slot>);
@@ -155,12 +156,14 @@ pub enum BlockSize {
 /// desc.sizing = Some(BlockSize::Fixed(1 << 20));
 /// desc.max_blocks = 1;
 /// ```
+#[doc(alias("VmaPoolCreateInfo", "POOL_DESC", "PoolCreateInfo"))]
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PoolDesc {
     /// The memory types of its blocks, in the order in which they are tried; one to four.
     pub memory_types: Vec<MemoryTypeIndex>,
     /// The algorithm that finds room in its blocks.
+    #[doc(alias("VMA_POOL_CREATE_LINEAR_ALGORITHM_BIT", "POOL_FLAG_ALGORITHM_LINEAR"))]
     pub algorithm: Algorithm,
     /// The size of its blocks; `None` for the growth of the allocator's default pools
     /// ([`AllocatorDesc::block_sizes`](crate::memory::AllocatorDesc::block_sizes)).
@@ -174,6 +177,7 @@ pub struct PoolDesc {
     /// The minimum alignment of every allocation in it.
     pub alignment: Alignment,
     /// Do not keep linear and optimal resources apart: the caller guarantees that the pool holds only one of the two.
+    #[doc(alias = "VMA_POOL_CREATE_IGNORE_BUFFER_IMAGE_GRANULARITY_BIT")]
     pub ignore_granularity: bool,
     /// Keep allocations that defragmentation may move and pinned ones in different blocks, as the default pools do. One
     /// pinned allocation keeps its block from being emptied, so a pool that mixes them keeps blocks for few bytes.
@@ -215,6 +219,7 @@ pub struct PoolDesc {
     /// The residency priority of its shared blocks.
     pub priority: Priority,
     /// The debug name.
+    #[doc(alias("vmaSetPoolName", "SetName"))]
     pub name: Option<Name>,
 }
 

@@ -195,5 +195,5 @@ impl<D: Device> PoolState<D> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "simulated"))]
 mod tests;

@@ -384,7 +384,7 @@ impl<D: Device> PoolState<D> {
 }
 
 #[cfg(test)]
-#[cfg(not(loom))]
+#[cfg(not(allotment_loom))]
 mod tests {
     use super::*;
 

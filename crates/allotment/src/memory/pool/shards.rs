@@ -496,5 +496,5 @@ fn both_sets(pool: &Pool, sets: [usize; 2]) -> impl Iterator<Item = (u32, usize)
     pool.shards().indices().flat_map(move |shard| sets.map(|set| (shard, set)))
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "simulated"))]
 mod tests;

@@ -37,6 +37,7 @@ pub enum CallSites {
     Location,
     /// The line, and a backtrace. Some microseconds and some kilobytes of host memory an allocation, and an
     /// allocation of host memory each.
+    #[doc(alias("store_stack_traces", "log_stack_traces"))]
     Backtrace,
 }
 

@@ -34,6 +34,7 @@ impl<D: Device> Allocator<D> {
     /// allocator.free(sky)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias("vmaBuildStatsString", "BuildStatsString"))]
     #[must_use]
     pub fn dump_json(&self) -> String {
         let mut text = String::new();

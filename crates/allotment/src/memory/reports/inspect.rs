@@ -26,6 +26,7 @@ use crate::sync::locked;
 /// # allocator.free(texture)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias = "MemoryBlockReport")]
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct BlockInfo<D: Device> {
@@ -36,6 +37,7 @@ pub struct BlockInfo<D: Device> {
     /// The heap of that memory type.
     pub heap: MemoryHeapIndex,
     /// The name of the pool that the object belongs to; of a default pool, the resources that it serves.
+    #[doc(alias("vmaGetPoolName", "GetName"))]
     pub pool: Name,
     /// True when the object has room for one allocation only.
     pub dedicated: bool,
@@ -88,6 +90,7 @@ impl<D: Device> Allocator<D> {
     /// # allocator.free(mesh)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias = "capacity")]
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         self.slots().flat_map(|slot| &slot.counters).map(|counters| counters.load()).sum()
@@ -213,6 +216,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     ///
     /// [`AllocationError::WrongPool`] when the pool is from another allocator.
+    #[doc(alias("vmaGetPoolStatistics", "GetStatistics"))]
     pub fn pool_statistics(&self, pool: &Pool) -> Result<Statistics, AllocationError> {
         let counters = self.slots_of(pool)?.flat_map(|slot| &slot.counters);
         Ok(counters.map(|counters| counters.load()).sum())
@@ -233,6 +237,7 @@ impl<D: Device> Allocator<D> {
     /// # drop(allocator.free_many(meshes));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias("vmaCalculateStatistics", "calculate_statistics"))]
     #[must_use]
     pub fn detailed_statistics(&self) -> Vec<DetailedStatistics> {
         let types = self.device.properties().memory_types.len();
@@ -266,6 +271,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     ///
     /// [`AllocationError::WrongPool`] when the pool is from another allocator.
+    #[doc(alias("vmaCalculatePoolStatistics", "CalculateStatistics"))]
     pub fn detailed_pool_statistics(&self, pool: &Pool) -> Result<DetailedStatistics, AllocationError> {
         let mut detailed = DetailedStatistics::default();
         for slot in self.slots_of(pool)? {
@@ -290,6 +296,7 @@ impl<D: Device> Allocator<D> {
     /// # allocator.free(mesh)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias("vmaGetHeapBudgets", "get_heap_budgets", "GetBudget"))]
     #[must_use]
     pub fn memory_heap_reports(&self) -> Vec<MemoryHeapReport> {
         (0..self.heaps.count()).map(|i| self.heaps.report(MemoryHeapIndex(i as u8))).collect()

@@ -8,6 +8,7 @@ use crate::memory::{AllocationError, AllocationInfo, Name};
 use crate::sync::locked;
 
 /// A live allocation; see [`Allocator::allocations`].
+#[doc(alias = "AllocationReport")]
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ListedAllocation<D: Device> {
@@ -54,6 +55,7 @@ impl<D: Device> Allocator<D> {
     /// # allocator.free(mesh)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias("generate_report", "AllocatorReport"))]
     #[must_use]
     pub fn allocations(&self) -> Vec<ListedAllocation<D>> {
         let mut listed = Vec::new();

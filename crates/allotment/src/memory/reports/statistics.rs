@@ -22,6 +22,7 @@ use allotment_suballoc::SizeRange;
 /// # drop(allocator.free_many(meshes));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("VmaStatistics", "CommittedAllocationStatistics"))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
@@ -87,6 +88,7 @@ impl Sum for Statistics {
 /// # drop(allocator.free_many([small, large]));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("VmaDetailedStatistics", "VmaTotalStatistics", "TotalStatistics"))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DetailedStatistics {

@@ -118,6 +118,7 @@ impl<D: Device> Allocator<D> {
     /// allocator.destroy_pool(pool)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias("vmaAllocateMemory", "allocate_memory"))]
     #[inline]
     #[track_caller]
     pub fn allocate(
@@ -363,6 +364,7 @@ impl<D: Device> Allocator<D> {
     /// assert_eq!(reasons[3], "type 0 (device-local; heap 0): lacks required host-visible");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias("vmaFindMemoryTypeIndex", "find_memory_type_index"))]
     #[must_use]
     pub fn explain(
         &self,

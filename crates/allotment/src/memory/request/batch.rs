@@ -25,6 +25,7 @@ impl<D: Device> Allocator<D> {
     /// assert!(allocator.free_many(pages).is_empty(), "all belong to this allocator");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias("vmaAllocateMemoryPages", "allocate_memory_pages"))]
     #[track_caller]
     pub fn allocate_many(
         &self,
@@ -74,6 +75,7 @@ impl<D: Device> Allocator<D> {
     /// assert!(other.free_many(returned).is_empty());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias("vmaFreeMemoryPages", "free_memory_pages"))]
     #[must_use = "allocations of other allocators are returned and still allocated"]
     pub fn free_many(&self, allocations: impl IntoIterator<Item = Allocation>) -> Vec<Allocation> {
         let free = |allocation| self.free(allocation).err().map(|WrongAllocator(allocation)| allocation);

@@ -19,28 +19,33 @@ use crate::memory::pool::Pool;
 /// assert!(info.mapped_ptr.is_some(), "the CPU writes it");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("VmaMemoryUsage", "MemoryLocation", "VMA_MEMORY_USAGE_AUTO"))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MemoryUsage {
     /// The GPU reads and writes the memory and the CPU never does: textures, render targets, static meshes.
+    #[doc(alias("VMA_MEMORY_USAGE_GPU_ONLY", "VMA_MEMORY_USAGE_AUTO_PREFER_DEVICE"))]
     #[default]
     GpuOnly,
     /// The CPU writes the memory once, in order, and the GPU reads it once: staging. The memory type may be
     /// one that queues cannot write to.
+    #[doc(alias("VMA_MEMORY_USAGE_CPU_ONLY", "VMA_ALLOCATION_CREATE_HOST_ACCESS_SEQUENTIAL_WRITE_BIT"))]
     Upload,
     /// The GPU writes the memory and the CPU reads it: screenshots, query results. The memory type may be one
     /// that queues can only copy into.
+    #[doc(alias("VMA_MEMORY_USAGE_GPU_TO_CPU", "VMA_ALLOCATION_CREATE_HOST_ACCESS_RANDOM_BIT", "GpuToCpu"))]
     Readback,
     /// The CPU writes the memory often and the GPU reads it often: constants, dynamic vertices. Selects
     /// device-local memory that the CPU can map, where the GPU has some; else device-local memory that is not
     /// mapped, and the caller stages its writes. A mapped type may be one that queues cannot write to.
+    #[doc(alias = "VMA_ALLOCATION_CREATE_HOST_ACCESS_ALLOW_TRANSFER_INSTEAD_BIT")]
     DeviceUpload,
     /// An attachment that never leaves the tile: lazily allocated memory, where the GPU has some.
+    #[doc(alias = "VMA_MEMORY_USAGE_GPU_LAZILY_ALLOCATED")]
     Transient,
     /// The CPU must reach the memory, and the GPU reads it often: for code that writes through a pointer and has no way
     /// to stage. Selects device-local memory that the CPU can map, where the GPU has some; else memory of the host, which
     /// the GPU reads over the bus. The memory type may be one that queues cannot write to.
-    #[doc(alias = "CpuToGpu")]
-    #[doc(alias = "VMA_MEMORY_USAGE_CPU_TO_GPU")]
+    #[doc(alias("VMA_MEMORY_USAGE_CPU_TO_GPU", "CpuToGpu"))]
     DeviceMapped,
 }
 
@@ -182,12 +187,15 @@ pub enum Movability {
 /// # allocator.free(target)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("AllocationScheme", "ResourceType"))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Dedicated {
     /// When the resource requires it, or when the allocation is large for a block.
+    #[doc(alias = "GpuAllocatorManaged")]
     #[default]
     Automatic,
     /// Always.
+    #[doc(alias("VMA_ALLOCATION_CREATE_DEDICATED_MEMORY_BIT", "ALLOCATION_FLAG_COMMITTED"))]
     Always,
     /// Never: the request is served from a block or refused.
     Never,
@@ -214,6 +222,7 @@ pub enum NewBlocks {
     #[default]
     Allowed,
     /// A request uses existing blocks only, as `VMA_ALLOCATION_CREATE_NEVER_ALLOCATE_BIT` says.
+    #[doc(alias("VMA_ALLOCATION_CREATE_NEVER_ALLOCATE_BIT", "ALLOCATION_FLAG_NEVER_ALLOCATE"))]
     NeverAllocate,
 }
 
@@ -239,5 +248,6 @@ pub enum BudgetPolicy {
     #[default]
     AllowOverBudget,
     /// Refuses a request that would take the heap over its budget, however it would be served.
+    #[doc(alias("VMA_ALLOCATION_CREATE_WITHIN_BUDGET_BIT", "ALLOCATION_FLAG_WITHIN_BUDGET"))]
     WithinBudget,
 }

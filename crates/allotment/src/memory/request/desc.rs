@@ -24,6 +24,7 @@ use crate::memory::pool::quick_lists::LARGEST_WAITING;
 /// let staging: AllocationOptions = MemoryUsage::Upload.into();
 /// assert_eq!(staging.budget, BudgetPolicy::AllowOverBudget);
 /// ```
+#[doc(alias("VmaAllocationCreateInfo", "ALLOCATION_DESC", "AllocationCreateInfo", "AllocationCreateDesc"))]
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct AllocationOptions {
@@ -44,6 +45,7 @@ pub struct AllocationOptions {
     /// How a free range is chosen within a block.
     pub strategy: Strategy,
     /// From which end of a linear pool's block.
+    #[doc(alias("VMA_ALLOCATION_CREATE_UPPER_ADDRESS_BIT", "ALLOCATION_FLAG_UPPER_ADDRESS"))]
     pub side: Side,
     /// The least alignment, in bytes. The larger of this and the resource's own holds.
     pub min_alignment: Alignment,
@@ -113,6 +115,7 @@ impl AllocationOptions {
     /// let options = AllocationOptions::new(MemoryUsage::GpuOnly).with_name(format!("mesh/{}", 7));
     /// assert_eq!(options.name.unwrap().as_str(), "mesh/7");
     /// ```
+    #[doc(alias = "VMA_ALLOCATION_CREATE_USER_DATA_COPY_STRING_BIT")]
     #[must_use]
     pub fn with_name(mut self, name: impl Into<Name>) -> Self {
         self.name = Some(name.into());
@@ -225,6 +228,7 @@ impl AllocationOptions {
     /// # allocator.free(table)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias("vmaCreateBufferWithAlignment", "create_buffer_with_alignment"))]
     #[must_use]
     pub fn with_min_alignment(mut self, min_alignment: Alignment) -> Self {
         self.min_alignment = min_alignment;
@@ -256,6 +260,7 @@ impl AllocationOptions {
     /// assert!(best.properties.contains(MemoryProperties::HOST_VISIBLE | MemoryProperties::HOST_CACHED));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias = "VMA_MEMORY_USAGE_UNKNOWN")]
     #[must_use]
     pub fn with_required(mut self, required: MemoryProperties) -> Self {
         self.required = required;
@@ -270,6 +275,7 @@ impl AllocationOptions {
     }
 
     /// Sets the properties that the memory type should not have.
+    #[doc(alias("VMA_MEMORY_USAGE_AUTO_PREFER_HOST", "VMA_MEMORY_USAGE_CPU_COPY"))]
     #[must_use]
     pub fn with_avoided(mut self, avoided: MemoryProperties) -> Self {
         self.avoided = avoided;

@@ -35,6 +35,7 @@ impl<D: Device> Allocator<D> {
     /// allocator.destroy_buffer(vertices)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias("vmaCreateBuffer", "CreateResource"))]
     #[track_caller]
     pub fn create_buffer(
         &self,
@@ -64,6 +65,7 @@ impl<D: Device> Allocator<D> {
     /// allocator.destroy_image(albedo)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias("vmaCreateImage", "CreateResource"))]
     #[track_caller]
     pub fn create_image(
         &self,
@@ -220,6 +222,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     ///
     /// [`WrongAllocator`] when the resource is from another allocator; the error returns it.
+    #[doc(alias("vmaDestroyBuffer", "Release"))]
     pub fn destroy_buffer(&self, buffer: RawBuffer<D>) -> Result<(), WrongAllocator<RawBuffer<D>>> {
         self.destroy::<Buffers>(buffer)
     }
@@ -240,6 +243,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     ///
     /// [`WrongAllocator`] when the resource is from another allocator; the error returns it.
+    #[doc(alias("vmaDestroyImage", "Release"))]
     pub fn destroy_image(&self, image: RawImage<D>) -> Result<(), WrongAllocator<RawImage<D>>> {
         self.destroy::<Images>(image)
     }

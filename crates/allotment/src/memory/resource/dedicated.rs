@@ -32,6 +32,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     ///
     /// The errors of [`create_buffer`](Self::create_buffer).
+    #[doc(alias = "vmaCreateDedicatedBuffer")]
     #[track_caller]
     pub fn create_buffer_with(
         &self,
@@ -60,6 +61,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     ///
     /// The errors of [`create_image`](Self::create_image).
+    #[doc(alias = "vmaCreateDedicatedImage")]
     #[track_caller]
     pub fn create_image_with(
         &self,
@@ -89,6 +91,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     ///
     /// The errors of [`allocate`](Self::allocate).
+    #[doc(alias = "vmaAllocateDedicatedMemory")]
     #[track_caller]
     pub fn allocate_with(
         &self,

@@ -55,6 +55,7 @@ pub use unique::{OwnedAllocation, Unique, UniqueAllocation, UniqueBuffer, Unique
 /// allocator.destroy_buffer(mesh)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias = "Resource")]
 #[derive(Debug)]
 #[must_use = "a resource and its memory are freed by giving it back to its allocator"]
 pub struct RawResource<H> {
@@ -68,6 +69,7 @@ pub struct RawResource<H> {
 
 impl<H> RawResource<H> {
     /// Returns the API's handle. Never destroy it without its memory.
+    #[doc(alias = "GetResource")]
     pub fn handle(&self) -> &H {
         &self.handle
     }

@@ -65,6 +65,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// `handle` is a buffer of this allocator's device, created with the description of the old one, and bound to
     /// where the allocation [is now](Self::location). Nothing else destroys it.
+    #[doc(alias = "SetResource")]
     pub unsafe fn set_buffer_handle(
         &self,
         buffer: &mut RawBuffer<D>,
@@ -83,6 +84,7 @@ impl<D: Device> Allocator<D> {
     /// # Safety
     ///
     /// As for that call, for an image.
+    #[doc(alias = "SetResource")]
     pub unsafe fn set_image_handle(
         &self,
         image: &mut RawImage<D>,

@@ -165,6 +165,12 @@ impl<D: Device> Allocator<D> {
     /// allocator.free(mesh)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias(
+        "vmaGetAllocationInfo",
+        "vmaGetAllocationInfo2",
+        "get_allocation_info",
+        "get_allocation_info2"
+    ))]
     pub fn info(&self, allocation: &Allocation) -> Result<AllocationInfo<D>, AccessError> {
         self.info_of(allocation.id())
     }
@@ -211,6 +217,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     ///
     /// The errors of [`location`](Self::location).
+    #[doc(alias("vmaSetAllocationName", "SetName", "rename_allocation"))]
     pub fn set_name(&self, allocation: &Allocation, name: Option<Name>) -> Result<(), AccessError> {
         // The old name is dropped without the lock, since that may free host memory.
         let change = |label: &mut Label| core::mem::replace(&mut label.name, name);
@@ -234,6 +241,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     ///
     /// The errors of [`location`](Self::location).
+    #[doc(alias("vmaSetAllocationUserData", "set_allocation_user_data", "SetPrivateData"))]
     pub fn set_user_data(&self, allocation: &Allocation, user_data: u64) -> Result<(), AccessError> {
         self.change_label(allocation.id(), |label| label.user_data = user_data, PoolState::emit_label)
     }
@@ -277,6 +285,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// [`AccessError`] when the CPU cannot map the memory, the range exceeds the allocation, or the allocation is being
     /// moved (nothing was written); or when the driver refuses to flush.
+    #[doc(alias("vmaCopyMemoryToAllocation", "mapped_slice_mut", "try_as_mapped_slab"))]
     pub fn write(&self, allocation: &Allocation, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
         let (place, _held) = self.hold_for_writing(allocation)?;
         let (at, range) = within(&place, offset, bytes.len())?;
@@ -305,6 +314,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// [`AccessError`] when the CPU cannot map the memory, the range exceeds the allocation, a move has not brought the
     /// bytes to the new location yet, or the driver refuses to invalidate. `bytes` is unchanged then.
+    #[doc(alias("vmaCopyAllocationToMemory", "mapped_slice"))]
     pub fn read(&self, allocation: &Allocation, offset: u64, bytes: &mut [u8]) -> Result<(), AccessError> {
         let (place, _held) = self.hold_for_reading(allocation)?;
         let (at, range) = within(&place, offset, bytes.len())?;
@@ -340,6 +350,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     ///
     /// [`AccessError::NotHostVisible`], [`AccessError::Moving`] and as for [`location`](Self::location).
+    #[doc(alias("vmaMapMemory", "map_memory"))]
     pub fn map(&self, allocation: &Allocation) -> Result<NonNull<u8>, AccessError> {
         // As for a write: during a move the pointer would lead to the old location.
         let (place, _held) = self.hold_for_writing(allocation)?;
@@ -371,6 +382,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     ///
     /// [`AccessError::NotMapped`] when the allocation is not mapped, and the errors of [`location`](Self::location).
+    #[doc(alias("vmaUnmapMemory", "unmap_memory"))]
     pub fn unmap(&self, allocation: &Allocation) -> Result<(), AccessError> {
         let (_, _held) = self.hold(allocation)?;
         let (_, record) = self.slot_and_record(allocation)?;
@@ -405,6 +417,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     ///
     /// The errors of [`write`](Self::write).
+    #[doc(alias("vmaFlushAllocation", "vmaFlushAllocations", "flush_allocation", "flush_allocations"))]
     pub fn flush(&self, allocation: &Allocation, range: Range<u64>) -> Result<(), AccessError> {
         self.sync(allocation, range, Visibility::Flush)
     }
@@ -429,6 +442,12 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     ///
     /// The errors of [`read`](Self::read).
+    #[doc(alias(
+        "vmaInvalidateAllocation",
+        "vmaInvalidateAllocations",
+        "invalidate_allocation",
+        "invalidate_allocations"
+    ))]
     pub fn invalidate(&self, allocation: &Allocation, range: Range<u64>) -> Result<(), AccessError> {
         self.sync(allocation, range, Visibility::Invalidate)
     }

@@ -26,10 +26,13 @@ use crate::memory::{CallSite, Movability, Name};
 #[non_exhaustive]
 pub struct MemoryLocation<D: Device> {
     /// The driver's memory object, for binding. It belongs to the allocator: never free, map or unmap it.
+    #[doc(alias = "GetHeap")]
     pub memory: D::Memory,
     /// Offset of the allocation in the memory object, in bytes.
+    #[doc(alias = "GetOffset")]
     pub offset: u64,
     /// Size in bytes, as requested.
+    #[doc(alias = "GetSize")]
     pub size: u64,
     /// Memory type of the memory object.
     pub memory_type: MemoryTypeIndex,
@@ -38,6 +41,7 @@ pub struct MemoryLocation<D: Device> {
     ///
     /// Memory that is not host-coherent needs [`flush`](crate::memory::Allocator::flush) after writing and
     /// [`invalidate`](crate::memory::Allocator::invalidate) before reading.
+    #[doc(alias = "VMA_ALLOCATION_CREATE_MAPPED_BIT")]
     pub mapped_ptr: Option<NonNull<u8>>,
 }
 
@@ -72,6 +76,7 @@ impl<D: Device> MemoryLocation<D> {
 /// # allocator.free(sea)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("VmaAllocationInfo", "VmaAllocationInfo2", "AllocationInfo2"))]
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct AllocationInfo<D: Device> {
@@ -92,18 +97,22 @@ pub struct AllocationInfo<D: Device> {
     /// Kind of resource that the allocation was made for.
     pub kind: ResourceKind,
     /// Debug name.
+    #[doc(alias = "GetName")]
     pub name: Option<Name>,
     /// Where the program made the allocation, if the allocator [stores](crate::memory::AllocatorDesc::call_sites) that.
     pub call_site: Option<CallSite>,
     /// User data.
+    #[doc(alias = "GetPrivateData")]
     pub user_data: u64,
     /// Category; empty for none.
     pub category: &'static str,
     /// True when no other allocation is in the memory object.
+    #[doc(alias = "is_dedicated")]
     pub dedicated: bool,
     /// True when the memory was allocated together with its resource, and takes no other.
     pub dedicated_to_resource: bool,
     /// Index of the memory object among those of its pool and memory type, for drawing.
+    #[doc(alias = "chunk_id")]
     pub block: u32,
     /// Size of the memory object in bytes.
     pub block_size: u64,

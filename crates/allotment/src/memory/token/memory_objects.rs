@@ -125,7 +125,7 @@ impl Drop for RegisteredObject {
 }
 
 #[cfg(test)]
-#[cfg(not(loom))]
+#[cfg(not(allotment_loom))]
 mod tests {
     use super::*;
 

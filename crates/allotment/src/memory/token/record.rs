@@ -34,7 +34,7 @@ pub(in crate::memory) struct Record {
     kind: AtomicU32,
 }
 
-#[cfg(not(loom))]
+#[cfg(not(allotment_loom))]
 const _: () = assert!(size_of::<Record>() == 32);
 
 /// The content of a record at one moment.
@@ -283,7 +283,7 @@ impl Record {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "simulated"))]
 mod tests {
     use core::sync::atomic::Ordering::Relaxed;
 

@@ -341,7 +341,7 @@ impl<D: Device> fmt::Debug for MappedBuffer<D> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "simulated"))]
 mod tests {
     use core::time::Duration;
 
