@@ -1,6 +1,7 @@
 //! What the programs in `tests` share: a device of wgpu, bytes that can be told apart, and the allocator's report.
 
 mod messages;
+pub mod texels;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,6 +1,7 @@
 //! Textures that are written, left unwritten, and drawn to.
 
 use wgpu::TextureUsages as Usage;
+use wgpu_proof::texels::{extent, place};
 use wgpu_proof::{Gpu, pattern};
 
 const FORMAT: wgpu::TextureFormat = wgpu::TextureFormat::Rgba8Unorm;
@@ -16,31 +17,6 @@ fn texture(gpu: &Gpu, size: [u32; 3], mips: u32, usage: Usage) -> wgpu::Texture 
         usage,
         view_formats: &[],
     })
-}
-
-fn place(texture: &wgpu::Texture, mip: u32, layer: u32) -> wgpu::TexelCopyTextureInfo<'_> {
-    let origin = wgpu::Origin3d { x: 0, y: 0, z: layer };
-    wgpu::TexelCopyTextureInfo { texture, mip_level: mip, origin, aspect: wgpu::TextureAspect::All }
-}
-
-fn extent(texture: &wgpu::Texture, mip: u32) -> wgpu::Extent3d {
-    let side = |texels: u32| (texels >> mip).max(1);
-    wgpu::Extent3d { width: side(texture.width()), height: side(texture.height()), depth_or_array_layers: 1 }
-}
-
-/// Returns the texels of a level of a layer, row by row.
-fn read(gpu: &Gpu, texture: &wgpu::Texture, mip: u32, layer: u32) -> Vec<u8> {
-    let extent = extent(texture, mip);
-    let row = 4 * extent.width;
-    let pitch = row.next_multiple_of(wgpu::COPY_BYTES_PER_ROW_ALIGNMENT);
-    let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
-    let back = gpu.buffer(u64::from(pitch) * u64::from(extent.height), usage);
-    let layout = wgpu::TexelCopyBufferLayout { offset: 0, bytes_per_row: Some(pitch), rows_per_image: None };
-    gpu.submit(|encoder| {
-        let to = wgpu::TexelCopyBufferInfo { buffer: &back, layout };
-        encoder.copy_texture_to_buffer(place(texture, mip, layer), to, extent);
-    });
-    gpu.mapped(&back).chunks(pitch as usize).flat_map(|bytes| bytes[..row as usize].to_vec()).collect()
 }
 
 fn seed(at: usize, mip: u32, layer: u32) -> u64 {
@@ -83,7 +59,7 @@ fn assert_texels(
 ) {
     for (at, texture) in textures.iter().enumerate() {
         for (mip, layer) in levels(texture).filter(|&(mip, layer)| is_written(mip, layer) == written) {
-            let got = read(gpu, texture, mip, layer);
+            let got = gpu.texels(texture, mip, layer);
             let expected = expected(seed(at, mip, layer), got.len());
             let wrong = got.iter().zip(&expected).filter(|(got, expected)| got != expected).count();
             assert_eq!(wrong, 0, "bytes of {} of texture {at}, level {mip}, layer {layer}", got.len());
@@ -258,7 +234,7 @@ fn a_texture_is_drawn_into_another_with_vertices_indices_and_a_uniform() {
         pass.draw_indexed(0..6, 0, 0..1);
     });
     let expected: Vec<u8> = texels.chunks(4).flat_map(|texel| [texel[0], texel[1], 0, 255]).collect();
-    let pixels = read(&gpu, &target, 0, 0);
+    let pixels = gpu.texels(&target, 0, 0);
     let wrong = pixels.chunks(4).zip(expected.chunks(4)).filter(|(got, expected)| got != expected).count();
     assert_eq!(wrong, 0, "of {} pixels", SIDE * SIDE);
     gpu.report();

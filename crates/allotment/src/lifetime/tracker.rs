@@ -292,7 +292,7 @@ impl SubmissionTracker {
 
     /// Returns the highest stamp that is sealed.
     pub(super) fn horizon(&self) -> u64 {
-        if cfg!(allotment_rule_off = "recordings") {
+        if rule_is_off("recordings") {
             return u64::MAX;
         }
         self.shared.oldest_open.load(Acquire)
@@ -384,6 +384,18 @@ impl Drop for SubmissionTracker {
             self.end_without_handles();
         }
     }
+}
+
+/// Whether a rule is broken, to see its tests fail: `.ci/rules-off`. In the builds that users make, none is.
+#[cfg(not(allotment_rule_off))]
+const fn rule_is_off(_: &str) -> bool {
+    false
+}
+
+#[cfg(allotment_rule_off)]
+fn rule_is_off(rule: &str) -> bool {
+    static OFF: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
+    OFF.get_or_init(|| std::env::var("ALLOTMENT_RULE_OFF").ok()).as_deref() == Some(rule)
 }
 
 fn ptr_eq(one: &Arc<dyn Orphan>, other: &Arc<dyn Orphan>) -> bool {

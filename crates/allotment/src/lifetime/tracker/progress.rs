@@ -9,6 +9,7 @@ use crate::device::{DeviceError, QueueIndex, TimelinePoint, TimelineValue};
 use crate::lifetime::orphan::Patience;
 use crate::lifetime::timeline_points::TimelinePoints;
 use crate::lifetime::timelines::{Progress, Timeline};
+use crate::lifetime::tracker::rule_is_off;
 use crate::log::event;
 use crate::sync::checked::AtomicU64;
 
@@ -16,7 +17,7 @@ impl SubmissionTracker {
     /// Returns the points of the last submission to each queue.
     #[must_use]
     pub fn submitted(&self) -> TimelinePoints {
-        if cfg!(allotment_rule_off = "completion") {
+        if rule_is_off("completion") {
             return TimelinePoints::EMPTY;
         }
         self.queues().map(|queue| self.submitted_point(queue)).collect()
