@@ -115,6 +115,18 @@ fn a_hole_in_a_stack_waits_until_the_stack_comes_down_to_it() {
 }
 
 #[test]
+fn what_a_shorter_range_of_a_stack_leaves_is_free_once_the_range_above_it_is() {
+    let mut block = block(1000, Algorithm::Linear);
+    let [_, second, third] = [(); 3].map(|()| block.allocate(Request::new(100), "").unwrap());
+    block.resize(second.handle, 50).unwrap();
+    assert_eq!(block.largest_free(), 700);
+    block.free(third.handle).unwrap();
+    assert_eq!((block.largest_free(), block.statistics().padding), (850, 0));
+    block.check_invariants();
+    assert_eq!(block.allocate(Request::new(850), "").unwrap().offset, 150);
+}
+
+#[test]
 fn the_two_stacks_of_a_linear_block_meet_in_the_middle() {
     let mut block = block(100, Algorithm::Linear);
     let up = |size| Request::new(size).with_side(Side::Upper);
