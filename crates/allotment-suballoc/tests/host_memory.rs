@@ -34,6 +34,31 @@ fn a_block_that_is_empty_and_shrunk_keeps_what_a_new_one_has() {
     }
 }
 
+#[test]
+fn a_block_whose_first_range_alone_is_live_keeps_little_once_it_is_shrunk() {
+    for (algorithm, coalescing) in [
+        (Algorithm::Tlsf, Coalescing::Immediate),
+        (Algorithm::Tlsf, Coalescing::Deferred),
+        (Algorithm::Buddy, Coalescing::Immediate),
+        (Algorithm::Linear, Coalescing::Immediate),
+    ] {
+        let mut block = VirtualBlock::new(1 << 28, algorithm).unwrap();
+        block.set_coalescing(coalescing);
+        let first = block.allocate(Request::new(64), 1).unwrap().handle;
+        let before = bytes();
+        let handles: Vec<_> =
+            (0..100_000).map(|i| block.allocate(Request::new(64 + i % 100), 0).unwrap().handle).collect();
+        handles.iter().rev().for_each(|&handle| assert_eq!(block.free(handle), Ok(0)));
+        drop(handles);
+        assert!(bytes() - before > 1 << 20, "{algorithm}, {coalescing:?}: it was larger");
+        block.shrink_to_fit();
+        let kept = bytes() - before;
+        assert!(kept <= 4 << 10, "{algorithm}, {coalescing:?}: {kept} bytes more than with one range");
+        block.check_invariants();
+        assert_eq!(block.free(first), Ok(1));
+    }
+}
+
 /// The last of 20,000 ranges stays, so the host memory of all before it does. (A linear block frees from its ends.)
 #[test]
 fn a_block_with_one_range_left_uses_what_it_kept_before_it_gets_more() {

@@ -172,8 +172,25 @@ impl<W: Width> Queue<W> {
         (self.first, self.last, self.vacant) = (1, 0, NONE);
     }
 
-    /// Frees host memory behind the entries, which is all of a queue that was cleared.
+    /// Frees host memory behind the last chunk that has entries, which is all of a queue that was cleared. O(chunks).
     pub(super) fn shrink(&mut self) {
+        if !self.entries.is_empty() {
+            let (mut chunk, mut end) = (header_of(self.first), header_of(self.last));
+            while chunk != header_of(self.last) {
+                end = end.max(chunk);
+                chunk = self.at(chunk).next();
+            }
+            // The vacant chunks before that one stay.
+            let mut vacant = core::mem::replace(&mut self.vacant, NONE);
+            while vacant != NONE {
+                let next = self.at(vacant).next();
+                if vacant < end {
+                    self.vacate(vacant, vacant);
+                }
+                vacant = next;
+            }
+            self.entries.truncate((end + CHUNK) as usize);
+        }
         self.entries.shrink_to_fit();
     }
 
