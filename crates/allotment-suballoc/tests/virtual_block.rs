@@ -220,6 +220,27 @@ fn clearing_makes_every_handle_stale_and_everything_free() {
 }
 
 #[test]
+fn a_search_for_the_lowest_region_finds_none_of_those_before_the_block_was_cleared() {
+    let lowest = |size| Request::new(size).with_strategy(Strategy::LowestOffset);
+    let aligned = |size| Request::new(size).aligned(Alignment::new(256).unwrap());
+    for last in [lowest(1), aligned(1)] {
+        let mut block = block(1 << 20, Algorithm::Tlsf);
+        let ranges: Vec<_> = (0..4000).map(|_| block.allocate(Request::new(100), "").unwrap()).collect();
+        for range in ranges.iter().skip(1).step_by(2) {
+            block.free(range.handle).unwrap();
+        }
+        // So many holes that they are found by an index, which these searches make.
+        block.allocate(lowest(50), "").unwrap();
+        block.allocate(aligned(90), "").unwrap();
+        block.clear();
+        block.check_invariants();
+        assert_eq!(block.allocate(last, "").unwrap().offset, 0);
+        assert_eq!(block.allocate(lowest(1000), "").unwrap().offset, 1);
+        block.check_invariants();
+    }
+}
+
+#[test]
 fn the_dump_is_json_and_shows_every_region() {
     let mut block = block(64, Algorithm::Buddy);
     block.allocate(Request::new(5), "a \"quoted\"\n name").unwrap();
