@@ -11,6 +11,14 @@ use allotment_suballoc::{Algorithm, Coalescing, Request, VirtualBlock};
 
 use counting::{bytes_of_this_thread as bytes, of_this_thread as allocations};
 
+/// Each algorithm, with each kind of coalescing that it has.
+const KINDS: [(Algorithm, Coalescing); 4] = [
+    (Algorithm::Tlsf, Coalescing::Immediate),
+    (Algorithm::Tlsf, Coalescing::Deferred),
+    (Algorithm::Buddy, Coalescing::Immediate),
+    (Algorithm::Linear, Coalescing::Immediate),
+];
+
 #[test]
 fn a_block_that_is_empty_and_shrunk_keeps_what_a_new_one_has() {
     for algorithm in Algorithm::ALL {
@@ -36,12 +44,7 @@ fn a_block_that_is_empty_and_shrunk_keeps_what_a_new_one_has() {
 
 #[test]
 fn a_block_whose_first_range_alone_is_live_keeps_little_once_it_is_shrunk() {
-    for (algorithm, coalescing) in [
-        (Algorithm::Tlsf, Coalescing::Immediate),
-        (Algorithm::Tlsf, Coalescing::Deferred),
-        (Algorithm::Buddy, Coalescing::Immediate),
-        (Algorithm::Linear, Coalescing::Immediate),
-    ] {
+    for (algorithm, coalescing) in KINDS {
         let mut block = VirtualBlock::new(1 << 28, algorithm).unwrap();
         block.set_coalescing(coalescing);
         let first = block.allocate(Request::new(64), 1).unwrap().handle;
@@ -80,12 +83,7 @@ fn a_block_with_one_range_left_uses_what_it_kept_before_it_gets_more() {
 
 #[test]
 fn operations_on_as_many_ranges_as_were_reserved_get_no_memory_from_the_heap() {
-    for (algorithm, coalescing) in [
-        (Algorithm::Tlsf, Coalescing::Immediate),
-        (Algorithm::Tlsf, Coalescing::Deferred),
-        (Algorithm::Buddy, Coalescing::Immediate),
-        (Algorithm::Linear, Coalescing::Immediate),
-    ] {
+    for (algorithm, coalescing) in KINDS {
         let mut block = VirtualBlock::new(1 << 24, algorithm).unwrap();
         if coalescing == Coalescing::Deferred {
             block.set_coalescing(coalescing);
@@ -106,12 +104,7 @@ fn operations_on_as_many_ranges_as_were_reserved_get_no_memory_from_the_heap() {
 
 #[test]
 fn a_block_is_far_below_its_peak_once_it_has_less_than_half_of_the_regions_that_it_had() {
-    for (algorithm, coalescing) in [
-        (Algorithm::Tlsf, Coalescing::Immediate),
-        (Algorithm::Tlsf, Coalescing::Deferred),
-        (Algorithm::Buddy, Coalescing::Immediate),
-        (Algorithm::Linear, Coalescing::Immediate),
-    ] {
+    for (algorithm, coalescing) in KINDS {
         let mut block = VirtualBlock::new(1 << 16, algorithm).unwrap();
         block.set_coalescing(coalescing);
         let ranges: Vec<_> = (0..1000).map(|_| block.allocate(Request::new(8), ()).unwrap().handle).collect();

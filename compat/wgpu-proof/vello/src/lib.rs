@@ -131,8 +131,10 @@ pub fn shapes(random: &mut Random, count: usize, width: u32, height: u32) -> Vec
         let circle = Circle::new(at, f64::from(side));
         let rect = Rect::new(at.0, at.1, f64::from(x + side), f64::from(y + side / 2 + 1));
         shapes.push(match random.below(8) {
-            0 if clipped => Shape::EndOfClip,
-            0 => Shape::Clip(Circle::new(at, f64::from(side * 2))),
+            0 => {
+                clipped = !clipped;
+                if clipped { Shape::Clip(Circle::new(at, f64::from(side * 2))) } else { Shape::EndOfClip }
+            }
             1 => {
                 let side = side.min(64);
                 Shape::Picture {
@@ -145,11 +147,6 @@ pub fn shapes(random: &mut Random, count: usize, width: u32, height: u32) -> Vec
             2..5 => Shape::Circle(circle, texel(random)),
             _ => Shape::Rect(rect, texel(random)),
         });
-        clipped = match shapes.last() {
-            Some(Shape::Clip(_)) => true,
-            Some(Shape::EndOfClip) => false,
-            _ => clipped,
-        };
     }
     if clipped {
         shapes.push(Shape::EndOfClip);
