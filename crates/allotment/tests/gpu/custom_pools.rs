@@ -1,5 +1,6 @@
 //! A `Gpu` creates in a custom pool everything that it creates in the default pools.
 
+use core::time::Duration;
 use std::sync::Arc;
 
 use allotment::device::simulated::SimulatedGpu;
@@ -264,6 +265,36 @@ fn the_end_of_a_frame_defragments_a_custom_pool_with_relocatable_buffers() {
     allocator.destroy_pool(pool).unwrap();
     drop(allocator);
     rig.finish();
+}
+
+#[test]
+fn what_the_program_frees_while_a_survey_is_made_is_found_by_the_next_one() {
+    let full = DefragmentationDesc::new(DefragmentationStrategy::Full);
+    // Each step without time does one small piece of work, so a survey takes several.
+    let no_time = PassLimits::NONE.with_time(Duration::ZERO);
+    for steps_before in 0..60 {
+        let rig = Rig::new();
+        let defragmenter = Defragmenter::new(rig.gpu.memory(), DefragmenterDesc::new(full)).unwrap();
+        let (pool, options) = pool_of_small_blocks(&rig);
+        let mesh = |_| defragmenter.create_buffer(&BufferDesc::new(256 << 10), &options).unwrap();
+        let mut meshes: Vec<_> = (0..32).map(mesh).collect();
+        let steps = |count, limits| {
+            for _ in 0..count {
+                defragmenter.step(limits).unwrap();
+                rig.gpu.wait_idle().unwrap();
+            }
+        };
+        steps(steps_before, no_time);
+        meshes = meshes.into_iter().step_by(4).collect();
+        rig.gpu.wait_idle().unwrap();
+        steps(20, PassLimits::NONE);
+        let blocks = rig.gpu.allocator().pool_statistics(&pool).unwrap().blocks;
+        assert_eq!((defragmenter.statistics().moves, blocks), (6, 2), "freed after {steps_before} steps");
+        drop((meshes, options, defragmenter));
+        rig.gpu.wait_idle().unwrap();
+        rig.gpu.allocator().destroy_pool(pool).unwrap();
+        rig.finish();
+    }
 }
 
 #[test]

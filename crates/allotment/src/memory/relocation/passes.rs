@@ -73,14 +73,16 @@ impl<D: Device> Defragmenter<D> {
         let at_rest = state.run.is_none() && state.waiting.is_empty();
         // Also in steps without a run: offers that no owner accepts keep room.
         allocator.cancel_expired_parts();
-        if at_rest && state.rest.goes_on(allocator.statistics()) {
+        let now = at_rest.then(|| allocator.statistics());
+        if now.is_some_and(|now| state.rest.goes_on(now)) {
             let tick = allocator.time.now().tick;
             locked(&self.reports.statistics).blocks_kept +=
                 allocator.movers.note_idle_call(self.mover, limits.bytes, tick);
             return Ok(DefragmentationStep::new(StepOutcome::Idle));
         }
         if state.run.is_none() {
-            if at_rest {
+            if let Some(now) = now {
+                state.rest.end(now);
                 state.waiting = self.pools();
             }
             state.run = self.begin_next_run(&mut state.waiting)?;

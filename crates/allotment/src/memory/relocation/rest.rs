@@ -24,7 +24,7 @@ pub(super) struct Rest {
     most: u32,
     /// Something has moved since the last rest began.
     gained: bool,
-    /// The statistics of the pools when it began.
+    /// The statistics of the pools when the last survey began; during a rest, those it is known to have seen.
     seen: Statistics,
 }
 
@@ -39,10 +39,19 @@ impl Rest {
         self.gained |= moves != 0;
     }
 
+    /// Ends the rest: a survey begins.
+    pub(super) fn end(&mut self, now: Statistics) {
+        self.seen = now;
+    }
+
     /// Begins a rest, once nothing is to be gained any more.
     pub(super) fn begin(&mut self, now: Statistics) {
         let most = if self.gained { 1 } else { (self.most * 2).clamp(1, MOST_STEPS) };
-        *self = Self { steps: 0, most, gained: false, seen: now };
+        // A survey goes on for several steps, and may have read the records of what the program freed meanwhile. What
+        // the defragmenter itself changes is only the blocks.
+        let allocations = |it: &Statistics| (it.allocations, it.allocation_bytes);
+        let seen = if allocations(&now) == allocations(&self.seen) { now } else { self.seen };
+        *self = Self { steps: 0, most, gained: false, seen };
     }
 
     /// Counts a step. Returns true where it need not survey the pools: nothing changed, or the last survey is recent.
@@ -82,9 +91,23 @@ mod tests {
     }
 
     #[test]
+    fn a_rest_ends_for_what_was_freed_while_the_survey_was_made() {
+        let full = Statistics { blocks: 1, block_bytes: 800, allocation_bytes: 800, ..Statistics::default() };
+        let freed = Statistics { allocation_bytes: 400, ..full };
+        let mut it = Rest::new();
+        it.end(full);
+        it.begin(freed);
+        assert!(!it.goes_on(freed));
+        it.end(freed);
+        it.begin(freed);
+        assert!(it.goes_on(freed), "this survey began after that");
+    }
+
+    #[test]
     fn a_rest_is_long_while_nothing_changes_and_ends_where_much_was_freed() {
         let mut it = Rest::new();
         let full = Statistics { blocks: 1, block_bytes: 800, allocation_bytes: 800, ..Statistics::default() };
+        it.end(full);
         it.begin(full);
         assert!((1..STEPS_UNCHANGED).all(|_| it.goes_on(full)));
         assert!(!it.goes_on(full));
