@@ -191,8 +191,9 @@ impl<D: Device> Uploader<D> {
     ///
     /// If the device uses the range nevertheless, it sees the old or the new bytes. If earlier bytes of this
     /// uploader for the same buffer are still pending, these are staged too, and are written after them; likewise
-    /// where the copy of a [relocatable](crate::AllocationOptions::relocatable) buffer to its current place is. While a
-    /// step of another thread moves the buffer, the write is refused with [`AccessError::Moving`].
+    /// where the copy of a [relocatable](crate::AllocationOptions::relocatable) buffer to its current place is, or that of
+    /// a move which was given up. While a step of another thread moves the buffer, the write is refused with
+    /// [`AccessError::Moving`].
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};

@@ -5,6 +5,9 @@
 mod custom_pools;
 mod descriptors;
 mod frames;
+mod given_up;
+#[path = "../common/hooked_device.rs"]
+mod hooked_device;
 mod mapped;
 mod moved;
 mod readback;

@@ -42,7 +42,7 @@ pub(in crate::memory) struct CurrentResource<D: Device, C: BufferOrImage<D>> {
     resource: Owned<Unique<D, C>>,
     /// `None` for an image whose state was not set since it was created.
     pub(in crate::memory) state: Option<C::State>,
-    /// The point at which the copy to the current place completes, until it is known to have completed.
+    /// The point at which the last copy to the current place or out of it completes, until it is known to have.
     copied_at: Option<TimelinePoint>,
     /// The CPU is kept from the bytes until then.
     blocks_cpu_access: bool,
@@ -127,6 +127,13 @@ impl<D: Device, C: BufferOrImage<D>> Cell<D, C> {
         self.moves.fetch_add(1, Ordering::Release);
         left
     }
+
+    /// Notes that a queue copies out of the current place until `copied_at`: bytes that an uploader writes come after
+    /// that, also where the move is given up.
+    pub(super) fn note_copy(&self, copied_at: TimelinePoint) {
+        // The copies of one defragmenter are in one queue, so the last one completes last.
+        locked(&self.current).copied_at = Some(copied_at);
+    }
 }
 
 impl<D: Device, C: BufferOrImage<D>> CurrentResource<D, C> {
@@ -135,7 +142,7 @@ impl<D: Device, C: BufferOrImage<D>> CurrentResource<D, C> {
         &self.resource
     }
 
-    /// Returns the point at which the resource has its bytes, unless it is known to be reached.
+    /// Returns the point from which on the bytes are in place and may be written, unless it is known to be reached.
     pub(in crate::memory) fn copied_at(&self) -> Option<TimelinePoint> {
         self.copied_at
     }

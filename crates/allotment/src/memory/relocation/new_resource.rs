@@ -125,6 +125,15 @@ impl<D: Device> NewResource<D> {
         (old, blocks.then_some(pending))
     }
 
+    /// Notes that a queue copies the bytes of the old resource until `copied_at`, whether or not it is replaced.
+    pub(super) fn note_copy(&self, copied_at: TimelinePoint) {
+        match self {
+            Self::Buffer(NewObject { cell, copied: true, .. }) => cell.note_copy(copied_at),
+            Self::Image(NewObject { cell, copied: true, .. }) => cell.note_copy(copied_at),
+            Self::Buffer(_) | Self::Image(_) => {}
+        }
+    }
+
     /// Retires the new resource together with its place.
     pub(super) fn retire(self, memory: &OwningAllocator<D>, place: crate::Allocation) {
         match self {

@@ -66,7 +66,11 @@ impl<D: Device> Defragmenter<D> {
             }
         };
         // Before a thread can have a new handle: what it submits waits for the copies.
-        copied_at.into_iter().for_each(|point| locked(&self.reports.copied_at).insert(point));
+        if let Some(point) = copied_at {
+            locked(&self.reports.copied_at).insert(point);
+            // Also of what stays after all: the queue still reads it.
+            created.iter().flatten().for_each(|new| new.note_copy(point));
+        }
         // No recording is opened from here until the new handles are in place: it would have the old ones, and what it
         // writes would come after the copy.
         let Some(quiet) = tracker.still_quiet(moment) else {
