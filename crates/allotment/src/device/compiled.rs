@@ -9,7 +9,7 @@ macro_rules! compiled_for {
         /// Names what most programs call. Nobody calls this.
         pub fn $name() {
             use crate::gpu::{Frame, Gpu, Uploads};
-            use crate::memory::{Allocator, Buffer, Defragmenter, Image};
+            use crate::memory::{Allocator, Buffer, Defragmentation, Defragmenter, Image, Pass};
             use crate::upload::{UploadPool, Uploader};
 
             let functions = [
@@ -65,6 +65,10 @@ macro_rules! compiled_for {
                 Allocator::<$device>::memory_heap_reports as *const (),
                 Allocator::<$device>::subscribe as *const (),
                 Allocator::<$device>::allocations as *const (),
+                Allocator::<$device>::check_invariants as *const (),
+                Defragmentation::<'static, $device>::next_pass as *const (),
+                Pass::<'static, $device>::end as *const (),
+                Defragmenter::<$device>::step as *const (),
             ];
             core::hint::black_box(functions);
             let dropped = [

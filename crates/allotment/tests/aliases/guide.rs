@@ -22,7 +22,7 @@ pub(crate) struct Counterpart {
 }
 
 pub(crate) fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/guide")
 }
 
 /// Reads the rows of a page. Panics where a row has neither a counterpart nor a reason why there is none, or links a file

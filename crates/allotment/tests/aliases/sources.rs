@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// Returns the source files of the crates with a public interface that programs move to.
 pub(crate) fn files() -> Vec<PathBuf> {
     let mut files = Vec::new();
-    for folder in ["src", "../allotment-suballoc/src"] {
+    for folder in ["../src", "../../allotment-suballoc/src"] {
         collect(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder), &mut files);
     }
     files

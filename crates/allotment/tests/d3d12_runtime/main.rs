@@ -17,7 +17,7 @@
 //! ```
 //!
 //! A machine without Direct3D 12 skips the tests and says so; with `ALLOTMENT_REQUIRE=d3d12` it fails them.
-#![cfg(all(windows, feature = "d3d12"))]
+#![cfg(windows)]
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 #[path = "../common/counting.rs"]

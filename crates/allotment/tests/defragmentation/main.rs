@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
 
+#[path = "../common/bytes.rs"]
+#[allow(dead_code, reason = "not all of it is used here")]
+mod bytes;
 #[path = "../allocator/rig.rs"]
 #[allow(dead_code, reason = "not all of it is used here")]
 mod rig;

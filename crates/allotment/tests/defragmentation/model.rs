@@ -9,6 +9,7 @@ use allotment::memory::{
 };
 use allotment::{Allocation, Pool};
 
+use crate::bytes::{assert_same, pattern};
 use crate::gains::Random;
 use crate::rig::{AllocateWanted as _, Rig, Wanted, aligned, wanted_in};
 
@@ -83,8 +84,7 @@ impl<'a> Model<'a> {
     pub(crate) fn fill(&mut self, at: usize) {
         let seed = self.random.below(1 << 32);
         let held = &mut self.live[at];
-        let byte = |i: usize| (seed.wrapping_mul(2 * i as u64 + 1) >> 13) as u8 ^ i as u8;
-        let bytes: Vec<u8> = (0..held.bytes.len()).map(byte).collect();
+        let bytes = pattern(seed, held.bytes.len() as u64);
         match self.rig.write(&held.token, 0, &bytes) {
             Ok(()) => held.bytes = bytes,
             Err(AccessError::Moving) => assert!(self.rig.info(&held.token).unwrap().moving),
@@ -177,11 +177,10 @@ impl<'a> Model<'a> {
 
     /// All bytes of all allocations are theirs.
     pub(crate) fn check_bytes(&self) {
-        let mut bytes = Vec::new();
         for held in &self.live {
-            bytes.resize(held.bytes.len(), 0);
+            let mut bytes = vec![0; held.bytes.len()];
             self.rig.read(&held.token, 0, &mut bytes).unwrap();
-            assert!(bytes == held.bytes, "the bytes of {:?}", self.rig.info(&held.token));
+            assert_same(&bytes, &held.bytes, self.rig.info(&held.token));
         }
     }
 

@@ -8,7 +8,6 @@
 //!   vulkan_only/ what Vulkan promises beyond it
 //!   d3d12_only/  what Direct3D 12 promises beyond it
 //!   gpu.rs       what the tests say to a device, without `unsafe` and without leaks
-//!   bytes.rs     bytes to write, and their comparison
 //!   runner.rs    names, counts, skips, and `ALLOTMENT_REQUIRE`
 //! ```
 //!
@@ -16,8 +15,9 @@
 //! `ALLOTMENT_REQUIRE=simulated,vulkan`, a skip of one of these kinds is a failure.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+#[path = "../common/bytes.rs"]
 mod bytes;
-#[cfg(all(feature = "d3d12", windows))]
+#[cfg(windows)]
 mod d3d12_only;
 mod fixture;
 mod gpu;

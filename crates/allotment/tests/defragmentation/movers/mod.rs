@@ -20,6 +20,7 @@ use allotment::memory::{
 };
 use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
 
+use crate::bytes::{assert_same, pattern};
 use crate::model::copy;
 use crate::rig::{DISCRETE, KIB, aligned, profile};
 
@@ -48,10 +49,6 @@ struct World {
     sets: Vec<Defragmenter<SimulatedGpu>>,
     live: Vec<Held>,
     serial: u64,
-}
-
-fn pattern(serial: u64, size: u64) -> Vec<u8> {
-    (0..size).map(|i| ((serial.wrapping_mul(2 * i + 1)) >> 3) as u8 ^ i as u8).collect()
 }
 
 fn options() -> AllocationOptions {
@@ -168,14 +165,13 @@ impl World {
     }
 
     fn check_bytes(&self) {
-        let mut found = Vec::new();
         for Held { thing, bytes } in &self.live {
-            found.resize(bytes.len(), 0);
+            let mut found = vec![0; bytes.len()];
             match thing {
                 Thing::Buffer(buffer) => buffer.read(0, &mut found).unwrap(),
                 Thing::Allocation(token) => self.allocator().read(token, 0, &mut found).unwrap(),
             }
-            assert!(found == *bytes, "another allocation's bytes");
+            assert_same(&found, bytes, "another allocation's bytes");
         }
     }
 

@@ -3,7 +3,7 @@
 //!
 //! `ALLOTMENT_D3D12` names another adapter than the best by a part of its name.
 
-#[cfg(not(all(feature = "d3d12", windows)))]
+#[cfg(not(windows))]
 pub(super) fn kind() -> crate::runner::Kind {
     use super::simulated::SimulatedFixture;
     use crate::runner::Kind;
@@ -11,12 +11,12 @@ pub(super) fn kind() -> crate::runner::Kind {
     Kind::missing("d3d12", "Direct3D 12 is for Windows", &suite::names::<SimulatedFixture>())
 }
 
-#[cfg(all(feature = "d3d12", windows))]
+#[cfg(windows)]
 pub(super) use real::kind;
-#[cfg(all(feature = "d3d12", windows))]
+#[cfg(windows)]
 pub(crate) use real::{D3d12Fixture, no_tables};
 
-#[cfg(all(feature = "d3d12", windows))]
+#[cfg(windows)]
 mod real {
     use core::ffi::{c_char, c_void};
 

@@ -31,7 +31,7 @@ pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
 const TRACES: [&str; 4] = ["fasterrcnn-infer", "gpt2-train", "resnet50-train", "supertuxkart-race"];
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../traces")
 }
 
 fn every_recorded_trace_is_decided_above<F: Fixture>(_: &Gpu<F>) {
