@@ -190,3 +190,15 @@ fn buddy_and_linear_blocks_have_no_choice() {
         assert_eq!((block.coalesce(9), block.largest_free()), (0, 64));
     }
 }
+
+#[test]
+fn cached_ranges_are_merged_a_few_at_a_time_also_where_offsets_need_more_than_32_bits() {
+    for size in [1 << 20, 1 << 40] {
+        let mut block = deferred(size);
+        for range in [(); 8].map(|()| allocate(&mut block, 64)) {
+            block.free(range.handle).unwrap();
+        }
+        assert_eq!([5, 2, 5].map(|at_most| block.coalesce(at_most)), [3, 1, 0], "a block of {size}");
+        block.check_invariants();
+    }
+}

@@ -1,5 +1,7 @@
 //! What errors, settings and numbers read like: each names what was asked for and what there is.
 
+use core::error::Error as _;
+
 use allotment_suballoc::json::object;
 use allotment_suballoc::{
     Algorithm, Alignment, AlignmentError, AllocateError, Compaction, CompactionError, CreateError, GrowError,
@@ -126,4 +128,25 @@ fn an_array_of_json_has_its_elements_in_order() {
     .unwrap();
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(value, serde_json::json!({ "all": [1.5, "a \"b\"", { "c": true }, 2] }));
+}
+
+#[test]
+fn a_string_of_json_is_read_as_it_was_and_ends_no_script_of_a_page() {
+    let name = "\"\\\n\r\t\u{1}\u{1f} </script> a/b <!-- wow! é \u{7f}";
+    let mut text = String::new();
+    object(&mut text, |o| o.object("inner", |o| o.text("name", name))).unwrap();
+    assert_eq!(
+        text,
+        r#"{"inner":{"name":"\"\\\n\r\t\u0001\u001f <\/script> a/b <\u0021-- wow! é "#.to_string()
+            + "\u{7f}\"}}"
+    );
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(value, serde_json::json!({ "inner": { "name": name } }));
+}
+
+#[test]
+fn only_an_error_of_a_handle_has_a_source() {
+    let source = ResizeError::from(HandleError::Stale);
+    assert_eq!(source.source().map(ToString::to_string), Some(HandleError::Stale.to_string()));
+    assert!(ResizeError::ZeroSize.source().is_none());
 }

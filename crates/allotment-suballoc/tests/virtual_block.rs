@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use allotment_suballoc::{
-    Algorithm, Alignment, AllocateError, CreateError, GrowError, HandleError, MAX_SIZE, RegionKind, Request,
-    Side, Strategy, VirtualBlock,
+    Algorithm, Alignment, AllocateError, Coalescing, CreateError, GrowError, HandleError, MAX_SIZE,
+    RegionKind, Request, Side, Strategy, VirtualBlock,
 };
 
 fn block(size: u64, algorithm: Algorithm) -> VirtualBlock<&'static str> {
@@ -216,6 +216,37 @@ fn clearing_makes_every_handle_stale_and_everything_free() {
         assert!(handles.iter().all(|&handle| block.free(handle).is_err()));
         let whole = if algorithm == Algorithm::Buddy { 512 } else { 1000 };
         assert_eq!(block.allocate(Request::new(whole), "").unwrap().offset, 0);
+    }
+}
+
+#[test]
+fn a_handle_whose_range_was_freed_is_refused_for_ever() {
+    let mut random = 7_u64;
+    let mut below = |end: u64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) % end
+    };
+    let kinds = Algorithm::ALL.into_iter().map(|algorithm| (algorithm, Coalescing::Immediate));
+    for (algorithm, coalescing) in kinds.chain([(Algorithm::Tlsf, Coalescing::Deferred)]) {
+        let mut block = block(4096, algorithm);
+        block.set_coalescing(coalescing);
+        let (mut live, mut freed) = (Vec::new(), Vec::new());
+        for round in 0..4000 {
+            // The block fills and empties by turns, so that regions vanish and their indices are taken again.
+            if live.len() < 2 || below(if round % 512 < 256 { 3 } else { 2 }) == 0 {
+                live.extend(block.allocate(Request::new(1 + below(200)), "").map(|range| range.handle));
+            } else {
+                let handle = live.swap_remove(below(live.len() as u64) as usize);
+                block.free(handle).unwrap();
+                freed.push(handle);
+            }
+            if round % 100 == 0 {
+                block.check_invariants();
+                assert!(live.iter().all(|&handle| block.get(handle).is_ok()));
+                assert!(freed.iter().all(|&handle| block.get(handle).is_err()), "{algorithm:?}");
+            }
+        }
+        assert!(freed.len() > 1000);
     }
 }
 

@@ -257,6 +257,20 @@ fn a_block_that_was_cleared_forgets_its_moves() {
 }
 
 #[test]
+fn a_range_at_the_place_of_a_move_that_was_cleared_away_can_move() {
+    for algorithm in MOVABLE {
+        let (mut block, _) = one_that_can_move(algorithm);
+        let _cleared = first_move(&mut block);
+        block.clear();
+        // The same regions once more.
+        let low = block.allocate(Request::new(32), "low").unwrap();
+        let range = block.allocate(Request::new(10), "range").unwrap();
+        block.free(low.handle).unwrap();
+        assert_eq!(first_move(&mut block).from(), range.handle);
+    }
+}
+
+#[test]
 fn a_second_run_leaves_open_moves_and_their_places_alone() {
     for algorithm in MOVABLE {
         let mut block = VirtualBlock::new(128, algorithm).unwrap();
