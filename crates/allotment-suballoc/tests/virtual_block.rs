@@ -360,6 +360,10 @@ fn what_an_upper_range_loses_to_its_alignment_is_padding_behind_it() {
     assert_eq!((block.statistics().padding, block.statistics().free), (0, 87));
     block.free(aligned.handle).unwrap();
     assert_eq!(regions(&block), [(0, 90, "free"), (90, 10, "x")]);
+    // Also behind the last range of the block.
+    block.clear();
+    block.allocate(upper(10).aligned(Alignment::new(64).unwrap()), "z").unwrap();
+    assert_eq!(regions(&block), [(0, 64, "free"), (64, 10, "z"), (74, 26, "padding")]);
 }
 
 #[test]
