@@ -7,7 +7,7 @@
 #[path = "../../allotment/tests/common/counting.rs"]
 mod counting;
 
-use allotment_suballoc::{Algorithm, Coalescing, Request, VirtualBlock};
+use allotment_suballoc::{Algorithm, Coalescing, Compaction, Request, VirtualBlock};
 
 use counting::{bytes_of_this_thread as bytes, of_this_thread as allocations};
 
@@ -25,6 +25,8 @@ fn a_block_that_is_empty_and_shrunk_keeps_what_a_new_one_has() {
         let before = bytes();
         let mut block = VirtualBlock::new(1 << 28, algorithm).unwrap();
         let new = bytes() - before;
+        // From the first run of a compaction on, a block knows when its ranges were allocated.
+        let _ = block.next_move(&mut Compaction::new(), |_| None);
         let mut handles = Vec::with_capacity(100_000);
         let with_handles = bytes();
         for i in 0..100_000 {
@@ -125,4 +127,63 @@ fn a_block_is_far_below_its_peak_once_it_has_less_than_half_of_the_regions_that_
         block.shrink_to_fit();
         assert!(!block.is_far_below_its_peak(), "{algorithm}, {coalescing:?}: shrunk");
     }
+}
+
+#[test]
+fn a_block_that_was_cleared_allocates_as_many_ranges_again_without_the_heap() {
+    for (algorithm, coalescing) in KINDS {
+        let mut block = VirtualBlock::new(1 << 24, algorithm).unwrap();
+        block.set_coalescing(coalescing);
+        let fill = |block: &mut VirtualBlock<_>| {
+            let before = allocations();
+            (0..1000).for_each(|i| assert!(block.allocate(Request::new(1 + i % 90), i).is_ok()));
+            allocations() - before
+        };
+        assert!(fill(&mut block) > 0);
+        block.clear();
+        assert_eq!(fill(&mut block), 0, "{algorithm}, {coalescing:?}");
+    }
+}
+
+#[test]
+fn a_block_grows_its_tables_rarely_and_not_far_beyond_what_it_needs() {
+    for (algorithm, coalescing) in KINDS {
+        let mut block = VirtualBlock::new(1 << 28, algorithm).unwrap();
+        block.set_coalescing(coalescing);
+        let before = (bytes(), allocations());
+        for _ in 0..30_000 {
+            block.allocate(Request::new(64), ()).unwrap();
+        }
+        let (bytes, times) = (bytes() - before.0, allocations() - before.1);
+        // Regions of the buddy algorithm have 40 bytes; beside each there may be room for an eighth.
+        let most = match (algorithm, coalescing) {
+            (Algorithm::Buddy, _) => 60,
+            (_, Coalescing::Deferred) => 40,
+            _ => 30,
+        };
+        assert!(bytes <= most * 30_000 + (16 << 10), "{algorithm}, {coalescing:?}: {bytes} bytes");
+        assert!(times <= 300, "{algorithm}, {coalescing:?}: {times} times");
+    }
+}
+
+#[test]
+fn a_block_with_ranges_reserves_for_as_many_more_and_not_for_their_product() {
+    for (algorithm, coalescing) in KINDS {
+        let mut block = VirtualBlock::new(1 << 28, algorithm).unwrap();
+        block.set_coalescing(coalescing);
+        (0..1000).for_each(|i| assert!(block.allocate(Request::new(64), i).is_ok()));
+        let before = bytes();
+        block.reserve(1000);
+        let more = bytes() - before;
+        assert!(more <= 256 << 10, "{algorithm}, {coalescing:?}: {more} bytes");
+    }
+}
+
+#[test]
+fn a_linear_block_has_room_for_exactly_the_ranges_that_were_reserved() {
+    let mut block = VirtualBlock::new(1 << 24, Algorithm::Linear).unwrap();
+    block.reserve(10_000);
+    let before = allocations();
+    (0..10_000).for_each(|i| assert!(block.allocate(Request::new(64), i).is_ok()));
+    assert_eq!(allocations() - before, 0);
 }

@@ -354,6 +354,30 @@ fn a_run_passes_nothing_over_when_the_regions_at_its_cursor_are_gone() {
 }
 
 #[test]
+fn a_run_of_a_buddy_block_passes_nothing_over_when_the_cell_at_its_cursor_is_gone() {
+    let mut block = VirtualBlock::new(128, Algorithm::Buddy).unwrap();
+    let ranges: Vec<_> = (0..8).map(|n| block.allocate(Request::new(16), n).unwrap()).collect();
+    block.free(ranges[0].handle).unwrap();
+    block.free(ranges[1].handle).unwrap();
+    let mut run = Compaction::new();
+    let step = block.next_move(&mut run, any_place).unwrap().unwrap();
+    assert_eq!(step.from(), ranges[7].handle);
+    block.finish_move(step).unwrap();
+    // The cell of 7 is merged with that of 6, and what they were is a new cell near the start.
+    for n in [6, 5, 4] {
+        block.free(ranges[n].handle).unwrap();
+    }
+    block.allocate_below(Request::new(8), 32, 8).unwrap();
+
+    let mut asked = Vec::new();
+    let none = block.next_move(&mut run, |&n| {
+        asked.push(n);
+        Some(Alignment::ONE)
+    });
+    assert_eq!((none, asked), (Ok(None), vec![3, 2]));
+}
+
+#[test]
 fn a_place_below_a_limit_is_the_lowest_and_padding_counts() {
     let mut block = VirtualBlock::new(64, Algorithm::Buddy).unwrap();
     assert!(block.allocate_below(Request::new(5), 7, ()).is_err(), "the cell would end at 8");
