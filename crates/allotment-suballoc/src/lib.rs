@@ -25,7 +25,7 @@
 //! | allocate, free | O(1) | O(log size) | O(1) |
 //! | any order of frees | yes | yes | yes, but a hole is reused only once it joins the gap |
 //! | lost inside a range | nothing (with [`Coalescing::Deferred`] up to a 16th) | up to half of it (a third on average) | alignment only |
-//! | host memory per live range | 20–30 bytes + `T`, up to 70 among few | 80 bytes + `T` | 21 bytes + `T` |
+//! | host memory per live range | 20–30 bytes + `T`, up to 70 among few | 80 bytes + `T` | 21–24 bytes + `T` |
 //!
 //! TLSF ("two-level segregated fit": Masmano, Ripoll, Crespo and Real, 2004) is the default of the crates built
 //! on this one. Buddy (Knowlton, 1965) loses a third of the space to rounding on sizes that are not powers of
