@@ -202,3 +202,77 @@ fn cached_ranges_are_merged_a_few_at_a_time_also_where_offsets_need_more_than_32
         block.check_invariants();
     }
 }
+
+#[test]
+fn a_request_for_all_that_is_free_merges_all_of_it() {
+    let mut block = deferred(128);
+    for range in [(); 2].map(|()| allocate(&mut block, 64)) {
+        block.free(range.handle).unwrap();
+    }
+    assert!(block.would_fit(&Request::new(128)));
+    assert_eq!(allocate(&mut block, 128).offset, 0);
+}
+
+#[test]
+fn the_room_for_a_request_is_where_it_is_served_also_beside_cached_ranges() {
+    let mut block = deferred(1000);
+    let [first, _] = [(); 2].map(|()| allocate(&mut block, 100));
+    block.free(first.handle).unwrap();
+    assert_eq!(block.room_for(&Request::new(50)), Some(800));
+    assert_eq!(allocate(&mut block, 50).offset, 200);
+    // Only cached ranges that are merged hold it.
+    let mut block = deferred(448);
+    let ranges = [(); 7].map(|()| allocate(&mut block, 64));
+    [0, 1, 2, 4, 5].into_iter().for_each(|at: usize| block.free(ranges[at].handle).unwrap());
+    assert_eq!(block.room_for(&Request::new(100)), Some(128));
+    assert_eq!(allocate(&mut block, 100).offset, 256);
+}
+
+#[test]
+fn what_is_cached_beyond_an_eighth_is_merged_a_few_at_a_time() {
+    let mut block = deferred(1 << 22);
+    let mut ranges = [(); 60].map(|()| allocate(&mut block, 64)).into_iter();
+    let rest = allocate(&mut block, 1);
+    let mut free = |block: &mut VirtualBlock<()>, count| {
+        ranges.by_ref().take(count).for_each(|range| block.free(range.handle).unwrap());
+    };
+    free(&mut block, 9);
+    assert_eq!(block.coalesce(0), 8);
+    free(&mut block, 14);
+    // An eighth of what is used holds all of them.
+    block.resize(rest.handle, (1 << 20) + 1).unwrap();
+    free(&mut block, 30);
+    assert_eq!(block.coalesce(0), 38);
+    // Each frees a range that is not cached, since it has exactly the size that was asked for, and merges a few others where
+    // it may.
+    let turn = |block: &mut VirtualBlock<()>| {
+        let range = allocate(block, 33);
+        block.resize(range.handle, 33).unwrap();
+        block.free(range.handle).unwrap();
+        block.coalesce(0)
+    };
+    let mut cached = turn(&mut block);
+    assert!((0..60).all(|_| turn(&mut block) >= 38), "an eighth is not exceeded");
+    block.free(rest.handle).unwrap();
+    for _ in 0..60 {
+        let now = turn(&mut block);
+        assert!(cached - now.min(cached) <= 16, "{cached} to {now} in one step");
+        cached = now;
+    }
+    assert!(cached <= 9, "{cached} are left");
+    block.check_invariants();
+}
+
+#[test]
+fn a_block_that_was_cleared_has_nothing_cached() {
+    let mut block = deferred(1 << 20);
+    for range in [(); 8].map(|()| allocate(&mut block, 64)) {
+        block.free(range.handle).unwrap();
+    }
+    block.clear();
+    assert_eq!((block.coalesce(0), block.statistics().free_range_count), (0, 1));
+    let range = allocate(&mut block, 64);
+    block.free(range.handle).unwrap();
+    block.clear();
+    assert_eq!(allocate(&mut block, 1 << 20).offset, 0);
+}

@@ -7,7 +7,7 @@
 #[path = "../../allotment/tests/common/counting.rs"]
 mod counting;
 
-use allotment_suballoc::{Algorithm, Coalescing, Compaction, Request, VirtualBlock};
+use allotment_suballoc::{Algorithm, Alignment, Coalescing, Compaction, Request, Strategy, VirtualBlock};
 
 use counting::{bytes_of_this_thread as bytes, of_this_thread as allocations};
 
@@ -187,4 +187,115 @@ fn a_linear_block_has_room_for_exactly_the_ranges_that_were_reserved() {
     let before = allocations();
     (0..10_000).for_each(|i| assert!(block.allocate(Request::new(64), i).is_ok()));
     assert_eq!(allocations() - before, 0);
+}
+
+/// A block of cells of 256 units, in each of which a hole of 100 begins at 1; in one, at 28.
+fn cells(count: u64, fits: Option<u64>) -> VirtualBlock<()> {
+    let mut block = VirtualBlock::new(count * 256, Algorithm::Tlsf).unwrap();
+    let mut holes = Vec::new();
+    for cell in 0..count {
+        let before = if Some(cell) == fits { 28 } else { 1 };
+        block.allocate(Request::new(before), ()).unwrap();
+        holes.push(block.allocate(Request::new(100), ()).unwrap().handle);
+        block.allocate(Request::new(156 - before), ()).unwrap();
+    }
+    holes.into_iter().for_each(|hole| block.free(hole).unwrap());
+    block
+}
+
+fn aligned(size: u64, alignment: u64) -> Request {
+    Request::new(size).aligned(Alignment::new(alignment).unwrap())
+}
+
+#[test]
+fn an_index_of_aligned_ranges_is_made_once() {
+    let mut block = cells(3000, Some(1234));
+    let requests = |block: &mut VirtualBlock<()>| {
+        let range = block.allocate(aligned(64, 64), ()).unwrap();
+        block.allocate(aligned(64, 64), ()).unwrap_err();
+        block.free(range.handle).unwrap();
+    };
+    requests(&mut block);
+    let before = allocations();
+    (0..3).for_each(|_| requests(&mut block));
+    assert_eq!(allocations() - before, 0);
+}
+
+#[test]
+fn a_search_for_the_lowest_aligned_range_makes_an_index_where_many_are_aligned_wrongly() {
+    let mut block = cells(3000, None);
+    let lowest = |request: Request| request.with_strategy(Strategy::LowestOffset);
+    let one = block.allocate(lowest(Request::new(1)), ()).unwrap();
+    block.free(one.handle).unwrap();
+    let before = bytes();
+    block.allocate(lowest(aligned(64, 64)), ()).unwrap_err();
+    assert!(bytes() - before > 30_000, "{} bytes", bytes() - before);
+}
+
+#[test]
+fn a_refusal_in_a_small_block_gets_no_memory_from_the_heap() {
+    let mut block = VirtualBlock::new(256, Algorithm::Tlsf).unwrap();
+    block.reserve(20);
+    let [_, hole, _] = [1, 100, 155].map(|size| block.allocate(Request::new(size), ()).unwrap());
+    block.free(hole.handle).unwrap();
+    let before = allocations();
+    for strategy in [Strategy::Balanced, Strategy::LeastTime, Strategy::LeastMemory, Strategy::LowestOffset] {
+        block.allocate(aligned(64, 64).with_strategy(strategy), ()).unwrap_err();
+    }
+    assert_eq!(block.allocate_below(Request::new(10), 50, ()).unwrap().offset, 1);
+    assert_eq!(allocations() - before, 0);
+}
+
+#[test]
+fn a_block_that_grew_and_is_empty_again_keeps_no_peak() {
+    let mut block = VirtualBlock::new(1000, Algorithm::Tlsf).unwrap();
+    let ranges: Vec<_> = (0..1000).map(|_| block.allocate(Request::new(1), ()).unwrap().handle).collect();
+    block.grow(1001).unwrap();
+    ranges.into_iter().for_each(|range| block.free(range).unwrap());
+    block.shrink_to_fit();
+    assert!(!block.is_far_below_its_peak());
+}
+
+#[test]
+fn a_reservation_takes_what_the_documentation_says() {
+    for few in [0, 1] {
+        VirtualBlock::<()>::new(1 << 20, Algorithm::Tlsf).unwrap().reserve(few);
+    }
+    let mut block = VirtualBlock::<()>::new(1 << 20, Algorithm::Tlsf).unwrap();
+    let before = bytes();
+    block.reserve(100_000);
+    let taken = bytes() - before;
+    assert!(taken <= 27 * 100_000 + 80_000, "{taken} bytes");
+}
+
+#[test]
+fn a_reservation_suffices_for_regions_of_many_sizes_and_for_many_of_one_size() {
+    // Six sizes are freed, and then a seventh that takes the place of two.
+    let mut block = VirtualBlock::new(47, Algorithm::Tlsf).unwrap();
+    block.reserve(11);
+    let before = allocations();
+    block.grow(48).unwrap();
+    let ranges =
+        [1, 2, 3, 2, 5, 2, 7, 2, 9, 2, 11, 2].map(|size| block.allocate(Request::new(size), ()).unwrap());
+    for at in [0, 2, 4, 6, 8, 10, 1] {
+        block.free(ranges[at].handle).unwrap();
+    }
+    assert_eq!(allocations() - before, 0, "few");
+
+    let freed = |reserved, size, holes: &mut dyn Iterator<Item = u64>| {
+        let mut block = VirtualBlock::new(size, Algorithm::Tlsf).unwrap();
+        block.reserve(reserved);
+        let holes: Vec<_> = holes
+            .map(|size| {
+                let hole = block.allocate(Request::new(size), ()).unwrap().handle;
+                block.allocate(Request::new(1), ()).unwrap();
+                hole
+            })
+            .collect();
+        let before = allocations();
+        holes.into_iter().for_each(|hole| block.free(hole).unwrap());
+        allocations() - before
+    };
+    assert_eq!(freed(10_881, 1 << 17, &mut (1..=40).flat_map(|size| [size; 136])), 0, "136 each of 40 sizes");
+    assert_eq!(freed(250, 1 << 20, &mut (0..100).map(|i| 1024 + i % 32)), 0, "100 of one class");
 }

@@ -251,37 +251,6 @@ fn a_handle_whose_range_was_freed_is_refused_for_ever() {
 }
 
 #[test]
-fn the_only_region_that_holds_an_aligned_range_is_found_among_thousands_that_are_aligned_wrongly() {
-    const CELLS: u64 = 3000;
-    let aligned = Request::new(64).aligned(Alignment::new(64).unwrap());
-    let strategies = [Strategy::Balanced, Strategy::LeastTime, Strategy::LeastMemory, Strategy::LowestOffset];
-    // The hole of each cell holds 37 units from the multiple of 64 in it on; that of one cell holds 64.
-    for fits in [0, 1, 17, 1234, CELLS - 1] {
-        let mut block = block(CELLS * 256, Algorithm::Tlsf);
-        let mut holes = Vec::new();
-        for cell in 0..CELLS {
-            let before = if cell == fits { 28 } else { 1 };
-            block.allocate(Request::new(before), "before").unwrap();
-            holes.push(block.allocate(Request::new(100), "hole").unwrap());
-            block.allocate(Request::new(156 - before), "behind").unwrap();
-        }
-        for hole in holes {
-            block.free(hole.handle).unwrap();
-        }
-        for strategy in strategies.into_iter().chain(strategies) {
-            let request = aligned.with_strategy(strategy);
-            assert!(block.would_fit(&request), "{strategy:?}");
-            let range = block.allocate(request, "aligned").unwrap();
-            assert_eq!(range.offset, fits * 256 + 64, "{strategy:?}");
-            assert!(!block.would_fit(&request), "{strategy:?}");
-            block.allocate(request, "another").unwrap_err();
-            block.free(range.handle).unwrap();
-            block.check_invariants();
-        }
-    }
-}
-
-#[test]
 fn a_search_for_the_lowest_region_finds_none_of_those_before_the_block_was_cleared() {
     let lowest = |size| Request::new(size).with_strategy(Strategy::LowestOffset);
     let aligned = |size| Request::new(size).aligned(Alignment::new(256).unwrap());

@@ -4,8 +4,8 @@
 mod model;
 
 use allotment_suballoc::{
-    Algorithm, Alignment, Compaction, CompactionError, Handle, HandleError, Move, MoveError, RegionKind,
-    Request, VirtualBlock,
+    Algorithm, Alignment, Coalescing, Compaction, CompactionError, Handle, HandleError, Move, MoveError,
+    RegionKind, Request, VirtualBlock,
 };
 use model::Op;
 use proptest::collection::vec;
@@ -351,6 +351,24 @@ fn a_run_passes_nothing_over_when_the_regions_at_its_cursor_are_gone() {
         Some(Alignment::ONE)
     });
     assert_eq!((none, asked), (Ok(None), vec![4, 3, 2]));
+}
+
+#[test]
+fn a_run_begins_with_the_highest_range_whatever_its_region_was_before() {
+    for coalescing in [Coalescing::Immediate, Coalescing::Deferred] {
+        let mut block = VirtualBlock::new(30, Algorithm::Tlsf).unwrap();
+        let [a, b, c] = [(); 3].map(|()| block.allocate(Request::new(10), 0).unwrap());
+        block.free(b.handle).unwrap();
+        block.free(c.handle).unwrap();
+        block.allocate(Request::new(10), 1).unwrap();
+        let highest = block.allocate(Request::new(5), 2).unwrap();
+        assert_eq!(highest.offset, 20);
+        block.free(a.handle).unwrap();
+        block.set_coalescing(coalescing);
+        let step = block.next_move(&mut Compaction::new(), any_place).unwrap().unwrap();
+        assert_eq!((step.from(), step.from_offset(), step.to_offset()), (highest.handle, 20, 0));
+        block.cancel_move(step).unwrap();
+    }
 }
 
 #[test]
