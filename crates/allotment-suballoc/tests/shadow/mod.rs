@@ -318,8 +318,21 @@ impl Pair {
         let data = self.count;
         let expected = self.expected_offset(&request);
         let would_fit = self.block.would_fit(&request);
+        let holes = (self.block.algorithm() == Algorithm::Tlsf
+            && self.block.coalescing() == Coalescing::Immediate)
+            .then(|| (self.holes(), self.block.room_for(&request)));
         match self.block.allocate(request, data) {
             Ok(allocation) => {
+                // Of more, the index that says which one may not have been made before.
+                if let Some((holes, room)) = holes.filter(|(holes, _)| holes.len() <= 128) {
+                    let used = holes.iter().find(|hole| (hole.0..hole.1).contains(&allocation.offset));
+                    assert_eq!(
+                        room,
+                        used.map(|(from, to)| to - from),
+                        "{request:?} at {}",
+                        allocation.offset
+                    );
+                }
                 let Request { size, alignment, .. } = request;
                 let offset = allocation.offset;
                 assert_eq!(allocation.size, size);
@@ -623,7 +636,13 @@ impl Pair {
     fn resize(&mut self, which: usize, size: u64) -> bool {
         let Some((offset, live)) = self.pick(which) else { return false };
         let behind = self.holes().into_iter().find(|hole| hole.0 == offset + live.size);
-        let room = live.size + behind.map_or(0, |(start, end)| end - start);
+        let mut room = live.size + behind.map_or(0, |(start, end)| end - start);
+        if self.block.algorithm() == Algorithm::Linear {
+            // Padding is no room.
+            let behind = self.block.regions().find(|region| region.offset == offset + live.size);
+            let free = behind.filter(|region| matches!(region.kind, RegionKind::Free));
+            room = live.size + free.map_or(0, |region| region.size);
+        }
         match self.block.resize(live.handle, size) {
             Ok(()) => {
                 assert!(size <= room, "{live:?} to {size} with room for {room}");
@@ -636,7 +655,7 @@ impl Pair {
             }
             Err(ResizeError::NoRoom { size: asked, largest }) => {
                 assert!(asked == size && largest < size && largest >= live.size && largest <= room);
-                if self.block.algorithm() == Algorithm::Tlsf {
+                if self.block.algorithm() != Algorithm::Buddy {
                     assert_eq!(largest, room);
                 }
                 true
