@@ -156,6 +156,26 @@ fn ranges_of_several_alignments_are_found_in_any_order() {
 }
 
 #[test]
+fn the_lowest_region_and_the_closest_are_told_apart_where_both_have_an_index() {
+    // From the multiple of 64 in it on, the hole of cell 5 holds 84 units, that of cell 9 holds 64, and each other one 37.
+    let sizes: Vec<_> = (0..3000)
+        .flat_map(|cell| match cell {
+            5 => [28, 120, 108],
+            9 => [28, 100, 128],
+            _ => [1, 100, 155],
+        })
+        .collect();
+    let mut block = with_holes(&sizes, (1..sizes.len()).step_by(3));
+    block.allocate(aligned(90, 64), ()).unwrap_err();
+    let lowest = aligned(64, 64).with_strategy(Strategy::LowestOffset);
+    let range = block.allocate(lowest, ()).unwrap();
+    assert_eq!(range.offset, 5 * 256 + 64);
+    block.free(range.handle).unwrap();
+    assert_placed(&mut block, lowest, 120, 5 * 256 + 64);
+    assert_placed(&mut block, aligned(64, 64), 100, 9 * 256 + 64);
+}
+
+#[test]
 fn regions_that_come_after_an_aligned_range_was_refused_are_found() {
     let mut block = cells(300, None);
     block.allocate(aligned(64, 64), ()).unwrap_err();

@@ -43,6 +43,17 @@ fn a_block_of_the_largest_size_serves_a_request_of_the_largest_size_and_alignmen
 }
 
 #[test]
+fn a_request_beyond_the_limit_is_too_large_and_one_at_the_limit_finds_no_space() {
+    for algorithm in Algorithm::ALL {
+        let mut block = block(100, algorithm);
+        let mut refused = |size| block.allocate(Request::new(size), "").unwrap_err().error;
+        assert_eq!(refused(MAX_SIZE + 1), AllocateError::TooLarge { size: MAX_SIZE + 1 });
+        assert!(matches!(refused(MAX_SIZE), AllocateError::NoSpace { size: MAX_SIZE, .. }));
+        assert_eq!(refused(0), AllocateError::ZeroSize);
+    }
+}
+
+#[test]
 fn a_free_region_of_exactly_the_requested_size_is_found() {
     // OffsetAllocator refuses its own capacity unless that is the size of a bin.
     for size in [699_050, 664_908, 5, 33, 1_000_003] {
