@@ -6,10 +6,12 @@
 
 #[path = "../../allotment/tests/common/counting.rs"]
 mod counting;
+mod layout;
 
-use allotment_suballoc::{Algorithm, Alignment, Coalescing, Compaction, Request, Strategy, VirtualBlock};
+use allotment_suballoc::{Algorithm, Coalescing, Compaction, Request, Strategy, VirtualBlock};
 
 use counting::{bytes_of_this_thread as bytes, of_this_thread as allocations};
+use layout::{aligned, cells};
 
 /// Each algorithm, with each kind of coalescing that it has.
 const KINDS: [(Algorithm, Coalescing); 4] = [
@@ -187,24 +189,6 @@ fn a_linear_block_has_room_for_exactly_the_ranges_that_were_reserved() {
     let before = allocations();
     (0..10_000).for_each(|i| assert!(block.allocate(Request::new(64), i).is_ok()));
     assert_eq!(allocations() - before, 0);
-}
-
-/// A block of cells of 256 units, in each of which a hole of 100 begins at 1; in one, at 28.
-fn cells(count: u64, fits: Option<u64>) -> VirtualBlock<()> {
-    let mut block = VirtualBlock::new(count * 256, Algorithm::Tlsf).unwrap();
-    let mut holes = Vec::new();
-    for cell in 0..count {
-        let before = if Some(cell) == fits { 28 } else { 1 };
-        block.allocate(Request::new(before), ()).unwrap();
-        holes.push(block.allocate(Request::new(100), ()).unwrap().handle);
-        block.allocate(Request::new(156 - before), ()).unwrap();
-    }
-    holes.into_iter().for_each(|hole| block.free(hole).unwrap());
-    block
-}
-
-fn aligned(size: u64, alignment: u64) -> Request {
-    Request::new(size).aligned(Alignment::new(alignment).unwrap())
 }
 
 #[test]

@@ -1,35 +1,14 @@
 //! Where TLSF blocks place ranges, and that they place whatever fits.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-use allotment_suballoc::{Algorithm, Alignment, Handle, Request, Strategy, VirtualBlock};
+mod layout;
+
+use allotment_suballoc::{Request, Strategy, VirtualBlock};
+
+use layout::{aligned, cells, with_holes, with_ranges};
 
 const ALL: [Strategy; 4] =
     [Strategy::Balanced, Strategy::LeastTime, Strategy::LeastMemory, Strategy::LowestOffset];
-
-/// A block of `size` units that begins with ranges of these sizes, and their handles.
-fn with_ranges(size: u64, sizes: impl IntoIterator<Item = u64>) -> (VirtualBlock<()>, Vec<Handle>) {
-    let mut block = VirtualBlock::new(size, Algorithm::Tlsf).unwrap();
-    let mut end = 0;
-    let handles = sizes.into_iter().map(|size| {
-        let range = block.allocate(Request::new(size), ()).unwrap();
-        assert_eq!(range.offset, end, "an empty block is filled in order");
-        end += size;
-        range.handle
-    });
-    let handles = handles.collect();
-    (block, handles)
-}
-
-/// As above, full. Those at the given positions are freed, in this order.
-fn with_holes(sizes: &[u64], holes: impl IntoIterator<Item = usize>) -> VirtualBlock<()> {
-    let (mut block, ranges) = with_ranges(sizes.iter().sum(), sizes.iter().copied());
-    holes.into_iter().for_each(|at| block.free(ranges[at]).unwrap());
-    block
-}
-
-fn aligned(size: u64, alignment: u64) -> Request {
-    Request::new(size).aligned(Alignment::new(alignment).unwrap())
-}
 
 /// The size of the region that serves a request, and where in the block the range is then.
 #[track_caller]
@@ -107,13 +86,6 @@ fn the_smallest_of_the_next_class_serves_where_many_of_the_own_class_are_too_sma
     let mut block = with_holes(&sizes, (0..276).step_by(2));
     let request = Request::new(4200).with_strategy(Strategy::LeastMemory);
     assert_placed(&mut block, request, 4230, 136 * 4112);
-}
-
-/// Cells of 256 units, in each of which a hole of 100 begins at 1. That of one cell, if any, begins at 28.
-fn cells(count: u64, fits: Option<u64>) -> VirtualBlock<()> {
-    let before = |cell| if Some(cell) == fits { 28 } else { 1 };
-    let sizes: Vec<_> = (0..count).flat_map(|cell| [before(cell), 100, 156 - before(cell)]).collect();
-    with_holes(&sizes, (1..sizes.len()).step_by(3))
 }
 
 #[test]
