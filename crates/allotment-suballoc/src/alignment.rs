@@ -41,18 +41,21 @@ impl Alignment {
 
     /// Returns the alignment in units.
     #[must_use]
+    #[inline]
     pub const fn get(self) -> u64 {
         1 << self.log2
     }
 
     /// Returns the exponent: `self.get() == 1 << self.log2()`.
     #[must_use]
+    #[inline]
     pub const fn log2(self) -> u32 {
         self.log2 as u32
     }
 
     /// Returns the lowest multiple of this alignment that is at least `offset` (at most 2^63).
     #[must_use]
+    #[inline]
     pub const fn align_up(self, offset: u64) -> u64 {
         // Adding the mask carries into the next multiple unless `offset` is one already. The sum is at most
         // 2^63 + 2^48, so it does not overflow.
@@ -62,12 +65,14 @@ impl Alignment {
 
     /// Returns the highest multiple of this alignment that is at most `offset`.
     #[must_use]
+    #[inline]
     pub const fn align_down(self, offset: u64) -> u64 {
         offset & !(self.get() - 1)
     }
 
     /// Returns `true` if `offset` is a multiple of this alignment.
     #[must_use]
+    #[inline]
     pub const fn is_aligned(self, offset: u64) -> bool {
         offset & (self.get() - 1) == 0
     }

@@ -14,7 +14,7 @@ use common::{check, check_error};
 const ALL: [&str; 4] = ["supertuxkart-race", "resnet50-train", "gpt2-train", "fasterrcnn-infer"];
 
 fn path(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../../traces/{name}.csv.gz"))
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../../../traces/{name}.csv.gz"))
 }
 
 fn open(name: &str) -> Trace {

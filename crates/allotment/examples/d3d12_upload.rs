@@ -1,6 +1,6 @@
 //! Texels go up to a texture, are copied to a second one, come back and are compared.
 //!
-//! `cargo run --features d3d12 --example d3d12_upload`, on Windows.
+//! `cargo run --example d3d12_upload -p allotment-examples`, on Windows.
 //!
 //! The device, the queue and the command list are the application's own, as in an engine: the library makes
 //! resources with memory for them, says where it put them and why, and takes them back.

@@ -1,9 +1,9 @@
 //! A first frame loop: upload, submit and free, with three frames in flight.
 //!
 //! ```sh
-//! cargo run --example first_frame -p allotment            # on the simulated GPU
-//! cargo run --example first_frame -p allotment -- vulkan  # ALLOTMENT_VULKAN: a part of a device's name
-//! cargo run --example first_frame -p allotment -- d3d12   # on Windows
+//! cargo run --example first_frame -p allotment-examples            # on the simulated GPU
+//! cargo run --example first_frame -p allotment-examples -- vulkan  # ALLOTMENT_VULKAN: a part of a device's name
+//! cargo run --example first_frame -p allotment-examples -- d3d12   # on Windows
 //! ```
 
 #[path = "common/plain_device.rs"]

@@ -1,9 +1,9 @@
 //! A first material: a texture in a table and a sampler, which a dispatch samples through descriptors.
 //!
 //! ```sh
-//! cargo run --example first_material -p allotment            # on the simulated GPU
-//! cargo run --example first_material -p allotment -- vulkan  # with descriptor indexing or descriptor buffers
-//! cargo run --example first_material -p allotment -- d3d12   # on Windows
+//! cargo run --example first_material -p allotment-examples            # on the simulated GPU
+//! cargo run --example first_material -p allotment-examples -- vulkan  # with descriptor indexing or descriptor buffers
+//! cargo run --example first_material -p allotment-examples -- d3d12   # on Windows
 //! ```
 //!
 //! The shader is one of `allotment-readers`. It samples the texture in the middle of each texel, and twice as far as the

@@ -1,9 +1,9 @@
 //! A first program: create a buffer, upload bytes, read them back.
 //!
 //! ```sh
-//! cargo run --example hello_buffer -p allotment            # on the simulated GPU
-//! cargo run --example hello_buffer -p allotment -- vulkan  # ALLOTMENT_VULKAN: a part of a device's name
-//! cargo run --example hello_buffer -p allotment -- d3d12   # on Windows
+//! cargo run --example hello_buffer -p allotment-examples            # on the simulated GPU
+//! cargo run --example hello_buffer -p allotment-examples -- vulkan  # ALLOTMENT_VULKAN: a part of a device's name
+//! cargo run --example hello_buffer -p allotment-examples -- d3d12   # on Windows
 //! ```
 
 #[path = "common/plain_device.rs"]

@@ -1,7 +1,7 @@
 //! A program with its own Direct3D 12 device: uploads a texture, copies a part of it into a picture in each of a hundred
 //! frames, and reads every picture back while three frames are in flight.
 //!
-//! `cargo run --features d3d12 --example own_d3d12_device`, on Windows. `own_device` is all that Allotment needs of a
+//! `cargo run --example own_d3d12_device -p allotment-examples`, on Windows. `own_device` is all that Allotment needs of a
 //! program that has a device and a queue already.
 
 #[cfg(not(all(feature = "d3d12", windows)))]

@@ -2,7 +2,7 @@
 //! frames, and reads every picture back while three frames are in flight.
 //!
 //! ```sh
-//! cargo run --example own_vulkan_device -p allotment --features vulkan  # ALLOTMENT_VULKAN: a part of a device's name
+//! cargo run --example own_vulkan_device -p allotment-examples  # ALLOTMENT_VULKAN: a part of a device's name
 //! ```
 //!
 //! `own_device` is all that Allotment needs of a program that has an instance and a device already.

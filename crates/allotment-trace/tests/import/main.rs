@@ -24,9 +24,9 @@ fn left_out(recording: &Recording) -> Vec<&str> {
 }
 
 fn trace(name: &str) -> String {
-    format!("{}/../../traces/{name}", env!("CARGO_MANIFEST_DIR"))
+    format!("{}/../../../traces/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
 fn data(name: &str) -> String {
-    format!("{}/tests/data/{name}", env!("CARGO_MANIFEST_DIR"))
+    format!("{}/data/{name}", env!("CARGO_MANIFEST_DIR"))
 }

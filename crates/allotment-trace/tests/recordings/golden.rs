@@ -209,7 +209,7 @@ fn the_file_of_version_1_with_later_events_is_read() {
 }
 
 fn is_read_and_written_as_before(name: &str, recording: &Recording) {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/recordings").join(name);
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("recordings").join(name);
     let written = file(recording, 20, &WriterDesc::default().with_snapshot_every(100));
     if std::env::var_os("ALLOTMENT_WRITE_GOLDEN").is_some() {
         fs::write(&path, &written).unwrap();

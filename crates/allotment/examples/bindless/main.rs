@@ -1,10 +1,10 @@
 //! A hundred thousand textures that shaders find by a number, while hundreds of them come, go and change in each frame.
 //!
 //! ```sh
-//! cargo run --release --example bindless -p allotment                 # on the simulated device
-//! cargo run --release --example bindless -p allotment -- vulkan       # ALLOTMENT_VULKAN: a part of a device's name
-//! cargo run --release --example bindless -p allotment -- vulkan sets  # without descriptor buffers
-//! cargo run --release --example bindless -p allotment -- d3d12        # on Windows
+//! cargo run --release --example bindless -p allotment-examples                 # on the simulated device
+//! cargo run --release --example bindless -p allotment-examples -- vulkan       # ALLOTMENT_VULKAN: a part of a device's name
+//! cargo run --release --example bindless -p allotment-examples -- vulkan sets  # without descriptor buffers
+//! cargo run --release --example bindless -p allotment-examples -- d3d12        # on Windows
 //! ```
 //!
 //! Nothing waits before it changes something. What the GPU read through each descriptor comes back, and the CPU compares

@@ -2,10 +2,10 @@
 //! with a step of it in each frame the blocks stay full.
 //!
 //! ```sh
-//! cargo run --release --example defragmentation -p allotment                 # on the simulated device
-//! cargo run --release --example defragmentation -p allotment -- vulkan       # ALLOTMENT_VULKAN: a part of a device's name
-//! cargo run --release --example defragmentation -p allotment -- vulkan sets  # without descriptor buffers
-//! cargo run --release --example defragmentation -p allotment -- d3d12        # on Windows
+//! cargo run --release --example defragmentation -p allotment-examples                 # on the simulated device
+//! cargo run --release --example defragmentation -p allotment-examples -- vulkan       # ALLOTMENT_VULKAN: a part of a device's name
+//! cargo run --release --example defragmentation -p allotment-examples -- vulkan sets  # without descriptor buffers
+//! cargo run --release --example defragmentation -p allotment-examples -- d3d12        # on Windows
 //! ```
 //!
 //! | in the town | memory | moves |

@@ -2,10 +2,10 @@
 //! copied to where the recording has room.
 //!
 //! ```sh
-//! cargo run --release --example draw_tables -p allotment                 # on the simulated device
-//! cargo run --release --example draw_tables -p allotment -- vulkan       # ALLOTMENT_VULKAN: a part of a device's name
-//! cargo run --release --example draw_tables -p allotment -- vulkan sets  # without descriptor buffers
-//! cargo run --release --example draw_tables -p allotment -- d3d12        # on Windows
+//! cargo run --release --example draw_tables -p allotment-examples                 # on the simulated device
+//! cargo run --release --example draw_tables -p allotment-examples -- vulkan       # ALLOTMENT_VULKAN: a part of a device's name
+//! cargo run --release --example draw_tables -p allotment-examples -- vulkan sets  # without descriptor buffers
+//! cargo run --release --example draw_tables -p allotment-examples -- d3d12        # on Windows
 //! ```
 //!
 //! What the GPU read through each descriptor of each draw comes back, and the CPU compares every value with what was bound

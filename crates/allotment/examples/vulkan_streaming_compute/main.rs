@@ -1,6 +1,6 @@
 //! A compute shader works on numbers that stream in, frame after frame, and the CPU checks every result.
 //!
-//! `cargo run --release --example vulkan_streaming_compute -p allotment`; with `-- --validate` the validation layer
+//! `cargo run --release --example vulkan_streaming_compute -p allotment-examples`; with `-- --validate` the validation layer
 //! watches, and what it says of rules is a failure. `ALLOTMENT_VULKAN` names a device by a part of its name.
 //!
 //! Each frame makes buffers, writes them, records commands that use them, and drops them as soon as these are

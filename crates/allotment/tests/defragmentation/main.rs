@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
 
+#[path = "../common/amount.rs"]
+mod amount;
 #[path = "../common/bytes.rs"]
 #[allow(dead_code, reason = "not all of it is used here")]
 mod bytes;

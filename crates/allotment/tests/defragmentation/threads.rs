@@ -10,16 +10,12 @@ use allotment::memory::{
 };
 use allotment::{Algorithm, Allocation, AllocationError, Pool};
 
+use crate::amount::scaled;
 use crate::gains::Random;
 use crate::model::{HOST, copy, movable};
 use crate::rig::{AllocateWanted as _, DISCRETE, KIB, Rig, Wanted, fixed_pool, profile, wanted_in};
 
 const THREADS: u64 = 3;
-
-/// How much of the usual work is done, in percent: less where everything takes ten times as long.
-fn percent() -> u64 {
-    std::env::var("ALLOTMENT_PERCENT").map_or(100, |percent| percent.parse().expect("a number of percent"))
-}
 
 /// Tells other threads to stop, even when the one that works panics.
 struct StopWhenDropped<'a>(&'a AtomicBool);
@@ -163,7 +159,7 @@ fn work(thread: u64, rounds: u64, home: Home<'_>, pinned: bool) {
 /// on the scheduler.
 fn work_until_moved(thread: u64, home: Home<'_>, pinned: bool, moves: &AtomicU32) {
     for _ in 0..20 {
-        work(thread, 400 * percent(), home, pinned);
+        work(thread, scaled(40_000), home, pinned);
         if moves.load(Ordering::Relaxed) != 0 {
             break;
         }

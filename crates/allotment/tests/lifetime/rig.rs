@@ -97,6 +97,5 @@ impl Random {
 
 /// Returns the number of rounds to run: fewer under a sanitizer, which is many times slower.
 pub(crate) fn scaled(rounds: usize) -> usize {
-    let percent = std::env::var("ALLOTMENT_PERCENT").map_or(100, |percent| percent.parse().unwrap());
-    (rounds * percent / 100).max(1)
+    crate::amount::scaled(rounds as u64) as usize
 }

@@ -7,14 +7,10 @@ use std::thread::scope;
 use allotment::memory::AccessError;
 
 use super::*;
+use crate::amount::scaled;
 use crate::gains::Random;
 
 const FULL: DefragmentationStrategy = DefragmentationStrategy::Full;
-
-/// How much of the usual work is done, in percent: less where everything takes ten times as long.
-fn percent() -> u64 {
-    std::env::var("ALLOTMENT_PERCENT").map_or(100, |percent| percent.parse().expect("a number of percent"))
-}
 
 /// Tells the movers to stop, also when a thread panics.
 struct StopWhenDropped<'a>(&'a AtomicBool);
@@ -132,7 +128,7 @@ fn two_sets_and_passes_on_a_thread_each_keep_all_bytes_under_the_traffic_of_two_
             let left = &left;
             scope.spawn(move || {
                 let stop = StopWhenDropped(done);
-                traffic(world, seed * 1_000_003, 6000 * percent() / 100);
+                traffic(world, seed * 1_000_003, scaled(6000));
                 let mut left = left.lock().unwrap();
                 *left -= 1;
                 if *left != 0 {

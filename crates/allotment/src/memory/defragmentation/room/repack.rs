@@ -98,6 +98,11 @@ async fn placed(
 /// number is tried.
 const LARGEST: [usize; 4] = [32, 24, 16, 8];
 
+/// A set of the ranges that are searched, with a bit for each.
+type RangeSet = u32;
+
+const _: () = assert!(LARGEST[0] <= RangeSet::BITS as usize, "each range that is searched has a bit");
+
 /// Places that are tried in a search: a few milliseconds.
 const WORK: u32 = 100_000;
 
@@ -110,6 +115,10 @@ struct Search<'a> {
     ranges: &'a [(Option<u32>, Wanted)],
     /// Of each range: where it is, as far as it is placed.
     places: Vec<Option<At>>,
+    /// The ranges that are not placed.
+    waiting: RangeSet,
+    /// The ranges that are like the one before them.
+    repeated: RangeSet,
     work: u32,
 }
 
@@ -155,7 +164,7 @@ async fn search_largest(
     pace: &mut Pace,
 ) -> Option<(At, Vec<(u32, At)>)> {
     let (largest, others) = ranges.split_at(count);
-    let mut search = Search { holes, ranges: largest, places: vec![None; count], work: WORK };
+    let mut search = Search::new(holes, largest);
     if !search.fill(pace).await {
         return None;
     }
@@ -176,7 +185,17 @@ async fn search_largest(
     Some((room?, targets))
 }
 
-impl Search<'_> {
+impl<'a> Search<'a> {
+    fn new(holes: &'a [(At, u64)], ranges: &'a [(Option<u32>, Wanted)]) -> Self {
+        let shape = |at: usize| (ranges[at].1.bytes, ranges[at].1.alignment);
+        let (mut waiting, mut repeated) = (0, 0);
+        for at in 0..ranges.len() {
+            waiting |= 1 << at;
+            repeated |= RangeSet::from(at > 0 && shape(at) == shape(at - 1)) << at;
+        }
+        Self { holes, ranges, places: vec![None; ranges.len()], waiting, repeated, work: WORK }
+    }
+
     /// Places all ranges in the holes. Returns false where there is no way, or none was found by so much work.
     async fn fill(&mut self, pace: &mut Pace) -> bool {
         let Some(mut now) = self.start_of(0) else { return false };
@@ -195,6 +214,7 @@ impl Search<'_> {
                 // Back to the range that was placed last: another one comes in its place.
                 let Some(last) = placed.pop() else { return false };
                 self.places[last.next] = None;
+                self.waiting |= 1 << last.next;
                 now = Branch { next: last.next + 1, ..last };
             }
         }
@@ -208,17 +228,18 @@ impl Search<'_> {
     /// Places the next range that fits, from the one that a branch names on, which it names then. Returns its end.
     fn place_next(&mut self, now: &mut Branch) -> Option<u64> {
         let (At { block, .. }, end) = self.holes[now.hole];
-        for next in now.next..self.ranges.len() {
+        let too_large = self.ranges.partition_point(|(_, range)| range.bytes > end - now.from);
+        // Of equal ranges, which are neighbours, the first that is not placed stands for all.
+        let mut open = self.waiting & !((self.waiting << 1) & self.repeated);
+        open &= RangeSet::MAX.checked_shl(now.next.max(too_large) as u32).unwrap_or(0);
+        while open != 0 {
+            let next = open.trailing_zeros() as usize;
+            open &= open - 1;
             let Wanted { bytes, alignment } = self.ranges[next].1;
             let start = alignment.align_up(now.from);
-            // Of equal ranges, which are neighbours, the first that is not placed stands for all.
-            let same = |before: usize| {
-                let range = self.ranges[before].1;
-                self.places[before].is_none() && (range.bytes, range.alignment) == (bytes, alignment)
-            };
-            let skipped = self.places[next].is_some() || start + bytes > end;
-            if !skipped && !next.checked_sub(1).is_some_and(same) {
+            if start + bytes <= end {
                 self.places[next] = Some(At { block, offset: start });
+                self.waiting &= !(1 << next);
                 now.next = next;
                 return Some(start + bytes);
             }
