@@ -5,17 +5,17 @@
 //! The device, the queue and the command list are the application's own, as in an engine: the library makes
 //! resources with memory for them, says where it put them and why, and takes them back.
 
-#[cfg(not(all(feature = "d3d12", windows)))]
+#[cfg(not(windows))]
 fn main() {
-    println!("Direct3D 12 is for Windows, and for the feature d3d12.");
+    println!("Direct3D 12 is for Windows.");
 }
 
-#[cfg(all(feature = "d3d12", windows))]
+#[cfg(windows)]
 fn main() -> Result<(), Box<dyn core::error::Error>> {
     example::run()
 }
 
-#[cfg(all(feature = "d3d12", windows))]
+#[cfg(windows)]
 mod example {
     use core::error::Error;
     use core::mem::ManuallyDrop;

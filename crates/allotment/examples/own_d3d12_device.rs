@@ -4,17 +4,17 @@
 //! `cargo run --example own_d3d12_device -p allotment-examples`, on Windows. `own_device` is all that Allotment needs of a
 //! program that has a device and a queue already.
 
-#[cfg(not(all(feature = "d3d12", windows)))]
+#[cfg(not(windows))]
 fn main() {
-    println!("Direct3D 12 is for Windows, and for the feature d3d12.");
+    println!("Direct3D 12 is for Windows.");
 }
 
-#[cfg(all(feature = "d3d12", windows))]
+#[cfg(windows)]
 fn main() -> Result<(), Box<dyn core::error::Error>> {
     example::run()
 }
 
-#[cfg(all(feature = "d3d12", windows))]
+#[cfg(windows)]
 mod example {
     use core::error::Error;
     use core::mem::{ManuallyDrop, transmute_copy};

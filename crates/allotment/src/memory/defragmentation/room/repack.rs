@@ -228,10 +228,13 @@ impl<'a> Search<'a> {
     /// Places the next range that fits, from the one that a branch names on, which it names then. Returns its end.
     fn place_next(&mut self, now: &mut Branch) -> Option<u64> {
         let (At { block, .. }, end) = self.holes[now.hole];
-        let too_large = self.ranges.partition_point(|(_, range)| range.bytes > end - now.from);
         // Of equal ranges, which are neighbours, the first that is not placed stands for all.
         let mut open = self.waiting & !((self.waiting << 1) & self.repeated);
-        open &= RangeSet::MAX.checked_shl(now.next.max(too_large) as u32).unwrap_or(0);
+        open &= RangeSet::MAX.checked_shl(now.next as u32).unwrap_or(0);
+        // Where not even the smallest fits, as in most calls, no other is looked at.
+        if open == 0 || self.ranges[open.ilog2() as usize].1.bytes > end - now.from {
+            return None;
+        }
         while open != 0 {
             let next = open.trailing_zeros() as usize;
             open &= open - 1;
