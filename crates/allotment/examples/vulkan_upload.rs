@@ -1,6 +1,6 @@
 //! Bytes go up to the device, are copied there, come back and are compared.
 //!
-//! `cargo run --example vulkan_upload`; `ALLOTMENT_VULKAN` names a device by a part of its name.
+//! `cargo run --example vulkan_upload -p allotment-examples`; `ALLOTMENT_VULKAN` names a device by a part of its name.
 //!
 //! The CPU writes memory directly where it can access it; elsewhere it writes a staging buffer that a queue copies.
 //! Which of the two it is depends on the memory type that the allocator chose, and it says why.

@@ -45,7 +45,7 @@ fn fill(buffer: &mut Vec<u8>, resource: u64, part: Range<u64>) {
     let len = (part.end - part.start) as usize + skip;
     buffer.clear();
     buffer.reserve(len + 8);
-    // Many words at a time: without optimisation, to add eight bytes to a vector takes ten times as long as to make them.
+    // Appends many words at once: without optimisation, appending eight bytes takes ten times as long as computing them.
     let mut words = [[0; 8]; 512];
     let mut word = part.start / 8;
     while buffer.len() < len {
@@ -80,6 +80,15 @@ mod tests {
             assert_eq!(pattern.bytes(7, start..100), &whole[start as usize..]);
         }
         assert_ne!(pattern.bytes(8, 0..100), whole);
+        // More words than are computed at once.
+        let whole = pattern.bytes(7, 0..10_000).to_vec();
+        for part in [3..4097, 4090..4100, 4096..8192, 1..10_000, 4095..9999] {
+            assert_eq!(pattern.bytes(7, part.clone()), &whole[part.start as usize..part.end as usize]);
+        }
+        assert!(
+            whole.chunks(8).collect::<std::collections::BTreeSet<_>>().len() == 1250,
+            "no word is there twice"
+        );
         assert_eq!(pattern.bytes_and_room(7, 3..50).1, [0; 47], "the buffer has no stale bytes");
     }
 

@@ -63,7 +63,7 @@ impl Chromium {
                 "--disable-gpu",
                 "--remote-debugging-pipe",
                 "--hide-scrollbars",
-                // It starts faster with less.
+                // Chromium starts faster without these.
                 "--disable-background-networking",
                 "--disable-component-update",
                 "--disable-extensions",
@@ -159,12 +159,13 @@ impl Chromium {
         panic!("never true: {condition}");
     }
 
-    /// Waits until the page has drawn what changed. With many allocations, and in its search for free room, it draws some of
-    /// it later.
+    /// Waits until the page has drawn what changed. The first frame sets timers of its own, so this one is set after it. The page
+    /// draws parts later when it has many allocations or samples free ranges.
     pub(crate) fn settle(&mut self) {
         self.value(
-            "new Promise(done => setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(done)), \
-             view.model?.count > 50000 || view.tab === 'free' ? 220 : 0))",
+            "new Promise(done => requestAnimationFrame(() => setTimeout(\
+             () => requestAnimationFrame(() => requestAnimationFrame(done)), \
+             view.model?.count > 50000 || view.tab === 'free' ? 320 : 0)))",
         );
         assert!(self.errors.is_empty(), "{:?}", self.errors);
     }
@@ -263,7 +264,7 @@ impl Chromium {
 
 impl Drop for Chromium {
     fn drop(&mut self) {
-        // Nothing of it is kept, and an orderly end takes it a second.
+        // No test reads the profile again, and closing in order takes a second.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

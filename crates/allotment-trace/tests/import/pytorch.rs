@@ -1,4 +1,4 @@
-//! PyTorch snapshots, made by `tests/data/make_snapshots.py`.
+//! PyTorch snapshots, made by `data/make_snapshots.py`.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! A compute shader fills buffers that share blocks of memory, and the CPU checks every number.
 //!
-//! `cargo run --example vulkan_compute`; `ALLOTMENT_VULKAN` names a device by a part of its name.
+//! `cargo run --example vulkan_compute -p allotment-examples`; `ALLOTMENT_VULKAN` names a device by a part of its name.
 //! The shader is `fill.comp`, which has the command that compiled it to `fill.spv`.
 
 use core::error::Error;

@@ -352,6 +352,19 @@ impl Device {
     /// Returns the heap of memory, to place resources of the application's own; `None` for a committed resource. Queries
     /// no interface: it costs one reference.
     ///
+    /// ```no_run
+    /// use allotment::device::d3d12::Device;
+    /// use allotment::{Allocation, Allocator};
+    /// use windows::Win32::Graphics::Direct3D12::ID3D12Heap;
+    ///
+    /// /// The heap and the offset for `CreatePlacedResource`.
+    /// fn place(allocator: &Allocator<Device>, allocation: &Allocation) -> Option<(ID3D12Heap, u64)> {
+    ///     let location = allocator.location(allocation).ok()?;
+    ///     // SAFETY: the allocation is live, and so is its memory, which is from the allocator's device.
+    ///     Some((unsafe { allocator.device().heap(location.memory) }?, location.offset))
+    /// }
+    /// ```
+    ///
     /// # Safety
     ///
     /// `memory` is live and from this device.

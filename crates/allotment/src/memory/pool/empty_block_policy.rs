@@ -43,6 +43,24 @@ pub struct EmptyBlockPolicy {
     /// Whether the pool keeps its peak usage of the last [`frames`](Self::frames). If not, it keeps
     /// [`kept_bytes`](Self::kept_bytes) and the divided part beyond what is in use now: less memory, also in a program
     /// that makes no more calls, and more calls of the driver.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// let mut desc = AllocatorDesc::default();
+    /// desc.empty_blocks.keeps_peak = false; // a service that computes for a second and waits for an hour
+    /// let allocator = Allocator::new(device, desc)?;
+    /// let request = Requirements::new(1 << 20);
+    /// let tensors: Vec<_> = (0..200)
+    ///     .map(|_| allocator.allocate(&request, &MemoryUsage::GpuOnly.into()))
+    ///     .collect::<Result<_, _>>()?;
+    /// for tensor in tensors {
+    ///     allocator.free(tensor)?;
+    /// }
+    /// assert!(allocator.statistics().block_bytes < 32 << 20, "of 200 MiB, without a later call");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub keeps_peak: bool,
 }
 

@@ -115,9 +115,9 @@ struct Search<'a> {
     ranges: &'a [(Option<u32>, Wanted)],
     /// Of each range: where it is, as far as it is placed.
     places: Vec<Option<At>>,
-    /// The ranges that are not placed.
+    /// The ranges that are not placed: where `places` has `None`.
     waiting: RangeSet,
-    /// The ranges that are like the one before them.
+    /// The ranges that have the size and alignment of the one before them.
     repeated: RangeSet,
     work: u32,
 }
@@ -231,7 +231,7 @@ impl<'a> Search<'a> {
         // Of equal ranges, which are neighbours, the first that is not placed stands for all.
         let mut open = self.waiting & !((self.waiting << 1) & self.repeated);
         open &= RangeSet::MAX.checked_shl(now.next as u32).unwrap_or(0);
-        // Where not even the smallest fits, as in most calls, no other is looked at.
+        // The last open range is the smallest. If it does not fit, as in most calls, none does.
         if open == 0 || self.ranges[open.ilog2() as usize].1.bytes > end - now.from {
             return None;
         }
