@@ -4,7 +4,7 @@
 //! cargo run --release --example streaming -p allotment-examples               # on the simulated device
 //! cargo run --release --example streaming -p allotment-examples -- vulkan     # ALLOTMENT_VULKAN: a part of a device's name
 //! cargo run --release --example streaming -p allotment-examples -- d3d12      # on Windows
-//! cargo run --release --example streaming -p allotment-examples -- --live 127.0.0.1:0   # for viewers (--wait: until one is there)
+//! cargo run --release --example streaming -p allotment-examples -- --live 127.0.0.1:0   # for viewers (--wait: for one)
 //! ```
 //!
 //! Nothing waits before it drops something, or remembers until when. What each frame puts together on the device comes
