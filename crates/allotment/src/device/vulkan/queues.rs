@@ -149,19 +149,42 @@ impl Queues {
 
     /// Destroys all driver objects. Called once, when the device is dropped.
     pub(super) fn destroy(&mut self, device: &ash::Device) {
+        let mut all_finished = true;
         for (index, queue) in (0..).zip(&self.queues) {
-            let point = TimelinePoint { queue: QueueIndex(index), value: queue.submitted() };
-            match self.wait(device, point, LAST_WAIT) {
-                Ok(()) | Err(DeviceError::Lost) => {}
-                // Leaked rather than destroyed while a queue may still wait for a point that is never reached.
-                Err(_) => continue,
+            match self.finish(device, QueueIndex(index)) {
+                // A lost device is treated like an idle one: Vulkan allows destroying objects then.
+                Ok(()) | Err(DeviceError::Lost) => {
+                    locked(&queue.state).pools.destroy(&Maker { queues: self, queue, device });
+                }
+                Err(_) => all_finished = false,
             }
-            // A lost device is treated like an idle one: Vulkan allows destroying objects then.
-            locked(&queue.state).pools.destroy(&Maker { queues: self, queue, device });
-            // SAFETY: the queue has executed all work that waits for it or signals it, or is lost.
-            unsafe { device.destroy_semaphore(queue.semaphore, None) };
+        }
+        // After all queues, since each may wait for the timelines of the others. Leaked rather than destroyed while one
+        // may still wait for a point that is never reached.
+        if all_finished {
+            for queue in &self.queues {
+                // SAFETY: all work that waits for it or signals it is complete, or the device is lost.
+                unsafe { device.destroy_semaphore(queue.semaphore, None) };
+            }
         }
         self.queues.clear();
+    }
+
+    /// Waits until the queue no longer uses any timeline.
+    fn finish(&self, device: &ash::Device, index: QueueIndex) -> Result<(), DeviceError> {
+        let last = self.submitted(index);
+        if last.0 == 0 {
+            return Ok(());
+        }
+        // The point of the last batch would be enough for Vulkan. But Mesa's emulation of timelines, which lavapipe has,
+        // still touches the timelines that a batch waited for after it has signalled the batch's own: its thread crashes
+        // where they are destroyed already. The thread takes batches in order, so an empty one comes after all of that.
+        // SAFETY: it has no commands, and other code uses the queue only under its lock, which needs the device.
+        let value = match unsafe { self.submit_commands(device, index, &[], &[]) } {
+            Err(DeviceError::Lost) => return Err(DeviceError::Lost),
+            submitted => submitted.unwrap_or(last),
+        };
+        self.wait(device, TimelinePoint { queue: index, value }, LAST_WAIT)
     }
 
     fn get(&self, queue: QueueIndex) -> Result<&Queue, DeviceError> {
