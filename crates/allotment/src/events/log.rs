@@ -275,7 +275,12 @@ impl EventSource {
 
     /// Returns true if the part has announced its state to the reader.
     pub(crate) fn is_announced(&self) -> bool {
-        self.epoch != 0 && self.epoch == self.log.epoch()
+        self.is_announced_in(self.log.epoch())
+    }
+
+    /// Returns true if the part has announced its state in an epoch, which is 0 where nobody reads.
+    pub(crate) fn is_announced_in(&self, epoch: u32) -> bool {
+        epoch != 0 && self.epoch == epoch
     }
 
     /// Writes an event, if there is a reader. One branch where there is none.
@@ -296,12 +301,9 @@ impl EventSource {
 
     /// Begins to announce the state of the part: its caller holds the part's lock, and writes all of it.
     pub(crate) fn announce(&mut self) -> Option<Announcement> {
-        self.epoch = self.log.epoch();
-        (self.epoch != 0).then(|| Announcement { log: self.log.clone(), epoch: self.epoch })
+        self.announce_in(self.log.epoch())
     }
-}
 
-impl EventSource {
     /// Writes nothing more until the part announces its state again.
     pub(crate) fn stop(&mut self) {
         self.epoch = 0;
@@ -310,7 +312,13 @@ impl EventSource {
     /// Begins to announce the state of the part in the epoch of `whole`, which this is a part of, and which was announced
     /// before: where that epoch is over, the reader hears of neither.
     pub(crate) fn announce_with(&mut self, whole: &Self) -> Option<Announcement> {
-        self.epoch = whole.epoch;
+        self.announce_in(whole.epoch)
+    }
+
+    /// Begins to announce the state of the part in an epoch, which parts that name one another share: where it is over, the
+    /// reader hears of none of them.
+    pub(crate) fn announce_in(&mut self, epoch: u32) -> Option<Announcement> {
+        self.epoch = epoch;
         (self.epoch != 0).then(|| Announcement { log: self.log.clone(), epoch: self.epoch })
     }
 }

@@ -389,3 +389,39 @@ fn the_events_of_a_gpu_tell_frames_submissions_and_what_waits() {
     assert!(state.now.nanoseconds > 0);
     assert!(!state.budgets.is_empty());
 }
+
+fn may_move() -> AllocationOptions {
+    AllocationOptions::new(MemoryUsage::GpuOnly).with_movability(Movability::Copied)
+}
+
+/// Makes an allocation that may move, in a shard.
+fn movable(allocator: &Simulated, shard: u32) -> Allocation {
+    use_shard(shard);
+    allocator.allocate(&Requirements::new(3 * KIB), &may_move()).unwrap()
+}
+
+fn limited_to(max_waiting_events: usize) -> SubscriptionDesc {
+    let mut desc = SubscriptionDesc::default();
+    desc.max_waiting_events = max_waiting_events;
+    desc
+}
+
+#[test]
+fn a_shard_that_is_new_after_events_were_lost_is_announced_with_the_blocks_of_the_others() {
+    let allocator = allocator(2);
+    let mut events = allocator.subscribe(&limited_to(100)).unwrap();
+    let mut reader = Reader::default();
+    reader.read(&mut events);
+    let mut live: Vec<_> = (0..60).map(|_| movable(&allocator, 0)).collect();
+    // This makes the shard, and is no event by itself.
+    use_shard(1);
+    allocator.preview(&Requirements::new(3 * KIB), &may_move()).unwrap();
+    reader.read(&mut events);
+    live.extend((0..3).map(|_| movable(&allocator, 1)));
+    // Into blocks of shard 0, of which the reader has not heard again.
+    defragment(&allocator);
+    reader.catch_up(&mut events, &allocator);
+    reader.compare(&allocator);
+    assert_ne!(reader.lost, 0);
+    live.into_iter().for_each(|allocation| allocator.free(allocation).unwrap());
+}

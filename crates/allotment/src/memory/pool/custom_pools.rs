@@ -104,9 +104,9 @@ impl<D: Device> Allocator<D> {
         };
         blocks.into_iter().for_each(|memory| states[0].add_empty(slots[0], 0, memory, Role::Shared));
         // Last: from here on walks over all pools find the pool, with all its blocks.
-        for ((slot, mut state), index) in slots.iter().zip(states).zip(shards.indices()) {
+        for (mut state, index) in states.into_iter().zip(shards.indices()) {
             state.shards = shards;
-            self.install(slot, index, Some(state));
+            self.install(index, state);
         }
         Ok(Pool::new(self.id, shards, &desc))
     }

@@ -72,16 +72,30 @@ fn kind_of(role: Role) -> BlockKind {
 }
 
 impl<D: Device> PoolState<D> {
+    /// Notes the slot that the pool is in from now on.
+    pub(in crate::memory) fn enter_slot(&mut self, index: u32) {
+        self.events.pool = index;
+    }
+
+    /// Returns true if the reader has heard of the pool in an epoch.
+    pub(in crate::memory) fn is_announced_in(&self, epoch: u32) -> bool {
+        self.events.source.is_announced_in(epoch)
+    }
+
     /// Announces a pool that is in a slot from now on, or whose reader has just begun to read, with its blocks, if there
     /// is a reader that has not heard of it. Then [`announce_allocations`](Self::announce_allocations) is due, under the
     /// same lock.
-    pub(in crate::memory) fn announce(&mut self, place: PoolPlace, name: &Name) -> Option<Announcement> {
+    pub(in crate::memory) fn announce(
+        &mut self,
+        place: PoolPlace,
+        name: &Name,
+        epoch: u32,
+    ) -> Option<Announcement> {
         let PoolPlace { index: pool, first, custom, .. } = place;
-        self.events.pool = pool;
-        if self.events.source.is_announced() {
+        if self.is_announced_in(epoch) {
             return None;
         }
-        let announcement = self.events.source.announce()?;
+        let announcement = self.events.source.announce_in(epoch)?;
         let algorithm = self.rules.algorithm;
         announcement.emit(|texts| Event::PoolCreated {
             pool: PoolId(pool),

@@ -210,7 +210,9 @@ impl<D: Device> Allocator<D> {
         let slot = self.pools.get_or_make(pool).ok_or(AllocationError::WrongPool)?;
         // Forced, so that a panic of the device during the first call does not make the pool unusable.
         slot.made.call_once_force(|_| {
-            self.install(slot, pool, self.new_default_pool(pool));
+            if let Some(state) = self.new_default_pool(pool) {
+                self.install(pool, state);
+            }
             self.used_shards.fetch_max(pool / self.pools_per_shard() + 1, Release);
         });
         Ok(slot)

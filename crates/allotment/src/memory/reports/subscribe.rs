@@ -9,7 +9,7 @@ use crate::events::{
 };
 use crate::memory::allocator::{Allocation, Allocator, Served};
 use crate::memory::pool::events::{PoolPlace, refused_request};
-use crate::memory::pool::shards::{MOST_SHARDS, PoolShards};
+use crate::memory::pool::shards::{LockedShard, MOST_SHARDS, PoolShards};
 use crate::memory::pool::time::Moment;
 use crate::memory::pool::{PoolSlot, PoolState};
 use crate::memory::request::desc::AllocationRequest;
@@ -95,21 +95,30 @@ impl<D: Device> Allocator<D> {
     /// another.
     fn announce_shards(&self, first: u32) {
         let Some(shards) = self.shards_from(first) else { return };
-        let mut indices = shards.indices();
-        // In the order of their indices, as everywhere where more than one is locked.
-        let mut all: [_; MOST_SHARDS as usize] = core::array::from_fn(|_| {
-            let index = indices.next()?;
-            let slot = self.pools.get(index)?;
-            Some((index, slot, locked(&slot.state), None))
-        });
-        for (index, _, guard, announcement) in all.iter_mut().flatten() {
-            *announcement = guard.as_mut().and_then(|state| self.announce_pool(*index, state));
+        let mut all = self.lock_shards(shards);
+        // The same for all: where the log begins another one in between, the reader hears of none of them.
+        let epoch = self.events.epoch();
+        let mut announcements = [const { None }; MOST_SHARDS as usize];
+        for (locked, announcement) in all.iter_mut().zip(&mut announcements) {
+            let Some((index, _, guard)) = locked else { continue };
+            *announcement = guard.as_mut().and_then(|state| self.announce_pool(*index, state, epoch));
         }
-        for (_, slot, guard, announcement) in all.iter().flatten() {
-            if let (Some(state), Some(announcement)) = (guard.as_ref(), announcement) {
-                state.announce_allocations(slot, announcement);
+        for (locked, announcement) in all.iter().zip(&announcements) {
+            if let (Some((_, slot, guard)), Some(announcement)) = (locked, announcement) {
+                guard.iter().for_each(|state| state.announce_allocations(slot, announcement));
             }
         }
+    }
+
+    /// Locks the shards of a pool that have a slot, in the order of their indices, as everywhere where more than one is
+    /// locked.
+    fn lock_shards(&self, shards: PoolShards) -> [Option<LockedShard<'_, D>>; MOST_SHARDS as usize] {
+        let mut indices = shards.indices();
+        core::array::from_fn(|_| {
+            let index = indices.next()?;
+            let slot = self.pools.get(index)?;
+            Some((index, slot, locked(&slot.state)))
+        })
     }
 
     /// Returns the shards of the pool whose shard 0 is in a slot; `None` where there is none.
@@ -124,9 +133,9 @@ impl<D: Device> Allocator<D> {
         (state.shard == 0).then_some(state.shards)
     }
 
-    fn announce_pool(&self, index: u32, state: &mut PoolState<D>) -> Option<Announcement> {
+    fn announce_pool(&self, index: u32, state: &mut PoolState<D>, epoch: u32) -> Option<Announcement> {
         let name = state.rules.name.clone().unwrap_or(self.default_pool_name(index));
-        state.announce(self.place_of(index, state.shard), &name)
+        state.announce(self.place_of(index, state.shard), &name, epoch)
     }
 
     /// Returns where a pool is, and what it serves if it is a default one.
@@ -144,14 +153,32 @@ impl<D: Device> Allocator<D> {
         }
     }
 
-    /// Puts a pool into its slot, where requests find it.
-    pub(in crate::memory) fn install(&self, slot: &PoolSlot<D>, index: u32, state: Option<PoolState<D>>) {
-        let mut guard = locked(&slot.state);
-        *guard = state;
+    /// Puts a new shard of a pool into its slot, where requests find it.
+    pub(in crate::memory) fn install(&self, index: u32, mut new: PoolState<D>) {
+        new.enter_slot(index);
+        if let Some(slot) = self.pools.get(index) {
+            let mut guard = locked(&slot.state);
+            // Nobody reads. A reader who comes after this locks the slot after this, and hears of the pool then.
+            if !self.events.is_read() {
+                *guard = Some(new);
+                return;
+            }
+        }
+        // All of them: its allocations may soon be in blocks of the others. While the reader has yet to hear of those, as after
+        // events were lost, it is announced with them.
+        let mut all = self.lock_shards(new.shards);
+        let epoch = self.events.epoch();
+        let others_are_known = all
+            .iter()
+            .flatten()
+            .filter_map(|(_, _, guard)| guard.as_ref())
+            .all(|state| state.is_announced_in(epoch));
+        let Some((_, _, guard)) = all.iter_mut().flatten().find(|(at, ..)| *at == index) else { return };
+        let state = guard.insert(new);
         // Under the lock: whether the reader came before or comes next, it hears of the pool once.
-        if let Some(state) = guard.as_mut() {
+        if others_are_known {
             // A pool that is new has no allocations.
-            _ = self.announce_pool(index, state);
+            _ = self.announce_pool(index, state, epoch);
         }
     }
 
