@@ -18,6 +18,8 @@ const DELETION_QUEUE: ObjectId = ObjectId(0);
 /// What the reader was last told, so that it is told of changes alone.
 #[derive(Debug, Default)]
 pub(super) struct Levels {
+    /// The epoch of the log in which the reader was told; 0 before the first.
+    epoch: u32,
     completed: [Option<u64>; MAX_QUEUES],
     waiting: Option<u32>,
     /// Capacity and bytes in use, by the code of the ring's kind: a `Gpu` has one ring of each.
@@ -49,7 +51,6 @@ impl<D: Device> Gpu<D> {
     /// [`AlreadySubscribed`] while another subscription of this `Gpu` or its allocator lives.
     pub fn subscribe(&self, desc: &SubscriptionDesc) -> Result<EventSubscription, AlreadySubscribed> {
         let subscription = self.allocator().subscribe(desc)?;
-        *locked(&self.shared.levels) = Levels::default();
         self.emit_levels();
         Ok(subscription)
     }
@@ -71,15 +72,23 @@ impl<D: Device> Gpu<D> {
 
         let mut levels = locked(&self.shared.levels);
         let log = self.allocator().events();
+        let epoch = log.epoch();
+        if epoch == 0 {
+            return;
+        }
+        if levels.epoch != epoch {
+            // Another reader, who knows nothing yet, or one that has lost events.
+            *levels = Levels { epoch, ..Levels::default() };
+        }
         for (queue, value) in completed.into_iter().enumerate() {
             let Some(value) = value else { continue };
             if levels.completed[queue].replace(value) != Some(value) {
-                log.push_always(|_| Event::Completed { queue: QueueIndex(queue as u8), value });
+                log.announce(epoch, |_| Event::Completed { queue: QueueIndex(queue as u8), value });
             }
         }
         if levels.waiting.replace(waiting) != Some(waiting) {
             let (queue, kind) = (DELETION_QUEUE, DeletionQueueKind::Resources);
-            log.push_always(|_| Event::DeletionQueue { queue, kind, waiting });
+            log.announce(epoch, |_| Event::DeletionQueue { queue, kind, waiting });
         }
         self.emit_ring(&mut levels, RingKind::Upload, pages.bytes, pages.bytes - pages.free_bytes);
         self.emit_ring(&mut levels, RingKind::Staging, self.desc().uploader.staging, staged);
@@ -94,10 +103,10 @@ impl<D: Device> Gpu<D> {
         let level = &mut levels.rings[usize::from(kind.code())];
         let before = level.replace((capacity, used));
         if before.map(|(capacity, _)| capacity) != Some(capacity) {
-            log.push_always(|_| Event::RingCreated { ring, kind, capacity, name: TextId::NONE });
+            log.announce(levels.epoch, |_| Event::RingCreated { ring, kind, capacity, name: TextId::NONE });
         }
         if before != Some((capacity, used)) {
-            log.push_always(|_| Event::RingUsed { ring, used });
+            log.announce(levels.epoch, |_| Event::RingUsed { ring, used });
         }
     }
 

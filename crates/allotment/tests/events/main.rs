@@ -425,3 +425,20 @@ fn a_shard_that_is_new_after_events_were_lost_is_announced_with_the_blocks_of_th
     assert_ne!(reader.lost, 0);
     live.into_iter().for_each(|allocation| allocator.free(allocation).unwrap());
 }
+
+#[test]
+fn a_reader_who_comes_after_another_one_hears_of_the_rings_before_their_use() {
+    let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    let gpu = Gpu::new(device, GpuDesc::default()).unwrap();
+    drop(gpu.subscribe(&SubscriptionDesc::default()).unwrap());
+    let mut events = gpu.allocator().subscribe(&SubscriptionDesc::default()).unwrap();
+    let mut reader = Reader::default();
+    for size in [1000, 100_000] {
+        let frame = gpu.begin_frame().unwrap();
+        let buffer = gpu.create_buffer(&BufferDesc::new(size), &MemoryUsage::GpuOnly.into()).unwrap();
+        gpu.uploads().write_buffer(&buffer, 0, &vec![1; size as usize]).unwrap();
+        frame.end().unwrap();
+        reader.read(&mut events);
+    }
+    assert!(!reader.state.rings.is_empty());
+}

@@ -131,7 +131,7 @@ impl DeviceDesc {
     /// Sets the highest version of Vulkan to use. Rarely needed: by default, the device uses what the physical
     /// device supports and `ash` found functions of, up to 1.3. If the application requested a lower version
     /// (`VkApplicationInfo::apiVersion`), loaders and drivers that follow the specification return no further
-    /// functions; this is for those that do.
+    /// functions; this is for those that do, as NVIDIA's, whose functions work all the same.
     #[must_use]
     pub fn with_api_version(mut self, api_version: u32) -> Self {
         self.api_version = api_version;

@@ -94,6 +94,9 @@ use requirements::{Maintenance4, RequirementsOf};
 use resources::Bindable as _;
 
 /// A Vulkan device. A clone refers to the same device.
+///
+/// The last clone that is dropped submits an empty batch to each queue, if any was used, and waits for it for at most five
+/// seconds: no other code uses the queues at that time, nor calls `vkDeviceWaitIdle`.
 #[derive(Clone)]
 pub struct Device {
     shared: Arc<Shared>,
@@ -155,7 +158,8 @@ impl Device {
         let supported = unsafe { desc.instance.get_physical_device_properties(desc.physical_device) };
         // Three bounds: the instance's version limits what the application may call, the physical device's what
         // the driver has, and the application may want less.
-        let version = version::found(&desc.instance, &desc.device);
+        // SAFETY: the physical device is of this instance.
+        let version = unsafe { version::found(&desc.instance, desc.physical_device, &desc.device) };
         let version = version.min(desc.api_version).min(supported.api_version);
         // A queue index has 8 bits.
         if desc.queues.len() > 256 {

@@ -149,9 +149,13 @@ impl Queues {
 
     /// Destroys all driver objects. Called once, when the device is dropped.
     pub(super) fn destroy(&mut self, device: &ash::Device) {
+        // All of them where one was used: the application may have submitted something that waits for its timeline to a queue
+        // that this device never submitted to.
+        let were_used = self.queues.iter().any(|queue| queue.submitted().0 != 0);
         let mut all_finished = true;
         for (index, queue) in (0..).zip(&self.queues) {
-            match self.finish(device, QueueIndex(index)) {
+            let finished = if were_used { self.finish(device, QueueIndex(index)) } else { Ok(()) };
+            match finished {
                 // A lost device is treated like an idle one: Vulkan allows destroying objects then.
                 Ok(()) | Err(DeviceError::Lost) => {
                     locked(&queue.state).pools.destroy(&Maker { queues: self, queue, device });
@@ -172,17 +176,14 @@ impl Queues {
 
     /// Waits until the queue no longer uses any timeline.
     fn finish(&self, device: &ash::Device, index: QueueIndex) -> Result<(), DeviceError> {
-        let last = self.submitted(index);
-        if last.0 == 0 {
-            return Ok(());
-        }
         // The point of the last batch would be enough for Vulkan. But Mesa's emulation of timelines, which lavapipe has,
         // still touches the timelines that a batch waited for after it has signalled the batch's own: its thread crashes
         // where they are destroyed already. The thread takes batches in order, so an empty one comes after all of that.
-        // SAFETY: it has no commands, and other code uses the queue only under its lock, which needs the device.
+        // SAFETY: it has no commands and waits for nothing. Other code uses the queue only under its lock, which needs the device.
         let value = match unsafe { self.submit_commands(device, index, &[], &[]) } {
             Err(DeviceError::Lost) => return Err(DeviceError::Lost),
-            submitted => submitted.unwrap_or(last),
+            // Where there is no memory for one batch more, what Vulkan asks for has to do.
+            submitted => submitted.unwrap_or(self.submitted(index)),
         };
         self.wait(device, TimelinePoint { queue: index, value }, LAST_WAIT)
     }

@@ -241,8 +241,7 @@ impl<D: Device> Allocator<D> {
         let slots: [_; MOST_CUSTOM_SHARDS as usize] = core::array::from_fn(|_| shards.next());
         // No thread accesses bytes of the pool while their memory is freed. `changes` before `state`, as everywhere:
         // threads that hold the first for reading take the second. Both of all shards, or a resource could be created
-        // in one while another is reset. No other code holds two locks of a kind, and another reset takes them in the
-        // same order.
+        // in one while another is reset. All code that holds two locks of a kind takes them in the same order.
         let alone = slots.map(|slot| Some(slot?.changes.write().unwrap_or_else(PoisonError::into_inner)));
         let mut guards = slots.map(|slot| Some(locked(&slot?.state)));
         let count =

@@ -83,7 +83,7 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Announces a pool that is in a slot from now on, or whose reader has just begun to read, with its blocks, if there
-    /// is a reader that has not heard of it. Then [`announce_allocations`](Self::announce_allocations) is due, under the
+    /// is a reader that has not heard of it in this epoch. Then [`announce_allocations`](Self::announce_allocations) is due, under the
     /// same lock.
     pub(in crate::memory) fn announce(
         &mut self,

@@ -1,7 +1,7 @@
 //! The locks of two shards, for a move from one to the other.
 //!
-//! A thread that holds the lock of a shard takes that of another one only here, in the reset of a pool and in the
-//! announcement of its state; always in the order of their indices.
+//! A thread that holds the lock of a shard takes that of another one only here, in the reset of a pool, in the
+//! announcement of its state and where a new shard is installed; always in the order of their indices.
 
 use std::sync::MutexGuard;
 

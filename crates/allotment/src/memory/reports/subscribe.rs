@@ -113,12 +113,21 @@ impl<D: Device> Allocator<D> {
     /// Locks the shards of a pool that have a slot, in the order of their indices, as everywhere where more than one is
     /// locked.
     fn lock_shards(&self, shards: PoolShards) -> [Option<LockedShard<'_, D>>; MOST_SHARDS as usize] {
-        let mut indices = shards.indices();
-        core::array::from_fn(|_| {
-            let index = indices.next()?;
-            let slot = self.pools.get(index)?;
-            Some((index, slot, locked(&slot.state)))
-        })
+        loop {
+            let mut indices = shards.indices();
+            let all: [_; MOST_SHARDS as usize] = core::array::from_fn(|_| {
+                let index = indices.next()?;
+                let slot = self.pools.get(index)?;
+                Some((index, slot, locked(&slot.state)))
+            });
+            // One that another thread made meanwhile, below those that were locked already. Whoever installs it relies on
+            // an announcement of all.
+            let is_missed =
+                |(index, one): (u32, &Option<_>)| one.is_none() && self.pools.get(index).is_some();
+            if !shards.indices().zip(&all).any(is_missed) {
+                return all;
+            }
+        }
     }
 
     /// Returns the shards of the pool whose shard 0 is in a slot; `None` where there is none.
