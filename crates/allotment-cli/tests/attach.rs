@@ -23,7 +23,7 @@ fn a_running_program_is_recorded_from_its_state_to_its_end() {
     let (folder, gpu) = (folder(), gpu());
     let server = LiveServer::bind(&gpu, "127.0.0.1:0").unwrap();
     let mesh = gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("early")).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_allotment"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_allotment-under-test"));
     command
         .args(["attach", &server.address().to_string(), "-o", "live.altr", "--json"])
         .current_dir(&folder)

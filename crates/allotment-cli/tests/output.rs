@@ -57,7 +57,7 @@ fn output_that_a_full_disk_loses_is_a_failure() {
         &["defragment", &trace, "--json"],
     ] {
         let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_allotment"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_allotment-under-test"));
         let child = command.args(args).current_dir(&folder).stdout(full).stderr(Stdio::piped()).spawn();
         let output = child.unwrap().wait_with_output().unwrap();
         let errors = String::from_utf8(output.stderr).unwrap();
@@ -71,7 +71,7 @@ fn output_that_a_full_disk_loses_is_a_failure() {
 #[test]
 fn a_failure_that_cannot_be_told_is_still_a_failure() {
     let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_allotment"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_allotment-under-test"));
     let status = command.args(["replay", "nowhere.csv"]).stderr(full).status().unwrap();
     assert_eq!(status.code(), Some(1));
 }
@@ -79,7 +79,7 @@ fn a_failure_that_cannot_be_told_is_still_a_failure() {
 #[test]
 fn a_reader_that_has_read_enough_is_no_failure() {
     for args in [&["profiles"][..], &["profiles", "--json"], &["--help"]] {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_allotment"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_allotment-under-test"));
         command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = started(|| command.spawn());
         drop(child.stdout.take());
@@ -102,7 +102,10 @@ fn an_older_file_survives_a_write_that_fails() {
             args.extend(["--report", "/dev/null"]);
         }
         let mut shell = Command::new("sh");
-        shell.args(["-c", limited, env!("CARGO_BIN_EXE_allotment")]).args(args).current_dir(&folder);
+        shell
+            .args(["-c", limited, env!("CARGO_BIN_EXE_allotment-under-test")])
+            .args(args)
+            .current_dir(&folder);
         refused(&shell.output().unwrap(), "cannot write old: File too large");
         assert_eq!(fs::read_to_string(folder.path().join("old")).unwrap(), "what was there");
         assert_eq!(names(&folder), ["old", "small.csv"], "no temporary file is left");
@@ -213,7 +216,7 @@ fn what_is_no_regular_file_is_written_directly() {
         );
     }
     assert!(Command::new("mkfifo").arg(folder.path().join("fifo")).status().unwrap().success());
-    let mut child = Command::new(env!("CARGO_BIN_EXE_allotment"))
+    let mut child = Command::new(env!("CARGO_BIN_EXE_allotment-under-test"))
         .args(["replay", &trace, "--json", "--report", "fifo"])
         .current_dir(&folder)
         .stdout(Stdio::null())
@@ -226,7 +229,7 @@ fn what_is_no_regular_file_is_written_directly() {
     let file = fs::File::create(folder.path().join("both")).unwrap();
     let args =
         ["replay", recorded("supertuxkart-race").to_str().unwrap(), "--bytes", "none"].map(str::to_owned);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_allotment"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_allotment-under-test"));
     let status = command.args(args).args(["--report", "/dev/stdout"]).stdout(file).status().unwrap();
     let text = fs::read_to_string(folder.path().join("both")).unwrap();
     assert!(status.success() && text.contains("</html>") && text.contains("Peak reserved"));

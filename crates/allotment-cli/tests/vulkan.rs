@@ -32,7 +32,7 @@ common::drivers::suite!(VULKAN);
 fn without_a_driver_the_command_says_what_to_install() {
     let folder = folder();
     for command in ["replay", "info", "compare", "defragment"] {
-        let output = std::process::Command::new(env!("CARGO_BIN_EXE_allotment"))
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_allotment-under-test"))
             .args([command, "--device", "vulkan"])
             // The loader's search path for drivers, under its current and its former name.
             .env("VK_DRIVER_FILES", "nowhere.json")

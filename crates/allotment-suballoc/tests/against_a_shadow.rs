@@ -1,6 +1,8 @@
 //! Generated operations, each algorithm against its naive model after every step.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+#[path = "../../allotment/tests/common/amount.rs"]
+mod amount;
 mod shadow;
 
 use std::path::Path;
@@ -9,6 +11,8 @@ use allotment_suballoc::{Algorithm, Side};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use shadow::Op;
+
+use crate::amount::scaled;
 
 fn operations() -> impl Strategy<Value = Vec<Op>> {
     vec(any::<[u8; 8]>().prop_map(Op::decode), 0..200)
@@ -34,7 +38,7 @@ fn among_slivers() -> impl Strategy<Value = Vec<Op>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: scaled(300) as u32, ..ProptestConfig::default() })]
 
     /// Whatever fits is found, and whatever does not is refused: by a look at all holes.
     #[test]
@@ -67,7 +71,7 @@ fn among_holes_of_one_class(log2: u32) -> impl Strategy<Value = Vec<Op>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: scaled(60) as u32, ..ProptestConfig::default() })]
 
     #[test]
     fn among_thousands_of_holes_of_one_class_tlsf_equals_its_model(size in 1..4u64, ops in among_holes_of_one_class(10)) {
@@ -108,7 +112,7 @@ fn in_pages_and_then_in_units() -> impl Strategy<Value = Vec<Op>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: scaled(300) as u32, ..ProptestConfig::default() })]
 
     #[test]
     fn tlsf_equals_its_model_also_once_the_first_size_is_no_multiple_of_the_others(
@@ -144,7 +148,7 @@ fn in_a_linear_block() -> impl Strategy<Value = Vec<Op>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: scaled(200) as u32, ..ProptestConfig::default() })]
 
     #[test]
     fn a_linear_block_of_hundreds_of_ranges_equals_its_model(size in 100..6000u64, ops in in_a_linear_block()) {
@@ -158,7 +162,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: scaled(600) as u32, ..ProptestConfig::default() })]
 
     #[test]
     fn tlsf_equals_its_model_after_every_operation(size in 1..6000u64, ops in operations()) {
@@ -213,7 +217,7 @@ fn of_few_sizes() -> impl Strategy<Value = Vec<Op>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: scaled(300) as u32, ..ProptestConfig::default() })]
 
     /// The model merges every free at once: a block that defers that refuses nothing that the model has room for.
     #[test]

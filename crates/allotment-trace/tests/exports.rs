@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "all of this is test code, also outside of #[test]")]
 
+#[path = "../../allotment/tests/common/amount.rs"]
+mod amount;
 mod common;
 mod export {
     pub(crate) mod chrome;

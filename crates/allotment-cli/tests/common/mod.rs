@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 /// Runs the command in an empty directory.
 pub(crate) fn allotment(folder: &TempDir, args: &[impl AsRef<OsStr>]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_allotment"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_allotment-under-test"));
     command.args(args).current_dir(folder);
     started(|| command.output())
 }
@@ -44,7 +44,7 @@ pub(crate) fn folder() -> TempDir {
 }
 
 pub(crate) fn recorded(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces").join(format!("{name}.csv.gz"))
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../traces").join(format!("{name}.csv.gz"))
 }
 
 pub(crate) fn json(output: &Output) -> Value {

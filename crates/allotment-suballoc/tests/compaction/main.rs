@@ -1,12 +1,15 @@
 //! Moving ranges within a block: behaviours to look up, and generated operations over real bytes.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+#[path = "../../../allotment/tests/common/amount.rs"]
+mod amount;
 mod model;
 
 use allotment_suballoc::{
     Algorithm, Alignment, Coalescing, Compaction, CompactionError, Handle, HandleError, Move, MoveError,
     RegionKind, Request, VirtualBlock,
 };
+use amount::scaled;
 use model::Op;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -18,7 +21,7 @@ fn operations() -> impl Strategy<Value = Vec<Op>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: scaled(400) as u32, ..ProptestConfig::default() })]
 
     #[test]
     fn bytes_survive_every_order_of_moves_in_a_tlsf_block(size in 1..3000u64, ops in operations()) {

@@ -7,6 +7,7 @@ use allotment_trace::recording::{BlockId, Event, Recording, Span, Usage, UsageTo
 use proptest::prelude::*;
 use serde_json::Value;
 
+use crate::amount::scaled;
 use crate::common::recordings::{Shape, recording};
 use crate::{exported, state};
 
@@ -115,7 +116,7 @@ fn usage(recording: &Recording) -> Usage {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(scaled(48) as u32))]
 
     #[test]
     fn usage_is_what_a_walk_over_every_byte_of_the_state_finds(seed: u64, aliasing: bool, lost: bool) {

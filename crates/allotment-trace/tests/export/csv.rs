@@ -13,6 +13,7 @@ use allotment_trace::recording::{
 use allotment_trace::{Op, Trace};
 use proptest::prelude::*;
 
+use crate::amount::scaled;
 use crate::common::recordings::{Shape, recording};
 use crate::{exported, state};
 
@@ -46,7 +47,7 @@ fn traffic(recording: &Recording) -> (usize, Vec<u64>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(scaled(64) as u32))]
 
     #[test]
     fn the_table_has_each_allocation_once_and_the_alive_ones_as_the_state_has_them(

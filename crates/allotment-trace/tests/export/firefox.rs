@@ -7,6 +7,7 @@ use allotment_trace::recording::{Event, Live, Recording};
 use proptest::prelude::*;
 use serde_json::Value;
 
+use crate::amount::scaled;
 use crate::common::recordings::{Shape, recording};
 use crate::{exported, state};
 
@@ -50,7 +51,7 @@ fn stack(profile: &Value, index: usize) -> Vec<String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(scaled(48) as u32))]
 
     #[test]
     fn a_profile_has_the_live_bytes_of_the_state_by_call_site(seed: u64, aliasing: bool, lost: bool) {

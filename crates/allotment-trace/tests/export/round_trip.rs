@@ -7,6 +7,7 @@ use allotment_trace::import;
 use allotment_trace::recording::{Recording, State};
 use proptest::prelude::*;
 
+use crate::amount::scaled;
 use crate::common::recordings::{Shape, recording};
 use crate::{exported, state};
 
@@ -35,7 +36,7 @@ struct Place {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(scaled(48) as u32))]
 
     #[test]
     fn a_dump_that_is_imported_again_has_the_same_blocks_and_allocations(seed: u64, lost: bool) {

@@ -5,10 +5,11 @@ use allotment_trace::recording::{Api, Live, Recording};
 use proptest::prelude::*;
 use serde_json::Value;
 
+use crate::amount::scaled;
 use crate::common::recordings::{Shape, recording};
 use crate::{exported, state};
 
-const SCHEMA: &str = include_str!("../../../allotment/tests/schema/memory-dump.schema.json");
+const SCHEMA: &str = include_str!("../schema/memory-dump.schema.json");
 
 /// The dump, if it keeps to the schema.
 fn dump(recording: &Recording) -> Value {
@@ -101,7 +102,7 @@ fn check(recording: &Recording, aliasing: bool) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(scaled(64) as u32))]
 
     #[test]
     fn a_dump_keeps_to_the_schema_and_has_the_totals_of_the_state(seed: u64, aliasing: bool, lost: bool, d3d12: bool) {

@@ -5,6 +5,7 @@ use allotment::memory::EmptyBlockPolicy;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use crate::amount::scaled;
 use crate::shadow::{self, Op};
 
 fn operations() -> impl Strategy<Value = Vec<Op>> {
@@ -15,7 +16,7 @@ fn operations() -> impl Strategy<Value = Vec<Op>> {
 macro_rules! equals_its_model {
     ($($name:ident: $algorithm:ident, $empty_blocks:expr;)*) => {
         proptest! {
-            #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+            #![proptest_config(ProptestConfig { cases: scaled(200) as u32, ..ProptestConfig::default() })]
 
             $(#[test]
             fn $name(machine in any::<u8>(), tight in any::<bool>(), ops in operations()) {

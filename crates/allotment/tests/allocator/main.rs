@@ -6,13 +6,14 @@
 mod access;
 mod against_a_shadow;
 mod aliasing;
+#[path = "../common/amount.rs"]
+mod amount;
 mod arguments;
 mod bad_input;
 mod block_sizes;
 mod budgets;
 mod call_sites;
 mod candidates;
-mod dump;
 mod empty_blocks;
 mod faults;
 mod gated;

@@ -8,6 +8,7 @@ use allotment::memory::{
 use allotment::{Algorithm, Pool, PoolDesc};
 
 use crate::acts::{ACTS, Act};
+use crate::amount::drawn;
 use crate::model::{HOST, Model, movable, movable_aligned};
 use crate::rig::{DISCRETE, KIB, MIB, Rig, empty_blocks, fixed_pool, profile, small_blocks};
 
@@ -168,6 +169,9 @@ fn all(algorithm: Algorithm, homes: &[Home]) {
             for strategy in STRATEGIES {
                 for act in ACTS {
                     seed += 1;
+                    if !drawn(seed) {
+                        continue;
+                    }
                     let release =
                         if seed % 4 == 0 { EmptiedBlocks::KeepByPolicy } else { EmptiedBlocks::Free };
                     let release = if empty.is_some() { release } else { EmptiedBlocks::Free };

@@ -9,6 +9,7 @@ use allotment::memory::{
 use allotment::{Algorithm, AllocationOptions, Pool, PoolDesc};
 
 use crate::acts::{ACTS, Act};
+use crate::amount::{drawn, scaled};
 use crate::model::{HOST, Model, movable, movable_aligned};
 use crate::rig::{DISCRETE, KIB, Rig, Wanted, empty_blocks, fixed_pool, profile, small_blocks, wanted_in};
 
@@ -249,6 +250,9 @@ fn all(algorithm: Algorithm, troubles: &[Trouble], strategies: &[Defragmentation
                 for &strategy in strategies {
                     for &trouble in troubles {
                         seed += 1;
+                        if !drawn(seed) {
+                            continue;
+                        }
                         let case = Case { goal, act, algorithm, home, trouble, strategy, seed };
                         let told = std::panic::catch_unwind(|| case.run());
                         let one = told.unwrap_or_else(|why| {
@@ -279,7 +283,10 @@ const ALGORITHMS: [Algorithm; 2] = [Algorithm::Tlsf, Algorithm::Buddy];
 fn whatever_becomes_of_a_move_for_a_request_no_byte_is_lost() {
     for algorithm in ALGORITHMS {
         let sums = all(algorithm, &[Trouble::None; 2], &STRATEGIES);
-        assert!(sums.served > sums.refused / 4 && sums.moves > 1000, "{algorithm:?}: {sums:?}");
+        assert!(
+            sums.served > sums.refused / 4 && u64::from(sums.moves) > scaled(1000),
+            "{algorithm:?}: {sums:?}"
+        );
     }
 }
 
@@ -294,7 +301,7 @@ fn whichever_call_fails_while_room_is_made_nothing_leaks() {
         .collect();
     for algorithm in ALGORITHMS {
         let sums = all(algorithm, &troubles, &STRATEGIES[1..2]);
-        assert!(sums.moves > 1000, "{algorithm:?}: {sums:?}");
+        assert!(u64::from(sums.moves) > scaled(1000), "{algorithm:?}: {sums:?}");
     }
 }
 
@@ -303,7 +310,7 @@ fn room_that_is_given_up_after_any_pass_leaves_nothing_behind() {
     let troubles: Vec<_> = (1..4).map(Trouble::GivenUpAfter).collect();
     for algorithm in ALGORITHMS {
         let sums = all(algorithm, &troubles, &STRATEGIES[1..2]);
-        assert!(sums.moves > 1000, "{algorithm:?}: {sums:?}");
+        assert!(u64::from(sums.moves) > scaled(1000), "{algorithm:?}: {sums:?}");
     }
 }
 
@@ -312,6 +319,6 @@ fn a_device_that_is_lost_while_room_is_made_takes_no_place_along() {
     let troubles: Vec<_> = (1..4).map(Trouble::LostAfter).collect();
     for algorithm in ALGORITHMS {
         let sums = all(algorithm, &troubles, &STRATEGIES[1..2]);
-        assert!(sums.moves > 1000, "{algorithm:?}: {sums:?}");
+        assert!(u64::from(sums.moves) > scaled(1000), "{algorithm:?}: {sums:?}");
     }
 }

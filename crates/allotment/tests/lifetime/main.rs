@@ -7,7 +7,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
 
 #[path = "../common/amount.rs"]
-#[allow(dead_code, reason = "not all of it is used here")]
 mod amount;
 mod bytes;
 #[path = "../common/counting.rs"]

@@ -1,4 +1,13 @@
-//! The JSON dump: in the schema that existing viewers read, and in agreement with the statistics.
+//! The JSON dump of an allocator: in the schema that existing viewers read, and in agreement with the statistics.
+//!
+//! It is here, and not with the library's other tests, since the export of a recording has the same schema, and what checks it
+//! is built of 45 crates.
+
+#![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
+
+#[path = "../../allotment/tests/allocator/rig.rs"]
+#[allow(dead_code, reason = "not all of it is used here")]
+mod rig;
 
 use allotment::device::simulated::Profile;
 use allotment::device::{BufferDesc, MemoryTypeIndex};
@@ -6,12 +15,12 @@ use allotment::memory::{BlockSize, Dedicated, Lifetime, Statistics};
 use allotment::{Algorithm, Allocation, MemoryUsage, Pool, PoolDesc, ResourceKind};
 use serde_json::Value;
 
-use crate::rig::{
+use rig::{
     AllocateWanted as _, DEVICE_TYPE, DISCRETE, KIB, MIB, MOBILE, Rig, aligned, fixed_pool, small_blocks,
     wanted,
 };
 
-const SCHEMA: &str = include_str!("../schema/memory-dump.schema.json");
+const SCHEMA: &str = include_str!("schema/memory-dump.schema.json");
 
 /// The dump, if it keeps to the schema.
 fn dump(rig: &Rig) -> Value {
