@@ -15,6 +15,8 @@
 //! `ALLOTMENT_REQUIRE=simulated,vulkan`, a skip of one of these kinds is a failure.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+#[path = "../common/amount.rs"]
+mod amount;
 #[path = "../common/bytes.rs"]
 mod bytes;
 #[cfg(windows)]

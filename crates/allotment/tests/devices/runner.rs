@@ -2,6 +2,10 @@
 //!
 //! A test is counted as run only where its body ran to its end or failed. A kind that is not there shows
 //! its tests as ignored. A test that hangs ends the run, and is named.
+//!
+//! Other profiles of the simulated device and older versions of Vulkan are inputs of the suite, as random numbers are of other
+//! tests: on those, a run of all tests leaves out as many as [`amount`](crate::amount) says. A run of tests that are named leaves
+//! out none.
 
 use core::fmt::Write as _;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -13,6 +17,7 @@ use std::time::Instant;
 
 use libtest_mimic::{Arguments, Completion, Failed, FormatSetting, Trial};
 
+use crate::amount::drawn;
 use crate::fixture::{DescriptorFixture, Fixture, Outcome, Test};
 use crate::gpu::Gpu;
 use crate::suite;
@@ -34,7 +39,19 @@ pub(crate) struct Kind {
     /// More lines for its summary at the end.
     note: Option<&'static str>,
     trials: Vec<Trial>,
+    /// The same again on other variants of the device.
+    more_trials: Vec<Trial>,
+    /// How many of those a run left out.
+    left_out: usize,
     tally: Arc<Tally>,
+}
+
+/// How much of a suite is run on a device.
+#[derive(Clone, Copy)]
+pub(crate) enum Share {
+    All,
+    /// As much as [`amount`](crate::amount) says, since another variant of the device has all of it.
+    Drawn,
 }
 
 /// The results of the tests of a kind.
@@ -48,7 +65,15 @@ struct Tally {
 impl Kind {
     /// A kind that is there.
     pub(crate) fn new(name: &'static str) -> Self {
-        Self { name, missing: None, note: None, trials: Vec::new(), tally: Arc::default() }
+        Self {
+            name,
+            missing: None,
+            note: None,
+            trials: Vec::new(),
+            more_trials: Vec::new(),
+            left_out: 0,
+            tally: Arc::default(),
+        }
     }
 
     /// A kind that is not there, and why; with tests of these names, none of which can run.
@@ -71,9 +96,19 @@ impl Kind {
     pub(crate) fn add<F: Fixture>(
         &mut self,
         variant: &str,
-        (name, test): Test<F>,
+        test: Test<F>,
         make: impl FnOnce() -> F + Send + 'static,
     ) {
+        let trial = self.trial(variant, test, make);
+        self.trials.push(trial);
+    }
+
+    fn trial<F: Fixture>(
+        &self,
+        variant: &str,
+        (name, test): Test<F>,
+        make: impl FnOnce() -> F + Send + 'static,
+    ) -> Trial {
         let tally = Arc::clone(&self.tally);
         let name = match variant {
             "" => format!("{}::{name}", self.name),
@@ -95,28 +130,50 @@ impl Kind {
             gpu.finish().map_err(Failed::from)?;
             Ok(Completion::Completed)
         };
-        self.trials.push(Trial::ignorable_test(name, runner));
+        Trial::ignorable_test(name, runner)
     }
 
-    /// Adds the whole conformance suite for a device that `make` makes.
-    pub(crate) fn conformance<F: Fixture>(
-        &mut self,
-        variant: &str,
-        make: impl Fn() -> F + Clone + Send + 'static,
-    ) {
-        for test in suite::all::<F>() {
-            self.add(variant, test, make.clone());
+    /// The list that a share of a suite belongs to.
+    fn list(&mut self, share: Share) -> &mut Vec<Trial> {
+        match share {
+            Share::All => &mut self.trials,
+            Share::Drawn => &mut self.more_trials,
         }
     }
 
-    /// Adds the whole suite about descriptors for a device that `make` makes.
+    /// Returns the tests that a run has, and leaves the others out.
+    fn take_trials(&mut self, draws: bool) -> Vec<Trial> {
+        let mut trials = core::mem::take(&mut self.trials);
+        let more = core::mem::take(&mut self.more_trials);
+        let all = trials.len() + more.len();
+        trials.extend((0..).zip(more).filter(|&(number, _)| !draws || drawn(number)).map(|(_, trial)| trial));
+        self.left_out = all - trials.len();
+        trials
+    }
+
+    /// Adds the conformance suite for a device that `make` makes.
+    pub(crate) fn conformance<F: Fixture>(
+        &mut self,
+        variant: &str,
+        share: Share,
+        make: impl Fn() -> F + Clone + Send + 'static,
+    ) {
+        for test in suite::all::<F>() {
+            let trial = self.trial(variant, test, make.clone());
+            self.list(share).push(trial);
+        }
+    }
+
+    /// Adds the suite about descriptors for a device that `make` makes.
     pub(crate) fn descriptors<F: DescriptorFixture>(
         &mut self,
         variant: &str,
+        share: Share,
         make: impl Fn() -> F + Clone + Send + 'static,
     ) {
         for test in suite::descriptors::all::<F>() {
-            self.add(variant, test, make.clone());
+            let trial = self.trial(variant, test, make.clone());
+            self.list(share).push(trial);
         }
     }
 
@@ -130,6 +187,9 @@ impl Kind {
         }
         for (why, count) in &*self.tally.inapplicable.lock().unwrap() {
             write!(line, "; {count} do not apply: {why}").unwrap();
+        }
+        if self.left_out > 0 {
+            write!(line, "; {} left out, which ALLOTMENT_PERCENT=100 runs", self.left_out).unwrap();
         }
         if let Some(note) = self.note {
             write!(line, "; {note}").unwrap();
@@ -249,10 +309,11 @@ pub(crate) fn run(mut kinds: Vec<Kind>) -> ExitCode {
 
     let mut trials = own_trials();
     let mut skipped = Vec::new();
+    let draws = arguments.filter.is_none() && !arguments.list;
     for kind in &mut kinds {
         let chosen = |trial: &&Trial| kind.missing.is_some() && !arguments.is_filtered_out(trial);
         skipped.push(kind.trials.iter().filter(chosen).count());
-        trials.append(&mut kind.trials);
+        trials.append(&mut kind.take_trials(draws));
         if let Some(why) = kind.missing.as_ref().filter(|_| required.contains(&kind.name)) {
             trials.push(failing_skip(kind.name, why));
         }

@@ -32,7 +32,7 @@ mod real {
     use crate::fixture::{DescriptorFixture, Fixture, Outcome};
     use crate::kinds::simulated::SimulatedFixture;
     use crate::kinds::turns::{Turn, Turns};
-    use crate::runner::Kind;
+    use crate::runner::{Kind, Share};
     use crate::suite;
     use allotment::device::MemoryDevice as _;
 
@@ -51,19 +51,19 @@ mod real {
         } else {
             "not watched: this runtime has no debug layer"
         });
-        kind.conformance("", || D3d12Fixture::new(|desc| desc));
+        kind.conformance("", Share::All, || D3d12Fixture::new(|desc| desc));
         if reads {
-            kind.descriptors("", || D3d12Fixture::new(|desc| desc));
+            kind.descriptors("", Share::All, || D3d12Fixture::new(|desc| desc));
         } else {
             for (name, _) in suite::descriptors::all::<D3d12Fixture>() {
                 kind.add("", (name, |_| no_tables()), || D3d12Fixture::new(|desc| desc));
             }
         }
         // As on older hardware: buffers, render targets and other textures do not share heaps.
-        kind.conformance("tier 1", || {
+        kind.conformance("tier 1", Share::Drawn, || {
             D3d12Fixture::new(|desc| desc.with_max_tier(D3D12_RESOURCE_HEAP_TIER_1))
         });
-        kind.conformance("custom heaps", || D3d12Fixture::new(with_custom_heaps));
+        kind.conformance("custom heaps", Share::Drawn, || D3d12Fixture::new(with_custom_heaps));
         for test in d3d12_only::all() {
             kind.add("", test, || D3d12Fixture::new(|desc| desc));
         }

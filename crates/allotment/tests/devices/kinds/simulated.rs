@@ -6,16 +6,17 @@ use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment_readers::SimulatedReader;
 
 use crate::fixture::{DescriptorFixture, Fixture};
-use crate::runner::Kind;
+use crate::runner::{Kind, Share};
 use crate::simulated_only;
 
 pub(super) fn kind() -> Kind {
     let mut kind = Kind::new("simulated");
-    for profile in Profile::all() {
+    for (number, profile) in Profile::all().into_iter().enumerate() {
         let name = profile.name;
+        let share = if number == 0 { Share::All } else { Share::Drawn };
         let make = move || SimulatedFixture::new(profile.clone());
-        kind.conformance(name, make.clone());
-        kind.descriptors(name, make);
+        kind.conformance(name, share, make.clone());
+        kind.descriptors(name, share, make);
     }
     for (profile, test) in simulated_only::all() {
         kind.add(profile, test, move || SimulatedFixture::new(Profile::named(profile).unwrap()));

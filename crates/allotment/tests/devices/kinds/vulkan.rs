@@ -13,7 +13,7 @@ use ash::vk::ImageLayout;
 use super::simulated::SimulatedFixture;
 use super::turns::{Turn, Turns};
 use crate::fixture::{DescriptorFixture, Fixture};
-use crate::runner::Kind;
+use crate::runner::{Kind, Share};
 use crate::suite;
 use crate::vulkan_only;
 
@@ -88,18 +88,22 @@ pub(super) fn kind() -> Kind {
         return Kind::missing("vulkan", &why.to_string(), &tests);
     }
     let mut kind = Kind::new("vulkan");
-    kind.conformance("", || VulkanFixture::new(&desc()));
+    kind.conformance("", Share::All, || VulkanFixture::new(&desc()));
     // What is core there comes from extensions here.
     let older = || desc().with_api_version(ash::vk::API_VERSION_1_1);
-    kind.conformance("1.1", move || VulkanFixture::new(&older()));
+    kind.conformance("1.1", Share::Drawn, move || VulkanFixture::new(&older()));
     // And as it is for an application that enables nothing.
-    kind.conformance("bare 1.1", move || VulkanFixture::new(&older().without_optional_extensions()));
+    kind.conformance("bare 1.1", Share::Drawn, move || {
+        VulkanFixture::new(&older().without_optional_extensions())
+    });
     // Not every driver has both ways to descriptors, or any.
     let sets = || or_without(desc().with_descriptors(SETS));
     let buffer = || or_without(desc().with_descriptors(BUFFER));
-    kind.descriptors("sets", move || VulkanFixture::new(&sets()));
-    kind.descriptors("buffer", move || VulkanFixture::new(&buffer()));
-    kind.descriptors("buffer 1.1", move || VulkanFixture::new(&or_without(older().with_descriptors(BUFFER))));
+    kind.descriptors("sets", Share::All, move || VulkanFixture::new(&sets()));
+    kind.descriptors("buffer", Share::All, move || VulkanFixture::new(&buffer()));
+    kind.descriptors("buffer 1.1", Share::Drawn, move || {
+        VulkanFixture::new(&or_without(older().with_descriptors(BUFFER)))
+    });
     for test in vulkan_only::of_descriptors() {
         kind.add("sets", test, move || VulkanFixture::new(&sets()));
         kind.add("buffer", test, move || VulkanFixture::new(&buffer()));
