@@ -1,8 +1,8 @@
 //! The `allotment` command: replays recorded GPU memory traffic through the library and shows where the memory
 //! went. `allotment --help` lists its commands.
 //!
-//! It is a library of one function, so that the program of its tests, which is in a package of its own, has what the command has.
-//! The function is no interface to build on: what it reads and prints is.
+//! It is a library of one function, so that the tests, which are a package of their own, can build the same program. The function is
+//! no stable interface. The command's arguments, output and exit codes are.
 //!
 //! ```text
 //!   args         command-line arguments

@@ -250,7 +250,7 @@ fn all(algorithm: Algorithm, troubles: &[Trouble], strategies: &[Defragmentation
                 for &strategy in strategies {
                     for &trouble in troubles {
                         seed += 1;
-                        if !drawn(seed) {
+                        if !drawn(seed + 10_000 * u64::from(algorithm == Algorithm::Buddy)) {
                             continue;
                         }
                         let case = Case { goal, act, algorithm, home, trouble, strategy, seed };

@@ -3,9 +3,9 @@
 //! A test is counted as run only where its body ran to its end or failed. A kind that is not there shows
 //! its tests as ignored. A test that hangs ends the run, and is named.
 //!
-//! Other profiles of the simulated device and older versions of Vulkan are inputs of the suite, as random numbers are of other
-//! tests: on those, a run of all tests leaves out as many as [`amount`](crate::amount) says. A run of tests that are named leaves
-//! out none.
+//! Further profiles of the simulated device, older versions of Vulkan, and Direct3D 12's tier 1 and custom heaps are inputs of the
+//! suite, as random numbers are of other tests. On those, a run of all tests runs the part that [`amount`](crate::amount) says. A
+//! run with a filter runs every test that the filter matches.
 
 use core::fmt::Write as _;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};

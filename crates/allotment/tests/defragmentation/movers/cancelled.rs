@@ -31,7 +31,7 @@ enum Stop {
     PassesDropped,
 }
 
-fn stop_everywhere(how: Stop) {
+fn stop_after_any_number_of_calls(how: Stop) {
     for calls in 0.. {
         assert!(calls < 3000, "there is no end");
         if calls <= 300 && !drawn(calls) {
@@ -78,20 +78,20 @@ fn stop_everywhere(how: Stop) {
 
 #[test]
 fn stopped_with_the_passes_first_they_leave_nothing_behind() {
-    stop_everywhere(Stop::PassesFirst);
+    stop_after_any_number_of_calls(Stop::PassesFirst);
 }
 
 #[test]
 fn stopped_with_the_sets_first_they_leave_nothing_behind() {
-    stop_everywhere(Stop::SetsFirst);
+    stop_after_any_number_of_calls(Stop::SetsFirst);
 }
 
 #[test]
 fn a_set_that_is_dropped_half_way_leaves_nothing_behind() {
-    stop_everywhere(Stop::OneSetDropped);
+    stop_after_any_number_of_calls(Stop::OneSetDropped);
 }
 
 #[test]
 fn passes_that_are_dropped_half_way_leave_nothing_behind() {
-    stop_everywhere(Stop::PassesDropped);
+    stop_after_any_number_of_calls(Stop::PassesDropped);
 }
