@@ -1,10 +1,10 @@
 //! How much a test does, and where its random inputs begin.
 //!
-//! By hand, the tests with many inputs run a quarter of them: a run of `cargo test` should not take ten minutes. `.ci/run` runs
+//! By hand, the tests with many inputs run a tenth of them: a run of `cargo test` should not take ten minutes. `.ci/run` runs
 //! all of them, other ones for each commit. `ALLOTMENT_PERCENT` says how many.
 
 /// The number of percent without `ALLOTMENT_PERCENT`.
-const BY_HAND: u64 = 25;
+const BY_HAND: u64 = 10;
 
 fn percent() -> u64 {
     std::env::var("ALLOTMENT_PERCENT")
