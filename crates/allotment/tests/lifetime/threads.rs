@@ -287,7 +287,9 @@ fn eight_threads(rounds: usize, is_lost: bool) {
         let workers: Vec<_> =
             (0..THREADS).map(|thread| scope.spawn(move || world.work(thread, rounds))).collect();
         if is_lost {
-            while world.counts.dropped.load(Relaxed) < rounds as u64 {
+            // In the midst of the work; or after it, where the GPU was too late for so many drops.
+            let works = |worker: &std::thread::ScopedJoinHandle<'_, ()>| !worker.is_finished();
+            while world.counts.dropped.load(Relaxed) < rounds as u64 && workers.iter().any(works) {
                 std::thread::yield_now();
             }
             world.lose_device();
