@@ -8,11 +8,13 @@
 #[path = "../../allotment/tests/allocator/rig.rs"]
 #[allow(dead_code, reason = "not all of it is used here")]
 mod rig;
+mod schema;
 
 use allotment::device::simulated::Profile;
 use allotment::device::{BufferDesc, MemoryTypeIndex};
 use allotment::memory::{BlockSize, Dedicated, Lifetime, Statistics};
 use allotment::{Algorithm, Allocation, MemoryUsage, Pool, PoolDesc, ResourceKind};
+use schema::{SCHEMA, number, pools};
 use serde_json::Value;
 
 use rig::{
@@ -20,29 +22,9 @@ use rig::{
     wanted,
 };
 
-const SCHEMA: &str = include_str!("schema/memory-dump.schema.json");
-
 /// The dump, if it keeps to the schema.
 fn dump(rig: &Rig) -> Value {
-    let schema = serde_json::from_str(SCHEMA).unwrap();
-    let validator = jsonschema::draft202012::new(&schema).unwrap();
-    let text = rig.dump_json();
-    let value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
-    let errors: Vec<_> =
-        validator.iter_errors(&value).map(|error| format!("{}: {error}", error.instance_path)).collect();
-    assert!(errors.is_empty(), "{errors:#?}\n{text}");
-    value
-}
-
-fn number(value: &Value, key: &str) -> u64 {
-    value[key].as_u64().unwrap_or_else(|| panic!("no number {key} in {value}"))
-}
-
-/// All pools of a dump, default and custom.
-fn pools(dump: &Value) -> impl Iterator<Item = &Value> {
-    let default = dump["DefaultPools"].as_object().unwrap().values();
-    let custom = dump["CustomPools"].as_object().unwrap().values();
-    default.chain(custom.flat_map(|pools| pools.as_array().unwrap()))
+    schema::checked(&rig.dump_json())
 }
 
 /// Walks the dump as a viewer does, and returns what it adds up to.

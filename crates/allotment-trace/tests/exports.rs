@@ -6,6 +6,8 @@
 #[path = "../../allotment/tests/common/amount.rs"]
 mod amount;
 mod common;
+#[allow(dead_code, reason = "not all of it is used here")]
+mod schema;
 mod export {
     pub(crate) mod chrome;
     pub(crate) mod csv;

@@ -7,29 +7,12 @@ use serde_json::Value;
 
 use crate::amount::scaled;
 use crate::common::recordings::{Shape, recording};
+use crate::schema::{self, number, pools};
 use crate::{exported, state};
-
-const SCHEMA: &str = include_str!("../schema/memory-dump.schema.json");
 
 /// The dump, if it keeps to the schema.
 fn dump(recording: &Recording) -> Value {
-    let validator = jsonschema::draft202012::new(&serde_json::from_str(SCHEMA).unwrap()).unwrap();
-    let text = exported(recording, Format::VmaJson);
-    let value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
-    let errors: Vec<_> =
-        validator.iter_errors(&value).map(|error| format!("{}: {error}", error.instance_path)).collect();
-    assert!(errors.is_empty(), "{errors:#?}\n{text}");
-    value
-}
-
-fn number(value: &Value, key: &str) -> u64 {
-    value[key].as_u64().unwrap_or_else(|| panic!("no number {key} in {value}"))
-}
-
-fn pools(dump: &Value) -> Vec<&Value> {
-    let default = dump["DefaultPools"].as_object().unwrap().values();
-    let custom = dump["CustomPools"].as_object().unwrap().values();
-    default.chain(custom.flat_map(|pools| pools.as_array().unwrap())).collect()
+    schema::checked(&exported(recording, Format::VmaJson))
 }
 
 /// What a walk over a dump adds up to, as a viewer walks.
