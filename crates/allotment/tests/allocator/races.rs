@@ -1,7 +1,7 @@
 //! Races, each run in the order that would go wrong.
 
-use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::SeqCst;
+use core::sync::atomic::{AtomicBool, AtomicU32};
 use core::time::Duration;
 use std::sync::Arc;
 use std::thread::{ScopedJoinHandle, scope};
@@ -183,11 +183,24 @@ fn a_token_that_a_reset_overtakes_is_stale_and_nobody_elses() {
     let (device, allocator) = gated(profile(DISCRETE));
     let pool = allocator.create_pool(fixed_pool(DEVICE_TYPE, 64 * KIB)).unwrap();
     let desc = wanted_in(64 * KIB, DEVICE_TYPE);
+    let begun = AtomicU32::new(0);
     scope(|scope| {
-        let allocate = || (0..3000).filter_map(|_| allocator.allocate_wanted_in(&pool, &desc).ok()).collect();
-        let threads: [_; 2] = core::array::from_fn(|_| scope.spawn(allocate));
+        let allocate = |_| {
+            begun.fetch_add(1, SeqCst);
+            allocator.allocate_wanted_in(&pool, &desc).ok()
+        };
+        let threads: [_; 2] =
+            core::array::from_fn(|_| scope.spawn(move || (0..6000).filter_map(allocate).collect()));
+        // One reset for a request that has begun: with one after the other, the requests would hardly get the lock.
+        let mut seen = 0;
         while threads.iter().any(|thread| !thread.is_finished()) {
-            allocator.reset_pool(&pool).unwrap();
+            let now = begun.load(SeqCst);
+            if now == seen {
+                std::thread::yield_now();
+            } else {
+                seen = now;
+                allocator.reset_pool(&pool).unwrap();
+            }
         }
         let join = |thread: ScopedJoinHandle<'_, Vec<Allocation>>| thread.join().unwrap();
         let tokens: Vec<_> = threads.into_iter().flat_map(join).collect();
