@@ -5,8 +5,8 @@
 pub(crate) struct Seed(pub(crate) u64);
 
 impl Seed {
-    /// Returns the first `size` bytes, in `room`. Each 64 have one word eight times: without optimisation, too, a frame takes
-    /// longer to copy its bytes than to know them.
+    /// Returns the first `size` bytes, in `room`. Each 64 of them repeat one word eight times, so that a frame spends little time
+    /// on making its bytes, even without optimisation. A word that moved within its 64 bytes is not noticed.
     pub(crate) fn bytes(self, size: u64, room: &mut Vec<u8>) -> &[u8] {
         room.clear();
         for i in 0..size.div_ceil(64) {

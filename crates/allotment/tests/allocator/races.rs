@@ -191,7 +191,7 @@ fn a_token_that_a_reset_overtakes_is_stale_and_nobody_elses() {
         };
         let threads: [_; 2] =
             core::array::from_fn(|_| scope.spawn(move || (0..6000).filter_map(allocate).collect()));
-        // One reset for a request that has begun: with one after the other, the requests would hardly get the lock.
+        // The pool is reset only after another request has begun: resets without a pause would keep the lock from them.
         let mut seen = 0;
         while threads.iter().any(|thread| !thread.is_finished()) {
             let now = begun.load(SeqCst);
