@@ -12,6 +12,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -24,6 +25,14 @@ use crate::suite;
 
 /// How long a test may take. None should take seconds; but machines that test many things at once are slow.
 const LIMIT: Duration = Duration::from_secs(120);
+
+/// How many tests run at a time on Windows, unless the command line says another number: one, on the main thread.
+///
+/// With several, threads of tests still end while the process exits: `std::thread::scope` waits until a thread's function has
+/// returned, and not until the thread has ended. A thread that used a driver takes milliseconds to end. Wine does not wait for
+/// it and kills it with a signal, while it gives back what the driver keeps for the thread; and a run ended with a segmentation
+/// fault after all of its tests had passed. One at a time takes as long: the tests on Direct3D 12 take turns in any case.
+const WINDOWS_THREADS: usize = 1;
 
 /// Kinds of devices, separated by commas, that must not be skipped.
 const REQUIRE: &str = "ALLOTMENT_REQUIRE";
@@ -226,10 +235,10 @@ impl Drop for Watched {
     }
 }
 
-/// Ends the run when a test hangs: a thread that waits for a driver cannot be ended by itself.
-fn watch() {
-    loop {
-        std::thread::sleep(LIMIT / 100);
+/// Ends the run when a test hangs: a thread that waits for a driver cannot be ended by itself. Returns when the sender is
+/// dropped, after the last test.
+fn watch(ended: &Receiver<()>) {
+    while ended.recv_timeout(LIMIT / 100) == Err(RecvTimeoutError::Timeout) {
         let running = RUNNING.lock().unwrap();
         if let Some((test, _)) = running.iter().find(|(_, began)| began.elapsed() > LIMIT) {
             eprintln!("error: {test} has run for more than {LIMIT:?} and hangs");
@@ -297,7 +306,10 @@ fn own_trials() -> Vec<Trial> {
 
 /// Runs what the command line asks for.
 pub(crate) fn run(mut kinds: Vec<Kind>) -> ExitCode {
-    let arguments = Arguments::from_args();
+    let mut arguments = Arguments::from_args();
+    if cfg!(windows) {
+        arguments.test_threads.get_or_insert(WINDOWS_THREADS);
+    }
     let known: Vec<_> = kinds.iter().map(|kind| kind.name).collect();
     let required = match required(&std::env::var(REQUIRE).unwrap_or_default(), &known) {
         Ok(required) => required,
@@ -319,8 +331,11 @@ pub(crate) fn run(mut kinds: Vec<Kind>) -> ExitCode {
         }
     }
 
-    std::thread::spawn(watch);
+    let (last_test, ended) = channel();
+    let watcher = std::thread::spawn(move || watch(&ended));
     let conclusion = libtest_mimic::run(&arguments, trials);
+    drop(last_test);
+    watcher.join().expect("it does not panic");
     // A list is read by programs, and so is JSON.
     if !arguments.list && arguments.format != Some(FormatSetting::Json) {
         for (kind, skipped) in kinds.iter().zip(skipped) {
