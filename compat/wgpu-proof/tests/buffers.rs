@@ -77,9 +77,11 @@ fn buffers_keep_their_bytes_while_others_come_and_go() {
 fn four_threads_share_a_device() {
     let gpu = Gpu::open();
     thread::scope(|scope| {
-        for seed in 1..=4 {
-            let gpu = &gpu;
-            scope.spawn(move || churn(gpu, seed * 1_000_003, 120));
+        let gpu = &gpu;
+        let churns = |seed: u64| scope.spawn(move || churn(gpu, seed * 1_000_003, 120));
+        // Until the threads have ended: Wine kills those that still do while the process exits, in the driver.
+        for thread in [1, 2, 3, 4].map(churns) {
+            thread.join().unwrap();
         }
     });
     gpu.report();

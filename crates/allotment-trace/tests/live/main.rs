@@ -174,8 +174,10 @@ fn a_viewer_sees_what_a_recorder_records_and_saves_the_same() {
 
 #[test]
 fn a_viewer_knows_the_address_of_a_program_that_starts_later() {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let address = LiveAddress::with_new_token(&free.to_string()).unwrap();
+    // None of the ports that the system gives out by itself: another test would be given it in the meantime.
+    let mut ports = (0..64).map(|more| 20_000 + (std::process::id() % 12_000) as u16 + more);
+    let free = ports.find(|&port| TcpListener::bind(("127.0.0.1", port)).is_ok()).unwrap();
+    let address = LiveAddress::with_new_token(&format!("127.0.0.1:{free}")).unwrap();
     let error = LiveRecording::connect(&address).unwrap_err();
     assert!(matches!(error, LiveError::Connect { .. }), "{error}");
     // Twice: the program ends, and starts again.

@@ -175,9 +175,9 @@ fn a_fence_that_says_that_the_device_is_gone_is_believed() {
     assert_eq!(unsafe { device.evict(&[heap], &[point]) }, Err(DeviceError::Lost));
     // SAFETY: no resource is in the memory.
     unsafe { device.free_memory(heap) };
-    // It waits for no queue of a device that is gone.
+    // It waits for no queue of a device that is gone, where it would wait for five seconds.
     let began = Instant::now();
     drop(device);
-    assert!(began.elapsed() < Duration::from_secs(2));
+    assert!(began.elapsed() < Duration::from_secs(4));
     assert_clean(&runtime);
 }

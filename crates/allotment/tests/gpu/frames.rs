@@ -7,7 +7,7 @@ use std::panic::catch_unwind;
 
 use allotment::AllocatorDesc;
 use allotment::device::simulated::SimulatedGpu;
-use allotment::device::{BufferDesc, DeviceError, Submission};
+use allotment::device::{BufferDesc, DeviceError, QueueDevice as _, Submission, TimelinePoint};
 use allotment::gpu::{FrameError, GpuDesc, Maintenance, SubmitError};
 use allotment::memory::{
     BlockGrowth, BlockSizes, DefragmentationDesc, DefragmentationStrategy, StepOutcome, Watermark,
@@ -59,6 +59,9 @@ fn a_frame_waits_while_as_many_as_allowed_are_in_flight() {
         "{refused:?}"
     );
     rig.device.resume_queues();
+    // For longer than the timeout above, which is this wait's as well.
+    let last = TimelinePoint { queue: QUEUE, value: rig.device.submitted(QUEUE) };
+    rig.device.wait(last, Duration::from_secs(60)).unwrap();
     rig.gpu.wait_idle().unwrap();
     rig.gpu.begin_frame().unwrap().end().unwrap();
     rig.finish();

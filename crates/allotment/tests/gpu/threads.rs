@@ -1,12 +1,13 @@
 //! Several threads and one frame; loader threads beside frames.
 
+use core::time::Duration;
 use std::thread;
 
 use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{BufferDesc, QueueDevice as _};
 use allotment::gpu::{Frame, Gpu, GpuDesc};
 use allotment::memory::{BlockSizes, EmptyBlockPolicy, PassLimits, StepOutcome};
-use allotment::upload::{Uploader, UploaderDesc};
+use allotment::upload::{Uploader, UploaderDesc, WhenFull};
 use allotment::{Alignment, AllocatorDesc, MemoryUsage};
 
 use crate::rig::{QUEUE, Rig};
@@ -112,6 +113,8 @@ fn an_upload_that_waits_for_the_gpu_and_a_step_do_not_wait_for_each_other() {
             // Less than a buffer, so that the upload fills it and waits for the first of its batches.
             let mut desc = UploaderDesc::default();
             (desc.staging, desc.queue) = (16 << 10, Some(QUEUE));
+            // The queues are paused for as long as the other thread takes.
+            desc.when_full = WhenFull::Wait(Duration::from_secs(60));
             let mut uploader = Uploader::new(rig.gpu.memory(), desc).unwrap();
             for tile in tiles {
                 uploader.update(tile, 0, &[7; SIZE]).unwrap();

@@ -38,6 +38,7 @@ fn drain_waits_for_the_gpu_and_for_no_recording() {
     let rig = Rig::new(1);
     let released = ReleaseQueue::new(&tracker);
     device.set_latency(Duration::from_millis(30));
+    device.pause_queues();
     let recording = tracker.record("takes its time");
     released.retire(rig.spy(1));
     released.retire_with(recording.id(), rig.spy(2));
@@ -45,6 +46,7 @@ fn drain_waits_for_the_gpu_and_for_no_recording() {
     // SAFETY: there is nothing in it.
     recording.submit(QUEUE, |queue| unsafe { device.submit(queue, &work) }).unwrap();
     assert_eq!(released.reclaim(drop).count, 0);
+    device.resume_queues();
     let _open = tracker.record("open");
     released.retire(rig.spy(3));
     let left = released.drain(Duration::from_secs(60), drop);

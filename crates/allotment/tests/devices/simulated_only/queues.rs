@@ -109,7 +109,7 @@ fn memory_that_is_freed_too_early_is_a_complaint_and_no_crash(gpu: &Simulated) {
 fn memory_that_is_freed_while_a_copy_runs_is_a_complaint_too(gpu: &Simulated) {
     let [from, to] = [(); 2].map(|()| gpu.buffer(gpu.buffer_types()[0], 4096));
     // Long enough for the queue to have begun, and not to be done.
-    gpu.device().set_latency(Duration::from_millis(400));
+    gpu.device().set_latency(Duration::from_secs(2));
     let submitted = gpu.submit(FIRST, &[], &[copy(&from, 0, &to, 0, 4096)]);
     std::thread::sleep(SOON);
     // SAFETY: live; that a queue uses it is what the device shall say.
