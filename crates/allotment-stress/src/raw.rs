@@ -5,8 +5,7 @@
 use core::ops::Range;
 
 use allotment::device::{
-    BufferUse, DescriptorDevice, Device, DeviceError, MemoryProperties, QueueIndex, Submission,
-    TimelinePoint, TimelineValue,
+    BufferUse, DescriptorDevice, Device, DeviceError, QueueIndex, Submission, TimelinePoint, TimelineValue,
 };
 use allotment::memory::{Buffer, Move};
 
@@ -63,7 +62,7 @@ pub(crate) fn destroy_sampler<D: DescriptorDevice>(device: &D, sampler: D::Sampl
 /// is not host-visible.
 pub(crate) fn carry<D: Device>(device: &D, moved: &Move<D>) -> bool {
     let properties = device.properties().memory_type(moved.to().memory_type).map(|found| found.properties);
-    let is_coherent = properties.is_some_and(|found| found.contains(MemoryProperties::HOST_COHERENT));
+    let is_coherent = properties.is_some_and(|found| !found.needs_flush());
     let (Some(from), Some(to)) = (moved.from().mapped_ptr, moved.to().mapped_ptr) else { return false };
     if is_coherent {
         // SAFETY: both locations are mapped and reserved while the pass is open; writes to the old one through its

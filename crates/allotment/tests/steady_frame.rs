@@ -174,7 +174,7 @@ fn every_frame_is_free(profile: &str, algorithm: Algorithm) {
 
 #[test]
 fn a_steady_frame_over_tlsf_calls_no_driver_and_allocates_no_host_memory() {
-    for profile in ["discrete-large-bar", "discrete-no-bar", "mobile"] {
+    for profile in ["discrete-large-bar", "discrete-no-bar", "mobile", "mobile-atom-1"] {
         every_frame_is_free(profile, Algorithm::Tlsf);
     }
 }

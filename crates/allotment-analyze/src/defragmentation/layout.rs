@@ -144,10 +144,9 @@ impl PoolFacts {
         };
         let known = recording.header.memory_types.get(memory_type.get());
         let properties = known.map_or(0, |known| known.properties);
-        let properties = MemoryProperties::from_bits_truncate(properties);
-        let flushed = properties.contains(MemoryProperties::HOST_VISIBLE)
-            && !properties.contains(MemoryProperties::HOST_COHERENT);
-        let atom = if flushed { alignment(recording.header.non_coherent_atom_size) } else { Alignment::ONE };
+        let needs_flush = MemoryProperties::from_bits_truncate(properties).needs_flush();
+        let atom =
+            if needs_flush { alignment(recording.header.non_coherent_atom_size) } else { Alignment::ONE };
         page.max(atom)
     }
 }

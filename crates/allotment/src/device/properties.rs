@@ -88,6 +88,26 @@ bitflags! {
     }
 }
 
+impl MemoryProperties {
+    /// Returns true if the CPU's writes need a flush before the GPU sees them, and the GPU's an invalidate before the
+    /// CPU does: the memory is host-visible and not host-coherent.
+    ///
+    /// The size of an atom says nothing about this: devices whose
+    /// [`non_coherent_atom_size`](Limits::non_coherent_atom_size) is 1 need flushes like others.
+    ///
+    /// ```
+    /// use allotment::device::MemoryProperties;
+    ///
+    /// assert!(MemoryProperties::HOST_VISIBLE.needs_flush());
+    /// assert!(!(MemoryProperties::HOST_VISIBLE | MemoryProperties::HOST_COHERENT).needs_flush());
+    /// assert!(!MemoryProperties::DEVICE_LOCAL.needs_flush(), "the CPU cannot access it");
+    /// ```
+    #[must_use]
+    pub const fn needs_flush(self) -> bool {
+        self.contains(Self::HOST_VISIBLE) && !self.contains(Self::HOST_COHERENT)
+    }
+}
+
 impl fmt::Display for MemoryProperties {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // An empty string in an error message would look like a missing value.
@@ -140,7 +160,8 @@ pub struct Limits {
     /// Granularity in bytes at which linear and optimal resources must be separated: no page of this size may
     /// contain both.
     pub buffer_image_granularity: Alignment,
-    /// Granularity in bytes of flushes and invalidates of memory that is not host-coherent.
+    /// Granularity in bytes of flushes and invalidates of memory that
+    /// [needs them](MemoryProperties::needs_flush). 1 is a size like any other.
     pub non_coherent_atom_size: Alignment,
     /// The maximum number of memory objects at the same time.
     pub max_allocation_count: u32,

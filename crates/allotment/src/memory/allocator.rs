@@ -402,8 +402,8 @@ impl<D: Device> Allocator<D> {
             ahead: self.desc.block_growth.watermark(),
             name: None,
         };
-        let (atom, objects) = (self.atom_of(memory_type), self.pools.objects());
-        let set = BlockSet::new(shard, memory_type, found.heap, atom, self.desc.algorithm, objects);
+        let (multiple, objects) = (self.flush_multiple(memory_type), self.pools.objects());
+        let set = BlockSet::new(shard, memory_type, found.heap, multiple, self.desc.algorithm, objects);
         let shards = PoolShards { first: place, stride: self.pools_per_shard(), count: self.shards };
         Some(PoolState::new(rules, (shards, shard), vec![set], &self.events))
     }

@@ -10,6 +10,9 @@ use allotment::{Algorithm, MemoryUsage, ResourceKind};
 
 use crate::rig::{AllocateWanted as _, DISCRETE, FINE, KIB, MIB, MOBILE, Rig, aligned, profile, wanted};
 
+/// Phones, whose readback memory is not coherent, by the bytes of an atom: 64, 1, 256, 4096.
+const INCOHERENT: [&str; 4] = [MOBILE, "mobile-atom-1", "mobile-atom-256", "mobile-atom-4096"];
+
 type SimulatedGpu = allotment::device::simulated::SimulatedGpu;
 
 /// Copies one buffer to another on a queue and waits for it.
@@ -46,10 +49,10 @@ fn what_is_written_is_read_back_in_every_mapped_memory_type_of_every_machine() {
 
 #[test]
 fn what_the_cpu_writes_reaches_the_queue_and_what_the_queue_writes_reaches_the_cpu() {
-    for name in [DISCRETE, MOBILE] {
+    for name in [DISCRETE].into_iter().chain(INCOHERENT) {
         for dedicated in [Dedicated::Automatic, Dedicated::Always] {
             let rig = Rig::new(name);
-            // Readback memory of the mobile machine is not coherent, on both ends of the copy.
+            // Readback memory of the phones is not coherent, on both ends of the copy.
             let make = || {
                 let desc = wanted(1, MemoryUsage::Readback).with_dedicated(dedicated);
                 rig.create_buffer(&BufferDesc::new(1001), &desc).unwrap()
@@ -70,18 +73,20 @@ fn what_the_cpu_writes_reaches_the_queue_and_what_the_queue_writes_reaches_the_c
 /// A dedicated buffer is exactly as large as it is, whole atoms or not, and no flush may reach beyond.
 #[test]
 fn the_last_byte_of_a_dedicated_buffer_of_odd_size_can_be_written() {
-    let rig = Rig::new(MOBILE);
-    for size in [1, 63, 64, 65, 100, 1000] {
-        let desc = wanted(1, MemoryUsage::Readback).with_dedicated(Dedicated::Always);
-        let buffer = rig.create_buffer(&BufferDesc::new(size), &desc).unwrap();
-        rig.write(buffer.allocation(), size - 1, &[42]).unwrap();
-        rig.flush(buffer.allocation(), 0..size).unwrap();
-        rig.invalidate(buffer.allocation(), 0..size).unwrap();
-        let mut byte = [0];
-        rig.read(buffer.allocation(), size - 1, &mut byte).unwrap();
-        assert_eq!(byte, [42]);
-        rig.destroy_buffer(buffer).unwrap();
-        assert_eq!(rig.device.validation_errors(), Vec::<String>::new(), "{size} bytes");
+    for name in INCOHERENT {
+        let rig = Rig::new(name);
+        for size in [1, 63, 64, 65, 100, 1000] {
+            let desc = wanted(1, MemoryUsage::Readback).with_dedicated(Dedicated::Always);
+            let buffer = rig.create_buffer(&BufferDesc::new(size), &desc).unwrap();
+            rig.write(buffer.allocation(), size - 1, &[42]).unwrap();
+            rig.flush(buffer.allocation(), 0..size).unwrap();
+            rig.invalidate(buffer.allocation(), 0..size).unwrap();
+            let mut byte = [0];
+            rig.read(buffer.allocation(), size - 1, &mut byte).unwrap();
+            assert_eq!(byte, [42]);
+            rig.destroy_buffer(buffer).unwrap();
+            assert_eq!(rig.device.validation_errors(), Vec::<String>::new(), "{size} bytes, {name}");
+        }
     }
 }
 
@@ -95,15 +100,17 @@ fn coherent_memory_is_never_flushed_and_other_memory_only_where_something_was_wr
     assert_eq!(rig.device_calls().make_visible, 0);
     rig.free(coherent).unwrap();
 
-    let rig = Rig::new(MOBILE);
-    let other = rig.allocate_wanted(&wanted(KIB, MemoryUsage::Readback)).unwrap();
-    rig.write(&other, 0, &[]).unwrap();
-    rig.flush(&other, 7..7).unwrap();
-    assert_eq!(rig.device_calls().make_visible, 0);
-    rig.write(&other, 3, &[1]).unwrap();
-    rig.read(&other, 3, &mut [0]).unwrap();
-    assert_eq!(rig.device_calls().make_visible, 2);
-    rig.free(other).unwrap();
+    for name in INCOHERENT {
+        let rig = Rig::new(name);
+        let other = rig.allocate_wanted(&wanted(KIB, MemoryUsage::Readback)).unwrap();
+        rig.write(&other, 0, &[]).unwrap();
+        rig.flush(&other, 7..7).unwrap();
+        assert_eq!(rig.device_calls().make_visible, 0);
+        rig.write(&other, 3, &[1]).unwrap();
+        rig.read(&other, 3, &mut [0]).unwrap();
+        assert_eq!(rig.device_calls().make_visible, 2, "{name}");
+        rig.free(other).unwrap();
+    }
 }
 
 #[test]

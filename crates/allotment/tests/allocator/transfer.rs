@@ -16,7 +16,16 @@ const CHUNK: u64 = 3 * KIB + 5;
 
 #[test]
 fn bytes_go_through_the_buffer_itself_and_arrive_where_its_memory_is() {
-    for profile in [DISCRETE, COARSE, MOBILE, "d3d12-tier-1", "d3d12-tier-2", "d3d12-uma"] {
+    for profile in [
+        DISCRETE,
+        COARSE,
+        MOBILE,
+        "mobile-atom-1",
+        "mobile-atom-4096",
+        "d3d12-tier-1",
+        "d3d12-tier-2",
+        "d3d12-uma",
+    ] {
         for memory_usage in MemoryUsage::ALL {
             for (dedicated, by_queue) in
                 [(Dedicated::Automatic, true), (Dedicated::Always, true), (Dedicated::Automatic, false)]

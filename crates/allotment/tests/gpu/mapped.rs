@@ -91,7 +91,9 @@ fn accept(buffers: &mut [MappedBuffer<SimulatedGpu>]) -> usize {
 
 #[test]
 fn a_mapped_buffer_moves_when_its_owner_accepts_with_all_that_was_written_until_then() {
-    for profile in ["discrete-no-bar", "discrete-large-bar", "integrated", "mobile"] {
+    for profile in
+        ["discrete-no-bar", "discrete-large-bar", "integrated", "mobile", "mobile-atom-1", "mobile-atom-4096"]
+    {
         for memory_usage in [MemoryUsage::Upload, MemoryUsage::DeviceUpload, MemoryUsage::Readback] {
             let town = Town::on(profile);
             let mut two = town.two(memory_usage);

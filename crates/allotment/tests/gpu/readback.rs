@@ -12,7 +12,15 @@ use crate::rig::{QUEUE, Rig};
 
 #[test]
 fn a_frame_reads_back_what_was_uploaded_before() {
-    for profile in ["discrete-no-bar", "discrete-large-bar", "integrated", "mobile", "d3d12-tier-1"] {
+    for profile in [
+        "discrete-no-bar",
+        "discrete-large-bar",
+        "integrated",
+        "mobile",
+        "mobile-atom-1",
+        "mobile-atom-4096",
+        "d3d12-tier-1",
+    ] {
         let rig = Rig::on(profile, GpuDesc::default());
         let buffer = rig.buffer(1000);
         let bytes: Vec<u8> = (0..1000_u32).map(|i| i as u8).collect();

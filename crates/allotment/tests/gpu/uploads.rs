@@ -10,7 +10,15 @@ use crate::rig::{QUEUE, Rig, options};
 
 #[test]
 fn bytes_that_are_uploaded_without_a_frame_can_be_read() {
-    for profile in ["discrete-no-bar", "discrete-large-bar", "integrated", "mobile", "d3d12-tier-1"] {
+    for profile in [
+        "discrete-no-bar",
+        "discrete-large-bar",
+        "integrated",
+        "mobile",
+        "mobile-atom-1",
+        "mobile-atom-4096",
+        "d3d12-tier-1",
+    ] {
         let rig = Rig::on(profile, GpuDesc::default());
         let buffer = rig.buffer(10_000);
         let bytes: Vec<u8> = (0..10_000_u32).map(|i| i as u8).collect();

@@ -272,11 +272,8 @@ impl Memories {
         properties: MemoryProperties,
         size: u64,
     ) -> Option<MemoryObject> {
-        // Only memory that the CPU maps can be incoherent.
-        let has_two_views = properties.contains(MemoryProperties::HOST_VISIBLE)
-            && !properties.contains(MemoryProperties::HOST_COHERENT);
         // Two copies make a forgotten flush or invalidate visible as wrong bytes.
-        let host_view = if has_two_views { Some(Bytes::new(size)?) } else { None };
+        let host_view = if properties.needs_flush() { Some(Bytes::new(size)?) } else { None };
         let device_view = Bytes::new(size)?;
         let [mapped, freed] = [false; 2].map(AtomicBool::new);
         let priority = Mutex::new(Priority::NORMAL);

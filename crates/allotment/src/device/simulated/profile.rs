@@ -133,12 +133,16 @@ impl Profile {
             Self::discrete_small_bar(),
             Self::discrete_no_bar(),
             Self::integrated(),
-            Self::mobile(),
+            Self::mobile("mobile", 64),
             Self::d3d12_tier_1(),
             Self::d3d12_tier_2(),
             Self::d3d12_uma(),
             Self::nvidia_h200(),
             Self::lavapipe(),
+            // The least and the most that Vulkan allows for an atom, and a page of the CPU.
+            Self::mobile("mobile-atom-1", 1),
+            Self::mobile("mobile-atom-256", 256),
+            Self::mobile("mobile-atom-4096", 4096),
         ]
     }
 
@@ -229,9 +233,10 @@ impl Profile {
         }
     }
 
-    fn mobile() -> Self {
+    /// Returns a phone whose flushes have a granularity of `atom` bytes. Each such profile has memory that needs flushes.
+    fn mobile(name: &'static str, atom: u64) -> Self {
         let base = Self::base(
-            "mobile",
+            name,
             "a tiled GPU of a phone: cached memory is not coherent, lazily allocated memory for attachments",
         );
         Self {
@@ -245,6 +250,7 @@ impl Profile {
             // Lazily allocated memory supports attachments only.
             buffers: MemoryTypeMask(0b011),
             limits: Limits {
+                non_coherent_atom_size: alignment(atom),
                 image_copy_offset_alignment: alignment(64),
                 image_copy_row_alignment: alignment(64),
                 ..base.limits

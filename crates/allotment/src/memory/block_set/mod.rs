@@ -157,8 +157,9 @@ pub(super) struct BlockSet<D: Device> {
     home: u8,
     pub(super) memory_type: MemoryTypeIndex,
     pub(super) heap: MemoryHeapIndex,
-    /// The non-coherent atom where the memory is mapped and not coherent, else 1.
-    pub(super) atom: Alignment,
+    /// What sizes and offsets are multiples of: the non-coherent atom where the memory needs flushes, else 1. Says
+    /// nothing about whether it needs them, since an atom may be one byte.
+    pub(super) flush_multiple: Alignment,
     algorithm: Algorithm,
     /// The memory objects of the allocator.
     objects: Arc<MemoryObjects>,
@@ -204,7 +205,7 @@ impl<D: Device> BlockSet<D> {
         shard: u32,
         memory_type: MemoryTypeIndex,
         heap: MemoryHeapIndex,
-        atom: Alignment,
+        flush_multiple: Alignment,
         algorithm: Algorithm,
         objects: &Arc<MemoryObjects>,
     ) -> Self {
@@ -213,7 +214,7 @@ impl<D: Device> BlockSet<D> {
             home: shard as u8,
             memory_type,
             heap,
-            atom,
+            flush_multiple,
             algorithm,
             objects: Arc::clone(objects),
             blocks: Slab::new(),

@@ -153,8 +153,8 @@ impl<D: Device> Allocator<D> {
         let types = core::iter::repeat_n(&desc.memory_types, times).flatten();
         let sets = types.filter_map(|&memory_type| {
             let heap = properties.memory_type(memory_type)?.heap;
-            let (atom, objects) = (self.atom_of(memory_type), self.pools.objects());
-            Some(BlockSet::new(shard, memory_type, heap, atom, desc.algorithm, objects))
+            let (multiple, objects) = (self.flush_multiple(memory_type), self.pools.objects());
+            Some(BlockSet::new(shard, memory_type, heap, multiple, desc.algorithm, objects))
         });
         // Its slots are taken later.
         let shards = PoolShards { first: 0, stride: 1, count: 1 };

@@ -105,6 +105,6 @@ impl<D: Device> PoolState<D> {
         // (`bufferImageGranularity`).
         let granularity = if kind.is_optimal() { self.rules.granularity } else { Alignment::ONE };
         // A flush of one allocation writes whole atoms, which must hold no byte of another allocation.
-        granularity.max(self.sets[set].atom)
+        granularity.max(self.sets[set].flush_multiple)
     }
 }

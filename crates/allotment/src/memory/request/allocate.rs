@@ -44,7 +44,7 @@ use std::sync::{MutexGuard, PoisonError};
 
 use allotment_suballoc::{Alignment, MAX_SIZE};
 
-use crate::device::{Device, MemoryProperties, MemoryTypeIndex, Requirements, ResourceKind};
+use crate::device::{Device, MemoryTypeIndex, Requirements, ResourceKind};
 use crate::log::event;
 use crate::memory::allocator::{Allocation, Allocator, Served};
 use crate::memory::block_set::Role;
@@ -332,14 +332,17 @@ impl<D: Device> Allocator<D> {
         (self.default_pool_for(memory_type, request), self.default_pool_for(memory_type, other))
     }
 
-    /// Returns the non-coherent atom where memory of this type needs flushes, else 1.
-    pub(in crate::memory) fn atom_of(&self, memory_type: MemoryTypeIndex) -> Alignment {
-        let properties = self.device.properties();
-        let has = properties.memory_type(memory_type).map(|found| found.properties);
-        let coherent = MemoryProperties::HOST_COHERENT;
-        let visible = MemoryProperties::HOST_VISIBLE;
-        if has.is_some_and(|has| has.contains(visible) && !has.contains(coherent)) {
-            properties.limits.non_coherent_atom_size
+    /// Returns true if the CPU's accesses to memory of this type need flushes and invalidates.
+    pub(in crate::memory) fn needs_flush(&self, memory_type: MemoryTypeIndex) -> bool {
+        let found = self.device.properties().memory_type(memory_type);
+        found.is_some_and(|found| found.properties.needs_flush())
+    }
+
+    /// Returns what offsets and sizes in memory of this type are multiples of, so that no flush touches two
+    /// allocations. A size only: 1 also where memory needs flushes and its atoms are single bytes.
+    pub(in crate::memory) fn flush_multiple(&self, memory_type: MemoryTypeIndex) -> Alignment {
+        if self.needs_flush(memory_type) {
+            self.device.properties().limits.non_coherent_atom_size
         } else {
             Alignment::ONE
         }

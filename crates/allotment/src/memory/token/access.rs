@@ -472,8 +472,7 @@ impl<D: Device> Allocator<D> {
         range: Range<u64>,
         visibility: Visibility,
     ) -> Result<(), AccessError> {
-        let atom = self.atom_of(place.memory_type);
-        if atom.get() == 1 || range.is_empty() {
+        if !self.needs_flush(place.memory_type) || range.is_empty() {
             return Ok(());
         }
         self.heaps.make_visible_calls.fetch_add(1, Relaxed);

@@ -19,7 +19,7 @@ fn wait_of<T: core::fmt::Debug>(refused: Result<T, RingError>) -> WaitFor {
 
 #[test]
 fn what_the_device_writes_is_read_when_its_point_is_reached_and_not_before() {
-    for profile in ["discrete-large-bar", "mobile", "d3d12-tier-1"] {
+    for profile in ["discrete-large-bar", "mobile", "mobile-atom-1", "mobile-atom-4096", "d3d12-tier-1"] {
         let rig = Rig::new(profile);
         let source = rig.buffer(100, MemoryUsage::Upload);
         source.write(0, &pattern(3, 100)).unwrap();

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn bytes_in_flight_are_intact_however_often_the_ring_goes_round() {
-    for profile in ["discrete-large-bar", "mobile", "d3d12-tier-1"] {
+    for profile in ["discrete-large-bar", "mobile", "mobile-atom-1", "mobile-atom-4096", "d3d12-tier-1"] {
         let rig = Rig::new(profile);
         let mut ring = UploadRing::new(&rig.allocator, &rig.tracker, &RingDesc::upload(1000)).unwrap();
         let target = rig.buffer(100 * 320, MemoryUsage::Readback);
@@ -115,7 +115,7 @@ fn what_rings_and_arenas_are_goes_from_thread_to_thread() {
 
 #[test]
 fn a_ring_may_go_before_the_recording_that_uses_it() {
-    for profile in ["discrete-large-bar", "mobile"] {
+    for profile in ["discrete-large-bar", "mobile", "mobile-atom-1", "mobile-atom-4096"] {
         let rig = Rig::new(profile);
         let mut ring = UploadRing::new(&rig.allocator, &rig.tracker, &RingDesc::upload(4096)).unwrap();
         let target = rig.buffer(4096, MemoryUsage::Readback);

@@ -84,9 +84,7 @@ impl Pair {
     fn distance(&self, a: &Live, b: &Live) -> Alignment {
         let limits = self.rig.device.properties().limits;
         let properties = self.properties_of(a.place.memory_type);
-        let visible = properties.contains(MemoryProperties::HOST_VISIBLE);
-        let coherent = properties.contains(MemoryProperties::HOST_COHERENT);
-        let atom = if visible && !coherent { limits.non_coherent_atom_size } else { Alignment::ONE };
+        let atom = if properties.needs_flush() { limits.non_coherent_atom_size } else { Alignment::ONE };
         let ignored = a.pool.is_some_and(|at| self.pool(at).desc.ignore_granularity);
         if conflict(a.desc.requirements.kind, b.desc.requirements.kind) && !ignored {
             atom.max(limits.buffer_image_granularity)

@@ -21,7 +21,9 @@ pub(crate) fn all() -> Vec<(&'static str, Test<SimulatedFixture>)> {
     let on = |profile: &'static str, tests: Vec<Test<SimulatedFixture>>| {
         tests.into_iter().map(move |test| (profile, test))
     };
-    on("mobile", coherence::all())
+    let of_each_atom = ["mobile", "mobile-atom-1", "mobile-atom-256", "mobile-atom-4096"];
+    let coherence = of_each_atom.into_iter().flat_map(|profile| on(profile, coherence::all()));
+    coherence
         .chain(on("discrete-large-bar", validation_errors::all()))
         .chain(on("d3d12-tier-1", validation_errors::about_placement()))
         .chain(on("d3d12-tier-2", validation_errors::about_directions()))

@@ -102,7 +102,7 @@ impl<D: Device> MappedBuffer<D> {
         match allocator.mapped_place(raw.allocation()) {
             Ok((first, memory_type)) => {
                 // Looked up once: rings and arenas write a few bytes at a time, and ask this at each write.
-                let coherent = allocator.atom_of(memory_type).get() == 1;
+                let coherent = !allocator.needs_flush(memory_type);
                 let (allocator, owner) = (Arc::clone(allocator), Owner::Unique(ManuallyDrop::new(raw)));
                 Ok(Self { allocator, owner, first, size, memory_type, coherent })
             }
@@ -143,7 +143,7 @@ impl<D: Device> MappedBuffer<D> {
         let (place, size) =
             owner.with_allocation(|allocation, size| (allocator.mapped_place(allocation), size));
         let (first, memory_type) = place.map_err(ResourceError::Access)?;
-        let coherent = allocator.atom_of(memory_type).get() == 1;
+        let coherent = !allocator.needs_flush(memory_type);
         Ok(Self { allocator: Arc::clone(allocator), owner, first, size, memory_type, coherent })
     }
 
@@ -391,6 +391,8 @@ mod tests {
             let mut back = vec![0; bytes.len()];
             down.read(5, &mut back).unwrap();
             assert_eq!(back, bytes, "{}", profile.name);
+            let properties = profile.memory_types[down.memory_type().get()].properties;
+            assert_eq!(down.is_coherent(), properties.contains(MemoryProperties::HOST_COHERENT));
             drop((before, up, down));
             assert_eq!(allocator.statistics().allocations, 0);
             assert_eq!(device.validation_errors(), Vec::<String>::new());
