@@ -355,7 +355,8 @@ impl<D: DescriptorDevice> BindingSet<D> {
         let Some(key) = shown.follow(shared) else {
             let view = shown.create_view(inner.heap.allocator())?;
             // The descriptor borrows the view, which is to be kept: so that it is kept after the write.
-            shown.with_descriptor(&view, |descriptor| self.bind(binding, at, descriptor, None))?;
+            let bind = |descriptor: &D::Descriptor<'_>| self.bind(binding, at, descriptor, None);
+            shown.with_descriptor(&view, bind).unwrap_or(Err(DescriptorError::Stale))?;
             let kept = if is_dynamic {
                 inner.table - inner.static_count + place
             } else {

@@ -44,8 +44,8 @@ impl<D: DescriptorDevice> RelocatableBindings<D> {
 pub(super) struct DynamicFollow<D: DescriptorDevice> {
     place: u32,
     shown: Shown<D>,
-    /// The number of moves, and the view of the image as it is after them.
-    seen: Mutex<(u32, Arc<View<D>>)>,
+    /// The view of the image as it was at the last commit.
+    view: Mutex<Arc<View<D>>>,
 }
 
 impl<D: DescriptorDevice> DynamicFollow<D> {
@@ -54,10 +54,8 @@ impl<D: DescriptorDevice> DynamicFollow<D> {
         shown: Shown<D>,
         allocator: &Arc<Allocator<D>>,
     ) -> Result<Self, DescriptorError> {
-        // The number first: a move in between makes the next commit create another view.
-        let moves = shown.moves();
         let view = Arc::new(shown.create_view(allocator)?);
-        Ok(Self { place, shown, seen: Mutex::new((moves, view)) })
+        Ok(Self { place, shown, view: Mutex::new(view) })
     }
 
     /// Returns the index among the dynamic descriptors.
@@ -69,35 +67,34 @@ impl<D: DescriptorDevice> DynamicFollow<D> {
         self.shown.keep()
     }
 
-    /// Calls `work` with the descriptor of the resource as it is now; again, where a move comes between.
+    /// Calls `work` with the descriptor of the resource as it is now; once more, where a move comes between.
     pub(super) fn with_descriptor(
         &self,
         heap: &ShaderVisibleHeap<D>,
         mut work: impl FnMut(&D::Descriptor<'_>) -> Result<(), DescriptorError>,
     ) -> Result<(), DescriptorError> {
         loop {
-            let moves = self.shown.moves();
-            let view = self.view(moves, heap)?;
-            self.shown.with_descriptor(&view, &mut work)?;
-            if self.shown.moves() == moves {
-                return Ok(());
+            let view = self.view(heap)?;
+            // The image may have been moved since: then there is another view to create.
+            if let Ok(written) = self.shown.with_descriptor(&view, &mut work) {
+                return written;
             }
         }
     }
 
-    /// Returns the view after this number of moves.
-    fn view(&self, moves: u32, heap: &ShaderVisibleHeap<D>) -> Result<Arc<View<D>>, DescriptorError> {
+    /// Returns the view of the image as it is now.
+    fn view(&self, heap: &ShaderVisibleHeap<D>) -> Result<Arc<View<D>>, DescriptorError> {
         {
-            let seen = locked(&self.seen);
-            if seen.0 == moves {
-                return Ok(Arc::clone(&seen.1));
+            let view = locked(&self.view);
+            if self.shown.is_shown_by(&view) {
+                return Ok(Arc::clone(&view));
             }
         }
         // A driver call, so without the lock. Two threads that commit may both create a view; the later one stays.
         let view = Arc::new(self.shown.create_view(heap.allocator())?);
-        let before = core::mem::replace(&mut *locked(&self.seen), (moves, Arc::clone(&view)));
+        let before = core::mem::replace(&mut *locked(&self.view), Arc::clone(&view));
         // Draws that were committed before may still read it.
-        heap.shared.retire_keep(before.1);
+        heap.shared.retire_keep(before);
         Ok(view)
     }
 }

@@ -112,27 +112,51 @@ impl<D: DescriptorDevice> Shown<D> {
         match self {
             Self::Buffer { .. } => Ok(View::none(allocator)),
             // Within the lock of a relocatable image: a move could destroy the handle before the view is created.
-            Self::Image { image, .. } => {
-                image.with_owned(|owned, _| self.create_view_of(allocator, owned.handle()))
-            }
+            Self::Image { image, .. } => image.with_owned(|owned, _| {
+                // Moves are counted under this lock.
+                self.create_view_of(allocator, owned.handle(), image.moves())
+            }),
         }
     }
 
-    /// Creates the view of another handle of the image.
-    pub(super) fn create_view_of(
+    /// Creates the view of another handle of the image: of the one that it has after its next move.
+    ///
+    /// # Errors
+    ///
+    /// [`DescriptorError::Device`].
+    pub(super) fn create_next_view(
         &self,
         allocator: &Arc<Allocator<D>>,
         handle: &D::Image,
+    ) -> Result<View<D>, DescriptorError> {
+        self.create_view_of(allocator, handle, self.moves().wrapping_add(1))
+    }
+
+    fn create_view_of(
+        &self,
+        allocator: &Arc<Allocator<D>>,
+        handle: &D::Image,
+        moves: u32,
     ) -> Result<View<D>, DescriptorError> {
         let Self::Image { info, .. } = self else { return Ok(View::none(allocator)) };
         // SAFETY: the image is live and from this device; that it allows such a view is the promise of the caller that
         // bound it.
         let raw = unsafe { allocator.device().create_image_view(handle, info) }?;
-        Ok(View { allocator: Arc::clone(allocator), raw: Some(raw) })
+        Ok(View { allocator: Arc::clone(allocator), raw: Some(raw), moves })
     }
 
-    /// Calls `work` with the descriptor of the resource as it is now. The view is of that.
-    pub(super) fn with_descriptor<R>(&self, view: &View<D>, work: impl FnOnce(&D::Descriptor<'_>) -> R) -> R {
+    /// Returns whether the view is of the resource as it is now.
+    pub(super) fn is_shown_by(&self, view: &View<D>) -> bool {
+        view.raw.is_none() || view.moves == self.moves()
+    }
+
+    /// Calls `work` with the descriptor of the resource as it is now. Returns `work`, not called, where the view is of an
+    /// image that was moved since.
+    pub(super) fn with_descriptor<R, W: FnOnce(&D::Descriptor<'_>) -> R>(
+        &self,
+        view: &View<D>,
+        work: W,
+    ) -> Result<R, W> {
         let device = view.allocator.device();
         match (self, &view.raw) {
             (Self::Buffer { buffer, range, usage }, _) => {
@@ -140,13 +164,17 @@ impl<D: DescriptorDevice> Shown<D> {
                 // SAFETY: the buffer is live, and the range was checked; the rest is the promise of the caller that bound
                 // it.
                 let descriptor = unsafe { device.buffer_descriptor(&handle, range.clone(), *usage) };
-                work(&descriptor)
+                Ok(work(&descriptor))
             }
             (Self::Image { image, .. }, Some(raw)) => {
+                // Locked until the descriptor is written, so the image is not moved meanwhile.
                 let handle = image.handle();
-                // SAFETY: the view was created from this handle.
+                if !self.is_shown_by(view) {
+                    return Err(work);
+                }
+                // SAFETY: the view was created from this handle: the image has been moved as often as it was then.
                 let descriptor = unsafe { device.image_descriptor(&handle, raw) };
-                work(&descriptor)
+                Ok(work(&descriptor))
             }
             (Self::Image { .. }, None) => unreachable!("an image has a view"),
         }
@@ -174,11 +202,13 @@ impl<D: DescriptorDevice> Shown<D> {
 pub(super) struct View<D: DescriptorDevice> {
     allocator: Arc<Allocator<D>>,
     raw: Option<D::ImageView>,
+    /// How often the image was moved before it had the handle that this is a view of.
+    moves: u32,
 }
 
 impl<D: DescriptorDevice> View<D> {
     fn none(allocator: &Arc<Allocator<D>>) -> Self {
-        Self { allocator: Arc::clone(allocator), raw: None }
+        Self { allocator: Arc::clone(allocator), raw: None, moves: 0 }
     }
 }
 
@@ -189,5 +219,40 @@ impl<D: DescriptorDevice> Drop for View<D> {
             // uses it.
             unsafe { self.allocator.device().destroy_image_view(raw) };
         }
+    }
+}
+
+#[cfg(test)]
+#[cfg(feature = "simulated")]
+mod tests {
+    use super::*;
+    use crate::device::ImageDesc;
+    use crate::device::simulated::{Profile, SimulatedGpu, SimulatedImageUse};
+    use crate::memory::{MemoryUsage, PassLimits};
+    use crate::{Gpu, GpuDesc};
+
+    #[test]
+    fn a_view_of_where_an_image_was_before_a_move_describes_nothing_any_more() {
+        let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+        let gpu = Gpu::new(device, GpuDesc::default()).unwrap();
+        let options = MemoryUsage::GpuOnly.with_name("albedo").relocatable();
+        let create = |_| {
+            let image = gpu.create_image(&ImageDesc::new(512, 512, 4), &options).unwrap();
+            // SAFETY: the simulated device has one state.
+            unsafe { image.set_state(()) };
+            Arc::new(image)
+        };
+        let mut images: Vec<_> = (0..5).map(create).collect();
+        let shown = Shown::image(gpu.allocator(), &images[4], &SimulatedImageUse::Sampled).unwrap();
+        let before = shown.create_view(gpu.allocator()).unwrap();
+        assert!(shown.with_descriptor(&before, |_| ()).is_ok());
+
+        drop(images.remove(0));
+        gpu.reclaim();
+        assert_eq!(gpu.defragmenter().step(PassLimits::NONE).unwrap().statistics.moves, 1);
+        assert_eq!(shown.moves(), 1);
+        assert!(shown.with_descriptor(&before, |_| unreachable!("the handle is another one")).is_err());
+        let after = shown.create_view(gpu.allocator()).unwrap();
+        assert!(shown.with_descriptor(&after, |_| ()).is_ok());
     }
 }

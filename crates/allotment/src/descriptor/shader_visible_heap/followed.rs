@@ -148,17 +148,20 @@ impl<D: DescriptorDevice> Shared<D> {
         key: CellKey,
         write: impl FnOnce(&D::Descriptor<'_>) -> Result<(WriteTarget, R), DescriptorError>,
     ) -> Result<R, DescriptorError> {
+        let mut write = write;
         loop {
-            let moves = shown.moves();
             // A driver call, so without the lock.
             let view = shown.create_view(&self.allocator)?;
             let mut state = self.followed.wait();
-            if shown.moves() != moves {
-                // Moved meanwhile: the view is of the old image.
-                continue;
-            }
             // No step moves it as long as the lock is held: it would have to begin a switch of this heap first.
-            let (target, written) = shown.with_descriptor(&view, write)?;
+            let (target, written) = match shown.with_descriptor(&view, write) {
+                Ok(written) => written?,
+                // Moved since the view was created: it is of the old image.
+                Err(not_written) => {
+                    write = not_written;
+                    continue;
+                }
+            };
             let before = self.followed.insert(&mut state, target, Follow { shown, key, view });
             drop(state);
             before.into_iter().for_each(|before| self.retire_keep(before));

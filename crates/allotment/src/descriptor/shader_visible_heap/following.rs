@@ -102,7 +102,7 @@ impl<D: DescriptorDevice> Switch<D> {
             let follow = heap.followed.lock().get(target).cloned();
             // Removed since the list was read: another thread has dropped its set.
             let Some(follow) = follow else { return Ok(()) };
-            let view = follow.shown.create_view_of(&heap.allocator, image);
+            let view = follow.shown.create_next_view(&heap.allocator, image);
             // Retired, since it may be the last one by now.
             heap.retire_keep(follow);
             self.views.insert(target, view?);
@@ -156,10 +156,11 @@ impl<D: DescriptorDevice> Following for Switch<D> {
                     let (WriteTarget::Slot(at), Some(follow)) = (target, state.get(target)) else {
                         return Ok(());
                     };
-                    follow.shown.with_descriptor(&follow.view, |descriptor| {
+                    let written = follow.shown.with_descriptor(&follow.view, |descriptor| {
                         // SAFETY: the slot lies in the mirror of the next heap, which no other code has access to.
                         unsafe { mirror.write(at, descriptor) }
-                    })
+                    });
+                    written.unwrap_or(Err(DescriptorError::Stale))
                 })
             });
             done = done.and(replaced);
@@ -195,7 +196,8 @@ impl<D: DescriptorDevice> Shared<D> {
         for &target in targets {
             let (WriteTarget::Table { at, .. }, Some(follow)) = (target, state.get(target)) else { continue };
             let target = WriteTarget::Table { entry: new.entry(), at };
-            follow.shown.with_descriptor(&follow.view, |descriptor| self.write(target, descriptor))?;
+            let write = |descriptor: &D::Descriptor<'_>| self.write(target, descriptor);
+            follow.shown.with_descriptor(&follow.view, write).unwrap_or(Err(DescriptorError::Stale))?;
         }
         // Last: a recording that asks for the table from now on is given the new range.
         self.tables.swap(entry, new.entry());

@@ -403,7 +403,8 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
                 let mut slot = shared.take_slot_or_reclaim(None)?;
                 slot.write(descriptor)?;
                 Ok::<_, DescriptorError>(slot)
-            })?;
+            });
+            let slot = slot.unwrap_or(Err(DescriptorError::Stale))?;
             return Ok(slot.publish_with(Some(shown.keep_with(view))));
         };
         // Before the lock: reclaiming runs destructors.
