@@ -116,10 +116,13 @@ impl<D: Device> Allocator<D> {
     }
 
     fn raw_place(&self, allocation: &Allocation) -> Result<RawPlace, AccessError> {
-        let (slot, record) = self.slot_and_record(allocation)?;
+        let id = allocation.id();
+        let slot = self.slot_of(id)?;
+        let record = slot.records.get(id.record).ok_or(AccessError::Stale)?;
+        // The location first: where the record is another allocation's by now, a reset before the read or during it has
+        // changed the generation, and one look finds both.
         let place = record.read(&slot.objects);
-        // A reset in between may have given the record to another allocation.
-        if record.generation() == allocation.generation { Ok(place) } else { Err(AccessError::Stale) }
+        if record.generation() == id.generation { Ok(place) } else { Err(AccessError::Stale) }
     }
 
     /// Returns where an allocation is. Takes no lock, so it is the call for binding and for per-frame code;
