@@ -325,6 +325,17 @@ impl SimulatedGpu {
         }
     }
 
+    /// Reports a copy of descriptors that name something that was destroyed: what they are copied to would name it.
+    fn check_copied(&self, from: &SimulatedDescriptorHeap, at: u32, count: u32) {
+        let is_gone = |&at: &u32| match from.slots.find(at) {
+            Found::Bytes { name, .. } | Found::Sampler(Some(name), _) => !self.shared.names.contains(name),
+            Found::Null | Found::Sampler(None, _) | Found::Invalid(_) => false,
+        };
+        if let Some(at) = (at..at + count).find(is_gone) {
+            self.report(format!("copy_descriptors: descriptor {at} of {from:?} names a destroyed object"));
+        }
+    }
+
     /// Returns the validation error of a descriptor that is being written, if any.
     fn descriptor_error(&self, descriptor: &SimulatedDescriptor<'_>) -> Option<&'static str> {
         let resource = |range: &ResourceRange| {
@@ -472,6 +483,10 @@ unsafe impl DescriptorDevice for SimulatedGpu {
             || !self.check_slots("copy_descriptors", to, to_at, count)
         {
             return;
+        }
+        // Each descriptor costs a lock, which would distort what a benchmark measures.
+        if cfg!(debug_assertions) {
+            self.check_copied(from, from_at, count);
         }
         // `CopyDescriptorsSimple` has undefined results for overlapping ranges.
         let overlaps = Arc::ptr_eq(&from.slots, &to.slots) && from_at.abs_diff(to_at) < count;

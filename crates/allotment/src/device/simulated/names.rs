@@ -69,6 +69,13 @@ impl<T: Clone> ByName<T> {
         if *generation == name.0 as u32 { Some(object.clone()) } else { None }
     }
 
+    /// Returns whether an object has this name.
+    pub(super) fn contains(&self, name: Name) -> bool {
+        let objects = locked(&self.0);
+        let found = objects.slab.get((name.0 >> 32) as u32);
+        found.is_some_and(|(generation, _)| *generation == name.0 as u32)
+    }
+
     /// Removes a name; does nothing if it was removed before.
     ///
     /// Returns the object, to be dropped without the lock: it may be the last reference to memory, whose pages are
