@@ -192,6 +192,28 @@ fn nothing_moves_while_the_previous_heap_is_in_use() {
 }
 
 #[test]
+fn a_heap_that_a_step_replaces_names_nothing_of_where_resources_were_before() {
+    let rig = Rig::new();
+    let mut scene = scene(&rig, 64);
+    let set = scene.set();
+    assert_eq!(scene.step(), 1);
+    // The old place is gone, and the range of the table that named it waits for the heap to reclaim it.
+    rig.wait_idle();
+    rig.memory.deletion_queue().reclaim();
+    let next = numbered(&scene.defragmenter, MIB, 5);
+    // SAFETY: buffers of the simulated device can be used for anything.
+    let slot = unsafe { scene.heap.insert_buffer(&next, 0..256, BufferUse::ReadOnly) }.unwrap();
+    scene.buffers.remove(1);
+    rig.memory.deletion_queue().reclaim();
+    assert_eq!((0..600).map(|_| scene.step()).sum::<u32>(), 1);
+    assert_eq!((next.moves(), scene.heap.statistics().generation), (1, 1), "a slot needs another heap");
+    rig.wait_idle();
+    assert_eq!(read(&rig, &scene.heap, Some(&set), &[slot]), [100, 400, 401, 500]);
+    settle(&rig, &scene);
+    rig.assert_no_complaints();
+}
+
+#[test]
 fn a_heap_without_room_for_another_range_keeps_the_resource_where_it_is() {
     let rig = Rig::new();
     let scene = scene(&rig, 4);
@@ -402,7 +424,8 @@ fn threads_bind_commit_and_drop_sets_and_slots_while_their_resources_are_moved()
                 let layout = scene.layout(&[Binding::mutable("numbers").array(2)]);
                 let mut live = Vec::new();
                 for round in 0..10_000_u32 {
-                    // Until something was moved as well: it depends on the scheduler when the first step finds a hole.
+                    // Until something was moved as well: it depends on the scheduler when the first step finds a hole. It
+                    // finds one for certain, since most recordings only read, and keep nothing from moving.
                     if round >= 120 && moves.load(Relaxed) > 0 {
                         break;
                     }
@@ -420,6 +443,7 @@ fn threads_bind_commit_and_drop_sets_and_slots_while_their_resources_are_moved()
                         slot.into_iter().for_each(|slot| scene.heap.remove(slot).unwrap());
                     }
                     let recording = rig.record();
+                    let recording = if round % 8 == 0 { recording } else { recording.only_reads() };
                     let mut view = scene.heap.begin(&recording).unwrap();
                     let (mut indices, mut expected) = (Vec::new(), Vec::new());
                     for (set, slot, number, _) in &live {

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
 
+mod beside_a_step;
 mod bindings;
 #[path = "../common/counting.rs"]
 mod counting;

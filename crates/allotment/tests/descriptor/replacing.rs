@@ -167,3 +167,28 @@ fn what_was_given_back_before_a_replacement_comes_back_after_it() {
     assert!(heap.allocate(64).is_ok());
     assert_eq!(rig.device.usage().descriptor_heaps, 2);
 }
+
+#[test]
+fn a_table_that_is_renewed_after_a_replacement_leaves_recordings_of_the_heap_before_what_they_have() {
+    let rig = Rig::new();
+    let heap = rig.resources(4, 64, 16);
+    let mut table = filled(&rig, &heap, 4, 10);
+    let recording = rig.record();
+    let view = heap.begin(&recording).unwrap();
+    let before = view.place(&table).unwrap();
+    heap.compact().unwrap();
+    table.renew().unwrap();
+    (0..4).for_each(|at| table.write(at, &rig.number(50 + at)).unwrap());
+    assert_eq!(view.place(&table), Err(DescriptorError::Replaced), "the new range is in the new heap alone");
+    let indices: Vec<_> = (before.first..before.first + before.count).collect();
+    assert_eq!(rig.submit_reads(recording, view.heap(), &indices).wait(), [10, 11, 12, 13].map(value));
+    drop(view);
+
+    let recording = rig.record();
+    let view = heap.begin(&recording).unwrap();
+    let first = view.place(&table).unwrap().first;
+    let indices: Vec<_> = (first..first + 4).collect();
+    assert_eq!(rig.submit_reads(recording, view.heap(), &indices).wait(), [50, 51, 52, 53].map(value));
+    drop(view);
+    rig.assert_no_complaints();
+}

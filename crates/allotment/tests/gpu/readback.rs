@@ -3,12 +3,13 @@
 use core::time::Duration;
 
 use allotment::MemoryUsage;
+use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{BufferDesc, DeviceError, QueueIndex};
 use allotment::gpu::{FrameReadbackError, GpuDesc, SubmitError};
 use allotment::memory::{AccessError, DefragmentationDesc, DefragmentationStrategy};
 use allotment::upload::{RingDesc, RingError};
 
-use crate::rig::{QUEUE, Rig};
+use crate::rig::{QUEUE, Rig, options};
 
 #[test]
 fn a_frame_reads_back_what_was_uploaded_before() {
@@ -123,4 +124,18 @@ fn what_cannot_be_read_back_is_refused() {
     drop((small, large, direct, foreign, ticket));
     rig.finish();
     other.finish();
+}
+
+#[test]
+fn a_buffer_that_is_no_copy_source_is_refused_and_no_queue_is_asked() {
+    let rig = Rig::new();
+    let desc = BufferDesc::new(64).with_usage(SimulatedGpu::NO_TRANSFER_SRC);
+    let buffer = rig.gpu.create_buffer(&desc, &options()).unwrap();
+    let frame = rig.gpu.begin_frame().unwrap();
+    let refused = frame.read_back(QUEUE, &buffer, 0, 64).unwrap_err();
+    assert!(matches!(refused, FrameReadbackError::Access(_)), "{refused:?}");
+    frame.end().unwrap();
+    drop(buffer);
+    // The device would have noted the copy.
+    rig.finish();
 }
