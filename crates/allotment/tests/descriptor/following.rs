@@ -3,6 +3,7 @@
 
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::Arc;
+use std::time::Instant;
 
 use allotment::descriptor::{Binding, BindingLayout, BindingSet, DescriptorSlot};
 use allotment::device::simulated::{SimulatedGpu, SimulatedImageUse};
@@ -13,7 +14,7 @@ use allotment::memory::{
 };
 use allotment::{AllocationOptions, MemoryUsage};
 
-use crate::rig::{Heap, Rig, Staging};
+use crate::rig::{Heap, PATIENCE, Rig, Staging};
 
 const MIB: u64 = 1 << 20;
 
@@ -423,13 +424,13 @@ fn threads_bind_commit_and_drop_sets_and_slots_while_their_resources_are_moved()
             scope.spawn(move || {
                 let layout = scene.layout(&[Binding::mutable("numbers").array(2)]);
                 let mut live = Vec::new();
-                for round in 0..10_000_u32 {
-                    // Until something was moved as well: it depends on the scheduler when the first step finds a hole. It
-                    // finds one for certain, since most recordings only read, and keep nothing from moving.
-                    if round >= 120 && moves.load(Relaxed) > 0 {
+                let began = Instant::now();
+                for round in 0.. {
+                    // Until something was moved as well: it depends on the scheduler when a step finds a block to empty.
+                    if round >= 120 && (moves.load(Relaxed) > 0 || began.elapsed() > PATIENCE) {
                         break;
                     }
-                    let number = thread * 10_000 + round;
+                    let number = thread * 10_000_000 + round;
                     let buffer = created(scene, number);
                     let mut set = BindingSet::new(&layout).unwrap();
                     bind(&mut set, 0, &buffer, 0);
@@ -438,9 +439,12 @@ fn threads_bind_commit_and_drop_sets_and_slots_while_their_resources_are_moved()
                     let slot = unsafe { scene.heap.insert_buffer(&buffer, 256..512, BufferUse::ReadOnly) };
                     live.push((set, slot.ok(), number, buffer));
                     if live.len() > 12 {
-                        let (set, slot, ..) = live.swap_remove((round * 7 % 12) as usize);
-                        drop(set);
-                        slot.into_iter().for_each(|slot| scene.heap.remove(slot).unwrap());
+                        // Most of them, so that blocks are worth emptying.
+                        for _ in 0..8 {
+                            let (set, slot, ..) = live.swap_remove(round as usize * 7 % live.len());
+                            drop(set);
+                            slot.into_iter().for_each(|slot| scene.heap.remove(slot).unwrap());
+                        }
                     }
                     let recording = rig.record();
                     let recording = if round % 8 == 0 { recording } else { recording.only_reads() };
