@@ -16,7 +16,7 @@ use core::any::{Any, TypeId};
 use core::fmt;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::time::Duration;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
 use super::orphan::{Ending, Orphan, Patience, finish};
@@ -61,6 +61,39 @@ const TYPES_A_PAGE: usize = 16;
 #[derive(Clone, Debug)]
 pub struct DeletionQueue {
     handle: Arc<Handle>,
+}
+
+/// A deletion queue that does not wait for the GPU when this is dropped last, for a layer that wants what the GPU has
+/// finished with of single types.
+#[derive(Clone, Debug)]
+pub(crate) struct WeakDeletionQueue(Weak<Home>);
+
+impl WeakDeletionQueue {
+    /// Drops the objects of these types that the GPU has finished with. Never waits, and runs no destructor of another
+    /// type. Returns `None` once the last clone of the queue was dropped.
+    pub(crate) fn reclaim_types(&self, types: &[TypeId]) -> Option<Reclaimed> {
+        let home = self.0.upgrade().filter(|home| !home.closed.load(Relaxed))?;
+        let of_types = || home.queues_of(|of| types.contains(&of));
+        let ahead = of_types().fold(false, |ahead, queue| queue.seal() | ahead);
+        if !of_types().any(AnyQueue::has_sealed) {
+            // The usual case: nothing has to be asked of the driver.
+            return Some(Reclaimed::default());
+        }
+        let reached = home.tracker.poll_progress(ahead);
+        let mut reclaimed = Reclaimed::default();
+        of_types().for_each(|queue| reclaimed += queue.hand_out(&reached));
+        Some(reclaimed)
+    }
+
+    /// Returns whether both are of one queue.
+    pub(crate) fn ptr_eq(&self, other: &Self) -> bool {
+        self.0.ptr_eq(&other.0)
+    }
+
+    /// Returns whether the last clone of the queue may still be alive.
+    pub(crate) fn is_open(&self) -> bool {
+        self.0.upgrade().is_some_and(|home| !home.closed.load(Relaxed))
+    }
 }
 
 /// Shared by all clones. After it is dropped no thread calls [`DeletionQueue::reclaim`] any more.
@@ -126,6 +159,7 @@ impl TypeQueue {
 /// A [`ReleaseQueue`] without its type.
 trait AnyQueue: Send + Sync {
     fn seal(&self) -> bool;
+    fn has_sealed(&self) -> bool;
     fn hand_out(&self, reached: &Reached) -> Reclaimed;
     fn drain(&self, timeout: Duration) -> ReleaseStatistics;
     fn statistics(&self) -> ReleaseStatistics;
@@ -135,6 +169,10 @@ trait AnyQueue: Send + Sync {
 impl<T: Send + 'static> AnyQueue for ReleaseQueue<T> {
     fn seal(&self) -> bool {
         self.seal()
+    }
+
+    fn has_sealed(&self) -> bool {
+        self.has_sealed()
     }
 
     fn hand_out(&self, reached: &Reached) -> Reclaimed {
@@ -165,6 +203,11 @@ impl DeletionQueue {
         let home = Arc::new(Home { tracker: tracker.uncounted(), types, closed, ending });
         let owners = Spread::new(&home);
         Self { handle: Arc::new(Handle { home, owners, tracker: tracker.clone() }) }
+    }
+
+    /// Returns a handle that keeps nothing alive.
+    pub(crate) fn downgrade(&self) -> WeakDeletionQueue {
+        WeakDeletionQueue(Arc::downgrade(self.home()))
     }
 
     fn home(&self) -> &Arc<Home> {
@@ -350,11 +393,14 @@ impl Home {
     }
 
     fn queues(&self) -> impl Iterator<Item = &dyn AnyQueue> {
+        self.queues_of(|_| true)
+    }
+
+    /// Returns the queues of the types that are wanted.
+    fn queues_of(&self, wanted: impl Fn(TypeId) -> bool) -> impl Iterator<Item = &dyn AnyQueue> {
         let pages = core::iter::successors(Some(&self.types), |page| page.next.get().map(|next| &**next));
-        pages.flat_map(|page| &page.queues).map_while(|slot| {
-            let found = slot.get()?;
-            (found.unnamed)(&*found.queue)
-        })
+        let found = pages.flat_map(|page| &page.queues).map_while(OnceLock::get);
+        found.filter(move |found| wanted(found.of)).filter_map(|found| (found.unnamed)(&*found.queue))
     }
 
     /// Retires the value of an [`Owned`].

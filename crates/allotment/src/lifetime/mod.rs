@@ -53,6 +53,7 @@ mod waiting;
 
 pub use command_allocator::{CommandAllocatorPool, PooledCommandAllocator};
 pub use deletion_queue::DeletionQueue;
+pub(crate) use deletion_queue::WeakDeletionQueue;
 pub use frames_in_flight::FramesInFlight;
 pub use owned::Owned;
 pub use recording::{Recording, SubmitError};

@@ -288,6 +288,12 @@ impl<T: Send + 'static> ReleaseQueue<T> {
         sealed.ahead
     }
 
+    /// Returns whether items wait only for queues, or for a point or a recording of their own.
+    pub(super) fn has_sealed(&self) -> bool {
+        let sealed = locked(&self.sealed);
+        !sealed.runs.is_empty() || !sealed.tied.is_empty() || sealed.waiting.len() != 0
+    }
+
     /// Removes the ready items.
     fn take_ready(&self, reached: &Reached) -> (VecDeque<T>, Reclaimed) {
         let mut guard = locked(&self.sealed);

@@ -10,6 +10,7 @@ use super::block_set::BlockSet;
 use super::defragmentation::movers::Movers;
 use super::driver::growth::BlockSizes;
 use super::driver::heaps::Heaps;
+use super::driver::ladder::Reclaimable;
 use super::pool::empty_block_policy::EmptyBlockPolicy;
 use super::pool::growth_ahead::BlockGrowth;
 use super::pool::invariants::NamedRanges;
@@ -269,6 +270,8 @@ pub struct Allocator<D: Device> {
     pub(super) stalls: Stalls,
     pub(super) time: Time,
     pub(super) to_do: ToDo<D>,
+    /// Where its resources wait for the GPU.
+    pub(super) reclaimable: Reclaimable,
     pub(super) events: EventLog,
 }
 
@@ -349,7 +352,7 @@ impl<D: Device> Allocator<D> {
         // 0 would leave no pool to allocate from.
         let shards = desc.shards.clamp(1, MOST_SHARDS);
         let events = EventLog::default();
-        let heaps = Heaps::new(&device, &desc.heap_limits, events.clone());
+        let heaps = Heaps::new(&device, &desc.heap_limits, desc.time.clone(), events.clone());
         let rankings = Ranking::for_memory_usages(properties, desc.memory_types);
         Ok(Self {
             heaps,
@@ -368,6 +371,7 @@ impl<D: Device> Allocator<D> {
             stalls: Stalls::default(),
             time: Time::new(desc.time.clone()),
             to_do: ToDo::default(),
+            reclaimable: Reclaimable::default(),
             events,
             desc,
             device,

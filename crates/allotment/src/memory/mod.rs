@@ -19,8 +19,9 @@
 //!    memory object of about the same size instead.
 //! 4. If there is none, it releases the lock and allocates a block from the driver (`driver/heaps.rs`). While one
 //!    thread does so, other threads that need a block of the same pool wait for it rather than allocate a block each.
-//! 5. If the driver or a budget refuses, the allocator frees the empty blocks that it kept and tries once more; then it
-//!    tries smaller blocks, a dedicated allocation, and the next memory type.
+//! 5. Before it does, it destroys what the GPU has finished with. If the driver or a budget refuses, it frees the empty
+//!    blocks that it kept and tries once more; then it tries smaller blocks, the next memory type, and last a dedicated
+//!    allocation (`driver/ladder.rs`). A refusal is remembered until something changes.
 //!
 //! A worked example: a pool with one block of 4 MiB, of which 3.5 MiB are allocated, gets a request for 1 MiB. Step 3
 //! finds no free range of 1 MiB. Step 4 allocates a second block outside the lock (of 4 MiB with the default

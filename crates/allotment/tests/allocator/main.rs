@@ -19,6 +19,7 @@ mod faults;
 mod gated;
 #[path = "../common/hooked_device.rs"]
 mod hooked_device;
+mod ladder;
 mod maintenance;
 mod panics;
 mod pools;

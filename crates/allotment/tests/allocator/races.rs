@@ -144,7 +144,8 @@ fn who_finds_a_pool_full_of_what_another_thread_fails_to_get_asks_himself() {
         std::thread::sleep(Duration::from_millis(20));
         device.open();
         let got: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
-        assert_eq!(got.iter().flatten().count(), 1, "{got:?}");
+        // The thread that was refused looks for room once more, and may find the other one's block.
+        assert!(got.iter().flatten().count() >= 1, "{got:?}");
         got.into_iter().flatten().for_each(|allocation| allocator.free(allocation).unwrap());
     });
     allocator.destroy_pool(pool).unwrap();

@@ -18,6 +18,7 @@ impl<D: Device> BlockSet<D> {
         if was_empty {
             self.empty_blocks -= 1;
             self.empty_bytes -= block.memory.size();
+            self.objects.remove_idle(self.heap, 1);
             // A spare block is an empty dedicated one, and this is no longer empty.
             self.spare.retain(|&spare| spare != index);
         }
@@ -39,6 +40,7 @@ impl<D: Device> BlockSet<D> {
             self.history.note_freed(block.memory.size());
             self.empty_blocks += 1;
             self.empty_bytes += block.memory.size();
+            self.objects.add_idle(self.heap);
             // Not one of `Role::DedicatedToAllocation`, which the pool frees at once.
             if block.role == Role::Dedicated {
                 debug_assert!(!self.spare.contains(&index), "a block becomes spare once");

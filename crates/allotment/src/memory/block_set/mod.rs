@@ -272,6 +272,7 @@ impl<D: Device> BlockSet<D> {
         let index = self.blocks.insert(block);
         self.empty_blocks += 1;
         self.empty_bytes += size;
+        self.objects.add_idle(self.heap);
         self.statistics.block_bytes += size;
         match role {
             Role::Shared => {
@@ -301,6 +302,7 @@ impl<D: Device> BlockSet<D> {
         self.spare.retain(|&other| other != index);
         self.empty_blocks -= 1;
         self.empty_bytes -= block.memory.size();
+        self.objects.remove_idle(self.heap, 1);
         self.statistics.block_bytes -= block.memory.size();
         match block.role {
             Role::Shared => self.statistics.blocks -= 1,
@@ -330,6 +332,7 @@ impl<D: Device> BlockSet<D> {
 
     /// Returns all memory objects, whatever is allocated in them, to be freed.
     pub(super) fn into_memory(self) -> impl Iterator<Item = OwnedMemory<D>> {
+        self.objects.remove_idle(self.heap, self.empty_blocks);
         self.blocks.into_values().map(|block| block.memory)
     }
 

@@ -209,6 +209,8 @@ impl<D: Device> PoolState<D> {
             largest_spare: 0,
             dedicated_to_resource: false,
             priority: Priority::NORMAL,
+            scarce: false,
+            at_last: false,
         };
         let requirements = Requirements::new(requested).with_kind(kind);
         let options = MemoryUsage::GpuOnly.with_name("defragmentation destination");

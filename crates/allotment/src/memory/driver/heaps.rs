@@ -15,6 +15,9 @@
 //!   own bytes in the figure  >=  allocated, read before the figure  -  freed, read after it
 //! ```
 //!
+//! What the driver or a budget refused is remembered (`refusals.rs`): the same request is refused again without a call
+//! until something has changed.
+//!
 //! A worked example: the driver reports a usage of 900 MiB, of which at least 300 MiB are this allocator's. Since then
 //! the allocator's total grew from 300 to 364 MiB. The usage now is taken as 900 + 364 - 300 = 964 MiB. With a budget
 //! of 1000 MiB, a request for a block of 64 MiB within budget is over it; before the request is refused, the driver is
@@ -22,15 +25,15 @@
 
 use core::sync::atomic::{
     AtomicU32, AtomicU64,
-    Ordering::{AcqRel, Acquire, Relaxed},
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 use std::sync::Mutex;
 
-use crate::device::{
-    Device, DeviceError, MemoryDesc, MemoryHeapBudget, MemoryHeapIndex, MemoryTypeIndex, OwnedMemory,
-};
+use crate::device::{Device, DeviceError, MemoryHeapBudget, MemoryHeapIndex, MemoryTypeIndex, OwnedMemory};
 use crate::events::{Event, EventLog};
 use crate::log::event;
+use crate::memory::driver::refusals::{Changes, Refusals, Refused};
+use crate::memory::pool::time::{Time, TimeSource};
 use crate::memory::{AllocationError, BudgetPolicy, ShortName};
 use crate::sync::locked;
 
@@ -110,6 +113,11 @@ struct Heap {
     freed: AtomicU64,
     /// The driver's last figures, and a lower bound of this allocator's own bytes in them.
     reported: Mutex<(MemoryHeapBudget, u64)>,
+    /// How often the driver may have got memory that it did not have before: this allocator freed some, or the figures
+    /// say so.
+    gains: AtomicU64,
+    /// How often `reserved` fell, or the budget rose: with each of `gains`, and with each refused charge.
+    refunds: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -120,6 +128,9 @@ pub(in crate::memory) struct Heaps {
     pub(in crate::memory) allocate_calls: AtomicU64,
     pub(in crate::memory) free_calls: AtomicU64,
     pub(in crate::memory) make_visible_calls: AtomicU64,
+    /// What was refused, by memory type.
+    refusals: Refusals,
+    time: Time,
     events: EventLog,
 }
 
@@ -155,6 +166,7 @@ impl Heaps {
     pub(in crate::memory) fn new<D: Device>(
         device: &D,
         limits: &[(MemoryHeapIndex, u64)],
+        time: TimeSource,
         events: EventLog,
     ) -> Self {
         let properties = device.properties();
@@ -170,6 +182,8 @@ impl Heaps {
                 allocated: AtomicU64::new(0),
                 freed: AtomicU64::new(0),
                 reported: Mutex::new((device.heap_budget(index), 0)),
+                gains: AtomicU64::new(0),
+                refunds: AtomicU64::new(0),
             }
         });
         Self {
@@ -179,6 +193,8 @@ impl Heaps {
             allocate_calls: AtomicU64::new(0),
             free_calls: AtomicU64::new(0),
             make_visible_calls: AtomicU64::new(0),
+            refusals: Refusals::new(properties.memory_types.len()),
+            time: Time::new(time),
             events,
         }
     }
@@ -191,7 +207,7 @@ impl Heaps {
     }
 
     /// Charges `size` bytes of a memory type, or returns the limit that forbids it.
-    pub(in crate::memory) fn charge<D: Device>(
+    fn charge<D: Device>(
         &self,
         device: &D,
         memory_type: MemoryTypeIndex,
@@ -202,6 +218,9 @@ impl Heaps {
         let limits = &device.properties().limits;
         if size > limits.max_allocation_size {
             return Err(AllocationError::TooLarge { size, limit: limits.max_allocation_size });
+        }
+        if let Some(refused) = self.refused_before(device, memory_type, size, policy) {
+            return Err(refused);
         }
         // Counted over all heaps, since a refresh queries all of them.
         if self.passes.fetch_add(1, Relaxed) % PASSES_PER_REFRESH == PASSES_PER_REFRESH - 1 {
@@ -216,7 +235,10 @@ impl Heaps {
             // The figure may be old, so a request is refused only by a fresh one.
             AllocationError::OverBudget { .. } => {
                 self.refresh(device);
+                // Read before the figures: a change after this makes the refusal void.
+                let seen = self.changes(index);
                 self.reserve(index, size, policy)
+                    .inspect_err(|refused| self.refusals.add(memory_type, size, refused, seen))
             }
             refused => Err(refused),
         });
@@ -230,7 +252,8 @@ impl Heaps {
         }
     }
 
-    /// Returns the error that [`charge`](Self::charge) would return now; charges nothing.
+    /// Returns the error that [`charge`](Self::charge) would return now for a limit or the budget; charges nothing. What
+    /// the driver would say, only asking it tells.
     pub(in crate::memory) fn check<D: Device>(
         &self,
         device: &D,
@@ -311,33 +334,112 @@ impl Heaps {
         }
     }
 
-    fn refund(&self, heap: MemoryHeapIndex, size: u64) {
-        self.heaps[heap.get()].reserved.fetch_sub(size, Relaxed);
+    fn refund(&self, index: MemoryHeapIndex, size: u64) {
+        let heap = &self.heaps[index.get()];
+        heap.reserved.fetch_sub(size, Relaxed);
         self.count.fetch_sub(1, Relaxed);
+        // After the figures: whoever finds this number unchanged was refused by figures that still hold.
+        heap.refunds.fetch_add(1, Release);
     }
 
-    /// Allocates memory from the driver. Called with no lock held.
-    pub(in crate::memory) fn allocate<D: Device>(
+    /// Returns what makes a refusal of this heap void once it differs.
+    fn changes(&self, heap: MemoryHeapIndex) -> Changes {
+        let Heap { gains, refunds, .. } = &self.heaps[heap.get()];
+        Changes {
+            gains: gains.load(Acquire),
+            refunds: refunds.load(Acquire),
+            frees: self.free_calls.load(Acquire),
+            tick: self.time.now().tick,
+        }
+    }
+
+    /// Returns the refusal of a request that was refused before, while nothing has changed since. Looks at the driver's
+    /// figures now and then.
+    pub(in crate::memory) fn refused_before<D: Device>(
         &self,
         device: &D,
-        desc: &MemoryDesc<'_, D::MemoryOptions>,
+        memory_type: MemoryTypeIndex,
+        size: u64,
         policy: BudgetPolicy,
-    ) -> Result<OwnedMemory<D>, AllocationError> {
-        let MemoryDesc { memory_type, size, .. } = *desc;
+    ) -> Option<AllocationError> {
+        let heap = heap_of(device, memory_type).ok()?;
+        if self.refusals.are_none(memory_type) {
+            return None;
+        }
+        let find = || self.refusals.find(memory_type, size, policy, self.changes(heap));
+        let mut found = find();
+        if matches!(found, Refused::LookAgain) {
+            // What other programs have freed, only the driver's figures tell.
+            self.refresh(device);
+            found = find();
+        }
+        let source = match found {
+            Refused::No | Refused::LookAgain => return None,
+            Refused::ForBudget => {
+                return self.refusal(heap, self.heaps[heap.get()].reserved.load(Relaxed), size, policy);
+            }
+            Refused::ByDriver(source) => source,
+        };
+        Some(self.error_of(device, memory_type, size, source))
+    }
+
+    /// Returns true where no refusal of a memory type is remembered.
+    pub(super) fn refused_none(&self, memory_type: MemoryTypeIndex) -> bool {
+        self.refusals.are_none(memory_type)
+    }
+
+    /// Makes the driver's figures current for a request that is about to be refused. Returns true where the driver should
+    /// be asked once more: the figures have changed, or they say that there is room for what it refused.
+    pub(in crate::memory) fn look_again<D: Device>(&self, device: &D, memory_type: MemoryTypeIndex) -> bool {
+        let Ok(heap) = heap_of(device, memory_type) else { return false };
+        if self.refusals.are_none(memory_type) {
+            return false;
+        }
+        let before = self.changes(heap);
+        self.refresh(device);
+        let MemoryHeapReport { usage, budget, .. } = self.report(heap);
+        // A refusal that the figures do not explain may be over: the driver's host memory was short, for example.
+        let fits = |size| usage.saturating_add(size) <= budget;
+        let unexplained = self.refusals.forget(memory_type, fits);
+        let now = self.changes(heap);
+        unexplained || (now.gains, now.refunds) != (before.gains, before.refunds)
+    }
+
+    /// Allocates memory from the driver, by `make`. Called with no lock held.
+    pub(super) fn allocate<D: Device, T>(
+        &self,
+        device: &D,
+        (memory_type, size): (MemoryTypeIndex, u64),
+        policy: BudgetPolicy,
+        make: impl FnOnce() -> Result<T, DeviceError>,
+    ) -> Result<T, AllocationError> {
+        let heap = heap_of(device, memory_type)?;
         let charge = self.charge(device, memory_type, size, policy)?;
+        // Read before the call: what is freed meanwhile makes a refusal void.
+        let seen = self.changes(heap);
         self.allocate_calls.fetch_add(1, Relaxed);
-        match OwnedMemory::allocate(device, desc) {
-            Ok(memory) => {
+        match make() {
+            Ok(made) => {
                 charge.keep();
                 event!(DEBUG, "memory", %memory_type, bytes = size, "allocated a memory object");
-                Ok(memory)
+                Ok(made)
             }
-            Err(error) => Err(self.refused(device, memory_type, size, error)),
+            Err(error) => {
+                // What others free from now on is a gain; what they freed before, the driver knew.
+                let gained = self.refresh_figures(device) >> heap.get() & 1;
+                let seen = Changes { gains: seen.gains + gained, ..seen };
+                // Before the error is made: the bytes that were refused are not reserved.
+                drop(charge);
+                let refused = self.error_of(device, memory_type, size, error);
+                event!(WARN, "memory", %memory_type, bytes = size, error = %refused, "the driver refused memory");
+                self.refusals.add(memory_type, size, &refused, seen);
+                Err(refused)
+            }
         }
     }
 
     /// Converts a driver's refusal into an allocation error.
-    pub(in crate::memory) fn refused<D: Device>(
+    fn error_of<D: Device>(
         &self,
         device: &D,
         memory_type: MemoryTypeIndex,
@@ -346,7 +448,6 @@ impl Heaps {
     ) -> AllocationError {
         let reserved =
             heap_of(device, memory_type).map_or(0, |heap| self.heaps[heap.get()].reserved.load(Relaxed));
-        event!(WARN, "memory", %memory_type, bytes = requested, reserved, %error, "the driver refused memory");
         match error {
             // Memory objects that the application allocates itself count in the driver, but not here.
             DeviceError::TooManyAllocations => {
@@ -366,7 +467,6 @@ impl Heaps {
     /// Frees memory to the driver. Called with no lock held.
     pub(in crate::memory) fn free<D: Device>(&self, device: &D, memory: OwnedMemory<D>) {
         let (heap, size) = (heap_of(device, memory.memory_type()), memory.size());
-        self.free_calls.fetch_add(1, Relaxed);
         event!(DEBUG, "memory", memory_type = %memory.memory_type(), bytes = size, "frees a memory object");
         if let Ok(heap) = heap {
             // Before the driver's call, for the same bound: the driver's next figure may lack these bytes already.
@@ -376,19 +476,38 @@ impl Heaps {
         // Refunded only after the driver has freed the bytes: before, another thread could exceed the heap.
         if let Ok(heap) = heap {
             self.refund(heap, size);
+            self.heaps[heap.get()].gains.fetch_add(1, Release);
         }
+        self.free_calls.fetch_add(1, Release);
     }
 
     /// Queries the driver's budgets.
     pub(in crate::memory) fn refresh<D: Device>(&self, device: &D) {
+        self.refresh_figures(device);
+    }
+
+    /// Queries the driver's budgets. Returns a bit for each heap of which others have freed memory, or whose budget has
+    /// risen.
+    fn refresh_figures<D: Device>(&self, device: &D) -> u64 {
+        let mut gained = 0;
         for (i, heap) in self.heaps.iter().enumerate() {
             // The order of these three reads makes `own` a lower bound; see the top of this file.
             let allocated = heap.allocated.load(Acquire);
             let reported = device.heap_budget(MemoryHeapIndex(i as u8));
             let own = allocated.saturating_sub(heap.freed.load(Acquire));
-            *locked(&heap.reported) = (reported, own);
+            let (before, own_before) = core::mem::replace(&mut *locked(&heap.reported), (reported, own));
+            // What others have of the heap, as far as the figures tell.
+            let others = |usage: u64, own| usage.saturating_sub(own);
+            if reported.budget > before.budget
+                || others(reported.usage, own) < others(before.usage, own_before)
+            {
+                gained |= 1 << i;
+                heap.gains.fetch_add(1, Release);
+                heap.refunds.fetch_add(1, Release);
+            }
             self.emit_budget(MemoryHeapIndex(i as u8));
         }
+        gained
     }
 
     /// Writes the usage and the budget of a heap, if there is a reader.

@@ -5,17 +5,41 @@
 use crate::device::{
     Device, MemoryDesc, MemoryHandle as _, MemoryHeapIndex, MemoryTypeIndex, OwnedMemory, Priority,
 };
-use crate::memory::AllocationError;
 use crate::memory::allocator::{Allocation, Allocator};
 use crate::memory::block_set::Role;
 use crate::memory::driver::heaps::heap_of;
+use crate::memory::driver::ladder::IdleBlocks;
 use crate::memory::pool::shards::LockedShard;
 use crate::memory::pool::time::Moment;
-use crate::memory::pool::{BlockPlan, LentBlock, PendingBlock, PoolSlot, RoundedRequest, Source};
+use crate::memory::pool::{BlockPlan, LentBlock, PendingBlock, PlanSizes, PoolSlot, RoundedRequest, Source};
 use crate::memory::request::desc::AllocationRequest;
+use crate::memory::{AllocationError, BudgetPolicy};
 use crate::sync::locked;
 
+/// The refusal where the driver was not asked, since a plan has no smaller sizes. No request of 0 bytes comes so far.
+pub(in crate::memory) const NO_ATTEMPT: AllocationError = AllocationError::ZeroSize;
+
 impl<D: Device> Allocator<D> {
+    /// Returns the refusal of all sizes of a plan, where each of them was refused before and nothing has changed since.
+    /// Costs no driver call.
+    pub(in crate::memory) fn known_refusal(
+        &self,
+        plan: &BlockPlan,
+        (sizes, rounded): (PlanSizes, &RoundedRequest),
+        (memory_type, policy): (MemoryTypeIndex, BudgetPolicy),
+    ) -> Option<AllocationError> {
+        let heap = heap_of(&self.device, memory_type).ok()?;
+        // An idle block would be freed for the request.
+        if self.pools.objects().idle_in(heap) != 0 || self.heaps.refused_none(memory_type) {
+            return None;
+        }
+        let mut refused = None;
+        for (size, _) in plan.attempts(sizes, self.heaps.room_for_block(&self.device, heap), rounded) {
+            refused = Some(self.heaps.refused_before(&self.device, memory_type, size, policy)?);
+        }
+        refused
+    }
+
     /// Allocates the block of a plan, after the blocks were freed that the pool has not used for some frames: a new
     /// block takes their place rather than being added to them. Called with no lock held.
     pub(in crate::memory) fn allocate_block_replacing_stale(
@@ -23,7 +47,7 @@ impl<D: Device> Allocator<D> {
         slot: &PoolSlot<D>,
         now: Moment,
         plan: &BlockPlan,
-        rounded: &RoundedRequest,
+        (sizes, rounded): (PlanSizes, &RoundedRequest),
         source: &Source<D>,
     ) -> Result<(OwnedMemory<D>, Role), AllocationError> {
         let preferred = plan.sizes().next().unwrap_or(0);
@@ -36,52 +60,64 @@ impl<D: Device> Allocator<D> {
                 self.free_all(self.pass_time(now));
                 self.release_from(slot, |state| state.take_stale(preferred));
             }
-            self.allocate_block(plan, rounded, source)
+            self.allocate_block(plan, (sizes, rounded), source)
         })
     }
 
-    /// Allocates the block of a plan; if the driver or a limit refuses it, once more after empty blocks were freed.
-    /// Called with no lock held.
+    /// Allocates a block of a plan: of the wanted size, before which idle blocks are freed if need be; or of the smaller
+    /// sizes in turn. Called with no lock held.
     fn allocate_block(
         &self,
         plan: &BlockPlan,
-        rounded: &RoundedRequest,
+        (sizes, rounded): (PlanSizes, &RoundedRequest),
         source: &Source<D>,
     ) -> Result<(OwnedMemory<D>, Role), AllocationError> {
-        self.try_sizes(plan, rounded, source).or_else(|refused| {
-            if self.free_empty_for(source.memory_type, refused) {
-                self.try_sizes(plan, rounded, source)
-            } else {
-                Err(refused)
-            }
-        })
+        let attempt = |sizes, before| self.try_sizes(plan, (sizes, rounded), source, before);
+        if let PlanSizes::Below(_) = sizes {
+            return attempt(sizes, NO_ATTEMPT);
+        }
+        let refused = match attempt(PlanSizes::Wanted, NO_ATTEMPT) {
+            Err(refused) if refused.falls_through() => refused,
+            done => return done,
+        };
+        if self.free_idle_for(&IdleBlocks::Free, (source.memory_type, refused)) {
+            // Anew, since the figures may allow a larger block now.
+            return attempt(sizes, refused);
+        }
+        match refused.refused_bytes() {
+            Some(bytes) if sizes == PlanSizes::All => attempt(PlanSizes::Below(bytes), refused),
+            _ => Err(refused),
+        }
     }
 
-    /// Asks the driver for the sizes of a plan in turn.
+    /// Asks the driver for sizes of a plan in turn. Returns the refusal of the last; `before` where there is none.
     fn try_sizes(
         &self,
         plan: &BlockPlan,
-        rounded: &RoundedRequest,
+        (sizes, rounded): (PlanSizes, &RoundedRequest),
         source: &Source<D>,
+        before: AllocationError,
     ) -> Result<(OwnedMemory<D>, Role), AllocationError> {
         let Source { memory_type, priority, dedicated_priority, ref options, budget_policy, .. } = *source;
         let heap = heap_of(&self.device, memory_type)?;
-        let mut refused = AllocationError::ZeroSize;
-        for (size, role) in plan.attempts(self.heaps.room_for_block(&self.device, heap), rounded) {
+        let mut refused = before;
+        for (size, role) in plan.attempts(sizes, self.heaps.room_for_block(&self.device, heap), rounded) {
             let priority = if role == Role::Shared { priority } else { dedicated_priority };
-            let memory =
+            let desc =
                 MemoryDesc::new(memory_type, size).with_priority(priority).with_options(options.as_ref());
-            match self.heaps.allocate(&self.device, &memory, budget_policy) {
+            let make = || OwnedMemory::allocate(&self.device, &desc);
+            match self.heaps.allocate(&self.device, (memory_type, size), budget_policy, make) {
                 Ok(memory) => {
                     self.name_block(&memory, source);
                     return Ok((memory, role));
                 }
+                // Every other size is refused as well.
+                Err(error @ AllocationError::TooManyAllocations { .. }) => return Err(error),
                 Err(error) if error.falls_through() => refused = error,
-                // Too many memory objects, or a lost device: every other size is refused as well.
+                // A lost device, for example.
                 Err(error) => return Err(error),
             }
         }
-        // The last refusal: that of the smallest size.
         Err(refused)
     }
 
@@ -95,41 +131,13 @@ impl<D: Device> Allocator<D> {
         unsafe { self.device.name_memory(memory.handle(), &name) };
     }
 
-    /// Frees empty blocks where that may help against a refusal. Returns true if any was freed.
-    pub(in crate::memory) fn free_empty_for(
-        &self,
-        memory_type: MemoryTypeIndex,
-        refused: AllocationError,
-    ) -> bool {
-        let Ok(heap) = heap_of(&self.device, memory_type) else { return false };
-        // Memory that waits for the maintenance thread is in no pool any more, but still counts against the limits.
-        if self.return_memory() != 0 {
-            return true;
-        }
-        // Blocks are freed only if that can help: else later requests would allocate them again, for nothing.
-        let helps = match refused {
-            // The limit of memory objects holds for all heaps together.
-            AllocationError::TooManyAllocations { .. } => return self.release_empty(None),
-            AllocationError::OverBudget { requested, usage, budget, .. } => {
-                usage.saturating_add(requested) <= budget.saturating_add(self.empty_bytes(heap))
-            }
-            AllocationError::HeapLimit { requested, reserved, limit, .. } => {
-                reserved + requested <= limit.saturating_add(self.empty_bytes(heap))
-            }
-            // The driver does not say how much is missing.
-            AllocationError::OutOfMemory { .. } => true,
-            _ => false,
-        };
-        helps && self.release_empty(Some(heap))
-    }
-
     /// Returns the bytes of a heap that [`release_empty`](Self::release_empty) would free.
-    fn empty_bytes(&self, heap: MemoryHeapIndex) -> u64 {
+    pub(super) fn empty_bytes(&self, heap: MemoryHeapIndex, but: Option<&PoolSlot<D>>) -> u64 {
         let of_slot = |slot: &PoolSlot<D>| {
             let guard = locked(&slot.state);
             guard.as_ref().map_or(0, |state| state.empty_bytes(heap))
         };
-        self.slots().map(of_slot).sum()
+        self.slots().filter(|slot| !but.is_some_and(|but| core::ptr::eq(*slot, but))).map(of_slot).sum()
     }
 
     /// Adds the memory that the driver allocated to the pool and places the request in it; or returns the refusal.

@@ -83,7 +83,7 @@ impl<D: Device> Allocator<D> {
         for slot in self.slots() {
             locked(&slot.state).as_mut().into_iter().for_each(|state| state.flush_quick_lists_and_say_so());
         }
-        let any = self.release_empty(None);
+        let any = self.release_empty(None, None);
         self.shrink_tables();
         if self.events.is_read() {
             self.events.push_always(|_| Event::Trimmed);
@@ -111,11 +111,15 @@ impl<D: Device> Allocator<D> {
         }
     }
 
-    /// Frees all empty blocks of one heap, or of all heaps. Returns true if any was freed.
-    pub(in crate::memory) fn release_empty(&self, heap: Option<MemoryHeapIndex>) -> bool {
+    /// Frees all empty blocks of one heap, or of all heaps, in all pools but one. Returns true if any was freed.
+    pub(in crate::memory) fn release_empty(
+        &self,
+        heap: Option<MemoryHeapIndex>,
+        but: Option<&PoolSlot<D>>,
+    ) -> bool {
         // First the memory that already left its pool and waits for the maintenance thread.
         let mut any = self.return_memory() != 0;
-        for slot in self.slots() {
+        for slot in self.slots().filter(|slot| !but.is_some_and(|but| core::ptr::eq(*slot, but))) {
             let of_heap = |state: &PoolState<D>| {
                 state.sets.iter().any(|set| set.empty_blocks != 0 && heap.is_none_or(|heap| set.heap == heap))
             };

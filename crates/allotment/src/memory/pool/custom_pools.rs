@@ -8,6 +8,7 @@ use allotment_suballoc::{Algorithm, Alignment, MAX_SIZE};
 use crate::device::{Device, MemoryDesc, MemoryTypeIndex};
 use crate::memory::allocator::Allocator;
 use crate::memory::block_set::{BlockSet, Role};
+use crate::memory::driver::ladder::IdleBlocks;
 use crate::memory::pool::shards::{MOST_CUSTOM_SHARDS, PoolShards};
 use crate::memory::pool::{BlockSize, MAX_POOL_TYPES, Pool, PoolDesc, PoolSlot, PoolState, Rules};
 use crate::memory::reports::statistics::Statistics;
@@ -86,7 +87,7 @@ impl<D: Device> Allocator<D> {
             let memory = MemoryDesc::new(state.sets[0].memory_type, block_size)
                 .with_priority(desc.priority)
                 .with_options(options.as_ref());
-            match self.heaps.allocate(&self.device, &memory, desc.budget) {
+            match self.waiting(|| self.object_of_driver(&memory, desc.budget, IdleBlocks::Free)) {
                 Ok(memory) => blocks.push(memory),
                 Err(error) => {
                     self.free_all(blocks);

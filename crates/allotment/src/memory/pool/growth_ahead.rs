@@ -15,9 +15,10 @@
 //! heap's budget. A pool that has served no request yet has no demand to foresee: its first request waits for the driver,
 //! unless [`Allocator::reserve`] was called before.
 
-use crate::device::{Device, MemoryDesc, MemoryTypeIndex, Requirements};
+use crate::device::{Device, MemoryDesc, Requirements};
 use crate::memory::allocator::Allocator;
 use crate::memory::block_set::Role;
+use crate::memory::driver::ladder::IdleBlocks;
 use crate::memory::pool::{PendingBlock, PoolSlot, PoolState};
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::{AllocationError, AllocationOptions, BudgetPolicy};
@@ -133,7 +134,7 @@ impl<D: Device> Allocator<D> {
         drop(guard);
         // The refresh makes the budget current: memory allocated ahead must not evict that of other programs.
         self.heaps.refresh(&self.device);
-        match self.grow_by(slot, set, size, BudgetPolicy::WithinBudget) {
+        match self.grow_by(slot, (set, size), BudgetPolicy::WithinBudget, IdleBlocks::Keep) {
             Ok(got) => Some(got),
             Err(_) => {
                 if let Some(state) = locked(&slot.state).as_mut() {
@@ -149,9 +150,9 @@ impl<D: Device> Allocator<D> {
     fn grow_by(
         &self,
         slot: &PoolSlot<D>,
-        set: usize,
-        size: u64,
+        (set, size): (usize, u64),
         budget: BudgetPolicy,
+        idle: IdleBlocks<'_, D>,
     ) -> Result<u64, AllocationError> {
         let mut guard = locked(&slot.state);
         let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
@@ -164,7 +165,7 @@ impl<D: Device> Allocator<D> {
         let memory = MemoryDesc::new(source.memory_type, size)
             .with_priority(source.priority)
             .with_options(source.options.as_ref());
-        let got = self.heaps.allocate(&self.device, &memory, source.budget_policy);
+        let got = self.object_of_driver(&memory, source.budget_policy, idle);
         let got = got.inspect(|memory| self.name_block(memory, &source));
 
         let mut guard = locked(&slot.state);
@@ -184,18 +185,6 @@ impl<D: Device> Allocator<D> {
         drop(guard);
         refused.into_iter().for_each(|memory| self.heaps.free(&self.device, memory));
         result.map(|()| size)
-    }
-
-    /// Frees the empty blocks in the heap of a memory type, in all pools but one. Returns true when there were any.
-    fn release_others(&self, but: &PoolSlot<D>, memory_type: MemoryTypeIndex) -> bool {
-        let heap = self.device.properties().memory_type(memory_type).map(|found| found.heap);
-        // Memory that waits for maintenance is the cheapest to free: it is in no pool any more.
-        let mut any = self.return_memory() != 0;
-        // Not those of the pool itself: its empty blocks are part of the room that the caller reserves.
-        for slot in self.slots().filter(|slot| !core::ptr::eq(*slot, but)) {
-            any |= self.release_from(slot, |state| state.take_empty(heap, |_| true));
-        }
-        any
     }
 
     /// Makes sure that requests like this find room for `bytes` in all, in blocks of the memory type that suits
@@ -234,7 +223,7 @@ impl<D: Device> Allocator<D> {
         let request = &AllocationRequest::new(requirements, options);
         let (slot, set) = match &options.pool {
             Some(pool) => {
-                self.by_pool_types(pool, request, |set| Ok((self.shard(pool.shards().own())?, set)))?
+                self.by_pool_types(pool, request, |set, _| Ok((self.shard(pool.shards().own())?, set)))?
             }
             None => {
                 let best = self.ranking(request)?.types(request.requirements.memory_types).next();
@@ -247,7 +236,7 @@ impl<D: Device> Allocator<D> {
             // Decided anew for each block, since other threads allocate and free between two of them.
             let mut guard = locked(&slot.state);
             let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
-            let (heap, memory_type) = (state.sets[set].heap, state.sets[set].memory_type);
+            let heap = state.sets[set].heap;
             state.pass_time(self.time.now());
             if !said {
                 // After the time that passed before it, and before the blocks.
@@ -263,13 +252,10 @@ impl<D: Device> Allocator<D> {
                 return Err(state.full(set, bytes).of(options));
             }
             drop(guard);
-            let grow = || self.grow_by(slot, set, size, options.budget);
+            // Not those of the pool itself: its empty blocks are part of the room that is reserved.
+            let idle = IdleBlocks::FreeBut(slot);
             allocated +=
-                grow().or_else(
-                    |refused| {
-                        if self.release_others(slot, memory_type) { grow() } else { Err(refused) }
-                    },
-                )?;
+                self.grow_by(slot, (set, size), options.budget, idle).map_err(|error| error.of(options))?;
         }
     }
 }

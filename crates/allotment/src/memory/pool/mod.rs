@@ -73,7 +73,7 @@ use events::PoolEvents;
 pub(super) use free::{EndedAllocation, Freed};
 pub(super) use pending::PendingBlock;
 pub(super) use place::LentBlock;
-pub(super) use plan::{BlockPlan, Source};
+pub(super) use plan::{BlockPlan, PlanSizes, Source};
 pub(super) use quick_path::RecordInUse;
 pub(super) use records::{Detail, DetailState, HeldRange, Label};
 pub(super) use round::RoundedRequest;

@@ -5,7 +5,7 @@
 //!
 //! | pool has | request | attempts, in order |
 //! |---|---|---|
-//! | nothing | 100 KiB | a shared block of 4 MiB, 2 MiB, 1 MiB, 512 KiB; a dedicated one of 100 KiB |
+//! | nothing | 100 KiB | a shared block of 4 MiB, 2 MiB, 1 MiB, 512 KiB; after the other memory types a dedicated one of 100 KiB |
 //! | nothing | 1.5 MiB | a shared block of 3 MiB, for two whole requests, or of 1.5 MiB |
 //! | 1 GiB | 7 MiB | a shared block of 28 MiB, for four whole requests, 14 MiB, 7 MiB |
 //! | 1 GiB | 20 MiB | a dedicated block of 20 MiB, as it exceeds a quarter of the next shared block, 32 MiB |
@@ -27,40 +27,65 @@ use crate::memory::{AllocationError, BlockSizes, BudgetPolicy, Name, ShortName};
 /// better last attempt.
 const SIZES: usize = 4;
 
+/// Which sizes of a plan the driver is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::memory) enum PlanSizes {
+    /// The largest that the figures allow.
+    Wanted,
+    /// Those below what was refused: the figures, by which sizes are left out, may have changed since.
+    Below(u64),
+    All,
+}
+
 /// A plan for a new block: sizes to ask the driver for in turn.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::memory) struct BlockPlan {
     pub(in crate::memory) role: Role,
     sizes: [u64; SIZES],
     count: usize,
-    /// Ask for dedicated memory of exactly the request's size after all sizes were refused.
+    /// Ask for dedicated memory of exactly the request's size after all sizes were refused, by all memory types.
     dedicated_at_last: bool,
+    /// All of it is a last resort: the request is small, and gets dedicated memory for want of a larger heap.
+    is_last_resort: bool,
 }
 
 impl BlockPlan {
     fn exactly(role: Role, size: u64) -> Self {
         let mut sizes = [0; SIZES];
         sizes[0] = size;
-        Self { role, sizes, count: 1, dedicated_at_last: false }
+        Self { role, sizes, count: 1, dedicated_at_last: false, is_last_resort: false }
     }
 
     pub(in crate::memory) fn sizes(&self) -> impl Iterator<Item = u64> + '_ {
         self.sizes[..self.count].iter().copied()
     }
 
+    /// Returns true where nothing is asked for before all other memory types were.
+    pub(in crate::memory) fn is_last_resort(&self) -> bool {
+        self.is_last_resort
+    }
+
     /// Returns the sizes to ask for in turn, and the role of each, where a block should have at most `room` bytes.
     pub(in crate::memory) fn attempts(
         &self,
+        sizes: PlanSizes,
         room: u64,
         rounded: &RoundedRequest,
     ) -> impl Iterator<Item = (u64, Role)> + use<'_> {
         let least = self.sizes().last().unwrap_or(0);
         let size = rounded.request.size;
-        let at_last = (self.dedicated_at_last && size < least).then_some((size, Role::Dedicated));
+        let at_last = self.dedicated_at_last && rounded.at_last && size < least;
+        let at_last = at_last.then_some((size, Role::Dedicated));
         // A block beyond the budget or a limit is skipped in favour of a smaller one. The smallest is tried even so:
         // whether a request may go over the budget is its own `BudgetPolicy`, and the refusal has to name a reason.
         let blocks = self.sizes().filter(move |&size| size <= room || size == least);
-        blocks.map(|size| (size, self.role)).chain(at_last)
+        let (below, count) = match sizes {
+            PlanSizes::Wanted => (u64::MAX, 1),
+            PlanSizes::Below(refused) => (refused, usize::MAX),
+            PlanSizes::All => (u64::MAX, usize::MAX),
+        };
+        let all = blocks.map(|size| (size, self.role)).chain(at_last);
+        all.filter(move |&(size, _)| size < below).take(count)
     }
 }
 
@@ -174,7 +199,16 @@ impl<D: Device> PoolState<D> {
     ) -> Result<BlockPlan, AllocationError> {
         let requested = rounded.sizes.requested;
         if rounded.role != Role::Shared {
-            return Ok(BlockPlan::exactly(rounded.role, rounded.request.size));
+            let mut plan = BlockPlan::exactly(rounded.role, rounded.request.size);
+            // A heap of which an eighth is less than such a request: few objects are left, and another heap may have a
+            // block for it.
+            let small = |sizes: BlockSizes| rounded.request.size <= sizes.smallest;
+            let chosen = rounded.role == Role::Dedicated && !rounded.prefers_dedicated;
+            plan.is_last_resort = match self.rules.sizing {
+                BlockSize::Growing(sizes) => rounded.scarce && chosen && small(sizes),
+                BlockSize::Fixed(_) => false,
+            };
+            return Ok(plan);
         }
         self.check_fixed_block(set, rounded.request.size, requested)?;
         let least = self.sets[set].least_block(rounded.request.size);
@@ -189,7 +223,11 @@ impl<D: Device> PoolState<D> {
         if least > block_size {
             // No shared block can ever hold the request.
             return match dedicated_at_last {
-                true => Ok(BlockPlan::exactly(Role::Dedicated, rounded.request.size)),
+                true => {
+                    let mut plan = BlockPlan::exactly(Role::Dedicated, rounded.request.size);
+                    plan.is_last_resort = rounded.scarce && rounded.request.size <= sizes.smallest;
+                    Ok(plan)
+                }
                 false => Err(too_large(block_size)),
             };
         }
@@ -203,7 +241,13 @@ impl<D: Device> PoolState<D> {
         let wanted = whole_requests(rounded, &sizes, self.rules.algorithm)
             .unwrap_or(u64::MAX)
             .min(rounded.block_size.max(fitting));
-        let mut plan = BlockPlan { role: Role::Shared, sizes: [0; SIZES], count: 0, dedicated_at_last };
+        let mut plan = BlockPlan {
+            role: Role::Shared,
+            sizes: [0; SIZES],
+            count: 0,
+            dedicated_at_last,
+            is_last_resort: false,
+        };
         for shift in 0..SIZES {
             // Halves, since a driver or a budget that refuses the wanted size may allow a smaller one.
             let size = wanted >> shift;
@@ -215,6 +259,13 @@ impl<D: Device> PoolState<D> {
         Ok(plan)
     }
 
+    /// Returns the stricter of a request's policy and the pool's: a pool that stays within the budget does so for every
+    /// request.
+    pub(in crate::memory) fn budget_policy(&self, of_request: BudgetPolicy) -> BudgetPolicy {
+        let strict = self.rules.budget == BudgetPolicy::WithinBudget;
+        if strict { BudgetPolicy::WithinBudget } else { of_request }
+    }
+
     /// Returns where the memory for a request comes from.
     pub(in crate::memory) fn source(&self, set: usize, request: &AllocationRequest<'_>) -> Source<D> {
         let ahead = self.source_ahead(set, request.options.budget);
@@ -224,9 +275,7 @@ impl<D: Device> PoolState<D> {
     /// Returns where a block comes from that is allocated ahead of demand.
     pub(in crate::memory) fn source_ahead(&self, set: usize, budget: BudgetPolicy) -> Source<D> {
         let memory_type = self.sets[set].memory_type;
-        // The stricter of the two policies: a pool that stays within the budget does so for every request.
-        let strict = self.rules.budget == BudgetPolicy::WithinBudget;
-        let budget_policy = if strict { BudgetPolicy::WithinBudget } else { budget };
+        let budget_policy = self.budget_policy(budget);
         let Rules { priority, options, name, .. } = &self.rules;
         let (priority, options, name) = (*priority, options.clone(), name.clone());
         Source { memory_type, budget_policy, priority, dedicated_priority: priority, options, name }

@@ -30,6 +30,10 @@ pub(in crate::memory) struct RoundedRequest {
     pub(in crate::memory) dedicated_to_resource: bool,
     /// The residency priority of a dedicated block.
     pub(in crate::memory) priority: Priority,
+    /// Few memory objects are left.
+    pub(in crate::memory) scarce: bool,
+    /// All memory types have refused the request: a memory object for it alone is better than a refusal.
+    pub(in crate::memory) at_last: bool,
 }
 
 impl<D: Device> PoolState<D> {
@@ -83,6 +87,8 @@ impl<D: Device> PoolState<D> {
             largest_spare,
             dedicated_to_resource: false,
             priority: request.options.priority,
+            scarce,
+            at_last: request.at_last,
         })
     }
 

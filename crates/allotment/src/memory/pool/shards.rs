@@ -20,8 +20,8 @@
 //! a sleep take before they sleep: that is more than fifty requests.
 //!
 //! A shard can use the room of the others. A request that finds no room in its thread's shard takes an empty block of
-//! another shard before a new one is allocated; and if the driver refuses one, the other shards are searched for room
-//! before the request fails. (To search them first would sometimes save a block. But soon every thread would own
+//! another shard before a new one is allocated; and if the driver refuses one of the wanted size, the other shards are
+//! searched for room before a smaller one is allocated. (To search them first would sometimes save a block. But soon every thread would own
 //! a part of every block, and contend with the others at every free.)
 //!
 //! A token names a record of the shard that it was allocated from, for good. Its range is in a block of that shard, until
@@ -52,8 +52,9 @@ use std::sync::MutexGuard;
 
 use crate::device::{Device, MemoryTypeIndex};
 use crate::memory::allocator::{Allocation, Allocator};
+use crate::memory::driver::new_block::NO_ATTEMPT;
 use crate::memory::pool::residents::{Contended, note_uncontended, own_shard_of};
-use crate::memory::pool::{Pool, PoolSlot, PoolState};
+use crate::memory::pool::{PlanSizes, Pool, PoolSlot, PoolState};
 use crate::memory::reports::statistics::{Counters, Statistics};
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::request::preview::AllocationPreview;
@@ -241,7 +242,7 @@ impl<D: Device> Allocator<D> {
         let (pool, slot, guard) = self.lock_shard(shards)?;
         if self.others_with_memory(shards, pool).next().is_none() {
             // The usual case: one thread at a time.
-            return self.allocate_from_locked_pool(pool, slot, guard, set, request);
+            return self.allocate_from_locked_pool(pool, slot, guard, (set, PlanSizes::All), request);
         }
         // The quick path has looked in the quick lists of the best memory type only.
         let without_quick_lists = request.without_quick_lists || request.second_choice;
@@ -252,16 +253,25 @@ impl<D: Device> Allocator<D> {
         if let Some(allocation) = self.place_in_lent_block(shards, pool, slot, set, request)? {
             return Ok(allocation);
         }
-        self.allocate_from_locked_pool(pool, slot, locked(&slot.state), set, request).or_else(|refused| {
-            if !refused.falls_through() {
-                return Err(refused);
+        let attempt =
+            |sizes| self.allocate_from_locked_pool(pool, slot, locked(&slot.state), (set, sizes), request);
+        let refused = match attempt(PlanSizes::Wanted) {
+            Err(refused) if refused.falls_through() => refused,
+            done => return done,
+        };
+        // No block of the wanted size can be had, so the rest of the others' blocks is better than a smaller one.
+        if let Some(allocation) = self.place_in_any(shards, Some(pool), set, request)? {
+            return Ok(allocation);
+        }
+        if let Some(bytes) = refused.refused_bytes() {
+            match attempt(PlanSizes::Below(bytes)) {
+                // There is no smaller one.
+                Err(NO_ATTEMPT) => {}
+                Err(smaller) if smaller.falls_through() => return Err(smaller),
+                done => return done,
             }
-            // No shard can get a block, so the rest of the others' blocks is better than a refusal.
-            if let Some(allocation) = self.place_in_any(shards, Some(pool), set, request)? {
-                return Ok(allocation);
-            }
-            Err(self.with_room_of(shards.indices().map(|pool| (pool, set)), refused))
-        })
+        }
+        Err(self.with_room_of(shards.indices().map(|pool| (pool, set)), refused))
     }
 
     /// Places a movable allocation among pinned ones of a default pool, or the other way round, in the blocks that there

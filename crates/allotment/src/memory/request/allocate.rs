@@ -9,11 +9,12 @@
 //! | 2. Lock the thread's shard of the pool | `lock_shard` | `pool/shards.rs` |
 //! | 3. Round the request, and decide whether it wants a shared or a dedicated block | `round_request` | `pool/round.rs`, `dedicated.rs` |
 //! | 4. Search the existing blocks, then empty blocks of the other shards | `place_in_existing`, `place_in_lent_block` | `pool/place.rs`, `pool/shards.rs` |
-//! | 5. Choose the sizes of a new block, the preferred one first | `plan_block` | `pool/plan.rs` |
-//! | 6. Wait for a block that another thread is allocating; or release the lock and allocate one | `wait_for_full_pool`, `allocate_block_replacing_stale` | here, `driver/new_block.rs` |
-//! | 7. Refused: free empty blocks of the heap and try once more | `free_empty_for` | `driver/new_block.rs` |
+//! | 5. Destroy what the GPU has finished with, and search again | `reclaim_finished` | `driver/ladder.rs` |
+//! | 6. Choose the sizes of a new block, the wanted one first | `plan_block` | `pool/plan.rs` |
+//! | 7. Wait for a block that another thread is allocating; or release the lock and allocate one | `wait_for_full_pool`, `allocate_block_replacing_stale` | here, `driver/new_block.rs` |
 //! | 8. Add the block, place the request in it, wake the waiting threads | `insert_block` | `driver/new_block.rs` |
-//! | 9. Refused for good: search the room in the other shards, then try the next memory type | `allocate_from_shards`, [`Allocator::by_ranking`] | `pool/shards.rs` |
+//!
+//! What follows where the driver, a limit or the budget refuses is the ladder (`driver/ladder.rs`).
 //!
 //! # A worked example
 //!
@@ -26,11 +27,11 @@
 //!   since its largest free range is known to have at most 512 KiB. B's range is split: 700 KiB at offset 1 MiB are
 //!   allocated, the other 2,372 KiB stay free.
 //! - **1.5 MiB.** B has 2,372 KiB free. Of these 836 KiB are left.
-//! - **3.5 MiB.** Not above 4 MiB, so it shares a block, but neither A nor B has room; there is no empty block. Step 5
-//!   plans 3.5 MiB: one whole request, since a second one would not fit 4 MiB. Step 6: the driver allocates it. Step 8:
+//! - **3.5 MiB.** Not above 4 MiB, so it shares a block, but neither A nor B has room; there is no empty block. Step 6
+//!   plans 3.5 MiB: one whole request, since a second one would not fit 4 MiB. Step 7: the driver allocates it. Step 8:
 //!   block C has the request at offset 0 and nothing free.
 //! - **20 MiB.** More than the next block, so it wants a dedicated one. No spare block, and no room in the shared ones;
-//!   step 5 plans exactly 20 MiB.
+//!   step 6 plans exactly 20 MiB.
 //! - **The 700 KiB are freed, and 690 KiB requested.** The freed range waits in the quick list of its size class. Step
 //!   0 takes it as it is, with its record: one lock, no search.
 //! - **The 20 MiB are freed, and 18 MiB requested.** The dedicated block is cached. Step 4 takes it, since no more than
@@ -38,6 +39,7 @@
 //!
 //! Steps 0 and 2 to 4 take less than 100 ns once the pool has seen its peak, and no host memory is allocated.
 
+use core::cell::Cell;
 use core::num::NonZeroU32;
 use std::borrow::Cow;
 use std::sync::{MutexGuard, PoisonError};
@@ -49,7 +51,7 @@ use crate::log::event;
 use crate::memory::allocator::{Allocation, Allocator, Served};
 use crate::memory::block_set::Role;
 use crate::memory::pool::shards::PoolShards;
-use crate::memory::pool::{PendingBlock, Pool, PoolSlot, PoolState, RecordInUse, RoundedRequest};
+use crate::memory::pool::{PendingBlock, PlanSizes, Pool, PoolSlot, PoolState, RecordInUse, RoundedRequest};
 use crate::memory::request::candidates::{MemoryTypeCandidate, Ranking, judge};
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::{AllocationError, AllocationOptions, BudgetPolicy, MemoryUsage, NewBlocks, ShortName};
@@ -154,13 +156,10 @@ impl<D: Device> Allocator<D> {
     fn allocate_slowly(&self, request: &AllocationRequest<'_>) -> Result<Allocation, AllocationError> {
         let allocated = match &request.options.pool {
             None => self.allocate_by_ranking(request),
-            Some(pool) => {
-                let attempt = |set| {
-                    let allocated = self.allocate_from_shards(pool.shards(), set, request);
-                    allocated.or_else(|refused| self.place_in_other_set(pool, set, request, refused))
-                };
-                self.by_pool_types(pool, request, attempt)
-            }
+            Some(pool) => self.by_pool_types(pool, request, |set, request| {
+                let allocated = self.allocate_from_shards(pool.shards(), set, request);
+                allocated.or_else(|refused| self.place_in_other_set(pool, set, request, refused))
+            }),
         };
         allocated.map_err(|error| self.refused(error, request))
     }
@@ -215,29 +214,75 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Tries the memory types that suit a request, the best first, until an attempt succeeds or fails for a reason that
-    /// no other memory type changes. The error is that of the first attempt, with the name of the request.
+    /// no other memory type changes; and then once more, where a last resort may serve it. The error is that of the
+    /// type that suits best, with the name of the request.
     pub(in crate::memory) fn by_ranking<T>(
         &self,
         request: &AllocationRequest<'_>,
         attempt: impl Fn(MemoryTypeIndex, &AllocationRequest<'_>) -> Result<T, AllocationError>,
     ) -> Result<T, AllocationError> {
         let ranking = self.ranking(request)?;
-        let mut types = ranking.types(request.requirements.memory_types).peekable();
-        let within_budget = within_budget_unless_last(request.options);
-        let mut first = None;
-        while let Some(memory_type) = types.next() {
-            let options =
-                within_budget.as_ref().filter(|_| types.peek().is_some()).unwrap_or(request.options);
-            let mut request = request.with_options(options);
-            request.second_choice = first.is_some();
-            match attempt(memory_type, &request) {
-                // The best type's refusal says what would help the request; the types after it are only tried in its
-                // place.
-                Err(error) if error.falls_through() => first = first.or(Some(error)),
-                result => return result.map_err(|error| error.of(request.options)),
+        let count = if request.best_type_only { 1 } else { usize::MAX };
+        let types = || ranking.types(request.requirements.memory_types);
+        let within_budget = within_budget_where_another_heap_suits(request.options);
+        let heap = |memory_type| self.device.properties().memory_type(memory_type).map(|found| found.heap);
+        let tried = self.by_types(
+            request,
+            || types().enumerate().take(count),
+            |(position, memory_type), request| {
+                // Another type of the same heap has the same budget: nothing is gained by a worse one.
+                let another = |other| heap(other) != heap(memory_type);
+                let strict = !request.at_last && types().skip(position + 1).any(another);
+                let options = within_budget.as_ref().filter(|_| strict).unwrap_or(request.options);
+                attempt(memory_type, &request.with_options(options))
+            },
+        );
+        tried.map_err(|refused| refused.unwrap_or_else(|| self.no_memory_type(request)).of(request.options))
+    }
+
+    /// Tries memory types in turn, with their positions: each with what is usual, then each with the last resorts. The
+    /// error is `None` where there is no type.
+    fn by_types<T, I: Iterator<Item = (usize, MemoryTypeIndex)>>(
+        &self,
+        request: &AllocationRequest<'_>,
+        types: impl Fn() -> I,
+        attempt: impl Fn((usize, MemoryTypeIndex), &AllocationRequest<'_>) -> Result<T, AllocationError>,
+    ) -> Result<T, Option<AllocationError>> {
+        let answered = Cell::new(false);
+        let mut looked = false;
+        loop {
+            let mut refused = None;
+            for at_last in [false, true] {
+                let mut first = None;
+                let mut may_grow = false;
+                for memory_type in types() {
+                    let second_choice = first.is_some() || at_last;
+                    let answered = Some(&answered);
+                    let request = AllocationRequest { second_choice, at_last, answered, ..*request };
+                    match attempt(memory_type, &request) {
+                        // The best type's refusal says what would help the request; the types after it are only tried
+                        // in its place.
+                        Err(error) if error.falls_through() => {
+                            may_grow |= error.is_for_want_of_memory();
+                            first = first.or(Some(error));
+                        }
+                        result => return result.map_err(Some),
+                    }
+                }
+                // The last resort's reason is the one that no policy of the allocator's own explains.
+                refused = first.or(refused);
+                if !may_grow {
+                    break;
+                }
             }
+            // A request is not refused by what was so a moment ago: what other programs freed since, only the driver's
+            // figures tell.
+            let changed = || types().any(|(_, memory_type)| self.heaps.look_again(&self.device, memory_type));
+            if looked || !answered.get() || !changed() {
+                return Err(refused);
+            }
+            looked = true;
         }
-        Err(first.unwrap_or_else(|| self.no_memory_type(request)).of(request.options))
     }
 
     /// Returns the reason why no memory type suits a request.
@@ -255,43 +300,43 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Tries those of a pool's memory types that the request allows, in the pool's order, each by its block set, until an
-    /// attempt succeeds or fails for a reason that no other memory type changes. The error is that of the first attempt, with the name of the
-    /// request.
+    /// attempt succeeds or fails for a reason that no other memory type changes; and then once more, where a last resort
+    /// may serve it. The error is that of the first type, with the name of the request.
     pub(in crate::memory) fn by_pool_types<T>(
         &self,
         pool: &Pool,
         request: &AllocationRequest<'_>,
-        attempt: impl Fn(usize) -> Result<T, AllocationError>,
+        attempt: impl Fn(usize, &AllocationRequest<'_>) -> Result<T, AllocationError>,
     ) -> Result<T, AllocationError> {
         check_size(request)?;
         if pool.allocator() != self.id {
             return Err(AllocationError::WrongPool);
         }
         let (allowed, required) = (request.requirements.memory_types, request.options.required);
-        let mut first = None;
-        let mut any_allowed = false;
-        for (position, memory_type) in pool.memory_types().enumerate() {
-            if !allowed.contains(memory_type) {
-                continue;
-            }
-            // Tells a pool of the wrong types from one whose types lack the required properties: the remedies differ.
-            any_allowed = true;
+        let is_allowed = |&(_, memory_type): &(usize, MemoryTypeIndex)| allowed.contains(memory_type);
+        let suits = |&(_, memory_type): &(usize, MemoryTypeIndex)| {
             let found = self.device.properties().memory_type(memory_type);
-            if !found.is_some_and(|found| found.properties.contains(required)) {
-                continue;
-            }
-            match attempt(pool.set_of(position, request.among_movable)) {
-                Err(error) if error.falls_through() => first = first.or(Some(error)),
-                result => return result.map_err(|error| error.of(request.options)),
-            }
-        }
-        let name = ShortName::NONE;
-        let reason = match first {
-            Some(error) => error,
-            None if any_allowed => AllocationError::NoTypeWithProperties { allowed, required, name },
-            None => AllocationError::NotInPool { allowed, name },
+            found.is_some_and(|found| found.properties.contains(required))
         };
-        Err(reason.of(request.options))
+        let types = || pool.memory_types().enumerate().filter(is_allowed);
+        let tried = self.by_types(
+            request,
+            || types().filter(&suits),
+            |(position, _), request| attempt(pool.set_of(position, request.among_movable), request),
+        );
+        let name = ShortName::NONE;
+        tried.map_err(|refused| {
+            let reason = match refused {
+                Some(error) => error,
+                // Tells a pool of the wrong types from one whose types lack the required properties: the remedies
+                // differ.
+                None if types().next().is_some() => {
+                    AllocationError::NoTypeWithProperties { allowed, required, name }
+                }
+                None => AllocationError::NotInPool { allowed, name },
+            };
+            reason.of(request.options)
+        })
     }
 
     /// Checks the size of a request and ranks the memory types that suit it.
@@ -389,7 +434,7 @@ impl<D: Device> Allocator<D> {
         choices
     }
 
-    /// Allocates from one memory type of a shard whose lock the caller holds: steps 3 to 8.
+    /// Allocates from one memory type of a shard whose lock the caller holds: steps 3 to 8. `sizes` says which sizes of a new block the driver is asked for.
     ///
     /// Each time that the lock was released, the request starts again at step 3: other threads may have freed memory,
     /// added a block or destroyed the pool.
@@ -398,7 +443,7 @@ impl<D: Device> Allocator<D> {
         pool: u32,
         slot: &'a PoolSlot<D>,
         mut guard: MutexGuard<'a, Option<PoolState<D>>>,
-        set: usize,
+        (set, sizes): (usize, PlanSizes),
         request: &AllocationRequest<'_>,
     ) -> Result<Allocation, AllocationError> {
         let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
@@ -410,6 +455,8 @@ impl<D: Device> Allocator<D> {
                 return Ok(Allocation { allocator: self.id, pool, record, generation });
             }
         }
+        // What waits for the GPU is reclaimed once: the smaller sizes come after the wanted one.
+        let mut may_reclaim = self.may_reclaim() && !matches!(sizes, PlanSizes::Below(_));
         loop {
             let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
             let rounded = self.round_request(state, set, request)?;
@@ -422,6 +469,12 @@ impl<D: Device> Allocator<D> {
                 drop(guard);
                 self.set_priority(&token, changed_priority);
                 return Ok(token);
+            }
+            if core::mem::take(&mut may_reclaim) {
+                drop(guard);
+                self.reclaim_finished();
+                guard = locked(&slot.state);
+                continue;
             }
             if request.options.new_blocks == NewBlocks::NeverAllocate {
                 let (free, largest_free) = state.sets[set].room();
@@ -442,12 +495,21 @@ impl<D: Device> Allocator<D> {
                 }
                 Err(error) => return Err(error),
             };
+            if plan.is_last_resort() && !request.at_last {
+                let limit = self.device.properties().limits.max_allocation_count;
+                return Err(AllocationError::TooManyAllocations { limit });
+            }
             let shared = plan.role == Role::Shared;
             if shared && state.sets[set].growing {
                 // One block for both threads: the block of the other one probably has room for this request, too. If it
                 // has not, this thread is the next to allocate.
                 guard = self.waiting(|| slot.grown.wait(guard).unwrap_or_else(PoisonError::into_inner));
                 continue;
+            }
+            let from = (state.sets[set].memory_type, state.budget_policy(request.options.budget));
+            if let Some(refused) = self.known_refusal(&plan, (sizes, &rounded), from) {
+                request.note_answered();
+                return Err(refused);
             }
             // Copied while the pool is locked, since the driver call below is made without the lock.
             let source = state.source(set, request);
@@ -458,7 +520,7 @@ impl<D: Device> Allocator<D> {
             let pending = PendingBlock::begin(slot, state, set, shared);
             // A driver call takes up to milliseconds; meanwhile other threads allocate from the blocks that there are.
             drop(guard);
-            let memory = self.allocate_block_replacing_stale(slot, now, &plan, &rounded, &source);
+            let memory = self.allocate_block_replacing_stale(slot, now, &plan, (sizes, &rounded), &source);
             return self.insert_block(pending, pool, memory, &rounded, request);
         }
     }
@@ -531,12 +593,12 @@ impl<D: Device> Allocator<D> {
     }
 }
 
-/// Returns the request that is tried on all memory types but the last, where it differs.
+/// Returns the options with which memory types are tried while a later one is of another heap, where they differ.
 ///
 /// Device memory that the CPU can map is scarce on many machines, and all programs share it. So an allocation that can
-/// also be staged, or be read over the bus, does not push the memory of other programs out, as long as there is another
-/// memory type.
-fn within_budget_unless_last(options: &AllocationOptions) -> Option<AllocationOptions> {
+/// also be staged, or be read over the bus, does not push the memory of other programs out, as long as another heap
+/// serves it.
+fn within_budget_where_another_heap_suits(options: &AllocationOptions) -> Option<AllocationOptions> {
     let has_another = matches!(options.usage, MemoryUsage::DeviceUpload | MemoryUsage::DeviceMapped);
     let limited = has_another && options.budget == BudgetPolicy::AllowOverBudget;
     limited.then(|| options.clone().with_budget(BudgetPolicy::WithinBudget))

@@ -1,5 +1,7 @@
 //! Options of an allocation, and the request that they make together with a resource's requirements.
 
+use core::cell::Cell;
+
 use allotment_suballoc::{Alignment, Side, Strategy};
 
 use super::choices::{BudgetPolicy, Dedicated, Lifetime, MemoryUsage, Movability, NewBlocks};
@@ -303,6 +305,12 @@ pub(in crate::memory) struct AllocationRequest<'a> {
     pub options: &'a AllocationOptions,
     /// Memory types that suit better were tried, and refused.
     pub second_choice: bool,
+    /// Only the memory type that suits best is tried.
+    pub best_type_only: bool,
+    /// All memory types were tried, and refused: now last resorts are allowed.
+    pub at_last: bool,
+    /// Set where a refusal that was remembered answered the request, so that the driver's figures may be old.
+    pub answered: Option<&'a Cell<bool>>,
     /// The program's own budget policy: trying one memory type after another makes that of the options stricter.
     pub budget: BudgetPolicy,
     /// The quick path does not look in the quick lists of the shard that the request is placed in: it is not the
@@ -330,6 +338,9 @@ impl<'a> AllocationRequest<'a> {
             },
             options,
             second_choice: false,
+            best_type_only: false,
+            at_last: false,
+            answered: None,
             budget: options.budget,
             without_quick_lists: false,
             with_resource: false,
@@ -338,11 +349,17 @@ impl<'a> AllocationRequest<'a> {
     }
 
     /// Returns the same request with other options.
-    pub(in crate::memory) fn with_options<'b>(
-        &self,
-        options: &'b AllocationOptions,
-    ) -> AllocationRequest<'b> {
+    pub(in crate::memory) fn with_options<'b>(&self, options: &'b AllocationOptions) -> AllocationRequest<'b>
+    where
+        'a: 'b,
+    {
         AllocationRequest { options, ..*self }
+    }
+
+    /// Notes that a refusal that was remembered answered the request.
+    pub(in crate::memory) fn note_answered(&self) {
+        // The last resorts are answered by what the driver has refused to this request itself.
+        self.answered.filter(|_| !self.at_last).into_iter().for_each(|answered| answered.set(true));
     }
 
     /// True when the request is small, and nothing but its requirements and usage decides where it is placed.

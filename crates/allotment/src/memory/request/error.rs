@@ -228,16 +228,31 @@ impl AllocationError {
 
     /// True when another memory type may still serve the request.
     pub(crate) const fn falls_through(self) -> bool {
-        // What is left out holds for every memory type: a mistake in the request, a lost device, and the limit of
-        // memory objects, which Vulkan counts over all heaps.
+        // What is left out holds for every memory type: a mistake in the request, a lost device. At the limit of memory
+        // objects, which holds for all heaps together, the blocks of another type may have room.
+        self.is_for_want_of_memory()
+            || matches!(self, Self::WouldGrow { .. } | Self::PoolFull { .. } | Self::TooLargeForBlock { .. })
+    }
+
+    /// Returns the size of the memory object that the driver, a limit or the budget has refused; `None` where no size
+    /// would do.
+    pub(in crate::memory) const fn refused_bytes(self) -> Option<u64> {
+        match self {
+            Self::OverBudget { requested, .. }
+            | Self::HeapLimit { requested, .. }
+            | Self::OutOfMemory { requested, .. } => Some(requested),
+            _ => None,
+        }
+    }
+
+    /// True when the driver, a limit or the budget has refused a memory object.
+    pub(in crate::memory) const fn is_for_want_of_memory(self) -> bool {
         matches!(
             self,
             Self::OverBudget { .. }
                 | Self::HeapLimit { .. }
                 | Self::OutOfMemory { .. }
-                | Self::WouldGrow { .. }
-                | Self::PoolFull { .. }
-                | Self::TooLargeForBlock { .. }
+                | Self::TooManyAllocations { .. }
         )
     }
 }

@@ -3,6 +3,7 @@
 use crate::device::{Device, MemoryHeapIndex, MemoryTypeIndex, Requirements};
 use crate::memory::allocator::Allocator;
 use crate::memory::block_set::BlockSet;
+use crate::memory::pool::PlanSizes;
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::{AllocationError, AllocationOptions, NewBlocks, ShortName};
 use crate::sync::locked;
@@ -48,8 +49,9 @@ pub enum AllocationPreview {
 impl<D: Device> Allocator<D> {
     /// Returns what serving a request would do now: use free room, or allocate a block of which size.
     ///
-    /// Other threads may change the outcome between the preview and the request. A request that is refused frees empty
-    /// blocks and tries once more; the preview does not count on the room that this makes.
+    /// Other threads may change the outcome between the preview and the request. A request that is refused destroys what
+    /// the GPU has finished with, frees empty blocks and tries once more; the preview does not count on the room that this
+    /// makes.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -72,7 +74,7 @@ impl<D: Device> Allocator<D> {
     ) -> Result<AllocationPreview, AllocationError> {
         let request = &AllocationRequest::new(requirements, options);
         if let Some(pool) = &options.pool {
-            return self.by_pool_types(pool, request, |set| {
+            return self.by_pool_types(pool, request, |set, request| {
                 let preview = self.preview_shards(pool.shards(), set, request);
                 preview.or_else(|refused| self.preview_in_other_set(pool, set, request, refused))
             });
@@ -106,13 +108,23 @@ impl<D: Device> Allocator<D> {
             return Err(AllocationError::WouldGrow { requested, free, largest_free, name: ShortName::NONE });
         }
         let plan = state.plan_block(set, &fitted, request, self.heaps.heap_size(heap))?;
-        let wish = state.source(set, request).budget_policy;
+        let wish = state.budget_policy(request.options.budget);
+        if plan.is_last_resort() && !request.at_last {
+            let limit = self.device.properties().limits.max_allocation_count;
+            return Err(AllocationError::TooManyAllocations { limit });
+        }
         // A check against the budget may query the driver, which can take milliseconds.
         drop(guard);
 
         // Never returned: a plan has at least one size.
         let mut refused = AllocationError::ZeroSize;
-        for (bytes, _) in plan.attempts(self.heaps.room_for_block(&self.device, heap), &fitted) {
+        let room = self.heaps.room_for_block(&self.device, heap);
+        for (bytes, _) in plan.attempts(PlanSizes::All, room, &fitted) {
+            if let Some(known) = self.heaps.refused_before(&self.device, memory_type, bytes, wish) {
+                request.note_answered();
+                refused = known;
+                continue;
+            }
             match self.heaps.check(&self.device, memory_type, bytes, wish) {
                 Ok(()) => return Ok(AllocationPreview::Grows { memory_type, heap, bytes }),
                 Err(error) if error.falls_through() => refused = error,

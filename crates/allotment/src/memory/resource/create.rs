@@ -107,7 +107,9 @@ impl<D: Device> Allocator<D> {
         let (handle, allocation) = match self.dedicated_for_resource(request, memory_options.is_some()) {
             DedicatedForResource::No => self.create_placed::<C>(info, request)?,
             DedicatedForResource::Preferred => {
-                match self.create_with_dedicated::<C>(info, request, memory_options) {
+                // In the memory type that suits best only: a block there is better than dedicated memory elsewhere.
+                let best = &AllocationRequest { best_type_only: true, ..*request };
+                match self.create_with_dedicated::<C>(info, best, memory_options) {
                     // The driver prefers dedicated memory and does not require it, so a block serves as well.
                     // Only for want of memory: what the driver has against the resource itself, it has in a block as
                     // well.

@@ -1,13 +1,11 @@
 //! Creates resources together with dedicated memory, and dedicated memory with options of the API.
 
-use core::sync::atomic::Ordering::Relaxed;
-
 use super::class::{Buffers, Class, Images};
 use super::{RawBuffer, RawImage, ResourceError};
 use crate::device::{Device, DeviceError, MemoryDesc, OwnedMemory, Requirements};
-use crate::log::event;
 use crate::memory::allocator::{Allocation, Allocator};
 use crate::memory::block_set::Role;
+use crate::memory::driver::ladder::IdleBlocks;
 use crate::memory::pool::{RoundedRequest, Source};
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::{AllocationError, AllocationOptions, Dedicated, NewBlocks, ShortName};
@@ -146,7 +144,7 @@ impl<D: Device> Allocator<D> {
         let options = request.options.clone().with_dedicated(Dedicated::Always);
         let request = &AllocationRequest { with_resource: true, ..request.with_options(&options) };
         let made = match &request.options.pool {
-            Some(pool) => self.by_pool_types(pool, request, |set| {
+            Some(pool) => self.by_pool_types(pool, request, |set, request| {
                 self.make_dedicated(
                     (pool.shards().own(), set),
                     request,
@@ -166,8 +164,7 @@ impl<D: Device> Allocator<D> {
         made.map_err(|error| self.refused(error, request))
     }
 
-    /// Allocates dedicated memory from one memory type of one pool. Where the driver refuses, frees empty blocks and
-    /// tries once more.
+    /// Allocates dedicated memory from one memory type of one pool.
     fn make_dedicated<H>(
         &self,
         from: (u32, usize),
@@ -191,13 +188,8 @@ impl<D: Device> Allocator<D> {
         let (getting, fitted, source) = self.begin_dedicated_block(pool, set, request)?;
         // The options of a custom pool hold for its dedicated memory as well, unless the caller passes others.
         let memory_options = memory_options.or(source.options.as_ref());
-        let attempt = || self.allocate_with_resource(request, &source, memory_options, &make, &unmake);
-        let got = self.waiting(|| {
-            attempt().or_else(|refused| {
-                // As for a shared block: empty blocks are freed before a request fails.
-                if self.free_empty_for(source.memory_type, refused) { attempt() } else { Err(refused) }
-            })
-        });
+        let got =
+            self.waiting(|| self.allocate_with_resource(request, &source, memory_options, &make, &unmake));
         let (got, handle) = match got {
             Ok((memory, handle)) => (Ok((memory, Role::DedicatedToAllocation)), Some(handle)),
             Err(error) => (Err(error), None),
@@ -231,33 +223,27 @@ impl<D: Device> Allocator<D> {
         make: impl Fn(&MemoryDesc<'_, D::MemoryOptions>) -> Result<(D::Memory, H), DeviceError>,
         unmake: impl Fn(H),
     ) -> Result<(OwnedMemory<D>, H), AllocationError> {
-        let (device, size, memory_type) = (self.device(), request.requirements.size, source.memory_type);
-        let refused = |error| self.heaps.refused(device, memory_type, size, error);
-        let memory = MemoryDesc::new(memory_type, size)
-            .with_priority(request.options.priority)
-            .with_options(memory_options);
-        // Charged first, as for a block, so that two threads cannot exceed a limit together. Any error below refunds
-        // it.
-        let charge = self.heaps.charge(device, memory_type, size, source.budget_policy)?;
-        self.heaps.allocate_calls.fetch_add(1, Relaxed);
-        let (raw, handle) = make(&memory).map_err(refused)?;
-        // SAFETY: created just now, with this type and size, and known to no other code.
-        match unsafe { OwnedMemory::adopt(device, raw, &memory) } {
-            Ok(memory) => {
-                charge.keep();
-                event!(DEBUG, "memory", %memory_type, bytes = size, "allocated a memory object for a resource");
-                if let Some(name) = &request.options.name {
-                    // SAFETY: created just now, and no other code can free it yet.
-                    unsafe { device.name_memory(raw, name.as_str()) };
+        let (device, of) = (self.device(), (source.memory_type, request.requirements.size));
+        let desc =
+            MemoryDesc::new(of.0, of.1).with_priority(request.options.priority).with_options(memory_options);
+        let make = || {
+            let (raw, handle) = make(&desc)?;
+            // SAFETY: created just now, with this type and size, and known to no other code.
+            match unsafe { OwnedMemory::adopt(device, raw, &desc) } {
+                Ok(memory) => Ok((memory, handle)),
+                Err(error) => {
+                    // The memory could not be mapped, and `adopt` has freed it: the resource must not outlive this call
+                    // either.
+                    unmake(handle);
+                    Err(error)
                 }
-                Ok((memory, handle))
             }
-            Err(error) => {
-                // The memory could not be mapped, and `adopt` has freed it: the resource must not outlive this call
-                // either.
-                unmake(handle);
-                Err(refused(error))
-            }
+        };
+        let made = self.memory_of_driver(of, source.budget_policy, IdleBlocks::Free, make)?;
+        if let Some(name) = &request.options.name {
+            // SAFETY: created just now, and no other code can free it yet.
+            unsafe { device.name_memory(made.0.handle(), name.as_str()) };
         }
+        Ok(made)
     }
 }

@@ -37,6 +37,7 @@ pub use deferred::{Buffer, Image, Resource};
 pub use error::ResourceError;
 pub use mapped::MappedBuffer;
 pub use owning_allocator::OwningAllocator;
+pub(super) use owning_allocator::types_of_resources;
 pub use transfer::{Transfer, TransferError};
 pub(super) use unique::{Kind, Memory};
 pub use unique::{OwnedAllocation, Unique, UniqueAllocation, UniqueBuffer, UniqueImage};

@@ -1,5 +1,6 @@
 //! The allocator together with a deletion queue: resources that may be dropped at any time.
 
+use core::any::TypeId;
 use std::sync::Arc;
 
 use super::unique::Memory;
@@ -53,10 +54,17 @@ impl<D: Device> Clone for OwningAllocator<D> {
     }
 }
 
+/// Returns the types that wait in a deletion queue for the memory and the resources of an allocator.
+pub(in crate::memory) fn types_of_resources<D: Device>() -> [TypeId; 3] {
+    [TypeId::of::<Unique<D, Buffers>>(), TypeId::of::<Unique<D, Images>>(), TypeId::of::<Unique<D, Memory>>()]
+}
+
 impl<D: Device> OwningAllocator<D> {
-    /// Creates an allocator whose resources go through `deletion_queue` when they are dropped.
+    /// Creates an allocator whose resources go through `deletion_queue` when they are dropped. Before the allocator
+    /// allocates more memory from the driver, it destroys those that the GPU has finished with.
     #[must_use]
     pub fn new(allocator: &Arc<Allocator<D>>, deletion_queue: &DeletionQueue) -> Self {
+        allocator.reclaimable.add(deletion_queue);
         Self { allocator: Arc::clone(allocator), deletion_queue: deletion_queue.clone() }
     }
 

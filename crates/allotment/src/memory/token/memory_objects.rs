@@ -16,9 +16,11 @@
 //! and reads again; or the generation, and its handle is stale ([`register`](MemoryObjects::register) has the fence for it).
 
 use core::ptr::{self, NonNull};
+use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::Arc;
 
+use crate::device::MemoryHeapIndex;
 use crate::sync::checked::{AtomicPtr, AtomicU64, Mutex, fence, locked};
 use crate::table::AppendTable;
 
@@ -27,7 +29,12 @@ use crate::table::AppendTable;
 pub(crate) struct MemoryObjects {
     entries: AppendTable<Entry>,
     vacant: Mutex<Vacant>,
+    /// The number of empty blocks, by heap. Not an atomic of the model checker, since it orders nothing.
+    idle: [AtomicU32; MAX_HEAPS],
 }
+
+/// The most heaps of a device, which the allocator checks.
+const MAX_HEAPS: usize = 16;
 
 #[derive(Debug)]
 struct Entry {
@@ -70,7 +77,23 @@ pub(crate) struct RegisteredObject {
 
 impl MemoryObjects {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self { entries: AppendTable::new(), vacant: Mutex::new(Vacant::default()) })
+        let idle = core::array::from_fn(|_| AtomicU32::new(0));
+        Arc::new(Self { entries: AppendTable::new(), vacant: Mutex::new(Vacant::default()), idle })
+    }
+
+    /// Counts empty blocks of a heap that are new, or were emptied.
+    pub(crate) fn add_idle(&self, heap: MemoryHeapIndex) {
+        self.idle[heap.get() % MAX_HEAPS].fetch_add(1, Relaxed);
+    }
+
+    /// Counts empty blocks of a heap that are freed, or in use again.
+    pub(crate) fn remove_idle(&self, heap: MemoryHeapIndex, count: u32) {
+        self.idle[heap.get() % MAX_HEAPS].fetch_sub(count, Relaxed);
+    }
+
+    /// Returns the number of empty blocks of a heap.
+    pub(crate) fn idle_in(&self, heap: MemoryHeapIndex) -> u32 {
+        self.idle[heap.get() % MAX_HEAPS].load(Relaxed)
     }
 
     /// Gives a memory object an index.

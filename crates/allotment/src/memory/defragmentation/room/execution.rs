@@ -28,6 +28,7 @@ use crate::memory::defragmentation::moves::Close;
 use crate::memory::defragmentation::pass::Move;
 use crate::memory::defragmentation::stopwatch::Stopwatch;
 use crate::memory::defragmentation::survey::{Arena, SurveyedArena};
+use crate::memory::driver::ladder::IdleBlocks;
 use crate::memory::pool::{PoolState, TwoShards};
 use crate::memory::token::record::Record;
 use crate::memory::{BudgetPolicy, EmptiedBlocks, Movability};
@@ -401,7 +402,7 @@ impl Execution {
         let desc = MemoryDesc::new(source.memory_type, size).with_priority(source.priority);
         let desc = desc.with_options(source.options.as_ref());
         let memory =
-            allocator.waiting(|| allocator.heaps.allocate(&allocator.device, &desc, source.budget_policy));
+            allocator.waiting(|| allocator.object_of_driver(&desc, source.budget_policy, IdleBlocks::Free));
         let Ok(memory) = memory else { return Progress::NoMemory };
         allocator.name_block(&memory, &source);
         let mut memory = Some(memory);

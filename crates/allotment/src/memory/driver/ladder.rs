@@ -1,0 +1,182 @@
+//! The ladder: what is tried before a request for memory of the driver is refused, on every path.
+//!
+//! ```text
+//!   a request                                  memory of the driver by itself: a pool's first blocks, a reservation,
+//!     │                                        blocks ahead of demand, memory created with its resource, memory for moves
+//!     ▼                                          │
+//!   1 free ranges of the thread's shard          │
+//!   2 empty blocks of the other shards           │
+//!   3 what the GPU has finished with is          │
+//!     destroyed; then 1 again                    │
+//!   4 a new block of the wanted size  ◄──────────┘  of its one size; refused: step 3, then once more
+//!   5 idle blocks of the heap are freed; then 4 again
+//!   6 free ranges of the other shards
+//!   7 smaller blocks, down to an eighth of the wanted size
+//!   8 the pool of movable, or pinned, allocations
+//!   9 the next memory type, from 1 on
+//!  10 over the budget, and a memory object for a small request alone: all types from 4 on
+//! ```
+//!
+//! | step | where |
+//! |---|---|
+//! | 1 to 5, 7, 10 | [`Allocator::allocate_from_locked_pool`] (`request/allocate.rs`), `new_block.rs` |
+//! | 2, 6, 8 | `pool/shards.rs` |
+//! | 9, 10 | [`Allocator::by_ranking`], [`Allocator::by_pool_types`] (`request/allocate.rs`) |
+//! | memory by itself | [`Allocator::memory_of_driver`] |
+//!
+//! Nothing waits for the GPU, and nothing is asked of the driver that it refused before, until something has changed
+//! (`refusals.rs`). Step 3 is before step 4, since destroying what is done with takes microseconds and a block
+//! milliseconds. Step 7 is before step 9, since a block of at least an eighth of the wanted size costs each heap a handful
+//! of memory objects; an object for each small request, which step 10 allows, costs thousands, of which Vulkan guarantees
+//! 4096 for all heaps. Without idle blocks being freed (5) for blocks ahead of demand: two pools would free each other's.
+//!
+//! A worked example: a heap of 256 MiB has 3 MiB left, another has 4 GiB. A request for 1 KiB suits the first best, and
+//! its pool wants a block of 4 MiB. That is refused (4), and nothing is idle (5); 2 MiB are allocated (7). Later 1 MiB
+//! more is. The next refusals are those of 4, 2, 1 and 0.5 MiB. From then on a request looks for room in the first
+//! heap's blocks (1), knows without a call that no block can be had (4, 7), and is placed in a block of the second heap
+//! (9), until memory of the first is freed.
+
+use core::any::TypeId;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::Mutex;
+
+use crate::device::{Device, DeviceError, MemoryDesc, MemoryTypeIndex, OwnedMemory};
+use crate::lifetime::{DeletionQueue, WeakDeletionQueue};
+use crate::memory::allocator::Allocator;
+use crate::memory::driver::heaps::heap_of;
+use crate::memory::pool::PoolSlot;
+use crate::memory::resource::types_of_resources;
+use crate::memory::{AllocationError, BudgetPolicy};
+use crate::sync::locked;
+
+/// The deletion queues in which resources of an allocator wait for the GPU.
+#[derive(Debug, Default)]
+pub(in crate::memory) struct Reclaimable {
+    queues: Mutex<Vec<WeakDeletionQueue>>,
+    /// There is a queue. Read without the lock, since an allocator that is used alone has none.
+    any: AtomicBool,
+}
+
+impl Reclaimable {
+    /// Adds a deletion queue, which is not kept alive.
+    pub(in crate::memory) fn add(&self, queue: &DeletionQueue) {
+        let queue = queue.downgrade();
+        let mut queues = locked(&self.queues);
+        queues.retain(WeakDeletionQueue::is_open);
+        if !queues.iter().any(|known| known.ptr_eq(&queue)) {
+            queues.push(queue);
+        }
+        self.any.store(true, Relaxed);
+    }
+
+    fn is_empty(&self) -> bool {
+        !self.any.load(Relaxed)
+    }
+}
+
+/// Which idle blocks are freed for memory of the driver.
+#[derive(Debug)]
+pub(in crate::memory) enum IdleBlocks<'a, D: Device> {
+    /// None: what is allocated ahead of demand is no reason to take the room of others.
+    Keep,
+    /// Those of all pools.
+    Free,
+    /// Those of all pools but this one, whose own idle blocks are what is asked for.
+    FreeBut(&'a PoolSlot<D>),
+}
+
+impl<D: Device> Allocator<D> {
+    /// Returns true if something may wait for the GPU that [`reclaim_finished`](Self::reclaim_finished) would destroy.
+    pub(in crate::memory) fn may_reclaim(&self) -> bool {
+        !self.reclaimable.is_empty()
+    }
+
+    /// Destroys the resources of this allocator that the GPU has finished with. Never waits. Returns true if there were
+    /// any. Called with no lock held.
+    ///
+    /// Of the library's own types alone: their destructors call the device and free the memory, and nothing else. The
+    /// caller of a create call may hold locks that a destructor of its own types takes.
+    pub(in crate::memory) fn reclaim_finished(&self) -> bool {
+        if self.reclaimable.is_empty() {
+            return false;
+        }
+        let types: [TypeId; 3] = types_of_resources::<D>();
+        // One by one, without the lock: a destructor frees memory, which takes others.
+        let queue = |at: usize| locked(&self.reclaimable.queues).get(at).cloned();
+        let mut any = false;
+        for queue in (0..).map_while(queue) {
+            any |= queue.reclaim_types(&types).is_some_and(|reclaimed| reclaimed.count != 0);
+        }
+        any
+    }
+
+    /// Allocates memory of the driver by itself, with every step of the [ladder](self) that such memory has. `make` calls
+    /// the driver. Called with no lock held.
+    pub(in crate::memory) fn memory_of_driver<T>(
+        &self,
+        of: (MemoryTypeIndex, u64),
+        policy: BudgetPolicy,
+        idle: IdleBlocks<'_, D>,
+        make: impl Fn() -> Result<T, DeviceError>,
+    ) -> Result<T, AllocationError> {
+        let attempt = || self.heaps.allocate(&self.device, of, policy, &make);
+        let known = self.heaps.refused_before(&self.device, of.0, of.1, policy).is_some();
+        // Again after each step that has freed something.
+        let or_after =
+            |result: Result<T, AllocationError>, step: &dyn Fn(AllocationError) -> bool| match result {
+                Err(refused) if refused.is_for_want_of_memory() && step(refused) => attempt(),
+                result => result,
+            };
+        let result = or_after(attempt(), &|_| self.reclaim_finished());
+        let result = or_after(result, &|refused| self.free_idle_for(&idle, (of.0, refused)));
+        // Never refused by what was so a moment ago alone.
+        or_after(result, &|_| known && self.heaps.look_again(&self.device, of.0))
+    }
+
+    /// Allocates a memory object of the driver, as [`memory_of_driver`](Self::memory_of_driver).
+    pub(in crate::memory) fn object_of_driver(
+        &self,
+        desc: &MemoryDesc<'_, D::MemoryOptions>,
+        policy: BudgetPolicy,
+        idle: IdleBlocks<'_, D>,
+    ) -> Result<OwnedMemory<D>, AllocationError> {
+        let make = || OwnedMemory::allocate(&self.device, desc);
+        self.memory_of_driver((desc.memory_type, desc.size), policy, idle, make)
+    }
+
+    /// Frees idle blocks where that may help against a refusal. Returns true if any was freed.
+    pub(in crate::memory) fn free_idle_for(
+        &self,
+        idle: &IdleBlocks<'_, D>,
+        (memory_type, refused): (MemoryTypeIndex, AllocationError),
+    ) -> bool {
+        let but = match idle {
+            IdleBlocks::Keep => return false,
+            IdleBlocks::Free => None,
+            IdleBlocks::FreeBut(slot) => Some(*slot),
+        };
+        let Ok(heap) = heap_of(&self.device, memory_type) else { return false };
+        // Memory that waits for the maintenance thread is in no pool any more, but still counts against the limits.
+        if self.return_memory() != 0 {
+            return true;
+        }
+        let objects = self.pools.objects();
+        // Blocks are freed only if that can help: else later requests would allocate them again, for nothing.
+        let helps = match refused {
+            // The limit of memory objects holds for all heaps together.
+            AllocationError::TooManyAllocations { .. } => return self.release_empty(None, but),
+            // Most often a full heap has no idle block, and no pool has to be locked to find that.
+            _ if objects.idle_in(heap) == 0 => false,
+            AllocationError::OverBudget { requested, usage, budget, .. } => {
+                usage.saturating_add(requested) <= budget.saturating_add(self.empty_bytes(heap, but))
+            }
+            AllocationError::HeapLimit { requested, reserved, limit, .. } => {
+                reserved + requested <= limit.saturating_add(self.empty_bytes(heap, but))
+            }
+            // The driver does not say how much is missing.
+            AllocationError::OutOfMemory { .. } => true,
+            _ => false,
+        };
+        helps && self.release_empty(Some(heap), but)
+    }
+}
