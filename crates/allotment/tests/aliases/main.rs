@@ -1,10 +1,11 @@
 //! Who knows VMA, D3D12MA, vk-mem or gpu-allocator finds each of its names: in the guide, with what does its work here, and
-//! as an alias for the search of the documentation.
+//! as an alias for the search of the documentation. And what else is checked of the guide: its quotes of examples.
 
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
 
 mod guide;
 mod names;
+mod quotes;
 mod sources;
 
 use std::collections::BTreeSet;

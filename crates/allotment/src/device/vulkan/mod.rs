@@ -81,7 +81,7 @@ pub use descriptors::{
 pub use images::ImageInfo;
 pub use options::{DedicatedTo, MemoryOptions};
 pub use queues::QueueGuard;
-pub use supported::Supported;
+pub use supported::{FeatureStructure, Supported};
 
 use super::budget::Budgets;
 use super::ledger::Ledger;

@@ -1,5 +1,7 @@
 //! Features and extensions that a physical device supports, and how to create a device with them.
 
+mod merge;
+
 use core::ffi::CStr;
 use core::fmt;
 
@@ -8,6 +10,8 @@ use ash::vk;
 use super::descriptors::ALL_TYPES;
 use super::{DeviceDesc, EnabledFeatures, refused};
 use crate::device::DeviceError;
+
+pub use merge::FeatureStructure;
 
 /// The features and extensions that a physical device supports, of all that the library can use: the extensions
 /// and features to create a device with.
@@ -46,6 +50,10 @@ pub struct Supported {
     core: vk::PhysicalDeviceFeatures,
     /// The descriptor indexing features that are used.
     indexing: vk::PhysicalDeviceDescriptorIndexingFeatures<'static>,
+    /// Features that are set in structures of the application's own chain.
+    merged: EnabledFeatures,
+    /// Whether the features of Vulkan 1.0 are in a structure of the application.
+    core_is_merged: bool,
     chain: Chain,
 }
 
@@ -140,11 +148,12 @@ impl EnabledFeatures {
     /// with it. `api_version` is the version of Vulkan that the instance was created for
     /// (`VkApplicationInfo::apiVersion`, which cannot be queried, and is 1.0 unless the application sets it).
     ///
-    /// Four features are left to the application, which adds them if it enables them:
-    /// [`DEBUG_UTILS`](Self::DEBUG_UTILS) belongs to the instance,
-    /// [`ROBUST_BUFFER_ACCESS`](Self::ROBUST_BUFFER_ACCESS) and [`PROTECTED_MEMORY`](Self::PROTECTED_MEMORY)
-    /// change the behaviour of the application's shaders and queues,
-    /// [`DEVICE_COHERENT_MEMORY`](Self::DEVICE_COHERENT_MEMORY) is slow. On an instance of Vulkan 1.0 features
+    /// Four features are left to the application. It adds three of them, by [`DeviceDesc::with_enabled`], if it enables
+    /// them: [`DEBUG_UTILS`](Self::DEBUG_UTILS), without which names do not reach the validation layer, belongs to the
+    /// instance, [`PROTECTED_MEMORY`](Self::PROTECTED_MEMORY) changes how queues and resources are created, and
+    /// [`DEVICE_COHERENT_MEMORY`](Self::DEVICE_COHERENT_MEMORY) is slow.
+    /// [`ROBUST_BUFFER_ACCESS`](Self::ROBUST_BUFFER_ACCESS) changes the application's shaders; it is noticed in
+    /// [`core_features`](Supported::core_features), and in structures that are [merged](Supported::merge_into). On an instance of Vulkan 1.0 features
     /// can be queried with an extension only, so that just [`DEDICATED_ALLOCATION`](Self::DEDICATED_ALLOCATION)
     /// and [`SAMPLER_ANISOTROPY`](Self::SAMPLER_ANISOTROPY) are found.
     ///
@@ -188,6 +197,8 @@ impl EnabledFeatures {
             version,
             core: vk::PhysicalDeviceFeatures::default(),
             indexing: vk::PhysicalDeviceDescriptorIndexingFeatures::default(),
+            merged: Self::empty(),
+            core_is_merged: false,
             chain: Chain::default(),
         };
         // SAFETY: as above.
@@ -272,10 +283,14 @@ impl Supported {
     }
 
     /// Returns the features of a device that is created with [these extensions](Self::extension_names) and
-    /// [these features](Self::push_features).
+    /// [these features](Self::push_features). [`ROBUST_BUFFER_ACCESS`](EnabledFeatures::ROBUST_BUFFER_ACCESS) is one
+    /// of them where the application has set it in [`core_features`](Self::core_features) or in what was
+    /// [merged](Self::merge_into).
     #[must_use]
     pub fn enabled(&self) -> EnabledFeatures {
-        self.enabled
+        let mut enabled = self.enabled;
+        enabled.set(EnabledFeatures::ROBUST_BUFFER_ACCESS, self.core.robust_buffer_access == vk::TRUE);
+        enabled
     }
 
     /// Returns the device extensions to enable (`VkDeviceCreateInfo::ppEnabledExtensionNames`), each once.
@@ -297,40 +312,47 @@ impl Supported {
         &mut self.core
     }
 
-    /// Adds the features to the creation parameters of a device. The application's own chain must contain none
-    /// of these structures, and no `VkPhysicalDeviceFeatures2`, `VkPhysicalDeviceVulkan11Features` and so on;
-    /// features of Vulkan 1.0 are set with [`core_features`](Self::core_features).
+    /// Sets the features of Allotment in a structure that the application chains to `VkDeviceCreateInfo` itself, beside
+    /// those that it has set there. [`push_features`](Self::push_features) then leaves that structure, and those that
+    /// must not stand beside it, out.
     ///
-    /// An application that enables features in `VkPhysicalDeviceVulkan12Features` itself names those, leaves them out
-    /// here, and says that they are enabled:
+    /// To be called once for each such structure, before the application pushes it: for those of
+    /// `VkPhysicalDeviceVulkan11Features` and later versions, for `VkPhysicalDeviceFeatures2`, for the structures of the
+    /// [extensions](Self::extension_names), and for `VkPhysicalDeviceFeatures` where `pEnabledFeatures` refers to it. A
+    /// structure that the version of Vulkan does not have is left as it is.
     ///
     /// ```no_run
     /// # use allotment::device::vulkan::{DeviceDesc, EnabledFeatures, Supported};
     /// # use ash::vk;
-    /// # fn example(instance: ash::Instance, physical_device: vk::PhysicalDevice, supported: Supported) {
-    /// let mine = EnabledFeatures::TIMELINE_SEMAPHORE | EnabledFeatures::BUFFER_DEVICE_ADDRESS;
-    /// let mut vulkan_12 = vk::PhysicalDeviceVulkan12Features::default()
-    ///     .timeline_semaphore(true)
-    ///     .buffer_device_address(true);
-    /// let mut supported = supported.only(mine.complement());
+    /// # fn example(instance: ash::Instance, physical_device: vk::PhysicalDevice, mut supported: Supported) {
+    /// // What the application uses.
+    /// let mut vulkan_12 = vk::PhysicalDeviceVulkan12Features::default().draw_indirect_count(true);
+    /// let mut vulkan_13 =
+    ///     vk::PhysicalDeviceVulkan13Features::default().dynamic_rendering(true).synchronization2(true);
+    /// // And what Allotment does.
+    /// supported.merge_into(&mut vulkan_12);
+    /// supported.merge_into(&mut vulkan_13);
     /// # let info = vk::DeviceCreateInfo::default();
-    /// let info = supported.push_features(info.push_next(&mut vulkan_12));
+    /// let info = info.push_next(&mut vulkan_12).push_next(&mut vulkan_13);
+    /// let info = supported.push_features(info);
     /// // SAFETY: the features are supported.
     /// let device = unsafe { instance.create_device(physical_device, &info, None) }.unwrap();
-    /// let desc = DeviceDesc::new(instance, physical_device, device).with_supported(&supported).with_enabled(mine);
+    /// let desc = DeviceDesc::new(instance, physical_device, device).with_supported(&supported);
     /// # }
     /// ```
-    ///
-    /// The structure of Vulkan 1.2 has [`TIMELINE_SEMAPHORE`](EnabledFeatures::TIMELINE_SEMAPHORE),
-    /// [`BUFFER_DEVICE_ADDRESS`](EnabledFeatures::BUFFER_DEVICE_ADDRESS) and
-    /// [`DESCRIPTOR_INDEXING`](EnabledFeatures::DESCRIPTOR_INDEXING), that of Vulkan 1.3
-    /// [`MAINTENANCE4`](EnabledFeatures::MAINTENANCE4).
+    pub fn merge_into(&mut self, own: &mut impl FeatureStructure) {
+        own.merge(self);
+    }
+
+    /// Adds the features to the creation parameters of a device. A structure of features that the application's own
+    /// chain has already must be [merged](Self::merge_into) before; Vulkan allows each only once. Features of Vulkan 1.0
+    /// can also be set with [`core_features`](Self::core_features).
     pub fn push_features<'a>(&'a mut self, info: vk::DeviceCreateInfo<'a>) -> vk::DeviceCreateInfo<'a> {
         // Below 1.1 the chain of features is not valid, so the plain structure is used.
         if self.version < vk::API_VERSION_1_1 {
-            return info.enabled_features(&self.core);
+            return if self.core_is_merged { info } else { info.enabled_features(&self.core) };
         }
-        let on = self.enabled;
+        let on = self.enabled - self.merged;
         let is = |flag| vk::Bool32::from(on.contains(flag));
         // Chained from scratch: a second call would otherwise link the structures to those of the first.
         self.chain = Chain {
@@ -347,7 +369,8 @@ impl Supported {
         chain.buffers.descriptor_buffer = is(EnabledFeatures::DESCRIPTOR_BUFFER);
         chain.mutable.mutable_descriptor_type = is(EnabledFeatures::MUTABLE_DESCRIPTOR_TYPE);
         chain.robustness.null_descriptor = is(EnabledFeatures::NULL_DESCRIPTOR);
-        push_all!(info.push_next(&mut chain.all), chain, on)
+        let info = if self.core_is_merged { info } else { info.push_next(&mut chain.all) };
+        push_all!(info, chain, on)
     }
 
     /// Returns the types of resource descriptors that shader-visible heaps can have: all, or those that may be
@@ -373,7 +396,8 @@ impl fmt::Debug for Supported {
 
 impl DeviceDesc {
     /// Enables everything that is [supported](EnabledFeatures::supported), for a device that was created with
-    /// it.
+    /// it. [`DEBUG_UTILS`](EnabledFeatures::DEBUG_UTILS) is not in it, since the application enables that on the instance,
+    /// before there is a device: [`with_enabled`](Self::with_enabled) adds it, for names in the validation layer's messages.
     #[must_use]
     pub fn with_supported(self, supported: &Supported) -> Self {
         self.with_enabled(supported.enabled()).with_descriptor_types(supported.descriptor_types())

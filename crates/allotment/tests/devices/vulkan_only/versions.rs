@@ -1,6 +1,8 @@
 //! Applications that ask for some version of Vulkan, and do not say which.
 
-use allotment::device::vulkan::{BufferInfo, Device, DeviceDesc, EnabledFeatures, ImageInfo, MemoryOptions};
+use allotment::device::vulkan::{
+    BufferInfo, Device, DeviceDesc, EnabledFeatures, ImageInfo, MemoryOptions, Supported,
+};
 use allotment::device::{
     BufferDesc, BufferDevice as _, DeviceError, ImageDesc, ImageDevice as _, MemoryDesc, MemoryDevice as _,
     MissingFeature, Tiling,
@@ -21,6 +23,8 @@ pub(super) fn all() -> Vec<Test<VulkanFixture>> {
         what_is_written_is_read_back,
         memory_is_shared_from_vulkan_1_1_on,
         a_device_is_created_with_what_is_supported,
+        what_is_used_is_merged_into_structures_that_the_application_chains_itself,
+        robust_access_that_the_application_enables_is_noticed,
         of_what_is_supported_only_what_is_wanted_is_named,
     ]
 }
@@ -103,20 +107,25 @@ fn memory_is_shared_from_vulkan_1_1_on(gpu: &Vulkan) -> Outcome {
     Outcome::Ran
 }
 
-fn a_device_is_created_with_what_is_supported(gpu: &Vulkan) {
+/// Returns what the fixture's physical device supports, in the version that was asked for.
+fn supported(gpu: &Vulkan) -> Supported {
+    let headless = gpu.fixture().headless();
+    let (instance, version) = (headless.instance(), headless.api_version());
+    // SAFETY: the physical device is of the instance, which was created for this version.
+    unsafe { EnabledFeatures::supported(instance, headless.physical_device(), version) }.unwrap()
+}
+
+/// Creates a device over an own one with the features of `info`, and destroys both.
+fn create(gpu: &Vulkan, supported: &mut Supported, info: vk::DeviceCreateInfo<'_>) {
     let headless = gpu.fixture().headless();
     let (instance, physical) = (headless.instance(), headless.physical_device());
-    let version = headless.api_version();
-    // SAFETY: the physical device is of the instance, which was created for this version.
-    let mut supported = unsafe { EnabledFeatures::supported(instance, physical, version) }.unwrap();
     let names: Vec<_> = supported.extension_names().into_iter().map(core::ffi::CStr::as_ptr).collect();
     let family = headless.queue_families()[0];
     let queues = [vk::DeviceQueueCreateInfo::default().queue_family_index(family).queue_priorities(&[1.0])];
-    let info = vk::DeviceCreateInfo::default().queue_create_infos(&queues).enabled_extension_names(&names);
-    let info = supported.push_features(info);
+    let info = supported.push_features(info.queue_create_infos(&queues).enabled_extension_names(&names));
     // SAFETY: extensions and features are ones that the physical device supports.
     let raw = unsafe { instance.create_device(physical, &info, None) }.unwrap();
-    let mut desc = DeviceDesc::new(instance.clone(), physical, raw.clone()).with_supported(&supported);
+    let mut desc = DeviceDesc::new(instance.clone(), physical, raw.clone()).with_supported(supported);
     if supported.enabled().contains(EnabledFeatures::TIMELINE_SEMAPHORE) {
         // SAFETY: one queue of the family was asked for.
         desc = desc.with_queue(unsafe { raw.get_device_queue(family, 0) }, family);
@@ -129,6 +138,62 @@ fn a_device_is_created_with_what_is_supported(gpu: &Vulkan) {
     drop(device);
     // SAFETY: created above; nothing of it is left.
     unsafe { raw.destroy_device(None) };
+}
+
+fn a_device_is_created_with_what_is_supported(gpu: &Vulkan) {
+    create(gpu, &mut supported(gpu), vk::DeviceCreateInfo::default());
+}
+
+fn what_is_used_is_merged_into_structures_that_the_application_chains_itself(gpu: &Vulkan) {
+    let minor = vk::api_version_minor(gpu.fixture().headless().api_version());
+    let mut supported = supported(gpu);
+    let uses_timelines = supported.enabled().contains(EnabledFeatures::TIMELINE_SEMAPHORE);
+    let mut plain = vk::PhysicalDeviceFeatures::default();
+    let mut core = vk::PhysicalDeviceFeatures2::default();
+    let mut timelines = vk::PhysicalDeviceTimelineSemaphoreFeatures::default();
+    let mut vulkan_11 = vk::PhysicalDeviceVulkan11Features::default();
+    let mut vulkan_12 = vk::PhysicalDeviceVulkan12Features::default();
+    let mut vulkan_13 = vk::PhysicalDeviceVulkan13Features::default();
+    // In every version, those of versions that the application did not ask for as well: they stay as they are.
+    supported.merge_into(&mut vulkan_11);
+    supported.merge_into(&mut vulkan_12);
+    supported.merge_into(&mut vulkan_13);
+    assert_eq!(vulkan_12.timeline_semaphore == vk::TRUE, minor >= 2 && uses_timelines);
+    let mut info = vk::DeviceCreateInfo::default();
+    if minor == 0 {
+        supported.merge_into(&mut plain);
+        info = info.enabled_features(&plain);
+    } else {
+        supported.merge_into(&mut core);
+        info = info.push_next(&mut core);
+    }
+    match minor {
+        0 => {}
+        1 if uses_timelines => {
+            supported.merge_into(&mut timelines);
+            assert_eq!(timelines.timeline_semaphore, vk::TRUE);
+            info = info.push_next(&mut timelines);
+        }
+        1 => {}
+        2 => info = info.push_next(&mut vulkan_11).push_next(&mut vulkan_12),
+        _ => info = info.push_next(&mut vulkan_11).push_next(&mut vulkan_12).push_next(&mut vulkan_13),
+    }
+    // The validation layer reports a structure that is there twice, and one beside the structure of a version.
+    create(gpu, &mut supported, info);
+}
+
+fn robust_access_that_the_application_enables_is_noticed(gpu: &Vulkan) {
+    let robust = EnabledFeatures::ROBUST_BUFFER_ACCESS;
+    let mut in_core = supported(gpu);
+    assert!(!in_core.enabled().contains(robust));
+    in_core.core_features().robust_buffer_access = vk::TRUE;
+    assert!(in_core.enabled().contains(robust));
+
+    let mut merged = supported(gpu);
+    let mut own = vk::PhysicalDeviceFeatures::default().robust_buffer_access(true);
+    merged.merge_into(&mut own);
+    assert!(merged.enabled().contains(robust));
+    assert_eq!(own.sampler_anisotropy, merged.core_features().sampler_anisotropy, "what is used is added");
 }
 
 fn of_what_is_supported_only_what_is_wanted_is_named(gpu: &Vulkan) {
