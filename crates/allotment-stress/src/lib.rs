@@ -5,6 +5,7 @@
 //!   World      the allocator, the descriptor heaps, the queues, and the resources that threads exchange
 //!   Player     one thread: makes one Call after another and checks its outcome
 //!   Tally      the number of calls and errors, and the findings
+//!   mix        other calls, of one `Gpu`, whose queues and steps meet in the same buffers
 //! ```
 //!
 //! Each buffer holds a pattern that no other buffer has. Patterns are written through mapped memory, transfers and
@@ -18,6 +19,7 @@
 mod calls;
 mod input;
 mod kinds;
+mod mix;
 mod raw;
 mod seeds;
 mod shadow;
@@ -29,6 +31,7 @@ pub use input::Input;
 pub use kinds::{Stressed, simulated_findings};
 #[cfg(feature = "vulkan")]
 pub use kinds::{Watched, watched};
+pub use mix::{MixTally, mix};
 pub use seeds::{Seed, seeds};
 pub use tally::Tally;
 pub use world::{World, WorldDesc};

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! allotment-stress --device simulated|vulkan [--threads N] [--seconds S] [--seed X] [--profile NAME]
+//!                  [--world all|gpu]           gpu: buffers of one `Gpu`, moved and used on all queues at once
 //! allotment-stress --write-seeds FOLDER        write the initial corpus of the fuzz target
 //! allotment-stress --play FILE [--threads N]   play an input of the fuzz target, on one thread or on as many
 //! ```
@@ -11,15 +12,17 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
-use allotment_stress::{RunDesc, Tally, play_bytes, run, seeds, simulated_findings};
+use allotment_stress::{MixTally, RunDesc, Tally, mix, play_bytes, run, seeds, simulated_findings};
 
 const USAGE: &str = "usage: allotment-stress --device simulated|vulkan [--threads N] [--seconds S] [--seed X] \
-                     [--calls-a-world N] [--profile NAME, or part of a Vulkan device's]\n       \
+                     [--calls-a-world N] [--profile NAME, or part of a Vulkan device's] [--world all|gpu]\n       \
                      allotment-stress --write-seeds FOLDER\n       allotment-stress --play FILE [--threads N]\n";
 
 struct Args {
     device: String,
     profile: Option<String>,
+    /// Only calls of one `Gpu`.
+    is_mix: bool,
     run: RunDesc,
     write_seeds: Option<String>,
     play: Option<String>,
@@ -31,6 +34,7 @@ fn args() -> Option<Args> {
     let mut args = Args {
         device: "simulated".to_owned(),
         profile: None,
+        is_mix: false,
         run: RunDesc::new(4, Duration::from_secs(10), 1),
         write_seeds: None,
         play: None,
@@ -42,6 +46,7 @@ fn args() -> Option<Args> {
         match word.as_str() {
             "--device" => args.device = value,
             "--profile" => args.profile = Some(value),
+            "--world" => args.is_mix = ["all", "gpu"].iter().position(|world| *world == value)? == 1,
             "--threads" => {
                 args.run.threads = value.parse().ok()?;
                 args.play_threads = args.run.threads as usize;
@@ -65,6 +70,9 @@ fn main() -> ExitCode {
     if let Some(folder) = &args.write_seeds {
         return write_seeds(Path::new(folder));
     }
+    if args.is_mix {
+        return mixed(&args);
+    }
     let tally = match (&args.play, args.device.as_str()) {
         (Some(file), _) => {
             let bytes = std::fs::read(file).map_err(|error| format!("{file}: {error}"));
@@ -84,6 +92,49 @@ fn main() -> ExitCode {
     print!("{tally}");
     println!("device {}, threads {}, seed {}", args.device, args.run.threads, args.run.seed);
     ExitCode::from(u8::from(!tally.findings().is_empty()))
+}
+
+/// Makes the calls of one `Gpu`.
+fn mixed(args: &Args) -> ExitCode {
+    let tally = match args.device.as_str() {
+        "simulated" => mixed_on_simulated_gpu(args),
+        "vulkan" => mixed_on_vulkan(args),
+        other => Err(format!("unknown device {other}")),
+    };
+    match tally {
+        Ok(tally) => {
+            print!("{tally}");
+            println!("device {}, threads {}, seed {}", args.device, args.run.threads, args.run.seed);
+            ExitCode::from(u8::from(!tally.findings().is_empty()))
+        }
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn mixed_on_simulated_gpu(args: &Args) -> Result<MixTally, String> {
+    let name = args.profile.as_deref().unwrap_or("discrete-large-bar");
+    let profile = Profile::named(name).ok_or("unknown profile")?;
+    let device = SimulatedGpu::new(profile);
+    // Later than the threads submit what comes next, so that the order is not that of a host that has seen everything.
+    device.set_latency(Duration::from_micros(200));
+    Ok(mix(&device, &args.run, || simulated_findings(&device)))
+}
+
+#[cfg(feature = "vulkan")]
+fn mixed_on_vulkan(args: &Args) -> Result<MixTally, String> {
+    let watched = allotment_stress::watched(args.profile.as_deref()).map_err(|error| error.to_string())?;
+    println!("on {}", watched.name());
+    let mut tally = mix(watched.device(), &args.run, || watched.findings());
+    watched.close().into_iter().for_each(|message| tally.find(message));
+    Ok(tally)
+}
+
+#[cfg(not(feature = "vulkan"))]
+fn mixed_on_vulkan(_: &Args) -> Result<MixTally, String> {
+    Err("built without Vulkan".to_owned())
 }
 
 /// Runs on one profile, or on all of them in turn, with an equal share of the time each.

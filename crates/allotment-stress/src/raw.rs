@@ -5,8 +5,10 @@
 use core::ops::Range;
 
 use allotment::device::{
-    BufferUse, DescriptorDevice, Device, DeviceError, QueueIndex, Submission, TimelinePoint, TimelineValue,
+    BufferCopy, BufferUse, DescriptorDevice, Device, DeviceError, QueueIndex, Submission, TimelinePoint,
+    TimelineValue,
 };
+use allotment::lifetime::TimelinePoints;
 use allotment::memory::{Buffer, Move};
 
 /// Submits work without commands.
@@ -17,6 +19,22 @@ pub(crate) fn submit_nothing<D: Device>(
 ) -> Result<TimelineValue, DeviceError> {
     // SAFETY: the submission is empty.
     unsafe { device.submit(queue, &Submission { waits, ..Submission::default() }) }
+}
+
+/// Copies the first bytes of one buffer to another one. Both were taken while the recording that is submitted was open, and
+/// have at least these bytes.
+pub(crate) fn copy<D: Device>(
+    device: &D,
+    queue: QueueIndex,
+    waits: &TimelinePoints,
+    (from, to): (&D::Buffer, &D::Buffer),
+    size: u64,
+) -> Result<TimelineValue, DeviceError> {
+    let mut room = TimelinePoints::ROOM;
+    let copies = [BufferCopy { from, from_offset: 0, to, to_offset: 0, size }];
+    let work = Submission { waits: waits.as_slice(&mut room), copies: &copies, ..Submission::default() };
+    // SAFETY: as said above; the open recording keeps both buffers until its submission has completed.
+    unsafe { device.submit(queue, &work) }
 }
 
 /// Destroys a buffer that was created in an allocation just now.

@@ -420,9 +420,11 @@ fn a_steady_frame_of_descriptors_allocates_no_host_memory() {
         // SAFETY: as above.
         unsafe { device.copy_descriptors(&staging, 0, &heap, 0, 100) };
         let (indices, to) = (buffer.handle(), buffer.handle());
-        let read = SimulatedRead { heap: &heap, indices, indices_offset: 0, count: 50, to, to_offset: 2048 };
+        let read =
+            |to_offset| SimulatedRead { heap: &heap, indices, indices_offset: 0, count: 50, to, to_offset };
+        let reads: [_; 10] = core::array::from_fn(|i| read(2048 + 200 * i as u64));
         // SAFETY: the ranges lie in the buffer, which lives until the wait is over.
-        let value = unsafe { device.submit_reads(QUEUE, &[], &[read; 10]) }.unwrap();
+        let value = unsafe { device.submit_reads(QUEUE, &[], &reads) }.unwrap();
         let waited = device.wait(TimelinePoint { queue: QUEUE, value }, Duration::from_secs(10));
         assert_eq!(waited, Ok(()));
     };

@@ -39,6 +39,8 @@ pub struct Recording {
     explicit: bool,
     /// A submission is running. If it panics, the commands may or may not be on the queue.
     submitting: bool,
+    /// Whoever closes it looks at orphans afterwards.
+    leaves_orphans: bool,
 }
 
 /// A failed submission. It returns the recording as it was: submit it again, or drop it.
@@ -76,7 +78,7 @@ impl<E: Error + 'static> Error for SubmitError<E> {
 
 impl Recording {
     pub(super) fn new(tracker: SubmissionTracker, id: RecordingId, explicit: bool) -> Self {
-        Self { tracker, id, point: None, kept: false, explicit, submitting: false }
+        Self { tracker, id, point: None, kept: false, explicit, submitting: false, leaves_orphans: false }
     }
 
     /// Returns whether it is [explicit](SubmissionTracker::record_explicit): objects that are retired while it is
@@ -113,6 +115,13 @@ impl Recording {
     /// ```
     pub fn only_reads(self) -> Self {
         self.tracker.note_only_reads(self.id);
+        self
+    }
+
+    /// Makes its end run no destructor, and wait for nothing: for a recording that is closed while a lock is held. Without
+    /// the lock, [`visit_orphans`](SubmissionTracker::visit_orphans) is called afterwards.
+    pub(crate) fn leaving_orphans(mut self) -> Self {
+        self.leaves_orphans = true;
         self
     }
 
@@ -236,5 +245,8 @@ impl Drop for Recording {
             None => RecordingStatus::Discarded,
         };
         self.tracker.close(self.id, status);
+        if !self.leaves_orphans {
+            self.tracker.visit_orphans();
+        }
     }
 }

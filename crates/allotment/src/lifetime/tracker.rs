@@ -25,8 +25,6 @@ use core::time::Duration;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
-pub(crate) use quiet::QuietMoment;
-
 use super::orphan::{Orphan, Patience, finish_any};
 use super::recording::Recording;
 use super::registry::{Holds, OpenRecording, RecordingId, RecordingStatus, Registry};
@@ -222,7 +220,11 @@ impl SubmissionTracker {
         registry.close(id, status, &submitted);
         self.publish_oldest(&registry);
         drop(registry);
-        // A thread that adopts an orphan checks afterwards, under the lock that was just held, what is open.
+    }
+
+    /// Looks at orphans after a recording was closed: a thread that adopts one checks afterwards, under the lock that closing
+    /// takes, what is open. Runs destructors, and may wait for the GPU: no lock is held.
+    pub(crate) fn visit_orphans(&self) {
         self.reclaim_orphans(Patience::Once);
         self.end_without_handles();
     }

@@ -5,11 +5,11 @@
 mod custom_pools;
 mod descriptors;
 mod frames;
-mod given_up;
 #[path = "../common/hooked_device.rs"]
 mod hooked_device;
 mod mapped;
 mod moved;
+mod races;
 mod readback;
 mod rig;
 mod threads;

@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 
 use allotment::descriptor::{Binding, BindingSet};
 use allotment::device::simulated::SimulatedGpu;
-use allotment::device::{BufferDesc, BufferUse};
+use allotment::device::{BufferCopy, BufferDesc, BufferUse, QueueDevice as _, Submission};
 use allotment::memory::{
     AcceptedMove, AccessError, BlockSize, BlockSizes, DefragmentationDesc, DefragmentationStrategy,
     Defragmenter, DefragmenterDesc, EmptyBlockPolicy, ManualTime, MappedBuffer, Movability, PassLimits,
@@ -202,6 +202,57 @@ fn what_the_gpu_wrote_comes_along() {
         let in_flight = two.each_mut().map(|it| it.accept_move().unwrap());
         assert!(in_flight.contains(&AcceptedMove::NotYet), "{in_flight:?}");
         town.rig.device.resume_queues();
+        let done = two.each_mut().map(|it| it.accept_move_within(Duration::from_secs(10)).unwrap());
+        assert!(done.contains(&AcceptedMove::Moved), "{done:?}");
+        for at in [0, 1] {
+            let mut expected = pattern(4 * at as u8);
+            expected[1000..6000].fill(9);
+            assert!(read(&two[at]) == expected);
+        }
+        drop((two, nines));
+        town.finish();
+    }
+}
+
+/// The tracker does not remember the points of these, so that everything that the queues have by then is waited for.
+#[test]
+fn what_the_gpu_writes_for_a_recording_that_was_kept_or_for_two_queues_comes_along() {
+    for is_frame in [false, true] {
+        let town = Town::on("discrete-no-bar");
+        let mut two = town.two(MemoryUsage::Readback);
+        town.steps();
+        let (gpu, device) = (&town.rig.gpu, &town.rig.device);
+        let nines = town.rig.buffer(5000);
+        gpu.uploads().write_buffer(&nines, 0, &[9; 5000]).unwrap();
+        gpu.wait_idle().unwrap();
+        device.pause_queues();
+        let from = nines.handle();
+        let copies = two.each_ref().map(|it| BufferCopy {
+            from: &from,
+            from_offset: 0,
+            to: it.handle(),
+            to_offset: 1000,
+            size: 5000,
+        });
+        let submit = |queue, waits: &[_], copies: &[_]| {
+            // SAFETY: the ranges lie in the buffers, which live until the queues are idle.
+            unsafe { device.submit(queue, &Submission { waits, copies, ..Submission::default() }) }
+        };
+        if is_frame {
+            let frame = gpu.begin_frame().unwrap();
+            for (copy, queue) in copies.iter().zip([QUEUE, town.rig.other_queue()]) {
+                let copies = core::slice::from_ref(copy);
+                frame.submit(queue, |queue, waits| submit(queue, waits, copies)).unwrap();
+            }
+            frame.end().unwrap();
+        } else {
+            let mut recording = gpu.record("kept");
+            recording.submit_and_keep(QUEUE, |queue| submit(queue, &[], &copies)).unwrap();
+        }
+        let in_flight = two.each_mut().map(|it| it.accept_move().unwrap());
+        assert!(in_flight.contains(&AcceptedMove::NotYet), "{in_flight:?}");
+        assert!(!in_flight.contains(&AcceptedMove::Moved), "{in_flight:?}");
+        device.resume_queues();
         let done = two.each_mut().map(|it| it.accept_move_within(Duration::from_secs(10)).unwrap());
         assert!(done.contains(&AcceptedMove::Moved), "{done:?}");
         for at in [0, 1] {

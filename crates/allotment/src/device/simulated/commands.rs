@@ -59,7 +59,7 @@ impl CommandAllocator {
         let submitted = *self.submitted.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(TimelinePoint { queue, value }) = submitted else { return };
         // A lost device executes nothing, and answers nothing else.
-        if self.device.shared.queues.completed(queue).is_ok_and(|completed| completed < value) {
+        if self.device.shared.queues.completed_unseen(queue).is_ok_and(|completed| completed < value) {
             self.device.report(format!("{call}: queue {} still executes these commands", queue.0));
         }
     }

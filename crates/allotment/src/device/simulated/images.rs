@@ -152,6 +152,7 @@ pub(super) fn rows(copy: &ImageCopy<'_, SimulatedGpu>) -> SimulatedCopy {
         size: width * texel,
         rows: height,
         slices: depth,
+        texels: Some(copy.direction),
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use memmap2::MmapMut;
 
+use super::hazards::LastAccesses;
 use super::names::{ByName, Name};
 use super::{SimulatedGpu, SimulatedUsage, ValidationErrors};
 use crate::device::{
@@ -107,6 +108,8 @@ pub(super) struct MemoryObject {
     mapped: AtomicBool,
     /// Set when freed: buffers and queues may keep the object alive for longer.
     freed: AtomicBool,
+    /// The last accesses of the queues.
+    pub(super) accesses: Mutex<LastAccesses>,
 }
 
 impl MemoryObject {
@@ -287,6 +290,7 @@ impl Memories {
             host_view,
             mapped,
             freed,
+            accesses: Mutex::default(),
         })
     }
 

@@ -9,6 +9,12 @@
 //! error (memory freed while a queue still uses it, a flush that is not aligned to atoms, a double map, a copy
 //! of a buffer without the usage for it). [`SimulatedGpu::validation_errors`] returns them.
 //!
+//! Among them are hazards, as synchronization validation finds them: two queues access the same bytes, one of them
+//! writes, and neither waits for the other, nor had the host seen the one completed when it submitted the other. They are
+//! found by this order alone, so also where the queues happened to run one after the other and every byte is right. Within
+//! one submission, whose copies run in any order, so are copies that access the same bytes. Accesses by the CPU are not
+//! checked.
+//!
 //! Where memory is not host-coherent, the CPU and the queues see different bytes until a flush or an invalidate,
 //! so a forgotten flush shows as wrong bytes.
 //!
@@ -28,6 +34,7 @@ mod buffers;
 mod commands;
 mod descriptors;
 mod faults;
+mod hazards;
 mod images;
 mod memory;
 mod names;

@@ -1,6 +1,7 @@
 //! Queues of the simulated GPU: one thread each, which executes submissions in order and asynchronously.
 
 use core::fmt::Debug;
+use core::ops::Range;
 use core::sync::atomic::{
     AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
@@ -11,6 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
+use super::hazards::{self, Access, Accessor, History, InOneSubmission};
 use super::memory::MemoryObject;
 use super::names::Names;
 use super::reads::DescriptorRead;
@@ -18,8 +20,8 @@ use super::resources::{InUse, ResourceRange};
 use super::samples::TextureSamples;
 use super::{SimulatedGpu, ValidationErrors, images};
 use crate::device::{
-    DeviceError, MemoryProperties, QueueDevice, QueueIndex, Submission, TimelinePoint, TimelineValue,
-    TransferUsage,
+    CopyDirection, DeviceError, MemoryProperties, QueueDevice, QueueIndex, Submission, TimelinePoint,
+    TimelineValue, TransferUsage,
 };
 use crate::sync::locked;
 
@@ -38,6 +40,8 @@ pub(super) struct SimulatedCopy {
     /// Rows per slice.
     pub(super) rows: u64,
     pub(super) slices: u64,
+    /// The end that is a subresource of an image, whose copies within a submission run in the order given.
+    pub(super) texels: Option<CopyDirection>,
 }
 
 /// The distance of rows and of slices in bytes.
@@ -66,6 +70,29 @@ impl SimulatedCopy {
             size,
             rows: 1,
             slices: 1,
+            texels: None,
+        }
+    }
+
+    /// Calls `each` with the ranges that are read and those that are written.
+    fn each_access(&self, mut each: impl FnMut(&Arc<MemoryObject>, Range<u64>, Access)) {
+        let (read, write) = match self.texels {
+            None => (Access::Read, Access::Write),
+            Some(CopyDirection::IntoImage) => (Access::Read, Access::WriteTexels),
+            Some(CopyDirection::OutOfImage) => (Access::ReadTexels, Access::Write),
+        };
+        let ends = [(&self.from, self.from_offset, self.from_steps, read)];
+        let ends = ends.into_iter().chain([(&self.to, self.to_offset, self.to_steps, write)]);
+        for (end, offset, steps, access) in ends {
+            // Rows without bytes between them are one range.
+            let (size, rows) =
+                if steps.row == self.size { (self.size * self.rows, 1) } else { (self.size, self.rows) };
+            for slice in 0..self.slices {
+                for row in 0..rows {
+                    let at = offset + slice * steps.slice + row * steps.row;
+                    each(&end.memory, at..at + size, access);
+                }
+            }
         }
     }
 
@@ -116,11 +143,29 @@ impl Task {
         }
     }
 
-    fn run(&self, work: &Work) {
+    /// Calls `each` with the ranges that the task certainly accesses.
+    pub(super) fn each_access(&self, mut each: impl FnMut(&Arc<MemoryObject>, Range<u64>, Access)) {
+        match self {
+            Self::Copy(copy) => copy.each_access(each),
+            Self::Read(read) => {
+                let [(indices, read), (to, written)] = read.accesses();
+                each(indices, read, Access::Read);
+                each(to, written, Access::Write);
+            }
+            Self::Sample(samples) => {
+                let (to, written) = samples.written();
+                each(to, written, Access::Write);
+            }
+        }
+    }
+
+    fn run(&self, work: &Work, point: TimelinePoint) {
+        // What descriptors name is known only now.
+        let reads = |memory: &MemoryObject, range| work.note_read(point, memory, range);
         match self {
             Self::Copy(copy) => copy.run(),
-            Self::Read(read) => read.run(&work.names, &work.validation_errors),
-            Self::Sample(samples) => samples.run(&work.names, &work.validation_errors),
+            Self::Read(read) => read.run(&work.names, &work.validation_errors, reads),
+            Self::Sample(samples) => samples.run(&work.names, &work.validation_errors, reads),
         }
     }
 }
@@ -148,6 +193,11 @@ struct Timeline {
     tasks: VecDeque<Task>,
     /// The memory that the running job uses, so that a free during that time is detected.
     running: Vec<Arc<MemoryObject>>,
+    /// What the host had seen when each of the waiting jobs was submitted, and the running one: a clock for each.
+    seen: VecDeque<u64>,
+    /// Empty while none runs.
+    running_seen: Vec<u64>,
+    history: History,
 }
 
 #[derive(Debug)]
@@ -157,6 +207,11 @@ struct State {
     lost: bool,
     ended: bool,
     latency: Duration,
+    /// The clock of the host: what it has seen completed, and what that comes after.
+    seen: Vec<u64>,
+    /// Space for the clock of the job that is taken, and for what comes before all jobs that are not taken yet.
+    clock: Vec<u64>,
+    floor: Vec<u64>,
 }
 
 /// The state that queue threads and the device share. One lock for all queues, since they wait for each other.
@@ -184,6 +239,9 @@ impl Queues {
             lost: false,
             ended: false,
             latency: Duration::ZERO,
+            seen: vec![0; count],
+            clock: vec![0; count],
+            floor: vec![0; count],
         };
         let (state, changed) = (Mutex::new(state), Condvar::new());
         let work = Arc::new(Work { state, changed, names, validation_errors });
@@ -223,7 +281,8 @@ impl Queues {
                 return Err(DeviceError::Unsupported);
             }
         }
-        let timeline = &mut state.timelines[index];
+        let State { timelines, seen, .. } = &mut *state;
+        let timeline = &mut timelines[index];
         let before = timeline.tasks.len();
         for task in tasks {
             match task {
@@ -238,6 +297,7 @@ impl Queues {
         timeline.waits.extend(waits);
         let tasks = timeline.tasks.len() - before;
         timeline.waiting.push_back(Job { waits: waits.len(), tasks });
+        timeline.seen.extend(seen.iter());
         let value = TimelineValue(self.submitted(queue).0 + 1);
         self.submitted[index].store(value.0, Release);
         // Unlocked before the wake-up, so that a woken thread does not wait for this lock at once.
@@ -252,8 +312,9 @@ impl Queues {
         let mut threads = locked(&self.threads);
         let thread = threads.get_mut(index).ok_or(DeviceError::Unsupported)?;
         if thread.is_none() {
+            let queues = self.submitted.len();
             if let Some(timeline) = locked(&self.work.state).timelines.get_mut(index) {
-                timeline.make_room();
+                timeline.make_room(queues);
             }
             let work = Arc::clone(&self.work);
             let builder = std::thread::Builder::new().name(format!("simulated queue {index}"));
@@ -268,13 +329,17 @@ impl Queues {
         TimelineValue(submitted.map_or(0, |submitted| submitted.load(Acquire)))
     }
 
+    /// Returns the value that a queue has completed, and notes that the host has seen it.
     pub(super) fn completed(&self, queue: QueueIndex) -> Result<TimelineValue, DeviceError> {
-        let state = locked(&self.work.state);
-        if state.lost {
-            return Err(DeviceError::Lost);
-        }
-        let timeline = state.timelines.get(usize::from(queue.0)).ok_or(DeviceError::Unsupported)?;
-        Ok(TimelineValue(timeline.completed))
+        let mut state = locked(&self.work.state);
+        let value = state.completed(queue)?;
+        state.note_seen(queue, value);
+        Ok(value)
+    }
+
+    /// Returns the value that a queue has completed, for checks of the device itself.
+    pub(super) fn completed_unseen(&self, queue: QueueIndex) -> Result<TimelineValue, DeviceError> {
+        locked(&self.work.state).completed(queue)
     }
 
     pub(super) fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<(), DeviceError> {
@@ -283,11 +348,8 @@ impl Queues {
         let mut state = locked(&self.work.state);
         loop {
             // Checked in each round: a wait must end when the device is lost meanwhile.
-            if state.lost {
-                return Err(DeviceError::Lost);
-            }
-            let timeline = state.timelines.get(usize::from(point.queue.0)).ok_or(DeviceError::Unsupported)?;
-            if timeline.completed >= point.value.0 {
+            if state.completed(point.queue)? >= point.value {
+                state.note_seen(point.queue, point.value);
                 return Ok(());
             }
             let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
@@ -333,6 +395,7 @@ impl Queues {
         let gone = |timeline: &mut Timeline| {
             timeline.waiting.clear();
             timeline.waits.clear();
+            timeline.seen.clear();
             core::mem::take(&mut timeline.tasks)
         };
         // Dropped without the lock: dropping a task releases resources, which may take other locks.
@@ -364,6 +427,8 @@ impl Work {
     fn run(&self, index: usize) {
         // Kept between jobs, so that a steady program allocates nothing in this thread.
         let mut tasks = Vec::with_capacity(TASKS);
+        let mut in_one = InOneSubmission::default();
+        in_one.reserve(TASKS);
         let mut state = locked(&self.state);
         while !state.ended {
             if !self.take_job(&mut state, index, &mut tasks) {
@@ -372,17 +437,21 @@ impl Work {
                 continue;
             }
             let latency = state.latency;
+            let value = TimelineValue(state.timelines[index].history.last());
+            let point = TimelinePoint { queue: QueueIndex(index as u8), value };
             // Jobs run without the lock: other queues execute at the same time, as on a GPU.
             drop(state);
             if !latency.is_zero() {
                 std::thread::sleep(latency);
             }
-            tasks.iter().for_each(|task| task.run(self));
+            in_one.check(&tasks, point).into_iter().for_each(|error| self.validation_errors.add(error));
+            tasks.iter().for_each(|task| task.run(self, point));
             // Dropped before the value counts as completed: a thread that saw it may destroy the resources at
             // once.
             tasks.clear();
             state = locked(&self.state);
             state.timelines[index].running.clear();
+            state.timelines[index].running_seen.clear();
             // A job that ran while the device was lost never completes, as on a real device.
             if !state.lost {
                 state.timelines[index].completed += 1;
@@ -404,6 +473,7 @@ impl Work {
         if !state.timelines[index].waits.range(..job.waits).all(reached) {
             return false;
         }
+        state.begin_clock(index, job);
         let timeline = &mut state.timelines[index];
         timeline.waiting.pop_front();
         timeline.waits.drain(..job.waits);
@@ -411,14 +481,87 @@ impl Work {
         // Recorded as in use until the job has completed, since its tasks leave the list here.
         let used = tasks.iter().flat_map(Task::memories);
         timeline.running.extend(used.map(Arc::clone));
+        let value = TimelineValue(timeline.history.last());
+        let point = TimelinePoint { queue: QueueIndex(index as u8), value };
+        state.set_floor();
+        let by = Accessor { point, clock: &state.clock, floor: &state.floor };
+        let mut found = None;
+        for task in tasks.iter() {
+            // One error is enough for a submission; the accesses are noted all the same.
+            task.each_access(|memory, range, access| {
+                let hazard = hazards::note(memory, range, &by, access);
+                found = found.take().or(hazard);
+            });
+        }
+        found.into_iter().for_each(|error| self.validation_errors.add(error));
         true
+    }
+
+    /// Notes a read of the running job at `point`, and reports a hazard.
+    fn note_read(&self, point: TimelinePoint, memory: &MemoryObject, range: Range<u64>) {
+        let mut state = locked(&self.state);
+        state.set_floor();
+        let queues = state.timelines.len();
+        let Some(timeline) = state.timelines.get(usize::from(point.queue.0)) else { return };
+        let clock = timeline.history.get(point.value.0, queues);
+        let by = Accessor { point, clock, floor: &state.floor };
+        let found = hazards::note(memory, range, &by, Access::Read);
+        found.into_iter().for_each(|error| self.validation_errors.add(error));
+    }
+}
+
+impl State {
+    fn completed(&self, queue: QueueIndex) -> Result<TimelineValue, DeviceError> {
+        if self.lost {
+            return Err(DeviceError::Lost);
+        }
+        let timeline = self.timelines.get(usize::from(queue.0)).ok_or(DeviceError::Unsupported)?;
+        Ok(TimelineValue(timeline.completed))
+    }
+
+    /// Notes that the host has seen a queue to have completed a value: what it submits from now on comes after that.
+    fn note_seen(&mut self, queue: QueueIndex, value: TimelineValue) {
+        let queues = self.seen.len();
+        if let Some(timeline) = self.timelines.get(usize::from(queue.0)) {
+            hazards::join(&mut self.seen, timeline.history.get(value.0, queues));
+        }
+    }
+
+    /// Writes to `clock` what the next job of a queue comes after, and keeps it.
+    fn begin_clock(&mut self, index: usize, job: Job) {
+        let queues = self.seen.len();
+        let mut clock = core::mem::take(&mut self.clock);
+        clock.clear();
+        clock.extend(self.timelines[index].seen.drain(..queues));
+        self.timelines[index].running_seen.extend_from_slice(&clock);
+        // All of them have completed, so their clocks are known.
+        for point in self.timelines[index].waits.range(..job.waits) {
+            let history = &self.timelines[usize::from(point.queue.0)].history;
+            hazards::join(&mut clock, history.get(point.value.0, queues));
+        }
+        self.timelines[index].history.push(index, &mut clock);
+        self.clock = clock;
+    }
+
+    /// Writes to `floor` what all jobs come after that are running, waiting or not yet submitted.
+    fn set_floor(&mut self) {
+        let Self { timelines, seen, floor, .. } = self;
+        floor.copy_from_slice(seen);
+        for timeline in timelines {
+            // What the host has seen grows, so the first of the jobs has the least.
+            let first = timeline.running_seen.iter().chain(&timeline.seen);
+            floor.iter_mut().zip(first).for_each(|(floor, seen)| *floor = (*floor).min(*seen));
+        }
     }
 }
 
 impl Timeline {
-    fn make_room(&mut self) {
+    fn make_room(&mut self, queues: usize) {
         self.waiting.reserve(JOBS);
         self.waits.reserve(JOBS);
+        self.seen.reserve(JOBS * queues);
+        self.running_seen.reserve(queues);
+        self.history.reserve(queues);
         self.tasks.reserve(TASKS);
         // Two for each task: both ends of a copy.
         self.running.reserve(2 * TASKS);

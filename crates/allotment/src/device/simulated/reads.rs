@@ -1,5 +1,6 @@
 //! Queue work that reads through descriptors: the simulated GPU's replacement for a shader.
 
+use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
@@ -46,15 +47,26 @@ impl DescriptorRead {
         [&self.indices.memory, &self.to.memory]
     }
 
-    /// Executes the reads. Indices and descriptors are read only now.
-    pub(super) fn run(&self, names: &Names, validation_errors: &ValidationErrors) {
+    /// Returns the ranges that are read and written, without what the descriptors name.
+    pub(super) fn accesses(&self) -> [(&Arc<MemoryObject>, Range<u64>); 2] {
+        let range = |first: u64| first..first + 4 * u64::from(self.count);
+        [(&self.indices.memory, range(self.indices_offset)), (&self.to.memory, range(self.to_offset))]
+    }
+
+    /// Executes the reads. Indices and descriptors are read only now. Calls `reads` with what descriptors name.
+    pub(super) fn run(
+        &self,
+        names: &Names,
+        validation_errors: &ValidationErrors,
+        reads: impl Fn(&MemoryObject, Range<u64>),
+    ) {
         for i in (0..u64::from(self.count)).map(|i| 4 * i) {
             // The index is read when the work runs, since earlier work on the queue may have written it.
             let mut index = [0; 4];
             self.indices.memory.read(self.indices_offset + i, &mut index);
             let index = u32::from_ne_bytes(index);
             // An error does not stop the others: a shader would go on as well, and tests compare all results.
-            let bytes = read(self.heap.slots().find(index), names).unwrap_or_else(|wrong| {
+            let bytes = read(self.heap.slots().find(index), names, &reads).unwrap_or_else(|wrong| {
                 validation_errors
                     .add(format!("read: descriptor {index} of {:?} {wrong}", self.heap.slots().desc));
                 SimulatedGpu::NOT_READ.to_ne_bytes()
@@ -65,7 +77,11 @@ impl DescriptorRead {
 }
 
 /// Returns the first 4 bytes of what a descriptor names, or the validation error.
-fn read(found: Found, names: &Names) -> Result<[u8; 4], &'static str> {
+fn read(
+    found: Found,
+    names: &Names,
+    reads: &impl Fn(&MemoryObject, Range<u64>),
+) -> Result<[u8; 4], &'static str> {
     match found {
         Found::Null => Ok([0; 4]),
         Found::Invalid(wrong) => Err(wrong),
@@ -82,6 +98,7 @@ fn read(found: Found, names: &Names) -> Result<[u8; 4], &'static str> {
             // Fewer if an image has fewer. A written descriptor's range lies in its resource.
             let there = size.min(whole.saturating_sub(offset)).min(4) as usize;
             // The name's offset is where the resource starts in its memory, the descriptor's is relative to that.
+            reads(&memory, start + offset..start + offset + there as u64);
             memory.read(start + offset, &mut bytes[..there]);
             Ok(bytes)
         }

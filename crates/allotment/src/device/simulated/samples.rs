@@ -1,5 +1,6 @@
 //! Queue work that samples a texture through descriptors, as a shader does with a draw of the texture.
 
+use core::ops::Range;
 use std::sync::Arc;
 
 use super::descriptors::{Found, HeapInUse};
@@ -57,8 +58,19 @@ impl TextureSamples {
         [&self.to.memory; 2]
     }
 
-    /// Samples the texture. Descriptors are read only now.
-    pub(super) fn run(&self, names: &Names, validation_errors: &ValidationErrors) {
+    /// Returns the range that is written.
+    pub(super) fn written(&self) -> (&Arc<MemoryObject>, Range<u64>) {
+        let [width, height] = self.extent.map(u64::from);
+        (&self.to.memory, self.to_offset..self.to_offset + 4 * width * height)
+    }
+
+    /// Samples the texture. Descriptors are read only now. Calls `reads` with the texture.
+    pub(super) fn run(
+        &self,
+        names: &Names,
+        validation_errors: &ValidationErrors,
+        reads: impl Fn(&MemoryObject, Range<u64>),
+    ) {
         let report = |what, at, heap: &HeapInUse, wrong| {
             validation_errors.add(format!("sample: {what} {at} of {:?} {wrong}", heap.slots().desc));
         };
@@ -67,6 +79,9 @@ impl TextureSamples {
         let sampler = sampler(self.samplers.slots().find(self.sampler), names)
             .map_err(|wrong| report("sampler", self.sampler, &self.samplers, wrong));
         let found = texture.ok().zip(sampler.ok());
+        if let Some((Texture { memory, start, extent: [width, height] }, _)) = &found {
+            reads(memory, *start..start + 4 * u64::from(*width) * u64::from(*height));
+        }
         let [width, height] = self.extent.map(u64::from);
         for (x, y) in (0..height).flat_map(|y| (0..width).map(move |x| (x, y))) {
             let texel = match &found {

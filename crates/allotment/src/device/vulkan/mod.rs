@@ -269,7 +269,9 @@ impl Device {
 
     /// Locks a queue for the application's own use, since Vulkan requires external synchronisation of
     /// submissions. Submissions through this device block meanwhile: a thread that holds the guard and submits
-    /// through the device deadlocks. Returns `None` if the queue does not exist.
+    /// through the device deadlocks. So does one that opens a recording, where another thread is about to submit the
+    /// copies of a [defragmentation](crate::memory::Defragmenter::step) to this queue. Returns `None` if the queue does not
+    /// exist.
     #[must_use]
     pub fn lock_queue(&self, queue: QueueIndex) -> Option<QueueGuard<'_>> {
         self.shared.queues.lock(queue)

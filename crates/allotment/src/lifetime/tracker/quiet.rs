@@ -1,13 +1,25 @@
-//! Moments at which nothing is recorded that may write to what a defragmenter moves.
+//! Times at which nothing is recorded that may write to what a defragmenter moves.
 //!
 //! ```text
-//!   quiet moment      no such recording is open: all writes to the old places are submitted
-//!   copies            submitted after them
-//!   still quiet       none was opened since; none is opened until the new handles are in place
+//!   quiet             no such recording is open: all writes to the old places are submitted; none is opened
+//!     copies            wait for all of these, on every queue
+//!     new handles       are in place, and the point is known that whoever uses them waits for
+//!   quiet no more     what is recorded from here on has the new handles, and waits for the copies
 //! ```
 //!
-//! A recording that is opened in between has the old handles: its write would go to the old place, after the copy. Then
-//! the copies are for nothing, and the resources stay.
+//! A recording that could be opened before the copies are submitted, and submitted itself before their point is known,
+//! would have no order with them: its write would go to the old place while a queue reads it there. So the submission of
+//! the copies is one of the few calls of a driver that is made with a lock held, the one that opens recordings.
+//!
+//! The CPU copies the bytes of mapped buffers, which takes longer, and so looks twice instead:
+//!
+//! ```text
+//!   quiet moment      no such recording is open, and all that were submitted have completed
+//!   copies            by the CPU
+//!   still quiet       none was opened since; none is opened until the new handle is in place
+//! ```
+//!
+//! If one was opened in between, the copy is for nothing, and the buffer stays.
 
 use std::sync::{PoisonError, RwLockWriteGuard};
 
@@ -37,6 +49,20 @@ pub(crate) struct Quiet<'a> {
 }
 
 impl SubmissionTracker {
+    /// Keeps recordings from being opened, until the result is dropped; `None` while a recording is open that may write to
+    /// relocatable resources.
+    pub(crate) fn keep_quiet(&self) -> Option<Quiet<'_>> {
+        let opening = self.shared.opening.write().unwrap_or_else(PoisonError::into_inner);
+        // Under the lock, so that none is opened behind this look.
+        let is_quiet = locked(&self.shared.registry).open_writing == 0;
+        is_quiet.then_some(Quiet { _opening: opening })
+    }
+
+    /// Returns true if no recording is open that may write to relocatable resources.
+    pub(crate) fn is_quiet(&self) -> bool {
+        locked(&self.shared.registry).open_writing == 0
+    }
+
     /// Returns this moment; `None` while a recording is open that may write to relocatable resources.
     pub(crate) fn quiet_moment(&self) -> Option<QuietMoment> {
         let registry = locked(&self.shared.registry);

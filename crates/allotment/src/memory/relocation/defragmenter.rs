@@ -318,7 +318,7 @@ impl<D: Device> Defragmenter<D> {
     /// While a recording is open that may write to its resources, nothing is moved
     /// ([`RecordingIsOpen`](StepOutcome::RecordingIsOpen)): the write would go to the old place and be lost. A recording
     /// that [only reads](crate::lifetime::Recording::only_reads) may be open or in flight, on any queue; so its old
-    /// handles stay valid. Staged uploads are an open recording until they are
+    /// handles stay valid. While the copies are submitted, a thread that opens a recording waits for the step. Staged uploads are an open recording until they are
     /// [submitted](crate::upload::Uploader::submit). Take the handle of a relocatable resource while the recording is
     /// open that uses it, not before.
     ///

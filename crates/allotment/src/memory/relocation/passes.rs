@@ -92,10 +92,10 @@ impl<D: Device> Defragmenter<D> {
             state.rest.begin(allocator.statistics());
             return Ok(DefragmentationStep::new(StepOutcome::Idle));
         };
-        // Taken before the moves are found, so that each of them is submitted after what was recorded by the old handles.
-        let Some(moment) = self.memory.deletion_queue().tracker().quiet_moment() else {
+        // A first look, which costs little. The one that counts comes when all is ready to be submitted.
+        if !self.memory.deletion_queue().tracker().is_quiet() {
             return Ok(DefragmentationStep::new(StepOutcome::RecordingIsOpen));
-        };
+        }
         // The run may have begun with the limits of an earlier step.
         run.limit(limits);
         // A run counts from its beginning, so only the difference belongs to this step.
@@ -105,7 +105,7 @@ impl<D: Device> Defragmenter<D> {
             Found::Moves => {
                 run.statistics.passes += 1;
                 let pass = Pass::new(allocator, run, &mut state.moves);
-                self.execute_pass(moment, pass, &mut state.created, &mut state.pending, &mut state.followers)
+                self.execute_pass(pass, &mut state.created, &mut state.pending, &mut state.followers)
             }
             Found::LimitReached => Ok(DefragmentationStep::new(StepOutcome::LimitReached)),
             Found::Done => Ok(DefragmentationStep::new(StepOutcome::Idle)),

@@ -185,7 +185,9 @@ impl<D: Device> Defragmenter<D> {
             // A descriptor heap that followed the last pass cannot follow another before its old copy is gone.
             let are_ready = state.followers_are_ready();
             // What a recording of another thread writes to an old place would be lost.
-            let moment = tracker.quiet_moment().ok_or_else(|| asked.in_use())?;
+            if !tracker.is_quiet() {
+                return Err(asked.in_use());
+            }
             let found = match are_ready {
                 true => run.find(allocator, &mut state.moves, &mut Spent::default()),
                 false => Found::LimitReached,
@@ -195,8 +197,7 @@ impl<D: Device> Defragmenter<D> {
                     run.statistics.passes += 1;
                     let pass = Pass::new(allocator, run, &mut state.moves);
                     let State { created, pending, followers, .. } = state;
-                    self.execute_pass(moment, pass, created, pending, followers)
-                        .map_err(RoomError::of_move)?;
+                    self.execute_pass(pass, created, pending, followers).map_err(RoomError::of_move)?;
                 }
                 // Another thread opened a recording meanwhile, or keeps an old place otherwise.
                 Found::LimitReached if began.elapsed() >= timeout => return Err(asked.in_use()),

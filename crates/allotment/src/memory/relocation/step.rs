@@ -11,7 +11,7 @@ use super::new_resource::{NewObject, NewResource, PendingCopy, retire_left};
 use crate::device::{
     BufferCopy, Device, DeviceError, FullImageCopy, MemoryProperties, Submission, TimelinePoint,
 };
-use crate::lifetime::{QuietMoment, Recording};
+use crate::lifetime::{Recording, SubmissionTracker, SubmitError};
 use crate::memory::defragmentation::Released;
 use crate::memory::resource::Memory;
 use crate::memory::{Movability, Move, OwningAllocator, Pass};
@@ -19,10 +19,9 @@ use crate::sync::locked;
 
 impl<D: Device> Defragmenter<D> {
     /// Creates all resources of a pass in their new places, submits the copies, and replaces the old resources. Where a
-    /// recording was opened since the quiet moment, they stay as they are.
+    /// recording is open that may write to them, they stay as they are.
     pub(super) fn execute_pass(
         &self,
-        moment: QuietMoment,
         pass: Pass<'_, D>,
         created: &mut Vec<Option<NewResource<D>>>,
         pending: &mut Vec<PendingCopy<D>>,
@@ -46,37 +45,44 @@ impl<D: Device> Defragmenter<D> {
         self.note_refused(pass, created);
         ignore_unmovable_blocks(device, pass, created);
         let tracker = self.memory.deletion_queue().tracker();
-        let record = || tracker.record("defragmentation").only_reads();
-        let mut submitted = self.submit(record(), created);
-        if submitted == Err(DeviceError::Unsupported) && created.iter().flatten().any(NewResource::is_image) {
-            // The device does not say which image it cannot copy in its state. Buffers can still move without images.
-            for new in created.iter_mut() {
-                new.take_if(|new| new.is_image()).into_iter().for_each(|it| it.destroy(device));
+        // Last of all, without the lock: it runs destructors.
+        let _orphans = VisitOrphans(tracker);
+        let recording = tracker.record("defragmentation").only_reads().leaving_orphans();
+        // No recording is opened from here until the new handles are in place. One that is opened earlier keeps the
+        // resources where they are; one that is opened later has the new handles, and what it submits waits for the copies.
+        let Some(quiet) = tracker.keep_quiet() else {
+            // No queue has used the new resources.
+            created.iter_mut().filter_map(Option::take).for_each(|new| new.destroy(device));
+            open.stay();
+            return Ok(DefragmentationStep::new(StepOutcome::RecordingIsOpen));
+        };
+        let has_images = created.iter().flatten().any(NewResource::is_image);
+        let submitted = match self.submit(recording, created) {
+            Err(SubmitError { recording, error: DeviceError::Unsupported }) if has_images => {
+                // The device does not say which image it cannot copy in its state. Buffers can still move without images.
+                for new in created.iter_mut() {
+                    new.take_if(|new| new.is_image()).into_iter().for_each(|it| it.destroy(device));
+                }
+                self.note_refused(pass, created);
+                ignore_unmovable_blocks(device, pass, created);
+                self.submit(recording, created)
             }
-            self.note_refused(pass, created);
-            ignore_unmovable_blocks(device, pass, created);
-            submitted = self.submit(record(), created);
-        }
+            submitted => submitted,
+        };
         let copied_at = match submitted {
             Ok(point) => point,
-            Err(error) => {
+            Err(SubmitError { error, .. }) => {
+                drop(quiet);
                 // The submission failed, so no queue uses the new resources.
                 created.drain(..).flatten().for_each(|new| new.destroy(device));
                 return Err(MoveError::Device(error));
             }
         };
-        // Before a thread can have a new handle: what it submits waits for the copies.
         if let Some(point) = copied_at {
             locked(&self.reports.copied_at).insert(point);
             // Also of what stays after all: the queue still reads it.
             created.iter().flatten().for_each(|new| new.note_copy(point));
         }
-        // No recording is opened from here until the new handles are in place: it would have the old ones, and what it
-        // writes would come after the copy.
-        let Some(quiet) = tracker.still_quiet(moment) else {
-            open.stay();
-            return Ok(DefragmentationStep::new(StepOutcome::RecordingIsOpen));
-        };
         let mut step =
             DefragmentationStep { copied_at, ..DefragmentationStep::new(StepOutcome::LimitReached) };
         // The sums of the pass have the bytes that the queue copies.
@@ -162,7 +168,7 @@ impl<D: Device> Defragmenter<D> {
         &self,
         recording: Recording,
         created: &[Option<NewResource<D>>],
-    ) -> Result<Option<TimelinePoint>, DeviceError> {
+    ) -> Result<Option<TimelinePoint>, SubmitError<DeviceError>> {
         let (mut copies, mut full_images) = (Vec::new(), Vec::new());
         for new in created.iter().flatten() {
             match new {
@@ -186,7 +192,8 @@ impl<D: Device> Defragmenter<D> {
         if copies.is_empty() && full_images.is_empty() {
             return Ok(None);
         }
-        // The copies read what other queues wrote, so they wait for all work submitted before.
+        // The copies read what other queues wrote, so they wait for all work submitted before. No recording is open that may
+        // write, so nothing that is submitted later does.
         let waits: Vec<_> =
             recording.tracker().submitted().points().filter(|it| it.queue != self.queue).collect();
         let work =
@@ -199,7 +206,7 @@ impl<D: Device> Defragmenter<D> {
             // ones. The conditions for images are the promise of the caller of `set_state`.
             unsafe { device.submit(queue, &work) }
         });
-        submitted.map(Some).map_err(|refused| refused.error)
+        submitted.map(Some)
     }
 }
 
@@ -215,6 +222,15 @@ struct OpenPass<'a, 'p, D: Device> {
     pass: Pass<'p, D>,
     /// One entry for each move, as far as created. Empty once the pass has ended.
     created: &'a mut Vec<Option<NewResource<D>>>,
+}
+
+/// Looks at orphans when dropped.
+struct VisitOrphans<'a>(&'a SubmissionTracker);
+
+impl Drop for VisitOrphans<'_> {
+    fn drop(&mut self) {
+        self.0.visit_orphans();
+    }
 }
 
 impl<D: Device> OpenPass<'_, '_, D> {
