@@ -66,6 +66,14 @@ impl DeviceError {
         matches!(self, Self::OutOfDeviceMemory | Self::OutOfHostMemory | Self::TooManyAllocations)
     }
 
+    /// Names the whole time of a wait that had several steps, rather than what was left of it for the last.
+    pub(crate) fn within(self, timeout: Duration) -> Self {
+        match self {
+            Self::TimedOut { point, .. } => Self::TimedOut { point, timeout },
+            other => other,
+        }
+    }
+
     /// Returns true if a wait timed out: the device works, and another wait may succeed.
     #[must_use]
     pub const fn is_timeout(self) -> bool {

@@ -56,8 +56,9 @@
 //!
 //! # The end
 //!
-//! When the last clone of a `Gpu` and the last frame are dropped, the deletion queue waits for the GPU for up to five
-//! seconds, as a [`DeletionQueue`] does, and destroys what was retired. Buffers and images that are still alive keep
+//! When the last clone of a `Gpu` and the last frame are dropped, all layers together wait for the GPU for up to five
+//! seconds, and for longer only as long as it completes something; what was retired is destroyed. What a GPU that hangs
+//! may still use is leaked. Buffers and images that are still alive keep
 //! the allocator and the device alive, and are destroyed when they are dropped. A program that wants to know that the
 //! GPU has completed calls [`Gpu::wait_idle`] before.
 
@@ -75,7 +76,6 @@ mod uploads;
 
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use core::time::Duration;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -405,7 +405,7 @@ impl<D: Device> Gpu<D> {
             let left = timeout.saturating_sub(began.elapsed());
             self.tracker()
                 .wait_all(&oldest, left)
-                .map_err(|error| FrameError::Wait(whole(error, timeout)))?;
+                .map_err(|error| FrameError::Wait(error.within(timeout)))?;
             locked(&self.shared.frames).forget_completed();
         }
         if waited {
@@ -511,14 +511,6 @@ impl<D: Device> Gpu<D> {
         uploader.submit().map_err(FrameError::Uploads)?;
         let step = self.shared.defragmenter.step(desc.defragmentation.limits);
         step.map(Some).map_err(FrameError::Defragmentation)
-    }
-}
-
-/// Names the whole time of a wait that had several steps, rather than what was left of it for the last.
-fn whole(error: DeviceError, timeout: Duration) -> DeviceError {
-    match error {
-        DeviceError::TimedOut { point, .. } => DeviceError::TimedOut { point, timeout },
-        error => error,
     }
 }
 

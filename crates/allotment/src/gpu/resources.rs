@@ -1,5 +1,7 @@
 //! Creation of buffers and images by a [`Gpu`](super::Gpu).
 
+use std::time::Instant;
+
 use super::{Gpu, ReadBufferError};
 use crate::AllocationOptions;
 use crate::device::{Device, QueueIndex};
@@ -217,15 +219,19 @@ impl<D: Device> Gpu<D> {
         bytes: &mut [u8],
     ) -> Result<(), ReadBufferError> {
         self.uploads().submit().map_err(ReadBufferError::Uploads)?;
+        let (began, timeout) = (Instant::now(), self.desc().timeout);
         // The copy runs on one queue, and the writers may be on others.
-        self.tracker().wait_idle(self.desc().timeout).map_err(TransferError::Device)?;
+        self.tracker().wait_idle(timeout).map_err(TransferError::Device)?;
         // The staging buffers have the size of a chunk. At least 1, since no API creates a buffer of 0 bytes.
         let chunk = (bytes.len() as u64).clamp(1, READ_CHUNK);
         let transfer = Transfer::new(self.allocator(), QueueIndex(0), chunk);
         let mut transfer = transfer.map_err(TransferError::Buffer)?;
         buffer.with_owned(|raw, moved_at| {
-            // A step of another thread may have moved the buffer since, by a copy on another queue.
-            moved_at.map_or(Ok(()), |point| self.wait(point)).map_err(TransferError::Device)?;
+            // A step of another thread may have moved the buffer since, by a copy on another queue. The buffer is locked,
+            // so the deadline is that of the whole call.
+            let left = timeout.saturating_sub(began.elapsed());
+            let waited = moved_at.map_or(Ok(()), |point| self.tracker().wait(point, left));
+            waited.map_err(|error| TransferError::Device(error.within(timeout)))?;
             Ok(transfer.download_from(raw, offset, bytes)?)
         })
     }

@@ -3,6 +3,7 @@
 use core::num::NonZero;
 use core::time::Duration;
 use std::collections::VecDeque;
+use std::time::Instant;
 
 use super::timeline_points::TimelinePoints;
 use super::tracker::SubmissionTracker;
@@ -59,10 +60,12 @@ impl FramesInFlight {
     /// [`DeviceError::TimedOut`] if the oldest frame does not complete in time: call this again before starting the
     /// frame. [`DeviceError::Lost`].
     pub fn begin(&mut self, timeout: Duration) -> Result<(), DeviceError> {
+        let began = Instant::now();
         // Queues complete frames in order, so waiting for the oldest frame is enough.
         while self.in_flight.len() >= self.most.get() {
             let Some(oldest) = self.in_flight.front() else { break };
-            self.tracker.wait_all(oldest, timeout)?;
+            let left = timeout.saturating_sub(began.elapsed());
+            self.tracker.wait_all(oldest, left).map_err(|error| error.within(timeout))?;
             self.in_flight.pop_front();
         }
         Ok(())

@@ -8,16 +8,66 @@
 //! leaked.
 
 use core::mem;
+use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::time::Duration;
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::tracker::SubmissionTracker;
 use crate::log::event;
 use crate::sync::checked::{AtomicBool, AtomicUsize};
 
-/// How long the destruction of a queue waits for a GPU that makes no progress.
+/// How long destructors wait for a GPU, all that end together: the queues, rings and pools of a program whose GPU hangs
+/// are dropped one after the other, and each would wait as long.
 pub(super) const LAST_WAIT: Duration = Duration::from_secs(5);
+
+/// The time that destructors have waited for the queues of a tracker, of [`LAST_WAIT`].
+///
+/// Counted from the last time that queues completed something between two waits: what a program drops while it runs has
+/// the whole time again. Plain atomics, not those of the model checker: the numbers bound waits and guard nothing.
+#[derive(Debug, Default)]
+pub(super) struct LastWaits {
+    /// Nanoseconds.
+    spent: AtomicU64,
+    /// How much the queues had completed after the last of these waits.
+    completed: AtomicU64,
+}
+
+impl LastWaits {
+    /// Returns what is left of [`LAST_WAIT`] where the queues have completed so much.
+    fn left(&self, completed: u64) -> Duration {
+        // Two threads that end at once each have what the other leaves: both waits run at the same time.
+        if self.completed.load(Relaxed) != completed {
+            return LAST_WAIT;
+        }
+        LAST_WAIT.saturating_sub(Duration::from_nanos(self.spent.load(Relaxed)))
+    }
+
+    /// Notes that a wait of which `left` was left took `waited`.
+    fn note(&self, left: Duration, waited: Duration, completed: u64) {
+        let spent = LAST_WAIT.saturating_sub(left.saturating_sub(waited));
+        self.spent.store(u64::try_from(spent.as_nanos()).unwrap_or(u64::MAX), Relaxed);
+        self.completed.store(completed, Relaxed);
+    }
+}
+
+impl SubmissionTracker {
+    /// Calls `drain` with no time, and if that leaves something, with what is left of [`LAST_WAIT`]. Returns what it
+    /// leaves.
+    pub(super) fn drain_last(&self, drain: impl Fn(Duration) -> u64) -> u64 {
+        // Also tells how far the queues are.
+        let pending = drain(Duration::ZERO);
+        let left = self.last_waits().left(self.completed().sum());
+        if pending == 0 || left.is_zero() {
+            return pending;
+        }
+        let began = Instant::now();
+        let pending = drain(left);
+        self.last_waits().note(left, began.elapsed(), self.completed().sum());
+        pending
+    }
+}
 
 /// A queue whose owner was dropped.
 pub(super) trait Orphan: Send + Sync {
@@ -36,15 +86,8 @@ pub(super) trait Orphan: Send + Sync {
 pub(super) struct Ending {
     /// Calls to [`finish_any`] since the running one began, including it; 0 if none is running.
     turns: AtomicUsize,
-    /// The GPU made no progress within [`LAST_WAIT`]; the next wait is when the tracker ends.
+    /// Its queues were waited for in vain; the next wait is when the tracker ends.
     hung: AtomicBool,
-}
-
-impl Ending {
-    /// The state of an orphan whose queues were already waited for during `waited`.
-    pub(super) fn waited_for(waited: Duration) -> Self {
-        Self { turns: AtomicUsize::new(0), hung: AtomicBool::new(waited >= LAST_WAIT) }
-    }
 }
 
 /// How long a look at an orphan waits for the GPU.
@@ -52,9 +95,9 @@ impl Ending {
 pub(super) enum Patience {
     /// No wait.
     None,
-    /// For [`LAST_WAIT`], once: not again if that was too short.
+    /// For what is left of [`LAST_WAIT`], once: not again if that was too short.
     Once,
-    /// As long as a queue completes a submission within [`LAST_WAIT`].
+    /// As long as a queue completes a submission within what is left of [`LAST_WAIT`], which is all of it then.
     WhileProgressing,
 }
 
@@ -97,7 +140,7 @@ fn finish_once(orphan: &Arc<dyn Orphan>, patience: Patience) {
     loop {
         let held = !tracker.nothing_is_open();
         let left = match patience {
-            Patience::Once if !ending.hung.load(Relaxed) => orphan.drain(LAST_WAIT),
+            Patience::Once if !ending.hung.load(Relaxed) => tracker.drain_last(|wait| orphan.drain(wait)),
             Patience::None | Patience::Once => orphan.drain(Duration::ZERO),
             Patience::WhileProgressing => drain_while_progressing(orphan),
         };
@@ -107,8 +150,8 @@ fn finish_once(orphan: &Arc<dyn Orphan>, patience: Patience) {
             return;
         }
         if !held && patience == Patience::Once {
-            // No recording was open, so five seconds of waiting were not enough: a hung GPU must not delay the
-            // close of each later recording again.
+            // No recording was open, so the wait was too short: a hung GPU must not delay the close of each later
+            // recording again.
             ending.hung.store(true, Relaxed);
         }
         if tracker.adopt(orphan) {
@@ -129,7 +172,7 @@ fn drain_while_progressing(orphan: &Arc<dyn Orphan>) -> u64 {
     let mut left = orphan.drain(Duration::ZERO);
     while left > 0 && tracker.is_in_flight() {
         let before = tracker.completed();
-        left = orphan.drain(LAST_WAIT);
+        left = tracker.drain_last(|wait| orphan.drain(wait));
         tracker.poll_in_flight();
         // No queue completed anything within `LAST_WAIT`: the GPU hangs, and a longer wait would hang the program.
         if tracker.completed() == before {

@@ -35,10 +35,9 @@ use core::mem;
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Instant;
 
 use super::order::{Places, Span, Turns};
-use super::orphan::{Ending, LAST_WAIT, Orphan, Patience, finish};
+use super::orphan::{Ending, Orphan, Patience, finish};
 use super::registry::{RecordingId, RecordingStatus};
 use super::shard::{Run, Shard, Tie, Tied, make_room, move_front};
 use super::statistics::{Reclaimed, ReleaseStatistics};
@@ -478,14 +477,13 @@ impl<T: Send + 'static> ReleaseQueue<T> {
 }
 
 impl<T: Send + 'static> Drop for ReleaseQueue<T> {
-    /// Waits for the GPU for at most five seconds, and drops the items that it has finished with. Items that an
-    /// open recording or a queue further behind may use are left to the tracker, which drops them when that is
-    /// over.
+    /// Waits for the GPU for at most five seconds, less what others of the tracker that ended just before have waited,
+    /// and drops the items that it has finished with. Items that an open recording or a queue further behind may use are
+    /// left to the tracker, which drops them when that is over.
     fn drop(&mut self) {
         // If a destructor panics, the remaining items are leaked: the GPU may use them.
         let guard = Leaked(self);
-        let began = Instant::now();
-        let left = self.drain(LAST_WAIT, drop).pending;
+        let left = self.tracker.drain_last(|wait| self.drain(wait, drop).pending);
         mem::forget(guard);
         if left == 0 {
             return;
@@ -496,7 +494,7 @@ impl<T: Send + 'static> Drop for ReleaseQueue<T> {
             shards: mem::replace(&mut self.shards, Shards::with_count(1, Shard::new)),
             sealed: Mutex::new(mem::replace(&mut *locked(&self.sealed), Sealed::new())),
         };
-        finish(&Arc::new(Abandoned { queue, ending: Ending::waited_for(began.elapsed()) }));
+        finish(&Arc::new(Abandoned { queue, ending: Ending::default() }));
     }
 }
 

@@ -56,6 +56,11 @@ impl TimelinePoints {
         self.values.get(usize::from(queue.0)).copied().map(TimelineValue)
     }
 
+    /// Returns a number that grows where any of the values does.
+    pub(super) fn sum(&self) -> u64 {
+        self.values.iter().fold(0, |sum, &value| sum.wrapping_add(value))
+    }
+
     /// Returns the points as a slice in `room`, for the [waits](crate::device::Submission::waits) of a submission.
     /// Does not allocate.
     ///

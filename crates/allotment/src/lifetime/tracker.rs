@@ -25,7 +25,7 @@ use core::time::Duration;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
-use super::orphan::{Orphan, Patience, finish_any};
+use super::orphan::{LastWaits, Orphan, Patience, finish_any};
 use super::recording::Recording;
 use super::registry::{Holds, OpenRecording, RecordingId, RecordingStatus, Registry};
 use super::statistics::TrackerStatistics;
@@ -106,6 +106,7 @@ struct Shared {
     /// Dropped queues with objects left; see [`Orphan`].
     orphans: Mutex<Vec<Arc<dyn Orphan>>>,
     has_orphans: AtomicBool,
+    last_waits: LastWaits,
     /// Counted handles. Without any, no thread polls any more. Not an atomic of the model checker: the lock of
     /// `orphans` synchronizes with the thread that brings it to 0.
     handles: PlainUsize,
@@ -154,6 +155,7 @@ impl SubmissionTracker {
             opening: RwLock::new(()),
             orphans: Mutex::new(Vec::new()),
             has_orphans: AtomicBool::new(false),
+            last_waits: LastWaits::default(),
             handles: PlainUsize::new(1),
             epoch: Instant::now(),
             now: PlainU64::new(0),
@@ -263,6 +265,10 @@ impl SubmissionTracker {
         if self.shared.has_orphans.load(Acquire) && self.shared.handles.load(Acquire) == 0 {
             self.reclaim_orphans(Patience::WhileProgressing);
         }
+    }
+
+    pub(super) fn last_waits(&self) -> &LastWaits {
+        &self.shared.last_waits
     }
 
     fn publish_oldest(&self, registry: &Registry) {

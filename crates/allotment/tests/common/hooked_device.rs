@@ -51,6 +51,9 @@ pub(crate) enum Point {
 pub(crate) trait Hook: Debug + Send + Sync + 'static {
     /// Is called when a call reaches a point, with no lock held.
     fn reached(&self, point: Point);
+
+    /// Is called when a wait has timed out, with its time.
+    fn timed_out(&self, _timeout: Duration) {}
 }
 
 /// A simulated device with a hook. A clone is the same device.
@@ -259,7 +262,11 @@ unsafe impl<H: Hook> QueueDevice for HookedDevice<H> {
     }
 
     fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<(), DeviceError> {
-        self.inner.wait(point, timeout)
+        let waited = self.inner.wait(point, timeout);
+        if waited.is_err_and(DeviceError::is_timeout) {
+            self.hook.timed_out(timeout);
+        }
+        waited
     }
 }
 

@@ -7,6 +7,7 @@ mod descriptors;
 mod frames;
 #[path = "../common/hooked_device.rs"]
 mod hooked_device;
+mod hung;
 mod mapped;
 mod moved;
 mod races;

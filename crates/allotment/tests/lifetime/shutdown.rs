@@ -244,6 +244,66 @@ fn the_last_handle_of_a_tracker_waits_for_a_gpu_that_comes_on_and_for_no_other()
     }
 }
 
+/// Timelines that hang, or complete something while nobody waits. Waits sleep as long as they may.
+struct Hung {
+    timelines: ManualTimelines,
+    slept: Arc<Mutex<Duration>>,
+}
+
+impl Timelines for Hung {
+    fn queue_count(&self) -> usize {
+        self.timelines.queue_count()
+    }
+
+    fn submitted(&self, queue: QueueIndex) -> TimelineValue {
+        self.timelines.submitted(queue)
+    }
+
+    fn completed(&self, queue: QueueIndex) -> Progress {
+        self.timelines.completed(queue)
+    }
+
+    fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<(), DeviceError> {
+        if let waited @ Ok(()) = self.timelines.wait(point, timeout) {
+            return waited;
+        }
+        std::thread::sleep(timeout);
+        *self.slept.lock().unwrap() += timeout;
+        Err(DeviceError::TimedOut { point, timeout })
+    }
+}
+
+#[test]
+fn queues_that_end_one_after_the_other_wait_for_a_gpu_that_hangs_as_long_as_one_may() {
+    let (rig, timelines, slept) = (Rig::new(1), ManualTimelines::new(2), Arc::default());
+    let hung = Hung { timelines: timelines.clone(), slept: Arc::clone(&slept) };
+    let tracker = SubmissionTracker::new(hung).unwrap();
+    let queues = [(); 3].map(|()| ReleaseQueue::new(&tracker));
+    let deletion_queue = DeletionQueue::new(&tracker);
+    let owned = deletion_queue.own(rig.spy(9));
+    for queue in [QueueIndex(0), QueueIndex(1)] {
+        tracker.record("hangs").submit(queue, |queue| Ok::<_, ()>(timelines.submit(queue))).unwrap();
+    }
+    queues.iter().for_each(|queue| queue.retire(rig.spy(1)));
+    deletion_queue.retire(rig.spy(2));
+    let total = || *slept.lock().unwrap();
+    drop(queues);
+    drop((deletion_queue, owned));
+    assert!(!total().is_zero() && total() <= Duration::from_secs(5), "{:?}", total());
+    assert_eq!(rig.dropped(), []);
+    // Closing a recording and the end of the tracker wait no more; and where the queues came on, nothing is lost.
+    drop(tracker.record("later"));
+    assert!(total() <= Duration::from_secs(5), "{:?}", total());
+    for queue in [QueueIndex(0), QueueIndex(1)] {
+        timelines.complete(queue, TimelineValue(1));
+    }
+    drop(tracker);
+    let mut dropped = rig.dropped();
+    dropped.sort_unstable();
+    assert_eq!(dropped, [1, 1, 1, 2, 9]);
+    assert!(total() <= Duration::from_secs(5), "{:?}", total());
+}
+
 /// Owns the next, and so on.
 struct Chain {
     next: Option<Box<Owned<Chain>>>,

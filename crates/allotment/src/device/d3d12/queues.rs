@@ -82,12 +82,15 @@ impl Queues {
 
     /// Waits for all submissions. Objects that queues may still use after a timeout are leaked.
     pub(super) fn finish(&mut self) {
+        let began = Instant::now();
         for index in 0..self.queues.len() {
             let value = self.queues[index].submitted();
             // The cast cannot truncate: there are at most 256 queues.
             let point = TimelinePoint { queue: QueueIndex(index as u8), value };
+            // One time for all queues: where one hangs, others may wait for it.
+            let left = LAST_WAIT.saturating_sub(began.elapsed());
             // A lost queue executes nothing any more, so its objects can be released.
-            if !matches!(self.wait(point, LAST_WAIT), Ok(()) | Err(DeviceError::Lost)) {
+            if !matches!(self.wait(point, left), Ok(()) | Err(DeviceError::Lost)) {
                 // The runtime does not keep command allocators alive for queues that use them, nor fences.
                 core::mem::forget(core::mem::take(&mut *locked(&self.queues[index].state)));
                 core::mem::forget(self.queues[index].fence.clone());

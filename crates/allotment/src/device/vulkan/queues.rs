@@ -7,6 +7,7 @@ use core::sync::atomic::{
 };
 use core::time::Duration;
 use std::sync::{Mutex, MutexGuard};
+use std::time::Instant;
 
 use ash::vk;
 
@@ -153,8 +154,11 @@ impl Queues {
         // that this device never submitted to.
         let were_used = self.queues.iter().any(|queue| queue.submitted().0 != 0);
         let mut all_finished = true;
+        let began = Instant::now();
         for (index, queue) in (0..).zip(&self.queues) {
-            let finished = if were_used { self.finish(device, QueueIndex(index)) } else { Ok(()) };
+            // One time for all queues: where one hangs, others may wait for it.
+            let left = LAST_WAIT.saturating_sub(began.elapsed());
+            let finished = if were_used { self.finish(device, QueueIndex(index), left) } else { Ok(()) };
             match finished {
                 // A lost device is treated like an idle one: Vulkan allows destroying objects then.
                 Ok(()) | Err(DeviceError::Lost) => {
@@ -174,8 +178,13 @@ impl Queues {
         self.queues.clear();
     }
 
-    /// Waits until the queue no longer uses any timeline.
-    fn finish(&self, device: &ash::Device, index: QueueIndex) -> Result<(), DeviceError> {
+    /// Waits until the queue no longer uses any timeline, for at most `timeout`.
+    fn finish(
+        &self,
+        device: &ash::Device,
+        index: QueueIndex,
+        timeout: Duration,
+    ) -> Result<(), DeviceError> {
         // The point of the last batch would be enough for Vulkan. But Mesa's emulation of timelines, which lavapipe has,
         // still touches the timelines that a batch waited for after it has signalled the batch's own: its thread crashes
         // where they are destroyed already. The thread takes batches in order, so an empty one comes after all of that.
@@ -185,7 +194,7 @@ impl Queues {
             // Where there is no memory for one batch more, what Vulkan asks for has to do.
             submitted => submitted.unwrap_or(self.submitted(index)),
         };
-        self.wait(device, TimelinePoint { queue: index, value }, LAST_WAIT)
+        self.wait(device, TimelinePoint { queue: index, value }, timeout)
     }
 
     fn get(&self, queue: QueueIndex) -> Result<&Queue, DeviceError> {

@@ -193,10 +193,7 @@ impl SubmissionTracker {
         for point in points.points() {
             let waited = self.wait(point, timeout.saturating_sub(began.elapsed()));
             // Report the caller's timeout; the rest of it that was left for the last point says little.
-            waited.map_err(|error| match error {
-                DeviceError::TimedOut { point, .. } => DeviceError::TimedOut { point, timeout },
-                error => error,
-            })?;
+            waited.map_err(|error| error.within(timeout))?;
         }
         Ok(())
     }

@@ -156,6 +156,8 @@ impl<D: Device> Defragmenter<D> {
         if !self.memory.deletion_queue().tracker().nothing_is_open() {
             return Err(asked.in_use());
         }
+        // One deadline for all waits.
+        let began = Instant::now();
         let mut guard = self.take_state(timeout).ok_or_else(|| asked.in_use())?;
         let Some(state) = guard.state() else { return Err(asked.in_use()) };
         let allocator = self.memory.allocator();
@@ -164,7 +166,7 @@ impl<D: Device> Defragmenter<D> {
         self.withdraw_offers();
         let desc = DefragmentationDesc { limits: PassLimits::NONE, ..DefragmentationDesc::default() };
         let mut run = allocator.begin_room(request, desc, Some(self.mover))?;
-        let done = self.execute(&mut run, state, asked, (timeout, reclaim));
+        let done = self.execute(&mut run, state, asked, (began, timeout, reclaim));
         let room = done.and_then(|()| run.take_room());
         allocator.end_run(&mut run);
         self.reports.add(run.statistics);
@@ -177,10 +179,9 @@ impl<D: Device> Defragmenter<D> {
         run: &mut Run,
         state: &mut State<D>,
         asked: Asked,
-        (timeout, reclaim): (Duration, &dyn Fn()),
+        (began, timeout, reclaim): (Instant, Duration, &dyn Fn()),
     ) -> Result<(), RoomError> {
         let (allocator, tracker) = (self.memory.allocator(), self.memory.deletion_queue().tracker());
-        let began = Instant::now();
         loop {
             // A descriptor heap that followed the last pass cannot follow another before its old copy is gone.
             let are_ready = state.followers_are_ready();
@@ -204,7 +205,8 @@ impl<D: Device> Defragmenter<D> {
                 Found::LimitReached => std::thread::yield_now(),
                 Found::Done => return Ok(()),
             }
-            tracker.wait_idle(timeout).map_err(RoomError::Device)?;
+            let left = timeout.saturating_sub(began.elapsed());
+            tracker.wait_idle(left).map_err(|error| RoomError::Device(error.within(timeout)))?;
             reclaim();
             self.report_moved(state);
             state.pending.retain(|resource| !resource.is_complete());
