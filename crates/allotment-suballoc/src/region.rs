@@ -50,6 +50,12 @@ impl<'a, T> Regions<'a, T> {
         Self { block, next: block.engine.first(), at: 0 }
     }
 
+    /// The regions behind the live range at an index.
+    pub(crate) fn behind(block: &'a VirtualBlock<T>, index: u32) -> Self {
+        let place = block.engine.place(index);
+        Self { block, next: place.after, at: place.end() }
+    }
+
     /// Returns what is between the last region and the next one: the padding of a live range that has no region of its own.
     fn padding_to(&mut self, end: u64) -> Region<'a, T> {
         let offset = core::mem::replace(&mut self.at, end);

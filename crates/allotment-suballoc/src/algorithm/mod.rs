@@ -95,6 +95,11 @@ pub(crate) trait Ranges {
     /// Returns the lowest free region in which the range, and the padding behind it, would end at or below
     /// `limit`. The linear algorithm has no choice of offsets and returns `None`.
     fn find_below(&mut self, request: &Request, limit: u64) -> Option<u32>;
+    /// Does a part of the work that the search for the lowest region has to do once, about `regions` regions. Returns `true` if
+    /// nothing is left of it.
+    fn prepare_lowest(&mut self, _request: &Request, _regions: usize) -> bool {
+        true
+    }
     /// Splits the range off the free region `index`, which one of the searches returned for this request, and
     /// marks it as used.
     fn take(&mut self, index: u32, request: &Request) -> Taken;

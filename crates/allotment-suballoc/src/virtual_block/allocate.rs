@@ -130,6 +130,27 @@ impl<T> VirtualBlock<T> {
         }
     }
 
+    /// Does a part of what the next request with [`Strategy::LowestOffset`](crate::Strategy::LowestOffset) has to do: looks at up to
+    /// `regions` regions that such requests have not looked at yet. Returns `true` if this one is served in O(log n). For a
+    /// block with very many ranges behind a lock that must not be held for as long as a look at all of them takes.
+    ///
+    /// ```
+    /// use allotment_suballoc::{Algorithm, Request, Strategy, VirtualBlock};
+    ///
+    /// let mut block = VirtualBlock::new(1 << 20, Algorithm::Tlsf)?;
+    /// let request = Request::new(16).with_strategy(Strategy::LowestOffset);
+    /// while !block.prepare_lowest(&request, 1000) {
+    ///     // Another thread may have the block here.
+    /// }
+    /// assert_eq!(block.allocate(request, "texture")?.offset, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn prepare_lowest(&mut self, request: &Request, regions: usize) -> bool {
+        // A request that is refused looks for nothing.
+        self.check_request(request).is_err()
+            || each!(&mut self.engine, ranges => ranges.prepare_lowest(request, regions))
+    }
+
     /// Allocates a range at an offset: in the free units directly behind the live range `after`, or at the start of the
     /// block where that is `None`. For moving ranges to places that were planned.
     ///

@@ -5,7 +5,9 @@ use core::fmt::{self, Write};
 use super::VirtualBlock;
 use crate::algorithm::Ranges;
 use crate::json::{self, Object};
-use crate::{Algorithm, DetailedStatistics, Region, RegionKind, Regions, SizeRange, Statistics};
+use crate::{
+    Algorithm, DetailedStatistics, Handle, HandleError, Region, RegionKind, Regions, SizeRange, Statistics,
+};
 
 impl<T> VirtualBlock<T> {
     /// Returns the algorithm that the block was created with.
@@ -105,6 +107,28 @@ impl<T> VirtualBlock<T> {
     #[must_use]
     pub fn regions(&self) -> Regions<'_, T> {
         Regions::new(self)
+    }
+
+    /// Returns the regions behind a live range, in address order: for a caller that looks at a large block piece by piece, and
+    /// goes on behind the last range of a piece that is still live. O(1).
+    ///
+    /// ```
+    /// use allotment_suballoc::{Algorithm, Request, VirtualBlock};
+    ///
+    /// let mut block = VirtualBlock::new(64, Algorithm::Tlsf)?;
+    /// let first = block.allocate(Request::new(16), ())?;
+    /// block.allocate(Request::new(8), ())?;
+    /// let behind: Vec<_> = block.regions_behind(first.handle)?.map(|region| region.offset).collect();
+    /// assert_eq!(behind, [16, 24]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`HandleError`] if the handle is stale or belongs to another block.
+    pub fn regions_behind(&self, handle: Handle) -> Result<Regions<'_, T>, HandleError> {
+        self.check(handle)?;
+        Ok(Regions::behind(self, handle.index))
     }
 
     /// Writes the block as one JSON object, in the format of the dumps of VMA and D3D12MA: `TotalBytes`,

@@ -10,12 +10,21 @@
 //!
 //! A search for 50 units takes the first entry with so much room in each page, and so ends at 128.
 //!
+//! The index is made as far as searches ask, from the start of the block on: the lowest region is mostly near it.
+//!
+//! ```text
+//!   offset    0 ──────────── frontier ──────────────────── end
+//!             all in the index   │   not yet
+//! ```
+//!
+//! A region that enters or leaves beyond the frontier is nothing to the index.
+//!
 //! A region that entered where one left needs one descent for both: the free region that a range is taken from, or that a
 //! freed range is merged with, has no other free region between itself and what it becomes.
 //!
 //! # Cost
 //!
-//! O(log n) for a search and for a region that enters or leaves. Making it is O(nodes). 21 bytes for an entry, and pages are at
+//! O(log n) for a search and for a region that enters or leaves, and for each region that the frontier passes. 21 bytes for an entry, and pages are at
 //! least a quarter full but where a whole page has no neighbour: 30 to 85 bytes a free region.
 
 use alloc::vec::Vec;
@@ -62,6 +71,10 @@ pub(super) struct Lowest {
     root: u32,
     /// The pages between the root and a region, with the leaf: 0 where the root is the leaf.
     height: u32,
+    /// The free regions that begin below are in the index. [`u64::MAX`] where all are.
+    frontier: u64,
+    /// The node of the region that begins there, unless it became part of another one since.
+    next: u32,
 }
 
 /// What is done to one leaf.
@@ -132,40 +145,65 @@ impl Page {
 }
 
 impl Lowest {
-    pub(super) fn new<W: Width>(nodes: &Nodes<W>, alignment: Alignment) -> Self {
-        let mut lowest =
-            Self { alignment, idle: 0, pages: Vec::new(), vacant: Vec::new(), root: 0, height: 0 };
-        let mut entries: Vec<Entry> = lowest.regions(nodes).collect();
-        loop {
-            // Three quarters of a page, so that the next regions do not divide each.
-            let pages = entries.chunks(FANOUT * 3 / 4).map(|entries| {
-                let mut page = Page::EMPTY;
-                entries.iter().for_each(|&entry| page.push(entry));
-                page
-            });
-            let first = lowest.pages.len() as u32;
-            lowest.pages.extend(pages);
-            if lowest.pages.is_empty() {
-                lowest.pages.push(Page::EMPTY);
-            }
-            entries = (first..lowest.pages.len() as u32).map(|page| lowest.entry_of(page)).collect();
-            if let [root] = entries[..] {
-                lowest.root = root.below;
-                return lowest;
-            }
-            lowest.height += 1;
-        }
+    /// Makes an index of nothing yet.
+    pub(super) fn new(alignment: Alignment) -> Self {
+        let pages = Vec::from([Page::EMPTY]);
+        Self { alignment, idle: 0, pages, vacant: Vec::new(), root: 0, height: 0, frontier: 0, next: END }
     }
 
-    /// Returns the entries of all free regions of a block, in address order.
+    /// Returns `true` if all free regions that begin below an offset are in the index.
+    pub(super) fn reaches(&self, offset: u64) -> bool {
+        self.frontier >= offset
+    }
+
+    /// Moves the frontier up by some regions.
+    pub(super) fn extend<W: Width>(&mut self, nodes: &Nodes<W>, regions: usize) {
+        let mut at = self.first_beyond(nodes);
+        for _ in 0..regions {
+            if at == END {
+                break;
+            }
+            let offset = nodes.offset(at);
+            if offset >= self.frontier && nodes.at(at).is_free() {
+                let entry = self.region(nodes, at);
+                self.edit(Edit::Insert(entry));
+            }
+            at = nodes.at(at).after;
+        }
+        // Perhaps below what it was, where all between the last entry and the frontier is used: that is as right.
+        (self.frontier, self.next) = if at == END { (u64::MAX, END) } else { (nodes.offset(at), at) };
+    }
+
+    /// Returns the first node that may not be in the index.
+    fn first_beyond<W: Width>(&self, nodes: &Nodes<W>) -> u32 {
+        let is_there = |node: u32| node != END && nodes.get(node).is_some() && !nodes.is_vacant(node);
+        if is_there(self.next) && nodes.offset(self.next) == self.frontier {
+            return self.next;
+        }
+        // It became part of another region. No free region is between the last one that is in the index and the frontier.
+        let last = self.last().map_or(END, |last| last.below);
+        if self.frontier == u64::MAX { END } else { nodes.at(last).after }
+    }
+
+    /// Returns the entry of the last region.
+    fn last(&self) -> Option<Entry> {
+        let mut page = &self.pages[self.root as usize];
+        for _ in 0..self.height {
+            page = &self.pages[page.below[page.len - 1] as usize];
+        }
+        Some(page.get(page.len.checked_sub(1)?))
+    }
+
+    fn region<W: Width>(&self, nodes: &Nodes<W>, node: u32) -> Entry {
+        let offset = nodes.offset(node);
+        Entry { offset, room: room_in(offset, nodes.end(node) - offset, self.alignment), below: node }
+    }
+
+    /// Returns the entries of all free regions below the frontier, in address order.
     fn regions<W: Width>(&self, nodes: &Nodes<W>) -> impl Iterator<Item = Entry> {
-        let alignment = self.alignment;
         let all = core::iter::successors(Some(nodes.at(END).after), |&node| Some(nodes.at(node).after));
         let free = all.take_while(|&node| node != END).filter(|&node| nodes.at(node).is_free());
-        free.map(move |node| {
-            let offset = nodes.offset(node);
-            Entry { offset, room: room_in(offset, nodes.end(node) - offset, alignment), below: node }
-        })
+        free.map(|node| self.region(nodes, node)).take_while(|entry| entry.offset < self.frontier)
     }
 
     /// Returns the entry of a page, which is not empty, or the only one.
@@ -206,7 +244,8 @@ impl Lowest {
     pub(super) fn apply(&mut self, changes: &[Change]) {
         self.idle += changes.len() as u64;
         let mut left: Option<&Change> = None;
-        for change in changes {
+        let frontier = self.frontier;
+        for change in changes.iter().filter(|change| change.offset < frontier) {
             let entry = self.entry(change);
             match left {
                 Some(before) if change.entered => {
@@ -289,7 +328,8 @@ impl Lowest {
             entries.insert(at, entry);
             return None;
         }
-        let half = FANOUT / 2;
+        // Behind all others, as the regions come when the index is made, a page is left fuller.
+        let half = if at == FANOUT { FANOUT * 3 / 4 } else { FANOUT / 2 };
         let mut behind = entries.split_off(half);
         if at > half {
             behind.insert(at - half, entry);

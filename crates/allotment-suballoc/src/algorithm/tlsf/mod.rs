@@ -49,7 +49,7 @@
 //! are looked at, then one is taken that surely fits, then the last one; where there is none, 128 more are looked at, and
 //! then the index of [`rooms`] finds one in O(log n). The first search that needs this index makes it, in O(regions).
 //! `LeastMemory` looks at up to 136 regions of each class, and at 544 before it asks that index. `LowestOffset`
-//! and a search below a limit take O(log n), by an index in address order ([`lowest`]) that is made in the same way. The classes take 6 KiB in a block of 256 MiB, 11 KiB in one of
+//! and a search below a limit take O(log n), by an index in address order ([`lowest`]) that is made as far as they look. The classes take 6 KiB in a block of 256 MiB, 11 KiB in one of
 //! 2^48 units, and 144 bytes more (216 with wide numbers) for each that ever had a region.
 
 mod deferred;
@@ -413,7 +413,8 @@ impl<W: Width> Tlsf<W> {
     #[cold]
     fn ask_rooms(&mut self, request: &Request) -> Option<u32> {
         if request.strategy == Strategy::LowestOffset {
-            return self.rooms.ask_lowest(&self.nodes, request.size, self.unmet(request.alignment));
+            let wanted = (request.size, self.unmet(request.alignment));
+            return self.rooms.ask_lowest(&self.nodes, wanted, u64::MAX);
         }
         self.rooms.ask(&self.nodes, request.alignment);
         self.rooms.find(&self.nodes, request.size, request.alignment).flatten()
@@ -491,7 +492,7 @@ impl<W: Width> Tlsf<W> {
                 let (size, alignment) = (request.size, request.alignment);
                 let found = match request.strategy {
                     Strategy::LowestOffset => {
-                        self.rooms.lowest(&self.nodes, size, self.unmet(alignment)).ok()
+                        self.rooms.lowest(&self.nodes, (size, self.unmet(alignment)), u64::MAX).ok()
                     }
                     _ => self.rooms.find(&self.nodes, size, alignment),
                 };

@@ -63,8 +63,13 @@ impl<W: Width> Ranges for Tlsf<W> {
             return self.find_lowest(request.size, alignment, limit);
         }
         // Every other region with room ends above this one.
-        let lowest = self.rooms.ask_lowest(&self.nodes, request.size, alignment)?;
+        let lowest = self.rooms.ask_lowest(&self.nodes, (request.size, alignment), limit)?;
         (alignment.align_up(self.nodes.offset(lowest)) + request.size <= limit).then_some(lowest)
+    }
+
+    fn prepare_lowest(&mut self, request: &Request, regions: usize) -> bool {
+        let wanted = (request.size, self.unmet(request.alignment));
+        !self.asks_for_lowest() || self.rooms.ask_lowest_for(&self.nodes, wanted, u64::MAX, regions).is_some()
     }
 
     #[inline(always)]

@@ -38,6 +38,9 @@ use crate::Alignment;
 /// so that there are indices.
 pub(super) const MANY: usize = if cfg!(any(test, fuzzing)) { 8 } else { 128 };
 
+/// Regions that the frontier of an index by offset passes before it is asked once more. Few where [`MANY`] is.
+const AT_ONCE: usize = 8 * MANY;
+
 /// Entries, or nodes, that one entry of the level above covers: a cache line or two of entries.
 const FANOUT: usize = 16;
 
@@ -170,34 +173,60 @@ impl Rooms {
         self.lowest[0].pages()
     }
 
-    /// Returns the lowest free region with room, making the index that tells.
+    /// Returns the lowest free region with room, making the index that tells as far as that takes, or up to `limit`.
     pub(super) fn ask_lowest<W: Width>(
         &mut self,
         nodes: &Nodes<W>,
-        size: u64,
-        alignment: Alignment,
+        (size, alignment): (u64, Alignment),
+        limit: u64,
     ) -> Option<u32> {
-        let serves = |lowest: &&mut Lowest| [alignment, Alignment::ONE].contains(&lowest.alignment);
-        self.lowest.iter_mut().filter(serves).for_each(|lowest| lowest.idle = 0);
         loop {
-            let missing = match self.lowest(nodes, size, alignment) {
-                Ok(found) => return found,
-                Err(missing) => missing,
-            };
-            self.lowest.push(Lowest::new(nodes, missing));
+            if let Some(found) = self.ask_lowest_for(nodes, (size, alignment), limit, AT_ONCE) {
+                return found;
+            }
         }
     }
 
-    /// Returns the lowest free region with room; or the alignment of the index that is missing for it.
+    /// Does the same, moving the frontier of an index up by `regions` at most. The outer `None`: that was too few.
+    pub(super) fn ask_lowest_for<W: Width>(
+        &mut self,
+        nodes: &Nodes<W>,
+        (size, alignment): (u64, Alignment),
+        limit: u64,
+        regions: usize,
+    ) -> Option<Option<u32>> {
+        let serves = |lowest: &&mut Lowest| [alignment, Alignment::ONE].contains(&lowest.alignment);
+        self.lowest.iter_mut().filter(serves).for_each(|lowest| lowest.idle = 0);
+        for can_extend in [true, false] {
+            match self.lowest(nodes, (size, alignment), limit) {
+                Ok(found) => return Some(found),
+                Err(missing) if can_extend => {
+                    let at = self.lowest.iter().position(|lowest| lowest.alignment == missing);
+                    let at = at.unwrap_or_else(|| {
+                        self.lowest.push(Lowest::new(missing));
+                        self.lowest.len() - 1
+                    });
+                    self.lowest[at].extend(nodes, regions);
+                }
+                Err(_) => {}
+            }
+        }
+        None
+    }
+
+    /// Returns the lowest free region with room, of those that begin below `limit`; or the alignment of the index that is
+    /// missing for it, or does not reach so far.
     pub(super) fn lowest<W: Width>(
         &self,
         nodes: &Nodes<W>,
-        size: u64,
-        alignment: Alignment,
+        (size, alignment): (u64, Alignment),
+        limit: u64,
     ) -> Result<Option<u32>, Alignment> {
         let of = |alignment| self.lowest.iter().find(|lowest| lowest.alignment == alignment);
+        let nothing = |lowest: &Lowest| if lowest.reaches(limit) { Ok(None) } else { Err(lowest.alignment) };
         if let Some(lowest) = of(alignment) {
-            return Ok(lowest.visit(size, &mut ControlFlow::Break).break_value());
+            let found = lowest.visit(size, &mut ControlFlow::Break).break_value();
+            return found.map_or_else(|| nothing(lowest), |found| Ok(Some(found)));
         }
         let lowest = of(Alignment::ONE).ok_or(Alignment::ONE)?;
         let mut looked = 0;
@@ -210,7 +239,7 @@ impl Rooms {
                 _ => ControlFlow::Continue(()),
             }
         });
-        found.break_value().unwrap_or(Ok(None))
+        found.break_value().unwrap_or_else(|| nothing(lowest))
     }
 
     /// Panics unless the invariant holds. O(nodes) for each index.

@@ -269,6 +269,11 @@ fn an_index_by_address_of_few_regions_has_few_pages() {
     }
     all.iter().step_by(2).for_each(|&index| tlsf.free(index));
     assert_eq!(tlsf.allocate(&lowest).unwrap().unwrap().offset, 0);
+    assert!(tlsf.rooms.pages() < 20, "as far as was asked, which is not far");
+    // No region has so much room, so all are looked at.
+    let none = Request::new(65).with_strategy(Strategy::LowestOffset);
+    assert!(tlsf.allocate(&none).unwrap().is_none());
+    tlsf.check_invariants();
     let many = tlsf.rooms.pages();
     assert!(many > all.len() / 2 / 16, "{many} pages");
     // The free regions become one by and by, but for one in 200, in no order.
@@ -282,4 +287,41 @@ fn an_index_by_address_of_few_regions_has_few_pages() {
     tlsf.check_invariants();
     let (pages, regions) = (tlsf.rooms.pages(), tlsf.tally().free_count as usize);
     assert!(pages <= 2 + regions / 4, "{pages} pages for {regions} regions");
+}
+
+#[test]
+fn an_index_by_address_that_is_made_piece_by_piece_is_right_whatever_changes_in_between() {
+    let mut tlsf = Tlsf::<u32>::new(1 << 18);
+    let mut all = Vec::new();
+    while let Some(taken) = tlsf.allocate(&Request::new(64)).unwrap() {
+        all.push((taken.index, taken.offset));
+    }
+    for _ in 0..all.len() / 2 {
+        let (index, _) = all.swap_remove(all.len() * 7 / 11);
+        tlsf.free(index);
+    }
+    // No hole has so much room but the last, which is behind all others.
+    let wanted = Request::new(3000).with_strategy(Strategy::LowestOffset);
+    let (mut step, mut pieces) = (1_u64, 0);
+    while !tlsf.prepare_lowest(&wanted, 5) {
+        pieces += 1;
+        for _ in 0..3 {
+            step = step.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            if step >> 63 == 0 {
+                let (index, _) = all.swap_remove((step >> 32) as usize % all.len());
+                tlsf.free(index);
+            } else {
+                let request = Request::new(1 + (step >> 40 & 63));
+                all.extend(tlsf.allocate(&request).unwrap().map(|taken| (taken.index, taken.offset)));
+            }
+        }
+        tlsf.check_invariants();
+    }
+    assert!(pieces > 100, "{pieces} pieces");
+    let found = tlsf.find(&wanted).map(|node| tlsf.place(node).offset);
+    let mut regions = core::iter::successors(Some(tlsf.first()), |&at| Some(tlsf.place(at).after));
+    let regions = regions.by_ref().take_while(|&at| at != crate::chain::NONE).map(|at| tlsf.place(at));
+    let fits =
+        |place: &crate::algorithm::Place| place.state == crate::chain::State::Free && place.size >= 3000;
+    assert_eq!(found, regions.filter(fits).map(|place| place.offset).next());
 }
