@@ -37,6 +37,8 @@ pub(crate) enum Command {
     Threads(ThreadsArgs),
     /// Blocks freed by defragmentation, bytes copied for it, and lock time
     Defrag(DefragArgs),
+    /// Cost of calls with very many pools, blocks and ranges, and what another thread waits for reports. Needs no Vulkan
+    Growth(GrowthArgs),
 }
 
 /// Options of every command.
@@ -201,6 +203,28 @@ pub(crate) struct ThreadsArgs {
     /// The most shards of a pool [default: the allocator's]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) shards: Option<u32>,
+}
+
+#[derive(Debug, Parser)]
+pub(crate) struct GrowthArgs {
+    /// Run only the part with this name: `calls` or `waits`
+    #[arg(long, value_name = "NAME")]
+    pub(crate) only: Option<String>,
+    /// Pools that no request uses
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) pools: u32,
+    /// Blocks of a pool
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) blocks: u32,
+    /// Ranges of a block
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub(crate) ranges: u32,
+    /// Live allocations during reports, before a quarter of them is freed
+    #[arg(long, default_value_t = 400_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) live: u32,
+    /// Milliseconds for which another thread allocates beside each report
+    #[arg(long, value_name = "MS", default_value_t = 1000)]
+    pub(crate) wait_ms: u32,
 }
 
 #[derive(Debug, Parser)]

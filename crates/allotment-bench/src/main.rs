@@ -16,6 +16,7 @@
 //!   defrag/      gain and cost of defragmentation, and the time for which it holds the lock
 //!   ranges/      allocators of ranges, without a GPU: time, latency, fragmentation, host memory, threads
 //!   threads/     the throughput of threads that share an allocator, without a GPU
+//!   growth/      the cost of calls with very many pools, blocks and ranges, and what other threads wait for reports, without a GPU
 //!   race/        runs contenders in turns, and prints a row for each
 //!   team, start_barrier   threads that execute jobs, and start together
 //!   host_heap    counts the host allocations of each thread
@@ -34,6 +35,7 @@ mod defrag;
 mod descriptor;
 mod device;
 mod failure;
+mod growth;
 mod host_heap;
 mod lifetime;
 mod measure;
@@ -81,6 +83,7 @@ fn main() -> ExitCode {
         Command::Ranges(args) => ranges::run(args),
         Command::Threads(args) => threads::run(args),
         Command::Defrag(args) => defrag::run(args),
+        Command::Growth(args) => growth::run(args),
     })
 }
 

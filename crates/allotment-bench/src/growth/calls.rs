@@ -1,0 +1,118 @@
+//! The processor time of calls.
+
+use core::time::Duration;
+
+use allotment::device::MemoryTypeIndex;
+use allotment::gpu::{Gpu, GpuDesc};
+use allotment::memory::{BlockSizes, PoolDesc, Strategy};
+use allotment::{AllocatorDesc, MemoryUsage, Requirements};
+
+use super::{allocate, allocator, device, micros, setup};
+use crate::args::GrowthArgs;
+use crate::clock::thread_cpu_time;
+use crate::failure::Failure;
+
+const KIB: u64 = 1 << 10;
+
+pub(super) fn run(args: &GrowthArgs) -> Result<(), Failure> {
+    say!("{:<56} {:>12}", "call, median of its repetitions", "CPU us");
+    for pools in [64.min(args.pools), args.pools] {
+        row(&format!("end of a frame, {pools} idle pools"), frame_ends(pools)?);
+    }
+    row(&format!("trim, {} empty blocks", args.blocks), trims(args.blocks)?);
+    for (size, what) in [(64 * KIB, "64 KiB"), (500 * KIB, "500 KiB")] {
+        row(&format!("request of {what}, {} blocks", args.blocks), requests(args.blocks, size)?);
+    }
+    row(&format!("first lowest offset, {} ranges", args.ranges), lowest(args.ranges)?);
+    Ok(())
+}
+
+fn row(what: &str, mut times: Vec<Duration>) {
+    times.sort_unstable();
+    say!("{what:<56} {:>12.2}", micros(times[times.len() / 2]));
+}
+
+fn timed<T>(call: impl FnOnce() -> T) -> (Duration, T) {
+    let began = thread_cpu_time();
+    let result = call();
+    (thread_cpu_time() - began, result)
+}
+
+fn frame_ends(pools: u32) -> Result<Vec<Duration>, Failure> {
+    let gpu = Gpu::new(device()?, GpuDesc::default()).map_err(setup)?;
+    let mut held = Vec::new();
+    for _ in 0..pools {
+        let pool = gpu.allocator().create_pool(PoolDesc::new([MemoryTypeIndex(0)])).map_err(setup)?;
+        let options = MemoryUsage::GpuOnly.with_pool(&pool);
+        let allocation = gpu.allocator().allocate(&Requirements::new(4 * KIB), &options).map_err(setup)?;
+        held.push((pool, allocation));
+    }
+    let frame = || -> Result<Duration, Failure> {
+        let frame = gpu.begin_frame().map_err(setup)?;
+        let (time, ended) = timed(|| frame.end());
+        ended.map_err(setup)?;
+        Ok(time)
+    };
+    // Until what the requests left is over.
+    for _ in 0..600 {
+        frame()?;
+    }
+    let times = (0..300).map(|_| frame()).collect::<Result<Vec<_>, _>>()?;
+    for (pool, allocation) in held {
+        gpu.allocator().free(allocation).map_err(setup)?;
+        gpu.allocator().destroy_pool(pool).map_err(setup)?;
+    }
+    Ok(times)
+}
+
+fn trims(blocks: u32) -> Result<Vec<Duration>, Failure> {
+    let desc = AllocatorDesc { block_sizes: BlockSizes::fixed(64 * KIB), ..AllocatorDesc::default() };
+    let allocator = allocator(desc)?;
+    let mut times = Vec::new();
+    for _ in 0..5 {
+        let full = (0..blocks).map(|_| allocate(&allocator, 64 * KIB)).collect::<Result<Vec<_>, _>>()?;
+        full.into_iter().try_for_each(|allocation| allocator.free(allocation).map_err(setup))?;
+        let (time, _) = timed(|| allocator.trim());
+        times.push(time);
+    }
+    Ok(times)
+}
+
+fn requests(blocks: u32, size: u64) -> Result<Vec<Duration>, Failure> {
+    let block = size.next_power_of_two();
+    let desc = AllocatorDesc { block_sizes: BlockSizes::fixed(block), ..AllocatorDesc::default() };
+    let allocator = allocator(desc)?;
+    let mut full = (0..blocks).map(|_| allocate(&allocator, block)).collect::<Result<Vec<_>, _>>()?;
+    let mut times = Vec::new();
+    for round in 0..300 {
+        let freed = full.swap_remove(round * 7919 % full.len());
+        allocator.free(freed).map_err(setup)?;
+        let (time, allocation) = timed(|| allocate(&allocator, size));
+        full.push(allocation?);
+        times.push(time);
+    }
+    full.into_iter().try_for_each(|allocation| allocator.free(allocation).map_err(setup))?;
+    Ok(times)
+}
+
+/// The first such request of an allocator with one block, in which every second range is free.
+fn lowest(ranges: u32) -> Result<Vec<Duration>, Failure> {
+    let mut times = Vec::new();
+    for _ in 0..3 {
+        let size = (u64::from(ranges) * 256).next_power_of_two();
+        let desc = AllocatorDesc { block_sizes: BlockSizes::fixed(size), ..AllocatorDesc::default() };
+        let allocator = allocator(desc)?;
+        let all = (0..ranges).map(|_| allocate(&allocator, 256)).collect::<Result<Vec<_>, _>>()?;
+        let (mut kept, mut freed) = (Vec::new(), Vec::new());
+        for (at, allocation) in all.into_iter().enumerate() {
+            if at % 2 == 0 { kept.push(allocation) } else { freed.push(allocation) }
+        }
+        freed.into_iter().try_for_each(|allocation| allocator.free(allocation).map_err(setup))?;
+        let options = MemoryUsage::GpuOnly.with_strategy(Strategy::LowestOffset);
+        let (time, allocation) = timed(|| allocator.allocate(&Requirements::new(256), &options));
+        times.push(time);
+        kept.push(allocation.map_err(setup)?);
+        kept.into_iter().try_for_each(|allocation| allocator.free(allocation).map_err(setup))?;
+    }
+    Ok(times)
+}

@@ -1,0 +1,83 @@
+//! `growth`: the cost of calls in programs with very much of something, and how long another thread waits for them.
+//!
+//! On the simulated GPU. Calls are timed by the processor time of their thread, the waits of another thread by the wall clock:
+//! the longest of them is also that of a thread for which no processor was free, so each is printed beside that of a thread
+//! that nothing keeps waiting.
+//!
+//! ```text
+//!   calls   frame ends with idle pools, a trim, a request among many blocks, the first lowest offset among many ranges
+//!   waits   each report, while another thread allocates and frees
+//! ```
+
+mod calls;
+mod waits;
+
+use core::fmt::Display;
+use core::time::Duration;
+
+use allotment::device::simulated::{Profile, SimulatedGpu};
+use allotment::{Allocation, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+
+use crate::args::GrowthArgs;
+use crate::failure::Failure;
+
+const NAME: &str = "allotment";
+
+pub(crate) fn run(args: &GrowthArgs) -> Result<(), Failure> {
+    let chosen = |part: &str| args.only.as_deref().is_none_or(|only| part.starts_with(only));
+    if chosen("calls") {
+        calls::run(args)?;
+    }
+    if chosen("waits") {
+        waits::run(args)?;
+    }
+    Ok(())
+}
+
+fn setup(error: impl Display) -> Failure {
+    Failure::Setup { contender: NAME, error: error.to_string() }
+}
+
+/// A device without a limit of memory objects.
+fn device() -> Result<SimulatedGpu, Failure> {
+    let mut profile = Profile::named("nvidia-h200").ok_or_else(|| setup("no such profile"))?;
+    profile.limits.max_allocation_count = u32::MAX;
+    Ok(SimulatedGpu::new(profile))
+}
+
+fn allocator(desc: AllocatorDesc) -> Result<Allocator<SimulatedGpu>, Failure> {
+    Allocator::new(device()?, desc).map_err(setup)
+}
+
+fn allocate(allocator: &Allocator<SimulatedGpu>, size: u64) -> Result<Allocation, Failure> {
+    allocator.allocate(&Requirements::new(size), &MemoryUsage::GpuOnly.into()).map_err(setup)
+}
+
+fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[test]
+    fn all_parts_run_where_there_is_little() {
+        let few = [
+            "growth",
+            "--pools",
+            "3",
+            "--blocks",
+            "20",
+            "--ranges",
+            "300",
+            "--live",
+            "2000",
+            "--wait-ms",
+            "20",
+        ];
+        run(&GrowthArgs::parse_from(few)).unwrap();
+    }
+}
