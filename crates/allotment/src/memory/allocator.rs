@@ -2,7 +2,7 @@
 //! beside this one.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use allotment_suballoc::{Algorithm, Alignment};
 
@@ -11,6 +11,7 @@ use super::defragmentation::movers::Movers;
 use super::driver::growth::BlockSizes;
 use super::driver::heaps::Heaps;
 use super::driver::ladder::Reclaimable;
+use super::pool::active::ActivePools;
 use super::pool::empty_block_policy::EmptyBlockPolicy;
 use super::pool::growth_ahead::BlockGrowth;
 use super::pool::invariants::NamedRanges;
@@ -272,6 +273,8 @@ pub struct Allocator<D: Device> {
     pub(super) to_do: ToDo<D>,
     /// Where its resources wait for the GPU.
     pub(super) reclaimable: Reclaimable,
+    /// The pools that the ends of frames visit.
+    pub(super) active: Arc<ActivePools>,
     pub(super) events: EventLog,
 }
 
@@ -372,6 +375,7 @@ impl<D: Device> Allocator<D> {
             time: Time::new(desc.time.clone()),
             to_do: ToDo::default(),
             reclaimable: Reclaimable::default(),
+            active: Arc::default(),
             events,
             desc,
             device,
@@ -409,7 +413,7 @@ impl<D: Device> Allocator<D> {
         let (multiple, objects) = (self.flush_multiple(memory_type), self.pools.objects());
         let set = BlockSet::new(shard, memory_type, found.heap, multiple, self.desc.algorithm, objects);
         let shards = PoolShards { first: place, stride: self.pools_per_shard(), count: self.shards };
-        Some(PoolState::new(rules, (shards, shard), vec![set], &self.events))
+        Some(PoolState::new(rules, (shards, shard), vec![set], &self.active, &self.events))
     }
 
     /// Returns the device of the allocator.

@@ -8,6 +8,7 @@
 //!   spread     references to one value, with a count for each thread
 //!   present    a value that is read often and replaced seldom
 //!   sequence   a few words that are read together without a lock
+//!   turns      a mutex whose long holders let others in between
 //! ```
 
 pub(crate) mod checked;
@@ -16,32 +17,60 @@ pub(crate) mod sequence;
 pub(crate) mod shards;
 pub(crate) mod spread;
 mod try_lock;
+mod turns;
 
-use core::hint::spin_loop;
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub(crate) use try_lock::{TryLock, TryLockGuard};
+pub(crate) use turns::{TurnMutex, contended_lately};
+
+/// What [`locked`] locks.
+pub(crate) trait Lock {
+    type Value;
+
+    /// Locks it, also where a thread panicked meanwhile.
+    fn acquire(&self) -> MutexGuard<'_, Self::Value>;
+}
+
+impl<T> Lock for Mutex<T> {
+    type Value = T;
+
+    #[inline]
+    fn acquire(&self) -> MutexGuard<'_, T> {
+        self.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> Lock for TurnMutex<T> {
+    type Value = T;
+
+    #[inline]
+    fn acquire(&self) -> MutexGuard<'_, T> {
+        self.lock()
+    }
+}
+
+impl<L: Lock> Lock for Arc<L> {
+    type Value = L::Value;
+
+    #[inline]
+    fn acquire(&self) -> MutexGuard<'_, L::Value> {
+        (**self).acquire()
+    }
+}
 
 /// Locks a mutex. User code never runs while one of this crate's mutexes is locked, so a poisoned one means that a
 /// bug of this crate has panicked already; its data is used as it is.
-pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+#[inline]
+pub(crate) fn locked<L: Lock>(mutex: &L) -> MutexGuard<'_, L::Value> {
+    mutex.acquire()
 }
 
 /// Locks a mutex that is not locked; as [`locked`], also a poisoned one.
 #[inline]
-pub(crate) fn try_locked<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    match mutex.try_lock() {
-        Ok(guard) => Some(guard),
-        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-        Err(TryLockError::WouldBlock) => None,
-    }
+pub(crate) fn try_locked<T>(mutex: &TurnMutex<T>) -> Option<MutexGuard<'_, T>> {
+    mutex.try_lock()
 }
-
-/// The pauses of [`spin_locked`], in rounds of [`spin_loop`], each of 10 to 50 ns: all together take about as long as
-/// the system calls of a sleep. Long ones, since a holder that takes the same lock again and again works faster while
-/// no other thread does: its data stays in its cache.
-const PAUSES: [u32; 6] = [2, 8, 32, 64, 64, 64];
 
 /// Locks a mutex whose holder usually keeps it for less than a microsecond.
 ///
@@ -49,15 +78,12 @@ const PAUSES: [u32; 6] = [2, 8, 32, 64, 64, 64];
 /// once, and unlocks make system calls, for as long as threads keep coming. With twice as many threads as mutexes that
 /// cost 3.4 µs an operation of 80 ns. Here a thread spins whether others sleep or not.
 #[inline]
-pub(crate) fn locked_soon<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn locked_soon<T>(mutex: &TurnMutex<T>) -> MutexGuard<'_, T> {
     try_locked(mutex).unwrap_or_else(|| spin_locked(mutex).unwrap_or_else(|| locked(mutex)))
 }
 
 /// Locks a mutex that is unlocked within some microseconds.
 #[cold]
-pub(crate) fn spin_locked<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    PAUSES.into_iter().find_map(|pause| {
-        (0..pause).for_each(|_| spin_loop());
-        try_locked(mutex)
-    })
+pub(crate) fn spin_locked<T>(mutex: &TurnMutex<T>) -> Option<MutexGuard<'_, T>> {
+    mutex.spin()
 }

@@ -179,12 +179,7 @@ impl Queues {
     }
 
     /// Waits until the queue no longer uses any timeline, for at most `timeout`.
-    fn finish(
-        &self,
-        device: &ash::Device,
-        index: QueueIndex,
-        timeout: Duration,
-    ) -> Result<(), DeviceError> {
+    fn finish(&self, device: &ash::Device, index: QueueIndex, timeout: Duration) -> Result<(), DeviceError> {
         // The point of the last batch would be enough for Vulkan. But Mesa's emulation of timelines, which lavapipe has,
         // still touches the timelines that a batch waited for after it has signalled the batch's own: its thread crashes
         // where they are destroyed already. The thread takes batches in order, so an empty one comes after all of that.

@@ -3,7 +3,7 @@
 use allotment_suballoc::Request;
 
 use super::search::BlockSummary;
-use super::{BlockSet, FIRST_RANGES, Role, new_ranges};
+use super::{Block, BlockSet, FIRST_RANGES, Role, new_ranges, note_visits};
 use crate::device::{Device, OwnedMemory, Priority};
 
 /// An empty block, as the empty-block policy sees it.
@@ -15,6 +15,31 @@ pub(in crate::memory) struct EmptyBlock {
     pub(in crate::memory) role: Role,
     /// About its size was requested again lately after it had been freed.
     pub(in crate::memory) came_back: bool,
+}
+
+/// The link of a block that has no neighbour.
+const NONE: u32 = u32::MAX;
+
+/// The list of the empty blocks of a set, the longest empty first: nobody who looks for one visits those in use.
+#[derive(Debug)]
+pub(super) struct EmptyBlocks {
+    oldest: u32,
+    newest: u32,
+}
+
+impl Default for EmptyBlocks {
+    fn default() -> Self {
+        Self { oldest: NONE, newest: NONE }
+    }
+}
+
+/// The place of an empty block in that list.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EmptyLink {
+    /// The tick at which the last allocation was freed.
+    since: u64,
+    before: u32,
+    after: u32,
 }
 
 /// Which spare blocks may serve a request that wants a dedicated one.
@@ -36,6 +61,73 @@ const SPARE_WASTE_DIVISOR_IN_FRAMES: u64 = 2;
 const LITTLE_WASTE_DIVISOR: u64 = 16;
 
 impl<D: Device> BlockSet<D> {
+    /// Notes that a block is empty from `now` on.
+    pub(super) fn note_empty(&mut self, index: u32, now: u64) {
+        let Some(block) = self.blocks.get_mut(index) else { return };
+        debug_assert!(block.empty.is_none(), "a block becomes empty once");
+        block.empty = Some(EmptyLink { since: now, before: self.empty.newest, after: NONE });
+        self.empty_blocks += 1;
+        self.empty_bytes += block.memory.size();
+        self.objects.add_idle(self.heap);
+        match self.link(self.empty.newest) {
+            Some(before) => before.after = index,
+            None => self.empty.oldest = index,
+        }
+        self.empty.newest = index;
+    }
+
+    /// Notes that a block is not empty any more, or is about to be removed.
+    pub(super) fn note_in_use(&mut self, index: u32) {
+        let Some(block) = self.blocks.get_mut(index) else { return };
+        let Some(EmptyLink { before, after, .. }) = block.empty.take() else { return };
+        self.empty_blocks -= 1;
+        self.empty_bytes -= block.memory.size();
+        self.objects.remove_idle(self.heap, 1);
+        match self.link(before) {
+            Some(link) => link.after = after,
+            None => self.empty.oldest = after,
+        }
+        match self.link(after) {
+            Some(link) => link.before = before,
+            None => self.empty.newest = before,
+        }
+    }
+
+    fn link(&mut self, index: u32) -> Option<&mut EmptyLink> {
+        self.blocks.get_mut(index)?.empty.as_mut()
+    }
+
+    /// Iterates over the empty blocks, the longest empty first.
+    fn empties(&self) -> impl Iterator<Item = (u32, &Block<D>)> {
+        let get = |index| {
+            note_visits(1);
+            Some((index, self.block(index)?))
+        };
+        core::iter::successors(get(self.empty.oldest), move |(_, block)| get(block.empty?.after))
+    }
+
+    /// Returns the ticks since the last block that is empty became so; `None` where none is empty.
+    pub(in crate::memory) fn empty_for(&self, now: u64) -> Option<u64> {
+        Some(now.saturating_sub(self.block(self.empty.newest)?.empty?.since))
+    }
+
+    /// Checks the list of empty blocks, for tests.
+    ///
+    /// # Panics
+    ///
+    /// Panics if an invariant does not hold.
+    pub(super) fn check_empty(&self) {
+        let mut before = NONE;
+        let mut since = 0;
+        for (index, block) in self.empties() {
+            let link = block.empty.expect("a listed block is empty");
+            assert!(link.before == before && link.since >= since, "each is linked, in the order of time");
+            (before, since) = (index, link.since);
+        }
+        assert_eq!(before, self.empty.newest);
+        assert_eq!(self.empties().count(), self.empty_blocks as usize, "each empty block is listed");
+    }
+
     /// Returns the spare block that fits `size` best, unless more than an eighth of the size would be idle; or more
     /// than half of it, where a frame would wait for the driver instead.
     pub(super) fn best_spare(&self, size: u64, spare: SpareCriteria) -> Option<u32> {
@@ -52,8 +144,9 @@ impl<D: Device> BlockSet<D> {
     /// Iterates over the spare blocks, or those of one priority.
     pub(super) fn spares(&self, priority: Option<Priority>) -> impl Iterator<Item = u32> + '_ {
         let alike = move |memory: &OwnedMemory<D>| priority.is_none_or(|only| only == memory.priority());
-        let of = move |&index: &u32| self.block(index).is_some_and(|block| alike(&block.memory));
-        self.spare.iter().copied().filter(of)
+        // Not one of `Role::DedicatedToAllocation`, which the pool frees at once.
+        let spare = self.empties().filter(|(_, block)| block.role == Role::Dedicated);
+        spare.filter(move |(_, block)| alike(&block.memory)).map(|(index, _)| index)
     }
 
     /// Returns the smallest spare block of at most `most` bytes that has room for the request; of one priority, if given.
@@ -90,7 +183,6 @@ impl<D: Device> BlockSet<D> {
             "a spare block is dedicated and empty"
         );
         block.role = Role::Shared;
-        self.spare.retain(|&spare| spare != index);
         self.order.push(BlockSummary::of(index, &block.ranges));
         self.statistics.dedicated -= 1;
         self.statistics.blocks += 1;
@@ -107,11 +199,11 @@ impl<D: Device> BlockSet<D> {
         spare.and_then(|spare| self.best_spare(request.size, spare)).or_else(|| {
             // The smallest, so that a small request does not take away what a large one here would need.
             let least = self.least_block(request.size);
-            let empty = self.blocks().filter(|(_, block)| {
+            let empty = self.empties().filter(|(_, block)| {
                 let shared = block.role == Role::Shared && block.held.is_none();
-                in_blocks && block.live == 0 && shared && block.memory.size() >= least
+                in_blocks && shared && block.memory.size() >= least
             });
-            empty.min_by_key(|(_, block)| block.memory.size()).map(|(index, _)| index)
+            empty.min_by_key(|(index, block)| (block.memory.size(), *index)).map(|(index, _)| index)
         })
     }
 
@@ -122,36 +214,37 @@ impl<D: Device> BlockSet<D> {
         used.saturating_sub(occupied) < used / LITTLE_WASTE_DIVISOR
     }
 
-    /// Returns the empty block with the least `rank` among those for which `unwanted` returns true; the first of equal
-    /// ones. With `keep_shared`, only a dedicated one.
-    pub(in crate::memory) fn find_empty<R: Ord>(
+    /// Iterates over the empty blocks for which `unwanted` returns true, the longest empty first. With `keep_shared`, only
+    /// over dedicated ones.
+    pub(in crate::memory) fn unwanted(
         &self,
         now: u64,
         keep_shared: bool,
         unwanted: impl Fn(&EmptyBlock) -> bool,
-        rank: impl Fn(&EmptyBlock) -> R,
-    ) -> Option<u32> {
-        // The usual case, at each frame end and each free that empties nothing.
-        if self.empty_blocks == 0 {
-            return None;
-        }
-        let found = self.blocks().filter_map(|(index, block)| {
+    ) -> impl Iterator<Item = (u32, EmptyBlock)> {
+        let empty = self.empties().filter_map(move |(index, block)| {
             let kept = (keep_shared && block.role == Role::Shared) || block.held.is_some();
-            let age = block.empty_since.filter(|_| !kept).map(|since| now.saturating_sub(since))?;
+            let age = block.empty.filter(|_| !kept).map(|link| now.saturating_sub(link.since))?;
             let (size, role) = (block.memory.size(), block.role);
-            let empty = EmptyBlock { size, age, role, came_back: self.history.came_back(size) };
-            unwanted(&empty).then(|| (rank(&empty), index))
+            Some((index, EmptyBlock { size, age, role, came_back: self.history.came_back(size) }))
         });
-        found.min().map(|(_, index)| index)
+        empty.filter(move |(_, empty)| unwanted(empty))
+    }
+
+    /// Removes empty blocks and returns their memory. None of their ranges may wait in the quick lists.
+    pub(in crate::memory) fn remove_all(&mut self, blocks: &[u32]) -> Vec<(u32, OwnedMemory<D>)> {
+        let removed = blocks.iter().filter_map(|&index| Some((index, self.remove_unordered(index)?)));
+        let removed: Vec<_> = removed.collect();
+        let indices: Vec<u32> = removed.iter().map(|(index, _)| *index).collect();
+        self.order.remove_all(&indices);
+        removed
     }
 
     /// Returns the bytes of the empty blocks, of which at least `keep` shared blocks stay.
     pub(in crate::memory) fn freeable_bytes(&self, keep: u32) -> u64 {
         let mut may_go = self.statistics.blocks.saturating_sub(keep);
         let mut bytes = 0;
-        for (_, block) in
-            self.blocks().filter(|(_, block)| block.empty_since.is_some() && block.held.is_none())
-        {
+        for (_, block) in self.empties().filter(|(_, block)| block.held.is_none()) {
             if block.role == Role::Shared {
                 let Some(left) = may_go.checked_sub(1) else { continue };
                 may_go = left;

@@ -12,17 +12,19 @@ impl<D: Device> BlockSet<D> {
     /// Panics if an invariant does not hold.
     pub(in crate::memory) fn check_invariants(&self) {
         self.blocks.check_invariants();
+        self.order.check_invariants();
+        self.check_empty();
         let mut counted = Statistics::default();
         let mut ranges = 0;
         let (mut empty, mut empty_bytes) = (0, 0);
         for (index, block) in self.blocks() {
             block.ranges.check_invariants();
             assert_eq!(block.ranges.size(), block.memory.size());
-            assert_eq!(block.empty_since.is_some(), block.live == 0);
+            assert_eq!(block.empty.is_some(), block.live == 0);
             let empty_here = block.live == 0;
             empty += u32::from(empty_here);
             empty_bytes += if empty_here { block.memory.size() } else { 0 };
-            let summary = self.order.iter().find(|summary| summary.block == index);
+            let summary = self.order.get(index);
             assert_eq!(summary.is_some(), block.role == Role::Shared && !block.is_closed());
             assert_eq!(self.closed.contains(&index), block.is_closed());
             assert!(!(block.is_closed() && block.is_empty()), "a closed block has live allocations");
@@ -31,8 +33,6 @@ impl<D: Device> BlockSet<D> {
                 assert_eq!(summary.free, block.ranges.statistics().free);
                 assert_eq!(summary.largest_free_at_most, block.ranges.largest_free_at_most());
             }
-            let spare = block.role == Role::Dedicated && block.live == 0;
-            assert_eq!(self.spare.contains(&index), spare);
             counted.block_bytes += block.memory.size();
             counted.allocations += block.live;
             ranges += block.ranges.statistics().allocation_count as usize;

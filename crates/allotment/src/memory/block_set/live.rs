@@ -2,7 +2,7 @@
 
 use allotment_suballoc::{Algorithm, Reach};
 
-use super::{BlockRange, BlockSet, Role, Sizes};
+use super::{BlockRange, BlockSet, Sizes};
 use crate::device::Device;
 use crate::memory::pool::quick_lists::LARGEST_WAITING;
 
@@ -14,13 +14,9 @@ impl<D: Device> BlockSet<D> {
         self.statistics.rounding += sizes.occupied - sizes.requested;
         let Some(block) = self.blocks.get_mut(index) else { return false };
         block.live += 1;
-        let was_empty = block.empty_since.take().is_some();
+        let was_empty = block.empty.is_some();
         if was_empty {
-            self.empty_blocks -= 1;
-            self.empty_bytes -= block.memory.size();
-            self.objects.remove_idle(self.heap, 1);
-            // A spare block is an empty dedicated one, and this is no longer empty.
-            self.spare.retain(|&spare| spare != index);
+            self.note_in_use(index);
         }
         was_empty
     }
@@ -35,17 +31,9 @@ impl<D: Device> BlockSet<D> {
         self.history.note_freed(sizes.occupied);
         let emptied = block.live == 0;
         if emptied {
-            block.empty_since = Some(now);
             // A spare block may be larger than the allocation that it held.
             self.history.note_freed(block.memory.size());
-            self.empty_blocks += 1;
-            self.empty_bytes += block.memory.size();
-            self.objects.add_idle(self.heap);
-            // Not one of `Role::DedicatedToAllocation`, which the pool frees at once.
-            if block.role == Role::Dedicated {
-                debug_assert!(!self.spare.contains(&index), "a block becomes spare once");
-                self.spare.push(index);
-            }
+            self.note_empty(index, now);
         }
         emptied
     }

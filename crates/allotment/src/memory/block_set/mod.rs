@@ -6,13 +6,14 @@
 //!   blocks        #0 shared   #1 shared   #2 dedicated   #3 shared, closed   #4 dedicated, empty
 //!   order         [#1 #0]                 fullest first; the search for room goes through it
 //!   closed        [#3]                    being emptied by defragmentation; nothing new is placed there
-//!   spare         [#4]                    freed dedicated blocks, cached for a request of about their size
+//!   empty         #4 …                    linked, the longest empty first; the dedicated ones among them are cached for a
+//!                                         request of about their size
 //!   quick         records of freed ranges of #0 and #1
 //! ```
 //!
 //! | file | concern |
 //! |---|---|
-//! | `search.rs` | which block has room for a request |
+//! | `search.rs`, `order.rs` | which block has room for a request |
 //! | `live.rs` | what is counted when an allocation begins and ends |
 //! | `empty.rs` | empty blocks: reused, shared, lent or freed |
 //! | `history.rs` | which large sizes came back |
@@ -22,26 +23,40 @@ mod empty;
 mod history;
 mod invariants;
 mod live;
+mod order;
 mod relocate;
 mod search;
 
 use std::sync::Arc;
 
-use allotment_suballoc::{
-    Algorithm, Alignment, DetailedStatistics as RangeStatistics, Handle, SizeRange, VirtualBlock,
-};
+use allotment_suballoc::{Algorithm, Alignment, Handle, VirtualBlock};
 
 use super::EmptiedBlocks;
 use super::pool::quick_lists::QuickLists;
 use super::pool::shards::MOST_SHARDS;
-use super::reports::statistics::{DetailedStatistics, Statistics};
+use super::reports::statistics::Statistics;
 use super::token::memory_objects::{MemoryObject, MemoryObjects, RegisteredObject};
 use crate::device::{Device, MemoryHandle, MemoryHeapIndex, MemoryTypeIndex, OwnedMemory, Priority};
 use crate::slab::Slab;
 
 pub(super) use empty::{EmptyBlock, SpareCriteria};
+use empty::{EmptyBlocks, EmptyLink};
 use history::SizeHistory;
+use order::BlockOrder;
 use search::BlockSummary;
+
+/// Counts blocks that were looked at or moved, in tests: the work of a call must not grow with the blocks of a pool, or only
+/// as fast as these.
+#[inline]
+fn note_visits(_count: usize) {
+    #[cfg(test)]
+    VISITS.set(VISITS.get() + _count);
+}
+
+#[cfg(test)]
+thread_local! {
+    static VISITS: core::cell::Cell<usize> = const { core::cell::Cell::new(0) };
+}
 
 /// The kind of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,12 +79,10 @@ pub(super) struct Block<D: Device> {
     object: RegisteredObject,
     pub(super) ranges: VirtualBlock<()>,
     pub(super) role: Role,
-    /// Where the block was in [`BlockSet::order`] when it was last changed: it may have moved since, so this is a hint.
-    order_at: usize,
     /// Live allocations. Those whose ranges wait in the quick lists do not count.
     live: u32,
-    /// The tick at which the last one was freed. Invariant: `Some` exactly where `live` is 0.
-    empty_since: Option<u64>,
+    /// Since when the block is empty, and its neighbours among the empty ones. Invariant: `Some` exactly where `live` is 0.
+    empty: Option<EmptyLink>,
     /// `Some` while defragmentation empties the block: nothing new is placed in it.
     closed: Option<Closing>,
     /// The run that is going to close the block, by its key: no other run does, and none places a move in it. 0 for none.
@@ -165,15 +178,14 @@ pub(super) struct BlockSet<D: Device> {
     objects: Arc<MemoryObjects>,
     /// By index. An index is not reused while a [`BlockRange`] names it.
     blocks: Slab<Block<D>>,
-    /// Shared blocks that are not closed, the fullest first or nearly so: each operation moves the block that it
-    /// changed by at most one position, so no operation has to sort.
-    order: Vec<BlockSummary>,
+    /// Shared blocks that are not closed, the fullest first or nearly so.
+    order: BlockOrder,
     /// Blocks that defragmentation is emptying, shared and dedicated.
     closed: Vec<u32>,
     /// The number of the latest closing.
     closings: u32,
-    /// Empty blocks of [`Role::Dedicated`].
-    spare: Vec<u32>,
+    /// The ends of the list of empty blocks.
+    empty: EmptyBlocks,
     /// Freed ranges that wait for a request of about their size.
     pub(super) quick: QuickLists,
     pub(super) statistics: Statistics,
@@ -218,10 +230,10 @@ impl<D: Device> BlockSet<D> {
             algorithm,
             objects: Arc::clone(objects),
             blocks: Slab::new(),
-            order: Vec::new(),
+            order: BlockOrder::default(),
             closed: Vec::new(),
             closings: 0,
-            spare: Vec::new(),
+            empty: EmptyBlocks::default(),
             quick: QuickLists::default(),
             statistics: Statistics::default(),
             empty_blocks: 0,
@@ -234,6 +246,11 @@ impl<D: Device> BlockSet<D> {
     /// Returns a block.
     pub(super) fn block(&self, index: u32) -> Option<&Block<D>> {
         self.blocks.get(index)
+    }
+
+    /// Returns a bound that the indices of all blocks are below.
+    pub(super) fn bound(&self) -> u32 {
+        self.blocks.bound()
     }
 
     /// Iterates over all blocks with their indices.
@@ -262,17 +279,15 @@ impl<D: Device> BlockSet<D> {
             object: self.objects.register(object),
             ranges,
             role,
-            order_at: self.order.len(),
             live: 0,
-            empty_since: Some(now),
+            empty: None,
             closed: None,
             claim: 0,
             held: None,
         };
         let index = self.blocks.insert(block);
-        self.empty_blocks += 1;
-        self.empty_bytes += size;
-        self.objects.add_idle(self.heap);
+        // Until the request is placed in it.
+        self.note_empty(index, now);
         self.statistics.block_bytes += size;
         match role {
             Role::Shared => {
@@ -280,29 +295,28 @@ impl<D: Device> BlockSet<D> {
                 self.order.push(summary);
                 self.statistics.blocks += 1;
             }
-            Role::Dedicated | Role::DedicatedToAllocation => {
-                self.statistics.dedicated += 1;
-                // Empty until the request is placed in it, as every spare block.
-                if role == Role::Dedicated {
-                    self.spare.push(index);
-                }
-            }
+            Role::Dedicated | Role::DedicatedToAllocation => self.statistics.dedicated += 1,
         }
         index
     }
 
     /// Removes an empty block and returns its memory. None of its ranges may wait in the quick lists.
     pub(super) fn remove(&mut self, index: u32) -> Option<OwnedMemory<D>> {
+        let memory = self.remove_unordered(index)?;
+        self.order.remove(index);
+        Some(memory)
+    }
+
+    /// Does what [`remove`](Self::remove) does, but for the order of search: [`BlockOrder::remove_all`] must follow.
+    fn remove_unordered(&mut self, index: u32) -> Option<OwnedMemory<D>> {
         // Not `live == 0`: a range that waits in a quick list is still allocated in the block.
         self.block(index).filter(|block| block.ranges.is_empty())?;
+        self.note_in_use(index);
         let block = self.blocks.remove(index)?;
         debug_assert_eq!(block.live, 0, "a live allocation has a range");
-        self.order.retain(|other| other.block != index);
-        self.closed.retain(|&other| other != index);
-        self.spare.retain(|&other| other != index);
-        self.empty_blocks -= 1;
-        self.empty_bytes -= block.memory.size();
-        self.objects.remove_idle(self.heap, 1);
+        if block.is_closed() {
+            self.closed.retain(|&other| other != index);
+        }
         self.statistics.block_bytes -= block.memory.size();
         match block.role {
             Role::Shared => self.statistics.blocks -= 1,
@@ -314,8 +328,7 @@ impl<D: Device> BlockSet<D> {
     /// Frees host memory that the set has for more blocks than there are, and its blocks for more ranges.
     pub(super) fn shrink(&mut self) {
         drop(self.blocks.shrink());
-        let indices = self.order.iter().map(|summary| summary.block);
-        for index in indices {
+        for index in self.order.iter().map(|summary| summary.block) {
             // Most are as they were, and a look is enough.
             if let Some(block) =
                 self.blocks.get_mut(index).filter(|block| block.ranges.is_far_below_its_peak())
@@ -326,7 +339,6 @@ impl<D: Device> BlockSet<D> {
         }
         self.order.shrink_to_fit();
         self.closed.shrink_to_fit();
-        self.spare.shrink_to_fit();
         self.quick.shrink();
     }
 
@@ -351,22 +363,8 @@ impl<D: Device> BlockSet<D> {
         block.memory.note_priority(priority);
         Some((block.memory.handle(), priority))
     }
-
-    /// Returns sums and extremes from a walk over all regions.
-    pub(super) fn detailed(&self) -> DetailedStatistics {
-        let mut detailed = DetailedStatistics {
-            brief: self.statistics,
-            empty_blocks: self.empty_blocks,
-            ..DetailedStatistics::default()
-        };
-        for (_, block) in self.blocks() {
-            let RangeStatistics { brief, free_size, .. } = block.ranges.detailed_statistics();
-            detailed.free_ranges += brief.free_range_count;
-            if let Some(SizeRange { min, max }) = free_size {
-                let widened = SizeRange::including(detailed.free_size, min);
-                detailed.free_size = Some(SizeRange::including(Some(widened), max));
-            }
-        }
-        detailed
-    }
 }
+
+#[cfg(test)]
+#[cfg(feature = "simulated")]
+mod tests;

@@ -53,7 +53,7 @@ impl<D: Device> BlockSet<D> {
         block.claim = 0;
         // Out of `order`, so that the search for room does not have to skip it.
         block.closed = Some(Closing { number: self.closings, release, hold: 0 });
-        self.order.retain(|other| other.block != index);
+        self.order.remove(index);
         debug_assert!(!self.closed.contains(&index), "an open block is in no list of closed ones");
         self.closed.push(index);
         Some(self.closings)
@@ -81,10 +81,6 @@ impl<D: Device> BlockSet<D> {
             self.closed.retain(|&other| other != index);
             // Dedicated blocks are never searched. At the end of the list, the position moves with the next operations.
             if block.role == Role::Shared {
-                debug_assert!(
-                    self.order.iter().all(|summary| summary.block != index),
-                    "a closed block is in no list that is searched"
-                );
                 self.order.push(BlockSummary::of(index, &block.ranges));
             }
         }
@@ -124,7 +120,7 @@ impl<D: Device> BlockSet<D> {
         request: &Request,
         sizes: Sizes,
     ) -> Option<PlacedRange> {
-        let open = |index: &u32| self.order.iter().any(|summary| summary.block == *index);
+        let open = |index: &u32| self.order.contains(*index);
         if let Some(index) = planned.filter(open).filter(|&index| self.may_take(index)) {
             // The plan assumes the closest fit. With many free ranges that search would take long under the lock.
             let few = self
@@ -136,11 +132,11 @@ impl<D: Device> BlockSet<D> {
                 return Some(placed);
             }
         }
-        let mut tried = 0;
-        for at in 0..self.order.len() {
-            let BlockSummary { block, largest_free_at_most, .. } = self.order[at];
-            // Not counted as a try: this reads only the summary, or the block's count.
-            if request.size > largest_free_at_most || !self.may_take(block) {
+        let (mut tried, mut from) = (0, 0);
+        while let Some((at, block)) = self.order.with_room(request.size, from) {
+            from = at + 1;
+            // Not counted as a try: this reads only the block's count.
+            if !self.may_take(block) {
                 continue;
             }
             // A refusal for another reason than room is one of this block; the move is dropped if all refuse.

@@ -7,7 +7,7 @@
 
 use allotment_suballoc::{Algorithm, AllocateError, Allocation, Request, Side, VirtualBlock};
 
-use super::{BlockRange, BlockSet, PlacedRange, Role, Sizes, SpareCriteria};
+use super::{BlockRange, BlockSet, PlacedRange, Role, Sizes, SpareCriteria, note_visits};
 use crate::device::{Device, Priority};
 
 /// Requests up to this size take the first block that has room, the fullest first.
@@ -15,6 +15,14 @@ use crate::device::{Device, Priority};
 /// Larger ones, for which a search of all blocks costs little beside the use of the memory, take the block where they
 /// fit most closely: that saves half a percent to a percent of memory at the peaks of the recorded training traces.
 const FIRST_FIT: u64 = 256 << 10;
+
+/// The most blocks with room that a larger request is compared with, the fullest first. Each comparison reads a block that
+/// is in no cache, so with more the search would take longer than is gained: where as many blocks have room, most of them
+/// are nearly empty.
+const MOST_FITTING: usize = 32;
+
+/// The ranges that a search for the lowest offset looks at while others wait for the lock: less than 100 µs.
+const AT_ONCE: usize = 1000;
 
 /// The part of a shared block that a search for room reads, contiguous in memory with those of the other blocks.
 #[derive(Clone, Copy, Debug)]
@@ -54,24 +62,32 @@ impl<D: Device> BlockSet<D> {
             };
         }
         // The fullest first, so that the emptiest blocks become empty and can be freed.
-        for at in 0..self.order.len() {
-            let BlockSummary { block, largest_free_at_most, .. } = self.order[at];
-            if request.size <= largest_free_at_most {
-                if let Some(placed) = self.place_in_block(block, request, sizes)? {
-                    return Ok(Some(placed));
-                }
+        let mut from = 0;
+        while let Some((at, block)) = self.order.with_room(request.size, from) {
+            if let Some(placed) = self.place_in_block(block, request, sizes)? {
+                return Ok(Some(placed));
             }
+            from = at + 1;
         }
         Ok(None)
     }
 
-    /// Returns the block in which the request fits most closely.
+    /// Returns the block in which the request fits most closely, of the first [`MOST_FITTING`] that have room.
     pub(super) fn closest_fit(&self, request: &Request) -> Option<u32> {
-        let candidates = self.order.iter().filter(|summary| request.size <= summary.largest_free_at_most);
-        let fitting = candidates.filter_map(|&BlockSummary { block, .. }| {
+        let next = |&(at, _): &(usize, u32)| self.order.with_room(request.size, at + 1);
+        let candidates = core::iter::successors(self.order.with_room(request.size, 0), next);
+        let fitting = candidates.filter_map(|(_, block)| {
+            note_visits(1);
             Some((self.block(block)?.ranges.room_for(request)?, block))
         });
-        fitting.min_by_key(|&(room, _)| room).map(|(_, index)| index)
+        fitting.take(MOST_FITTING).min_by_key(|&(room, _)| room).map(|(_, index)| index)
+    }
+
+    /// Does a part of what a search for the lowest offset has to do once in the block that is tried first. Returns true if nothing
+    /// is left of it.
+    pub(in crate::memory) fn prepare_lowest(&mut self, request: &Request) -> bool {
+        let first = self.order.with_room(request.size, 0).and_then(|(_, index)| self.blocks.get_mut(index));
+        first.is_none_or(|block| block.ranges.prepare_lowest(request, AT_ONCE))
     }
 
     /// Places a request in one block. Returns `None` where the block has no room.
@@ -130,44 +146,28 @@ impl<D: Device> BlockSet<D> {
             return true;
         }
         // A closed block counts, since a request that needs it opens it again.
-        let shared = self.order.iter().map(|summary| summary.block).chain(self.closed_shared());
-        shared.into_iter().any(|index| self.block(index).is_some_and(|block| block.ranges.would_fit(request)))
+        let next = |&(at, _): &(usize, u32)| self.order.with_room(request.size, at + 1);
+        let open = core::iter::successors(self.order.with_room(request.size, 0), next);
+        let mut shared = open.map(|(_, block)| block).chain(self.closed_shared());
+        shared.any(|index| self.block(index).is_some_and(|block| block.ranges.would_fit(request)))
     }
 
     /// Updates the summary of a shared block, and moves it by one position if it is out of order.
-    pub(super) fn update_order(&mut self, block: u32) {
-        let (index, order) = (block, &mut self.order);
-        let Some(block) = self.blocks.get_mut(index) else { return };
-        // Dedicated and closed blocks are not in the list, and a look through all of it costs as much as a free.
-        if block.role != Role::Shared || block.is_closed() {
-            return;
+    pub(super) fn update_order(&mut self, index: u32) {
+        let Some(block) = self.blocks.get(index) else { return };
+        // Dedicated and closed blocks are not in the order.
+        if block.role == Role::Shared && !block.is_closed() {
+            self.order.update(BlockSummary::of(index, &block.ranges));
         }
-        let is_here = |at: &usize| order.get(*at).is_some_and(|summary| summary.block == index);
-        // Changes of its neighbours move a block by one position each, so it is seldom far from where it was.
-        let near =
-            [block.order_at, block.order_at.wrapping_sub(1), block.order_at + 1].into_iter().find(is_here);
-        let anywhere = || order.iter().position(|summary| summary.block == index);
-        let Some(at) = near.or_else(anywhere) else { return };
-        let summary = BlockSummary::of(index, &block.ranges);
-        order[at] = summary;
-        // One position is enough: the order only says where to look first, and each operation mends it a little.
-        block.order_at = if at > 0 && order[at - 1].free > summary.free {
-            order.swap(at - 1, at);
-            at - 1
-        } else if order.get(at + 1).is_some_and(|next| next.free < summary.free) {
-            order.swap(at, at + 1);
-            at + 1
-        } else {
-            at
-        };
     }
 
     /// Returns the free bytes of the shared blocks, and the bytes of the largest free range among them.
     pub(in crate::memory) fn room(&self) -> (u64, u64) {
         // Open shared blocks only, for this goes into errors: a request that was refused could not use the others.
-        let blocks = self.order.iter().filter_map(|summary| self.block(summary.block));
-        blocks.fold((0, 0), |(free, largest), block| {
-            (free + block.ranges.statistics().free, largest.max(block.ranges.largest_free()))
+        self.order.iter().fold((0, 0), |(free, largest), summary| {
+            let may_have_more = summary.largest_free_at_most > largest;
+            let block = self.block(summary.block).filter(|_| may_have_more);
+            (free + summary.free, block.map_or(largest, |block| largest.max(block.ranges.largest_free())))
         })
     }
 

@@ -299,7 +299,10 @@ fn look_at_records<D: Device>(
     let guard = locked(&slot.state);
     let Some(state) = guard.as_ref() else { return false };
     state.survey_allocations(slot, first, AT_ONCE, |allocation| seen.push(allocation));
-    first.saturating_add(AT_ONCE) < state.records()
+    let more = first.saturating_add(AT_ONCE) < state.records();
+    drop(guard);
+    slot.state.pass();
+    more
 }
 
 impl SurveyedArena {

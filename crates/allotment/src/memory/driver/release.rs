@@ -11,7 +11,8 @@ use crate::shrinkable_table::Ahead;
 use crate::sync::locked;
 
 impl<D: Device> Allocator<D> {
-    /// Marks the end of a frame, which advances the clock of the empty-block policy. Cheap if no block is empty.
+    /// Marks the end of a frame, which advances the clock of the empty-block policy. Visits the pools that were used lately or
+    /// have an empty block; others cost nothing, however many there are.
     ///
     /// Frees at most one block, so that no frame pays for the memory of a whole level; later frames free the others.
     /// [`trim`](Self::trim) frees all at once.
@@ -39,19 +40,25 @@ impl<D: Device> Allocator<D> {
         let passed = self.time.note_frame();
         self.emit_frame_end(passed);
         self.cancel_expired_parts();
-        for slot in self.slots().filter(|slot| slot.has_memory()) {
+        self.active.count_frame();
+        passed.into_iter().for_each(|now| self.active.note_moment(now));
+        self.active.each(|index| {
+            let Some(slot) = self.pools.get(index) else { return };
             let mut guard = locked(&slot.state);
-            let Some(state) = guard.as_mut() else { continue };
-            state.end_frame();
+            let Some(state) = guard.as_mut() else { return };
+            state.count_frames();
             passed.into_iter().for_each(|now| state.use_of_shard.look(now.tick));
+            let mut may_have_more = state.has_empty_blocks();
             // The maintenance thread makes the driver calls, if there is one.
-            if grows_ahead && state.has_empty_blocks() {
+            if grows_ahead && may_have_more {
                 self.to_do.ring();
-            } else if unwanted.is_none() && state.has_empty_blocks() {
+            } else if unwanted.is_none() && may_have_more {
                 unwanted = state.take_unwanted();
+                may_have_more = unwanted.is_some();
                 state.store_counters(slot);
             }
-        }
+            state.rest_if_settled(may_have_more);
+        });
         if let Some(memory) = unwanted {
             self.waiting(|| self.heaps.free(&self.device, memory));
         }
@@ -125,10 +132,32 @@ impl<D: Device> Allocator<D> {
             };
             // Most pools have no empty block; for these a look is enough, and no counters are stored.
             if locked(&slot.state).as_ref().is_some_and(of_heap) {
-                any |= self.release_from(slot, |state| state.take_empty(heap, |_| true));
+                any |= self.release_empty_of(slot, heap);
             }
         }
         any
+    }
+
+    /// Frees all empty blocks of a pool, of one heap or of all heaps, some at a time. Returns true if any was freed.
+    pub(in crate::memory) fn release_empty_of(
+        &self,
+        slot: &PoolSlot<D>,
+        heap: Option<MemoryHeapIndex>,
+    ) -> bool {
+        let mut any = false;
+        loop {
+            let mut guard = locked(&slot.state);
+            let Some(state) = guard.as_mut() else { return any };
+            let memory = state.take_all_empty(heap);
+            state.store_counters(slot);
+            // Before the driver calls: other threads allocate from the pool meanwhile.
+            drop(guard);
+            if memory.is_empty() {
+                return any;
+            }
+            any = true;
+            self.free_all(memory);
+        }
     }
 
     /// Frees the blocks that `take` takes out of a pool, one by one, with the lock released for each. Returns true if

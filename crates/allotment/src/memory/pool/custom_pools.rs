@@ -159,7 +159,7 @@ impl<D: Device> Allocator<D> {
         });
         // Its slots are taken later.
         let shards = PoolShards { first: 0, stride: 1, count: 1 };
-        PoolState::new(rules, (shards, shard), sets.collect(), &self.events)
+        PoolState::new(rules, (shards, shard), sets.collect(), &self.active, &self.events)
     }
 
     fn sizing_of(&self, desc: &PoolDesc) -> BlockSize {

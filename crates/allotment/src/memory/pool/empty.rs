@@ -23,6 +23,10 @@ use crate::memory::block_set::{EmptyBlock, Role};
 /// Blocks that resources of different sizes use in turns, every frame or every second frame, are younger.
 const STALE_TICKS: u64 = 3;
 
+/// Blocks that a trim takes out at once: few enough that no thread waits for long, and that little memory is on its way to
+/// the driver meanwhile.
+const TOGETHER: usize = 256;
+
 /// Dedicated memory whose size did not come back is freed before its time if it has at most this many times the bytes
 /// that the pool would have too much: memory of a similar size takes its place.
 const REPLACED_FACTOR: u64 = 4;
@@ -75,7 +79,7 @@ impl<D: Device> PoolState<D> {
             idle.age >= stale || (idle.role != Role::Shared && !idle.came_back && replaced)
         };
         // The smallest that is enough alone, so that most stays; else the largest, so that few driver calls are made.
-        self.take_empty_by(None, in_the_way, |idle| {
+        self.take_empty_by(in_the_way, |idle| {
             if idle.size >= excess { (false, idle.size) } else { (true, u64::MAX - idle.size) }
         })
     }
@@ -87,29 +91,69 @@ impl<D: Device> PoolState<D> {
         heap: Option<MemoryHeapIndex>,
         unwanted: impl Fn(&EmptyBlock) -> bool,
     ) -> Option<OwnedMemory<D>> {
-        // Whichever comes first: the caller takes all that are unwanted, one by one.
-        self.take_empty_by(heap, unwanted, |_| ())
+        // The one that is empty for longest: the caller takes all that are unwanted, one by one, and the search for each
+        // must not pass over all the others.
+        let now = self.clock.now;
+        let (at, index) = self.sets_of(heap).find_map(|at| {
+            let mut unwanted = self.sets[at].unwanted(now, self.is_minimum(at), &unwanted);
+            Some((at, unwanted.next()?.0))
+        })?;
+        self.take_block(at, index)
+    }
+
+    /// Takes out up to [`TOGETHER`] empty blocks, of one heap or of any. The pool keeps its `min_blocks`.
+    pub(in crate::memory) fn take_all_empty(&mut self, heap: Option<MemoryHeapIndex>) -> Vec<OwnedMemory<D>> {
+        let now = self.clock.now;
+        let Some(at) = self
+            .sets_of(heap)
+            .find(|&at| self.sets[at].unwanted(now, self.is_minimum(at), |_| true).next().is_some())
+        else {
+            return Vec::new();
+        };
+        // As many shared blocks as are above the minimum.
+        let blocks = &self.sets[at].statistics.blocks;
+        let mut may_go = if self.first_sets().any(|first| first == at) {
+            self.first_blocks().saturating_sub(self.rules.min_blocks)
+        } else {
+            *blocks
+        };
+        let goes = |(index, empty): (u32, EmptyBlock)| {
+            if empty.role == Role::Shared {
+                may_go = may_go.checked_sub(1)?;
+            }
+            Some(index)
+        };
+        let blocks: Vec<u32> =
+            self.sets[at].unwanted(now, false, |_| true).filter_map(goes).take(TOGETHER).collect();
+        self.flush_quick_list(at);
+        self.remove_blocks(at, &blocks)
+    }
+
+    /// Returns the sets whose memory is of one heap, or of any.
+    fn sets_of(&self, heap: Option<MemoryHeapIndex>) -> impl Iterator<Item = usize> {
+        let sets = self.sets.iter().enumerate();
+        sets.filter(move |(_, set)| heap.is_none_or(|heap| set.heap == heap)).map(|(at, _)| at)
+    }
+
+    fn take_block(&mut self, set: usize, index: u32) -> Option<OwnedMemory<D>> {
+        // An empty block may have ranges in the quick lists, which must not outlive it.
+        self.flush_quick_list(set);
+        self.remove_block(set, index)
     }
 
     /// Takes out the empty block with the least `rank` among those for which `unwanted` returns true.
     fn take_empty_by<R: Ord>(
         &mut self,
-        heap: Option<MemoryHeapIndex>,
         unwanted: impl Fn(&EmptyBlock) -> bool,
         rank: impl Fn(&EmptyBlock) -> R,
     ) -> Option<OwnedMemory<D>> {
         let now = self.clock.now;
-        for (i, set) in self.sets.iter().enumerate() {
-            if heap.is_some_and(|heap| set.heap != heap) {
-                continue;
-            }
-            if let Some(index) = set.find_empty(now, self.is_minimum(i), &unwanted, &rank) {
-                // An empty block may have ranges in the quick lists, which must not outlive it.
-                self.flush_quick_list(i);
-                return self.remove_block(i, index);
-            }
-        }
-        None
+        let (at, index) = (0..self.sets.len()).find_map(|at| {
+            let unwanted = self.sets[at].unwanted(now, self.is_minimum(at), &unwanted);
+            let least = unwanted.map(|(index, empty)| (rank(&empty), index)).min();
+            Some((at, least?.1))
+        })?;
+        self.take_block(at, index)
     }
 
     /// Returns the bytes of a heap that [`take_empty`](Self::take_empty) can take out.
@@ -152,6 +196,12 @@ impl<D: Device> PoolState<D> {
         self.room_wanted(heap_size).is_some_and(short)
     }
 
+    /// Returns true if the pool has less room than the watermark wants, and may have another block.
+    pub(super) fn is_short_of_room(&self) -> bool {
+        let short = |wanted| !self.has_all_blocks() && self.room_up_to(self.set_ahead(), wanted) < wanted;
+        self.room_wanted(u64::MAX).is_some_and(short)
+    }
+
     /// Returns true while a reservation holds.
     pub(in crate::memory) fn holds_reserve(&self) -> bool {
         self.clock.now < self.reserved_until
@@ -159,6 +209,7 @@ impl<D: Device> PoolState<D> {
 
     /// Begins or extends a reservation: the pool frees no block for the ticks of its empty-block policy.
     pub(in crate::memory) fn hold_reserve(&mut self) {
+        self.wake();
         self.reserved_until = self.clock.now + u64::from(self.rules.empty_blocks.frames.max(1));
     }
 }

@@ -171,10 +171,24 @@ impl Clock {
         self.frees = self.frees.wrapping_add(1);
     }
 
-    /// Counts the end of a frame.
-    pub(in crate::memory) fn end_frame(&mut self, empty_blocks: &EmptyBlockPolicy, used: u64) {
+    /// Counts the end of frames, during which nothing has changed.
+    pub(in crate::memory) fn end_frames(&mut self, frames: u64, empty_blocks: &EmptyBlockPolicy, used: u64) {
         self.has_frames = true;
-        self.advance(1, empty_blocks, used);
+        let period = u64::from(empty_blocks.frames.max(1));
+        // Frame by frame, a period would have begun at the first frame that is late enough for it.
+        let left = self.period_began.saturating_add(period).saturating_sub(self.now);
+        let (first, rest) = if frames > left { (left.max(1), frames - left.max(1)) } else { (frames, 0) };
+        self.advance(first, empty_blocks, used);
+        if rest != 0 {
+            self.advance(rest, empty_blocks, used);
+            // Whole periods begin one after the other, without a gap.
+            self.period_began -= if rest >= period { rest % period } else { 0 };
+        }
+    }
+
+    /// Counts real time from a moment on.
+    pub(in crate::memory) fn begin(&mut self, now: Moment) {
+        self.real = self.real.max(now.tick);
     }
 
     /// Advances the clock by any number of frames.

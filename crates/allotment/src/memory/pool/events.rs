@@ -77,6 +77,11 @@ impl<D: Device> PoolState<D> {
         self.events.pool = index;
     }
 
+    /// Returns the slot that the pool is in.
+    pub(in crate::memory) fn slot_index(&self) -> u32 {
+        self.events.pool
+    }
+
     /// Returns true if the reader has heard of the pool in an epoch.
     pub(in crate::memory) fn is_announced_in(&self, epoch: u32) -> bool {
         self.events.source.is_announced_in(epoch)
@@ -299,6 +304,7 @@ impl<D: Device> PoolState<D> {
 
     /// Adds a memory object to a block set. Returns its index.
     pub(in crate::memory) fn add_block(&mut self, set: usize, memory: OwnedMemory<D>, role: Role) -> u32 {
+        self.wake();
         let (size, memory_type) = (memory.size(), self.sets[set].memory_type);
         let index = self.sets[set].add(memory, role, self.clock.now);
         let (block, pool) = (self.events.block(set, index), PoolId(self.events.pool));
@@ -313,6 +319,17 @@ impl<D: Device> PoolState<D> {
         let block = self.events.block(set, index);
         self.events.source.emit(|_| Event::BlockFreed { block });
         Some(memory)
+    }
+
+    /// Removes empty blocks and returns their memory.
+    pub(in crate::memory) fn remove_blocks(&mut self, set: usize, blocks: &[u32]) -> Vec<OwnedMemory<D>> {
+        let removed = self.sets[set].remove_all(blocks);
+        let removed = removed.into_iter().map(|(index, memory)| {
+            let block = self.events.block(set, index);
+            self.events.source.emit(|_| Event::BlockFreed { block });
+            memory
+        });
+        removed.collect()
     }
 
     /// Turns a cached dedicated block into a shared one; see [`BlockSet::share_spare`]. Returns false if there is none.

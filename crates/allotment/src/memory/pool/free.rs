@@ -83,6 +83,7 @@ impl<D: Device> PoolState<D> {
         emit: impl FnOnce(&mut Self),
     ) -> Freed<D> {
         debug_assert_eq!(u32::from(range.home), self.shard, "the block is one of this shard");
+        self.wake();
         let set = usize::from(set);
         let emptied = self.sets[set].free(&range, sizes, self.clock.now);
         emit(self);
@@ -156,24 +157,23 @@ impl<D: Device> PoolState<D> {
     /// Counts the real time up to `now`, unless the application counts frames. Returns true if any passed
     /// since the last call, whether it counts or not.
     pub(in crate::memory) fn pass_time(&mut self, now: Moment) -> bool {
+        self.wake();
         self.use_of_shard.look(now.tick);
-        let used = self.used();
         let behind = self.clock.is_behind(now);
         if behind {
             self.emit_of_pool(|_| Event::TimePassed { sixtieths: now.tick });
         }
+        self.pass_time_quietly(now);
+        behind
+    }
+
+    /// Does the same without an event: where the reader knows the time already.
+    pub(super) fn pass_time_quietly(&mut self, now: Moment) {
+        let used = self.used();
         let passed = self.clock.pass(now, &self.rules.empty_blocks, used);
         if passed != 0 {
             self.on_tick(passed);
         }
-        behind
-    }
-
-    /// Counts the end of a frame.
-    pub(in crate::memory) fn end_frame(&mut self) {
-        let used = self.used();
-        self.clock.end_frame(&self.rules.empty_blocks, used);
-        self.on_tick(1);
     }
 
     /// Does the work that is due after some ticks.

@@ -115,7 +115,10 @@ impl<D: Device> Allocator<D> {
         let mut done = MaintenanceReport { returned: self.return_memory(), ..MaintenanceReport::default() };
         let now = self.time.now();
         let mut time_passed = false;
-        for slot in self.slots().filter(|slot| slot.has_memory()) {
+        self.active.note_moment(now);
+        // Those at rest have all the room that they want, and no block to free.
+        self.active.each(|index| {
+            let Some(slot) = self.pools.get(index).filter(|slot| slot.has_memory()) else { return };
             locked(&slot.state).iter_mut().for_each(|state| time_passed |= state.pass_time(now));
             // Growth first: requests may be waiting for the block, while freeing can wait.
             // This ends: each block adds room, and after a refusal the pool is not asked again in this frame.
@@ -126,7 +129,7 @@ impl<D: Device> Allocator<D> {
             while self.release_one(slot, PoolState::take_unwanted) {
                 done.returned += 1;
             }
-        }
+        });
         if (time_passed || done != MaintenanceReport::default()) && self.events.is_read() {
             self.events.push_always(|_| Event::Maintained);
         }

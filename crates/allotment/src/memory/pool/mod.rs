@@ -15,10 +15,12 @@
 //! | `place.rs` | 5: add the block and place the request in it | [`place_in_new_block`](PoolState::place_in_new_block) |
 //! | `records.rs` | 6: write the record that the token names | [`publish`](PoolState::publish) |
 //!
-//! The way back is in `free.rs` and `empty.rs`, which decides which empty blocks are freed; `shrink.rs` returns the host
+//! The way back is in `free.rs` and `empty.rs`, which decides which empty blocks are freed; `active.rs` has the pools in which
+//! that may change with time; `shrink.rs` returns the host
 //! memory of a peak. `events.rs` writes what
 //! happens, for a reader.
 
+pub(in crate::memory) mod active;
 pub(in crate::memory) mod custom_pools;
 mod desc;
 mod empty;
@@ -46,7 +48,7 @@ pub(in crate::memory) mod time;
 mod two_shards;
 mod use_of_shard;
 
-use std::sync::{Arc, Condvar, Mutex, Once, RwLock};
+use std::sync::{Arc, Condvar, Once, RwLock};
 
 use allotment_suballoc::{Algorithm, Alignment};
 
@@ -65,7 +67,9 @@ use crate::device::{Device, Priority, PrioritySupport};
 use crate::events::EventLog;
 use crate::shrinkable_table::Ahead;
 use crate::slab::Slab;
+use crate::sync::TurnMutex;
 
+use active::{ActivePools, Rest};
 pub use desc::{BlockSize, MAX_POOL_TYPES, Pool, PoolDesc};
 use desc::{MAX_POOL_SETS, other_set};
 pub use error::{CreatePoolError, DestroyPoolError};
@@ -111,7 +115,7 @@ pub(super) struct Rules<D: Device> {
 #[derive(Debug)]
 #[repr(align(128))]
 pub(super) struct PoolSlot<D: Device> {
-    pub(super) state: Mutex<Option<PoolState<D>>>,
+    pub(super) state: TurnMutex<Option<PoolState<D>>>,
     /// Makes the state of a default pool when a request first needs it. Unused in a custom pool.
     pub(super) made: Once,
     /// Locked shared while a thread accesses memory through a token whose allocation may move; locked exclusively
@@ -129,7 +133,7 @@ pub(super) struct PoolSlot<D: Device> {
 impl<D: Device> PoolSlot<D> {
     fn new(objects: Arc<MemoryObjects>) -> Self {
         Self {
-            state: Mutex::new(None),
+            state: TurnMutex::new(None),
             made: Once::new(),
             changes: RwLock::new(()),
             grown: Condvar::new(),
@@ -160,6 +164,9 @@ pub(super) struct PoolState<D: Device> {
     /// Records that the next allocations may need.
     next_records: Ahead<Record>,
     pub(super) clock: Clock,
+    /// Whether the ends of frames visit the pool.
+    rest: Rest,
+    active: Arc<ActivePools>,
     /// Whether threads allocate here at present.
     pub(super) use_of_shard: UseOfShard,
     /// Ranges in the quick lists of all sets.
@@ -186,6 +193,7 @@ impl<D: Device> PoolState<D> {
         rules: Rules<D>,
         (shards, shard): (PoolShards, u32),
         sets: Vec<BlockSet<D>>,
+        active: &Arc<ActivePools>,
         log: &EventLog,
     ) -> Self {
         Self {
@@ -197,6 +205,8 @@ impl<D: Device> PoolState<D> {
             labels: Chunks::new(),
             next_records: Ahead::new(),
             clock: Clock::default(),
+            rest: Rest::default(),
+            active: Arc::clone(active),
             use_of_shard: UseOfShard::default(),
             waiting: 0,
             pending: 0,

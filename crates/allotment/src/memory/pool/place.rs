@@ -37,6 +37,7 @@ impl<D: Device> PoolState<D> {
         rounded: &RoundedRequest,
         request: &AllocationRequest<'_>,
     ) -> Result<Option<u32>, AllocationError> {
+        self.wake();
         self.use_of_shard.count_request();
         // Such memory is allocated for this request alone, so no existing block can serve it.
         if rounded.role == Role::DedicatedToAllocation {

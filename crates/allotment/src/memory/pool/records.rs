@@ -308,6 +308,7 @@ impl<D: Device> PoolState<D> {
             let of = |role| if role == Role::Shared { shared } else { rounded.priority };
             self.changed_priority = self.sets[set].note_priority(range.block, of);
         }
+        self.wake();
         self.flow.add(sizes.occupied);
         self.clock.used(self.used());
         slot.counters[set].store(&self.sets[set].statistics);

@@ -49,7 +49,8 @@ thread_local! {
 pub(super) enum Contended {
     /// Locked, as it is for less than 100 ns.
     Briefly = 8,
-    /// Locked for longer than a thread spins: it has to sleep, which takes as long as some hundred requests.
+    /// Locked for longer than a thread spins, so that it has to sleep; or again, shortly after it was locked the last time, so
+    /// that the thread stays away from it. Either takes as long as some hundred requests.
     ForLong = 512,
 }
 

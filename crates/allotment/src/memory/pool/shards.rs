@@ -16,8 +16,8 @@
 //!
 //! A shard costs nothing until a thread moves there, and then a partly filled block. So no thread moves to one without
 //! memory where the pool's shards would then have little in their blocks ([`may_open`](Allocator::may_open)): small pools
-//! have few shards, however many threads contend. Threads that share a shard spin for about as long as the system calls of
-//! a sleep take before they sleep: that is more than fifty requests.
+//! have few shards, however many threads contend. Threads that share a shard let each other work for microseconds
+//! (`sync/turns.rs`), and spin for about as long as a sleep takes before they sleep.
 //!
 //! A shard can use the room of the others. A request that finds no room in its thread's shard takes an empty block of
 //! another shard before a new one is allocated; and if the driver refuses one of the wanted size, the other shards are
@@ -50,6 +50,8 @@
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::MutexGuard;
 
+use allotment_suballoc::Strategy;
+
 use crate::device::{Device, MemoryTypeIndex};
 use crate::memory::allocator::{Allocation, Allocator};
 use crate::memory::driver::new_block::NO_ATTEMPT;
@@ -59,7 +61,7 @@ use crate::memory::reports::statistics::{Counters, Statistics};
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::request::preview::AllocationPreview;
 use crate::memory::{AllocationError, ShortName};
-use crate::sync::{locked, locked_soon, spin_locked, try_locked};
+use crate::sync::{contended_lately, locked, spin_locked, try_locked};
 
 /// The maximum number of shards of a pool. More threads than that share shards.
 pub(in crate::memory) const MOST_SHARDS: u32 = 64;
@@ -155,7 +157,9 @@ impl<D: Device> Allocator<D> {
         &self,
         shards: PoolShards,
     ) -> Result<LockedShard<'_, D>, AllocationError> {
-        self.note_contended(shards, Contended::Briefly);
+        // Who contends again and again waits for as long as a hundred requests take each time, though seldom.
+        let how = if contended_lately() { Contended::ForLong } else { Contended::Briefly };
+        self.note_contended(shards, how);
         let pool = shards.own();
         let slot = self.shard(pool)?;
         if let Some(guard) = spin_locked(&slot.state) {
@@ -165,7 +169,7 @@ impl<D: Device> Allocator<D> {
         // Perhaps another one by now.
         let pool = shards.own();
         let slot = self.shard(pool)?;
-        Ok((pool, slot, locked_soon(&slot.state)))
+        Ok((pool, slot, locked(&slot.state)))
     }
 
     /// Notes that the thread found its shard locked, and moves it where that happened too often.
@@ -240,6 +244,7 @@ impl<D: Device> Allocator<D> {
         request: &AllocationRequest<'_>,
     ) -> Result<Allocation, AllocationError> {
         let (pool, slot, guard) = self.lock_shard(shards)?;
+        let guard = self.prepare_lowest(slot, guard, set, request)?;
         if self.others_with_memory(shards, pool).next().is_none() {
             // The usual case: one thread at a time.
             return self.allocate_from_locked_pool(pool, slot, guard, (set, PlanSizes::All), request);
@@ -272,6 +277,30 @@ impl<D: Device> Allocator<D> {
             }
         }
         Err(self.with_room_of(shards.indices().map(|pool| (pool, set)), refused))
+    }
+
+    /// Does what the first search for the lowest offset has to do in a block with very many ranges, piece by piece: other
+    /// threads have the lock in between.
+    fn prepare_lowest<'a>(
+        &self,
+        slot: &'a PoolSlot<D>,
+        mut guard: MutexGuard<'a, Option<PoolState<D>>>,
+        set: usize,
+        request: &AllocationRequest<'_>,
+    ) -> Result<MutexGuard<'a, Option<PoolState<D>>>, AllocationError> {
+        if request.options.strategy != Strategy::LowestOffset {
+            return Ok(guard);
+        }
+        loop {
+            let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
+            let rounded = self.round_request(state, set, request)?;
+            if state.sets[set].prepare_lowest(&rounded.request) {
+                return Ok(guard);
+            }
+            drop(guard);
+            slot.state.pass();
+            guard = locked(&slot.state);
+        }
     }
 
     /// Places a movable allocation among pinned ones of a default pool, or the other way round, in the blocks that there

@@ -1,38 +1,17 @@
 //! Sums over a pool's blocks.
 
-use super::{PoolSlot, PoolState};
+use allotment_suballoc::SizeRange;
+
+use super::{Detail, PoolSlot, PoolState};
 use crate::device::{Device, MemoryTypeIndex};
+use crate::memory::block_set::Block;
+use crate::memory::reports::pieces::SeenKind;
 use crate::memory::reports::statistics::{DetailedStatistics, Statistics};
 
 impl<D: Device> PoolState<D> {
     /// Returns the sums over all memory types.
     pub(in crate::memory) fn statistics(&self) -> Statistics {
         self.sets.iter().map(|set| set.statistics).sum()
-    }
-
-    /// Passes the detailed statistics of each memory type to `add`.
-    pub(in crate::memory) fn add_detailed(
-        &mut self,
-        slot: &PoolSlot<D>,
-        mut add: impl FnMut(MemoryTypeIndex, DetailedStatistics),
-    ) {
-        // Ranges that wait in the quick lists are free.
-        self.flush_quick_lists_and_say_so();
-        for (set, blocks) in self.sets.iter().enumerate() {
-            add(blocks.memory_type, self.detailed(slot, set));
-        }
-    }
-
-    /// Returns sums and extremes of one memory type from a walk over its allocations. Call after
-    /// [`flush_quick_lists`](Self::flush_quick_lists).
-    pub(in crate::memory) fn detailed(&self, slot: &PoolSlot<D>, set: usize) -> DetailedStatistics {
-        let mut detailed = self.sets[set].detailed();
-        for (record, _) in self.live().filter(|(_, detail)| usize::from(detail.set) == set) {
-            let Some(entry) = slot.records.get(record) else { continue };
-            let size = allotment_suballoc::SizeRange::including(detailed.allocation_size, entry.size());
-            detailed.allocation_size = Some(size);
-        }
-        detailed
     }
 
     /// Returns the bytes of the blocks that are in use: all but the empty ones.
@@ -58,5 +37,45 @@ impl<D: Device> PoolState<D> {
         for (set, counters) in self.sets.iter().zip(&slot.counters) {
             counters.store(&set.statistics);
         }
+    }
+}
+
+impl<D: Device> PoolSlot<D> {
+    /// Passes the detailed statistics of each memory type to `add`, from a walk in [pieces](super::super::reports::pieces).
+    pub(in crate::memory) fn add_detailed(&self, mut add: impl FnMut(MemoryTypeIndex, DetailedStatistics)) {
+        let mut sets: Vec<(MemoryTypeIndex, DetailedStatistics)> = Vec::new();
+        let mut blocks = Vec::new();
+        // With each block what its set says, so that the last one says the latest; a set without blocks has nothing to say.
+        let read = |state: &PoolState<D>, set: usize, index, block: &Block<D>| {
+            let of_set = &state.sets[set];
+            let (brief, empty_blocks) = (of_set.statistics, of_set.empty_blocks);
+            let free_ranges = block.ranges.statistics().free_range_count;
+            let detailed = DetailedStatistics { brief, empty_blocks, ..DetailedStatistics::default() };
+            ((set, index, block.object()), (of_set.memory_type, detailed), free_ranges)
+        };
+        self.each_block(read, |block| blocks.push(block));
+        for (place @ (set, ..), (memory_type, of_set), free_ranges) in blocks {
+            if sets.len() <= set {
+                sets.resize(set + 1, (memory_type, DetailedStatistics::default()));
+            }
+            let (known_type, detailed) = &mut sets[set];
+            *known_type = memory_type;
+            (detailed.brief, detailed.empty_blocks) = (of_set.brief, of_set.empty_blocks);
+            detailed.free_ranges += free_ranges;
+            self.each_region(place, |region| {
+                if region.kind == SeenKind::Free {
+                    detailed.free_size = Some(SizeRange::including(detailed.free_size, region.size));
+                }
+            });
+        }
+        let read = |_: &PoolState<D>, record, detail: &Detail| {
+            Some((usize::from(detail.set), self.records.get(record)?.size()))
+        };
+        self.each_live(read, |(set, size)| {
+            // An allocation may be in a block that was added since.
+            let Some((_, detailed)) = sets.get_mut(set) else { return };
+            detailed.allocation_size = Some(SizeRange::including(detailed.allocation_size, size));
+        });
+        sets.into_iter().for_each(|(memory_type, detailed)| add(memory_type, detailed));
     }
 }

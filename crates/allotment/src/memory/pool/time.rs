@@ -176,22 +176,23 @@ impl<D: Device> Allocator<D> {
         // A program without frames ends none, where it would be done.
         self.announce_if_asked();
         self.cancel_expired_parts();
-        for slot in self.slots().filter(|slot| slot.has_memory()) {
+        self.active.note_moment(now);
+        self.active.each(|index| {
+            let Some(slot) = self.pools.get(index) else { return };
             let mut guard = locked_soon(&slot.state);
-            let Some(state) = guard.as_mut() else { continue };
+            let Some(state) = guard.as_mut() else { return };
             state.pass_time(now);
-            // Nothing can be freed; the scan of the blocks is skipped.
-            if !state.has_empty_blocks() {
-                continue;
-            }
-            if self.grows_ahead() {
+            let mut may_have_more = state.has_empty_blocks();
+            if may_have_more && self.grows_ahead() {
                 self.to_do.ring();
-            } else {
+            } else if may_have_more {
                 // Collected, and freed by the caller after the locks: the driver may take milliseconds.
                 unwanted.extend(core::iter::from_fn(|| state.take_unwanted()));
+                may_have_more = false;
                 state.store_counters(slot);
             }
-        }
+            state.rest_if_settled(may_have_more);
+        });
         unwanted
     }
 }

@@ -36,6 +36,11 @@ impl UseOfShard {
         self.requests
     }
 
+    /// Returns true if a look has seen all requests.
+    pub(super) fn is_seen(&self) -> bool {
+        self.requests == self.seen
+    }
+
     /// Notes at `tick` whether requests came.
     pub(in crate::memory) fn look(&mut self, tick: u64) {
         if self.requests != self.seen {

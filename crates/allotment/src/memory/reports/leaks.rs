@@ -8,8 +8,8 @@ use crate::device::{Device, MemoryTypeIndex, ResourceKind};
 use crate::log::event;
 use crate::memory::Name;
 use crate::memory::allocator::Allocator;
+use crate::memory::pool::{Detail, Label, PoolState};
 use crate::memory::reports::call_site::CallSite;
-use crate::sync::locked;
 
 /// A live allocation, as a leak report shows it.
 ///
@@ -147,7 +147,8 @@ impl fmt::Debug for LeakHandler {
 }
 
 impl<D: Device> Allocator<D> {
-    /// Returns all live allocations, largest first: the report that dropping the allocator now would make.
+    /// Returns all live allocations, largest first: the report that dropping the allocator now would make. Consistent, and
+    /// locks, as [`allocations`](Self::allocations).
     ///
     /// ```
     /// use allotment::device::simulated::{SimulatedGpu, Profile};
@@ -169,20 +170,20 @@ impl<D: Device> Allocator<D> {
     pub fn leaks(&self) -> Vec<Leak> {
         let mut leaks = Vec::new();
         for slot in self.slots() {
-            let guard = locked(&slot.state);
-            let Some(state) = guard.as_ref() else { continue };
-            leaks.extend(state.live().filter_map(|(record, detail)| {
+            let leak = |state: &PoolState<D>, record, detail: &Detail| {
+                let Label { name, user_data, category, call_site } = state.label(record).clone();
                 Some(Leak {
-                    name: state.label(record).name.clone(),
+                    name,
                     size: slot.records.get(record)?.size(),
                     kind: detail.kind(),
-                    category: state.label(record).category,
-                    user_data: state.label(record).user_data,
+                    category,
+                    user_data,
                     pool: state.rules.name.clone(),
                     memory_type: state.sets[usize::from(detail.set)].memory_type,
-                    call_site: state.label(record).call_site.clone(),
+                    call_site,
                 })
-            }));
+            };
+            slot.each_live(leak, |leak| leaks.push(leak));
         }
         leaks.sort_by_key(|leak| core::cmp::Reverse(leak.size));
         leaks

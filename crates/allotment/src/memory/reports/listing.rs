@@ -3,9 +3,8 @@
 use crate::device::{Device, MemoryHandle as _};
 use crate::events::AllocationKey;
 use crate::memory::allocator::{AllocationId, Allocator};
-use crate::memory::pool::{Pool, PoolSlot, PoolState};
+use crate::memory::pool::{Detail, Pool, PoolSlot, PoolState};
 use crate::memory::{AllocationError, AllocationInfo, Name};
-use crate::sync::locked;
 
 /// A live allocation; see [`Allocator::allocations`].
 #[doc(alias = "AllocationReport")]
@@ -38,8 +37,11 @@ impl AllocationId {
 }
 
 impl<D: Device> Allocator<D> {
-    /// Returns all live allocations, pool by pool, in no particular order in a pool. O(allocations); locks one pool
-    /// after the other, for about 100 ns an allocation, so other threads may change pools that were listed before.
+    /// Returns all live allocations, pool by pool, in no particular order in a pool. O(allocations), about 100 ns each.
+    ///
+    /// An allocation that lives during the whole call is listed once, as it was at some moment of the call; one that another
+    /// thread makes or frees meanwhile may be listed or not. Locks one pool after the other, for some hundred allocations at
+    /// a time: other threads wait for less than 200 µs.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -92,16 +94,16 @@ impl<D: Device> Allocator<D> {
     }
 
     fn list(&self, slot: &PoolSlot<D>, index: u32, listed: &mut Vec<ListedAllocation<D>>) {
-        let guard = locked(&slot.state);
-        let Some(state) = guard.as_ref() else { return };
-        let pool = state.rules.name.clone().unwrap_or(self.default_pool_name(index));
-        listed.extend(state.live().filter_map(|(record, _)| {
+        let default_name = self.default_pool_name(index);
+        let list = |state: &PoolState<D>, record, _: &Detail| {
             let entry = slot.records.get(record)?;
             let generation = entry.generation();
             let id = AllocationId { allocator: self.id, pool: index, record, generation };
             let info = state.allocation_info(slot, record)?;
-            Some(ListedAllocation { id, pool: pool.clone(), released: entry.is_released(), info })
-        }));
+            let pool = state.rules.name.as_ref().unwrap_or(&default_name).clone();
+            Some(ListedAllocation { id, pool, released: entry.is_released(), info })
+        };
+        slot.each_live(list, |allocation| listed.push(allocation));
     }
 }
 

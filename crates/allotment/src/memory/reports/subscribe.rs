@@ -169,7 +169,7 @@ impl<D: Device> Allocator<D> {
             let mut guard = locked(&slot.state);
             // Nobody reads. A reader who comes after this locks the slot after this, and hears of the pool then.
             if !self.events.is_read() {
-                *guard = Some(new);
+                guard.insert(new).begin_active();
                 return;
             }
         }
@@ -184,6 +184,7 @@ impl<D: Device> Allocator<D> {
             .all(|state| state.is_announced_in(epoch));
         let Some((_, _, guard)) = all.iter_mut().flatten().find(|(at, ..)| *at == index) else { return };
         let state = guard.insert(new);
+        state.begin_active();
         // Under the lock: whether the reader came before or comes next, it hears of the pool once.
         if others_are_known {
             // A pool that is new has no allocations.

@@ -1,0 +1,68 @@
+//! How many blocks a call looks at.
+
+use super::VISITS;
+use crate::device::simulated::{Profile, SimulatedGpu};
+use crate::memory::BlockSizes;
+use crate::{Allocation, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+
+const KIB: u64 = 1 << 10;
+
+/// An allocator with that many full blocks, each with one allocation.
+fn with_blocks(count: usize, size: u64) -> (Allocator<SimulatedGpu>, Vec<Allocation>) {
+    let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    let desc = AllocatorDesc { block_sizes: BlockSizes::fixed(size), ..AllocatorDesc::default() };
+    let allocator = Allocator::new(device, desc).unwrap();
+    let one = || allocator.allocate(&Requirements::new(size), &MemoryUsage::GpuOnly.into()).unwrap();
+    let allocations = (0..count).map(|_| one()).collect();
+    assert_eq!(allocator.statistics().blocks as usize, count);
+    (allocator, allocations)
+}
+
+/// Returns how many blocks a call looks at.
+fn visits(call: impl FnOnce()) -> usize {
+    VISITS.set(0);
+    call();
+    VISITS.get()
+}
+
+#[test]
+fn a_trim_looks_at_each_empty_block_a_few_times() {
+    let (allocator, mut allocations) = with_blocks(2000, 64 * KIB);
+    // Every second one, in no order.
+    let kept = allocations.split_off(1000);
+    allocations.into_iter().rev().for_each(|allocation| allocator.free(allocation).unwrap());
+    let visits = visits(|| assert!(allocator.trim()));
+    assert_eq!(allocator.statistics().blocks, 1000);
+    assert!(visits < 20 * 1000, "{visits}");
+    allocator.check_invariants();
+    drop(allocator.free_many(kept));
+}
+
+#[test]
+fn a_request_among_many_full_blocks_looks_at_few() {
+    // Up to 256 KiB the first fit, above the closest one.
+    for size in [64 * KIB, 500 * KIB] {
+        let (allocator, mut allocations) = with_blocks(1000, size.next_power_of_two());
+        for at in [0, 499, 998] {
+            allocator.free(allocations.swap_remove(at)).unwrap();
+            let requirements = Requirements::new(size);
+            let mut again = None;
+            let visits =
+                visits(|| again = allocator.allocate(&requirements, &MemoryUsage::GpuOnly.into()).ok());
+            assert_eq!(allocator.statistics().blocks, 1000, "no block was added");
+            assert!(visits < 400, "{visits}");
+            allocations.extend(again);
+        }
+        allocator.check_invariants();
+        drop(allocator.free_many(allocations));
+    }
+}
+
+#[test]
+fn a_frame_end_looks_at_no_block_that_is_in_use() {
+    let (allocator, mut allocations) = with_blocks(1000, 64 * KIB);
+    allocator.free(allocations.swap_remove(500)).unwrap();
+    let visits = visits(|| (0..10).for_each(|_| allocator.end_frame()));
+    assert!(visits <= 10 * 4, "{visits}");
+    drop(allocator.free_many(allocations));
+}
