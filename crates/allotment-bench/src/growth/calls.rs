@@ -4,8 +4,7 @@ use core::time::Duration;
 
 use allotment::device::MemoryTypeIndex;
 use allotment::gpu::{Gpu, GpuDesc};
-use allotment::memory::{BlockSizes, PoolDesc, Strategy};
-use allotment::{AllocatorDesc, MemoryUsage, Requirements};
+use allotment::{MemoryUsage, PoolDesc, Requirements};
 
 use super::{allocate, allocator, device, micros, setup};
 use crate::args::GrowthArgs;
@@ -23,7 +22,7 @@ pub(super) fn run(args: &GrowthArgs) -> Result<(), Failure> {
     for (size, what) in [(64 * KIB, "64 KiB"), (500 * KIB, "500 KiB")] {
         row(&format!("request of {what}, {} blocks", args.blocks), requests(args.blocks, size)?);
     }
-    row(&format!("first lowest offset, {} ranges", args.ranges), lowest(args.ranges)?);
+    row(&format!("first lowest offset, {} ranges", args.ranges), lowest_of_many(args.ranges)?);
     Ok(())
 }
 
@@ -66,8 +65,7 @@ fn frame_ends(pools: u32) -> Result<Vec<Duration>, Failure> {
 }
 
 fn trims(blocks: u32) -> Result<Vec<Duration>, Failure> {
-    let desc = AllocatorDesc { block_sizes: BlockSizes::fixed(64 * KIB), ..AllocatorDesc::default() };
-    let allocator = allocator(desc)?;
+    let allocator = allocator(64 * KIB)?;
     let mut times = Vec::new();
     for _ in 0..5 {
         let full = (0..blocks).map(|_| allocate(&allocator, 64 * KIB)).collect::<Result<Vec<_>, _>>()?;
@@ -80,8 +78,7 @@ fn trims(blocks: u32) -> Result<Vec<Duration>, Failure> {
 
 fn requests(blocks: u32, size: u64) -> Result<Vec<Duration>, Failure> {
     let block = size.next_power_of_two();
-    let desc = AllocatorDesc { block_sizes: BlockSizes::fixed(block), ..AllocatorDesc::default() };
-    let allocator = allocator(desc)?;
+    let allocator = allocator(block)?;
     let mut full = (0..blocks).map(|_| allocate(&allocator, block)).collect::<Result<Vec<_>, _>>()?;
     let mut times = Vec::new();
     for round in 0..300 {
@@ -96,19 +93,17 @@ fn requests(blocks: u32, size: u64) -> Result<Vec<Duration>, Failure> {
 }
 
 /// The first such request of an allocator with one block, in which every second range is free.
-fn lowest(ranges: u32) -> Result<Vec<Duration>, Failure> {
+fn lowest_of_many(ranges: u32) -> Result<Vec<Duration>, Failure> {
     let mut times = Vec::new();
     for _ in 0..3 {
-        let size = (u64::from(ranges) * 256).next_power_of_two();
-        let desc = AllocatorDesc { block_sizes: BlockSizes::fixed(size), ..AllocatorDesc::default() };
-        let allocator = allocator(desc)?;
+        let allocator = allocator((u64::from(ranges) * 256).next_power_of_two())?;
         let all = (0..ranges).map(|_| allocate(&allocator, 256)).collect::<Result<Vec<_>, _>>()?;
         let (mut kept, mut freed) = (Vec::new(), Vec::new());
         for (at, allocation) in all.into_iter().enumerate() {
             if at % 2 == 0 { kept.push(allocation) } else { freed.push(allocation) }
         }
         freed.into_iter().try_for_each(|allocation| allocator.free(allocation).map_err(setup))?;
-        let options = MemoryUsage::GpuOnly.with_strategy(Strategy::LowestOffset);
+        let options = super::lowest();
         let (time, allocation) = timed(|| allocator.allocate(&Requirements::new(256), &options));
         times.push(time);
         kept.push(allocation.map_err(setup)?);

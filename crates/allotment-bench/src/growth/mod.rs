@@ -16,7 +16,9 @@ use core::fmt::Display;
 use core::time::Duration;
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
-use allotment::{Allocation, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+use allotment::memory::BlockSizes;
+use allotment::{Allocation, AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+use allotment_suballoc::Strategy;
 
 use crate::args::GrowthArgs;
 use crate::failure::Failure;
@@ -45,8 +47,18 @@ fn device() -> Result<SimulatedGpu, Failure> {
     Ok(SimulatedGpu::new(profile))
 }
 
-fn allocator(desc: AllocatorDesc) -> Result<Allocator<SimulatedGpu>, Failure> {
+/// An allocator whose blocks all have one size.
+fn allocator(block_size: u64) -> Result<Allocator<SimulatedGpu>, Failure> {
+    let mut desc = AllocatorDesc::default();
+    desc.block_sizes = BlockSizes::fixed(block_size);
     Allocator::new(device()?, desc).map_err(setup)
+}
+
+/// Options for a range at the lowest offset.
+fn lowest() -> AllocationOptions {
+    let mut options = AllocationOptions::from(MemoryUsage::GpuOnly);
+    options.strategy = Strategy::LowestOffset;
+    options
 }
 
 fn allocate(allocator: &Allocator<SimulatedGpu>, size: u64) -> Result<Allocation, Failure> {

@@ -4,11 +4,9 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use core::time::Duration;
 use std::time::Instant;
 
-use allotment::AllocatorDesc;
 use allotment::device::simulated::SimulatedGpu;
 use allotment::events::{EventBatch, SubscriptionDesc};
-use allotment::memory::{BlockSizes, Strategy};
-use allotment::{Allocator, MemoryUsage, Requirements};
+use allotment::{Allocator, Requirements};
 
 use super::{allocate, allocator, micros, setup};
 use crate::args::GrowthArgs;
@@ -25,8 +23,7 @@ const REPORTS: [Report; 9] = [
     ("blocks", |allocator| drop(allocator.blocks())),
     ("dump_json", |allocator| drop(allocator.dump_json())),
     ("preview, lowest offset", |allocator| {
-        let options = MemoryUsage::GpuOnly.with_strategy(Strategy::LowestOffset);
-        let _ = allocator.preview(&Requirements::new(1024), &options);
+        let _ = allocator.preview(&Requirements::new(1024), &super::lowest());
     }),
     ("subscribe", |allocator| {
         let mut batch = EventBatch::new();
@@ -49,9 +46,7 @@ pub(super) fn run(args: &GrowthArgs) -> Result<(), Failure> {
         "median us",
         "pairs/ms"
     );
-    let size = (u64::from(args.live) * 1024).next_power_of_two();
-    let desc = AllocatorDesc { block_sizes: BlockSizes::fixed(size), ..AllocatorDesc::default() };
-    let allocator = allocator(desc)?;
+    let allocator = allocator((u64::from(args.live) * 1024).next_power_of_two())?;
     let live = (0..args.live).map(|at| allocate(&allocator, 256 + u64::from(at % 3) * 256));
     let mut live = live.collect::<Result<Vec<_>, _>>()?;
     // Holes, so that there is something between the allocations.
