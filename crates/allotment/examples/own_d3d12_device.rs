@@ -173,7 +173,7 @@ mod example {
                 pictures.pop_front().map_or(Ok(()), |oldest| check(&gpu, oldest))?;
             }
 
-            let mut commands = frame.command_allocator(QUEUE)?;
+            let commands = frame.command_allocator(QUEUE)?;
             let list = commands.next()?;
             let mut readback = gpu.readback()?;
             // Copies of texels to a buffer begin at multiples of 512.

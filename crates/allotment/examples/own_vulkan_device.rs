@@ -222,7 +222,7 @@ fn main() -> Outcome {
             pictures.pop_front().map_or(Ok(()), |oldest| check(&gpu, oldest))?;
         }
 
-        let mut commands = frame.command_allocator(QUEUE)?;
+        let commands = frame.command_allocator(QUEUE)?;
         let buffer = commands.next()?;
         let mut readback = gpu.readback()?;
         let ticket = readback.allocate(u64::from(PICTURE * PICTURE * 4), Alignment::new(16)?)?;

@@ -94,7 +94,7 @@ impl VulkanReader {
         record: impl FnOnce(vk::CommandBuffer) -> Result<(), DeviceError>,
     ) -> Result<TimelineValue, DeviceError> {
         let raw = self.device.raw();
-        let mut memory = self.commands(queue)?;
+        let memory = self.commands(queue)?;
         let commands = memory.next()?;
         let info = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
         // SAFETY: new, or reset.

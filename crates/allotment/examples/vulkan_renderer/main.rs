@@ -108,7 +108,7 @@ fn run(device: Device, vulkan: &Arc<Vulkan>) -> Outcome<(vk::Extent2D, Vec<[u8; 
         let bytes = 4 * u64::from(target.extent.width * target.extent.height);
         let ticket = readback.allocate(bytes, Alignment::new(16)?)?;
 
-        let mut commands = frame.command_allocator(QUEUE)?;
+        let commands = frame.command_allocator(QUEUE)?;
         let buffer = commands.next()?;
         // SAFETY: the command buffer is of the device, and what it uses is alive until it has completed.
         unsafe {

@@ -117,7 +117,7 @@ impl Stream {
         let load = tracker.record("load");
         let mut made = Vec::new();
         for _ in 0..most {
-            let mut memory = commands.begin(&load, || device.create_command_allocator(QUEUE))?;
+            let memory = commands.begin(&load, || device.create_command_allocator(QUEUE))?;
             memory.next()?;
             made.push(memory);
             sets.release_with(load.id(), Sets::new(&shader)?);

@@ -299,7 +299,7 @@ impl<D: DescriptorDevice> BindingSet<D> {
         range: core::ops::Range<u64>,
         usage: BufferUse,
     ) -> Result<(), DescriptorError> {
-        let shown = Shown::buffer(self.layout.inner.heap.allocator(), buffer, range, usage)?;
+        let shown = Shown::buffer(&self.layout.inner.heap, buffer, range, usage)?;
         self.bind_shown(binding, at, shown)
     }
 
@@ -341,7 +341,7 @@ impl<D: DescriptorDevice> BindingSet<D> {
         image: &Arc<Image<D>>,
         view: &D::ImageViewInfo,
     ) -> Result<(), DescriptorError> {
-        let shown = Shown::image(self.layout.inner.heap.allocator(), image, view)?;
+        let shown = Shown::image(&self.layout.inner.heap, image, view)?;
         self.bind_shown(binding, at, shown)
     }
 

@@ -4,7 +4,7 @@ use core::error::Error;
 use core::fmt;
 
 use crate::device::{DescriptorHeapType, DeviceError};
-use crate::lifetime::WaitFor;
+use crate::lifetime::{WaitFor, WrongTracker};
 use crate::memory::ResourceError;
 
 /// A region of a shader-visible heap. Each sort of request is served by one of them.
@@ -126,7 +126,8 @@ pub enum DescriptorError {
     WrongHeap,
     /// The heap, the buffer or the tracker belongs to another device.
     WrongDevice,
-    /// The recording belongs to another tracker.
+    /// The recording, the buffer or the image belongs to another tracker, such as that of another
+    /// [`Gpu`](crate::Gpu) over the same device, which does not wait for what uses this heap.
     WrongTracker,
     /// A recording may use the range already, so its descriptors must not change.
     /// [Renew](super::DescriptorRange::renew) it first.
@@ -141,6 +142,9 @@ pub enum DescriptorError {
     Replaced,
     /// The heap was replaced 2<sup>32</sup> - 1 times, the maximum. Create another heap.
     TooManyReplacements,
+    /// The allocator's descriptor heaps have taken 2<sup>32</sup> - 1 heaps of the device so far, the maximum. Create
+    /// another allocator.
+    TooManyHeaps,
     /// Recordings still use the heap that was replaced last. Wait for them first.
     StillReplacing {
         /// The event to wait for.
@@ -189,6 +193,12 @@ pub enum DescriptorError {
     Memory(ResourceError),
 }
 
+impl From<WrongTracker> for DescriptorError {
+    fn from(_: WrongTracker) -> Self {
+        Self::WrongTracker
+    }
+}
+
 impl fmt::Display for DescriptorError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -221,13 +231,16 @@ impl fmt::Display for DescriptorError {
             Self::Stale => f.write_str("the handle is stale: its slot was removed"),
             Self::WrongHeap => f.write_str("the handle belongs to another heap"),
             Self::WrongDevice => f.write_str("the heap, the buffer or the tracker belongs to another device"),
-            Self::WrongTracker => f.write_str("the recording belongs to another tracker"),
+            Self::WrongTracker => f.write_str("the recording, the buffer or the image belongs to another `Gpu` (another tracker); use one of the heap's own"),
             Self::InUse => f.write_str("a recording may use the range; renew it first"),
             Self::HeapGone => f.write_str("the descriptor heap was dropped"),
             Self::Poisoned => {
                 f.write_str("the device panicked while descriptors were cleared; create a new heap")
             }
             Self::Replaced => f.write_str("the heap was replaced; submit the recording and begin another"),
+            Self::TooManyHeaps => f.write_str(
+                "the allocator has created 4294967295 descriptor heaps of the device, the most it can: create another allocator",
+            ),
             Self::TooManyReplacements => {
                 f.write_str("the heap was replaced the maximum number of times; create another heap")
             }

@@ -60,7 +60,8 @@ impl Chunks {
             crate::device::ShaderVisibleHeapLimits { max_capacity: 1 << 20, reserved: 0, table_alignment: 1 };
         let (log, regions) = (EventLog::default(), Regions::new(desc, &limits).unwrap());
         let kind = kind_of(DescriptorHeapVisibility::ShaderVisible(desc.heap_type));
-        let info = HeapInfo { id: log.parts().next_object(), kind, capacity: regions.capacity, name: None };
+        let info =
+            HeapInfo { id: log.parts().next_object().unwrap(), kind, capacity: regions.capacity, name: None };
         let chunks = Arc::new(Mutex::new(Self::new(&log, info, &regions)));
         (log, chunks)
     }
@@ -100,7 +101,7 @@ impl<D: DescriptorDevice> Generation<D> {
         let most_at_once = regions.transient.len() as u32 / AT_ONCE;
         let parts = allocator.events().parts();
         let info = HeapInfo {
-            id: parts.next_object(),
+            id: parts.next_object().ok_or(DescriptorError::TooManyHeaps)?,
             kind: kind_of(visibility),
             capacity: regions.capacity,
             name: (number > 0).then(|| format!("generation {number}").into()),

@@ -4,9 +4,10 @@ use core::ops::Range;
 use std::sync::Arc;
 
 use super::error::DescriptorError;
-use super::shader_visible_heap::Shared;
+use super::shader_visible_heap::{ShaderVisibleHeap, Shared};
 use super::slots::KeepAlive;
 use crate::device::{BufferUse, DescriptorDevice};
+use crate::lifetime::SubmissionTracker;
 use crate::memory::relocation::{CellKey, Follower};
 use crate::memory::{Allocator, Buffer, Image};
 
@@ -28,21 +29,19 @@ impl<D: DescriptorDevice> Clone for Shown<D> {
 }
 
 impl<D: DescriptorDevice> Shown<D> {
-    /// Checks a range of a buffer, for a heap of an allocator.
+    /// Checks a range of a buffer, for a heap.
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::WrongDevice`], [`DescriptorError::BadRange`].
+    /// [`DescriptorError::WrongDevice`], [`DescriptorError::WrongTracker`], [`DescriptorError::BadRange`].
     pub(super) fn buffer(
-        allocator: &Allocator<D>,
+        heap: &ShaderVisibleHeap<D>,
         buffer: &Arc<Buffer<D>>,
         range: Range<u64>,
         usage: BufferUse,
     ) -> Result<Self, DescriptorError> {
-        if buffer.with_owned(|owned, _| owned.allocator().device().id()) != allocator.device().id() {
-            return Err(DescriptorError::WrongDevice);
-        }
-        let limits = allocator.device().descriptor_limits();
+        buffer.with_owned(|owned, _| check_owner(heap, owned.allocator(), owned.tracker()))?;
+        let limits = heap.allocator().device().descriptor_limits();
         let lies = range.start < range.end && range.end <= buffer.size();
         // Rules of Direct3D 12, applied on each API: a constant buffer view has a multiple of 256 bytes, a raw view
         // whole words.
@@ -58,19 +57,17 @@ impl<D: DescriptorDevice> Shown<D> {
         Ok(Self::Buffer { buffer: Arc::clone(buffer), range, usage })
     }
 
-    /// Checks an image, for a heap of an allocator.
+    /// Checks an image, for a heap.
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::WrongDevice`].
+    /// [`DescriptorError::WrongDevice`], [`DescriptorError::WrongTracker`].
     pub(super) fn image(
-        allocator: &Allocator<D>,
+        heap: &ShaderVisibleHeap<D>,
         image: &Arc<Image<D>>,
         info: &D::ImageViewInfo,
     ) -> Result<Self, DescriptorError> {
-        if image.with_owned(|owned, _| owned.allocator().device().id()) != allocator.device().id() {
-            return Err(DescriptorError::WrongDevice);
-        }
+        image.with_owned(|owned, _| check_owner(heap, owned.allocator(), owned.tracker()))?;
         Ok(Self::Image { image: Arc::clone(image), info: info.clone() })
     }
 
@@ -198,6 +195,18 @@ impl<D: DescriptorDevice> Shown<D> {
     }
 }
 
+/// Checks that a resource is of the device of a heap, and that its owner waits for what reads the heap.
+fn check_owner<D: DescriptorDevice>(
+    heap: &ShaderVisibleHeap<D>,
+    allocator: &Allocator<D>,
+    tracker: &SubmissionTracker,
+) -> Result<(), DescriptorError> {
+    if allocator.device().id() != heap.allocator().device().id() {
+        return Err(DescriptorError::WrongDevice);
+    }
+    Ok(heap.tracker().check_same(tracker)?)
+}
+
 /// A view of an image, destroyed when dropped; nothing, for a buffer.
 pub(super) struct View<D: DescriptorDevice> {
     allocator: Arc<Allocator<D>>,
@@ -243,7 +252,9 @@ mod tests {
             Arc::new(image)
         };
         let mut images: Vec<_> = (0..5).map(create).collect();
-        let shown = Shown::image(gpu.allocator(), &images[4], &SimulatedImageUse::Sampled).unwrap();
+        let shown =
+            Shown::image(gpu.descriptors().unwrap().resources(), &images[4], &SimulatedImageUse::Sampled)
+                .unwrap();
         let before = shown.create_view(gpu.allocator()).unwrap();
         assert!(shown.with_descriptor(&before, |_| ()).is_ok());
 

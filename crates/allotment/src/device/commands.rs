@@ -4,6 +4,8 @@ use super::DeviceError;
 
 /// Memory for recorded commands: a `VkCommandPool` in Vulkan, an `ID3D12CommandAllocator` in Direct3D 12. It is
 /// reset as a whole, once the queue has executed everything that was recorded into it.
+///
+/// Commands are recorded through a shared reference: the owner alone can reset it, or put another in its place.
 pub trait CommandAllocator: Send + Sized + 'static {
     /// Resets the allocator. All commands recorded into it are discarded.
     ///

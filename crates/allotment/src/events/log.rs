@@ -8,7 +8,7 @@
 //! until that pool has announced its whole state again, which the next frame end or call of `maintain` makes it do. So
 //! a slow reader loses events, but never sees a state that did not exist, and no thread ever waits for it.
 
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
@@ -28,7 +28,7 @@ pub(crate) struct EventLog(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     /// The epoch of the events that are accepted; 0 where nobody reads. Written under the lock.
-    epoch: AtomicU32,
+    epoch: AtomicU64,
     /// A new epoch has begun, whose state has not been announced yet.
     wants_state: AtomicBool,
     queue: TryLock<Queue>,
@@ -47,7 +47,7 @@ struct Queue {
     /// The reader is woken when so many wait.
     wake_at: usize,
     /// The epoch before this one, while nobody reads: an epoch is never used twice.
-    last_epoch: u32,
+    last_epoch: u64,
     /// Events were lost since the reader last came. Until it comes, the state is not announced: the lists would grow
     /// with each announcement.
     overflowed: bool,
@@ -108,7 +108,7 @@ impl EventLog {
     }
 
     /// Returns the epoch of a state that is announced now; 0 where nobody reads.
-    pub(crate) fn epoch(&self) -> u32 {
+    pub(crate) fn epoch(&self) -> u64 {
         // Acquire and release are the lock's: whoever announces takes it next.
         self.0.epoch.load(Ordering::Relaxed)
     }
@@ -140,8 +140,8 @@ impl EventLog {
     }
 
     fn begin_epoch(&self, queue: &mut Queue) {
-        // Never 0 again, which is no epoch: after 2^32 of them an epoch would be mistaken for a very old one.
-        queue.last_epoch = queue.last_epoch.checked_add(1).unwrap_or(1);
+        // Never 0 again, which is no epoch, and never one that a pool may still have: 64 bits do not run out.
+        queue.last_epoch += 1;
         self.0.epoch.store(queue.last_epoch, Ordering::Relaxed);
     }
 
@@ -161,7 +161,7 @@ impl EventLog {
 
     /// Adds an event of a part that announced its state in `epoch`. Returns false when that is over: the part writes no
     /// more events until it has announced its state again.
-    pub(crate) fn push(&self, epoch: u32, event: impl FnOnce(&mut EventBatch) -> Event) -> bool {
+    pub(crate) fn push(&self, epoch: u64, event: impl FnOnce(&mut EventBatch) -> Event) -> bool {
         let mut queue = self.lock();
         if epoch != self.epoch() {
             return false;
@@ -180,7 +180,7 @@ impl EventLog {
 
     /// Adds an event of the state that a part announces in `epoch`, unless that is over. Beyond the limit, if need be: a
     /// state that is announced by halves is none.
-    pub(crate) fn announce(&self, epoch: u32, event: impl FnOnce(&mut EventBatch) -> Event) {
+    pub(crate) fn announce(&self, epoch: u64, event: impl FnOnce(&mut EventBatch) -> Event) {
         let mut queue = self.lock();
         if epoch == self.epoch() {
             self.add(&mut queue, event);
@@ -258,7 +258,7 @@ impl EventLog {
 pub(crate) struct EventSource {
     log: EventLog,
     /// The epoch in which the part has announced its state; 0 where it writes nothing.
-    epoch: u32,
+    epoch: u64,
 }
 
 impl EventSource {
@@ -279,7 +279,7 @@ impl EventSource {
     }
 
     /// Returns true if the part has announced its state in an epoch, which is 0 where nobody reads.
-    pub(crate) fn is_announced_in(&self, epoch: u32) -> bool {
+    pub(crate) fn is_announced_in(&self, epoch: u64) -> bool {
         epoch != 0 && self.epoch == epoch
     }
 
@@ -317,7 +317,7 @@ impl EventSource {
 
     /// Begins to announce the state of the part in an epoch, which parts that name one another share: where it is over, the
     /// reader hears of none of them.
-    pub(crate) fn announce_in(&mut self, epoch: u32) -> Option<Announcement> {
+    pub(crate) fn announce_in(&mut self, epoch: u64) -> Option<Announcement> {
         self.epoch = epoch;
         (self.epoch != 0).then(|| Announcement { log: self.log.clone(), epoch: self.epoch })
     }
@@ -327,7 +327,7 @@ impl EventSource {
 #[derive(Debug)]
 pub(crate) struct Announcement {
     log: EventLog,
-    epoch: u32,
+    epoch: u64,
 }
 
 impl Announcement {

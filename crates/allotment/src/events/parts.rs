@@ -44,11 +44,11 @@ impl Parts {
         parts.iter().for_each(|part| part.announce());
     }
 
-    /// Returns an id that no other object has.
-    pub(crate) fn next_object(&self) -> ObjectId {
-        // A program creates a heap of the driver with each, which takes microseconds: 2^32 of them take hours, and those
-        // that had the first ids are gone by then.
-        ObjectId(self.next_object.fetch_add(1, Ordering::Relaxed))
+    /// Returns an id that no other object has or had; `None` when there are none left.
+    pub(crate) fn next_object(&self) -> Option<ObjectId> {
+        // Relaxed, since the number only has to be unique.
+        let next = |id: u32| id.checked_add(1);
+        self.next_object.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok().map(ObjectId)
     }
 }
 

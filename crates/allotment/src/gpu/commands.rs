@@ -1,7 +1,7 @@
 //! Command allocators of frames: pooled per queue, reset when their submission has completed.
 
 use core::fmt;
-use core::ops::{Deref, DerefMut};
+use core::ops::Deref;
 use std::sync::Arc;
 
 use super::Gpu;
@@ -59,7 +59,7 @@ impl<D: CommandDevice> Gpu<D> {
 /// let buffer = |name| gpu.create_buffer(&BufferDesc::new(256), &MemoryUsage::GpuOnly.with_name(name));
 /// let (from, to) = (buffer("from")?, buffer("to")?);
 /// let frame = gpu.begin_frame()?;
-/// let (mut first, mut second) = (frame.command_allocator(QueueIndex(0))?, frame.command_allocator(QueueIndex(0))?);
+/// let (first, second) = (frame.command_allocator(QueueIndex(0))?, frame.command_allocator(QueueIndex(0))?);
 /// std::thread::scope(|scope| {
 ///     scope.spawn(|| first.copy_buffer((&from.handle(), 0), (&to.handle(), 0), 128));
 ///     scope.spawn(|| second.copy_buffer((&from.handle(), 128), (&to.handle(), 128), 128));
@@ -71,6 +71,18 @@ impl<D: CommandDevice> Gpu<D> {
 /// drop((first, second)); // they return to their pool
 /// frame.end()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// The allocators themselves stay where they are: one that is in flight cannot be exchanged for another, nor reset.
+///
+/// ```compile_fail,E0596
+/// # use allotment::device::simulated::SimulatedGpu;
+/// # use allotment::prelude::*;
+/// fn exchange(one: &Frame<SimulatedGpu>, other: &Frame<SimulatedGpu>) {
+///     let (mut first, mut second) =
+///         (one.command_allocator(QueueIndex(0)).unwrap(), other.command_allocator(QueueIndex(0)).unwrap());
+///     std::mem::swap(&mut *first, &mut *second);
+/// }
 /// ```
 pub struct FrameCommandAllocator<D: CommandDevice> {
     pools: Arc<[CommandAllocatorPool<D::CommandAllocator>]>,
@@ -88,20 +100,12 @@ impl<D: CommandDevice> FrameCommandAllocator<D> {
     }
 }
 
+// No `DerefMut`: whoever has a `&mut` to a whole allocator can exchange it for that of a frame in flight, or reset it.
 impl<D: CommandDevice> Deref for FrameCommandAllocator<D> {
     type Target = D::CommandAllocator;
 
     fn deref(&self) -> &D::CommandAllocator {
         match &self.allocator {
-            Some(allocator) => allocator,
-            None => unreachable!("taken only when dropped"),
-        }
-    }
-}
-
-impl<D: CommandDevice> DerefMut for FrameCommandAllocator<D> {
-    fn deref_mut(&mut self) -> &mut D::CommandAllocator {
-        match &mut self.allocator {
             Some(allocator) => allocator,
             None => unreachable!("taken only when dropped"),
         }

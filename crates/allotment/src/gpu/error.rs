@@ -140,6 +140,9 @@ impl Error for FrameError {
 pub enum SubmitError<E> {
     /// The uploads that the commands may read were not submitted. They stay pending, unless the device is lost.
     Uploads(UploadError),
+    /// The recording was opened by another `Gpu`, or by another tracker: nothing of this one waited while its commands
+    /// were recorded. Open it with [`Gpu::record`](super::Gpu::record) of this one.
+    WrongTracker,
     /// The closure that submits the commands failed.
     Commands(E),
 }
@@ -148,6 +151,9 @@ impl<E: fmt::Display> fmt::Display for SubmitError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Uploads(error) => write!(f, "the uploads before the commands were not submitted: {error}"),
+            Self::WrongTracker => {
+                f.write_str("the recording was opened by another `Gpu` (another tracker); open it with `Gpu::record` of this one")
+            }
             Self::Commands(error) => write!(f, "the commands were not submitted: {error}"),
         }
     }
@@ -157,6 +163,7 @@ impl<E: Error + 'static> Error for SubmitError<E> {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Uploads(error) => Some(error),
+            Self::WrongTracker => None,
             Self::Commands(error) => Some(error),
         }
     }

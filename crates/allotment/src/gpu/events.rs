@@ -19,7 +19,7 @@ const DELETION_QUEUE: ObjectId = ObjectId(0);
 #[derive(Debug, Default)]
 pub(super) struct Levels {
     /// The epoch of the log in which the reader was told; 0 before the first.
-    epoch: u32,
+    epoch: u64,
     completed: [Option<u64>; MAX_QUEUES],
     waiting: Option<u32>,
     /// Capacity and bytes in use, by the code of the ring's kind: a `Gpu` has one ring of each.

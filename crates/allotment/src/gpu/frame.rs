@@ -370,7 +370,7 @@ impl<D: Device> Frame<D> {
     /// gpu.uploads().write_buffer(&from, 0, &[7; 256])?;
     ///
     /// let frame = gpu.begin_frame()?;
-    /// let mut commands = frame.command_allocator(QueueIndex(0))?;
+    /// let commands = frame.command_allocator(QueueIndex(0))?;
     /// commands.copy_buffer((&from.handle(), 0), (&to.handle(), 0), 256);
     /// frame.submit(QueueIndex(0), |queue, waits| {
     ///     // SAFETY: the buffers are alive until the GPU has completed the frame, and the range lies in them.

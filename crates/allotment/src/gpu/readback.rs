@@ -1,17 +1,17 @@
 //! The readback ring of a [`Gpu`](super::Gpu), created on first use, and copies to it.
 
 use core::fmt;
-use core::ops::{Deref, DerefMut};
+use core::ops::Deref;
 use std::sync::{MutexGuard, TryLockError};
 
 use allotment_suballoc::Alignment;
 
 use super::{Frame, FrameReadbackError, Gpu};
-use crate::device::{Device, QueueIndex};
+use crate::device::{Device, QueueIndex, TimelinePoint};
 use crate::lifetime::TimelinePoints;
 use crate::memory::{Buffer, ResourceError};
 use crate::sync::locked;
-use crate::upload::{ReadbackRing, ReadbackSource, ReadbackTicket};
+use crate::upload::{ReadbackRing, ReadbackSource, ReadbackTicket, RingError};
 
 /// Where [`Frame::read_back`] puts bytes: copies between multiples of 16 are fast on every device.
 const COPY_ALIGNMENT: Alignment = match Alignment::new(16) {
@@ -20,7 +20,7 @@ const COPY_ALIGNMENT: Alignment = match Alignment::new(16) {
 };
 
 /// The readback ring, for as long as this is alive: other threads wait for it meanwhile. Returned by
-/// [`Gpu::readback`].
+/// [`Gpu::readback`]. It has the methods of a [`ReadbackRing`], of which those that read it come by way of [`Deref`].
 ///
 /// ```
 /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -32,6 +32,16 @@ const COPY_ALIGNMENT: Alignment = match Alignment::new(16) {
 /// println!("the copy goes to byte {} of {:?}", ticket.offset(), ring.buffer());
 /// drop(ring); // other threads wait until here
 /// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// The ring itself stays where it is: that of another device cannot be put in its place.
+///
+/// ```compile_fail,E0596
+/// # use allotment::device::Device;
+/// # use allotment::prelude::*;
+/// fn exchange<D: Device + Clone>(one: &Gpu<D>, other: &Gpu<D>) {
+///     std::mem::swap(&mut *one.readback().unwrap(), &mut *other.readback().unwrap());
+/// }
 /// ```
 pub struct Readback<'a, D: Device> {
     /// Never `None`.
@@ -58,7 +68,7 @@ impl<D: Device> Gpu<D> {
     /// let frame = gpu.begin_frame()?;
     /// let mut ring = gpu.readback()?;
     /// let ticket = ring.allocate(256, Alignment::new(16)?)?;
-    /// let mut commands = frame.command_allocator(QueueIndex(0))?;
+    /// let commands = frame.command_allocator(QueueIndex(0))?;
     /// commands.copy_buffer((&picture.handle(), 0), (ring.buffer(), ticket.offset()), 256);
     /// let copied = frame.submit(QueueIndex(0), |queue, waits| {
     ///     // SAFETY: the buffers are alive until the GPU has completed the frame, and the ranges lie in them.
@@ -146,8 +156,8 @@ impl<D: Device> Frame<D> {
         size: u64,
     ) -> Result<ReadbackTicket, FrameReadbackError> {
         let gpu = self.gpu();
-        let range = (offset, size);
-        let source = ReadbackSource::new(gpu.allocator(), gpu.tracker(), self.recording(), buffer, range)?;
+        let copy = (queue, offset, size);
+        let source = ReadbackSource::new(gpu.allocator(), gpu.tracker(), self.recording(), buffer, copy)?;
         let mut ring = gpu.readback().map_err(FrameReadbackError::Ring)?;
         // Where the submission fails, the dropped ticket gives the range back when the ring is closed next.
         let ticket = ring.allocate(size, COPY_ALIGNMENT).map_err(FrameReadbackError::Full)?;
@@ -163,6 +173,7 @@ impl<D: Device> Frame<D> {
     }
 }
 
+// No `DerefMut`: whoever has a `&mut` to the whole ring can put that of another device in its place.
 impl<D: Device> Deref for Readback<'_, D> {
     type Target = ReadbackRing<D>;
 
@@ -174,12 +185,37 @@ impl<D: Device> Deref for Readback<'_, D> {
     }
 }
 
-impl<D: Device> DerefMut for Readback<'_, D> {
-    fn deref_mut(&mut self) -> &mut ReadbackRing<D> {
+impl<D: Device> Readback<'_, D> {
+    fn ring(&mut self) -> &mut ReadbackRing<D> {
         match &mut *self.ring {
             Some(ring) => ring,
             None => unreachable!("created before the guard"),
         }
+    }
+
+    /// Allocates a range for a copy that the device is about to make, as [`ReadbackRing::allocate`].
+    ///
+    /// # Errors
+    ///
+    /// [`RingError`].
+    pub fn allocate(&mut self, size: u64, alignment: Alignment) -> Result<ReadbackTicket, RingError> {
+        self.ring().allocate(size, alignment)
+    }
+
+    /// Closes the open frame of the ring with the point at which its copies are complete, as [`ReadbackRing::close`].
+    pub fn close(&mut self, point: TimelinePoint) {
+        self.ring().close(point);
+    }
+
+    /// Gives the ranges of the open frame back, whose copies were not submitted, as [`ReadbackRing::discard`].
+    pub fn discard(&mut self) {
+        self.ring().discard();
+    }
+
+    /// Frees the frames that have completed and whose tickets are dropped, as [`ReadbackRing::reclaim`]. Returns how many
+    /// bytes were freed.
+    pub fn reclaim(&mut self) -> u64 {
+        self.ring().reclaim()
     }
 }
 

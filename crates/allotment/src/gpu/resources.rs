@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::{Gpu, ReadBufferError};
 use crate::AllocationOptions;
-use crate::device::{Device, QueueIndex};
+use crate::device::{Device, QueueIndex, QueueKind};
 use crate::memory::{
     AllocationError, Buffer, Buffers, Image, Images, MappedBuffer, Movability, ResourceError, Transfer,
     TransferError,
@@ -224,7 +224,11 @@ impl<D: Device> Gpu<D> {
         self.tracker().wait_idle(timeout).map_err(TransferError::Device)?;
         // The staging buffers have the size of a chunk. At least 1, since no API creates a buffer of 0 bytes.
         let chunk = (bytes.len() as u64).clamp(1, READ_CHUNK);
-        let transfer = Transfer::new(self.allocator(), QueueIndex(0), chunk);
+        // One that is exclusive to a family belongs to that of the graphics queues.
+        let queues = &self.device().properties().queues;
+        let drawing = (0..).zip(queues).find(|(_, queue)| queue.kind == QueueKind::Graphics);
+        let queue = drawing.map_or(QueueIndex(0), |(index, _)| QueueIndex(index));
+        let transfer = Transfer::new(self.allocator(), queue, chunk);
         let mut transfer = transfer.map_err(TransferError::Buffer)?;
         buffer.with_owned(|raw, moved_at| {
             // A step of another thread may have moved the buffer since, by a copy on another queue. The buffer is locked,

@@ -2,7 +2,7 @@
 
 use super::{Gpu, SubmitError};
 use crate::device::{Device, QueueIndex, TimelinePoint, TimelineValue};
-use crate::lifetime::{Recording, SubmitError as Refusal, TimelinePoints};
+use crate::lifetime::{Recording, SubmitError as Refusal, TimelinePoints, WrongTracker};
 
 impl<D: Device> Gpu<D> {
     /// Opens a recording that belongs to no frame: commands that are recorded over several frames, on a loader thread
@@ -51,13 +51,17 @@ impl<D: Device> Gpu<D> {
     ///
     /// # Errors
     ///
-    /// [`SubmitError`], and the recording, which is still open.
+    /// [`SubmitError`], and the recording, which is still open; [`SubmitError::WrongTracker`] for one that another `Gpu`
+    /// opened, also of the same device.
     pub fn submit<E>(
         &self,
         recording: Recording,
         queue: QueueIndex,
         submit: impl FnOnce(QueueIndex, &[TimelinePoint]) -> Result<TimelineValue, E>,
     ) -> Result<TimelinePoint, Box<Refusal<SubmitError<E>>>> {
+        if let Err(WrongTracker) = self.tracker().check_same(recording.tracker()) {
+            return Err(Box::new(Refusal { recording, error: SubmitError::WrongTracker }));
+        }
         // Boxed, since a recording is large, and only a failure pays for it.
         recording.submit(queue, |queue| self.submit_after(queue, &[], submit)).map_err(Box::new)
     }

@@ -1,7 +1,7 @@
 //! A pool of command allocators (Vulkan: command pools) that are reset and reused once the GPU has finished with
 //! them.
 
-use core::ops::{Deref, DerefMut};
+use core::ops::Deref;
 
 use super::recording::Recording;
 use super::recycler::{Recycler, RecyclerStatistics};
@@ -17,14 +17,16 @@ use crate::device::CommandAllocator;
 /// [`new`](Self::new).
 ///
 /// ```
+/// use std::sync::Mutex;
+///
 /// use allotment::device::{CommandAllocator, DeviceError};
 /// use allotment::lifetime::{CommandAllocatorPool, ManualTimelines, SubmissionTracker};
 ///
 /// // On Vulkan this is `vulkan::CommandAllocator`, on Direct3D 12 `d3d12::CommandAllocator`.
-/// struct Commands(Vec<&'static str>);
+/// struct Commands(Mutex<Vec<&'static str>>);
 /// impl CommandAllocator for Commands {
 ///     fn reset(&mut self) -> Result<(), DeviceError> {
-///         self.0.clear();
+///         *self = Self(Mutex::default());
 ///         Ok(())
 ///     }
 /// }
@@ -32,8 +34,8 @@ use crate::device::CommandAllocator;
 /// let tracker = SubmissionTracker::new(ManualTimelines::new(1))?;
 /// let pool = CommandAllocatorPool::new(&tracker, 4);
 /// let recording = tracker.record("a frame");
-/// let mut commands = pool.begin(&recording, || Ok::<_, DeviceError>(Commands(Vec::new())))?;
-/// commands.0.push("draw");
+/// let commands = pool.begin(&recording, || Ok::<_, DeviceError>(Commands(Mutex::default())))?;
+/// commands.0.lock().unwrap().push("draw");
 /// drop(commands); // recorded; it comes back when the recording is over
 /// assert_eq!(pool.statistics().free, 0);
 /// drop(recording);
@@ -141,15 +143,6 @@ impl<M: CommandAllocator> Deref for PooledCommandAllocator<'_, M> {
     }
 }
 
-impl<M: CommandAllocator> DerefMut for PooledCommandAllocator<'_, M> {
-    fn deref_mut(&mut self) -> &mut M {
-        match &mut self.memory {
-            Some(memory) => memory,
-            None => unreachable!("taken only when dropped"),
-        }
-    }
-}
-
 impl<M: CommandAllocator> Drop for PooledCommandAllocator<'_, M> {
     fn drop(&mut self) {
         if let Some(memory) = self.memory.take() {
@@ -184,6 +177,7 @@ mod tests {
             // Would wait for itself, if a lock were held.
             let _ = self.pool.statistics();
             assert_eq!(self.in_flight.load(Relaxed), 0, "reset while the queue uses it");
+            self.in_flight = Arc::default();
             if self.refuses { Err(DeviceError::OutOfHostMemory) } else { Ok(()) }
         }
     }
@@ -217,8 +211,7 @@ mod tests {
                 let (live, pool) = (Arc::clone(&self.live), Arc::clone(&self.pool));
                 Ok::<_, DeviceError>(Memory { live, pool, in_flight: Arc::default(), refuses })
             };
-            let mut memory = self.pool.begin(recording, make).unwrap();
-            memory.in_flight = Arc::default();
+            let memory = self.pool.begin(recording, make).unwrap();
             Arc::clone(&memory.in_flight)
         }
 

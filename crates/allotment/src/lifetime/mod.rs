@@ -63,5 +63,6 @@ pub use release_queue::ReleaseQueue;
 pub use statistics::{Reclaimed, ReleaseStatistics, TrackerStatistics};
 pub use timeline_points::{MAX_QUEUES, TimelinePoints};
 pub use timelines::{ManualTimelines, Progress, Timeline, Timelines};
+pub(crate) use tracker::WrongTracker;
 pub use tracker::{SubmissionTracker, TooManyQueues};
 pub use wait_for::WaitFor;

@@ -40,7 +40,7 @@ const NONE: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RecordingId {
     /// The number of the tracker that opened it.
-    tracker: u32,
+    tracker: u64,
     slot: u32,
     pub(super) number: u64,
 }
@@ -124,7 +124,7 @@ pub struct OpenRecording {
 #[derive(Debug)]
 pub(super) struct Registry {
     /// The tracker's number.
-    tracker: u32,
+    tracker: u64,
     slots: Vec<Slot>,
     vacant: VecDeque<u32>,
     /// The list of open recordings with [`Holds::Everything`]. Numbers grow from head to tail.
@@ -143,7 +143,7 @@ pub(super) struct Registry {
 }
 
 impl Registry {
-    pub(super) const fn new(tracker: u32) -> Self {
+    pub(super) const fn new(tracker: u64) -> Self {
         Self {
             tracker,
             slots: Vec::new(),

@@ -20,7 +20,7 @@ mod quiet;
 use core::error::Error;
 use core::fmt;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicU32 as PlainU32, AtomicU64 as PlainU64, AtomicUsize as PlainUsize};
+use core::sync::atomic::{AtomicU64 as PlainU64, AtomicUsize as PlainUsize};
 use core::time::Duration;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
@@ -117,6 +117,10 @@ struct Shared {
     now: PlainU64,
 }
 
+/// An object's owner waits for the work of another tracker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WrongTracker;
+
 /// The statuses of recordings at one moment.
 pub(super) struct Statuses<'a>(&'a Registry);
 
@@ -138,8 +142,9 @@ impl SubmissionTracker {
     ///
     /// [`TooManyQueues`].
     pub fn new(timelines: impl Timelines) -> Result<Self, TooManyQueues> {
-        // Not an atomic of the model checker: only uniqueness matters.
-        static NEXT: PlainU32 = PlainU32::new(0);
+        // Not an atomic of the model checker: only uniqueness matters. 64 bits, so that no number comes twice: a recording
+        // of another tracker would be taken for one of this.
+        static NEXT: PlainU64 = PlainU64::new(0);
         let queues = timelines.queue_count();
         if queues > MAX_QUEUES {
             return Err(TooManyQueues { found: queues });
@@ -179,6 +184,15 @@ impl SubmissionTracker {
     #[must_use]
     pub fn ptr_eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
+    /// Checks that an object whose owner waits for the work of the tracker `of` is one that this tracker's recordings may
+    /// use: the one check of every call that takes a resource or a recording and uses it with another part.
+    ///
+    /// Not by device: two trackers may be over one device, as those of two `Gpu`s, and neither knows of the other's open
+    /// recordings. What one of them moves or destroys, work of the other may still read.
+    pub(crate) fn check_same(&self, of: &Self) -> Result<(), WrongTracker> {
+        if self.ptr_eq(of) { Ok(()) } else { Err(WrongTracker) }
     }
 
     /// Opens a recording with a debug name. Objects that are retired while it is open are kept until it is

@@ -8,6 +8,11 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use super::checked::{AtomicU32, fence, spin_loop};
 
 /// The sequence of some words. See the [module](self).
+///
+/// It wraps around, which a reader would miss only if exactly 2^31 writes came between its two loads. The words of a record
+/// are written again while their allocation lives by moves alone, each of which takes a microsecond or more: the reader's
+/// thread would have to stand still between two loads for half an hour, to the very write. A reader whose allocation
+/// has ended finds the record's generation changed, which never wraps.
 #[derive(Debug)]
 pub(crate) struct Sequence(AtomicU32);
 

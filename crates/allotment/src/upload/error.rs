@@ -4,7 +4,7 @@ use core::error::Error;
 use core::fmt;
 
 use crate::device::{DeviceError, MemoryTypeIndex, QueueIndex, TimelinePoint};
-use crate::lifetime::WaitFor;
+use crate::lifetime::{WaitFor, WrongTracker};
 use crate::memory::{AccessError, ResourceError};
 
 /// An error of a ring. The ring is unchanged, except for its failure count.
@@ -222,6 +222,12 @@ pub enum UploadError {
         /// The point that was waited for.
         point: TimelinePoint,
     },
+}
+
+impl From<WrongTracker> for UploadError {
+    fn from(_: WrongTracker) -> Self {
+        Self::WrongTracker
+    }
 }
 
 impl fmt::Display for UploadError {

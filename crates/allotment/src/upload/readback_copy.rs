@@ -7,7 +7,7 @@ use crate::device::{
     BufferCopy, Device, DeviceError, MemoryProperties, MemoryTypeIndex, QueueIndex, Submission,
     TimelinePoint, TimelineValue, TransferUsage,
 };
-use crate::lifetime::{Recording, SubmissionTracker};
+use crate::lifetime::{Recording, SubmissionTracker, WrongTracker};
 use crate::memory::{AccessError, Allocator, Buffer, check_range};
 
 /// Why bytes of a buffer cannot be copied.
@@ -32,22 +32,21 @@ pub(crate) struct ReadbackSource<'a, D: Device> {
 }
 
 impl<'a, D: Device> ReadbackSource<'a, D> {
-    /// Checks a range of a buffer. `recording` is one of `tracker`.
+    /// Checks a range of a buffer, to be copied on a queue. `recording` is one of `tracker`.
     pub(crate) fn new(
         allocator: &Allocator<D>,
         tracker: &SubmissionTracker,
         _recording: &'a Recording,
         buffer: &Buffer<D>,
-        (offset, size): (u64, u64),
+        (queue, offset, size): (QueueIndex, u64, u64),
     ) -> Result<Self, SourceError> {
         buffer.with_owned(|buffer, moved_at| {
             let place = allocator.place_of_bound(buffer.allocation()).map_err(SourceError::Access)?;
-            if !buffer.tracker().ptr_eq(tracker) {
-                return Err(SourceError::WrongTracker);
-            }
+            tracker.check_same(buffer.tracker()).map_err(|WrongTracker| SourceError::WrongTracker)?;
             // A buffer may be smaller than its allocation.
             check_range(offset, size, buffer.size().min(place.size)).map_err(SourceError::Access)?;
             buffer.check_usage(TransferUsage::SRC).map_err(SourceError::Access)?;
+            buffer.check_queue(allocator.device().properties(), queue).map_err(SourceError::Access)?;
             let found = allocator.device().properties().memory_type(place.memory_type);
             if found.is_some_and(|found| found.properties.contains(MemoryProperties::DEVICE_WRITE_ONLY)) {
                 return Err(SourceError::WriteOnly(place.memory_type));

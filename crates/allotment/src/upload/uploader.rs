@@ -224,7 +224,8 @@ impl<D: Device> Uploader<D> {
                 let place = this.check_buffer(to, offset, bytes)?;
                 let tracker = this.memory.deletion_queue().tracker();
                 // The copy of a move would overwrite what the CPU writes before it.
-                let is_staged = moved_at.is_some() || this.buffers.writes_to(tracker, to.allocation().id());
+                let lane = lane_of(&mut this.buffers, &mut this.images, to.is_shared());
+                let is_staged = moved_at.is_some() || lane.writes_to(tracker, to.allocation().id());
                 if place.mapped_ptr.is_none() || is_staged {
                     return Ok(false);
                 }
@@ -258,7 +259,8 @@ impl<D: Device> Uploader<D> {
     /// As for [`initialize`](Self::initialize), and [`UploadError::ReadOnly`].
     pub fn update(&mut self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
         if to.is_relocatable() {
-            self.buffers.keep_open(&self.memory);
+            let shared = to.with_owned(|to, _| to.is_shared());
+            lane_of(&mut self.buffers, &mut self.images, shared).keep_open(&self.memory);
         }
         let staged = to.with_owned(|to, moved_at| {
             self.while_alive(|this| {
@@ -266,7 +268,7 @@ impl<D: Device> Uploader<D> {
                 this.stage(to, moved_at, &place, offset, bytes)
             })
         });
-        self.buffers.end_keep_open();
+        self.lanes_mut().for_each(Lane::end_keep_open);
         staged
     }
 
@@ -310,9 +312,7 @@ impl<D: Device> Uploader<D> {
         tracker: &SubmissionTracker,
         allocation: &Allocation,
     ) -> Result<MemoryLocation<D>, UploadError> {
-        if !tracker.ptr_eq(self.memory.deletion_queue().tracker()) {
-            return Err(UploadError::WrongTracker);
-        }
+        self.memory.deletion_queue().tracker().check_same(tracker)?;
         Ok(self.memory.allocator().place_of_bound(allocation)?)
     }
 
@@ -333,14 +333,15 @@ impl<D: Device> Uploader<D> {
             // Vulkan does not allow copies of size 0.
             return Ok(());
         }
-        self.buffers.check(bytes.len() as u64)?;
+        lane_of(&mut self.buffers, &mut self.images, to.is_shared()).check(bytes.len() as u64)?;
         self.wait_for_move(moved_at);
+        let lane = lane_of(&mut self.buffers, &mut self.images, to.is_shared());
         let target = to.allocation().id();
         let mut done = offset;
         // A piece larger than a `usize` is larger than every slice.
-        let piece = usize::try_from(self.buffers.piece()).unwrap_or(usize::MAX);
+        let piece = usize::try_from(lane.piece()).unwrap_or(usize::MAX);
         for bytes in bytes.chunks(piece) {
-            self.buffers.stage(&self.memory, (target, to.handle(), done), bytes)?;
+            lane.stage(&self.memory, (target, to.handle(), done), bytes)?;
             done += bytes.len() as u64;
         }
         Ok(())
@@ -369,8 +370,14 @@ impl<D: Device> Uploader<D> {
         if to.is_relocatable() {
             self.images.as_mut().unwrap_or(&mut self.buffers).keep_open(&self.memory);
         }
-        let staged = to
-            .with_owned(|to, moved_at| self.while_alive(|this| this.stage_image(to, moved_at, write, bytes)));
+        let mut is_written = false;
+        let staged = to.with_owned(|to, moved_at| {
+            self.while_alive(|this| this.stage_image(to, moved_at, write, bytes, &mut is_written))
+        });
+        // Before a step can come: the recording is open that keeps it away.
+        if is_written {
+            to.note_state_of_part(write.after);
+        }
         self.lanes_mut().for_each(Lane::end_keep_open);
         staged
     }
@@ -386,6 +393,7 @@ impl<D: Device> Uploader<D> {
         moved_at: Option<TimelinePoint>,
         write: &ImageWrite<D::ImageState>,
         bytes: &[u8],
+        is_written: &mut bool,
     ) -> Result<(), UploadError> {
         self.check_owner(to.tracker(), to.allocation())?;
         let ImageWrite { texel, extent: [width, height, depth], origin, .. } = *write;
@@ -444,6 +452,7 @@ impl<D: Device> Uploader<D> {
                     let mut rows = (0..).zip(now.chunks(row as usize));
                     rows.try_for_each(|(i, row)| slice.write(at + i * pitch, row))
                 })?;
+                *is_written = true;
                 // The first piece changes the state; the following ones find the subresource in the new one.
                 before = write.after;
             }
@@ -548,6 +557,16 @@ impl<D: Device> Uploader<D> {
         }
         statistics
     }
+}
+
+/// Returns the lane that writes a buffer. One that is exclusive to a queue family belongs to that of the images' queue, as
+/// images do: written on another queue, its bytes would be undefined there.
+fn lane_of<'a, D: Device>(
+    buffers: &'a mut Lane<D>,
+    images: &'a mut Option<Lane<D>>,
+    shared: bool,
+) -> &'a mut Lane<D> {
+    if shared { buffers } else { images.as_mut().unwrap_or(buffers) }
 }
 
 impl<D: Device> fmt::Debug for Uploader<D> {

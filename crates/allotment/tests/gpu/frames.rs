@@ -81,7 +81,7 @@ fn a_frame_that_is_dropped_half_way_loses_nothing() {
         let frame = rig.gpu.begin_frame().unwrap();
         rig.gpu.uploads().write_buffer(&buffer, 0, &[3; 4096]).unwrap();
         frame.upload([1; 1000]).unwrap();
-        let mut commands = frame.command_allocator(QUEUE).unwrap();
+        let commands = frame.command_allocator(QUEUE).unwrap();
         commands.copy_buffer((&buffer.handle(), 0), (&buffer.handle(), 2048), 1024);
         drop(frame);
     }
@@ -127,7 +127,7 @@ fn commands_are_reset_only_after_their_submission_has_completed() {
     for _ in 0..50 {
         let frame = rig.gpu.begin_frame().unwrap();
         for _ in 0..3 {
-            let mut commands = frame.command_allocator(QUEUE).unwrap();
+            let commands = frame.command_allocator(QUEUE).unwrap();
             assert!(commands.is_empty());
             commands.copy_buffer((&from.handle(), 0), (&to.handle(), 0), 64);
             rig.submit(&frame, &commands).unwrap();
@@ -152,12 +152,12 @@ fn a_frame_submits_to_several_queues() {
     for number in 0..20_u8 {
         let frame = rig.gpu.begin_frame().unwrap();
         let upload = frame.upload([number; 1024]).unwrap();
-        let mut first = frame.command_allocator(other).unwrap();
+        let first = frame.command_allocator(other).unwrap();
         first.copy_buffer((&upload.buffer, upload.offset), (&middle.handle(), 0), 1024);
         let there = rig.submit(&frame, &first).unwrap();
         let mut ring = rig.gpu.readback().unwrap();
         let ticket = ring.allocate(1024, allotment::Alignment::ONE).unwrap();
-        let mut second = frame.command_allocator(QUEUE).unwrap();
+        let second = frame.command_allocator(QUEUE).unwrap();
         second.copy_buffer((&middle.handle(), 0), (ring.buffer(), ticket.offset()), 1024);
         let read = frame.submit_after(QUEUE, &[there], |queue, waits| {
             assert!(waits.contains(&there));
@@ -184,7 +184,7 @@ fn what_a_frame_on_several_queues_uploads_stays_until_the_last_of_them_has_compl
     let later = TimelinePoint { queue: QUEUE, value: TimelineValue(first.value.0 + 1) };
     let mut ring = rig.gpu.readback().unwrap();
     let ticket = ring.allocate(256, allotment::Alignment::ONE).unwrap();
-    let mut commands = frame.command_allocator(other).unwrap();
+    let commands = frame.command_allocator(other).unwrap();
     commands.copy_buffer((&upload.buffer, upload.offset), (ring.buffer(), ticket.offset()), 256);
     let read = frame.submit_after(other, &[later], |queue, waits| {
         // SAFETY: what it uses is alive until it has completed.
@@ -271,7 +271,7 @@ fn a_closure_that_panics_after_it_submitted_leaves_its_commands_alone() {
     rig.device.pause_queues();
     let (from, to) = (rig.buffer(64), rig.buffer(64));
     let frame = rig.gpu.begin_frame().unwrap();
-    let mut commands = frame.command_allocator(QUEUE).unwrap();
+    let commands = frame.command_allocator(QUEUE).unwrap();
     commands.copy_buffer((&from.handle(), 0), (&to.handle(), 0), 64);
     let panicked = catch_unwind(AssertUnwindSafe(|| {
         frame.submit(QUEUE, |queue, waits| -> Result<_, DeviceError> {

@@ -4,12 +4,14 @@
 
 mod custom_pools;
 mod descriptors;
+mod exclusive;
 mod frames;
 #[path = "../common/hooked_device.rs"]
 mod hooked_device;
 mod hung;
 mod mapped;
 mod moved;
+mod other_gpu;
 mod races;
 mod readback;
 mod rig;

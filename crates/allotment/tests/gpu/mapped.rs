@@ -9,8 +9,8 @@ use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{BufferCopy, BufferDesc, BufferUse, QueueDevice as _, Submission};
 use allotment::memory::{
     AcceptedMove, AccessError, BlockSize, BlockSizes, DefragmentationDesc, DefragmentationStrategy,
-    Defragmenter, DefragmenterDesc, EmptyBlockPolicy, ManualTime, MappedBuffer, Movability, PassLimits,
-    TimeSource,
+    Defragmenter, DefragmenterDesc, EmptyBlockPolicy, ManualTime, MappedBuffer, Movability, MoveError,
+    PassLimits, TimeSource,
 };
 use allotment::{AllocationOptions, AllocatorDesc, GpuDesc, MemoryUsage, PoolDesc, Requirements};
 
@@ -192,7 +192,7 @@ fn what_the_gpu_wrote_comes_along() {
         gpu.uploads().submit().unwrap();
         town.rig.device.pause_queues();
         let frame = gpu.begin_frame().unwrap();
-        let mut commands = frame.command_allocator(QUEUE).unwrap();
+        let commands = frame.command_allocator(QUEUE).unwrap();
         two.iter().for_each(|it| commands.copy_buffer((&nines.handle(), 0), (it.handle(), 1000), 5000));
         let recorded = two.each_mut().map(|it| it.accept_move().unwrap());
         assert!(recorded.contains(&AcceptedMove::NotYet), "{recorded:?}");
@@ -531,5 +531,53 @@ fn memory_for_other_requests_is_not_touched() {
     }
     allocator.free(other).unwrap();
     drop(two);
+    town.finish();
+}
+
+#[test]
+fn a_step_of_the_hundred_thousandth_defragmenter_moves_no_buffer_that_only_its_owner_may_move() {
+    let mut town = Town::on("discrete-no-bar");
+    let memory = town.rig.gpu.memory().clone();
+    let full = DefragmenterDesc::new(DefragmentationDesc::new(DefragmentationStrategy::Full));
+    // More than the ids of movers that records have bits for.
+    for _ in 0..100_000 {
+        drop(Defragmenter::new(&memory, full).unwrap());
+    }
+    town.defragmenter = Defragmenter::new(&memory, full).unwrap();
+    let mut both = town.two(MemoryUsage::Upload);
+    let before = both.each_ref().map(|buffer| buffer.address());
+    town.steps();
+    assert_eq!(town.defragmenter.statistics().moves, 0, "only owners move mapped buffers");
+    for (at, buffer) in both.iter().enumerate() {
+        let now = buffer.buffer().unwrap().location().mapped_ptr;
+        assert_eq!((buffer.address(), now), (before[at], Some(before[at])));
+    }
+    let moved = both.iter_mut().map(|buffer| buffer.accept_move().unwrap());
+    assert!(moved.filter(|moved| *moved == AcceptedMove::Moved).count() == 1, "what was offered still is");
+    for (buffer, number) in both.iter().zip([0, 4]) {
+        assert!(read(buffer) == pattern(number));
+    }
+    drop(both);
+    town.finish();
+}
+
+#[test]
+fn a_defragmenter_more_than_can_be_told_apart_is_refused_until_one_and_its_resources_are_gone() {
+    let town = Town::on("discrete-no-bar");
+    let memory = town.rig.gpu.memory();
+    let another = || Defragmenter::new(memory, DefragmenterDesc::default());
+    // That of the `Gpu` may be there or not; that of the town is.
+    let mut all: Vec<_> = core::iter::from_fn(|| another().ok()).collect();
+    assert!((32_765..32_767).contains(&all.len()), "{}", all.len());
+    assert_eq!(another().err(), Some(MoveError::TooManyDefragmenters));
+    let last = all.pop().unwrap();
+    let options = MemoryUsage::GpuOnly.with_name("outlives its defragmenter");
+    let buffer = last.create_buffer(&BufferDesc::new(SIZE), &options).unwrap();
+    drop(last);
+    assert_eq!(another().err(), Some(MoveError::TooManyDefragmenters), "its buffer has its id");
+    drop(buffer);
+    let one = another().unwrap();
+    assert_eq!(another().err(), Some(MoveError::TooManyDefragmenters));
+    drop((one, all));
     town.finish();
 }

@@ -49,7 +49,7 @@ fn what_is_read_back_is_what_any_queue_wrote_before() {
     rig.gpu.uploads().write_buffer(&from, 0, &[9; 1024]).unwrap();
     rig.device.set_latency(Duration::from_millis(5));
     let frame = rig.gpu.begin_frame().unwrap();
-    let mut commands = frame.command_allocator(rig.other_queue()).unwrap();
+    let commands = frame.command_allocator(rig.other_queue()).unwrap();
     commands.copy_buffer((&from.handle(), 0), (&to.handle(), 0), 1024);
     rig.submit(&frame, &commands).unwrap();
     drop(commands);

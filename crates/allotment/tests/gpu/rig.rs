@@ -60,7 +60,7 @@ impl Rig {
         from: (&SimulatedBuffer, u64),
         size: u64,
     ) -> ReadbackTicket {
-        let mut commands = frame.command_allocator(QUEUE).unwrap();
+        let commands = frame.command_allocator(QUEUE).unwrap();
         let mut ring = self.gpu.readback().unwrap();
         let ticket = ring.allocate(size, Alignment::new(16).unwrap()).unwrap();
         commands.copy_buffer(from, (ring.buffer(), ticket.offset()), size);

@@ -34,7 +34,7 @@ fn threads_record_within_one_frame() {
                     let mut own = arena.allocate(512, Alignment::new(256).unwrap()).unwrap();
                     own.write(0, &[number + part; 512]).unwrap();
                     let at = u64::from(part) * 1024;
-                    let mut commands = frame.command_allocator(QUEUE).unwrap();
+                    let commands = frame.command_allocator(QUEUE).unwrap();
                     commands.copy_buffer((&shared.buffer, shared.offset), (&results.handle(), at), 512);
                     commands.copy_buffer((own.buffer(), own.offset()), (&results.handle(), at + 512), 512);
                     rig.submit(frame, &commands).unwrap();

@@ -122,7 +122,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
     fn add_page(&self, size: u32, make: impl FnOnce(u32) -> Page) -> Result<u32, DescriptorError> {
         let heap = DeviceHeap::new(&self.allocator, DescriptorHeapVisibility::CpuOnly(self.heap_type), size)?;
         // A vacant entry is reused, so that the table does not grow as pages come and go.
-        let id = self.allocator.events().parts().next_object();
+        let id = self.allocator.events().parts().next_object().ok_or(DescriptorError::TooManyHeaps)?;
         let mut guard = locked(&self.slots.pages);
         let PageTable { slots: pages, events } = &mut *guard;
         let vacant = pages.iter().position(|slot| matches!(slot.page, Page::Vacant));

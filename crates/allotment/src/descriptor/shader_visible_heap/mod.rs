@@ -356,7 +356,7 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
         range: core::ops::Range<u64>,
         usage: BufferUse,
     ) -> Result<DescriptorSlot, DescriptorError> {
-        self.insert_shown(Shown::buffer(self.allocator(), buffer, range, usage)?)
+        self.insert_shown(Shown::buffer(self, buffer, range, usage)?)
     }
 
     /// Writes a descriptor of an image into a new slot, which keeps the image and its view alive. It follows moves as
@@ -391,7 +391,7 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
         image: &Arc<Image<D>>,
         view: &D::ImageViewInfo,
     ) -> Result<DescriptorSlot, DescriptorError> {
-        self.insert_shown(Shown::image(self.allocator(), image, view)?)
+        self.insert_shown(Shown::image(self, image, view)?)
     }
 
     fn insert_shown(&self, shown: Shown<D>) -> Result<DescriptorSlot, DescriptorError> {
@@ -506,9 +506,7 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
     /// [`DescriptorError::WrongTracker`] if the recording belongs to another tracker,
     /// [`DescriptorError::ExplicitRecording`] if it is explicit, so that released descriptors do not wait for it.
     pub fn begin(&self, recording: &Recording) -> Result<TransientDescriptors<D>, DescriptorError> {
-        if !recording.tracker().ptr_eq(&self.shared.tracker) {
-            return Err(DescriptorError::WrongTracker);
-        }
+        self.shared.tracker.check_same(recording.tracker())?;
         if recording.is_explicit() {
             return Err(DescriptorError::ExplicitRecording);
         }

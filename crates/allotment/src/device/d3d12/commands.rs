@@ -1,15 +1,18 @@
 //! Command allocators and their command lists.
 
+use std::sync::{Mutex, PoisonError};
+
 use windows::Win32::Graphics::Direct3D12::*;
 
 use super::{Device, refused};
 use crate::device::{CommandAllocator as CommandAllocatorApi, CommandDevice, DeviceError, QueueIndex};
+use crate::sync::locked;
 
 /// A command allocator and its command lists, for the application's own commands; see
 /// [`create_command_allocator`](CommandDevice::create_command_allocator).
 #[derive(Debug)]
 pub struct CommandAllocator {
-    commands: Commands,
+    commands: Mutex<Commands>,
     device: Device,
 }
 
@@ -22,15 +25,14 @@ impl CommandAllocator {
     /// # Errors
     ///
     /// [`DeviceError`]; no list was taken in that case.
-    #[expect(clippy::should_implement_trait, reason = "not an iterator: it never ends, and may fail")]
-    pub fn next(&mut self) -> Result<ID3D12GraphicsCommandList, DeviceError> {
-        self.commands.next(self.device.raw())
+    pub fn next(&self) -> Result<ID3D12GraphicsCommandList, DeviceError> {
+        locked(&self.commands).next(self.device.raw())
     }
 }
 
 impl CommandAllocatorApi for CommandAllocator {
     fn reset(&mut self) -> Result<(), DeviceError> {
-        self.commands.reset()
+        self.commands.get_mut().unwrap_or_else(PoisonError::into_inner).reset()
     }
 }
 
@@ -39,7 +41,8 @@ impl CommandDevice for Device {
 
     fn create_command_allocator(&self, queue: QueueIndex) -> Result<CommandAllocator, DeviceError> {
         let kind = self.shared.queues.kind(queue)?;
-        Ok(CommandAllocator { commands: Commands::new(self.raw(), kind)?, device: self.clone() })
+        let commands = Mutex::new(Commands::new(self.raw(), kind)?);
+        Ok(CommandAllocator { commands, device: self.clone() })
     }
 }
 

@@ -3,8 +3,8 @@
 use super::resources::{ResourceRange, dedicated_need};
 use super::{SimulatedGpu, SimulatedMemory};
 use crate::device::{
-    BufferDesc, BufferDevice, DescriptionLimit, DeviceError, MemoryDesc, Requirements, ResourceKind,
-    TransferUsage,
+    BufferDesc, BufferDevice, DescriptionLimit, DeviceError, MemoryDesc, QueueKind, Requirements,
+    ResourceKind, TransferUsage,
 };
 
 /// A buffer of the simulated GPU.
@@ -13,12 +13,20 @@ pub struct SimulatedBuffer {
     pub(super) range: ResourceRange,
     /// The copies that it was created for.
     copies: TransferUsage,
+    /// Queues of every family may use it.
+    shared: bool,
 }
 
 impl SimulatedBuffer {
     /// Returns the validation error of a copy that uses the buffer, if any.
     pub(super) fn copy_error(&self, copy: TransferUsage) -> Option<&'static str> {
         (!self.copies.contains(copy)).then_some("uses a buffer without the transfer usage for it")
+    }
+
+    /// Returns the validation error of a copy on a queue that may not use the buffer, if any.
+    pub(super) fn family_error(&self, kind: Option<QueueKind>) -> Option<&'static str> {
+        let belongs = self.shared || kind.is_none_or(|kind| kind == QueueKind::Graphics);
+        (!belongs).then_some("uses a buffer that belongs to the family of another queue")
     }
 }
 
@@ -46,7 +54,11 @@ impl SimulatedGpu {
         )?;
         // Counted last, so that a refused buffer is not counted.
         self.shared.memories.count_buffer(1);
-        Ok(SimulatedBuffer { range, copies: self.buffer_transfer_usage(desc) })
+        Ok(SimulatedBuffer {
+            range,
+            copies: self.buffer_transfer_usage(desc),
+            shared: self.queues_share_buffer(desc),
+        })
     }
 }
 
@@ -74,6 +86,10 @@ unsafe impl BufferDevice for SimulatedGpu {
 
     fn remappable_buffer_info(&self, desc: &BufferDesc) -> Option<BufferDesc> {
         Some(*desc)
+    }
+
+    fn queues_share_buffer(&self, desc: &BufferDesc) -> bool {
+        desc.usage & Self::EXCLUSIVE == 0
     }
 
     fn queues_may_write(&self, desc: &BufferDesc) -> bool {

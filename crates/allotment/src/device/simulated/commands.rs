@@ -7,6 +7,7 @@ use crate::device::{
     BufferCopy, CommandAllocator as CommandAllocatorApi, CommandDevice, DeviceError, QueueDevice, QueueIndex,
     Submission, TimelinePoint, TimelineValue,
 };
+use crate::sync::locked;
 
 /// Recorded copies between buffers, which [`SimulatedGpu::submit_commands`] submits.
 ///
@@ -14,12 +15,12 @@ use crate::device::{
 #[derive(Debug)]
 pub struct CommandAllocator {
     device: SimulatedGpu,
-    copies: Vec<RecordedCopy>,
+    copies: Mutex<Vec<RecordedCopy>>,
     /// The last submission.
     submitted: Mutex<Option<TimelinePoint>>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct RecordedCopy {
     from: SimulatedBuffer,
     from_offset: u64,
@@ -31,7 +32,7 @@ struct RecordedCopy {
 impl CommandAllocator {
     /// Records a copy of `size` bytes. The copies of one submission run in any order.
     pub fn copy_buffer(
-        &mut self,
+        &self,
         (from, from_offset): (&SimulatedBuffer, u64),
         (to, to_offset): (&SimulatedBuffer, u64),
         size: u64,
@@ -39,24 +40,24 @@ impl CommandAllocator {
         // Clones, since the caller may drop its buffers before the submission; their use after destruction is
         // still detected.
         let (from, to) = (from.clone(), to.clone());
-        self.copies.push(RecordedCopy { from, from_offset, to, to_offset, size });
+        locked(&self.copies).push(RecordedCopy { from, from_offset, to, to_offset, size });
     }
 
     /// Returns the number of copies that were recorded since the last reset.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.copies.len()
+        locked(&self.copies).len()
     }
 
     /// Returns true where nothing was recorded since the last reset.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.copies.is_empty()
+        locked(&self.copies).is_empty()
     }
 
     /// Reports a use of commands that a queue still executes.
     fn check(&self, call: &str) {
-        let submitted = *self.submitted.lock().unwrap_or_else(PoisonError::into_inner);
+        let submitted = *locked(&self.submitted);
         let Some(TimelinePoint { queue, value }) = submitted else { return };
         // A lost device executes nothing, and answers nothing else.
         if self.device.shared.queues.completed_unseen(queue).is_ok_and(|completed| completed < value) {
@@ -68,7 +69,7 @@ impl CommandAllocator {
 impl CommandAllocatorApi for CommandAllocator {
     fn reset(&mut self) -> Result<(), DeviceError> {
         self.check("reset_commands");
-        self.copies.clear();
+        self.copies.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
         Ok(())
     }
 }
@@ -87,7 +88,7 @@ impl CommandDevice for SimulatedGpu {
         if usize::from(queue.0) >= self.shared.properties.queues.len() {
             return Err(DeviceError::Unsupported);
         }
-        Ok(CommandAllocator { device: self.clone(), copies: Vec::new(), submitted: Mutex::new(None) })
+        Ok(CommandAllocator { device: self.clone(), copies: Mutex::default(), submitted: Mutex::new(None) })
     }
 }
 
@@ -109,8 +110,10 @@ impl SimulatedGpu {
         commands: &[&CommandAllocator],
     ) -> Result<TimelineValue, DeviceError> {
         // All commands become one submission, as `vkQueueSubmit` and `ExecuteCommandLists` do it.
-        let recorded = commands.iter().flat_map(|commands| &commands.copies);
+        let mut recorded = Vec::new();
+        commands.iter().for_each(|commands| recorded.extend(locked(&commands.copies).iter().cloned()));
         let copies: Vec<_> = recorded
+            .iter()
             .map(|copy| BufferCopy {
                 from: &copy.from,
                 from_offset: copy.from_offset,
@@ -124,8 +127,7 @@ impl SimulatedGpu {
             unsafe { self.submit(queue, &Submission { waits, copies: &copies, ..Submission::default() })? };
         // Noted only after success: a refused submission leaves the commands free to be reset.
         for commands in commands {
-            let mut submitted = commands.submitted.lock().unwrap_or_else(PoisonError::into_inner);
-            *submitted = Some(TimelinePoint { queue, value });
+            *locked(&commands.submitted) = Some(TimelinePoint { queue, value });
         }
         Ok(value)
     }

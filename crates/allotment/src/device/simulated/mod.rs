@@ -158,6 +158,10 @@ impl SimulatedGpu {
     /// Vulkan without `VK_BUFFER_USAGE_TRANSFER_DST_BIT`.
     pub const NO_TRANSFER_DST: u64 = 1 << 2;
 
+    /// A [usage](super::BufferDesc::usage) of this device's buffers: the buffer belongs to the family of the graphics
+    /// queues, as in Vulkan with `VK_SHARING_MODE_EXCLUSIVE`. A copy on another queue is a validation error.
+    pub const EXCLUSIVE: u64 = 1 << 4;
+
     /// A usage of this device's [buffers](super::BufferDesc::usage) and [images](super::ImageDesc::usage): the resource
     /// [requires](super::DedicatedNeed::Required) dedicated memory, as in Vulkan where the driver reports
     /// `requiresDedicatedAllocation`. Such a resource is created together with its memory

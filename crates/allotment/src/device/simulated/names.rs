@@ -40,40 +40,38 @@ pub(super) struct ByName<T>(Mutex<Objects<T>>);
 
 #[derive(Debug)]
 struct Objects<T> {
-    /// With the generation of each.
-    slab: Slab<(u32, T)>,
-    /// The generation of the next object, counted for all indices together.
-    generation: u32,
+    slab: Slab<T>,
+    /// The generation of each index: of its object, or of its next one.
+    generations: Vec<u32>,
 }
 
 impl<T> Default for ByName<T> {
     fn default() -> Self {
         // Enough for most programs; more names grow it.
-        Self(Mutex::new(Objects { slab: Slab::with_capacity(1024), generation: 0 }))
+        Self(Mutex::new(Objects { slab: Slab::with_capacity(1024), generations: Vec::with_capacity(1024) }))
     }
 }
 
 impl<T: Clone> ByName<T> {
     pub(super) fn add(&self, object: T) -> Name {
         let mut objects = locked(&self.0);
-        let generation = objects.generation;
-        objects.generation = generation.wrapping_add(1);
-        let index = objects.slab.insert((generation, object));
-        Name(u64::from(index) << 32 | u64::from(generation))
+        let index = objects.slab.insert(object);
+        if index as usize == objects.generations.len() {
+            objects.generations.push(0);
+        }
+        Name(u64::from(index) << 32 | u64::from(objects.generations[index as usize]))
     }
 
     /// Returns the object with a name; `None` if it was removed.
     pub(super) fn get(&self, name: Name) -> Option<T> {
         let objects = locked(&self.0);
-        let (generation, object) = objects.slab.get((name.0 >> 32) as u32)?;
-        if *generation == name.0 as u32 { Some(object.clone()) } else { None }
+        objects.find(name).and_then(|index| objects.slab.get(index)).cloned()
     }
 
     /// Returns whether an object has this name.
     pub(super) fn contains(&self, name: Name) -> bool {
         let objects = locked(&self.0);
-        let found = objects.slab.get((name.0 >> 32) as u32);
-        found.is_some_and(|(generation, _)| *generation == name.0 as u32)
+        objects.find(name).is_some_and(|index| objects.slab.get(index).is_some())
     }
 
     /// Removes a name; does nothing if it was removed before.
@@ -82,9 +80,24 @@ impl<T: Clone> ByName<T> {
     /// unmapped then.
     pub(super) fn remove(&self, name: Name) -> Option<T> {
         let mut objects = locked(&self.0);
-        let index = (name.0 >> 32) as u32;
-        objects.slab.get(index).filter(|(generation, _)| *generation == name.0 as u32)?;
-        objects.slab.remove(index).map(|(_, object)| object)
+        let index = objects.find(name)?;
+        let generation = &mut objects.generations[index as usize];
+        // An index that has had all generations is never used again, or an old name would stand for a new object.
+        match generation.checked_add(1) {
+            Some(next) => {
+                *generation = next;
+                objects.slab.remove(index)
+            }
+            None => objects.slab.remove_for_good(index),
+        }
+    }
+}
+
+impl<T> Objects<T> {
+    /// Returns the index of a name, unless that was removed.
+    fn find(&self, name: Name) -> Option<u32> {
+        let (index, generation) = ((name.0 >> 32) as u32, name.0 as u32);
+        (self.generations.get(index as usize) == Some(&generation)).then_some(index)
     }
 }
 
@@ -102,6 +115,20 @@ mod tests {
         assert!(names.get(first).is_none() && names.get(second).is_some());
         names.remove(first);
         assert!(names.get(second).is_some(), "a second removal of the first is no removal of the second");
+    }
+
+    #[test]
+    fn an_index_that_has_had_all_generations_is_not_used_again() {
+        let names = Names::default();
+        let first = names.add(Named::Sampler(SamplerDesc::default()));
+        names.remove(first);
+        locked(&names.0).generations[0] = u32::MAX;
+        let last = names.add(Named::Sampler(SamplerDesc::default()));
+        assert_eq!(last, Name(u64::from(u32::MAX)));
+        assert!(names.remove(last).is_some() && names.remove(last).is_none() && names.get(last).is_none());
+        let next = names.add(Named::Sampler(SamplerDesc::default()));
+        assert_eq!(next, Name(1 << 32));
+        assert!(names.get(first).is_none() && names.get(next).is_some());
     }
 
     #[test]

@@ -638,6 +638,7 @@ unsafe impl QueueDevice for SimulatedGpu {
             let wrong = (!inside).then_some("exceeds the size of a buffer").or(use_of_destroyed([from, to]));
             let wrong = wrong.or(copy.from.copy_error(TransferUsage::SRC));
             let wrong = wrong.or(copy.to.copy_error(TransferUsage::DST));
+            let wrong = wrong.or(copy.from.family_error(kind)).or(copy.to.family_error(kind));
             let host_copy = || {
                 let (read, written) = (from.offset + copy.from_offset, to.offset + copy.to_offset);
                 SimulatedCopy::of_bytes(from, read, to, written, copy.size)

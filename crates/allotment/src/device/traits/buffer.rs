@@ -50,6 +50,14 @@ pub unsafe trait BufferDevice: MemoryDevice {
         true
     }
 
+    /// Returns true where all queues of the device may use a buffer with this description, one after the other, and find
+    /// its bytes. False where a family of queues has to hand it over to another (`VK_SHARING_MODE_EXCLUSIVE`): copies
+    /// that the library submits then run on a graphics queue.
+    fn queues_share_buffer(&self, info: &Self::BufferInfo<'_>) -> bool {
+        let _ = info;
+        true
+    }
+
     /// Returns the memory requirements of a buffer.
     ///
     /// # Errors

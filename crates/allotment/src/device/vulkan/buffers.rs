@@ -66,6 +66,15 @@ impl<'a> BufferInfo<'a> {
         PAIRS.into_iter().filter(|&(flag, _)| usage.contains(flag)).map(|(_, copies)| copies).collect()
     }
 
+    /// Returns true if queues of all these families may use the buffer without ownership transfers.
+    fn is_shared_by(&self, families: &[u32]) -> bool {
+        let (list, count) = (self.raw.p_queue_family_indices, self.raw.queue_family_index_count);
+        // SAFETY: the description is valid, as promised to `from_raw`.
+        let own = unsafe { self.families.or(self.raw.sharing_mode, list, count) };
+        // A list with a family that is not stored counts as none: the safe side.
+        families.len() < 2 || own.is_some_and(|own| families.iter().all(|family| own.list().contains(family)))
+    }
+
     /// Returns the handle types of shared memory that it may be bound to.
     // Both sources count: the application may have chained `VkExternalMemoryBufferCreateInfo` itself.
     fn sharing(&self) -> vk::ExternalMemoryHandleTypeFlags {
@@ -324,6 +333,10 @@ unsafe impl BufferDevice for Device {
 
     fn remappable_buffer_info(&self, info: &BufferInfo<'_>) -> Option<BufferInfo<'static>> {
         info.repeatable()
+    }
+
+    fn queues_share_buffer(&self, info: &BufferInfo<'_>) -> bool {
+        info.every_queue || info.is_shared_by(&self.shared.families)
     }
 
     fn queues_may_write(&self, info: &BufferInfo<'_>) -> bool {

@@ -1,16 +1,18 @@
 //! Command pools and their command buffers.
 
 use core::fmt;
+use std::sync::{Mutex, PoisonError};
 
 use ash::vk;
 
 use super::{Device, refused};
 use crate::device::{CommandAllocator as CommandAllocatorApi, CommandDevice, DeviceError, QueueIndex};
+use crate::sync::locked;
 
 /// A command pool and its primary command buffers, for the application's own commands; see
 /// [`create_command_allocator`](CommandDevice::create_command_allocator). Destroyed when dropped.
 pub struct CommandAllocator {
-    pool: Pool,
+    pool: Mutex<Pool>,
     /// Outlives the pool.
     device: Device,
 }
@@ -23,21 +25,20 @@ impl CommandAllocator {
     /// # Errors
     ///
     /// [`DeviceError`]; no command buffer was taken in that case.
-    #[expect(clippy::should_implement_trait, reason = "not an iterator: it never ends, and may fail")]
-    pub fn next(&mut self) -> Result<vk::CommandBuffer, DeviceError> {
-        self.pool.next(self.device.raw())
+    pub fn next(&self) -> Result<vk::CommandBuffer, DeviceError> {
+        locked(&self.pool).next(self.device.raw())
     }
 }
 
 impl CommandAllocatorApi for CommandAllocator {
     fn reset(&mut self) -> Result<(), DeviceError> {
-        self.pool.reset(self.device.raw())
+        self.pool.get_mut().unwrap_or_else(PoisonError::into_inner).reset(self.device.raw())
     }
 }
 
 impl Drop for CommandAllocator {
     fn drop(&mut self) {
-        self.pool.destroy(self.device.raw());
+        self.pool.get_mut().unwrap_or_else(PoisonError::into_inner).destroy(self.device.raw());
     }
 }
 
@@ -52,7 +53,8 @@ impl CommandDevice for Device {
 
     fn create_command_allocator(&self, queue: QueueIndex) -> Result<CommandAllocator, DeviceError> {
         let family = self.shared.queues.family(queue)?;
-        Ok(CommandAllocator { pool: Pool::new(self.raw(), family)?, device: self.clone() })
+        let pool = Mutex::new(Pool::new(self.raw(), family)?);
+        Ok(CommandAllocator { pool, device: self.clone() })
     }
 }
 

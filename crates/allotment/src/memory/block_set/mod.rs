@@ -86,9 +86,9 @@ pub(super) struct Block<D: Device> {
     /// `Some` while defragmentation empties the block: nothing new is placed in it.
     closed: Option<Closing>,
     /// The run that is going to close the block, by its key: no other run does, and none places a move in it. 0 for none.
-    claim: u32,
+    claim: u64,
     /// The run for which the block is kept though it may be empty, by its key, and the closing before that.
-    held: Option<(u32, u32)>,
+    held: Option<(u64, u64)>,
 }
 
 impl<D: Device> Block<D> {
@@ -113,17 +113,17 @@ impl<D: Device> Block<D> {
     }
 
     /// Returns true where another run than `run` empties the block or is going to, or an earlier one has.
-    pub(super) fn is_of_another_run(&self, run: u32) -> bool {
+    pub(super) fn is_of_another_run(&self, run: u64) -> bool {
         self.is_closed() || (self.claim != 0 && self.claim != run)
     }
 
     /// Returns true while the block is closed by the call of [`BlockSet::close`] that returned this number.
-    pub(super) fn is_closed_by(&self, closing: u32) -> bool {
+    pub(super) fn is_closed_by(&self, closing: u64) -> bool {
         self.closed.is_some_and(|closed| closed.number == closing)
     }
 
     /// Returns true while it is closed so, or [held](BlockSet::hold) since then.
-    pub(super) fn is_kept_by(&self, closing: u32) -> bool {
+    pub(super) fn is_kept_by(&self, closing: u64) -> bool {
         self.is_closed_by(closing) || self.held.is_some_and(|(_, held)| held == closing)
     }
 }
@@ -132,10 +132,10 @@ impl<D: Device> Block<D> {
 #[derive(Clone, Copy, Debug)]
 struct Closing {
     /// Which one of the set's closings it is: a block may be reopened, and closed again by another run.
-    number: u32,
+    number: u64,
     release: EmptiedBlocks,
     /// The run that needs the block also once it is empty, by its key; 0 for none.
-    hold: u32,
+    hold: u64,
 }
 
 /// The range of an allocation in its block. Where it begins, the record of the allocation tells.
@@ -183,7 +183,7 @@ pub(super) struct BlockSet<D: Device> {
     /// Blocks that defragmentation is emptying, shared and dedicated.
     closed: Vec<u32>,
     /// The number of the latest closing.
-    closings: u32,
+    closings: u64,
     /// The ends of the list of empty blocks.
     empty: EmptyBlocks,
     /// Freed ranges that wait for a request of about their size.

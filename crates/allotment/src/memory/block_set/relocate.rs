@@ -20,7 +20,7 @@ const MAX_TRIED: u32 = 16;
 
 impl<D: Device> BlockSet<D> {
     /// Claims a block for a run. Returns false if there is no such block, it is closed, or another run has claimed it.
-    pub(in crate::memory) fn claim(&mut self, index: u32, run: u32) -> bool {
+    pub(in crate::memory) fn claim(&mut self, index: u32, run: u64) -> bool {
         let Some(block) = self.blocks.get_mut(index) else { return false };
         let free = !block.is_of_another_run(run);
         if free {
@@ -30,13 +30,13 @@ impl<D: Device> BlockSet<D> {
     }
 
     /// Ends the claim of a run to a block, if it has one.
-    pub(in crate::memory) fn disclaim(&mut self, index: u32, run: u32) {
+    pub(in crate::memory) fn disclaim(&mut self, index: u32, run: u64) {
         let block = self.blocks.get_mut(index).filter(|block| block.claim == run);
         block.into_iter().for_each(|block| block.claim = 0);
     }
 
     /// Ends the claims of all runs for which `holds` returns false.
-    pub(in crate::memory) fn end_claims(&mut self, holds: impl Fn(u32) -> bool) {
+    pub(in crate::memory) fn end_claims(&mut self, holds: impl Fn(u64) -> bool) {
         for index in 0..self.blocks.bound() {
             let claimed = |block: &&mut Block<D>| block.claim != 0 && !holds(block.claim);
             self.blocks.get_mut(index).filter(claimed).into_iter().for_each(|block| block.claim = 0);
@@ -45,11 +45,11 @@ impl<D: Device> BlockSet<D> {
 
     /// Closes a block: nothing new is placed in it. None of its ranges may wait in the quick lists. Returns the number
     /// of the closing; `None` unless the run has a claim to the block, which this ends.
-    pub(in crate::memory) fn close(&mut self, index: u32, run: u32, release: EmptiedBlocks) -> Option<u32> {
+    pub(in crate::memory) fn close(&mut self, index: u32, run: u64, release: EmptiedBlocks) -> Option<u64> {
         let block = self.blocks.get_mut(index).filter(|block| block.claim == run)?;
         debug_assert!(!block.is_closed(), "a claimed block is open");
-        // 0 is the number of no closing.
-        self.closings = self.closings.checked_add(1).unwrap_or(1);
+        // 0 is the number of no closing. 64 bits do not run out.
+        self.closings += 1;
         block.claim = 0;
         // Out of `order`, so that the search for room does not have to skip it.
         block.closed = Some(Closing { number: self.closings, release, hold: 0 });
@@ -60,14 +60,14 @@ impl<D: Device> BlockSet<D> {
     }
 
     /// Keeps a block that is closed by a closing for a run, also once it is empty: moves are planned into it.
-    pub(in crate::memory) fn hold(&mut self, index: u32, closing: u32, run: u32) {
+    pub(in crate::memory) fn hold(&mut self, index: u32, closing: u64, run: u64) {
         let block = self.blocks.get_mut(index).filter(|block| block.is_closed_by(closing));
         let closing = block.and_then(|block| block.closed.as_mut());
         closing.into_iter().for_each(|closing| closing.hold = run);
     }
 
     /// Ends what [`hold`](Self::hold) began.
-    pub(in crate::memory) fn end_hold(&mut self, index: u32, run: u32) {
+    pub(in crate::memory) fn end_hold(&mut self, index: u32, run: u64) {
         let block =
             self.blocks.get_mut(index).filter(|block| block.held.is_some_and(|(held, _)| held == run));
         block.into_iter().for_each(|block| block.held = None);
@@ -87,7 +87,7 @@ impl<D: Device> BlockSet<D> {
     }
 
     /// Opens a block again if it is still closed by a closing.
-    pub(in crate::memory) fn reopen_closing(&mut self, index: u32, closing: u32) {
+    pub(in crate::memory) fn reopen_closing(&mut self, index: u32, closing: u64) {
         if self.block(index).is_some_and(|block| block.is_closed_by(closing)) {
             self.reopen(index);
         }

@@ -95,7 +95,7 @@ pub(super) struct Evacuation {
     pub(super) uncopied: u64,
     pub(super) state: EvacuationState,
     /// The closing of the block; 0 before.
-    pub(super) closing: u32,
+    pub(super) closing: u64,
     /// Where several movers empty the block: the number of those that have not moved their part yet.
     pub(super) movers_left: Option<Arc<AtomicU32>>,
     /// The tick at which it was handed to its mover.

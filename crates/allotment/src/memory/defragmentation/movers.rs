@@ -7,7 +7,8 @@
 //!   owners         its mapped buffers, each when accepted      from the first such buffer to the drop of their Defragmenter
 //! ```
 //!
-//! Each allocation has one mover, by the number in its record. A block may hold allocations of several movers. The run
+//! Each allocation has one mover, by the id in its record, which no other mover has as long as the allocation's resource
+//! lives. A block may hold allocations of several movers. The run
 //! that empties it reserves places for all of them, hands each mover its part of the moves, and moves its own part; see
 //! `handover.rs`. So the block is emptied whole or not at all, and each mover touches nothing but its own resources.
 //!
@@ -38,17 +39,21 @@ pub(in crate::memory) struct MoverId(pub(in crate::memory) u16);
 impl MoverId {
     /// The passes of the program.
     pub(in crate::memory) const PASSES: Self = Self(0);
-
-    /// All `Defragmenter`s after the first 65,534 of an allocator. None of them is handed a part by another mover.
-    const LAST: Self = Self(u16::MAX);
 }
 
 /// A registered mover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::memory) struct Mover {
     pub(in crate::memory) id: MoverId,
-    /// Its number in the list, which is not reused. Never 0.
-    pub(in crate::memory) key: u32,
+    /// Its number in the list, which is not reused: 64 bits, of which a run takes one, last for ever. Never 0.
+    pub(in crate::memory) key: u64,
+}
+
+/// The ids of a `Defragmenter` and of the owners of its mapped buffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::memory) struct MoverIds {
+    pub(in crate::memory) defragmenter: MoverId,
+    pub(in crate::memory) owners: MoverId,
 }
 
 /// Ticks (sixtieths of a second) after which a mover that did nothing counts as away: longer than most pauses of a
@@ -75,15 +80,42 @@ pub(in crate::memory) struct Movers {
 #[derive(Debug, Default)]
 pub(super) struct List {
     pub(super) movers: Vec<Entry>,
-    last_key: u32,
-    last_id: u16,
+    last_key: u64,
+    ids: FreeIds,
+}
+
+/// The ids that no `Defragmenter` and no resource of one has.
+///
+/// Records have 16 bits for the id of a mover, so ids are used again: once neither the `Defragmenter` is left nor any
+/// resource that it created. Shared, an id would let one mover move what only another one may.
+#[derive(Debug, Default)]
+struct FreeIds {
+    /// The highest that was in use.
+    last: u16,
+    /// Those below that are free.
+    free: Vec<u16>,
+}
+
+impl FreeIds {
+    fn take(&mut self) -> Option<MoverId> {
+        let id = self.free.pop().or_else(|| {
+            self.last = self.last.checked_add(1)?;
+            Some(self.last)
+        });
+        id.map(MoverId)
+    }
+
+    fn give_back(&mut self, id: MoverId) {
+        debug_assert!(id != MoverId::PASSES && !self.free.contains(&id.0), "the id was in use");
+        self.free.push(id.0);
+    }
 }
 
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) mover: Mover,
     /// The key of the `Defragmenter` whose mapped buffers these owners have; `None` for other movers.
-    pub(super) owners_for: Option<u32>,
+    pub(super) owners_for: Option<u64>,
     /// The pools of a run with passes; `None` for a `Defragmenter`, which follows its resources into all pools.
     pools: Option<PoolShards>,
     terms: Terms,
@@ -131,7 +163,7 @@ pub(super) struct OtherMover {
     pub(super) terms: Terms,
     refused: HashSet<AllocationId>,
     active: bool,
-    owners_for: Option<u32>,
+    owners_for: Option<u64>,
 }
 
 /// Which mover can move an allocation.
@@ -171,7 +203,7 @@ impl OtherMovers {
     }
 
     /// Returns the key of the run's own mover.
-    pub(super) fn own_key(&self) -> u32 {
+    pub(super) fn own_key(&self) -> u64 {
         self.own.key
     }
 
@@ -185,19 +217,19 @@ impl OtherMovers {
     }
 
     /// Returns true if the mover with this key may have claims to blocks.
-    pub(super) fn holds_claims(&self, key: u32) -> bool {
+    pub(super) fn holds_claims(&self, key: u64) -> bool {
         key == self.own.key || self.others.iter().any(|other| other.active && other.mover.key == key)
     }
 }
 
 impl List {
-    pub(super) fn entry(&mut self, key: u32) -> Option<&mut Entry> {
+    pub(super) fn entry(&mut self, key: u64) -> Option<&mut Entry> {
         self.movers.iter_mut().find(|entry| entry.mover.key == key)
     }
 
     fn add(&mut self, id: MoverId, pools: Option<PoolShards>, strategy: DefragmentationStrategy) -> Mover {
         // 0 stands for no run in the claims of blocks.
-        self.last_key = self.last_key.checked_add(1).unwrap_or(1);
+        self.last_key += 1;
         let mover = Mover { id, key: self.last_key };
         let terms = Terms { strategy, largest: 0, bytes_left: strategy.bytes() };
         let (called, refused, parts) = (None, HashSet::new(), VecDeque::new());
@@ -211,29 +243,43 @@ impl List {
 impl Entry {
     fn is_active(&self, tick: u64) -> bool {
         // Owners show it one by one: a mapped buffer that no owner looks at is pinned.
-        if self.owners_for.is_some() {
-            return self.mover.id != MoverId::LAST;
-        }
-        let recently = self.called.is_some_and(|called| tick.saturating_sub(called) <= AWAY_TICKS);
-        recently && self.mover.id != MoverId::LAST
+        self.owners_for.is_some()
+            || self.called.is_some_and(|called| tick.saturating_sub(called) <= AWAY_TICKS)
     }
 }
 
 impl Movers {
+    /// Takes the ids of a `Defragmenter`: both, so that the first mapped buffer is not the one that finds none left.
+    /// `None` where all 65,535 are in use.
+    pub(in crate::memory) fn take_ids(&self) -> Option<MoverIds> {
+        let ids = &mut locked(&self.list).ids;
+        let defragmenter = ids.take()?;
+        let Some(owners) = ids.take() else {
+            ids.give_back(defragmenter);
+            return None;
+        };
+        Some(MoverIds { defragmenter, owners })
+    }
+
+    /// Gives ids back, which no mover and no resource has any more.
+    pub(in crate::memory) fn give_back(&self, MoverIds { defragmenter, owners }: MoverIds) {
+        let ids = &mut locked(&self.list).ids;
+        ids.give_back(owners);
+        ids.give_back(defragmenter);
+    }
+
     /// Adds a `Defragmenter`.
-    pub(in crate::memory) fn add_defragmenter(&self, strategy: DefragmentationStrategy) -> Mover {
-        let mut list = locked(&self.list);
-        // Never reused: resources of a `Defragmenter` that was dropped keep its number.
-        list.last_id = list.last_id.saturating_add(1);
-        let id = MoverId(list.last_id);
-        list.add(id, None, strategy)
+    pub(in crate::memory) fn add_defragmenter(
+        &self,
+        id: MoverId,
+        strategy: DefragmentationStrategy,
+    ) -> Mover {
+        locked(&self.list).add(id, None, strategy)
     }
 
     /// Adds the owners of the mapped buffers of a `Defragmenter`.
-    pub(in crate::memory) fn add_owners(&self, of: Mover) -> Mover {
+    pub(in crate::memory) fn add_owners(&self, id: MoverId, of: Mover) -> Mover {
         let mut list = locked(&self.list);
-        list.last_id = list.last_id.saturating_add(1);
-        let id = MoverId(list.last_id);
         let mover = list.add(id, None, DefragmentationStrategy::Full);
         if let Some(entry) = list.entry(mover.key) {
             entry.owners_for = Some(of.key);
@@ -442,5 +488,23 @@ impl Movers {
             owners_for: entry.owners_for,
         });
         OtherMovers { own, others: others.collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_movers_have_an_id_at_the_same_time() {
+        let movers = Movers::default();
+        let taken: Vec<_> = core::iter::from_fn(|| movers.take_ids()).collect();
+        let mut ids: Vec<_> = taken.iter().flat_map(|ids| [ids.defragmenter.0, ids.owners.0]).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!((ids.len(), ids[0]), (65_534, 1), "each once, and none is that of passes");
+        movers.give_back(taken[7]);
+        assert_eq!(movers.take_ids(), Some(taken[7]));
+        assert_eq!(movers.take_ids(), None);
     }
 }

@@ -67,7 +67,7 @@ const AT_ONCE: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::memory) enum Close {
     /// It is closed now, by this closing.
-    Closed(u32),
+    Closed(u64),
     /// Another call must go on, since there are many ranges to merge first.
     NotYet,
     /// The block is empty, or was freed.
@@ -138,7 +138,7 @@ impl<D: Device> PoolState<D> {
     pub(in crate::memory) fn close(
         &mut self,
         set: usize,
-        (block, run): (u32, u32),
+        (block, run): (u32, u64),
         release: EmptiedBlocks,
         at_once: bool,
     ) -> Close {

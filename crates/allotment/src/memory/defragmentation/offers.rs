@@ -27,7 +27,7 @@ use crate::sync::locked;
 struct PartKey {
     arena: Arena,
     block: u32,
-    closing: u32,
+    closing: u64,
 }
 
 impl PartKey {

@@ -124,7 +124,10 @@ impl<D: Device> Allocator<D> {
         let reused = vacant.iter().rposition(|shards| shards.count == count).map(|at| vacant.swap_remove(at));
         drop(vacant);
         reused.unwrap_or_else(|| {
-            let first = self.slot_count.fetch_add(count, Ordering::AcqRel);
+            // A count that is full stays so, and names slots beyond the table: never those of another pool.
+            let more = |slots: u32| Some(slots.saturating_add(count));
+            let (Ok(first) | Err(first)) =
+                self.slot_count.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
             PoolShards { first, stride: 1, count }
         })
     }

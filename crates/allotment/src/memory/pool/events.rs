@@ -83,7 +83,7 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Returns true if the reader has heard of the pool in an epoch.
-    pub(in crate::memory) fn is_announced_in(&self, epoch: u32) -> bool {
+    pub(in crate::memory) fn is_announced_in(&self, epoch: u64) -> bool {
         self.events.source.is_announced_in(epoch)
     }
 
@@ -94,7 +94,7 @@ impl<D: Device> PoolState<D> {
         &mut self,
         place: PoolPlace,
         name: &Name,
-        epoch: u32,
+        epoch: u64,
     ) -> Option<Announcement> {
         let PoolPlace { index: pool, first, custom, .. } = place;
         if self.is_announced_in(epoch) {

@@ -17,7 +17,8 @@ use crate::memory::defragmentation::movers::AWAY_TICKS;
 /// Counts the requests of a shard.
 #[derive(Debug, Default)]
 pub(in crate::memory) struct UseOfShard {
-    /// Requests so far, whether they found room or not. Frees do not count: a thread that only frees fills no block.
+    /// Requests so far, whether they found room or not. Frees do not count: a thread that only frees fills no block. It may
+    /// wrap around: a look that finds exactly the count of the one before takes a shard for unused, which costs time alone.
     requests: u32,
     /// Those of the last look that found new ones, and its tick (sixtieths of a second).
     seen: u32,

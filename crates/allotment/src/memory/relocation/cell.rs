@@ -4,13 +4,13 @@
 use core::fmt;
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::follow::{CellKey, Follower, Followers, key_of};
 use crate::device::{Device, DeviceError, MemoryProperties, TimelinePoint};
 use crate::lifetime::Owned;
-use crate::memory::allocator::{Allocation, AllocationId};
-use crate::memory::defragmentation::movers::MoverId;
+use crate::memory::allocator::{Allocation, AllocationId, Allocator};
+use crate::memory::defragmentation::movers::MoverIds;
 use crate::memory::resource::{BufferOrImage, Buffers, Images, RawResource, Unique};
 use crate::memory::{AccessError, Movability, Pool};
 use crate::sync::locked;
@@ -25,23 +25,58 @@ pub enum Member<D: Device> {
 
 /// The resources of a defragmenter by their allocations, whose ids never change; each with its custom pool, if it has
 /// one.
-pub(super) type Members<D> = Mutex<HashMap<AllocationId, (Member<D>, Option<Pool>)>>;
+type List<D> = HashMap<AllocationId, (Member<D>, Option<Pool>)>;
+
+/// The resources of a defragmenter. Lives as long as it or any of them, and so do the ids of their movers.
+pub(super) struct Members<D: Device> {
+    allocator: Arc<Allocator<D>>,
+    ids: MoverIds,
+    /// Weak references, so that a defragmenter does not keep its resources alive.
+    list: Mutex<List<D>>,
+}
+
+impl<D: Device> Members<D> {
+    /// Takes the ids of another defragmenter. `None` where none are left.
+    pub(super) fn new(allocator: &Arc<Allocator<D>>) -> Option<Arc<Self>> {
+        let ids = allocator.movers.take_ids()?;
+        Some(Arc::new(Self { allocator: Arc::clone(allocator), ids, list: Mutex::default() }))
+    }
+
+    pub(super) fn ids(&self) -> MoverIds {
+        self.ids
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, List<D>> {
+        locked(&self.list)
+    }
+}
+
+impl<D: Device> Drop for Members<D> {
+    fn drop(&mut self) {
+        self.allocator.movers.give_back(self.ids);
+    }
+}
 
 /// The shared part of a relocatable resource.
 pub struct Cell<D: Device, C: BufferOrImage<D>> {
     pub(super) info: C::Info<'static>,
     pub(super) current: Mutex<CurrentResource<D, C>>,
     id: AllocationId,
+    /// Wraps around. It is compared with what it was before, and each move is a submission or an owner's call: 2^32 of them
+    /// between two looks take hours, in which nothing else may come to look.
     moves: AtomicU32,
     pub(super) followers: Followers<D>,
-    members: Weak<Members<D>>,
+    /// Last, since it is dropped last: the id in the record of the allocation stays in use until that is released.
+    members: Arc<Members<D>>,
+    /// Whether it may move while all that its copy needs is known.
+    movability: Movability,
 }
 
 /// A relocatable resource as it is now.
 pub(in crate::memory) struct CurrentResource<D: Device, C: BufferOrImage<D>> {
     resource: Owned<Unique<D, C>>,
-    /// `None` for an image whose state was not set since it was created.
-    pub(in crate::memory) state: Option<C::State>,
+    /// `None` for an image whose state is not known: it was not set, or changed since.
+    pub(super) state: Option<C::State>,
     /// The point at which the last copy to the current place or out of it completes, until it is known to have.
     copied_at: Option<TimelinePoint>,
     /// The CPU is kept from the bytes until then.
@@ -56,26 +91,48 @@ impl<D: Device, C: BufferOrImage<D>> Cell<D, C> {
         resource: Owned<Unique<D, C>>,
         movability: Movability,
         pool: Option<Pool>,
-        mover: MoverId,
     ) -> Arc<Self> {
         let id = resource.allocation().id();
-        let current = CurrentResource { resource, state: None, copied_at: None, blocks_cpu_access: false };
-        let (current, moves) = (Mutex::new(current), AtomicU32::new(0));
-        // The list holds weak references, so that a defragmenter does not keep its resources alive.
-        let (followers, owner) = (Followers::new(), Arc::downgrade(members));
-        let cell = Arc::new(Self { info, current, id, moves, followers, members: owner });
-        locked(members).insert(id, (C::member(Arc::downgrade(&cell)), pool));
         // A queue could not both read the old place and write the new one, so a step would refuse to move it.
         let one_way = MemoryProperties::DEVICE_READ_ONLY | MemoryProperties::DEVICE_WRITE_ONLY;
-        let movability = cell.with(|it| {
-            let memory_type = it.resource.info().memory_type;
-            let found = it.resource.allocator().device().properties().memory_type(memory_type);
-            let is_one_way = found.is_none_or(|found| found.properties.intersects(one_way));
-            if is_one_way { Movability::Pinned } else { movability }
-        });
+        let memory_type = resource.info().memory_type;
+        let found = resource.allocator().device().properties().memory_type(memory_type);
+        let is_one_way = found.is_none_or(|found| found.properties.intersects(one_way));
+        let movability = if is_one_way { Movability::Pinned } else { movability };
+        let current = CurrentResource { resource, state: None, copied_at: None, blocks_cpu_access: false };
+        let (current, moves) = (Mutex::new(current), AtomicU32::new(0));
+        let (followers, owner) = (Followers::new(), Arc::clone(members));
+        let cell = Arc::new(Self { info, current, id, moves, followers, members: owner, movability });
+        members.lock().insert(id, (C::member(Arc::downgrade(&cell)), pool));
         // Only now does a step find it. Movable any earlier, a pass of another thread could move it.
-        cell.with(|it| it.resource.allocator().allow_moves(it.resource.allocation(), movability, mover));
+        cell.with(|it| cell.allow_moves(it));
         cell
+    }
+
+    /// Lets steps move the resource, or keeps them from it: an image whose contents are to be kept stays where it is as
+    /// long as its state is not known, since its texels could not be copied.
+    fn allow_moves(&self, now: &CurrentResource<D, C>) {
+        let is_unknown = C::NEEDS_STATE && now.state.is_none() && self.movability == Movability::Copied;
+        let movability = if is_unknown { Movability::Pinned } else { self.movability };
+        let (resource, mover) = (&now.resource, self.members.ids().defragmenter);
+        resource.allocator().allow_moves(resource.allocation(), movability, mover);
+    }
+
+    /// Sets the state that the whole image has from now on; `None` where it is not known.
+    pub(in crate::memory) fn set_state(&self, state: Option<C::State>) {
+        self.with(|now| {
+            let was_known = now.state.is_some();
+            now.state = state;
+            // Under the lock, so that the last of two threads decides both.
+            if was_known != state.is_some() {
+                self.allow_moves(now);
+            }
+        });
+    }
+
+    /// Returns the state, if it is known.
+    pub(in crate::memory) fn state(&self) -> Option<C::State> {
+        self.with(|now| now.state)
     }
 
     /// Calls `work` with the resource, whose handle stays valid meanwhile.
@@ -174,12 +231,9 @@ impl<D: Device, C: BufferOrImage<D>> Drop for Cell<D, C> {
     fn drop(&mut self) {
         let current = self.current.get_mut().unwrap_or_else(PoisonError::into_inner);
         current.resource.allocator().note_released(current.resource.allocation());
-        // The defragmenter may have been dropped before its resources.
-        if let Some(members) = self.members.upgrade() {
-            // A statement of its own, so that the pool is dropped without the lock.
-            let removed = locked(&members).remove(&self.id);
-            drop(removed);
-        }
+        // A statement of its own, so that the pool is dropped without the lock.
+        let removed = self.members.lock().remove(&self.id);
+        drop(removed);
     }
 }
 

@@ -15,7 +15,8 @@ impl<D: Device> Defragmenter<D> {
     /// [`OwningAllocator::create_buffer`](crate::memory::OwningAllocator::create_buffer) creates a pinned one. It is movable
     /// whatever the options say; with [`Movability::Recreated`], a move does not copy its bytes.
     ///
-    /// On Vulkan, a buffer with exclusive sharing mode belongs to the family of the defragmenter's queue.
+    /// On Vulkan, a buffer with exclusive sharing mode belongs to the family of the defragmenter's queue, which is a graphics
+    /// queue where nothing else is said.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -89,7 +90,9 @@ impl<D: Device> Defragmenter<D> {
         let memory_type = device.properties().memory_type(buffer.location().memory_type);
         let acceptor = Acceptor {
             memory: self.memory.clone(),
-            owners: *self.owners.get_or_init(|| self.memory.allocator().movers.add_owners(self.mover)),
+            owners: *self.owners.get_or_init(|| {
+                self.memory.allocator().movers.add_owners(self.members.ids().owners, self.mover)
+            }),
             reports: Arc::clone(&self.reports),
             movability,
             may_be_written: queues_may_write && memory_type.is_none_or(|it| queues_write(it.properties)),
@@ -99,7 +102,8 @@ impl<D: Device> Defragmenter<D> {
     }
 
     /// Creates a relocatable image, as [`create_buffer`](Self::create_buffer) creates a buffer. Until its
-    /// [state](Image::set_state) is set, a move copies nothing, and the new image has the state of a newly created one.
+    /// [state](Image::set_state) is set, it stays where it is, since its texels could not be copied. One with
+    /// [`Movability::Recreated`] moves without its texels, and has the state of a newly created image then.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -108,7 +112,7 @@ impl<D: Device> Defragmenter<D> {
     /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
     /// let options = MemoryUsage::GpuOnly.with_name("albedo");
     /// let albedo = gpu.defragmenter().create_image(&ImageDesc::new(64, 64, 4), &options)?;
-    /// assert_eq!(albedo.state(), None, "its texels are copied only once a state is set");
+    /// assert_eq!(albedo.state(), None, "it moves only once a state is set");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -154,8 +158,8 @@ impl<D: Device> Defragmenter<D> {
         movability: Movability,
         options: &AllocationOptions,
     ) -> Resource<D, C> {
-        let (pool, mover) = (options.pool.clone(), self.mover.id);
-        Resource::relocatable(Cell::new(&self.members, info, resource, movability, pool, mover))
+        let pool = options.pool.clone();
+        Resource::relocatable(Cell::new(&self.members, info, resource, movability, pool))
     }
 }
 

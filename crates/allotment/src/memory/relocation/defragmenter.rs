@@ -2,7 +2,6 @@
 
 use core::fmt;
 use core::time::Duration;
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Instant;
 
@@ -153,7 +152,8 @@ impl<D: Device> Defragmenter<D> {
     /// # Errors
     ///
     /// [`MoveError::NoSuchQueue`]; [`MoveError::WrongDevice`] when the tracker by which `memory` retires its resources
-    /// belongs to another device than its allocator.
+    /// belongs to another device than its allocator; [`MoveError::TooManyDefragmenters`] when the allocator has 32,767,
+    /// counting those of which only resources are left.
     pub fn new(memory: &OwningAllocator<D>, desc: DefragmenterDesc) -> Result<Self, MoveError> {
         // Copies go to the allocator's device. Another device's tracker would know none of them, and would free the old
         // resources while a queue still reads them.
@@ -167,6 +167,10 @@ impl<D: Device> Defragmenter<D> {
         if usize::from(queue.0) >= queues.len() {
             return Err(MoveError::NoSuchQueue);
         }
+        let allocator = memory.allocator();
+        let members = Members::new(allocator).ok_or(MoveError::TooManyDefragmenters)?;
+        let strategy = desc.defragmentation.strategy;
+        let mover = allocator.movers.add_defragmenter(members.ids().defragmenter, strategy);
         let state = State {
             run: None,
             waiting: Vec::new(),
@@ -180,8 +184,8 @@ impl<D: Device> Defragmenter<D> {
             memory: memory.clone(),
             queue,
             desc: desc.defragmentation,
-            mover: memory.allocator().movers.add_defragmenter(desc.defragmentation.strategy),
-            members: Arc::new(Mutex::new(HashMap::new())),
+            mover,
+            members,
             state: Mutex::new(Some(state)),
             reports: Reports::new(),
             owners: OnceLock::new(),
@@ -461,7 +465,7 @@ impl<D: Device> Drop for Defragmenter<D> {
 impl<D: Device> fmt::Debug for Defragmenter<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Defragmenter")
-            .field("members", &locked(&self.members).len())
+            .field("members", &self.members.lock().len())
             .field("statistics", &self.statistics())
             .finish_non_exhaustive()
     }

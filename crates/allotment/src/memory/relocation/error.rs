@@ -28,6 +28,9 @@ pub enum MoveError {
     NoSuchQueue,
     /// The allocator and the tracker belong to different devices.
     WrongDevice,
+    /// The allocator has 32,767 [`Defragmenter`](crate::memory::Defragmenter)s, the most that it can tell apart. One that
+    /// was dropped counts until the last resource that it created is dropped.
+    TooManyDefragmenters,
     /// The device refused the copies.
     Device(DeviceError),
 }
@@ -38,6 +41,10 @@ impl fmt::Display for MoveError {
             Self::Defragmentation(error) => error.fmt(f),
             Self::NoSuchQueue => write!(f, "the device has no such queue"),
             Self::WrongDevice => write!(f, "the tracker belongs to another device than the allocator"),
+            Self::TooManyDefragmenters => write!(
+                f,
+                "the allocator has 32767 defragmenters, the most it can have: drop some, and the resources that they created"
+            ),
             Self::Device(error) => write!(f, "the device refused to copy: {error}"),
         }
     }
@@ -48,7 +55,7 @@ impl Error for MoveError {
         match self {
             Self::Defragmentation(error) => Some(error),
             Self::Device(error) => Some(error),
-            Self::NoSuchQueue | Self::WrongDevice => None,
+            Self::NoSuchQueue | Self::WrongDevice | Self::TooManyDefragmenters => None,
         }
     }
 }

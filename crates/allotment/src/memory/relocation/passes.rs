@@ -135,7 +135,7 @@ impl<D: Device> Defragmenter<D> {
     /// Returns the pools to defragment: the default pools, and each custom pool that has relocatable resources. The
     /// last one comes first.
     fn pools(&self) -> Vec<Option<Pool>> {
-        let members = locked(&self.members);
+        let members = self.members.lock();
         let mut pools: Vec<Option<Pool>> = Vec::new();
         for (_, pool) in members.values() {
             if pool.is_some() && !pools.contains(pool) {

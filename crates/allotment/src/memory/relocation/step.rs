@@ -134,7 +134,7 @@ impl<D: Device> Defragmenter<D> {
         }
         let copied = moved.contents() == Movability::Copied;
         let host_visible = moved.to().mapped_ptr.is_some();
-        let members = locked(&self.members);
+        let members = self.members.lock();
         // Dropped since the plan, or of another defragmenter: then it stays, and its block with it.
         let (member, _) = members.get(&moved.id())?;
         match member {
@@ -149,9 +149,12 @@ impl<D: Device> Defragmenter<D> {
                 let cell = cell.upgrade()?;
                 drop(members);
                 let new = NewObject::create(device, cell, &moved.to(), [copied, host_visible]).ok()?;
-                // An image of unknown state cannot be copied; its content is taken to be undefined.
-                let copied = new.copied && new.state.is_some();
-                Some(NewResource::Image(NewObject { copied, ..new }))
+                // Its state became unknown since the plan: its texels cannot be copied, so it stays.
+                if new.copied && new.state.is_none() {
+                    NewResource::Image(new).destroy(device);
+                    return None;
+                }
+                Some(NewResource::Image(new))
             }
         }
     }

@@ -142,7 +142,7 @@ impl<D: Device> Allocator<D> {
         (state.shard == 0).then_some(state.shards)
     }
 
-    fn announce_pool(&self, index: u32, state: &mut PoolState<D>, epoch: u32) -> Option<Announcement> {
+    fn announce_pool(&self, index: u32, state: &mut PoolState<D>, epoch: u64) -> Option<Announcement> {
         let name = state.rules.name.clone().unwrap_or(self.default_pool_name(index));
         state.announce(self.place_of(index, state.shard), &name, epoch)
     }

@@ -163,9 +163,8 @@ impl AllocationOptions {
     /// [`Gpu`](crate::gpu::Gpu) moves such buffers and images at the end of its frames, if
     /// [`with_defragmentation`](crate::GpuDesc::with_defragmentation) is set.
     ///
-    /// The contents of an image are copied only once [`Image::set_state`](crate::memory::Image::set_state) was called:
-    /// before, a move discards them, as the layout `VK_IMAGE_LAYOUT_UNDEFINED` does. Call it after the upload, and
-    /// whenever a frame leaves the image in another layout.
+    /// An image stays where it is until [`Image::set_state`](crate::memory::Image::set_state) is called: its texels are copied
+    /// out of a known state alone. Call it after the upload, and whenever a frame leaves the image in another layout.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};

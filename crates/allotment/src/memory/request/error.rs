@@ -6,8 +6,8 @@ use core::fmt;
 use allotment_suballoc::MAX_SIZE;
 
 use crate::device::{
-    DeviceError, MemoryHeapIndex, MemoryProperties, MemoryTypeIndex, MemoryTypeMask, ResourceKind,
-    TransferUsage,
+    DeviceError, MemoryHeapIndex, MemoryProperties, MemoryTypeIndex, MemoryTypeMask, QueueIndex,
+    ResourceKind, TransferUsage,
 };
 use crate::memory::{Allocation, AllocationOptions, MemoryUsage, ShortName};
 
@@ -432,6 +432,13 @@ pub enum AccessError {
         /// The usages that are missing.
         missing: TransferUsage,
     },
+    /// The buffer is exclusive to one queue family at a time (`VK_SHARING_MODE_EXCLUSIVE`), which is taken to be that of the
+    /// graphics queues, and the copy would run on a queue of another one: its bytes would be undefined. Copy on a graphics
+    /// queue, describe the buffer by a [`BufferDesc`](crate::device::BufferDesc), or share it among all families.
+    OtherFamily {
+        /// The queue of the copy.
+        queue: QueueIndex,
+    },
     /// The offset of a resource inside the allocation is not a multiple of its alignment.
     Misaligned {
         /// The offset in the memory object.
@@ -496,6 +503,11 @@ impl fmt::Display for AccessError {
                 let direction = if missing.contains(TransferUsage::SRC) { "source" } else { "destination" };
                 write!(f, "the buffer's usage lacks transfer {direction}, add it to the buffer's description")
             }
+            Self::OtherFamily { queue } => write!(
+                f,
+                "the buffer is exclusive to the family of the graphics queues, and queue {} is of another one: copy on a graphics queue, or create the buffer with concurrent sharing",
+                queue.0
+            ),
             Self::NotMapped => write!(f, "the allocation was unmapped more often than mapped"),
             Self::Misaligned { offset, alignment } => {
                 write!(f, "memory offset {offset} is not a multiple of {alignment}")

@@ -19,6 +19,8 @@ pub trait Class<D: Device> {
     fn size(device: &D, info: &Self::Info<'_>, requirements: &Requirements) -> u64;
     /// Returns the copies between buffers that it may take part in.
     fn transfer_usage(device: &D, info: &Self::Info<'_>) -> TransferUsage;
+    /// Returns true if all queues may use it without a transfer of ownership.
+    fn is_shared(device: &D, info: &Self::Info<'_>) -> bool;
     /// Returns the memory requirements.
     fn requirements(device: &D, info: &Self::Info<'_>) -> Result<Requirements, DeviceError>;
     /// Creates a resource bound to existing memory.
@@ -74,6 +76,9 @@ pub trait BufferOrImage<D: Device>:
     /// The state of an image, which a copy needs beside the description.
     type State: Copy + fmt::Debug + Send + Sync;
 
+    /// A copy needs the state, so that a resource whose state is not known stays where it is.
+    const NEEDS_STATE: bool;
+
     /// Wraps a relocatable resource for the list of its defragmenter.
     #[doc(hidden)]
     fn member(cell: Weak<Cell<D, Self>>) -> Member<D>
@@ -83,6 +88,7 @@ pub trait BufferOrImage<D: Device>:
 
 impl<D: Device> BufferOrImage<D> for Buffers {
     type State = ();
+    const NEEDS_STATE: bool = false;
 
     fn member(cell: Weak<Cell<D, Self>>) -> Member<D> {
         Member::Buffer(cell)
@@ -91,6 +97,7 @@ impl<D: Device> BufferOrImage<D> for Buffers {
 
 impl<D: Device> BufferOrImage<D> for Images {
     type State = D::ImageState;
+    const NEEDS_STATE: bool = true;
 
     fn member(cell: Weak<Cell<D, Self>>) -> Member<D> {
         Member::Image(cell)
@@ -112,6 +119,10 @@ impl<D: Device> Class<D> for Buffers {
 
     fn transfer_usage(device: &D, info: &D::BufferInfo<'_>) -> TransferUsage {
         device.buffer_transfer_usage(info)
+    }
+
+    fn is_shared(device: &D, info: &D::BufferInfo<'_>) -> bool {
+        device.queues_share_buffer(info)
     }
 
     fn requirements(device: &D, info: &D::BufferInfo<'_>) -> Result<Requirements, DeviceError> {
@@ -163,6 +174,11 @@ impl<D: Device> Class<D> for Images {
     // Only safe copies check it, and those copy buffers: that an image can be copied is its caller's promise.
     fn transfer_usage(_: &D, _: &D::ImageInfo<'_>) -> TransferUsage {
         TransferUsage::empty()
+    }
+
+    // As above: its caller says on which queue an image is copied.
+    fn is_shared(_: &D, _: &D::ImageInfo<'_>) -> bool {
+        true
     }
 
     fn requirements(device: &D, info: &D::ImageInfo<'_>) -> Result<Requirements, DeviceError> {

@@ -158,7 +158,8 @@ impl<D: Device> Allocator<D> {
             unsafe { C::name(device, &handle, name.as_str()) };
         }
         let size = C::size(device, info, &request.requirements);
-        RawResource { handle, size, transfer_usage: C::transfer_usage(device, info), allocation }
+        let (transfer_usage, shared) = (C::transfer_usage(device, info), C::is_shared(device, info));
+        RawResource { handle, size, transfer_usage, shared, allocation }
     }
 
     /// Notes in its pool that a resource is bound to an allocation that the caller [holds](Self::hold). A pool with

@@ -379,8 +379,10 @@ impl<D: Device> Buffer<D> {
 }
 
 impl<D: Device> Image<D> {
-    /// Returns the state of a relocatable image between recordings, as [set](Self::set_state) last. `None` where no
-    /// state was set since it was created or moved without its contents, and for a pinned image.
+    /// Returns the state of a relocatable image between recordings, as [set](Self::set_state) last. `None` where it is
+    /// not known, so that the image stays where it is: where no state was set since the image was created, or since an
+    /// upload left a part of it in another one. `None` also for a pinned image, and for one that was moved without its
+    /// contents ([`Movability::Recreated`](crate::memory::Movability::Recreated)).
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -389,7 +391,7 @@ impl<D: Device> Image<D> {
     /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
     /// let options = MemoryUsage::GpuOnly.with_name("albedo").relocatable();
     /// let albedo = gpu.create_image(&ImageDesc::new(64, 64, 4), &options)?;
-    /// assert_eq!(albedo.state(), None, "a move copies no texels");
+    /// assert_eq!(albedo.state(), None, "it is not moved yet");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
@@ -397,12 +399,12 @@ impl<D: Device> Image<D> {
         match &self.owner {
             // A state is needed for copies by a move, which a pinned image never makes.
             Owner::Pinned(_) => None,
-            Owner::Relocatable(cell) => cell.with(|current| current.state),
+            Owner::Relocatable(cell) => cell.state(),
         }
     }
 
-    /// Sets the state that the whole image has from now on, so that a move can copy it. Does nothing for a pinned
-    /// image.
+    /// Sets the state that the whole image has from now on, so that a move can copy it; from the first call on, steps may
+    /// move the image. Does nothing for a pinned image.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -428,7 +430,17 @@ impl<D: Device> Image<D> {
     /// belongs to the family of the defragmenter's queue.
     pub unsafe fn set_state(&self, state: D::ImageState) {
         if let Owner::Relocatable(cell) = &self.owner {
-            cell.with(|current| current.state = Some(state));
+            cell.set_state(Some(state));
+        }
+    }
+
+    /// Notes that a part of the image is brought into a state. A move copies the whole image out of one, so where the other
+    /// parts are in another, its state is not known any more.
+    pub(crate) fn note_state_of_part(&self, state: D::ImageState) {
+        if let Owner::Relocatable(cell) = &self.owner {
+            if cell.state().is_some_and(|whole| whole != state) {
+                cell.set_state(None);
+            }
         }
     }
 }

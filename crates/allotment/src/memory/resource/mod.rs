@@ -29,7 +29,9 @@ mod unique;
 
 use super::AccessError;
 use super::allocator::Allocation;
-use crate::device::{BufferDevice, ImageDevice, TransferUsage};
+use crate::device::{
+    BufferDevice, DeviceProperties, ImageDevice, QueueIndex, QueueInfo, QueueKind, TransferUsage,
+};
 
 pub(super) use class::Class;
 pub use class::{BufferOrImage, Buffers, Images};
@@ -65,6 +67,8 @@ pub struct RawResource<H> {
     size: u64,
     /// Copies that safe calls may submit with the buffer; none for an image.
     transfer_usage: TransferUsage,
+    /// All queues may use it without a transfer of ownership.
+    shared: bool,
     allocation: Allocation,
 }
 
@@ -90,9 +94,28 @@ impl<H> RawResource<H> {
         check_usage(self.transfer_usage, copy)
     }
 
+    /// Returns true if all queues may use the resource without a transfer of ownership. One that is exclusive to a queue
+    /// family is taken to belong to that of the graphics queues, as images are.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.shared
+    }
+
+    /// Refuses a copy on a queue of another family than the resource belongs to: its bytes would be undefined.
+    pub(crate) fn check_queue(
+        &self,
+        properties: &DeviceProperties,
+        queue: QueueIndex,
+    ) -> Result<(), AccessError> {
+        let draws = |queue: &QueueInfo| queue.kind == QueueKind::Graphics;
+        let own = properties.queues.get(usize::from(queue.0)).is_none_or(draws);
+        // Without a graphics queue there is no family that it would be taken to belong to.
+        let belongs = self.shared || own || !properties.queues.iter().any(draws);
+        if belongs { Ok(()) } else { Err(AccessError::OtherFamily { queue }) }
+    }
+
     /// Makes a token of a resource and its memory that is only going to be destroyed.
     pub(in crate::memory) fn of_parts(handle: H, size: u64, allocation: Allocation) -> Self {
-        Self { handle, size, transfer_usage: TransferUsage::empty(), allocation }
+        Self { handle, size, transfer_usage: TransferUsage::empty(), shared: false, allocation }
     }
 
     /// Replaces the handle. Returns the old handle with the old memory.

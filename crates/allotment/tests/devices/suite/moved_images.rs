@@ -3,7 +3,7 @@
 use allotment::device::{
     CopyDirection, ImageCopy, ImageDesc, ImageDevice as _, QueueDevice as _, Submission, TexelBlock,
 };
-use allotment::memory::{BlockSize, Dedicated, Defragmenter, Image, PassLimits, StepOutcome};
+use allotment::memory::{BlockSize, Dedicated, Defragmenter, Image, Movability, PassLimits, StepOutcome};
 use allotment::upload::{ImageWrite, Uploader, UploaderDesc};
 use allotment::{AllocationOptions, MemoryUsage, PoolDesc};
 
@@ -21,7 +21,9 @@ pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
         moved_images_with_depth_hold_their_texels_in_every_state,
         moved_compressed_images_hold_their_blocks_in_every_state,
         moved_images_of_a_custom_pool_hold_their_texels,
-        an_image_without_a_state_is_moved_without_its_texels,
+        an_image_whose_state_is_not_known_stays_until_it_is,
+        an_image_with_a_part_in_another_state_stays_where_it_is,
+        an_image_whose_contents_are_not_kept_is_moved_without_a_state,
     ]
 }
 
@@ -234,14 +236,88 @@ fn moved_images_of_a_custom_pool_hold_their_texels<F: Fixture>(gpu: &Gpu<F>) -> 
     assert_moves(gpu, layered(gpu), TEXEL, true)
 }
 
-fn an_image_without_a_state_is_moved_without_its_texels<F: Fixture>(gpu: &Gpu<F>) {
+/// Twelve images of 48, whose blocks could be emptied if they moved.
+fn scattered<F: Fixture>(
+    stage: &Stage<'_, F>,
+    defragmenter: &Defragmenter<F::Device>,
+    options: &AllocationOptions,
+) -> Vec<Image<F::Device>> {
+    let desc = layered(stage.gpu);
+    let create = |_| defragmenter.create_image(&desc.into(), options).unwrap();
+    let images = (0..48).map(create).collect::<Vec<_>>().into_iter().step_by(4).collect();
+    stage.deletion_queue.reclaim();
+    images
+}
+
+fn an_image_whose_state_is_not_known_stays_until_it_is<F: Fixture>(gpu: &Gpu<F>) {
     let stage = stage(gpu);
     let defragmenter = defragmenter(&stage);
     let options = wanted().with_dedicated(Dedicated::Never);
-    let desc = layered(gpu);
-    let create = |_| defragmenter.create_image(&desc.into(), &options).unwrap();
-    let images: Vec<_> = (0..48).map(create).collect::<Vec<_>>().into_iter().step_by(4).collect();
+    let images = scattered(&stage, &defragmenter, &options);
+    let steps = || (0..100).for_each(|_| _ = defragmenter.step(PassLimits::NONE).unwrap());
+    steps();
+    assert_eq!(defragmenter.statistics().moves, 0, "their texels would be lost");
+    assert!(images.iter().all(|image| image.state().is_none() && image.moves() == 0));
+    let state = gpu.fixture().image_states()[0];
+    let mut uploader = Uploader::new(&stage.memory, UploaderDesc::default()).unwrap();
+    for image in &images {
+        for part in Subresource::all(&layered(gpu), TEXEL) {
+            let Subresource { mip_level, array_layer, extent, texel } = part;
+            let (origin, before) = ([0; 3], ImageState::<F>::default());
+            let write = ImageWrite { mip_level, array_layer, origin, extent, texel, before, after: state };
+            // SAFETY: the box is the subresource, which nothing has used yet.
+            unsafe { uploader.write_image(image, &write, &part.pattern(1)) }.unwrap();
+        }
+        assert_eq!(image.state(), None, "an upload of a part does not tell the state of the whole");
+        // SAFETY: the copies leave it so, and are submitted below; it is used on the defragmenter's queue alone.
+        unsafe { image.set_state(state) };
+    }
+    uploader.submit().unwrap();
+    stage.wait_idle();
+    steps();
+    assert!(defragmenter.statistics().moves > 0);
+}
+
+fn an_image_with_a_part_in_another_state_stays_where_it_is<F: Fixture>(gpu: &Gpu<F>) -> Outcome {
+    let states = gpu.fixture().image_states();
+    if states.len() < 2 {
+        return Outcome::DoesNotApply("images have one state");
+    }
+    let stage = stage(gpu);
+    let defragmenter = defragmenter(&stage);
+    let options = wanted().with_dedicated(Dedicated::Never);
+    let mut images = filled(&stage, &defragmenter, &layered(gpu), TEXEL, &options, 48);
+    let mut index = 0;
+    images.retain(|_| (index % 4 == 0, index += 1).0);
     stage.deletion_queue.reclaim();
+    let mut on_first = UploaderDesc::default();
+    on_first.image_queue = Some(FIRST);
+    let mut uploader = Uploader::new(&stage.memory, on_first).unwrap();
+    for filled in &images {
+        let Subresource { mip_level, array_layer, extent, texel } = filled.parts[0];
+        let after = *states.iter().find(|state| **state != filled.state).unwrap();
+        let (origin, before) = ([0; 3], filled.state);
+        let write = ImageWrite { mip_level, array_layer, origin, extent, texel, before, after };
+        let wrong = &filled.parts[0].pattern(7)[1..];
+        // SAFETY: the box is the subresource, which is in this state.
+        assert!(unsafe { uploader.write_image(&filled.image, &write, wrong) }.is_err());
+        assert_eq!(filled.image.state(), Some(filled.state), "a refused write changes nothing");
+        // SAFETY: as above.
+        unsafe { uploader.write_image(&filled.image, &write, &filled.parts[0].pattern(7)) }.unwrap();
+        assert_eq!(filled.image.state(), None);
+    }
+    uploader.submit().unwrap();
+    stage.wait_idle();
+    (0..100).for_each(|_| _ = defragmenter.step(PassLimits::NONE).unwrap());
+    assert_eq!(defragmenter.statistics().moves, 0, "no copy could name the state of all parts");
+    Outcome::Ran
+}
+
+fn an_image_whose_contents_are_not_kept_is_moved_without_a_state<F: Fixture>(gpu: &Gpu<F>) {
+    let stage = stage(gpu);
+    let defragmenter = defragmenter(&stage);
+    let options = wanted().with_dedicated(Dedicated::Never).with_movability(Movability::Recreated);
+    let images = scattered(&stage, &defragmenter, &options);
     for _ in 0..100 {
         defragmenter.step(PassLimits::NONE).unwrap();
     }

@@ -113,7 +113,7 @@ fn slices_of_a_ring_are_bound_as_constants_frame_after_frame(gpu: &Vulkan) {
     let tracker = SubmissionTracker::new(gpu.device().clone()).unwrap();
     for memory_usage in [MemoryUsage::Upload, MemoryUsage::DeviceUpload] {
         let binder = Binder::new(gpu);
-        let mut memory = gpu.device().create_command_allocator(FIRST).unwrap();
+        let memory = gpu.device().create_command_allocator(FIRST).unwrap();
         let desc = RingDesc::upload(8 * CONSTANTS)
             .with_usage(UNIFORM.as_raw().into())
             .with_memory_usage(memory_usage);
@@ -149,7 +149,7 @@ fn slices_of_an_arena_are_bound_as_constants(gpu: &Vulkan) {
     let allocator = allocator(gpu);
     let tracker = SubmissionTracker::new(gpu.device().clone()).unwrap();
     let binder = Binder::new(gpu);
-    let mut memory = gpu.device().create_command_allocator(FIRST).unwrap();
+    let memory = gpu.device().create_command_allocator(FIRST).unwrap();
     let desc = UploadPoolDesc::default().with_page_size(4 * CONSTANTS).with_usage(UNIFORM.as_raw().into());
     let pool = UploadPool::new(&allocator, &tracker, desc);
     for frame in 0..4 {

@@ -75,7 +75,7 @@ enum Touched {
     /// It is claimed, and about to be closed.
     Claimed,
     /// It is closed, by this closing.
-    Closed(u32),
+    Closed(u64),
 }
 
 /// A step whose place is reserved.
@@ -94,7 +94,7 @@ struct Aside {
     bytes: u64,
     /// The block that was allocated last, and how it was closed.
     block: Option<u32>,
-    closing: Option<u32>,
+    closing: Option<u64>,
     /// What was placed in it: items, and their places after they left it.
     holders: Vec<Holder>,
 }
