@@ -15,5 +15,6 @@ mod other_gpu;
 mod races;
 mod readback;
 mod rig;
+mod room;
 mod threads;
 mod uploads;

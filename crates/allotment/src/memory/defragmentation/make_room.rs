@@ -27,7 +27,8 @@ use crate::memory::{AllocationOptions, MemoryUsage, NewBlocks, Pool};
 ///
 /// The allocator looks for the place where the fewest bytes have to be copied: a part of a block whose allocations fit
 /// into holes elsewhere, or allocations between holes that move together so that the holes become one. If neither is
-/// enough, it places all movable allocations anew. An allocation whose new place overlaps its old one is moved twice;
+/// enough, it places all movable allocations anew; and if no block could have the room, it empties blocks, dedicated ones
+/// included, and frees them for a new block, within the same limits. An allocation whose new place overlaps its old one is moved twice;
 /// where no hole holds it meanwhile, the allocator allocates a block of about its size, within the budget and for this
 /// time only, also where the pool has `max_blocks` already. If another thread takes a place of the plan meanwhile, what is
 /// in that block stays there, and the block is one of the pool's until it is empty.

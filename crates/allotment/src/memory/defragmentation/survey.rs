@@ -431,6 +431,11 @@ impl SurveyedBlock {
         self.allocations.is_empty()
     }
 
+    /// Returns true if the block takes part where blocks are emptied to be freed.
+    pub(super) fn may_leave(&self) -> bool {
+        !self.of_another_run && !self.is_empty()
+    }
+
     /// Returns true when moved allocations may be placed in this block.
     pub(super) fn may_take(&self) -> bool {
         self.shared && !self.of_another_run && !self.is_empty()

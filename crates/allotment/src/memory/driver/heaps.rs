@@ -527,6 +527,29 @@ impl Heaps {
         room.min(device.properties().limits.max_allocation_size)
     }
 
+    /// Returns how many bytes of a heap have to be freed before `size` more can be allocated: by the limit, by the budget
+    /// where the policy is strict, and by what is known of the driver.
+    pub(in crate::memory) fn missing<D: Device>(
+        &self,
+        device: &D,
+        memory_type: MemoryTypeIndex,
+        size: u64,
+        policy: BudgetPolicy,
+    ) -> u64 {
+        let Ok(heap) = heap_of(device, memory_type) else { return size };
+        let MemoryHeapReport { reserved, usage, budget, limit, .. } = self.report(heap);
+        let by_limit = (reserved + size).saturating_sub(limit);
+        let by_budget = match policy {
+            BudgetPolicy::WithinBudget => usage.saturating_add(size).saturating_sub(budget),
+            BudgetPolicy::AllowOverBudget => 0,
+        };
+        let by_size = usage.saturating_add(size).saturating_sub(self.heaps[heap.get()].size);
+        // A driver that refuses what its figures have room for does not say how much it lacks.
+        let unexplained = by_limit.max(by_budget).max(by_size) == 0
+            && self.refused_before(device, memory_type, size, policy).is_some();
+        by_limit.max(by_budget).max(by_size).max(if unexplained { size } else { 0 })
+    }
+
     pub(in crate::memory) fn heap_size(&self, heap: MemoryHeapIndex) -> u64 {
         let heap = &self.heaps[heap.get()];
         // Of a heap that the application limits, only that part counts: blocks are sized for what the allocator may

@@ -11,9 +11,11 @@ use crate::memory::driver::heaps::heap_of;
 use crate::memory::driver::ladder::IdleBlocks;
 use crate::memory::pool::shards::LockedShard;
 use crate::memory::pool::time::Moment;
-use crate::memory::pool::{BlockPlan, LentBlock, PendingBlock, PlanSizes, PoolSlot, RoundedRequest, Source};
+use crate::memory::pool::{
+    BlockPlan, BlockSize, LentBlock, PendingBlock, PlanSizes, PoolSlot, PoolState, RoundedRequest, Source,
+};
 use crate::memory::request::desc::AllocationRequest;
-use crate::memory::{AllocationError, BudgetPolicy};
+use crate::memory::{AllocationError, BudgetPolicy, NewBlocks};
 use crate::sync::locked;
 
 /// The refusal where the driver was not asked, since a plan has no smaller sizes. No request of 0 bytes comes so far.
@@ -38,6 +40,30 @@ impl<D: Device> Allocator<D> {
             refused = Some(self.heaps.refused_before(&self.device, memory_type, size, policy)?);
         }
         refused
+    }
+
+    /// Returns how many bytes of a heap have to be freed before a request that was refused gets a block of its own size;
+    /// `None` where no number of bytes helps.
+    pub(in crate::memory) fn missing_for_block(
+        &self,
+        state: &PoolState<D>,
+        set: usize,
+        rounded: &RoundedRequest,
+        request: &AllocationRequest<'_>,
+    ) -> Option<u64> {
+        let memory_type = state.sets[set].memory_type;
+        let plan =
+            state.plan_block_sizes(set, rounded, request, self.heaps.heap_size(state.sets[set].heap)).ok()?;
+        // Where all blocks have one size, an empty one is as good as a new one.
+        let one_size = matches!(state.rules.sizing, BlockSize::Fixed(_));
+        if one_size || request.options.new_blocks == NewBlocks::NeverAllocate {
+            return None;
+        }
+        let at_last = RoundedRequest { at_last: true, ..*rounded };
+        let (size, _) = plan.attempts(PlanSizes::All, u64::MAX, &at_last).last()?;
+        let policy = state.budget_policy(request.budget);
+        // At least one byte: the pool may have all its blocks, or the device all its memory objects.
+        Some(self.heaps.missing(&self.device, memory_type, size, policy).max(1))
     }
 
     /// Allocates the block of a plan, after the blocks were freed that the pool has not used for some frames: a new

@@ -190,7 +190,7 @@ impl<D: Device> PoolState<D> {
         AllocationError::PoolFull { requested, max_blocks, free, largest_free, name: ShortName::NONE }
     }
 
-    fn plan_block_sizes(
+    pub(in crate::memory) fn plan_block_sizes(
         &self,
         set: usize,
         rounded: &RoundedRequest,

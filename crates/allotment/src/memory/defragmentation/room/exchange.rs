@@ -68,7 +68,8 @@ async fn exchange(
 
 /// Returns room for an item in another block, made by a slide there if need be.
 async fn room_elsewhere(layout: &Layout, item: u32, block: u32, pace: &mut Pace) -> Option<RoomPlan> {
-    let wanted = Wanted { bytes: layout.item(item).bytes, alignment: layout.item(item).alignment };
+    let wanted =
+        Wanted { bytes: layout.item(item).bytes, alignment: layout.item(item).alignment, missing: None };
     if let Some(at) = hole_for(layout, wanted, Some(block)) {
         return Some(RoomPlan { at, steps: Vec::new(), cost: 0 });
     }

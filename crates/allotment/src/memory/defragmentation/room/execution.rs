@@ -27,7 +27,7 @@ use crate::memory::defragmentation::movers::Mover;
 use crate::memory::defragmentation::moves::Close;
 use crate::memory::defragmentation::pass::Move;
 use crate::memory::defragmentation::stopwatch::Stopwatch;
-use crate::memory::defragmentation::survey::{Arena, SurveyedArena};
+use crate::memory::defragmentation::survey::{Arena, SurveyedArena, SurveyedBlock};
 use crate::memory::driver::ladder::IdleBlocks;
 use crate::memory::pool::{PoolState, TwoShards};
 use crate::memory::token::record::Record;
@@ -124,6 +124,8 @@ pub(super) struct Execution {
     places: Vec<Option<At>>,
     steps: VecDeque<(u32, Place)>,
     at: At,
+    /// The blocks that the steps empty are to be freed for a new one; there is no room at `at`.
+    replaces: bool,
     holders: Holders,
     /// Places that moves left.
     left: Vec<Holder>,
@@ -138,8 +140,12 @@ pub(super) struct Execution {
 
 /// Returns the blocks of an arena that take part in a plan, as a layout; and of each block its position in the survey, of
 /// each item its position.
-pub(super) async fn layout_of(arena: &SurveyedArena, pace: &mut Pace) -> (Layout, Vec<usize>, Vec<u32>) {
-    let taking_part: Vec<_> = (0..arena.blocks.len()).filter(|&at| arena.blocks[at].may_take()).collect();
+pub(super) async fn layout_of(
+    arena: &SurveyedArena,
+    takes_part: impl Fn(&SurveyedBlock) -> bool,
+    pace: &mut Pace,
+) -> (Layout, Vec<usize>, Vec<u32>) {
+    let taking_part: Vec<_> = (0..arena.blocks.len()).filter(|&at| takes_part(&arena.blocks[at])).collect();
     let sizes = taking_part.iter().map(|&at| arena.blocks[at].size).collect();
     let count = taking_part.iter().map(|&at| arena.blocks[at].allocations.len()).sum();
     let (mut items, mut layout) = (Vec::with_capacity(count), Layout::with_capacity(sizes, count));
@@ -167,7 +173,7 @@ impl Execution {
     pub(super) async fn new(
         arena: &SurveyedArena,
         (layout, blocks, items): (&Layout, &[usize], &[u32]),
-        plan: RoomPlan,
+        (plan, replaces): (RoomPlan, bool),
         mover: Mover,
         pace: &mut Pace,
     ) -> Self {
@@ -201,6 +207,7 @@ impl Execution {
             places,
             steps: plan.steps.into(),
             at: plan.at,
+            replaces,
             holders,
             left: Vec::new(),
             batch: VecDeque::new(),
@@ -213,6 +220,11 @@ impl Execution {
 
     pub(super) fn arena(&self) -> Arena {
         self.arena
+    }
+
+    /// Returns true if the request is served by a new block, in place of those that were emptied.
+    pub(super) fn replaces(&self) -> bool {
+        self.replaces
     }
 
     /// Executes the next small step.

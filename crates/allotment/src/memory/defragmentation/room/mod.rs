@@ -7,7 +7,8 @@
 //! | `plan.rs` | which allocations move where, in which order |
 //! | `execution.rs` | carries out a plan, batch by batch; `holders.rs`: which allocation is before a place |
 //! | `run.rs` | survey, plan, execution, and the request in the room |
-//! | `window.rs`, `slide.rs`, `exchange.rs`, `repack.rs` | the ways to make room, from the one that copies least to the one that always finds it |
+//! | `window.rs`, `slide.rs`, `exchange.rs`, `repack.rs` | the ways to make room in the blocks that there are, from the one that copies least to the one that always finds it |
+//! | `replace.rs` | the way where there is none: blocks are emptied and freed for a larger one |
 
 mod error;
 mod exchange;
@@ -17,6 +18,7 @@ mod layout;
 mod pace;
 mod plan;
 mod repack;
+mod replace;
 mod run;
 mod slide;
 mod window;

@@ -9,6 +9,8 @@
 //!   repack      where all of that fails: everything movable is placed anew, the largest first
 //! ```
 //!
+//! Where not even that leaves the room, blocks are emptied and freed for a larger one (`replace.rs`).
+//!
 //! The cheaper of window and slide is taken; where there is none, the others are tried in this order, as each copies
 //! less than the next. A plan is a list of steps, each of which goes to a place that is free once the steps before it are
 //! done. A place that overlaps the old one is reached in two steps, through memory of the run's own, since no queue can
@@ -36,6 +38,8 @@ pub(super) const MAX_TRIES: usize = 64;
 pub(super) struct Wanted {
     pub(super) bytes: u64,
     pub(super) alignment: Alignment,
+    /// Bytes that blocks have to give back before a new block can be had for the range; `None` where none can.
+    pub(super) missing: Option<u64>,
 }
 
 /// The steps that make room, and where the room is then.

@@ -62,7 +62,7 @@ async fn repacked(
     let turn = match order {
         Order::BySize => items.partition_point(|&item| layout.item(item).bytes > wanted.bytes),
         Order::ByAlignment => items.partition_point(|&item| {
-            let Wanted { bytes, alignment } = wanted;
+            let Wanted { bytes, alignment, .. } = wanted;
             (layout.item(item).alignment, layout.item(item).bytes) > (alignment, bytes)
         }),
         Order::AsTheyAre => items.len(),
@@ -238,7 +238,7 @@ impl<'a> Search<'a> {
         while open != 0 {
             let next = open.trailing_zeros() as usize;
             open &= open - 1;
-            let Wanted { bytes, alignment } = self.ranges[next].1;
+            let Wanted { bytes, alignment, .. } = self.ranges[next].1;
             let start = alignment.align_up(now.from);
             if start + bytes <= end {
                 self.places[next] = Some(At { block, offset: start });
@@ -252,7 +252,7 @@ impl<'a> Search<'a> {
 }
 
 fn needs(layout: &Layout, item: u32) -> Wanted {
-    Wanted { bytes: layout.item(item).bytes, alignment: layout.item(item).alignment }
+    Wanted { bytes: layout.item(item).bytes, alignment: layout.item(item).alignment, missing: None }
 }
 
 /// Takes the smallest hole for a range.

@@ -14,6 +14,7 @@ use super::error::Asked;
 use super::execution::{Execution, Progress, layout_of};
 use super::pace::{Pace, Paced};
 use super::plan::{Wanted, plan};
+use super::replace::by_replacement;
 use crate::device::{Device, Requirements};
 use crate::memory::AllocationOptions;
 use crate::memory::allocator::{Allocation, AllocationId, Allocator};
@@ -24,7 +25,7 @@ use crate::memory::defragmentation::moves::SurveyedAllocation;
 use crate::memory::defragmentation::pass::Move;
 use crate::memory::defragmentation::run::{Ended, Found, Outcome};
 use crate::memory::defragmentation::stopwatch::Stopwatch;
-use crate::memory::defragmentation::survey::{Arena, Survey, SurveyedArena, SurveyedPool};
+use crate::memory::defragmentation::survey::{Arena, Survey, SurveyedArena, SurveyedBlock, SurveyedPool};
 use crate::memory::defragmentation::{DefragmentationDesc, JoinShards, PassLimits};
 use crate::memory::pool::shards::PoolShards;
 use crate::memory::request::desc::AllocationRequest;
@@ -107,12 +108,14 @@ async fn planned(
     let mut too_many = None;
     for wanted in wanted {
         let mut best: Option<(u64, Execution)> = None;
+        let mut replaceable = Vec::new();
         for (at, wanted) in wanted {
             let arena = &survey.arenas[at];
-            let (mut layout, blocks, items) = layout_of(arena, pace).await;
+            let (mut layout, blocks, items) = layout_of(arena, SurveyedBlock::may_take, pace).await;
             layout.aside = aside;
             let Some(plan) = plan(&mut layout, wanted, pace).await else {
                 layout.discard(pace).await;
+                replaceable.push((at, wanted));
                 continue;
             };
             // With what earlier plans copied, of which some was ignored or freed.
@@ -121,7 +124,26 @@ async fn planned(
                 too_many = Some(too_many.map_or(cost, |least: u64| least.min(cost)));
             } else if best.as_ref().is_none_or(|(least, _)| cost < *least) {
                 let parts = (&layout, &blocks[..], &items[..]);
-                best = Some((cost, Execution::new(arena, parts, plan, mover, pace).await));
+                best = Some((cost, Execution::new(arena, parts, (plan, false), mover, pace).await));
+            }
+            layout.discard(pace).await;
+        }
+        // Only where no block has the room: a new one is a call of the driver.
+        if best.is_some() {
+            replaceable.clear();
+        }
+        for (at, Wanted { missing, .. }) in replaceable.drain(..) {
+            let (Some(missing), arena) = (missing, &survey.arenas[at]) else { continue };
+            let (mut layout, blocks, items) = layout_of(arena, SurveyedBlock::may_leave, pace).await;
+            let only_sources: Vec<_> = blocks.iter().map(|&at| !arena.blocks[at].shared).collect();
+            if let Some(plan) = by_replacement(&mut layout, missing, &only_sources, pace).await {
+                let cost = copied.saturating_add(plan.cost);
+                if cost > allowed {
+                    too_many = Some(too_many.map_or(cost, |least: u64| least.min(cost)));
+                } else if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+                    let parts = (&layout, &blocks[..], &items[..]);
+                    best = Some((cost, Execution::new(arena, parts, (plan, true), mover, pace).await));
+                }
             }
             layout.discard(pace).await;
         }
@@ -242,6 +264,7 @@ impl RoomRun {
                 match progress {
                     Progress::Continue => true,
                     Progress::PassIsComplete | Progress::Waiting => false,
+                    Progress::Done if execution.replaces() => self.replace(allocator),
                     Progress::Done => self.place(allocator),
                     Progress::NoMemory => {
                         self.aside = false;
@@ -309,8 +332,9 @@ impl RoomRun {
             return None;
         }
         let Request { size, alignment, .. } = rounded.request;
+        let missing = allocator.missing_for_block(state, usize::from(set), &rounded, &request);
         let (bytes, alignment) = state.range_of(usize::from(set), size, alignment);
-        Some(Wanted { bytes, alignment })
+        Some(Wanted { bytes, alignment, missing })
     }
 
     /// Places the request in the room that was made.
@@ -343,6 +367,14 @@ impl RoomRun {
             other => other,
         };
         true
+    }
+
+    /// Ends the execution, whose blocks are empty: the request is tried again, which frees them for a new one.
+    fn replace<D: Device>(&mut self, allocator: &Allocator<D>) -> bool {
+        let Stage::Moving(execution) = &mut self.stage else { return false };
+        // The old places of the last moves may still be in use.
+        self.waits = execution.waits_for_places(allocator);
+        if self.waits { false } else { self.change() }
     }
 
     /// Ends the execution: the pool changed.

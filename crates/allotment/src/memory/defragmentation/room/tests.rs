@@ -10,6 +10,7 @@ use proptest::strategy::ValueTree;
 use super::layout::{At, Item, Layout, Place};
 use super::pace::Paced;
 use super::plan::{RoomPlan, Wanted, plan};
+use super::replace::by_replacement;
 
 /// Plans with a pause wherever the plan allows one.
 fn planned(layout: &mut Layout, wanted: Wanted) -> Option<RoomPlan> {
@@ -67,7 +68,11 @@ fn can_be_packed(layout: &Layout, wanted: Wanted) -> bool {
     movable.iter().for_each(|&item| _ = empty.step(item, Place::Aside));
     let mut ranges: Vec<_> = movable
         .into_iter()
-        .map(|item| Wanted { bytes: layout.item(item).bytes, alignment: layout.item(item).alignment })
+        .map(|item| Wanted {
+            bytes: layout.item(item).bytes,
+            alignment: layout.item(item).alignment,
+            missing: None,
+        })
         .chain([wanted])
         .collect();
     ranges.sort_by_key(|range| Reverse(range.bytes));
@@ -75,7 +80,7 @@ fn can_be_packed(layout: &Layout, wanted: Wanted) -> bool {
 }
 
 fn placed(layout: &mut Layout, ranges: &[Wanted]) -> bool {
-    let Some((&Wanted { bytes, alignment }, others)) = ranges.split_first() else { return true };
+    let Some((&Wanted { bytes, alignment, .. }, others)) = ranges.split_first() else { return true };
     for block in 0..layout.block_count() {
         for offset in (0..layout.size(block)).step_by(alignment.get() as usize) {
             let at = At { block, offset };
@@ -171,7 +176,7 @@ fn cases() -> impl Strategy<Value = (Layout, Wanted)> {
                     items.push((Item { bytes, alignment, cost }, at));
                 }
             }
-            let wanted = Wanted { bytes, alignment: Alignment::new(1 << log).unwrap() };
+            let wanted = Wanted { bytes, alignment: Alignment::new(1 << log).unwrap(), missing: None };
             (Layout::new(vec![size; blocks], items), wanted)
         },
     )
@@ -188,6 +193,74 @@ proptest! {
             prop_assert!(overlaps_nowhere(&layout, &plan), "{:?}", plan);
         }
     }
+}
+
+/// Plans to empty blocks of some bytes, with a pause wherever the plan allows one.
+fn replaced(layout: &mut Layout, missing: u64, only_sources: Vec<bool>) -> Option<RoomPlan> {
+    let mut copy = layout.clone();
+    let mut paced = Paced::new(|mut pace| async move {
+        let plan = by_replacement(&mut copy, missing, &only_sources, &mut pace).await;
+        (plan, copy)
+    });
+    let over = std::time::Instant::now();
+    let (plan, after) =
+        core::iter::repeat_with(|| paced.go_on(Some(over))).flatten().next().expect("it ends");
+    *layout = after;
+    plan
+}
+
+/// Executes the steps. Returns the bytes of the blocks that are empty then, and of those that were not before.
+fn emptied_by(layout: &Layout, plan: &RoomPlan, only_sources: &[bool]) -> (u64, u64) {
+    let empty_bytes = |layout: &Layout| -> u64 {
+        let empty = |&block: &u32| layout.free_bytes(block) == layout.size(block);
+        (0..layout.block_count()).filter(empty).map(|block| layout.size(block)).sum()
+    };
+    let mut after = layout.clone();
+    let mut cost = 0;
+    for &(item, to) in &plan.steps {
+        let Item { bytes, alignment, cost: each } = after.item(item);
+        let Place::At(at) = to else { panic!("nothing goes aside: {plan:?}") };
+        assert!(alignment.is_aligned(at.offset) && after.is_free(at, bytes), "{plan:?}");
+        assert!(!only_sources[at.block as usize], "nothing goes to a dedicated block: {plan:?}");
+        cost += each.expect("a pinned item stays");
+        after.step(item, to);
+    }
+    assert_eq!(cost, plan.cost);
+    assert_eq!(after.free_bytes(plan.at.block), after.size(plan.at.block), "{plan:?}");
+    (empty_bytes(&after), empty_bytes(layout))
+}
+
+proptest! {
+    #[test]
+    fn a_replacement_empties_as_many_bytes_as_are_missing((mut layout, wanted) in cases(), dedicated in any::<u8>()) {
+        let only_sources: Vec<_> = (0..layout.block_count()).map(|block| dedicated >> block & 1 == 1).collect();
+        let before = layout.clone();
+        let found = replaced(&mut layout, wanted.bytes, only_sources.clone());
+        prop_assert_eq!(format!("{layout:?}"), format!("{before:?}"), "planning changes nothing");
+        if let Some(plan) = found {
+            let (after, before) = emptied_by(&layout, &plan, &only_sources);
+            prop_assert!(after >= wanted.bytes && after >= before, "{:?}", plan);
+        }
+    }
+}
+
+#[test]
+fn half_full_blocks_are_emptied_into_each_other_and_the_cheapest_go() {
+    let item = |bytes| Item { bytes, alignment: Alignment::ONE, cost: Some(bytes) };
+    let pinned = Item { cost: None, ..item(2) };
+    // Eight blocks of 4, each half full, one of them pinned; and a dedicated block of 2.
+    let halves = (0..7).map(|block| (item(2), At { block, offset: 1 }));
+    let more = [(pinned, At { block: 7, offset: 0 }), (item(2), At { block: 8, offset: 0 })];
+    let sizes = [vec![4; 8], vec![2]].concat();
+    // In the middle of a block an item leaves no hole for another of 2; so they are at its start.
+    let halves = halves.map(|(item, at)| (item, At { offset: 0, ..at }));
+    let mut layout = Layout::new(sizes, halves.chain(more));
+    let only_sources = [vec![false; 8], vec![true]].concat();
+    let plan = replaced(&mut layout, 16, only_sources.clone()).expect("four blocks of the eight");
+    assert_eq!((emptied_by(&layout, &plan, &only_sources).0, plan.cost), (16, 8));
+    assert!(replaced(&mut layout, 18, only_sources.clone()).is_none(), "the rest has no room for more");
+    let plan = replaced(&mut layout, 2, only_sources.clone()).expect("one block");
+    assert_eq!(plan.cost, 2);
 }
 
 #[test]

@@ -1,0 +1,179 @@
+//! Room for a larger resource than any block has, in a heap that is full of relocatable ones.
+
+use allotment::device::simulated::{Profile, SimulatedGpu};
+use allotment::device::{BufferDesc, MemoryHeapIndex, MemoryTypeMask};
+use allotment::gpu::{Gpu, GpuDesc};
+use allotment::memory::{AllocationOptions, Buffer, Dedicated, ResourceError, RoomError};
+use allotment::{MemoryUsage, PoolDesc};
+
+const MIB: u64 = 1 << 20;
+
+/// How the memory of a device is bounded.
+#[derive(Clone, Copy, Debug)]
+enum Bound {
+    Driver(u64),
+    Limit(u64),
+}
+
+fn bounded(bound: Bound) -> (SimulatedGpu, Gpu<SimulatedGpu>) {
+    let mut profile = Profile::named("discrete-no-bar").unwrap();
+    let mut desc = GpuDesc::default();
+    match bound {
+        Bound::Driver(bytes) => profile.heaps[0].size = bytes,
+        Bound::Limit(bytes) => desc.allocator.heap_limits = vec![(MemoryHeapIndex(0), bytes)],
+    }
+    let device = SimulatedGpu::new(profile);
+    (device.clone(), Gpu::new(device, desc).unwrap())
+}
+
+fn texture() -> AllocationOptions {
+    let mut options = MemoryUsage::GpuOnly.with_name("texture").relocatable();
+    options.memory_types = MemoryTypeMask(1);
+    options
+}
+
+/// Fills the heap with buffers of `each` bytes, with their number in their bytes.
+fn fill(gpu: &Gpu<SimulatedGpu>, each: u64, options: &AllocationOptions) -> Vec<(u8, Buffer<SimulatedGpu>)> {
+    let mut all = Vec::new();
+    while let Ok(buffer) = gpu.create_buffer(&BufferDesc::new(each), options) {
+        let number = all.len() as u8;
+        gpu.uploads().write_buffer(&buffer, 0, &[number; 64]).unwrap();
+        all.push((number, buffer));
+    }
+    all
+}
+
+fn check_bytes(gpu: &Gpu<SimulatedGpu>, all: &[(u8, Buffer<SimulatedGpu>)]) {
+    for (number, buffer) in all {
+        let mut bytes = [0; 64];
+        gpu.read_buffer(buffer, 0, &mut bytes).unwrap();
+        assert_eq!(bytes, [*number; 64]);
+    }
+}
+
+#[test]
+fn blocks_are_emptied_and_replaced_by_a_larger_one() {
+    for bound in [Bound::Driver(256 * MIB), Bound::Limit(256 * MIB)] {
+        for (want, each, every) in [
+            (4 * MIB, MIB, 3),
+            (6 * MIB, MIB, 3),
+            (16 * MIB, MIB, 3),
+            (40 * MIB, MIB, 2),
+            (16 * MIB, MIB / 4, 2),
+        ] {
+            let (device, gpu) = bounded(bound);
+            let mut all = fill(&gpu, each, &texture());
+            let mut at = 0;
+            all.retain(|_| {
+                at += 1;
+                at % every != 0
+            });
+            gpu.wait_idle().unwrap();
+            let made = gpu.create_buffer_or_defragment(&BufferDesc::new(want), &texture());
+            let made =
+                made.unwrap_or_else(|error| panic!("{bound:?}, {want} of {each}, every {every}: {error}"));
+            assert_eq!(made.info().memory_type.0, 0);
+            check_bytes(&gpu, &all);
+            let report = gpu.allocator().memory_heap_reports()[0];
+            assert!(report.peak_reserved <= 256 * MIB, "{report:?}");
+            drop((made, all));
+            drop(gpu);
+            assert_eq!(device.validation_errors(), Vec::<String>::new());
+        }
+    }
+}
+
+#[test]
+fn in_small_heaps_whatever_fits_beside_what_is_allocated_is_served() {
+    for (limit, want) in [(12, 6), (16, 5), (16, 6), (16, 8), (32, 5), (32, 9), (32, 16)] {
+        let (device, gpu) = bounded(Bound::Limit(limit * MIB));
+        let mut all = fill(&gpu, MIB, &texture());
+        let mut at = 0;
+        all.retain(|_| {
+            at += 1;
+            at % 2 == 0
+        });
+        gpu.wait_idle().unwrap();
+        let made = gpu.create_buffer_or_defragment(&BufferDesc::new(want * MIB), &texture());
+        made.unwrap_or_else(|error| panic!("{want} of {limit} MiB: {error}"));
+        check_bytes(&gpu, &all);
+        drop(all);
+        drop(gpu);
+        assert_eq!(device.validation_errors(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_dedicated_block_is_emptied_for_a_larger_one_too() {
+    let (device, gpu) = bounded(Bound::Limit(64 * MIB));
+    let options = texture();
+    // Shared blocks with holes, and dedicated memory of 10 MiB that may move.
+    let mut small: Vec<_> =
+        (0..32).map(|_| gpu.create_buffer(&BufferDesc::new(MIB), &options).unwrap()).collect();
+    let large = gpu.create_buffer(&BufferDesc::new(10 * MIB), &options).unwrap();
+    let large = [(7, large)];
+    gpu.uploads().write_buffer(&large[0].1, 0, &[7; 64]).unwrap();
+    let rest: Vec<_> =
+        core::iter::from_fn(|| gpu.create_buffer(&BufferDesc::new(MIB), &options).ok()).collect();
+    assert!(large[0].1.info().dedicated);
+    let mut at = 0;
+    small.retain(|_| {
+        at += 1;
+        at % 4 == 0
+    });
+    drop(rest);
+    gpu.wait_idle().unwrap();
+    let free = 64 * MIB - gpu.allocator().statistics().allocation_bytes;
+    let made = gpu.create_buffer_or_defragment(&BufferDesc::new(free - 8 * MIB), &options).unwrap();
+    check_bytes(&gpu, &large);
+    drop((made, small, large));
+    drop(gpu);
+    assert_eq!(device.validation_errors(), Vec::<String>::new());
+}
+
+#[test]
+fn what_is_pinned_or_more_than_is_free_is_refused_and_leaves_everything_in_place() {
+    let (device, gpu) = bounded(Bound::Limit(32 * MIB));
+    let mut pinned = MemoryUsage::GpuOnly.with_name("pinned");
+    pinned.memory_types = MemoryTypeMask(1);
+    let mut all = fill(&gpu, MIB, &pinned);
+    let mut at = 0;
+    all.retain(|_| {
+        at += 1;
+        at % 2 == 0
+    });
+    gpu.wait_idle().unwrap();
+    let refused = gpu.create_buffer_or_defragment(&BufferDesc::new(9 * MIB), &texture()).unwrap_err();
+    assert!(matches!(refused, ResourceError::Room(RoomError::NothingHelps { .. })), "{refused}");
+    let too_much = gpu.create_buffer_or_defragment(&BufferDesc::new(20 * MIB), &texture()).unwrap_err();
+    assert!(matches!(too_much, ResourceError::Room(_)), "{too_much}");
+    check_bytes(&gpu, &all);
+    drop(all);
+    drop(gpu);
+    assert_eq!(device.validation_errors(), Vec::<String>::new());
+}
+
+#[test]
+fn a_pool_that_has_all_its_blocks_replaces_some_by_a_larger_one() {
+    let (device, gpu) = bounded(Bound::Driver(256 * MIB));
+    let mut desc = PoolDesc::new([allotment::device::MemoryTypeIndex(0)]);
+    desc.max_blocks = 4;
+    let pool = gpu.allocator().create_pool(desc).unwrap();
+    let options = texture().with_pool(&pool);
+    let mut all = fill(&gpu, MIB, &options);
+    assert_eq!(all.len(), 16);
+    let mut at = 0;
+    all.retain(|_| {
+        at += 1;
+        at % 2 == 0
+    });
+    gpu.wait_idle().unwrap();
+    let dedicated = options.clone().with_dedicated(Dedicated::Automatic);
+    let made = gpu.create_buffer_or_defragment(&BufferDesc::new(6 * MIB), &dedicated).unwrap();
+    check_bytes(&gpu, &all);
+    drop((made, all, options, dedicated));
+    gpu.wait_idle().unwrap();
+    gpu.allocator().destroy_pool(pool).unwrap();
+    drop(gpu);
+    assert_eq!(device.validation_errors(), Vec::<String>::new());
+}
