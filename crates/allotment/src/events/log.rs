@@ -315,15 +315,21 @@ impl EventSource {
         self.announce_in(whole.epoch)
     }
 
+    /// Returns the announcement that goes on.
+    pub(crate) fn announcement(&self) -> Announcement {
+        Announcement { log: self.log.clone(), epoch: self.epoch }
+    }
+
     /// Begins to announce the state of the part in an epoch, which parts that name one another share: where it is over, the
     /// reader hears of none of them.
     pub(crate) fn announce_in(&mut self, epoch: u64) -> Option<Announcement> {
         self.epoch = epoch;
-        (self.epoch != 0).then(|| Announcement { log: self.log.clone(), epoch: self.epoch })
+        (self.epoch != 0).then(|| self.announcement())
     }
 }
 
-/// Writes the state of a part, at once and under its lock.
+/// Writes the state of a part, under its lock: at once, or piece by piece, where the part sees to it that what changes in between
+/// is told right.
 #[derive(Debug)]
 pub(crate) struct Announcement {
     log: EventLog,
@@ -331,6 +337,10 @@ pub(crate) struct Announcement {
 }
 
 impl Announcement {
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
     pub(crate) fn emit(&self, event: impl FnOnce(&mut EventBatch) -> Event) {
         self.log.announce(self.epoch, event);
     }

@@ -95,6 +95,8 @@ impl<D: Device> BlockSet<D> {
 
     /// Opens a closed block that has room for a request. Returns false if there is none.
     pub(in crate::memory) fn reopen_for(&mut self, request: &Request) -> bool {
+        // Whether it fits does not depend on the strategy.
+        let request = &request.with_strategy(Strategy::Balanced);
         let fits = |index: &u32| self.block(*index).is_some_and(|block| block.ranges.would_fit(request));
         let found = self.closed_shared().find(fits);
         found.into_iter().for_each(|index| self.reopen(index));

@@ -5,7 +5,7 @@
 //! than 1 MiB, without touching the block; of the two others it takes the one whose free range of at least 4 MiB is
 //! smallest.
 
-use allotment_suballoc::{Algorithm, AllocateError, Allocation, Request, Side, VirtualBlock};
+use allotment_suballoc::{Algorithm, AllocateError, Allocation, Request, Side, Strategy, VirtualBlock};
 
 use super::{BlockRange, BlockSet, PlacedRange, Role, Sizes, SpareCriteria, note_visits};
 use crate::device::{Device, Priority};
@@ -135,6 +135,8 @@ impl<D: Device> BlockSet<D> {
         most_spare: u64,
         priority: Option<Priority>,
     ) -> bool {
+        // A strategy decides where a range is placed, never whether; and some look at all ranges for the best place.
+        let request = &request.with_strategy(Strategy::Balanced);
         // In the order of `place_in_existing`, with which a preview has to agree.
         if spare.is_some_and(|spare| self.best_spare(request.size, spare).is_some()) {
             return true;

@@ -339,9 +339,11 @@ impl<D: Device> TwoShards<'_, D> {
     pub(in crate::memory) fn exchange(&mut self, record: u32, reserved: u32, arriving: bool) {
         let (state, slot) = self.one();
         let Some(old) = state.held(slot, record) else { return };
+        state.announce_before_exchange(slot, record);
         let has_resource = state.detail(record).is_some_and(Detail::has_resource);
         let (state, slot) = self.other();
         let Some(new) = state.held(slot, reserved) else { return };
+        state.announce_before_exchange(slot, reserved);
         let of_a_defragmenter = old.place.mover != MoverId::PASSES;
         let dedicated_to_resource = old.place.dedicated_to_resource;
         state.hold(slot, reserved, &old, |place| RawPlace {
@@ -408,9 +410,11 @@ impl<D: Device> TwoShards<'_, D> {
         );
         let (state, slot) = self.other();
         let new = state.held(slot, reserved)?;
+        state.announce_before_exchange(slot, reserved);
         let reservation = state.events.allocation(reserved);
         let ended = state.end(slot, reserved)?;
         let (state, slot) = self.one();
+        state.announce_before_exchange(slot, record);
         // As in `exchange`: the caller's resource may still be bound to the old place.
         state.hold(slot, record, &new, |place| RawPlace {
             dedicated_to_resource: false,

@@ -1,7 +1,19 @@
 //! The events of a pool. Each is written under the pool's lock, at the change; without a reader it costs a branch.
 //!
+//! A reader that begins to read hears of what there is, piece by piece. Meanwhile changes go on:
+//!
+//! ```text
+//!   records   0 ─ heard ─ 511 │ 512 ─ not yet ────────── end
+//!                             │        ▲ but for those that were allocated since, or exchanged their range
+//! ```
+//!
+//! Of an allocation that the reader has not heard of it hears no change: it is announced later as it is then, or not at all. One
+//! that is about to exchange its range with another is announced before.
+//!
 //! A block's id has its pool, its block set and its index there; an allocation's key has its pool and its record. Both
 //! are unique among what exists, and used again.
+
+use std::collections::HashSet;
 
 use allotment_suballoc::{Alignment, Request};
 
@@ -27,11 +39,22 @@ pub(in crate::memory) struct PoolEvents {
     source: EventSource,
     /// The index of the pool's slot. Written when the pool gets it, before any event.
     pool: u32,
+    /// The allocations that the reader has yet to hear of; `None` once it has heard of all.
+    unheard: Option<Unheard>,
+}
+
+/// The allocations of a pool that are not announced yet.
+#[derive(Debug)]
+struct Unheard {
+    /// Those from this record on,
+    from: u32,
+    /// but for these.
+    but: HashSet<u32>,
 }
 
 impl PoolEvents {
     pub(in crate::memory) fn new(log: &EventLog) -> Self {
-        Self { source: EventSource::new(log), pool: 0 }
+        Self { source: EventSource::new(log), pool: 0, unheard: None }
     }
 
     fn block(&self, set: usize, block: u32) -> BlockId {
@@ -55,10 +78,27 @@ impl PoolEvents {
         record: u32,
         event: impl FnOnce(AllocationKey) -> Event,
     ) {
-        if self.source.is_read() {
+        if self.source.is_read() && self.is_heard(record) {
             let allocation = self.allocation(record);
             self.source.emit(|_| event(allocation));
         }
+    }
+
+    /// Returns true if the reader has heard of the allocation with a record.
+    fn is_heard(&self, record: u32) -> bool {
+        self.unheard.as_ref().is_none_or(|unheard| record < unheard.from || unheard.but.contains(&record))
+    }
+
+    /// Notes that the reader hears of an allocation, which is announced no more.
+    fn note_heard(&mut self, record: u32) {
+        if let Some(unheard) = self.unheard.as_mut().filter(|unheard| record >= unheard.from) {
+            unheard.but.insert(record);
+        }
+    }
+
+    /// Notes that an allocation is gone, whose record another one may get.
+    fn note_gone(&mut self, record: u32) {
+        self.unheard.iter_mut().for_each(|unheard| _ = unheard.but.remove(&record));
     }
 }
 
@@ -88,8 +128,8 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Announces a pool that is in a slot from now on, or whose reader has just begun to read, with its blocks, if there
-    /// is a reader that has not heard of it in this epoch. Then [`announce_allocations`](Self::announce_allocations) is due, under the
-    /// same lock.
+    /// is a reader that has not heard of it in this epoch. Then [`announce_some`](Self::announce_some) is due, until it returns
+    /// false.
     pub(in crate::memory) fn announce(
         &mut self,
         place: PoolPlace,
@@ -101,6 +141,7 @@ impl<D: Device> PoolState<D> {
             return None;
         }
         let announcement = self.events.source.announce_in(epoch)?;
+        self.events.unheard = (self.records() != 0).then(|| Unheard { from: 0, but: HashSet::new() });
         let algorithm = self.rules.algorithm;
         announcement.emit(|texts| Event::PoolCreated {
             pool: PoolId(pool),
@@ -137,26 +178,61 @@ impl<D: Device> PoolState<D> {
         Some(announcement)
     }
 
-    /// Announces the allocations of a pool. Those of a pool's shards follow the blocks of all of them: an allocation may
-    /// be in a block of another shard.
-    pub(in crate::memory) fn announce_allocations(&self, slot: &PoolSlot<D>, announcement: &Announcement) {
-        for (record, _) in self.live() {
-            let Some(allocated) = self.allocated_event(slot, record, None, Placement::Existing, false) else {
-                continue;
-            };
-            let label = self.label(record);
-            announcement.emit(|texts| Event::Allocated(with_label(allocated, label, texts)));
-            let allocation = allocated.allocation;
-            if let Some(site) = &label.call_site {
-                announcement.emit(|texts| Event::CallSite { allocation, site: texts.add_call_site(site) });
-            }
-            let Some(entry) = slot.records.get(record) else { continue };
-            if entry.is_released() {
-                announcement.emit(|_| Event::FreeRequested { allocation });
-            }
-            if entry.maps() != 0 {
-                announcement.emit(|_| Event::Mapped { allocation, count: entry.maps() });
-            }
+    /// Announces the allocations of some more records. Returns false when all are announced, or the announcement is over. Those
+    /// of a pool's shards follow the blocks of all of them: an allocation may be in a block of another shard.
+    pub(in crate::memory) fn announce_some(
+        &mut self,
+        slot: &PoolSlot<D>,
+        announcement: &Announcement,
+        count: u32,
+    ) -> bool {
+        // Where events were lost, the whole state is announced once more, perhaps by another thread.
+        if !self.is_announced_in(announcement.epoch()) {
+            return false;
+        }
+        let Some(mut unheard) = self.events.unheard.take() else { return false };
+        let bound = self.records();
+        let end = unheard.from.saturating_add(count).min(bound);
+        for record in (unheard.from..end).filter(|record| !unheard.but.remove(record)) {
+            self.describe(slot, record, |event| announcement.emit(event));
+        }
+        unheard.from = end;
+        self.events.unheard = (end < bound).then_some(unheard);
+        end < bound
+    }
+
+    /// Announces an allocation that is about to exchange its range, if the reader has not heard of it.
+    pub(in crate::memory) fn announce_before_exchange(&mut self, slot: &PoolSlot<D>, record: u32) {
+        if self.events.source.is_read() && !self.events.is_heard(record) {
+            self.events.note_heard(record);
+            // Taken out, since the description borrows the rest.
+            let announcement = self.events.source.announcement();
+            self.describe(slot, record, |event| announcement.emit(event));
+        }
+    }
+
+    /// Passes the events of a live allocation as it is now to `emit`.
+    fn describe(
+        &self,
+        slot: &PoolSlot<D>,
+        record: u32,
+        mut emit: impl FnMut(&mut dyn FnMut(&mut EventBatch) -> Event),
+    ) {
+        let Some(allocated) = self.allocated_event(slot, record, None, Placement::Existing, false) else {
+            return;
+        };
+        let label = self.label(record);
+        emit(&mut |texts| Event::Allocated(with_label(allocated, label, texts)));
+        let allocation = allocated.allocation;
+        if let Some(site) = &label.call_site {
+            emit(&mut |texts| Event::CallSite { allocation, site: texts.add_call_site(site) });
+        }
+        let Some(entry) = slot.records.get(record) else { return };
+        if entry.is_released() {
+            emit(&mut |_| Event::FreeRequested { allocation });
+        }
+        if entry.maps() != 0 {
+            emit(&mut |_| Event::Mapped { allocation, count: entry.maps() });
         }
     }
 
@@ -228,6 +304,7 @@ impl<D: Device> PoolState<D> {
         request: &AllocationRequest<'_>,
         placement: Placement,
     ) {
+        self.events.note_heard(record);
         let usage = Some(request.options.usage);
         let second_choice = request.second_choice;
         let Some(mut allocated) = self.allocated_event(slot, record, usage, placement, second_choice) else {
@@ -262,7 +339,7 @@ impl<D: Device> PoolState<D> {
 
     /// Writes that the label of an allocation changed.
     pub(in crate::memory) fn emit_label(&mut self, record: u32) {
-        if self.events.source.is_read() {
+        if self.events.source.is_read() && self.events.is_heard(record) {
             let allocation = self.events.allocation(record);
             let label = &self.labels[record as usize];
             self.events.source.emit(|texts| Event::Labelled {
@@ -276,7 +353,7 @@ impl<D: Device> PoolState<D> {
 
     /// Writes where the program made an allocation.
     pub(in crate::memory) fn emit_call_site(&mut self, record: u32) {
-        if self.events.source.is_read() {
+        if self.events.source.is_read() && self.events.is_heard(record) {
             let allocation = self.events.allocation(record);
             if let Some(site) = &self.labels[record as usize].call_site {
                 self.events
@@ -290,6 +367,9 @@ impl<D: Device> PoolState<D> {
     #[inline]
     pub(in crate::memory) fn emit_freed(&mut self, record: u32) {
         self.events.of_allocation(record, |allocation| Event::Freed { allocation });
+        if self.events.source.is_read() {
+            self.events.note_gone(record);
+        }
     }
 
     /// Writes that two allocations exchanged their ranges.
