@@ -158,6 +158,7 @@ impl<D: DescriptorDevice> BindingLayout<D> {
     /// [`DescriptorError::Empty`] for a binding of no descriptors, [`DescriptorError::WrongKind`] if the heaps
     /// are of different types, [`DescriptorError::WrongDevice`] if they belong to different devices,
     /// [`DescriptorError::NeverFits`] beyond the largest heap, or the error of allocating CPU descriptors.
+    #[inline(never)]
     pub fn new(
         heap: &Arc<ShaderVisibleHeap<D>>,
         cpu_heap: &Arc<CpuDescriptorHeap<D>>,
@@ -248,6 +249,7 @@ impl<D: DescriptorDevice> BindingLayout<D> {
     ///
     /// [`DescriptorError::NoSuchBinding`], [`DescriptorError::WrongBinding`] if the binding is not static,
     /// [`DescriptorError::OutOfRange`], [`DescriptorError::AlreadySet`], or [`DescriptorError::WrongKind`].
+    #[inline(never)]
     pub fn bind_static(
         &self,
         binding: usize,
@@ -305,6 +307,7 @@ impl<D: DescriptorDevice> Inner<D> {
 impl<D: DescriptorDevice> Drop for Inner<D> {
     /// Sets hold their layout, and recordings have copies of its descriptors; their resources are released once
     /// these have completed.
+    #[inline(never)]
     fn drop(&mut self) {
         // Taken out first, so that the lock is free while resources are released.
         let Statics { range, bound } = locked(&self.statics).take();

@@ -111,6 +111,7 @@ impl<D: DescriptorDevice> BindingSet<D> {
     /// # Errors
     ///
     /// [`DescriptorError::Missing`] if a static binding is not bound, or the error of an allocation.
+    #[inline(never)]
     pub fn new(layout: &BindingLayout<D>) -> Result<Self, DescriptorError> {
         let inner = &layout.inner;
         // All must be bound by now: the set copies them once, and would never see one that is bound later.
@@ -149,6 +150,7 @@ impl<D: DescriptorDevice> BindingSet<D> {
     /// [`DescriptorError::NoSuchBinding`], [`DescriptorError::WrongBinding`] for a static binding,
     /// [`DescriptorError::OutOfRange`], [`DescriptorError::WrongKind`], or the error of allocating another
     /// table. The bindings are unchanged then.
+    #[inline(never)]
     pub fn bind(
         &mut self,
         binding: usize,
@@ -291,6 +293,7 @@ impl<D: DescriptorDevice> BindingSet<D> {
     /// The buffer was created for this use: on Vulkan with `STORAGE_BUFFER` or `UNIFORM_BUFFER`, and
     /// `SHADER_DEVICE_ADDRESS` if descriptors are in buffers; on Direct3D 12 with unordered access for
     /// [`BufferUse::ReadWrite`].
+    #[inline(never)]
     pub unsafe fn bind_buffer(
         &mut self,
         binding: usize,
@@ -334,6 +337,7 @@ impl<D: DescriptorDevice> BindingSet<D> {
     ///
     /// The image was created for such a view, and is in the layout that the view's descriptor names whenever shaders
     /// read it.
+    #[inline(never)]
     pub unsafe fn bind_image(
         &mut self,
         binding: usize,
@@ -445,6 +449,7 @@ impl<D: DescriptorDevice> BindingSet<D> {
 
 impl<D: DescriptorDevice> Drop for BindingSet<D> {
     /// The table and the resources are released once the recordings that are open now have completed.
+    #[inline(never)]
     fn drop(&mut self) {
         let inner = &self.layout.inner;
         if let Some(range) = self.dynamic.take() {

@@ -125,6 +125,7 @@ impl<D: DescriptorDevice> CpuDescriptorCache<D> {
 }
 
 impl<D: DescriptorDevice> Drop for CpuDescriptorCache<D> {
+    #[inline(never)]
     fn drop(&mut self) {
         (0..WORDS).for_each(|at| self.let_go(at));
     }

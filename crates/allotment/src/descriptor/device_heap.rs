@@ -165,6 +165,7 @@ impl<D: DescriptorDevice> DeviceHeap<D> {
 }
 
 impl<D: DescriptorDevice> Drop for DeviceHeap<D> {
+    #[inline(never)]
     fn drop(&mut self) {
         // SAFETY: not used after this.
         let raw = unsafe { ManuallyDrop::take(&mut self.raw) };

@@ -183,6 +183,7 @@ impl<D: DescriptorDevice> Generation<D> {
 }
 
 impl<D: DescriptorDevice> Drop for Generation<D> {
+    #[inline(never)]
     fn drop(&mut self) {
         locked(&self.chunks).events.destroyed();
     }

@@ -151,6 +151,7 @@ impl<D: DescriptorDevice> DescriptorRange<D> {
 }
 
 impl<D: DescriptorDevice> Drop for DescriptorRange<D> {
+    #[inline(never)]
     fn drop(&mut self) {
         self.shared.retire_table(self.entry, self.count);
     }

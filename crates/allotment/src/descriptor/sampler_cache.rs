@@ -103,6 +103,7 @@ impl<D: DescriptorDevice> SamplerCache<D> {
     /// # Errors
     ///
     /// [`DescriptorError::WrongKind`] if the heap is one of resources.
+    #[inline(never)]
     pub fn new(heap: ShaderVisibleHeap<D>) -> Result<Self, DescriptorError> {
         if heap.heap_type() != ShaderVisibleHeapType::Sampler {
             let (expected, found) = (ShaderVisibleHeapType::Sampler.into(), heap.heap_type().into());
@@ -124,6 +125,7 @@ impl<D: DescriptorDevice> SamplerCache<D> {
     ///
     /// [`DescriptorError::InvalidSampler`], [`DescriptorError::Exhausted`] if no slot is free for another one,
     /// or the device's error.
+    #[inline(never)]
     pub fn get(&self, desc: &SamplerDesc) -> Result<CachedSampler<D>, DescriptorError> {
         if !desc.is_valid() {
             return Err(DescriptorError::InvalidSampler);
@@ -302,6 +304,7 @@ impl<D: DescriptorDevice> Orphan<D> {
 }
 
 impl<D: DescriptorDevice> Drop for Orphan<D> {
+    #[inline(never)]
     fn drop(&mut self) {
         if let Some(sampler) = self.sampler.take() {
             // SAFETY: created by this device; no queue has used it, or the queue in which it was retired has
@@ -345,6 +348,7 @@ impl<D: DescriptorDevice> Clone for CachedSampler<D> {
 }
 
 impl<D: DescriptorDevice> Drop for CachedSampler<D> {
+    #[inline(never)]
     fn drop(&mut self) {
         let mut entries = locked(&self.inner.entries);
         let Some(entry) = entries.samplers.get_mut(self.entry) else { return };

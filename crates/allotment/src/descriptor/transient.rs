@@ -220,6 +220,7 @@ impl<D: DescriptorDevice> TransientDescriptors<D> {
 }
 
 impl<D: DescriptorDevice> Drop for TransientDescriptors<D> {
+    #[inline(never)]
     fn drop(&mut self) {
         let chunks = core::mem::take(&mut self.chunks);
         self.shared.retire_chunks(self.recording, Arc::clone(&self.generation), chunks);

@@ -20,7 +20,6 @@ mod bytes;
 #[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
 mod command_pools;
 mod commands;
-#[cfg(debug_assertions)]
 #[doc(hidden)]
 pub mod compiled;
 mod copy;

@@ -113,6 +113,7 @@ impl<D: CommandDevice> Deref for FrameCommandAllocator<D> {
 }
 
 impl<D: CommandDevice> Drop for FrameCommandAllocator<D> {
+    #[inline(never)]
     fn drop(&mut self) {
         let pool = self.pools.get(usize::from(self.queue.0));
         if let (Some(pool), Some(allocator)) = (pool, self.allocator.take()) {

@@ -145,6 +145,7 @@ impl<D: DescriptorDevice> Descriptors<D> {
     /// # Errors
     ///
     /// The errors of [`BindingLayout::new`].
+    #[inline(never)]
     pub fn binding_layout(&self, bindings: &[Binding]) -> Result<BindingLayout<D>, DescriptorError> {
         let cpu_heap = self.cpu_heap(DescriptorHeapType::Resource);
         BindingLayout::new(&self.resources, cpu_heap, bindings)
@@ -190,6 +191,7 @@ impl<D: DescriptorDevice> Gpu<D> {
     /// [`DescriptorError::NoHeaps`] where shaders of the device see none (on Vulkan, descriptor indexing and descriptor
     /// buffers are both off), [`DescriptorError::OverLimit`] where the description of a heap exceeds the device's limit,
     /// or the device's refusal. The next call tries again.
+    #[inline(never)]
     pub fn descriptors(&self) -> Result<&Descriptors<D>, DescriptorError> {
         self.shared.descriptors.get_or_try_init(|| Descriptors::new(self))
     }
@@ -221,6 +223,7 @@ impl<D: DescriptorDevice> Frame<D> {
     /// # Errors
     ///
     /// [`DescriptorError`] where the heaps cannot be created, or where the heap has no room for another recording.
+    #[inline(never)]
     pub fn transient_descriptors(&self) -> Result<TransientDescriptors<D>, DescriptorError> {
         self.gpu().descriptors()?.resources().begin(self.recording())
     }

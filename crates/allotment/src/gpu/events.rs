@@ -49,6 +49,7 @@ impl<D: Device> Gpu<D> {
     /// # Errors
     ///
     /// [`AlreadySubscribed`] while another subscription of this `Gpu` or its allocator lives.
+    #[inline(never)]
     pub fn subscribe(&self, desc: &SubscriptionDesc) -> Result<EventSubscription, AlreadySubscribed> {
         let subscription = self.allocator().subscribe(desc)?;
         self.emit_levels();

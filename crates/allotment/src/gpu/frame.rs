@@ -352,6 +352,7 @@ impl<D: Device> Frame<D> {
     /// frame.end()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[inline(never)]
     pub fn upload_arena(&self) -> UploadArena<D> {
         self.gpu.upload_pool().arena(self.recording().id())
     }
@@ -387,6 +388,7 @@ impl<D: Device> Frame<D> {
     /// # Errors
     ///
     /// [`DeviceError::Unsupported`] where the device has no such queue, else the driver's refusal to create one.
+    #[inline(never)]
     pub fn command_allocator(&self, queue: QueueIndex) -> Result<FrameCommandAllocator<D>, DeviceError>
     where
         D: CommandDevice,
@@ -499,6 +501,7 @@ impl<D: Device> Frame<D> {
     ///
     /// [`FrameError::Uploads`] and [`FrameError::Defragmentation`], both from the last of these steps: the frame has
     /// ended in any case.
+    #[inline(never)]
     pub fn end(mut self) -> Result<FrameReport, FrameError> {
         // First, since the frame's own recording holds back both what is reclaimed and a step of defragmentation.
         self.close();
@@ -513,6 +516,7 @@ impl<D: Device> Frame<D> {
     }
 
     /// Closes the recording, so that what the frame lent comes back, and counts the frame as in flight.
+    #[inline(never)]
     fn close(&mut self) {
         let Some(mut recording) = self.recording.take() else { return };
         // Its pages are tied to the recording, so its end below decides when another frame may have them.
@@ -541,6 +545,7 @@ impl<D: Device> Frame<D> {
 }
 
 impl<D: Device> Drop for Frame<D> {
+    #[inline(never)]
     fn drop(&mut self) {
         self.close();
     }

@@ -164,6 +164,7 @@ impl<D: Device + Clone> Gpu<D> {
     /// # Errors
     ///
     /// [`GpuError`], which names the part of the configuration that is invalid.
+    #[inline(never)]
     pub fn new(device: D, desc: GpuDesc) -> Result<Self, GpuError> {
         let tracker = SubmissionTracker::new(device.clone()).map_err(GpuError::Queues)?;
         let allocator = Allocator::new(device, desc.allocator.clone()).map_err(GpuError::Allocator)?;
@@ -390,6 +391,7 @@ impl<D: Device> Gpu<D> {
     /// # Errors
     ///
     /// [`FrameError::Wait`] after [`GpuDesc::timeout`], or where the device is lost. Nothing has changed.
+    #[inline(never)]
     pub fn begin_frame(&self) -> Result<Frame<D>, FrameError> {
         let timeout = self.desc().timeout;
         // One deadline for all waits: other threads may end frames meanwhile, and each of them would begin the wait
@@ -436,6 +438,7 @@ impl<D: Device> Gpu<D> {
     /// # Errors
     ///
     /// [`FrameError::Uploads`], or [`FrameError::Wait`] after [`GpuDesc::timeout`] or where the device is lost.
+    #[inline(never)]
     pub fn wait_idle(&self) -> Result<Reclaimed, FrameError> {
         // A copy that is only staged is on no queue, so the wait alone would not cover it.
         self.uploads().submit().map_err(FrameError::Uploads)?;
@@ -476,6 +479,7 @@ impl<D: Device> Gpu<D> {
     /// assert_eq!(gpu.reclaim().count, 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[inline(never)]
     pub fn reclaim(&self) -> Reclaimed {
         // Resources first: their destructors retire descriptors, which then come back one call earlier.
         let mut reclaimed = self.deletion_queue().reclaim();

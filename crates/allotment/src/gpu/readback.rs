@@ -88,6 +88,7 @@ impl<D: Device> Gpu<D> {
     /// # Errors
     ///
     /// [`ResourceError`] where the ring's buffer cannot be created. The next call tries again.
+    #[inline(never)]
     pub fn readback(&self) -> Result<Readback<'_, D>, ResourceError> {
         let mut ring = locked(&self.shared.readback);
         if ring.is_none() {
@@ -148,6 +149,7 @@ impl<D: Device> Frame<D> {
     /// # Errors
     ///
     /// [`FrameReadbackError`]; nothing was submitted.
+    #[inline(never)]
     pub fn read_back(
         &self,
         queue: QueueIndex,

@@ -34,6 +34,7 @@ impl<D: Device> Gpu<D> {
     /// # Errors
     ///
     /// [`ResourceError`]; neither a buffer nor memory is left behind.
+    #[inline(never)]
     #[doc(alias("vmaCreateBuffer", "CreateResource"))]
     #[track_caller]
     pub fn create_buffer(
@@ -73,6 +74,7 @@ impl<D: Device> Gpu<D> {
     /// # Errors
     ///
     /// [`ResourceError`]; neither a buffer nor memory is left behind.
+    #[inline(never)]
     #[track_caller]
     pub fn create_mapped_buffer(
         &self,
@@ -105,6 +107,7 @@ impl<D: Device> Gpu<D> {
     /// # Errors
     ///
     /// [`ResourceError`]; neither an image nor memory is left behind.
+    #[inline(never)]
     #[doc(alias("vmaCreateImage", "CreateResource"))]
     #[track_caller]
     pub fn create_image(
@@ -138,6 +141,7 @@ impl<D: Device> Gpu<D> {
     ///
     /// Those of [`create_buffer`](Self::create_buffer), but [`ResourceError::Room`] for want of memory. What was moved
     /// until then stays in its new place.
+    #[inline(never)]
     #[track_caller]
     pub fn create_buffer_or_defragment(
         &self,
@@ -165,6 +169,7 @@ impl<D: Device> Gpu<D> {
     /// # Errors
     ///
     /// Those of [`create_image`](Self::create_image), but [`ResourceError::Room`] for want of memory.
+    #[inline(never)]
     #[track_caller]
     pub fn create_image_or_defragment(
         &self,
@@ -212,6 +217,7 @@ impl<D: Device> Gpu<D> {
     /// # Errors
     ///
     /// [`ReadBufferError`]; some of `bytes` may have been overwritten.
+    #[inline(never)]
     pub fn read_buffer(
         &self,
         buffer: &Buffer<D>,

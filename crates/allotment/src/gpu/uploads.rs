@@ -64,6 +64,7 @@ impl<'a, D: Device> Uploads<'a, D> {
     ///
     /// [`UploadError`]: the buffer belongs to another `Gpu`, the range exceeds it, staging memory stays full for longer
     /// than the uploader waits, or the device refuses. Some of the bytes may be written or staged then.
+    #[inline(never)]
     pub fn write_buffer(&self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
         locked(self.uploader).initialize(to, offset, bytes)
     }
@@ -92,6 +93,7 @@ impl<'a, D: Device> Uploads<'a, D> {
     ///
     /// The errors of [`write_buffer`](Self::write_buffer), and [`UploadError::ReadOnly`] where queues cannot write to
     /// the buffer's memory.
+    #[inline(never)]
     pub fn update_buffer(&self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
         // Locked over both calls: a submission by another thread in between would use up the waits, and the batch of
         // this write would not have them.
@@ -135,6 +137,7 @@ impl<'a, D: Device> Uploads<'a, D> {
     ///
     /// The conditions of [`Uploader::write_image`] hold; the image queue is that of
     /// [`GpuDesc::uploader`](super::GpuDesc::uploader).
+    #[inline(never)]
     pub unsafe fn write_image(
         &self,
         to: &Image<D>,
@@ -167,6 +170,7 @@ impl<'a, D: Device> Uploads<'a, D> {
     ///
     /// [`UploadError::Device`]. Staged bytes stay staged, and a later submission takes them; after
     /// [`DeviceError::Lost`](crate::device::DeviceError::Lost) they are gone.
+    #[inline(never)]
     pub fn submit(&self) -> Result<TimelinePoints, UploadError> {
         locked(self.uploader).submit()
     }

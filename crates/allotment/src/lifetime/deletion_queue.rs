@@ -376,6 +376,7 @@ impl Home {
     }
 
     /// Returns the queue for objects of a type, creating it if needed.
+    #[inline(never)]
     fn queue<T: Send + 'static>(&self) -> &ReleaseQueue<T> {
         let mut page = &self.types;
         loop {
@@ -404,6 +405,7 @@ impl Home {
     }
 
     /// Retires the value of an [`Owned`].
+    #[inline(never)]
     pub(super) fn retire_owned<T: Send + 'static>(self: &Arc<Self>, item: T, bytes: u64) {
         self.queue::<T>().retire_sized(item, bytes);
         self.finish_if_closed();

@@ -130,6 +130,7 @@ impl<T: Send + 'static> Deref for Owned<T> {
 }
 
 impl<T: Send + 'static> Drop for Owned<T> {
+    #[inline(never)]
     fn drop(&mut self) {
         if let Some(value) = self.value.take() {
             self.home.value().retire_owned(value, self.bytes);

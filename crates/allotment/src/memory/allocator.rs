@@ -334,6 +334,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// [`CreateAllocatorError`] when block sizes contradict each other or are for a memory type that the device lacks, when
     /// the device contradicts itself, or when the process has created 2^32 - 1 allocators.
+    #[inline(never)]
     #[doc(alias("vmaCreateAllocator", "CreateAllocator"))]
     pub fn new(device: D, desc: AllocatorDesc) -> Result<Self, CreateAllocatorError> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -501,6 +502,7 @@ impl<D: Device> Allocator<D> {
     /// # Panics
     ///
     /// When it finds a bug of this crate.
+    #[inline(never)]
     #[doc(hidden)]
     pub fn check_invariants(&self) {
         let mut bytes = 0;
@@ -524,6 +526,7 @@ impl<D: Device> Allocator<D> {
 }
 
 impl<D: Device> Drop for Allocator<D> {
+    #[inline(never)]
     fn drop(&mut self) {
         // The leak handler is the caller's code. If it panics, the guard still frees the memory.
         let _last = GivesBack(self);

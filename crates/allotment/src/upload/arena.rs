@@ -213,6 +213,7 @@ impl<D: Device> UploadArena<D> {
 }
 
 impl<D: Device> Drop for UploadArena<D> {
+    #[inline(never)]
     fn drop(&mut self) {
         let pages = core::mem::take(&mut self.pages);
         // An arena that was never used takes no lock.

@@ -204,6 +204,7 @@ struct State<D: Device> {
 impl<D: Device> UploadPool<D> {
     /// Creates a pool without pages. Pages return to it when `tracker` finds that queues have completed their
     /// recordings.
+    #[inline(never)]
     #[must_use]
     pub fn new(allocator: &Arc<Allocator<D>>, tracker: &SubmissionTracker, desc: UploadPoolDesc) -> Self {
         let state =

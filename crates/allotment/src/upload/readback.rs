@@ -117,6 +117,7 @@ impl<D: Device> ReadbackRing<D> {
     /// # Errors
     ///
     /// [`ResourceError`] if the buffer cannot be created, for example with a capacity of 0.
+    #[inline(never)]
     pub fn new(
         allocator: &Arc<Allocator<D>>,
         tracker: &SubmissionTracker,
@@ -149,6 +150,7 @@ impl<D: Device> ReadbackRing<D> {
     /// # Errors
     ///
     /// [`RingError`], which names what to wait for; only the failure count has changed.
+    #[inline(never)]
     pub fn allocate(&mut self, size: u64, alignment: Alignment) -> Result<ReadbackTicket, RingError> {
         let Self { inner: TrackedRing { ring, tracker, .. }, frames, first, spare, .. } = self;
         let over = |point| free_frame(frames, first, spare, point, tracker);
@@ -173,6 +175,7 @@ impl<D: Device> ReadbackRing<D> {
 
     /// Closes the open frame: the device has written everything allocated since the last close when `point` is
     /// reached.
+    #[inline(never)]
     pub fn close(&mut self, point: TimelinePoint) {
         if !self.inner.ring.is_open_empty() {
             let closing = Closing { ring: self, point };
@@ -217,6 +220,7 @@ impl<D: Device> ReadbackRing<D> {
     /// # Errors
     ///
     /// [`ReadbackError::NotYet`] with what to wait for, and the other variants. `bytes` is unchanged.
+    #[inline(never)]
     pub fn read(&self, ticket: &ReadbackTicket, bytes: &mut [u8]) -> Result<(), ReadbackError> {
         self.read_at(ticket, 0, bytes)
     }

@@ -58,6 +58,7 @@ impl<D: Device> TrackedRing<D> {
 impl<D: Device> Drop for TrackedRing<D> {
     /// Retires the buffer like any resource: open, closed and unsubmitted frames belong to recordings, and the
     /// buffer is destroyed when these have completed. This queue holds nothing else, and its drop waits for it.
+    #[inline(never)]
     fn drop(&mut self) {
         let last = ReleaseQueue::new(&self.tracker);
         self.buffer.take().into_iter().for_each(|buffer| last.retire(buffer));

@@ -71,6 +71,7 @@ impl<D: Device> UploadRing<D> {
     /// # Errors
     ///
     /// [`ResourceError`] if the buffer cannot be created, for example with a capacity of 0.
+    #[inline(never)]
     pub fn new(
         allocator: &Arc<Allocator<D>>,
         tracker: &SubmissionTracker,

@@ -162,6 +162,7 @@ impl<D: Device> Uploader<D> {
     ///
     /// [`UploadError::NoSuchQueue`]; [`UploadError::WrongDevice`] where the tracker of `memory`'s deletion queue tracks
     /// another device than the allocator's.
+    #[inline(never)]
     pub fn new(memory: &OwningAllocator<D>, desc: UploaderDesc) -> Result<Self, UploadError> {
         // Otherwise the tracker would not see the uploader's submissions, and targets could be destroyed too early.
         if !memory.deletion_queue().tracker().tracks(memory.allocator().device()) {
@@ -213,6 +214,7 @@ impl<D: Device> Uploader<D> {
     ///
     /// [`UploadError`]. Where staging memory is [waited](super::WhenFull::Wait) for, some of the bytes may have been
     /// written or be on their way; else nothing is.
+    #[inline(never)]
     pub fn initialize(&mut self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
         if self.write_directly(to, offset, bytes)? { Ok(()) } else { self.update(to, offset, bytes) }
     }
@@ -257,6 +259,7 @@ impl<D: Device> Uploader<D> {
     /// # Errors
     ///
     /// As for [`initialize`](Self::initialize), and [`UploadError::ReadOnly`].
+    #[inline(never)]
     pub fn update(&mut self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
         if to.is_relocatable() {
             let shared = to.with_owned(|to, _| to.is_shared());
@@ -361,6 +364,7 @@ impl<D: Device> Uploader<D> {
     /// lies in a subresource of the image, `texel` is its format's, the subresource is in the state `before` when the
     /// copy begins, the image can be copied to, and on Vulkan it belongs to the family of the uploader's [image
     /// queue](UploaderDesc::image_queue).
+    #[inline(never)]
     pub unsafe fn write_image(
         &mut self,
         to: &Image<D>,
@@ -486,6 +490,7 @@ impl<D: Device> Uploader<D> {
     ///
     /// [`UploadError::NoSuchQueue`]; [`UploadError::WaitsForItself`] if the point lies on a queue of this uploader
     /// and was not submitted yet. The uploader is unchanged then.
+    #[inline(never)]
     pub fn wait_for(&mut self, point: TimelinePoint) -> Result<(), UploadError> {
         self.while_alive(|this| {
             let device = this.memory.allocator().device();
@@ -510,6 +515,7 @@ impl<D: Device> Uploader<D> {
     ///
     /// [`UploadError::Device`]; the staged data is kept, and can be submitted again or [discarded](Self::discard).
     /// After [`DeviceError::Lost`] it is discarded.
+    #[inline(never)]
     pub fn submit(&mut self) -> Result<TimelinePoints, UploadError> {
         self.while_alive(|this| {
             let mut points = TimelinePoints::EMPTY;

@@ -186,6 +186,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
     /// # Errors
     ///
     /// [`DescriptorError::WrongDevice`] if the tracker belongs to another device.
+    #[inline(never)]
     pub fn new(
         allocator: &Arc<Allocator<D>>,
         tracker: &SubmissionTracker,
@@ -535,6 +536,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
 }
 
 impl<D: DescriptorDevice> Drop for CpuDescriptorHeap<D> {
+    #[inline(never)]
     fn drop(&mut self) {
         locked(&self.slots.pages).destroyed();
     }

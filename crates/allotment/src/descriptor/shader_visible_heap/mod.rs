@@ -202,6 +202,7 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
     ///
     /// [`DescriptorError::NoHeaps`] where shaders see none, [`DescriptorError::OverLimit`] beyond the device's limit,
     /// [`DescriptorError::WrongDevice`] if the tracker belongs to another device, or the device's error.
+    #[inline(never)]
     pub fn new(
         allocator: &Arc<Allocator<D>>,
         tracker: &SubmissionTracker,
@@ -262,6 +263,7 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
     /// # Errors
     ///
     /// [`DescriptorError::Exhausted`], or [`DescriptorError::WrongKind`] for a descriptor of another type.
+    #[inline(never)]
     pub fn insert(
         &self,
         descriptor: &D::Descriptor<'_>,
@@ -350,6 +352,7 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
     /// # Safety
     ///
     /// The promises of [`BindingSet::bind_buffer`](super::BindingSet::bind_buffer).
+    #[inline(never)]
     pub unsafe fn insert_buffer(
         &self,
         buffer: &Arc<Buffer<D>>,
@@ -386,6 +389,7 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
     /// # Safety
     ///
     /// The promises of [`BindingSet::bind_image`](super::BindingSet::bind_image).
+    #[inline(never)]
     pub unsafe fn insert_image(
         &self,
         image: &Arc<Image<D>>,
@@ -423,6 +427,7 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
     ///
     /// [`DescriptorError::Stale`] if it was removed before, [`DescriptorError::WrongHeap`] if it belongs to
     /// another heap.
+    #[inline(never)]
     pub fn remove(&self, slot: DescriptorSlot) -> Result<(), DescriptorError> {
         let keep = self.shared.slots.remove(slot)?;
         // Before it is retired: nothing writes the slot again once its index can be reused.
@@ -437,6 +442,7 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
     /// # Errors
     ///
     /// Those of [`insert`](Self::insert) and [`remove`](Self::remove).
+    #[inline(never)]
     pub fn replace(
         &self,
         slot: DescriptorSlot,
@@ -473,6 +479,7 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
     /// # Errors
     ///
     /// [`DescriptorError::Empty`], [`DescriptorError::NeverFits`], [`DescriptorError::Exhausted`].
+    #[inline(never)]
     pub fn allocate(&self, count: u32) -> Result<DescriptorRange<D>, DescriptorError> {
         let entry = self.shared.take_table(count)?;
         let range = DescriptorRange::new(Arc::clone(&self.shared), entry, count);
@@ -505,6 +512,7 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
     ///
     /// [`DescriptorError::WrongTracker`] if the recording belongs to another tracker,
     /// [`DescriptorError::ExplicitRecording`] if it is explicit, so that released descriptors do not wait for it.
+    #[inline(never)]
     pub fn begin(&self, recording: &Recording) -> Result<TransientDescriptors<D>, DescriptorError> {
         self.shared.tracker.check_same(recording.tracker())?;
         if recording.is_explicit() {
@@ -518,6 +526,7 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
 
     /// Makes released objects reusable once the GPU has finished with them. Call it once per frame; requests
     /// that find nothing free call it too.
+    #[inline(never)]
     pub fn reclaim(&self) -> Reclaimed {
         self.shared.reclaim()
     }
@@ -620,6 +629,7 @@ impl<D: DescriptorDevice> Shared<D> {
 impl<D: DescriptorDevice> Drop for ShaderVisibleHeap<D> {
     /// The device's heap is destroyed once no open recording and no queue can use it. Remaining ranges become
     /// unusable.
+    #[inline(never)]
     fn drop(&mut self) {
         let live = self.shared.live.exclusive().replace(None);
         // After the lock is released: the mirror is dropped now, the device's heap and the resources of its

@@ -155,6 +155,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// [`RoomError::Refused`] when no move would help, since the request itself is wrong, for example;
     /// [`RoomError::NotBegun`].
+    #[inline(never)]
     pub fn make_room(
         &self,
         requirements: &Requirements,

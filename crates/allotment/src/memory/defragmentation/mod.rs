@@ -313,6 +313,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     ///
     /// [`DefragmentationError`].
+    #[inline(never)]
     #[doc(alias("vmaBeginDefragmentation", "begin_defragmentation"))]
     pub fn defragmentation(
         &self,
@@ -366,6 +367,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     ///
     /// [`DefragmentationError`].
+    #[inline(never)]
     pub fn defragmentation_owned(
         self: &Arc<Self>,
         desc: DefragmentationDesc,
@@ -556,6 +558,7 @@ impl<'a, D: Device> Defragmentation<'a, D> {
     /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[inline(never)]
     #[doc(alias("vmaBeginDefragmentationPass", "begin_pass"))]
     pub fn next_pass(&mut self) -> NextPass<'_, D> {
         cancel_forgotten(&self.allocator, &mut self.run, &mut self.moves);
@@ -630,6 +633,7 @@ impl<'a, D: Device> Defragmentation<'a, D> {
 }
 
 impl<D: Device> Drop for Defragmentation<'_, D> {
+    #[inline(never)]
     fn drop(&mut self) {
         cancel_forgotten(&self.allocator, &mut self.run, &mut self.moves);
         self.allocator.end_run(&mut self.run);

@@ -444,6 +444,7 @@ impl<'d, D: Device> Pass<'d, D> {
         "VMA_DEFRAGMENTATION_MOVE_OPERATION_COPY",
         "DEFRAGMENTATION_MOVE_OPERATION_COPY"
     ))]
+    #[inline(never)]
     pub fn end(mut self) -> EndedPass<'d, D> {
         let allocator = self.allocator;
         self.finish_all(|_| false, Sources::Free, |_, place| allocator.free_own(place));
@@ -683,6 +684,7 @@ impl<D: Device> fmt::Debug for Move<D> {
 }
 
 impl<D: Device> Drop for Pass<'_, D> {
+    #[inline(never)]
     fn drop(&mut self) {
         let allocator = self.allocator;
         // Of moves that are open still: none where the pass has ended.

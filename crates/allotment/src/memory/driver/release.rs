@@ -32,6 +32,7 @@ impl<D: Device> Allocator<D> {
     /// assert_eq!(allocator.statistics().block_bytes, 0, "empty for long enough");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[inline(never)]
     #[doc(alias("vmaSetCurrentFrameIndex", "set_current_frame_index"))]
     pub fn end_frame(&self) {
         let mut unwanted = None;
@@ -84,6 +85,7 @@ impl<D: Device> Allocator<D> {
     /// assert_eq!(allocator.statistics().block_bytes, 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[inline(never)]
     pub fn trim(&self) -> bool {
         // First, since a block whose last ranges wait for requests is empty as well. Whoever reads the events sees it in this
         // order, and can repeat it.

@@ -37,6 +37,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     ///
     /// [`CreatePoolError`]; nothing has changed.
+    #[inline(never)]
     #[doc(alias("vmaCreatePool", "CreatePool"))]
     pub fn create_pool(&self, desc: PoolDesc) -> Result<Pool, CreatePoolError> {
         self.create_pool_of(desc, None)
@@ -62,6 +63,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     ///
     /// The errors of [`create_pool`](Self::create_pool).
+    #[inline(never)]
     #[doc(alias = "push_next")]
     pub fn create_pool_with(
         &self,
@@ -239,6 +241,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// [`AllocationError::WrongPool`] when the pool is from another allocator; [`AllocationError::ResourcesInPool`]
     /// while a buffer or an image that was created in it lives. Nothing has changed then.
+    #[inline(never)]
     pub fn reset_pool(&self, pool: &Pool) -> Result<(), AllocationError> {
         // In arrays: a program that resets a pool in each frame takes nothing from the heap for it.
         let mut shards = self.slots_of(pool)?;
@@ -301,6 +304,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// [`DestroyPoolError`] when allocations are live in the pool, other clones of it exist, or it is from another
     /// allocator. The error returns the pool.
+    #[inline(never)]
     #[doc(alias = "vmaDestroyPool")]
     pub fn destroy_pool(&self, mut pool: Pool) -> Result<(), DestroyPoolError> {
         let Ok(slots) = self.slots_of(&pool) else { return Err(DestroyPoolError::WrongAllocator(pool)) };

@@ -214,6 +214,7 @@ impl<D: Device> Allocator<D> {
     /// # meshes.into_iter().for_each(|mesh| allocator.free(mesh).unwrap());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[inline(never)]
     pub fn reserve(
         &self,
         requirements: &Requirements,

@@ -108,6 +108,7 @@ impl<D: Device> Allocator<D> {
     /// # allocator.free(second)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[inline(never)]
     pub fn maintain(&self) -> MaintenanceReport {
         self.announce_if_asked();
         // Cleared before the work, so that a request made meanwhile is not lost.

@@ -67,6 +67,7 @@ impl<D: Device> MaintenanceThread<D> {
     /// # Errors
     ///
     /// The system's error when it cannot start a thread.
+    #[inline(never)]
     pub fn spawn(allocator: Arc<Allocator<D>>) -> io::Result<Self> {
         let shared = Arc::new(MaintenanceShared::default());
         let work = {
@@ -97,6 +98,7 @@ impl<D: Device> MaintenanceThread<D> {
 
 impl<D: Device> Drop for MaintenanceThread<D> {
     /// Stops the thread and waits for the maintenance in progress.
+    #[inline(never)]
     fn drop(&mut self) {
         // Before the thread is woken. Should it miss the flag, it looks again after `LONGEST_SLEEP`.
         self.shared.stop.store(true, Relaxed);

@@ -208,6 +208,7 @@ impl<D: Device> Acceptor<D> {
 }
 
 impl<D: Device> Drop for Acceptor<D> {
+    #[inline(never)]
     fn drop(&mut self) {
         let (allocator, id) = (self.memory.allocator(), self.buffer.id());
         if self.movability == Movability::Pinned {

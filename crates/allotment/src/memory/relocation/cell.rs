@@ -228,6 +228,7 @@ impl<D: Device, C: BufferOrImage<D>> CurrentResource<D, C> {
 }
 
 impl<D: Device, C: BufferOrImage<D>> Drop for Cell<D, C> {
+    #[inline(never)]
     fn drop(&mut self) {
         let current = self.current.get_mut().unwrap_or_else(PoisonError::into_inner);
         current.resource.allocator().note_released(current.resource.allocation());

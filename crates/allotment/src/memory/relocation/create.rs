@@ -36,6 +36,7 @@ impl<D: Device> Defragmenter<D> {
     /// # Errors
     ///
     /// [`ResourceError::NotRelocatable`], and the errors of any buffer.
+    #[inline(never)]
     #[track_caller]
     pub fn create_buffer(
         &self,
@@ -74,6 +75,7 @@ impl<D: Device> Defragmenter<D> {
     ///
     /// [`ResourceError::NotRelocatable`] where such a buffer cannot be created again, and the errors of
     /// [`MappedBuffer::new`].
+    #[inline(never)]
     #[track_caller]
     pub fn create_mapped_buffer(
         &self,
@@ -120,6 +122,7 @@ impl<D: Device> Defragmenter<D> {
     ///
     /// The errors of [`create_buffer`](Self::create_buffer); [`ResourceError::NotRelocatable`] also when the
     /// defragmenter's queue is not a graphics queue.
+    #[inline(never)]
     #[track_caller]
     pub fn create_image(
         &self,

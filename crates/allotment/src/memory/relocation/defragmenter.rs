@@ -154,6 +154,7 @@ impl<D: Device> Defragmenter<D> {
     /// [`MoveError::NoSuchQueue`]; [`MoveError::WrongDevice`] when the tracker by which `memory` retires its resources
     /// belongs to another device than its allocator; [`MoveError::TooManyDefragmenters`] when the allocator has 32,767,
     /// counting those of which only resources are left.
+    #[inline(never)]
     pub fn new(memory: &OwningAllocator<D>, desc: DefragmenterDesc) -> Result<Self, MoveError> {
         // Copies go to the allocator's device. Another device's tracker would know none of them, and would free the old
         // resources while a queue still reads them.
@@ -355,6 +356,7 @@ impl<D: Device> Defragmenter<D> {
     /// # Errors
     ///
     /// [`MoveError`]. All resources stay in their places.
+    #[inline(never)]
     pub fn step(&self, limits: PassLimits) -> Result<DefragmentationStep, MoveError> {
         // Taken out of the mutex, so that no lock is held during driver calls.
         let Some(state) = locked(&self.state).take() else {
@@ -408,6 +410,7 @@ impl<D: Device> Defragmenter<D> {
     /// println!("{} blocks to free, without those of its resources", by_hand.plan().blocks_freed());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[inline(never)]
     pub fn stop(&self) {
         // A statement of its own releases the lock here, before `end_run` takes pools' locks.
         let state = locked(&self.state).take();
@@ -453,6 +456,7 @@ impl<D: Device> State<D> {
 }
 
 impl<D: Device> Drop for Defragmenter<D> {
+    #[inline(never)]
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         let runs = state.iter_mut().filter_map(|state| state.run.as_mut());

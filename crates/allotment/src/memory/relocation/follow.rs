@@ -134,6 +134,7 @@ impl<D: Device, C: BufferOrImage<D>> HasFollowers<D> for Cell<D, C> {
 }
 
 impl<D: Device> Drop for MovingCell<D> {
+    #[inline(never)]
     fn drop(&mut self) {
         self.0.followers().end_move();
     }

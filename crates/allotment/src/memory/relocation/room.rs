@@ -55,6 +55,7 @@ impl<D: Device> Defragmenter<D> {
     ///
     /// Those of [`create_buffer`](Self::create_buffer), but [`ResourceError::Room`] for want of memory. What was moved
     /// until then stays in its new place.
+    #[inline(never)]
     #[track_caller]
     pub fn create_buffer_or_defragment(
         &self,
@@ -72,6 +73,7 @@ impl<D: Device> Defragmenter<D> {
     /// # Errors
     ///
     /// Those of [`create_image`](Self::create_image), but [`ResourceError::Room`] for want of memory.
+    #[inline(never)]
     #[track_caller]
     pub fn create_image_or_defragment(
         &self,

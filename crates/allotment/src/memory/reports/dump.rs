@@ -36,6 +36,7 @@ impl<D: Device> Allocator<D> {
     /// allocator.free(sky)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[inline(never)]
     #[doc(alias("vmaBuildStatsString", "BuildStatsString"))]
     #[must_use]
     pub fn dump_json(&self) -> String {

@@ -89,6 +89,7 @@ impl<D: Device> Allocator<D> {
     /// # allocator.free(mesh)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[inline(never)]
     #[doc(alias = "capacity")]
     #[must_use]
     pub fn statistics(&self) -> Statistics {
@@ -112,6 +113,7 @@ impl<D: Device> Allocator<D> {
     /// # tiles.into_iter().for_each(|tile| allocator.free(tile).unwrap());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[inline(never)]
     #[must_use]
     pub fn categories(&self) -> Vec<CategoryStatistics> {
         let mut totals: Vec<CategoryStatistics> = Vec::new();
@@ -151,6 +153,7 @@ impl<D: Device> Allocator<D> {
     /// # allocator.free(mesh)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[inline(never)]
     #[must_use]
     pub fn blocks(&self) -> Vec<BlockInfo<D>> {
         let mut blocks = Vec::new();
@@ -235,6 +238,7 @@ impl<D: Device> Allocator<D> {
     /// # drop(allocator.free_many(meshes));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[inline(never)]
     #[doc(alias("vmaCalculateStatistics", "calculate_statistics"))]
     #[must_use]
     pub fn detailed_statistics(&self) -> Vec<DetailedStatistics> {
@@ -290,6 +294,7 @@ impl<D: Device> Allocator<D> {
     /// # allocator.free(mesh)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[inline(never)]
     #[doc(alias("vmaGetHeapBudgets", "get_heap_budgets", "GetBudget"))]
     #[must_use]
     pub fn memory_heap_reports(&self) -> Vec<MemoryHeapReport> {

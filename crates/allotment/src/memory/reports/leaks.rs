@@ -165,6 +165,7 @@ impl<D: Device> Allocator<D> {
     /// assert!(leak.starts_with("\"shadow map\": 64 bytes of memory type 0"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[inline(never)]
     #[doc(alias = "report_memory_leaks")]
     #[must_use]
     pub fn leaks(&self) -> Vec<Leak> {

@@ -57,6 +57,7 @@ impl<D: Device> Allocator<D> {
     /// # allocator.free(mesh)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[inline(never)]
     #[doc(alias("generate_report", "AllocatorReport"))]
     #[must_use]
     pub fn allocations(&self) -> Vec<ListedAllocation<D>> {

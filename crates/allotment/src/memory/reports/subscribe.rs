@@ -66,6 +66,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     ///
     /// [`AlreadySubscribed`] while another subscription of this allocator lives.
+    #[inline(never)]
     #[doc(alias("VmaDeviceMemoryCallbacks", "log_allocations", "log_frees"))]
     pub fn subscribe(&self, desc: &SubscriptionDesc) -> Result<EventSubscription, AlreadySubscribed> {
         let subscription = EventSubscription::new(&self.events, desc)?;

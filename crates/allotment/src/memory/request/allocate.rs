@@ -153,6 +153,8 @@ impl<D: Device> Allocator<D> {
         }
     }
 
+    // Not compiled along with `allocate` in each crate that calls it.
+    #[inline(never)]
     fn allocate_slowly(&self, request: &AllocationRequest<'_>) -> Result<Allocation, AllocationError> {
         let allocated = match &request.options.pool {
             None => self.allocate_by_ranking(request),
@@ -412,6 +414,7 @@ impl<D: Device> Allocator<D> {
     /// assert_eq!(reasons[3], "type 0 (device-local; heap 0): lacks required host-visible");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[inline(never)]
     #[doc(alias("vmaFindMemoryTypeIndex", "find_memory_type_index"))]
     #[must_use]
     pub fn explain(

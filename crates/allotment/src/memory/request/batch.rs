@@ -25,6 +25,7 @@ impl<D: Device> Allocator<D> {
     /// assert!(allocator.free_many(pages).is_empty(), "all belong to this allocator");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[inline(never)]
     #[doc(alias("vmaAllocateMemoryPages", "allocate_memory_pages"))]
     #[track_caller]
     pub fn allocate_many(

@@ -24,6 +24,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     ///
     /// [`WrongAllocator`] if the token belongs to another allocator; the error contains the token.
+    #[inline(never)]
     #[doc(alias("vmaFreeMemory", "free_memory"))]
     pub fn free(&self, allocation: Allocation) -> Result<(), WrongAllocator> {
         if allocation.allocator != self.id {

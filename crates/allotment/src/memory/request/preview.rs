@@ -67,6 +67,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// What [`allocate`](Self::allocate) would be refused with by the allocator's own rules; what the
     /// driver would say, only asking it tells.
+    #[inline(never)]
     pub fn preview(
         &self,
         requirements: &Requirements,

@@ -30,6 +30,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// [`ResourceError`]; no buffer is left behind. [`AccessError::DedicatedRequired`] where the device requires that
     /// the buffer has dedicated memory: [`create_buffer`](Self::create_buffer) allocates that.
+    #[inline(never)]
     #[doc(alias("vmaCreateAliasingBuffer", "vmaCreateAliasingBuffer2", "CreateAliasingResource"))]
     pub fn create_aliasing_buffer(
         &self,
@@ -65,6 +66,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// [`ResourceError`]; no image is left behind. [`AccessError::DedicatedRequired`] where the device requires that
     /// the image has dedicated memory: [`create_image`](Self::create_image) allocates that.
+    #[inline(never)]
     #[doc(alias("vmaCreateAliasingImage", "vmaCreateAliasingImage2", "CreateAliasingResource"))]
     pub fn create_aliasing_image(
         &self,

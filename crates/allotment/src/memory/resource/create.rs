@@ -35,6 +35,7 @@ impl<D: Device> Allocator<D> {
     /// allocator.destroy_buffer(vertices)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[inline(never)]
     #[doc(alias("vmaCreateBuffer", "CreateResource"))]
     #[track_caller]
     pub fn create_buffer(
@@ -65,6 +66,7 @@ impl<D: Device> Allocator<D> {
     /// allocator.destroy_image(albedo)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[inline(never)]
     #[doc(alias("vmaCreateImage", "CreateResource"))]
     #[track_caller]
     pub fn create_image(
@@ -225,6 +227,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     ///
     /// [`WrongAllocator`] when the resource is from another allocator; the error returns it.
+    #[inline(never)]
     #[doc(alias("vmaDestroyBuffer", "Release"))]
     pub fn destroy_buffer(&self, buffer: RawBuffer<D>) -> Result<(), WrongAllocator<RawBuffer<D>>> {
         self.destroy::<Buffers>(buffer)
@@ -246,6 +249,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     ///
     /// [`WrongAllocator`] when the resource is from another allocator; the error returns it.
+    #[inline(never)]
     #[doc(alias("vmaDestroyImage", "Release"))]
     pub fn destroy_image(&self, image: RawImage<D>) -> Result<(), WrongAllocator<RawImage<D>>> {
         self.destroy::<Images>(image)

@@ -30,6 +30,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     ///
     /// The errors of [`create_buffer`](Self::create_buffer).
+    #[inline(never)]
     #[doc(alias = "vmaCreateDedicatedBuffer")]
     #[track_caller]
     pub fn create_buffer_with(
@@ -59,6 +60,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     ///
     /// The errors of [`create_image`](Self::create_image).
+    #[inline(never)]
     #[doc(alias = "vmaCreateDedicatedImage")]
     #[track_caller]
     pub fn create_image_with(
@@ -89,6 +91,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     ///
     /// The errors of [`allocate`](Self::allocate).
+    #[inline(never)]
     #[doc(alias = "vmaAllocateDedicatedMemory")]
     #[track_caller]
     pub fn allocate_with(

@@ -446,6 +446,7 @@ impl<D: Device> Image<D> {
 }
 
 impl<D: Device, C: BufferOrImage<D>> Drop for Resource<D, C> {
+    #[inline(never)]
     fn drop(&mut self) {
         // Before the owner retires it. That of a relocatable resource is dropped with its cell, which does the same.
         if let Owner::Pinned(resource) = &self.owner {

@@ -97,6 +97,7 @@ impl<D: Device> OwningAllocator<D> {
     /// # Errors
     ///
     /// The errors of that call.
+    #[inline(never)]
     #[track_caller]
     pub fn create_buffer(
         &self,
@@ -126,6 +127,7 @@ impl<D: Device> OwningAllocator<D> {
     /// # Errors
     ///
     /// The errors of [`MappedBuffer::new`].
+    #[inline(never)]
     #[track_caller]
     pub fn create_mapped_buffer(
         &self,
@@ -152,6 +154,7 @@ impl<D: Device> OwningAllocator<D> {
     /// # Errors
     ///
     /// The errors of that call.
+    #[inline(never)]
     #[track_caller]
     pub fn create_image(
         &self,
@@ -209,6 +212,7 @@ impl<D: Device> OwningAllocator<D> {
     /// # Errors
     ///
     /// The errors of that call.
+    #[inline(never)]
     #[track_caller]
     pub fn allocate(
         &self,

@@ -162,6 +162,7 @@ impl<'a, D: Device> Transfer<'a, D> {
     /// # Errors
     ///
     /// [`ResourceError`] when a staging buffer cannot be created; nothing remains allocated.
+    #[inline(never)]
     pub fn new(allocator: &'a Allocator<D>, queue: QueueIndex, chunk: u64) -> Result<Self, ResourceError> {
         let buffer = |usage: MemoryUsage, name: &'static str| {
             let options = usage.with_name(name).with_category("transfer");
@@ -241,6 +242,7 @@ impl<'a, D: Device> Transfer<'a, D> {
     ///
     /// [`TransferError`]. The chunks before the error are written: a queue may refuse a later chunk, and a
     /// defragmentation may move the buffer between two chunks ([`AccessError::Moved`]).
+    #[inline(never)]
     pub fn upload(
         &mut self,
         allocation: &Allocation,
@@ -270,6 +272,7 @@ impl<'a, D: Device> Transfer<'a, D> {
     /// # Errors
     ///
     /// As for [`upload`](Self::upload).
+    #[inline(never)]
     pub fn upload_to(
         &mut self,
         buffer: &RawBuffer<D>,
@@ -304,6 +307,7 @@ impl<'a, D: Device> Transfer<'a, D> {
     /// # Errors
     ///
     /// [`TransferError`]; some of `bytes` may have been overwritten.
+    #[inline(never)]
     pub fn download(
         &mut self,
         allocation: &Allocation,
@@ -336,6 +340,7 @@ impl<'a, D: Device> Transfer<'a, D> {
     /// # Errors
     ///
     /// The errors of [`download`](Self::download).
+    #[inline(never)]
     pub fn download_from(
         &mut self,
         buffer: &RawBuffer<D>,
@@ -507,6 +512,7 @@ impl<'a, D: Device> Transfer<'a, D> {
 }
 
 impl<D: Device> Drop for Transfer<'_, D> {
+    #[inline(never)]
     fn drop(&mut self) {
         for buffer in self.staging.take().into_iter().flatten() {
             // This allocator created the buffer, so it accepts the handle.

@@ -277,6 +277,7 @@ impl<D: Device, K: Kind<D>> Deref for Unique<D, K> {
 }
 
 impl<D: Device, K: Kind<D>> Drop for Unique<D, K> {
+    #[inline(never)]
     fn drop(&mut self) {
         if let Some(token) = self.token.take() {
             // `new` checked the allocator, so it cannot refuse.

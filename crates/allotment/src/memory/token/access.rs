@@ -174,6 +174,7 @@ impl<D: Device> Allocator<D> {
         "get_allocation_info",
         "get_allocation_info2"
     ))]
+    #[inline(never)]
     pub fn info(&self, allocation: &Allocation) -> Result<AllocationInfo<D>, AccessError> {
         self.info_of(allocation.id())
     }
@@ -199,6 +200,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// [`AccessError::Stale`] when the allocation was freed, [`AccessError::WrongAllocator`] when it is from another
     /// allocator.
+    #[inline(never)]
     pub fn info_of(&self, id: AllocationId) -> Result<AllocationInfo<D>, AccessError> {
         self.lock_live(id, |state, slot, _| state.allocation_info(slot, id.record))
     }
@@ -220,6 +222,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     ///
     /// The errors of [`location`](Self::location).
+    #[inline(never)]
     #[doc(alias("vmaSetAllocationName", "SetName", "rename_allocation"))]
     pub fn set_name(&self, allocation: &Allocation, name: Option<Name>) -> Result<(), AccessError> {
         // The old name is dropped without the lock, since that may free host memory.
@@ -244,6 +247,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     ///
     /// The errors of [`location`](Self::location).
+    #[inline(never)]
     #[doc(alias("vmaSetAllocationUserData", "set_allocation_user_data", "SetPrivateData"))]
     pub fn set_user_data(&self, allocation: &Allocation, user_data: u64) -> Result<(), AccessError> {
         self.change_label(allocation.id(), |label| label.user_data = user_data, PoolState::emit_label)
@@ -288,6 +292,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// [`AccessError`] when the CPU cannot map the memory, the range exceeds the allocation, or the allocation is being
     /// moved (nothing was written); or when the driver refuses to flush.
+    #[inline(never)]
     #[doc(alias("vmaCopyMemoryToAllocation", "mapped_slice_mut", "try_as_mapped_slab"))]
     pub fn write(&self, allocation: &Allocation, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
         let (place, _held) = self.hold_for_writing(allocation)?;
@@ -317,6 +322,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// [`AccessError`] when the CPU cannot map the memory, the range exceeds the allocation, a move has not brought the
     /// bytes to the new location yet, or the driver refuses to invalidate. `bytes` is unchanged then.
+    #[inline(never)]
     #[doc(alias("vmaCopyAllocationToMemory", "mapped_slice"))]
     pub fn read(&self, allocation: &Allocation, offset: u64, bytes: &mut [u8]) -> Result<(), AccessError> {
         let (place, _held) = self.hold_for_reading(allocation)?;
@@ -353,6 +359,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     ///
     /// [`AccessError::NotHostVisible`], [`AccessError::Moving`] and as for [`location`](Self::location).
+    #[inline(never)]
     #[doc(alias("vmaMapMemory", "map_memory"))]
     pub fn map(&self, allocation: &Allocation) -> Result<NonNull<u8>, AccessError> {
         // As for a write: during a move the pointer would lead to the old location.
@@ -385,6 +392,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     ///
     /// [`AccessError::NotMapped`] when the allocation is not mapped, and the errors of [`location`](Self::location).
+    #[inline(never)]
     #[doc(alias("vmaUnmapMemory", "unmap_memory"))]
     pub fn unmap(&self, allocation: &Allocation) -> Result<(), AccessError> {
         let (_, _held) = self.hold(allocation)?;

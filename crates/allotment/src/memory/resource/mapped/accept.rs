@@ -74,6 +74,7 @@ impl<D: Device> MappedBuffer<D> {
     /// # Errors
     ///
     /// [`MoveError::Device`] where the device refuses the new buffer, or to flush it. The buffer is where it was.
+    #[inline(never)]
     pub fn accept_move(&mut self) -> Result<AcceptedMove, MoveError> {
         let Owner::Relocatable { handle, acceptor } = &mut self.owner else {
             return Ok(AcceptedMove::NotOffered);
@@ -121,6 +122,7 @@ impl<D: Device> MappedBuffer<D> {
     /// # Errors
     ///
     /// Those of `accept_move`.
+    #[inline(never)]
     pub fn accept_move_within(&mut self, timeout: Duration) -> Result<AcceptedMove, MoveError> {
         if let Owner::Relocatable { acceptor, .. } = &self.owner {
             if acceptor.has_offer() {

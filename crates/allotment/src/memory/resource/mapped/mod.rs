@@ -90,6 +90,7 @@ impl<D: Device> MappedBuffer<D> {
     /// # Errors
     ///
     /// [`ResourceError`]; neither a buffer nor memory is left behind.
+    #[inline(never)]
     #[track_caller]
     pub fn new(
         allocator: &Arc<Allocator<D>>,
@@ -324,6 +325,7 @@ impl<D: Device> Allocator<D> {
 }
 
 impl<D: Device> Drop for MappedBuffer<D> {
+    #[inline(never)]
     fn drop(&mut self) {
         if let Owner::Unique(raw) = &mut self.owner {
             // SAFETY: not used after this.
