@@ -214,15 +214,20 @@ impl<D: Device> BlockSet<D> {
         used.saturating_sub(occupied) < used / LITTLE_WASTE_DIVISOR
     }
 
-    /// Iterates over the empty blocks for which `unwanted` returns true, the longest empty first. With `keep_shared`, only
-    /// over dedicated ones.
+    /// Iterates over the blocks that have been empty for `least_age` ticks and for which `unwanted` returns true, the longest
+    /// empty first. With `keep_shared`, only over dedicated ones. Looks at no block that is younger but the first.
     pub(in crate::memory) fn unwanted(
         &self,
         now: u64,
+        least_age: u64,
         keep_shared: bool,
         unwanted: impl Fn(&EmptyBlock) -> bool,
     ) -> impl Iterator<Item = (u32, EmptyBlock)> {
-        let empty = self.empties().filter_map(move |(index, block)| {
+        let is_old = move |block: &Block<D>| {
+            block.empty.is_some_and(|link| now.saturating_sub(link.since) >= least_age)
+        };
+        let old = self.empties().take_while(move |(_, block)| is_old(block));
+        let empty = old.filter_map(move |(index, block)| {
             let kept = (keep_shared && block.role == Role::Shared) || block.held.is_some();
             let age = block.empty.filter(|_| !kept).map(|link| now.saturating_sub(link.since))?;
             let (size, role) = (block.memory.size(), block.role);

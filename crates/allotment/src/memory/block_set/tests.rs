@@ -66,3 +66,13 @@ fn a_frame_end_looks_at_no_block_that_is_in_use() {
     assert!(visits <= 10 * 4, "{visits}");
     drop(allocator.free_many(allocations));
 }
+
+#[test]
+fn a_free_that_empties_a_block_looks_at_few_of_those_that_are_empty() {
+    let (allocator, allocations) = with_blocks(2000, 64 * KIB);
+    // The program ends frames, so that blocks stay.
+    allocator.end_frame();
+    let visits = visits(|| drop(allocator.free_many(allocations)));
+    assert!(allocator.statistics().blocks > 1000, "they are kept for a while");
+    assert!(visits < 20 * 2000, "{visits}");
+}

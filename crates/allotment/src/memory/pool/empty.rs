@@ -49,7 +49,9 @@ impl<D: Device> PoolState<D> {
         // A block allocated ahead in busier times may exceed the watermark for ever. One that is more than twice as
         // large as the block that would be allocated now is freed all the same, once it is old.
         let oversized = self.ahead_block_size(0, ahead, u64::MAX).saturating_mul(2);
-        self.take_empty(None, |&EmptyBlock { size, age, role, .. }| {
+        let least_age =
+            if too_much { stale.min(u64::from(empty_blocks.frames)) } else { empty_blocks.frames.into() };
+        self.take_empty_of_age(None, least_age, |&EmptyBlock { size, age, role, .. }| {
             let old = age >= u64::from(empty_blocks.frames);
             // A block larger than the excess would leave the pool with less than it needed lately.
             let surplus = too_much && size <= idle && age >= stale;
@@ -91,11 +93,21 @@ impl<D: Device> PoolState<D> {
         heap: Option<MemoryHeapIndex>,
         unwanted: impl Fn(&EmptyBlock) -> bool,
     ) -> Option<OwnedMemory<D>> {
+        self.take_empty_of_age(heap, 0, unwanted)
+    }
+
+    /// Does the same, and looks at no block that has been empty for less than `least_age` ticks.
+    fn take_empty_of_age(
+        &mut self,
+        heap: Option<MemoryHeapIndex>,
+        least_age: u64,
+        unwanted: impl Fn(&EmptyBlock) -> bool,
+    ) -> Option<OwnedMemory<D>> {
         // The one that is empty for longest: the caller takes all that are unwanted, one by one, and the search for each
         // must not pass over all the others.
         let now = self.clock.now;
         let (at, index) = self.sets_of(heap).find_map(|at| {
-            let mut unwanted = self.sets[at].unwanted(now, self.is_minimum(at), &unwanted);
+            let mut unwanted = self.sets[at].unwanted(now, least_age, self.is_minimum(at), &unwanted);
             Some((at, unwanted.next()?.0))
         })?;
         self.take_block(at, index)
@@ -106,7 +118,7 @@ impl<D: Device> PoolState<D> {
         let now = self.clock.now;
         let Some(at) = self
             .sets_of(heap)
-            .find(|&at| self.sets[at].unwanted(now, self.is_minimum(at), |_| true).next().is_some())
+            .find(|&at| self.sets[at].unwanted(now, 0, self.is_minimum(at), |_| true).next().is_some())
         else {
             return Vec::new();
         };
@@ -124,7 +136,7 @@ impl<D: Device> PoolState<D> {
             Some(index)
         };
         let blocks: Vec<u32> =
-            self.sets[at].unwanted(now, false, |_| true).filter_map(goes).take(TOGETHER).collect();
+            self.sets[at].unwanted(now, 0, false, |_| true).filter_map(goes).take(TOGETHER).collect();
         self.flush_quick_list(at);
         self.remove_blocks(at, &blocks)
     }
@@ -149,7 +161,7 @@ impl<D: Device> PoolState<D> {
     ) -> Option<OwnedMemory<D>> {
         let now = self.clock.now;
         let (at, index) = (0..self.sets.len()).find_map(|at| {
-            let unwanted = self.sets[at].unwanted(now, self.is_minimum(at), &unwanted);
+            let unwanted = self.sets[at].unwanted(now, 0, self.is_minimum(at), &unwanted);
             let least = unwanted.map(|(index, empty)| (rank(&empty), index)).min();
             Some((at, least?.1))
         })?;
