@@ -460,9 +460,18 @@ impl<D: Device> Frame<D> {
         waits: &[TimelinePoint],
         submit: impl FnOnce(QueueIndex, &[TimelinePoint]) -> Result<TimelineValue, E>,
     ) -> Result<TimelinePoint, SubmitError<E>> {
-        let submitted = self.gpu.submit_after(queue, waits, |queue, waits| {
-            // In the closure, not around the call: where the pending uploads are refused, no queue was given any of
-            // these commands.
+        let points = self.gpu.submission_waits(waits).map_err(SubmitError::Uploads)?;
+        self.submit_with(queue, &points, submit).map_err(SubmitError::Commands)
+    }
+
+    /// Submits commands, which wait for these points.
+    pub(super) fn submit_with<E>(
+        &self,
+        queue: QueueIndex,
+        points: &TimelinePoints,
+        submit: impl FnOnce(QueueIndex, &[TimelinePoint]) -> Result<TimelineValue, E>,
+    ) -> Result<TimelinePoint, E> {
+        let submitted = self.gpu.submit_with(queue, points, |queue, waits| {
             let mut uncertain = Uncertain { submissions: &self.submissions, has_returned: false };
             let submitted = submit(queue, waits);
             uncertain.has_returned = true;

@@ -170,7 +170,7 @@ impl<D: Device + Clone> Gpu<D> {
         let allocator = Allocator::new(device, desc.allocator.clone()).map_err(GpuError::Allocator)?;
         let allocator = Arc::new(allocator);
         let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
-        let uploader = Uploader::new(&memory, desc.uploader).map_err(GpuError::Uploader)?;
+        let uploader = Uploader::new(&memory, desc.uploader).map_err(GpuError::Uploader)?.leaving_orphans();
         let pages = desc.pages_for(allocator.device().properties().api);
         // Always created, since it allocates no device memory: `relocatable` resources can then be created whether or
         // not the frames move them.
@@ -509,11 +509,13 @@ impl<D: Device> Gpu<D> {
     /// move.
     fn defragment_step(&self) -> Result<Option<DefragmentationStep>, FrameError> {
         let Some(desc) = &self.desc().defragmentation else { return Ok(None) };
-        // Locked until the step is over: a copy that another thread stages meanwhile would go to the old place.
-        let mut uploader = locked(&self.shared.uploader);
-        // Staged uploads hold a recording open; and their copies name buffers by handles that a move replaces.
+        // Locked until all is moved: what another thread stages meanwhile would be an open recording, and so keep the step
+        // from moving anything.
+        let uploads = self.uploads();
+        let mut uploader = uploads.lock();
         uploader.submit().map_err(FrameError::Uploads)?;
-        let step = self.shared.defragmenter.step(desc.defragmentation.limits);
+        // Unlocked before the callback of what moved, which may upload, submit, and begin and end frames.
+        let step = self.shared.defragmenter.step_and_then(desc.defragmentation.limits, || drop(uploader));
         step.map(Some).map_err(FrameError::Defragmentation)
     }
 }

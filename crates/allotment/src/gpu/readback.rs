@@ -6,9 +6,8 @@ use std::sync::{MutexGuard, TryLockError};
 
 use allotment_suballoc::Alignment;
 
-use super::{Frame, FrameReadbackError, Gpu};
+use super::{Frame, FrameReadbackError, Gpu, SubmitError};
 use crate::device::{Device, QueueIndex, TimelinePoint};
-use crate::lifetime::TimelinePoints;
 use crate::memory::{Buffer, ResourceError};
 use crate::sync::locked;
 use crate::upload::{ReadbackRing, ReadbackSource, ReadbackTicket, RingError};
@@ -160,17 +159,19 @@ impl<D: Device> Frame<D> {
         let gpu = self.gpu();
         let copy = (queue, offset, size);
         let source = ReadbackSource::new(gpu.allocator(), gpu.tracker(), self.recording(), buffer, copy)?;
+        // The queue may be another one than those that write, and queues run side by side. Before the ring is locked, since
+        // what is submitted may end other recordings, which runs destructors.
+        let mut waits = gpu
+            .submission_waits(&[])
+            .map_err(|error| FrameReadbackError::Submit(SubmitError::Uploads(error)))?;
+        gpu.tracker().submitted().points().chain(source.moved_at).for_each(|point| waits.insert(point));
         let mut ring = gpu.readback().map_err(FrameReadbackError::Ring)?;
         // Where the submission fails, the dropped ticket gives the range back when the ring is closed next.
         let ticket = ring.allocate(size, COPY_ALIGNMENT).map_err(FrameReadbackError::Full)?;
-        // The queue may be another one than those that write, and queues run side by side.
-        let mut waits = gpu.tracker().submitted();
-        source.moved_at.into_iter().for_each(|point| waits.insert(point));
-        let mut room = TimelinePoints::ROOM;
-        let copied = self.submit_after(queue, waits.as_slice(&mut room), |queue, waits| {
+        let copied = self.submit_with(queue, &waits, |queue, waits| {
             ring.submit_copy(gpu.device(), (queue, waits), &source, &ticket)
         });
-        ring.close(copied.map_err(FrameReadbackError::Submit)?);
+        ring.close(copied.map_err(|error| FrameReadbackError::Submit(SubmitError::Commands(error)))?);
         Ok(ticket)
     }
 }

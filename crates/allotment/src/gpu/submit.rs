@@ -3,6 +3,7 @@
 use super::{Gpu, SubmitError};
 use crate::device::{Device, QueueIndex, TimelinePoint, TimelineValue};
 use crate::lifetime::{Recording, SubmitError as Refusal, TimelinePoints, WrongTracker};
+use crate::upload::UploadError;
 
 impl<D: Device> Gpu<D> {
     /// Opens a recording that belongs to no frame: commands that are recorded over several frames, on a loader thread
@@ -73,13 +74,30 @@ impl<D: Device> Gpu<D> {
         waits: &[TimelinePoint],
         submit: impl FnOnce(QueueIndex, &[TimelinePoint]) -> Result<TimelineValue, E>,
     ) -> Result<TimelineValue, SubmitError<E>> {
-        let mut points = self.uploads().submit().map_err(SubmitError::Uploads)?;
+        let points = self.submission_waits(waits).map_err(SubmitError::Uploads)?;
+        self.submit_with(queue, &points, submit).map_err(SubmitError::Commands)
+    }
+
+    /// Submits pending uploads. Returns the points that commands wait for which are submitted next: `waits`, and those of
+    /// the uploads and of what was moved.
+    pub(super) fn submission_waits(&self, waits: &[TimelinePoint]) -> Result<TimelinePoints, UploadError> {
+        let mut points = self.uploads().submit()?;
         // All of these points, since this layer does not know which resources the commands read.
         self.defragmenter().copied_at().points().for_each(|point| points.insert(point));
         waits.iter().for_each(|point| points.insert(*point));
+        Ok(points)
+    }
+
+    /// Submits commands, which wait for these points.
+    pub(super) fn submit_with<E>(
+        &self,
+        queue: QueueIndex,
+        points: &TimelinePoints,
+        submit: impl FnOnce(QueueIndex, &[TimelinePoint]) -> Result<TimelineValue, E>,
+    ) -> Result<TimelineValue, E> {
         // Also points of the same queue: that a submission comes later does not make its reads see earlier writes.
         let mut room = TimelinePoints::ROOM;
-        let value = submit(queue, points.as_slice(&mut room)).map_err(SubmitError::Commands)?;
+        let value = submit(queue, points.as_slice(&mut room))?;
         self.emit_submitted(queue, value);
         Ok(value)
     }

@@ -1,7 +1,8 @@
 //! Writes to buffers and images from any thread, over the one uploader of a [`Gpu`](super::Gpu).
 
 use core::fmt;
-use std::sync::Mutex;
+use core::ops::{Deref, DerefMut};
+use std::sync::{Mutex, MutexGuard};
 
 use crate::device::Device;
 use crate::lifetime::{SubmissionTracker, TimelinePoints};
@@ -36,9 +37,47 @@ pub struct Uploads<'a, D: Device> {
     tracker: &'a SubmissionTracker,
 }
 
+/// The uploader, locked. Once it is unlocked, looks at orphans, since the uploader has closed recordings: that runs
+/// destructors, which may upload.
+pub(super) struct LockedUploader<'a, D: Device> {
+    uploader: Option<MutexGuard<'a, Uploader<D>>>,
+    tracker: &'a SubmissionTracker,
+}
+
+impl<D: Device> Deref for LockedUploader<'_, D> {
+    type Target = Uploader<D>;
+
+    fn deref(&self) -> &Uploader<D> {
+        match &self.uploader {
+            Some(uploader) => uploader,
+            None => unreachable!("taken only when it is dropped"),
+        }
+    }
+}
+
+impl<D: Device> DerefMut for LockedUploader<'_, D> {
+    fn deref_mut(&mut self) -> &mut Uploader<D> {
+        match &mut self.uploader {
+            Some(uploader) => uploader,
+            None => unreachable!("taken only when it is dropped"),
+        }
+    }
+}
+
+impl<D: Device> Drop for LockedUploader<'_, D> {
+    fn drop(&mut self) {
+        drop(self.uploader.take());
+        self.tracker.visit_orphans();
+    }
+}
+
 impl<'a, D: Device> Uploads<'a, D> {
     pub(super) fn new(uploader: &'a Mutex<Uploader<D>>, tracker: &'a SubmissionTracker) -> Self {
         Self { uploader, tracker }
+    }
+
+    pub(super) fn lock(&self) -> LockedUploader<'a, D> {
+        LockedUploader { uploader: Some(locked(self.uploader)), tracker: self.tracker }
     }
 
     /// Writes bytes of a buffer that no submitted work uses yet: the first contents of a mesh, say.
@@ -66,7 +105,7 @@ impl<'a, D: Device> Uploads<'a, D> {
     /// than the uploader waits, or the device refuses. Some of the bytes may be written or staged then.
     #[inline(never)]
     pub fn write_buffer(&self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
-        locked(self.uploader).initialize(to, offset, bytes)
+        self.lock().initialize(to, offset, bytes)
     }
 
     /// Writes bytes of a buffer that submitted work may still use: the copy waits for everything that any queue was
@@ -97,7 +136,7 @@ impl<'a, D: Device> Uploads<'a, D> {
     pub fn update_buffer(&self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
         // Locked over both calls: a submission by another thread in between would use up the waits, and the batch of
         // this write would not have them.
-        let mut uploader = locked(self.uploader);
+        let mut uploader = self.lock();
         // The queue that copies may be another one than those that read, and queues run side by side.
         for point in self.tracker.submitted().points() {
             uploader.wait_for(point)?;
@@ -145,7 +184,7 @@ impl<'a, D: Device> Uploads<'a, D> {
         bytes: &[u8],
     ) -> Result<(), UploadError> {
         // SAFETY: as the caller promises.
-        unsafe { locked(self.uploader).write_image(to, write, bytes) }
+        unsafe { self.lock().write_image(to, write, bytes) }
     }
 
     /// Submits what was written and returns the points at which all of it has arrived. Commands that read it wait for
@@ -172,7 +211,7 @@ impl<'a, D: Device> Uploads<'a, D> {
     /// [`DeviceError::Lost`](crate::device::DeviceError::Lost) they are gone.
     #[inline(never)]
     pub fn submit(&self) -> Result<TimelinePoints, UploadError> {
-        locked(self.uploader).submit()
+        self.lock().submit()
     }
 
     /// Discards what was staged and not submitted.
@@ -189,7 +228,7 @@ impl<'a, D: Device> Uploads<'a, D> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn discard(&self) {
-        locked(self.uploader).discard();
+        self.lock().discard();
     }
 
     /// Returns what was uploaded so far, and what is in flight. Queries the progress of the queues.

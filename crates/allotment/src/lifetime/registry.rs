@@ -140,6 +140,8 @@ pub(super) struct Registry {
     pub(super) ever_writing: u64,
     /// The latest submissions of such recordings that are closed.
     pub(super) written: TimelinePoints,
+    /// Passes that began while no such recording was open.
+    pub(super) passes: u32,
 }
 
 impl Registry {
@@ -157,6 +159,7 @@ impl Registry {
             open_writing: 0,
             ever_writing: 0,
             written: TimelinePoints::EMPTY,
+            passes: 0,
         }
     }
 

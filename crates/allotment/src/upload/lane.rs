@@ -374,7 +374,7 @@ impl<D: Device> Lane<D> {
 
     fn open(&mut self, memory: &OwningAllocator<D>) {
         if self.recording.is_none() {
-            self.recording = Some(memory.deletion_queue().tracker().record("uploads"));
+            self.recording = Some(memory.deletion_queue().tracker().record("uploads").leaving_orphans());
         }
     }
 

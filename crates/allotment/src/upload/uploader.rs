@@ -153,7 +153,12 @@ pub struct Uploader<D: Device> {
     direct_bytes: u64,
     /// The device is lost.
     lost: bool,
+    /// Others look at orphans after a call.
+    leaves_orphans: bool,
 }
+
+/// The answer to a write while a step is about to move the target.
+const MOVING: UploadError = UploadError::Access(AccessError::Moving);
 
 impl<D: Device> Uploader<D> {
     /// Creates an uploader for resources of `memory`.
@@ -183,7 +188,14 @@ impl<D: Device> Uploader<D> {
         let lane = |queue| Lane::new(queue, desc.staging, desc.when_full);
         // Each lane has a ring of its own; one queue needs no second one.
         let images = (image_queue != queue).then(|| lane(image_queue));
-        Ok(Self { memory: memory.clone(), buffers: lane(queue), images, direct_bytes: 0, lost: false })
+        Ok(Self {
+            memory: memory.clone(),
+            buffers: lane(queue),
+            images,
+            direct_bytes: 0,
+            lost: false,
+            leaves_orphans: false,
+        })
     }
 
     /// Writes a range that the device does not use yet: only work submitted from now on reads it. If the CPU can
@@ -192,9 +204,8 @@ impl<D: Device> Uploader<D> {
     ///
     /// If the device uses the range nevertheless, it sees the old or the new bytes. If earlier bytes of this
     /// uploader for the same buffer are still pending, these are staged too, and are written after them; likewise
-    /// where the copy of a [relocatable](crate::AllocationOptions::relocatable) buffer to its current place is, or that of
-    /// a move which was given up. While a step of another thread moves the buffer, the write is refused with
-    /// [`AccessError::Moving`].
+    /// where the copy of a [relocatable](crate::AllocationOptions::relocatable) buffer to its current place is. A step of
+    /// another thread that is about to move the buffer is waited for, which takes as long as its driver calls.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -216,12 +227,21 @@ impl<D: Device> Uploader<D> {
     /// written or be on their way; else nothing is.
     #[inline(never)]
     pub fn initialize(&mut self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
-        if self.write_directly(to, offset, bytes)? { Ok(()) } else { self.update(to, offset, bytes) }
+        self.visiting_orphans(|this| {
+            let written = match this.write_directly(to, offset, bytes) {
+                Err(MOVING) if to.is_relocatable() => {
+                    let shared = to.with_owned(|to, _| to.is_shared());
+                    this.beside_steps(shared, |this| this.write_directly(to, offset, bytes))
+                }
+                written => written,
+            };
+            if written? { Ok(()) } else { this.write_staged(to, offset, bytes) }
+        })
     }
 
     /// Writes through the mapping. Returns false, with nothing written, where the bytes have to be staged.
     fn write_directly(&mut self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<bool, UploadError> {
-        to.with_owned(|to, moved_at| {
+        to.with_contents(|to, moved_at| {
             self.while_alive(|this| {
                 let place = this.check_buffer(to, offset, bytes)?;
                 let tracker = this.memory.deletion_queue().tracker();
@@ -261,18 +281,58 @@ impl<D: Device> Uploader<D> {
     /// As for [`initialize`](Self::initialize), and [`UploadError::ReadOnly`].
     #[inline(never)]
     pub fn update(&mut self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
-        if to.is_relocatable() {
-            let shared = to.with_owned(|to, _| to.is_shared());
-            lane_of(&mut self.buffers, &mut self.images, shared).keep_open(&self.memory);
-        }
-        let staged = to.with_owned(|to, moved_at| {
-            self.while_alive(|this| {
-                let place = this.check_buffer(to, offset, bytes)?;
-                this.stage(to, moved_at, &place, offset, bytes)
+        self.visiting_orphans(|this| this.write_staged(to, offset, bytes))
+    }
+
+    fn write_staged(&mut self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
+        let stage = |this: &mut Self| {
+            to.with_contents(|to, moved_at| {
+                this.while_alive(|this| {
+                    let place = this.check_buffer(to, offset, bytes)?;
+                    this.stage(to, moved_at, &place, offset, bytes)
+                })
             })
-        });
-        self.lanes_mut().for_each(Lane::end_keep_open);
-        staged
+        };
+        if !to.is_relocatable() {
+            return stage(self);
+        }
+        let shared = to.with_owned(|to, _| to.is_shared());
+        self.beside_steps(shared, stage)
+    }
+
+    /// Calls `write` with a recording open, so that no step moves the target meanwhile. `write` takes the target's lock.
+    fn beside_steps<T>(
+        &mut self,
+        shared: bool,
+        mut write: impl FnMut(&mut Self) -> Result<T, UploadError>,
+    ) -> Result<T, UploadError> {
+        let memory = self.memory.clone();
+        lane_of(&mut self.buffers, &mut self.images, shared).keep_open(&memory);
+        let written = match write(self) {
+            // A step has a place for the target. It ends without a move when it sees the recording, and no other begins.
+            Err(MOVING) => {
+                memory.deletion_queue().tracker().wait_for_passes();
+                write(self)
+            }
+            written => written,
+        };
+        lane_of(&mut self.buffers, &mut self.images, shared).end_keep_open();
+        written
+    }
+
+    /// Calls `work`, which may close recordings, and looks at orphans afterwards, unless the caller does.
+    fn visiting_orphans<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        let done = work(self);
+        if !self.leaves_orphans {
+            self.memory.deletion_queue().tracker().visit_orphans();
+        }
+        done
+    }
+
+    /// Leaves orphans to the caller, who holds a lock during the calls.
+    pub(crate) fn leaving_orphans(mut self) -> Self {
+        self.leaves_orphans = true;
+        self
     }
 
     /// Calls `work` unless the device is lost. If the device turns out to be lost, discards the staged data, which
@@ -292,7 +352,7 @@ impl<D: Device> Uploader<D> {
         };
         if matches!(done, Err(LOST | LOST_AT_A_WRITE)) {
             self.lost = true;
-            self.discard();
+            self.lanes_mut().for_each(Lane::discard);
         }
         done
     }
@@ -316,7 +376,7 @@ impl<D: Device> Uploader<D> {
         allocation: &Allocation,
     ) -> Result<MemoryLocation<D>, UploadError> {
         self.memory.deletion_queue().tracker().check_same(tracker)?;
-        Ok(self.memory.allocator().place_of_bound(allocation)?)
+        Ok(self.memory.allocator().place_to_write(allocation)?)
     }
 
     fn stage(
@@ -371,19 +431,20 @@ impl<D: Device> Uploader<D> {
         write: &ImageWrite<D::ImageState>,
         bytes: &[u8],
     ) -> Result<(), UploadError> {
-        if to.is_relocatable() {
-            self.images.as_mut().unwrap_or(&mut self.buffers).keep_open(&self.memory);
-        }
-        let mut is_written = false;
-        let staged = to.with_owned(|to, moved_at| {
-            self.while_alive(|this| this.stage_image(to, moved_at, write, bytes, &mut is_written))
-        });
-        // Before a step can come: the recording is open that keeps it away.
-        if is_written {
-            to.note_state_of_part(write.after);
-        }
-        self.lanes_mut().for_each(Lane::end_keep_open);
-        staged
+        self.visiting_orphans(|this| {
+            let stage = |this: &mut Self| {
+                let mut is_written = false;
+                let staged = to.with_owned(|to, moved_at| {
+                    this.while_alive(|this| this.stage_image(to, moved_at, write, bytes, &mut is_written))
+                });
+                // Before a step can come: the recording is open that keeps it away.
+                if is_written {
+                    to.note_state_of_part(write.after);
+                }
+                staged
+            };
+            if to.is_relocatable() { this.beside_steps(false, stage) } else { stage(this) }
+        })
     }
 
     /// Makes staged data wait for the copy by which defragmentation moved its target: another queue executes it.
@@ -492,6 +553,10 @@ impl<D: Device> Uploader<D> {
     /// and was not submitted yet. The uploader is unchanged then.
     #[inline(never)]
     pub fn wait_for(&mut self, point: TimelinePoint) -> Result<(), UploadError> {
+        self.visiting_orphans(|this| this.wait_for_point(point))
+    }
+
+    fn wait_for_point(&mut self, point: TimelinePoint) -> Result<(), UploadError> {
         self.while_alive(|this| {
             let device = this.memory.allocator().device();
             let queue = point.queue;
@@ -517,22 +582,24 @@ impl<D: Device> Uploader<D> {
     /// After [`DeviceError::Lost`] it is discarded.
     #[inline(never)]
     pub fn submit(&mut self) -> Result<TimelinePoints, UploadError> {
-        self.while_alive(|this| {
-            let mut points = TimelinePoints::EMPTY;
-            for lane in [Some(&mut this.buffers), this.images.as_mut()].into_iter().flatten() {
-                lane.flush(&this.memory)?;
-                // Also where this call submitted nothing: a batch that grew large has submitted itself before.
-                lane.last().into_iter().for_each(|point| points.insert(point));
-            }
-            Ok(points)
-        })
+        self.visiting_orphans(|this| this.while_alive(Self::flush))
+    }
+
+    fn flush(&mut self) -> Result<TimelinePoints, UploadError> {
+        let mut points = TimelinePoints::EMPTY;
+        for lane in [Some(&mut self.buffers), self.images.as_mut()].into_iter().flatten() {
+            lane.flush(&self.memory)?;
+            // Also where this call submitted nothing: a batch that grew large has submitted itself before.
+            lane.last().into_iter().for_each(|point| points.insert(point));
+        }
+        Ok(points)
     }
 
     /// Discards staged data that was not submitted, and releases its targets; images keep the states that they were
     /// in before. Submitted data still arrives, perhaps the first pieces of a large write among it. Data staged
     /// from now on still waits for the points of [`wait_for`](Self::wait_for).
     pub fn discard(&mut self) {
-        self.lanes_mut().for_each(Lane::discard);
+        self.visiting_orphans(|this| this.lanes_mut().for_each(Lane::discard));
     }
 
     fn lanes_mut(&mut self) -> impl Iterator<Item = &mut Lane<D>> {
@@ -573,6 +640,14 @@ fn lane_of<'a, D: Device>(
     shared: bool,
 ) -> &'a mut Lane<D> {
     if shared { buffers } else { images.as_mut().unwrap_or(buffers) }
+}
+
+impl<D: Device> Drop for Uploader<D> {
+    fn drop(&mut self) {
+        self.lanes_mut().for_each(Lane::discard);
+        // No lock is held: one that is shared behind a lock is dropped with it.
+        self.memory.deletion_queue().tracker().visit_orphans();
+    }
 }
 
 impl<D: Device> fmt::Debug for Uploader<D> {

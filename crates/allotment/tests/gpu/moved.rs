@@ -1,12 +1,14 @@
 //! What the steps of a defragmenter moved: the callback, and the sums of the steps.
 
 use core::panic::AssertUnwindSafe;
+use core::time::Duration;
 use std::panic::catch_unwind;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 
 use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{BufferDesc, ImageDesc, QueueDevice as _, Submission};
+use allotment::lifetime::DeletionQueue;
 use allotment::memory::{
     AllocationId, BlockSizes, Buffer, DefragmentationDesc, DefragmentationStatistics,
     DefragmentationStrategy, Defragmenter, DefragmenterDesc, EmptyBlockPolicy, Movability, PassLimits,
@@ -14,7 +16,7 @@ use allotment::memory::{
 };
 use allotment::{AllocatorDesc, GpuDesc, MemoryUsage};
 
-use crate::rig::Rig;
+use crate::rig::{QUEUE, Rig};
 
 const SIZE: u64 = 60 << 10;
 
@@ -41,7 +43,9 @@ fn scattered(rig: &Rig, defragmenter: &Defragmenter<SimulatedGpu>) -> Vec<Buffer
         let options = MemoryUsage::GpuOnly.with_name("mesh").with_user_data(number);
         defragmenter.create_buffer(&BufferDesc::new(SIZE), &options).unwrap()
     };
-    let kept = (0..64).map(buffer).collect::<Vec<_>>().into_iter().step_by(4).collect();
+    let kept: Vec<_> = (0..64).map(buffer).collect::<Vec<_>>().into_iter().step_by(4).collect();
+    // Without contents they would be moved without a copy.
+    kept.iter().for_each(|it| rig.gpu.uploads().write_buffer(it, 0, &[1; 100]).unwrap());
     rig.gpu.wait_idle().unwrap();
     kept
 }
@@ -237,6 +241,7 @@ fn a_submission_that_takes_a_new_handle_waits_for_its_copy_also_while_the_step_h
         let create = |_| rig.gpu.create_buffer(&BufferDesc::new(SIZE), &options).unwrap();
         (0..64).map(create).collect::<Vec<_>>().into_iter().step_by(4).collect()
     };
+    meshes.iter().for_each(|mesh| rig.gpu.uploads().write_buffer(mesh, 0, &[1; 100]).unwrap());
     rig.gpu.wait_idle().unwrap();
     rig.gpu.reclaim();
     let (gpu, device, other) = (rig.gpu.clone(), rig.device.clone(), rig.other_queue());
@@ -325,4 +330,177 @@ fn a_part_that_the_cpu_writes_after_a_move_leaves_the_bytes_beside_it_that_the_g
     }
     drop((kept, defragmenter));
     rig.finish();
+}
+
+#[test]
+fn a_buffer_that_was_never_written_is_moved_without_a_copy_and_its_first_bytes_wait_for_nothing() {
+    let rig = Rig::on("discrete-large-bar", {
+        let mut desc = AllocatorDesc::default();
+        (desc.block_sizes, desc.empty_blocks, desc.shards) =
+            (BlockSizes::fixed(1 << 20), EmptyBlockPolicy::NONE, 1);
+        GpuDesc::default().with_allocator(desc)
+    });
+    let defragmenter = defragmenter(&rig);
+    let create = |_| {
+        let options = MemoryUsage::DeviceUpload.with_name("newborn");
+        defragmenter.create_buffer(&BufferDesc::new(SIZE), &options).unwrap()
+    };
+    let kept: Vec<_> = (0..64).map(create).collect::<Vec<_>>().into_iter().step_by(4).collect();
+    // One of them has contents.
+    kept[15].write(0, &[7; 100]).unwrap();
+    rig.gpu.wait_idle().unwrap();
+    rig.device.pause_queues();
+    let mut sums = DefragmentationStatistics::default();
+    for _ in 0..1000 {
+        sums = sums + defragmenter.step(PassLimits::NONE).unwrap().statistics;
+        if sums.moves != 0 {
+            break;
+        }
+    }
+    for newborn in &kept[..15] {
+        newborn.write(0, &[1; 100]).unwrap();
+        let mut found = [0; 100];
+        newborn.read(0, &mut found).unwrap();
+        assert_eq!(found, [1; 100]);
+    }
+    rig.device.resume_queues();
+    assert!(sums.moves > 0);
+    let moved = kept[15].moves();
+    assert_eq!(sums.bytes_moved, u64::from(moved) * SIZE, "{} moves", sums.moves);
+    let mut found = [0; 100];
+    rig.gpu.read_buffer(&kept[15], 0, &mut found).unwrap();
+    assert_eq!(found, [7; 100]);
+    drop((kept, defragmenter));
+    rig.finish();
+}
+
+/// Does this on a thread of its own, so that a deadlock is a failure.
+fn soon(work: impl FnOnce() + Send + 'static) {
+    let (sender, done) = channel();
+    let thread = std::thread::spawn(move || {
+        work();
+        let _ = sender.send(());
+    });
+    if done.recv_timeout(Duration::from_secs(60)) == Err(RecvTimeoutError::Timeout) {
+        panic!("it waits for itself");
+    }
+    thread.join().unwrap();
+}
+
+#[test]
+fn the_callback_of_a_frame_that_ends_may_upload_submit_and_use_other_frames() {
+    soon(|| {
+        let mut desc = AllocatorDesc::default();
+        desc.block_sizes = BlockSizes::fixed(1 << 20);
+        let full = DefragmentationDesc::new(DefragmentationStrategy::Full);
+        let rig = Rig::with(GpuDesc::default().with_allocator(desc).with_defragmentation(full));
+        let gpu = &rig.gpu;
+        let table = Arc::new(rig.buffer(4096));
+        let options = MemoryUsage::GpuOnly.with_name("tile").relocatable();
+        let mut tiles: Vec<_> =
+            (0..16).map(|_| gpu.create_buffer(&BufferDesc::new(256 << 10), &options).unwrap()).collect();
+        let mut index = 0;
+        tiles.retain(|_| (index % 4 == 0, index += 1).0);
+        gpu.reclaim();
+        let (of_callback, to, heard) = (gpu.clone(), table.clone(), Arc::new(Mutex::new(0)));
+        let count = heard.clone();
+        gpu.defragmenter().on_moved(move |one| {
+            let gpu = &of_callback;
+            gpu.uploads().write_buffer(&to, 0, &one.to().offset.to_le_bytes()).unwrap();
+            gpu.wait(gpu.uploads().submit().unwrap()).unwrap();
+            let frame = gpu.begin_frame().unwrap();
+            rig_submit(gpu, &frame);
+            frame.end().unwrap();
+            gpu.wait_idle().unwrap();
+            let mut address = [0; 8];
+            gpu.read_buffer(&to, 0, &mut address).unwrap();
+            assert_eq!(address, one.to().offset.to_le_bytes());
+            *count.lock().unwrap() += 1;
+        });
+        for _ in 0..20 {
+            gpu.begin_frame().unwrap().end().unwrap();
+        }
+        assert_eq!(*heard.lock().unwrap(), gpu.defragmenter().statistics().moves);
+        assert!(*heard.lock().unwrap() > 0);
+        gpu.defragmenter().on_moved(|_| ());
+        drop((tiles, table));
+        rig.finish();
+    });
+}
+
+fn rig_submit(gpu: &allotment::Gpu<SimulatedGpu>, frame: &allotment::gpu::Frame<SimulatedGpu>) {
+    let empty = |queue, waits: &[_]| {
+        // SAFETY: the submission is empty.
+        unsafe { gpu.device().submit(queue, &Submission { waits, ..Submission::default() }) }
+    };
+    frame.submit(QUEUE, empty).unwrap();
+}
+
+#[test]
+fn what_is_called_with_the_token_of_a_buffer_may_use_it_in_every_way() {
+    soon(|| {
+        let rig = rig();
+        let defragmenter = defragmenter(&rig);
+        let buffers = scattered(&rig, &defragmenter);
+        let buffer = &buffers[0];
+        buffer.with_raw(|raw| {
+            assert_eq!(raw.size(), buffer.size());
+            rig.gpu.uploads().update_buffer(buffer, 0, &[7; 100]).unwrap();
+            let step = defragmenter.step(PassLimits::NONE).unwrap();
+            assert_eq!(step.statistics.moves, 0, "the token is that of the place where it is");
+            let mut found = [0; 100];
+            rig.gpu.read_buffer(buffer, 0, &mut found).unwrap();
+            assert_eq!(found, [7; 100]);
+        });
+        drop((buffers, defragmenter));
+        rig.finish();
+    });
+}
+
+/// A destructor that uses the `Gpu`.
+struct Uses {
+    gpu: allotment::Gpu<SimulatedGpu>,
+    dropped: Arc<Mutex<u32>>,
+}
+
+impl Drop for Uses {
+    fn drop(&mut self) {
+        let options = MemoryUsage::GpuOnly.with_name("for a moment");
+        let buffer = self.gpu.create_buffer(&BufferDesc::new(64), &options).unwrap();
+        self.gpu.uploads().write_buffer(&buffer, 0, &[1; 64]).unwrap();
+        drop(self.gpu.readback().unwrap());
+        self.gpu.wait_idle().unwrap();
+        *self.dropped.lock().unwrap() += 1;
+    }
+}
+
+/// What is left of a deletion queue that is dropped is destroyed by whoever closes the recording that it waits for.
+#[test]
+fn destructors_that_an_upload_a_readback_or_a_step_runs_may_use_the_gpu() {
+    soon(|| {
+        let rig = rig();
+        let gpu = &rig.gpu;
+        let defragmenter = defragmenter(&rig);
+        let buffers = scattered(&rig, &defragmenter);
+        let dropped = Arc::new(Mutex::new(0));
+        let leave = || {
+            // The batch of this is the recording that it waits for.
+            gpu.uploads().update_buffer(&buffers[0], 0, &[7; 100]).unwrap();
+            let queue = DeletionQueue::new(gpu.tracker());
+            drop(queue.own(Uses { gpu: gpu.clone(), dropped: dropped.clone() }));
+        };
+        leave();
+        gpu.uploads().submit().unwrap();
+        assert_eq!(*dropped.lock().unwrap(), 1);
+        leave();
+        let frame = gpu.begin_frame().unwrap();
+        drop(frame.read_back(QUEUE, &buffers[0], 0, 100).unwrap());
+        frame.end().unwrap();
+        assert_eq!(*dropped.lock().unwrap(), 2);
+        leave();
+        gpu.uploads().discard();
+        assert_eq!(*dropped.lock().unwrap(), 3);
+        drop((buffers, defragmenter));
+        rig.finish();
+    });
 }

@@ -12,8 +12,10 @@ use allotment::device::simulated::{Profile, SimulatedBuffer, SimulatedGpu};
 use allotment::device::{BufferCopy, BufferDesc, Device, QueueDevice, QueueIndex, Submission};
 use allotment::gpu::{Gpu, GpuDesc};
 use allotment::memory::{
-    BlockSizes, Buffer, DefragmentationDesc, DefragmentationStrategy, EmptyBlockPolicy, PassLimits,
+    AccessError, BlockSizes, Buffer, DefragmentationDesc, DefragmentationStrategy, EmptyBlockPolicy,
+    PassLimits, Transfer,
 };
+use allotment::upload::{Uploader, UploaderDesc};
 use allotment::{AllocationOptions, AllocatorDesc, MemoryUsage};
 
 use crate::hooked_device::{Hook, HookedDevice, Point};
@@ -41,7 +43,14 @@ fn tiles<D>(gpu: &Gpu<D>) -> Vec<Buffer<D>>
 where
     D: for<'a> Device<BufferInfo<'a> = BufferDesc>,
 {
-    let create = |_| gpu.create_buffer(&BufferDesc::new(SIZE), &relocatable()).unwrap();
+    tiles_of(gpu, &relocatable())
+}
+
+fn tiles_of<D>(gpu: &Gpu<D>, options: &AllocationOptions) -> Vec<Buffer<D>>
+where
+    D: for<'a> Device<BufferInfo<'a> = BufferDesc>,
+{
+    let create = |_| gpu.create_buffer(&BufferDesc::new(SIZE), options).unwrap();
     let tiles: Vec<_> = (0..64).map(create).collect::<Vec<_>>().into_iter().step_by(4).collect();
     tiles.iter().for_each(|tile| gpu.uploads().write_buffer(tile, 0, &[1; SIZE as usize]).unwrap());
     gpu.wait_idle().unwrap();
@@ -126,11 +135,7 @@ fn a_write_that_is_recorded_while_a_step_submits_its_copies_comes_after_them() {
                     .unwrap();
                     done.store(true, Relaxed);
                 }));
-                // It has to wait for the step, and otherwise takes microseconds.
-                let began = Instant::now();
-                while !is_done.load(Relaxed) && began.elapsed() < Duration::from_millis(200) {
-                    thread::yield_now();
-                }
+                wait_a_while(&is_done);
             }
         };
         *device.hook.armed.lock().unwrap() = Some((point, Box::new(act)));
@@ -144,6 +149,84 @@ fn a_write_that_is_recorded_while_a_step_submits_its_copies_comes_after_them() {
             let mut found = vec![0; SIZE as usize];
             gpu.read_buffer(tile, 0, &mut found).unwrap();
             assert!(found.iter().all(|byte| *byte == 2));
+        }
+    }
+}
+
+/// Waits for a thread that may have to wait for this one: those that need not take microseconds.
+fn wait_a_while(done: &AtomicBool) {
+    let began = Instant::now();
+    while !done.load(Relaxed) && began.elapsed() < Duration::from_millis(200) {
+        thread::yield_now();
+    }
+}
+
+/// A step has found places for the buffers, and is about to create the first of them there.
+#[test]
+fn no_write_is_refused_since_a_step_is_about_to_move_the_buffer() {
+    type Write = fn(&Gpu<HookedDevice<Once>>, &Buffer<HookedDevice<Once>>);
+    let writes: [Write; 6] = [
+        |gpu, tile| gpu.uploads().write_buffer(tile, 0, &[2; 1000]).unwrap(),
+        |gpu, tile| gpu.uploads().update_buffer(tile, 0, &[2; 1000]).unwrap(),
+        |gpu, tile| {
+            let mut uploader = Uploader::new(gpu.memory(), UploaderDesc::default()).unwrap();
+            uploader.initialize(tile, 0, &[2; 1000]).unwrap();
+            gpu.wait(uploader.submit().unwrap()).unwrap();
+        },
+        |gpu, tile| match tile.write(0, &[2; 1000]) {
+            Err(AccessError::NotHostVisible { .. }) => {
+                gpu.uploads().write_buffer(tile, 0, &[2; 1000]).unwrap();
+            }
+            written => written.unwrap(),
+        },
+        |gpu, tile| {
+            tile.with_raw(|raw| {
+                let mut transfer = Transfer::new(gpu.allocator(), OTHER, 4096).unwrap();
+                transfer.upload_to(raw, 0, &[2; 1000]).unwrap();
+            });
+        },
+        |gpu, tile| {
+            // Reads wait for nothing: the bytes are where they were.
+            let mut found = [0; 1000];
+            gpu.read_buffer(tile, 0, &mut found).unwrap();
+            assert_eq!(found, [1; 1000]);
+            let frame = gpu.begin_frame().unwrap().only_reads();
+            drop(frame.read_back(OTHER, tile, 0, 1000).unwrap());
+            frame.end().unwrap();
+            gpu.uploads().update_buffer(tile, 0, &[2; 1000]).unwrap();
+        },
+    ];
+    for profile in ["discrete-no-bar", "discrete-large-bar"] {
+        for (number, write) in writes.into_iter().enumerate() {
+            let device = HookedDevice::<Once>::new(SimulatedGpu::new(Profile::named(profile).unwrap()));
+            // The steps are those of the test.
+            let gpu = Gpu::new(device.clone(), desc()).unwrap();
+            let usage = MemoryUsage::DeviceUpload.with_name("tile").relocatable();
+            let tiles = Arc::new(tiles_of(&gpu, &usage));
+            let (done, thread) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(None)));
+            let act = {
+                let (gpu, tiles, done, thread) = (gpu.clone(), tiles.clone(), done.clone(), thread.clone());
+                move || {
+                    let is_done = done.clone();
+                    *thread.lock().unwrap() = Some(thread::spawn(move || {
+                        tiles.iter().for_each(|tile| write(&gpu, tile));
+                        done.store(true, Relaxed);
+                    }));
+                    wait_a_while(&is_done);
+                }
+            };
+            *device.hook.armed.lock().unwrap() = Some((Point::BeforeBind, Box::new(act)));
+            step(&gpu);
+            let thread = thread.lock().unwrap().take().unwrap();
+            assert!(thread.join().is_ok(), "write {number} on {profile}");
+            gpu.wait_idle().unwrap();
+            for tile in tiles.iter() {
+                let mut found = [0; 1001];
+                gpu.read_buffer(tile, 0, &mut found).unwrap();
+                assert!(found[..1000].iter().all(|byte| *byte == 2), "write {number} on {profile}");
+                assert_eq!(found[1000], 1);
+            }
+            assert_eq!(device.inner.validation_errors(), [""; 0], "write {number} on {profile}");
         }
     }
 }

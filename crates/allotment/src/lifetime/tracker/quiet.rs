@@ -48,6 +48,17 @@ pub(crate) struct Quiet<'a> {
     _opening: RwLockWriteGuard<'a, ()>,
 }
 
+/// A pass that has found what to move, or is about to.
+pub(crate) struct PassInProgress<'a> {
+    tracker: &'a SubmissionTracker,
+}
+
+impl Drop for PassInProgress<'_> {
+    fn drop(&mut self) {
+        locked(&self.tracker.shared.registry).passes -= 1;
+    }
+}
+
 impl SubmissionTracker {
     /// Keeps recordings from being opened, until the result is dropped; `None` while a recording is open that may write to
     /// relocatable resources.
@@ -58,9 +69,27 @@ impl SubmissionTracker {
         is_quiet.then_some(Quiet { _opening: opening })
     }
 
-    /// Returns true if no recording is open that may write to relocatable resources.
-    pub(crate) fn is_quiet(&self) -> bool {
-        locked(&self.shared.registry).open_writing == 0
+    /// Begins a pass, which lasts until the result is dropped; `None` while a recording is open that may write to
+    /// relocatable resources. This first look costs little; the one of [`keep_quiet`](Self::keep_quiet) counts.
+    pub(crate) fn begin_pass(&self) -> Option<PassInProgress<'_>> {
+        let mut registry = locked(&self.shared.registry);
+        if registry.open_writing != 0 {
+            return None;
+        }
+        registry.passes += 1;
+        Some(PassInProgress { tracker: self })
+    }
+
+    /// Waits until all passes are over that have begun: for a caller that keeps a recording open which may write. No other
+    /// pass begins meanwhile, so none has a place reserved for anything when this returns.
+    ///
+    /// A pass waits for driver calls, for the locks of resources and for those of descriptor heaps: the caller holds none of
+    /// these locks.
+    pub(crate) fn wait_for_passes(&self) {
+        // They are over soon, by themselves: at the latest when they see that recording.
+        while locked(&self.shared.registry).passes != 0 {
+            std::thread::yield_now();
+        }
     }
 
     /// Returns this moment; `None` while a recording is open that may write to relocatable resources.

@@ -135,6 +135,7 @@ impl<D: Device> Acceptor<D> {
         let tracker = self.memory.deletion_queue().tracker();
         // Before the bytes are read. A recording that is opened from here on may write to the old place.
         let Some(moment) = tracker.quiet_moment() else { return Ok(AcceptedMove::NotYet) };
+        let Some(in_progress) = tracker.begin_pass() else { return Ok(AcceptedMove::NotYet) };
         let writes_are_done = !self.may_be_written || tracker.are_reached(moment.written());
         if !writes_are_done || !cell.followers.are_ready() {
             return Ok(AcceptedMove::NotYet);
@@ -172,6 +173,7 @@ impl<D: Device> Acceptor<D> {
         drop(quiet);
         // So that the next step waits for them too.
         locked(&self.reports.followers).extend(followers);
+        drop(in_progress);
         let Some(OfferEnded { moved, statistics }) = ended else { return Ok(AcceptedMove::NotOffered) };
         self.reports.add(statistics);
         let callback = locked(&self.reports.on_moved).clone();

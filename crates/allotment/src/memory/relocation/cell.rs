@@ -81,6 +81,8 @@ pub(in crate::memory) struct CurrentResource<D: Device, C: BufferOrImage<D>> {
     copied_at: Option<TimelinePoint>,
     /// The CPU is kept from the bytes until then.
     blocks_cpu_access: bool,
+    /// Something may have written bytes, or may do so by a handle: until then it has no contents that a move would keep.
+    has_contents: bool,
 }
 
 impl<D: Device, C: BufferOrImage<D>> Cell<D, C> {
@@ -99,7 +101,13 @@ impl<D: Device, C: BufferOrImage<D>> Cell<D, C> {
         let found = resource.allocator().device().properties().memory_type(memory_type);
         let is_one_way = found.is_none_or(|found| found.properties.intersects(one_way));
         let movability = if is_one_way { Movability::Pinned } else { movability };
-        let current = CurrentResource { resource, state: None, copied_at: None, blocks_cpu_access: false };
+        let current = CurrentResource {
+            resource,
+            state: None,
+            copied_at: None,
+            blocks_cpu_access: false,
+            has_contents: false,
+        };
         let (current, moves) = (Mutex::new(current), AtomicU32::new(0));
         let (followers, owner) = (Followers::new(), Arc::clone(members));
         let cell = Arc::new(Self { info, current, id, moves, followers, members: owner, movability });
@@ -141,6 +149,22 @@ impl<D: Device, C: BufferOrImage<D>> Cell<D, C> {
         // With each use, so that the owner gets its access back without waiting for the next step.
         current.finish_copy();
         work(&mut current)
+    }
+
+    /// Calls `work` with the resource, which may get contents by that.
+    pub(in crate::memory) fn with_contents<T>(
+        &self,
+        work: impl FnOnce(&mut CurrentResource<D, C>) -> T,
+    ) -> T {
+        self.with(|current| {
+            current.has_contents = true;
+            work(current)
+        })
+    }
+
+    /// Returns false for a resource whose bytes were never written. Nothing writes them while no recording is open.
+    pub(super) fn has_contents(&self) -> bool {
+        locked(&self.current).has_contents
     }
 
     /// Returns the id of the allocation, which a move does not change.

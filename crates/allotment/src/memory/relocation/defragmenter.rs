@@ -120,8 +120,10 @@ pub(super) struct State<D: Device> {
     pub(super) run: Option<(Run, Option<Pool>)>,
     /// The pools that come after it, the next one last; `None` for the default pools.
     pub(super) waiting: Vec<Option<Pool>>,
-    /// The moves of a step, and then those of which the callback has not heard; kept to reuse its memory.
+    /// The moves of a pass; kept to reuse its memory.
     pub(super) moves: Vec<Move<D>>,
+    /// Those that have moved, and of which the callback has not heard.
+    pub(super) moved: Vec<Move<D>>,
     pub(super) created: Vec<Option<NewResource<D>>>,
     /// Resources that the CPU must not access until their copies complete.
     pub(super) pending: Vec<PendingCopy<D>>,
@@ -176,6 +178,7 @@ impl<D: Device> Defragmenter<D> {
             run: None,
             waiting: Vec::new(),
             moves: Vec::new(),
+            moved: Vec::new(),
             created: Vec::new(),
             pending: Vec::new(),
             followers: Vec::new(),
@@ -255,9 +258,10 @@ impl<D: Device> Defragmenter<D> {
     ///
     /// For a mapped buffer, the thread that [accepts](crate::memory::MappedBuffer::accept_move) the move calls it, at any time.
     ///
-    /// The thread that executes a step calls it at the end of each pass of it, once for each move and in no order, when
-    /// all resources that the pass moved have their new handles. No lock is held: the callback may create, use and drop
-    /// resources and call the allocator. [`step`](Self::step) and [`stop`](Self::stop) do nothing in it, and no other
+    /// The thread that executes a step calls it at the end of it, once for each move and in no order, when all resources
+    /// that the step moved have their new handles. No lock is held: the callback may create, use, write and drop
+    /// resources, submit, and call the allocator and the [`Gpu`](crate::gpu::Gpu), also where the end of a
+    /// [frame](crate::gpu::Frame::end) does the step. [`step`](Self::step) and [`stop`](Self::stop) do nothing in it, and no other
     /// thread executes a step meanwhile. If it panics, so does the step, whose moves hold nevertheless; the next step
     /// continues with the moves of which the callback has not heard.
     ///
@@ -297,14 +301,20 @@ impl<D: Device> Defragmenter<D> {
         drop(before);
     }
 
-    /// Tells the callback of the moves of a step.
+    /// Keeps the moves of the last pass for the callback, if there is one.
+    pub(super) fn keep_moved(&self, state: &mut State<D>) {
+        let is_heard = locked(&self.reports.on_moved).is_some();
+        let State { moves, moved, .. } = state;
+        moved.extend(moves.drain(..).filter(|one| is_heard && one.has_moved()));
+    }
+
+    /// Tells the callback of what moved. No lock is held.
     pub(super) fn report_moved(&self, state: &mut State<D>) {
-        let callback = locked(&self.reports.on_moved).clone();
-        let Some(callback) = callback else { return state.moves.clear() };
-        state.moves.retain(Move::has_moved);
+        self.keep_moved(state);
         // One by one, so that those after a panic are left for the next step.
-        while let Some(one) = state.moves.pop() {
-            callback(&one);
+        while let Some(one) = state.moved.pop() {
+            let callback = locked(&self.reports.on_moved).clone();
+            callback.into_iter().for_each(|callback| callback(&one));
         }
     }
 
@@ -316,9 +326,8 @@ impl<D: Device> Defragmenter<D> {
     /// the custom pool that it defragments cannot be destroyed; [`stop`](Self::stop) ends the run.
     ///
     /// The CPU cannot access the mapped bytes of a moved resource until its copy completes: it gets
-    /// [`AccessError::Moving`](crate::memory::AccessError::Moving). Uploads wait for the copy by themselves; a
-    /// [`Transfer`](crate::memory::Transfer) on another queue needs [`copied_at`](DefragmentationStep::copied_at)
-    /// reached.
+    /// [`AccessError::Moving`](crate::memory::AccessError::Moving). Uploads and a [`Transfer`](crate::memory::Transfer)
+    /// wait for the copy by themselves.
     ///
     /// While a recording is open that may write to its resources, nothing is moved
     /// ([`RecordingIsOpen`](StepOutcome::RecordingIsOpen)): the write would go to the old place and be lost. A recording
@@ -358,6 +367,15 @@ impl<D: Device> Defragmenter<D> {
     /// [`MoveError`]. All resources stay in their places.
     #[inline(never)]
     pub fn step(&self, limits: PassLimits) -> Result<DefragmentationStep, MoveError> {
+        self.step_and_then(limits, || ())
+    }
+
+    /// Executes a step, and calls `end` before the callback hears of what moved: it releases what the caller has locked.
+    pub(crate) fn step_and_then(
+        &self,
+        limits: PassLimits,
+        end: impl FnOnce(),
+    ) -> Result<DefragmentationStep, MoveError> {
         // Taken out of the mutex, so that no lock is held during driver calls.
         let Some(state) = locked(&self.state).take() else {
             return Ok(DefragmentationStep::new(StepOutcome::LimitReached));
@@ -365,9 +383,8 @@ impl<D: Device> Defragmenter<D> {
         let mut guard = StepGuard { defragmenter: self, state: Some(state) };
         match &mut guard.state {
             Some(state) => {
-                // What is left after a panic in the step before.
-                self.report_moved(state);
                 let step = self.execute_passes(state, limits);
+                end();
                 self.report_moved(state);
                 step
             }

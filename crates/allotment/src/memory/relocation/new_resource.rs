@@ -74,6 +74,13 @@ impl<D: Device> NewResource<D> {
         }
     }
 
+    /// Leaves out the copy of a buffer that was never written.
+    pub(super) fn note_contents(&mut self) {
+        if let Self::Buffer(NewObject { cell, copied, .. }) = self {
+            *copied &= cell.has_contents();
+        }
+    }
+
     pub(super) fn is_image(&self) -> bool {
         matches!(self, Self::Image(_))
     }

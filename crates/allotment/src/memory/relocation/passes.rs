@@ -47,8 +47,6 @@ impl<D: Device> Defragmenter<D> {
             if !goes_on || !spent.leaves_some(&limits) || !state.followers_are_ready() {
                 return Ok(sum);
             }
-            // The list of moves is that of one pass.
-            self.report_moved(state);
             match self.continue_run(state, limits, &mut spent) {
                 Ok(step) => (sum, last) = (sum.and(step), step.outcome),
                 // What was moved before has moved. If the device still refuses the rest, the next step says so.
@@ -66,6 +64,8 @@ impl<D: Device> Defragmenter<D> {
         spent: &mut Spent,
     ) -> Result<DefragmentationStep, MoveError> {
         let allocator = self.memory.allocator();
+        // The list of moves is that of one pass.
+        self.keep_moved(state);
         if state.run.is_none() && allocator.movers.has_parts_for(self.mover) {
             // Another run waits for the resources in blocks that it has closed, so a survey comes later.
             state.run = Some((Run::of_parts(allocator, self.desc, self.mover), None));
@@ -92,10 +92,9 @@ impl<D: Device> Defragmenter<D> {
             state.rest.begin(allocator.statistics());
             return Ok(DefragmentationStep::new(StepOutcome::Idle));
         };
-        // A first look, which costs little. The one that counts comes when all is ready to be submitted.
-        if !self.memory.deletion_queue().tracker().is_quiet() {
+        let Some(in_progress) = self.memory.deletion_queue().tracker().begin_pass() else {
             return Ok(DefragmentationStep::new(StepOutcome::RecordingIsOpen));
-        }
+        };
         // The run may have begun with the limits of an earlier step.
         run.limit(limits);
         // A run counts from its beginning, so only the difference belongs to this step.
@@ -110,6 +109,7 @@ impl<D: Device> Defragmenter<D> {
             Found::LimitReached => Ok(DefragmentationStep::new(StepOutcome::LimitReached)),
             Found::Done => Ok(DefragmentationStep::new(StepOutcome::Idle)),
         };
+        drop(in_progress);
         let sums = run.statistics - before;
         self.reports.add(sums);
         state.rest.note_moves(sums.moves);

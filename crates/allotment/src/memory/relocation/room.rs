@@ -188,9 +188,8 @@ impl<D: Device> Defragmenter<D> {
             // A descriptor heap that followed the last pass cannot follow another before its old copy is gone.
             let are_ready = state.followers_are_ready();
             // What a recording of another thread writes to an old place would be lost.
-            if !tracker.is_quiet() {
-                return Err(asked.in_use());
-            }
+            let in_progress = tracker.begin_pass().ok_or_else(|| asked.in_use())?;
+            self.keep_moved(state);
             let found = match are_ready {
                 true => run.find(allocator, &mut state.moves, &mut Spent::default()),
                 false => Found::LimitReached,
@@ -207,6 +206,8 @@ impl<D: Device> Defragmenter<D> {
                 Found::LimitReached => std::thread::yield_now(),
                 Found::Done => return Ok(()),
             }
+            // Before the wait, and before what is reclaimed runs destructors.
+            drop(in_progress);
             let left = timeout.saturating_sub(began.elapsed());
             tracker.wait_idle(left).map_err(|error| RoomError::Device(error.within(timeout)))?;
             reclaim();

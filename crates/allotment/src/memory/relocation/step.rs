@@ -56,6 +56,8 @@ impl<D: Device> Defragmenter<D> {
             open.stay();
             return Ok(DefragmentationStep::new(StepOutcome::RecordingIsOpen));
         };
+        // A buffer that was just created has nothing to copy, and its first bytes need not wait for that.
+        created.iter_mut().flatten().for_each(NewResource::note_contents);
         let has_images = created.iter().flatten().any(NewResource::is_image);
         let submitted = match self.submit(recording, created) {
             Err(SubmitError { recording, error: DeviceError::Unsupported }) if has_images => {

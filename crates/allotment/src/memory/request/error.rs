@@ -415,9 +415,11 @@ pub enum AccessError {
     },
     /// The allocation was unmapped more often than mapped.
     NotMapped,
-    /// Defragmentation is moving the allocation: bytes that are written now would be lost, or its bytes have not
-    /// arrived at the new location yet. Write before the pass begins or after it ends, wait for
-    /// [`copied_at`](crate::memory::DefragmentationStep::copied_at), or make the allocation pinned.
+    /// Defragmentation is moving the allocation. Of a token, a pass is open, and bytes that are written now would be lost:
+    /// write before the pass begins or after it ends. Of a [`Buffer`](crate::memory::Buffer), a queue has not yet copied
+    /// its bytes to the new location: wait for
+    /// [`Defragmenter::copied_at`](crate::memory::Defragmenter::copied_at), from which on the CPU can access them. Or make
+    /// the allocation pinned.
     Moving,
     /// A defragmentation pass moved the allocation, and the resource is still bound to the old location, which may be
     /// freed already. Give it its [new handle](crate::Allocator::set_buffer_handle), destroy it and create it again, or

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{BufferOrImage, Buffers, Images, RawResource, Unique};
 use crate::device::{Device, TimelinePoint};
-use crate::lifetime::{Owned, RecordingId, SubmissionTracker};
+use crate::lifetime::{Owned, Recording, RecordingId, SubmissionTracker};
 use crate::memory::allocator::AllocationId;
 use crate::memory::relocation::{Cell, CellKey, Follower};
 use crate::memory::{AccessError, AllocationInfo, MemoryLocation};
@@ -100,7 +100,7 @@ impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
     #[must_use]
     pub fn handle(&self) -> C::Handle {
         // A clone, since a move may replace the handle as soon as the lock is released.
-        self.with_raw(|raw| raw.handle().clone())
+        self.with_contents(|raw, _| raw.handle().clone())
     }
 
     /// Returns the size in bytes: of a buffer, as described; of an image, of its memory.
@@ -118,7 +118,7 @@ impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
     /// ```
     #[must_use]
     pub fn size(&self) -> u64 {
-        self.with_raw(RawResource::size)
+        self.with_owned(|raw, _| raw.size())
     }
 
     /// Returns the id of the allocation, which a move does not change.
@@ -228,9 +228,8 @@ impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
     }
 
     /// Calls `work` with the token of the resource, whose handle stays valid meanwhile: for calls of the allocator, and
-    /// for [`Transfer`](crate::memory::Transfer). `work` holds the lock of a relocatable resource, and a step waits for
-    /// it: a call on a relocatable resource inside `work`, or a call of a [`Gpu`](crate::gpu::Gpu) or a
-    /// [`Frame`](crate::gpu::Frame) that submits or uploads, can deadlock.
+    /// for [`Transfer`](crate::memory::Transfer). No lock is held. Of a relocatable resource, this waits for a step of
+    /// another thread, and nothing is moved until `work` returns, as while a recording is open.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -245,7 +244,15 @@ impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn with_raw<T>(&self, work: impl FnOnce(&RawResource<C::Handle>) -> T) -> T {
-        self.with_owned(|resource, _| work(resource))
+        match &self.owner {
+            Owner::Pinned(resource) => work(resource),
+            Owner::Relocatable(cell) => {
+                let _in_place = KeptInPlace::new(cell.with(|it| it.resource().tracker().clone()));
+                // A token of its own, since a step that begins meanwhile takes the lock, and `work` is the caller's code.
+                let token = cell.with_contents(|it| it.resource().borrowed());
+                work(&token)
+            }
+        }
     }
 
     /// Returns the tracker that decides when the resource may be destroyed.
@@ -309,6 +316,8 @@ impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
         match &self.owner {
             Owner::Pinned(_) => None,
             Owner::Relocatable(cell) => {
+                // A descriptor is about to name it.
+                cell.with_contents(|_| ());
                 cell.follow(follower);
                 Some(cell.key())
             }
@@ -325,6 +334,33 @@ impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
             Owner::Pinned(resource) => work(resource, None),
             Owner::Relocatable(cell) => cell.with(|current| work(current.resource(), current.copied_at())),
         }
+    }
+
+    /// Calls `work` as [`with_owned`](Self::with_owned) does, where the resource may get contents by that.
+    pub(crate) fn with_contents<T>(
+        &self,
+        work: impl FnOnce(&Owned<Unique<D, C>>, Option<TimelinePoint>) -> T,
+    ) -> T {
+        match &self.owner {
+            Owner::Pinned(resource) => work(resource, None),
+            Owner::Relocatable(cell) => {
+                cell.with_contents(|current| work(current.resource(), current.copied_at()))
+            }
+        }
+    }
+}
+
+/// While it lives, no step moves anything: it is an open recording that may write.
+struct KeptInPlace {
+    _recording: Recording,
+}
+
+impl KeptInPlace {
+    /// Waits for steps that have begun to move something. No lock is held.
+    fn new(tracker: SubmissionTracker) -> Self {
+        let recording = tracker.record_explicit("beside steps");
+        tracker.wait_for_passes();
+        Self { _recording: recording }
     }
 }
 
@@ -348,11 +384,21 @@ impl<D: Device> Buffer<D> {
     /// # Errors
     ///
     /// [`AccessError::OutOfRange`]; [`AccessError::NotHostVisible`] where the CPU cannot reach the memory, which
-    /// [`MemoryUsage::Upload`](crate::MemoryUsage::Upload) rules out; [`AccessError::Moving`] while a relocatable
-    /// buffer is moved; or the driver refuses to flush. Unless the driver refused, nothing was written.
+    /// [`MemoryUsage::Upload`](crate::MemoryUsage::Upload) rules out; [`AccessError::Moving`] until the points
+    /// [`Defragmenter::copied_at`](crate::memory::Defragmenter::copied_at) are reached, where a step has moved the buffer;
+    /// or the driver refuses to flush. Unless the driver refused, nothing was written.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
         // Under the lock of a relocatable buffer, so that no step replaces it during the write.
-        self.with_owned(|buffer, _| buffer.write(offset, bytes))
+        let write = || self.with_contents(|buffer, _| buffer.write(offset, bytes));
+        match (write(), &self.owner) {
+            // Of a step that is about to move the buffer, or of a copy that is not complete. The first is waited for here,
+            // since the caller could not.
+            (Err(AccessError::Moving), Owner::Relocatable(_)) => {
+                let _in_place = KeptInPlace::new(self.tracker());
+                write()
+            }
+            (written, _) => written,
+        }
     }
 
     /// Copies bytes out of the buffer from byte `offset` on, with what the GPU wrote. Slow in memory that is not
@@ -461,7 +507,7 @@ impl<D: Device, C: BufferOrImage<D>> Drop for Resource<D, C> {
 impl<D: Device, C: BufferOrImage<D>> fmt::Debug for Resource<D, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut out = f.debug_struct("Resource");
-        self.with_raw(|raw| out.field("handle", raw.handle()).field("size", &raw.size()));
+        self.with_owned(|raw, _| out.field("handle", raw.handle()).field("size", &raw.size()));
         out.field("id", &self.id()).field("moves", &self.moves()).finish_non_exhaustive()
     }
 }

@@ -72,6 +72,16 @@ pub struct RawResource<H> {
     allocation: Allocation,
 }
 
+impl<H: Clone> RawResource<H> {
+    /// Returns another token of the resource, which is only lent: it frees nothing.
+    pub(in crate::memory) fn borrowed(&self) -> Self {
+        let Allocation { allocator, pool, record, generation } = self.allocation;
+        let allocation = Allocation { allocator, pool, record, generation };
+        let &Self { size, transfer_usage, shared, .. } = self;
+        Self { handle: self.handle.clone(), size, transfer_usage, shared, allocation }
+    }
+}
+
 impl<H> RawResource<H> {
     /// Returns the API's handle. Never destroy it without its memory.
     #[doc(alias = "GetResource")]

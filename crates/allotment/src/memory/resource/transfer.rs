@@ -489,7 +489,12 @@ impl<'a, D: Device> Transfer<'a, D> {
                 BufferCopy { from: other, from_offset: offset, to: down.handle(), to_offset: 0, size }
             }
         };
-        let submission = Submission { copies: &[copy], ..Submission::default() };
+        // Other queues may have been given work on the same bytes: a step that moved the buffer, an upload.
+        let device = self.allocator.device();
+        let others = (0..device.properties().queues.len() as u8).map(QueueIndex);
+        let last = |queue| TimelinePoint { queue, value: device.submitted(queue) };
+        let waits: Vec<_> = others.filter(|queue| *queue != self.queue).map(last).collect();
+        let submission = Submission { waits: &waits, copies: &[copy], ..Submission::default() };
         // SAFETY: the ranges lie in both buffers, as was checked and as chunks are no larger than staging;
         // the buffers live until the wait below is over, or the device is lost.
         let value = unsafe { self.allocator.device().submit(self.queue, &submission) }?;

@@ -102,13 +102,19 @@ impl<D: Device> Allocator<D> {
         if held.0.arriving { Err(AccessError::Moving) } else { Ok(held) }
     }
 
-    /// Returns the location of a resource that a queue is about to copy to or from by its handle. Refused where a pass
-    /// moved the allocation away from the resource, and while a [`Defragmenter`](crate::memory::Defragmenter) moves
-    /// both.
+    /// Returns the location of a resource that a queue is about to copy from by its handle. Refused where a pass moved the
+    /// allocation away from the resource.
     pub(crate) fn place_of_bound(&self, allocation: &Allocation) -> Result<MemoryLocation<D>, AccessError> {
         let place = self.raw_place(allocation)?;
+        place.check_bound()?;
+        Ok(MemoryLocation::of(&place))
+    }
+
+    /// Returns the location of a resource that a queue is about to write. Refused also while a pass moves the allocation:
+    /// bytes that are copied to the old location would be lost.
+    pub(crate) fn place_to_write(&self, allocation: &Allocation) -> Result<MemoryLocation<D>, AccessError> {
+        let place = self.raw_place(allocation)?;
         if place.moving && !place.arriving {
-            // Bytes that are copied to the old location now would be lost.
             return Err(AccessError::Moving);
         }
         place.check_bound()?;

@@ -11,7 +11,7 @@ use allotment::memory::{
     Defragmenter, DefragmenterDesc, EmptyBlockPolicy, Image, JoinShards, Movability, NextPass, PassLimits,
     StepOutcome, use_shard,
 };
-use allotment::upload::{ImageWrite, UploadError, Uploader, UploaderDesc};
+use allotment::upload::{ImageWrite, Uploader, UploaderDesc};
 
 use super::allocator::{KIB, MIB};
 use super::image_copies::{TEXEL, desc, state};
@@ -479,11 +479,7 @@ fn threads_make_read_and_drop_buffers_while_they_are_moved<F: Fixture>(gpu: &Gpu
                     let desc = BufferDesc::new(SIZE / 2 + i).into();
                     let buffer = defragmenter.create_buffer(&desc, &wanted()).unwrap();
                     // It may be moving already: then its bytes are written after those that are copied.
-                    while let Err(UploadError::Access(AccessError::Moving)) =
-                        uploader.initialize(&buffer, 0, &bytes)
-                    {
-                        stage.wait_idle();
-                    }
+                    uploader.initialize(&buffer, 0, &bytes).unwrap();
                     uploader.submit().unwrap();
                     live.push((buffer, bytes));
                     if live.len() > 20 {

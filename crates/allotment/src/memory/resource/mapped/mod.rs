@@ -306,9 +306,9 @@ impl<D: Device> Owner<D> {
     fn with_allocation<T>(&self, work: impl FnOnce(&Allocation, u64) -> T) -> T {
         match self {
             Self::Unique(raw) => work(raw.allocation(), raw.size()),
-            Self::Deferred { buffer, .. } => buffer.with_raw(|raw| work(raw.allocation(), raw.size())),
+            Self::Deferred { buffer, .. } => buffer.with_owned(|raw, _| work(raw.allocation(), raw.size())),
             Self::Relocatable { acceptor, .. } => {
-                acceptor.buffer().with_raw(|raw| work(raw.allocation(), raw.size()))
+                acceptor.buffer().with_owned(|raw, _| work(raw.allocation(), raw.size()))
             }
         }
     }
