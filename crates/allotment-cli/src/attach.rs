@@ -7,6 +7,7 @@ use std::fs::File;
 use std::time::Instant;
 
 use allotment_trace::live::{LiveAddress, LiveError, LiveRecording};
+use allotment_trace::output::OutputFile;
 use allotment_trace::recording::{RecordingWriter, Summary, TextId, WriterDesc};
 use serde::Serialize;
 
@@ -21,10 +22,11 @@ pub(crate) fn run(args: &AttachArgs) -> Result<(), Failure> {
     let address: LiveAddress =
         args.address.parse().map_err(|error: LiveError| Failure::Usage(error.to_string()))?;
     let live = LiveRecording::connect(&address).map_err(|error| Failure::Input(error.to_string()))?;
-    let file = File::create(&args.output).map_err(|error| Failure::write(&args.output, error))?;
+    let failed = |error| Failure::write(&args.output, error);
+    let (file, unnamed) = OutputFile::new(&args.output).and_then(|output| output.create()).map_err(failed)?;
     let header = &live.recording().header;
-    let writer = RecordingWriter::new(file, header, &WriterDesc::default());
-    let writer = writer.map_err(|error| Failure::write(&args.output, error))?;
+    let writer = RecordingWriter::new(file, header, &WriterDesc::default()).map_err(failed)?;
+    unnamed.take_name().map_err(failed)?;
     if !args.json {
         say!("Attached to a program on {}.", header.device);
     }

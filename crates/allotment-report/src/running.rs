@@ -7,6 +7,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use allotment::events::AlreadySubscribed;
+use allotment_trace::output::OutputFile;
 use allotment_trace::{Collector, Observed};
 
 use crate::write_report;
@@ -14,7 +15,8 @@ use crate::write_report;
 /// Writes a report of a running program's memory: of a [`Gpu`](allotment::Gpu) or an
 /// [`Allocator`](allotment::Allocator).
 pub trait WriteReport {
-    /// Writes the report of this moment to a file. A file that exists is replaced.
+    /// Writes the report of this moment to a file. A file that exists is replaced once the page is whole, and stays as it is
+    /// if there is an error.
     ///
     /// The page shows what exists now. To see what led to it, record the program
     /// ([`Recorder`](allotment_trace::Recorder)) and write the report of the recording.
@@ -44,13 +46,18 @@ pub trait WriteReport {
 
 impl<T: Observed> WriteReport for T {
     fn write_report(&self, path: impl AsRef<Path>) -> Result<(), ReportError> {
-        // The collector ends here: while the page is written, the program pays for no events.
-        let recording = Collector::new(self).map_err(ReportError::AlreadySubscribed)?.into_recording();
         let path = path.as_ref();
         let failed = |error| ReportError::Write { path: path.to_owned(), error };
-        let mut file = BufWriter::new(File::create(path).map_err(failed)?);
-        write_report(&program(), &recording, &mut file).map_err(failed)?;
-        file.flush().map_err(failed)
+        let output = OutputFile::new(path).map_err(failed)?;
+        output.check().map_err(failed)?;
+        // The collector ends here: while the page is written, the program pays for no events.
+        let recording = Collector::new(self).map_err(ReportError::AlreadySubscribed)?.into_recording();
+        let page = |file: &mut File| {
+            let mut file = BufWriter::new(file);
+            write_report(&program(), &recording, &mut file)?;
+            file.flush()
+        };
+        output.replace(page).map_err(failed)
     }
 }
 

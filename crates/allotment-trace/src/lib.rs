@@ -154,6 +154,7 @@ mod format;
 mod image;
 pub mod import;
 pub mod live;
+pub mod output;
 mod reader;
 mod recorder;
 pub mod recording;

@@ -1,11 +1,11 @@
 //! Writing what is shown to a file: on a thread, since a long recording takes seconds.
 
-use std::fs::{self, File};
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 use allotment_egui::SharedRecording;
+use allotment_trace::output::OutputFile;
 use allotment_trace::recording::{Recording, Summary};
 use eframe::egui::Context;
 
@@ -42,18 +42,7 @@ impl Saving {
     }
 }
 
-/// Writes a recording, and then puts it in the place of a file that has the name: one that cannot be written whole
-/// replaces none.
+/// Writes a recording. One that cannot be written whole replaces no file.
 fn save(recording: &Recording, path: &Path) -> io::Result<Summary> {
-    let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
-    name.push(format!(".{}.part", std::process::id()));
-    let part = path.with_file_name(name);
-    let written = File::create(&part)
-        .and_then(|file| recording.write(BufWriter::new(file)))
-        .and_then(|summary| fs::rename(&part, path).map(|()| summary));
-    if written.is_err() {
-        // It may not even exist.
-        let _ = fs::remove_file(&part);
-    }
-    written
+    OutputFile::new(path)?.replace(|file| recording.write(BufWriter::new(file)))
 }

@@ -1,7 +1,6 @@
 //! A recording that grows with the program that it is of.
 
 use core::time::Duration;
-use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -10,6 +9,7 @@ use std::time::Instant;
 use super::address::LiveAddress;
 use super::error::LiveError;
 use super::reader::{LiveReader, LiveUpdate};
+use crate::output::replace_recording;
 use crate::recorder::RecordError;
 use crate::recording::{Event, ReadOptions, Recording, State, Summary};
 
@@ -106,11 +106,11 @@ impl LiveRecording {
     /// [`LiveError`], if the connection fails, what comes is no recording, or it is too much. What came before stays.
     pub fn poll(&mut self, timeout: Duration) -> Result<LiveProgress, LiveError> {
         let mut progress = LiveProgress::default();
-        let deadline = Instant::now() + timeout;
+        let began = Instant::now();
         let mut patience = timeout;
         while let Some(update) = self.reader.poll(patience)? {
             self.add(update, &mut progress)?;
-            if Instant::now() >= deadline {
+            if began.elapsed() >= timeout {
                 break;
             }
             patience = Duration::ZERO;
@@ -275,16 +275,12 @@ impl<S> LiveRecording<S> {
         self.recording
     }
 
-    /// Writes the recording until now to a file. A file that exists is replaced.
+    /// Writes the recording until now to a file. A file that exists is replaced once the new one is whole.
     ///
     /// # Errors
     ///
-    /// [`RecordError::Create`] and [`RecordError::Write`].
+    /// [`RecordError::Create`], [`RecordError::InUse`] and [`RecordError::Write`]. A file that exists is unchanged then.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<Summary, RecordError> {
-        let path = path.as_ref();
-        let create = |error| RecordError::Create { path: path.to_owned(), error };
-        let file = File::create(path).map_err(create)?;
-        let written = self.recording.write(BufWriter::new(file));
-        written.map_err(|error| RecordError::Write { path: path.to_owned(), error })
+        replace_recording(path.as_ref(), |file| self.recording.write(BufWriter::new(file)))
     }
 }

@@ -2,8 +2,8 @@
 
 use core::error::Error;
 use core::fmt;
-use std::io;
-use std::path::PathBuf;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
 
 use allotment::events::AlreadySubscribed;
 
@@ -11,12 +11,18 @@ use allotment::events::AlreadySubscribed;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RecordError {
-    /// The file cannot be created.
+    /// The file cannot be created. One that is there is unchanged.
     Create {
         /// The file.
         path: PathBuf,
         /// Why.
         error: io::Error,
+    },
+    /// Another recording is being written to the file, by this program or another one. Finish that one first, or choose
+    /// another path.
+    InUse {
+        /// The file.
+        path: PathBuf,
     },
     /// The file cannot be written, for example because the disk is full. What was written before can be read. The
     /// recorder has ended, and costs the program nothing any more.
@@ -37,11 +43,25 @@ pub enum RecordError {
     Ended,
 }
 
+impl RecordError {
+    pub(crate) fn create(path: &Path, error: io::Error) -> Self {
+        let path = path.to_owned();
+        if error.kind() == ErrorKind::ResourceBusy {
+            Self::InUse { path }
+        } else {
+            Self::Create { path, error }
+        }
+    }
+}
+
 impl fmt::Display for RecordError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Create { path, error } => {
                 write!(f, "the recording {} cannot be created: {error}", path.display())
+            }
+            Self::InUse { path } => {
+                write!(f, "{} is being written by another recorder: finish that one first", path.display())
             }
             Self::Write { path, error } => {
                 write!(f, "the recording {} cannot be written: {error}", path.display())

@@ -18,7 +18,6 @@ mod thread;
 mod tests;
 
 use core::time::Duration;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
 use std::thread::{Builder, JoinHandle};
@@ -27,6 +26,7 @@ use std::{env, panic};
 use allotment::events::{Marker, SubscriptionDesc};
 use allotment::memory::Name;
 
+use crate::output::OutputFile;
 use crate::recording::{RecordingWriter, Summary, WriterDesc};
 pub use error::RecordError;
 pub(crate) use intake::{Intake, TakesEvents};
@@ -127,18 +127,31 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Records to a new file. A file that exists is replaced.
+    /// Records to a new file. A file that exists is replaced, once nothing can refuse any more: a recording that is begun
+    /// in vain costs none that was made before. The file has its name from then on and grows, so that others can read it
+    /// while it does.
     ///
     /// # Errors
     ///
-    /// [`RecordError`], if the file cannot be created, or another reader has the events.
+    /// [`RecordError`], if the file cannot be created, another recorder writes it, or another reader has the events.
+    /// Nothing has changed then.
     pub fn to_file(of: &impl Observed, path: impl AsRef<Path>) -> Result<Self, RecordError> {
-        let path = path.as_ref().to_owned();
-        let created = File::create(&path);
-        let file = created.map_err(|error| RecordError::Create { path: path.clone(), error })?;
+        let path = path.as_ref();
+        let created = OutputFile::new(path).and_then(|output| output.create());
+        let (file, unnamed) = created.map_err(|error| RecordError::create(path, error))?;
         let begun = RecordingWriter::new(file, &of.header(), &WriterDesc::default());
-        let writer = begun.map(Box::new).map_err(|error| RecordError::Write { path: path.clone(), error })?;
-        Self::start(of, Target::File { writer, path })
+        let writer = begun.map(Box::new);
+        let writer = writer.map_err(|error| RecordError::Write { path: path.to_owned(), error })?;
+        let mut recorder = Self::start(of, Target::File { writer, path: path.to_owned() })?;
+        // Last: until here, a file that has the name is as it was.
+        match unnamed.take_name() {
+            Ok(()) => Ok(recorder),
+            Err(error) => {
+                // Its recording goes with the file, which has no name.
+                let _ = recorder.end();
+                Err(RecordError::create(path, error))
+            }
+        }
     }
 
     /// Records to the file that the environment variable `ALLOTMENT_TRACE` names. `None` where it is not set, or empty.
@@ -176,7 +189,8 @@ impl Recorder {
         self.marker.mark(text);
     }
 
-    /// Writes what the ring keeps to a file, and goes on. Waits until it is written. A file that exists is replaced.
+    /// Writes what the ring keeps to a file, and goes on. Waits until it is written. A file that exists is replaced once the
+    /// new one is whole.
     ///
     /// Works after the allocator is gone, too.
     ///

@@ -12,6 +12,7 @@ use allotment::events::{Event, EventSubscription, TextId};
 use super::error::RecordError;
 use super::intake::{Intake, TakesEvents};
 use super::ring::Ring;
+use crate::output::replace_recording;
 use crate::recording::{RecordingWriter, Summary};
 
 /// How long the thread waits for events before it looks for commands: at most so long, [`finish`] waits.
@@ -154,7 +155,5 @@ impl Worker {
 }
 
 fn write_ring(ring: &mut Ring, path: &Path) -> Result<Summary, RecordError> {
-    let failed = |error| RecordError::Write { path: path.to_owned(), error };
-    let file = File::create(path).map_err(|error| RecordError::Create { path: path.to_owned(), error })?;
-    ring.write(BufWriter::new(file)).map_err(failed)
+    replace_recording(path, |file| ring.write(BufWriter::new(file)))
 }

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
 
+mod files;
+
 use std::path::PathBuf;
 use std::process::Command;
 use std::{env, fs, thread};
