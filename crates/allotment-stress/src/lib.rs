@@ -68,12 +68,12 @@ impl RunDesc {
 /// Makes calls over one world after another on a device until the time is up. After each world, `check` returns the
 /// device's findings.
 pub fn run<D: Stressed>(device: &D, desc: &RunDesc, check: impl Fn() -> Vec<String>) -> Tally {
-    let end = Instant::now() + desc.time;
+    let began = Instant::now();
     let mut tally = Tally::default();
     let mut round = 0;
-    while round == 0 || (Instant::now() < end && tally.findings().is_empty()) {
+    while round == 0 || (began.elapsed() < desc.time && tally.findings().is_empty()) {
         let seed = desc.seed.wrapping_add(round);
-        let mut of_round = run_world(device, seed, desc, end);
+        let mut of_round = run_world(device, seed, desc, began);
         check().into_iter().for_each(|finding| of_round.find(finding));
         if !of_round.findings().is_empty() {
             let mut input = Input::of_seed(seed);
@@ -86,7 +86,7 @@ pub fn run<D: Stressed>(device: &D, desc: &RunDesc, check: impl Fn() -> Vec<Stri
     tally
 }
 
-fn run_world<D: Stressed>(device: &D, seed: u64, desc: &RunDesc, end: Instant) -> Tally {
+fn run_world<D: Stressed>(device: &D, seed: u64, desc: &RunDesc, began: Instant) -> Tally {
     let mut input = Input::of_seed(seed);
     let world_desc = WorldDesc::random(&mut input);
     let world = match World::new(device, &world_desc) {
@@ -104,7 +104,7 @@ fn run_world<D: Stressed>(device: &D, seed: u64, desc: &RunDesc, end: Instant) -
         let played = catch_unwind(AssertUnwindSafe(|| {
             for made in 0..calls {
                 // Reading the clock costs more than some calls.
-                if made % 64 == 0 && Instant::now() >= end {
+                if made % 64 == 0 && began.elapsed() >= desc.time {
                     break;
                 }
                 player.play();

@@ -15,6 +15,8 @@ pub(crate) struct Bytes<'a> {
     /// Set if the source reported an error, rather than the decompression on top of it. Both are [`io::Error`]s of
     /// `input`, with overlapping kinds.
     source_failed: Rc<Cell<bool>>,
+    /// How many bytes were read of the source, compressed where it is.
+    pub(crate) stored: Rc<Cell<u64>>,
 }
 
 /// Why reading failed.
@@ -31,7 +33,8 @@ impl<'a> Bytes<'a> {
     /// Opens a source; its first bytes tell whether it is compressed.
     pub(crate) fn new(source: &'a mut dyn Read) -> io::Result<Self> {
         let source_failed = Rc::new(Cell::new(false));
-        let mut source = Watched { source, failed: Rc::clone(&source_failed) };
+        let stored = Rc::new(Cell::new(0));
+        let mut source = Watched { source, failed: Rc::clone(&source_failed), read: Rc::clone(&stored) };
 
         let mut start = Vec::new();
         Read::take(&mut source, GZIP_MAGIC.len() as u64).read_to_end(&mut start)?;
@@ -44,7 +47,7 @@ impl<'a> Bytes<'a> {
         } else {
             Box::new(bytes)
         };
-        Ok(Self { input, compressed, source_failed })
+        Ok(Self { input, compressed, source_failed, stored })
     }
 
     /// Says what an error of `input` comes from.
@@ -60,10 +63,11 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// A source that remembers whether it failed.
+/// A source that remembers whether it failed, and how much was read of it.
 struct Watched<'a> {
     source: &'a mut dyn Read,
     failed: Rc<Cell<bool>>,
+    read: Rc<Cell<u64>>,
 }
 
 impl Read for Watched<'_> {
@@ -76,7 +80,10 @@ impl Read for Watched<'_> {
                     self.failed.set(true);
                     return Err(error);
                 }
-                Ok(read) => return Ok(read),
+                Ok(read) => {
+                    self.read.set(self.read.get() + read as u64);
+                    return Ok(read);
+                }
             }
         }
     }

@@ -8,6 +8,7 @@ pub fn check(bytes: &[u8]) {
     let mut limits = Limits::default();
     limits.memory_bytes = 64 << 20;
     limits.text_bytes = 16 << 20;
+    limits.work = 1 << 20;
     match import::read_within(bytes, &limits) {
         Ok(recording) => {
             let mut state = State::default();

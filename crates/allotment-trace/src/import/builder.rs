@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use allotment::events::{AllocationKey, BlockId, Event, TextId};
 
 use super::ImportErrorKind;
-use super::limits::{MAX_TEXT, Memory};
+use super::limits::{Budget, MAX_TEXT};
 use crate::recording::Recording;
 
 /// The memory of an event: vectors grow by doubling.
@@ -13,27 +13,22 @@ const EVENT_BYTES: usize = 2 * size_of::<Event>();
 /// The memory of a text beside its bytes, in the recording and in the table.
 const TEXT_BYTES: usize = 160;
 
-pub(crate) struct Builder {
+pub(crate) struct Builder<'a> {
     pub(crate) recording: Recording,
-    pub(crate) memory: Memory,
+    pub(crate) budget: &'a Budget,
     by_text: HashMap<Box<str>, TextId>,
     allocations: u64,
     blocks: u64,
 }
 
-impl Builder {
-    pub(crate) fn new(memory_bytes: u64) -> Self {
-        Self {
-            recording: Recording::default(),
-            memory: Memory::new(memory_bytes),
-            by_text: HashMap::new(),
-            allocations: 0,
-            blocks: 0,
-        }
+impl<'a> Builder<'a> {
+    pub(crate) fn new(budget: &'a Budget) -> Self {
+        Self { recording: Recording::default(), budget, by_text: HashMap::new(), allocations: 0, blocks: 0 }
     }
 
     pub(crate) fn push(&mut self, event: Event) -> Result<(), ImportErrorKind> {
-        self.memory.charge(EVENT_BYTES)?;
+        self.budget.work(1)?;
+        self.budget.charge(EVENT_BYTES)?;
         self.recording.events.push(event);
         Ok(())
     }
@@ -44,10 +39,11 @@ impl Builder {
         if text.is_empty() {
             return Ok(TextId::NONE);
         }
+        self.budget.look_at(text)?;
         if let Some(&known) = self.by_text.get(text) {
             return Ok(known);
         }
-        self.memory.charge(2 * text.len() + TEXT_BYTES)?;
+        self.budget.charge(2 * text.len() + TEXT_BYTES)?;
         self.recording.texts.push(text.to_owned());
         // The memory allows far fewer than 2^32 texts.
         let id = TextId(u32::try_from(self.recording.texts.len()).unwrap_or(u32::MAX));

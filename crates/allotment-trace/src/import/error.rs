@@ -113,6 +113,12 @@ pub enum ImportErrorKind {
         /// The most bytes of memory.
         limit: u64,
     },
+    /// The file takes more steps of work than [`Limits`](super::Limits) allow for its size: its values refer to each other,
+    /// or it is compressed, as no program's file does or is.
+    TooMuchWork {
+        /// The most steps.
+        limit: u64,
+    },
     /// No importer knows the beginning of the file.
     UnknownFormat,
     /// The file is a CSV trace. It has requests and no offsets, so it must be replayed through an allocator.
@@ -202,6 +208,13 @@ impl fmt::Display for ImportErrorKind {
                 write!(
                     f,
                     "the file needs more than {limit} bytes of memory; record a shorter time, or raise the limit"
+                )
+            }
+            Self::TooMuchWork { limit } => {
+                write!(
+                    f,
+                    "the file needs more than {limit} steps of work, which no file of a program of its size does; raise the \
+                     limit if one does"
                 )
             }
             Self::UnknownFormat => f.write_str(

@@ -32,7 +32,7 @@
 //!
 //! # Hostile files
 //!
-//! No file makes an importer panic, recurse without bound or use more than [`Limits`] say.
+//! No file makes an importer panic, recurse without bound, or use more memory or time than [`Limits`] say.
 
 mod builder;
 mod error;
@@ -47,6 +47,7 @@ use std::io::Read;
 use std::path::Path;
 
 pub use error::{ImportError, ImportErrorKind, Position};
+use limits::Budget;
 pub use limits::Limits;
 
 use crate::fields::HEADER;
@@ -126,7 +127,8 @@ pub fn read(source: impl Read) -> Result<Recording, ImportError> {
 /// [`ImportError`], as [`open`], and where a limit is exceeded.
 pub fn read_within(mut source: impl Read, limits: &Limits) -> Result<Recording, ImportError> {
     let whole = |kind| ImportError::new(None, kind);
-    let mut source = Source::new(&mut source).map_err(whole)?;
+    let budget = Budget::new(limits);
+    let mut source = Source::new(&mut source, &budget).map_err(whole)?;
     let start = source.start();
     if start.is_empty() {
         return Err(whole(ImportErrorKind::Empty));
@@ -135,9 +137,9 @@ pub fn read_within(mut source: impl Read, limits: &Limits) -> Result<Recording, 
         return Err(whole(ImportErrorKind::Utf16));
     }
     match detect(start) {
-        Some(Format::GfxReconstruct) => gfxr::read(&mut source, limits),
-        Some(Format::MemoryDump) => vma::read(&mut source, limits),
-        Some(Format::PyTorch) => pytorch::read(&mut source, limits),
+        Some(Format::GfxReconstruct) => gfxr::read(&mut source, &budget),
+        Some(Format::MemoryDump) => vma::read(&mut source, &budget),
+        Some(Format::PyTorch) => pytorch::read(&mut source, &budget),
         Some(Format::Trace) => Err(whole(ImportErrorKind::IsTrace)),
         Some(Format::Recording) => Err(whole(ImportErrorKind::IsRecording)),
         Some(Format::GfxReconstructDocument) => Err(whole(ImportErrorKind::GfxrNotLines)),

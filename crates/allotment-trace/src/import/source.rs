@@ -2,28 +2,31 @@
 
 use std::io::{self, BufRead, Read};
 
+use super::limits::{BYTES_A_STEP, Budget};
 use super::{ImportError, ImportErrorKind, Position};
 use crate::bytes::{Bytes, Failure};
 
 /// Bytes that are looked at to find the format.
 pub(crate) const START: usize = 4096;
 
-/// Reads the uncompressed bytes of a file, up to a limit.
+/// Reads the uncompressed bytes of a file, up to a limit, and counts the work of it.
 pub(crate) struct Source<'a> {
     bytes: Bytes<'a>,
+    budget: &'a Budget,
     /// The beginning, which was read to find the format, and how much of it was read again.
     start: Vec<u8>,
     start_read: usize,
     /// Bytes that were read.
     read: u64,
     limit: u64,
-    exceeded: bool,
+    /// Which limit ended the reading.
+    exceeded: Option<ImportErrorKind>,
     line: Vec<u8>,
     number: u64,
 }
 
 impl<'a> Source<'a> {
-    pub(crate) fn new(source: &'a mut dyn Read) -> Result<Self, ImportErrorKind> {
+    pub(crate) fn new(source: &'a mut dyn Read, budget: &'a Budget) -> Result<Self, ImportErrorKind> {
         let mut bytes = Bytes::new(source).map_err(ImportErrorKind::Io)?;
         let mut start = Vec::new();
         if let Err(error) = Read::take(&mut bytes.input, START as u64).read_to_end(&mut start) {
@@ -31,11 +34,12 @@ impl<'a> Source<'a> {
         }
         Ok(Self {
             bytes,
+            budget,
             start,
             start_read: 0,
             read: 0,
             limit: u64::MAX,
-            exceeded: false,
+            exceeded: None,
             line: Vec::new(),
             number: 0,
         })
@@ -58,12 +62,8 @@ impl<'a> Source<'a> {
 
     /// Says what an error of reading this means.
     #[cold]
-    pub(crate) fn failure(&self, error: io::Error) -> ImportErrorKind {
-        if self.exceeded {
-            ImportErrorKind::TooLarge { limit: self.limit }
-        } else {
-            kind_of(&self.bytes, error)
-        }
+    pub(crate) fn failure(&mut self, error: io::Error) -> ImportErrorKind {
+        self.exceeded.take().unwrap_or_else(|| kind_of(&self.bytes, error))
     }
 
     /// Returns the next line that is not blank, and its number; `None` at the end.
@@ -84,6 +84,8 @@ impl<'a> Source<'a> {
                 }
                 Ok(_) => {}
             }
+            // Beside its bytes: blank lines have hardly any.
+            self.budget.work(1).map_err(|kind| ImportError::new(position, kind))?;
             if !self.line.trim_ascii().is_empty() {
                 break;
             }
@@ -118,21 +120,33 @@ impl Read for Source<'_> {
 
 impl BufRead for Source<'_> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        let Self { bytes: Bytes { input, stored, .. }, budget, .. } = self;
         let found = if self.start_read < self.start.len() {
             &self.start[self.start_read..]
         } else {
-            self.bytes.input.fill_buf()?
+            input.fill_buf()?
         };
+        budget.note_stored(stored.get());
         let allowed = usize::try_from(self.limit.saturating_sub(self.read)).unwrap_or(usize::MAX);
-        if allowed == 0 && !found.is_empty() {
-            self.exceeded = true;
-            return Err(io::Error::other("the limit of bytes is exceeded"));
+        if !found.is_empty() {
+            // The work that `consume` has counted.
+            self.exceeded = budget.work(0).err();
+            if allowed == 0 {
+                self.exceeded = Some(ImportErrorKind::TooLarge { limit: self.limit });
+            }
+            if self.exceeded.is_some() {
+                return Err(io::Error::other("a limit is exceeded"));
+            }
         }
         Ok(&found[..usize::min(found.len(), allowed)])
     }
 
     fn consume(&mut self, amount: usize) {
+        let steps = |bytes: u64| bytes / BYTES_A_STEP as u64;
+        let before = steps(self.read);
         self.read += amount as u64;
+        // Too much of it is found as more is read.
+        let _ = self.budget.work((steps(self.read) - before) as usize);
         if self.start_read < self.start.len() {
             self.start_read += amount;
         } else {

@@ -1,5 +1,6 @@
 //! The server's half of a connection, which never waits.
 
+use core::time::Duration;
 use std::io::{ErrorKind, Read, Write};
 use std::time::Instant;
 
@@ -31,8 +32,9 @@ enum Phase {
 pub(super) struct Connection<S> {
     stream: S,
     phase: Phase,
-    /// Until when a connection that does not view has time.
-    deadline: Instant,
+    /// When it came, and how long it has time as long as it does not view.
+    came: Instant,
+    timeout: Duration,
 }
 
 /// What came of an attempt.
@@ -47,8 +49,13 @@ pub(super) enum Progress {
 
 impl<S: Read + Write> Connection<S> {
     /// A connection over a stream that never waits.
-    pub(super) const fn new(stream: S, deadline: Instant) -> Self {
-        Self { stream, phase: Phase::Asking(Request::new()), deadline }
+    pub(super) const fn new(stream: S, came: Instant, timeout: Duration) -> Self {
+        Self { stream, phase: Phase::Asking(Request::new()), came, timeout }
+    }
+
+    /// Returns true as long as the peer has not shown the token, and where it is refused.
+    pub(super) const fn is_stranger(&self) -> bool {
+        matches!(self.phase, Phase::Asking(_) | Phase::Refused { .. })
     }
 
     /// Returns true if the viewer has shown the token, and waits to be served or refused.
@@ -92,7 +99,8 @@ impl<S: Read + Write> Connection<S> {
 
     /// Reads and writes as much as the stream takes now.
     pub(super) fn advance(&mut self, token: Token, now: Instant) -> Progress {
-        if now >= self.deadline && !matches!(self.phase, Phase::Viewing(_)) {
+        let is_over = now.saturating_duration_since(self.came) >= self.timeout;
+        if is_over && !matches!(self.phase, Phase::Viewing(_)) {
             return Progress::Ended;
         }
         match &mut self.phase {

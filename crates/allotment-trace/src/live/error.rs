@@ -54,6 +54,9 @@ pub enum LiveError {
     WrongToken,
     /// The server has as many viewers as its [options](super::LiveDesc) allow.
     TooManyViewers,
+    /// The server has too many connections that have not shown the token, and gave the place of this one to another before
+    /// it could. Try again.
+    TooManyConnections,
     /// The server refused, for a reason of a later version.
     Refused {
         /// The number of the reason.
@@ -104,6 +107,9 @@ impl fmt::Display for LiveError {
                 f.write_str("the token is not the running program's, which draws a new one at each start unless it is given one")
             }
             Self::TooManyViewers => f.write_str("the program has as many viewers as it allows"),
+            Self::TooManyConnections => {
+                f.write_str("the program has too many connections that do not show its token: try again")
+            }
             Self::Refused { reason } => write!(f, "the program refused the viewer, for reason {reason}"),
             Self::Disconnected => f.write_str("the connection ended before the recording"),
             Self::Io(error) => write!(f, "the connection failed: {error}"),

@@ -34,6 +34,8 @@ pub(super) enum Refusal {
     WrongToken = 1,
     Version = 2,
     TooManyViewers = 3,
+    /// The viewer has not shown the token yet, and others that have not either want its place.
+    TooManyConnections = 4,
 }
 
 /// Returns what a server says.
@@ -141,10 +143,12 @@ pub(super) fn shake_hands(stream: &mut (impl Read + Write), token: Token) -> Res
     }
     const WRONG_TOKEN: u8 = Refusal::WrongToken as u8;
     const TOO_MANY: u8 = Refusal::TooManyViewers as u8;
+    const NO_PLACE: u8 = Refusal::TooManyConnections as u8;
     match reason {
         ACCEPTED => Ok(()),
         WRONG_TOKEN => Err(LiveError::WrongToken),
         TOO_MANY => Err(LiveError::TooManyViewers),
+        NO_PLACE => Err(LiveError::TooManyConnections),
         reason => Err(LiveError::Refused { reason }),
     }
 }

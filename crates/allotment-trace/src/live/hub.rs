@@ -17,8 +17,10 @@ use crate::file::{Chunk, ChunkSink, Composer, beginning, chunk_bytes, chunk_kind
 use crate::recorder::TakesEvents;
 use crate::recording::Header;
 
-/// Connections that have not shown the token, at most.
-const MAX_STRANGERS: usize = 16;
+/// Connections that have not shown the token, at most. A new one takes the place of the oldest, so that nobody can keep
+/// viewers out by connections that say nothing: as many must come while a viewer says what it wants, which takes it
+/// less than a millisecond on the same machine.
+const MAX_STRANGERS: usize = 64;
 
 /// What the hub needs to know of the [options](super::LiveDesc).
 #[derive(Clone, Copy, Debug)]
@@ -146,12 +148,23 @@ impl<S: Read + Write> Hub<S> {
         &mut self.source
     }
 
-    /// Adds a connection. Closes it at once if too many have not shown the token.
+    /// Adds a connection. Where too many have not shown the token, the one that came first loses its place.
     pub(super) fn connect(&mut self, stream: S, now: Instant) {
-        let viewers = self.counts.viewers.load(Ordering::Relaxed);
-        if self.connections.len() < viewers + MAX_STRANGERS {
-            self.connections.push(Connection::new(stream, now + self.desc.handshake_timeout));
-        } else {
+        self.connections.push(Connection::new(stream, now, self.desc.handshake_timeout));
+        let mut strangers = self.connections.iter().filter(|it| it.is_stranger()).count();
+        while strangers > MAX_STRANGERS {
+            strangers -= 1;
+            let Some(oldest) = self.connections.iter().position(Connection::is_stranger) else { return };
+            let connection = &mut self.connections[oldest];
+            // It may have shown the token since the last look.
+            let has_ended = connection.advance(self.desc.token, now) == Progress::Ended;
+            if !has_ended && !connection.is_stranger() {
+                continue;
+            }
+            // As far as the stream takes it now.
+            connection.refuse(Refusal::TooManyConnections);
+            connection.advance(self.desc.token, now);
+            self.connections.remove(oldest);
             self.counts.refused.fetch_add(1, Ordering::Relaxed);
         }
     }

@@ -14,6 +14,9 @@ use crate::recording::{Event, Header, ReadOptions, State, TextId};
 /// How long a server has time to answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How long one read waits; then it is repeated.
+const LONGEST_READ: Duration = Duration::from_secs(3600);
+
 /// Bytes that are read at once.
 const PIECE_BYTES: usize = 64 << 10;
 
@@ -105,7 +108,7 @@ impl LiveReader {
                 Ok(stream) if stream.local_addr()? == socket => last = ErrorKind::ConnectionRefused.into(),
                 Ok(stream) => {
                     stream.set_write_timeout(Some(TIMEOUT))?;
-                    let stream = UntilDeadline { stream, deadline: Instant::now() + TIMEOUT };
+                    let stream = WithTimeout { stream, began: Instant::now(), timeout: TIMEOUT };
                     let reader = LiveReader::over(stream, address, options)?;
                     let LiveReader { stream, reader, header, piece, ended } = reader;
                     return Ok(Self { stream: stream.stream, reader, header, piece, ended });
@@ -122,11 +125,11 @@ impl LiveReader {
     ///
     /// [`LiveError`], if the connection fails, or what comes is no recording. The reader has ended then.
     pub fn poll(&mut self, timeout: Duration) -> Result<Option<LiveUpdate>, LiveError> {
-        let deadline = Instant::now() + timeout;
+        let began = Instant::now();
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            // Zero would be forever.
-            self.stream.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
+            let left = timeout.saturating_sub(began.elapsed());
+            // Zero would be forever, and not every system takes the largest.
+            self.stream.set_read_timeout(Some(left.clamp(Duration::from_millis(1), LONGEST_READ)))?;
             let update = self.next_update()?;
             if update.is_some() || self.ended || left.is_zero() {
                 return Ok(update);
@@ -240,15 +243,16 @@ impl<S> LiveReader<S> {
     }
 }
 
-/// A stream whose reads are over at a moment, however few bytes each brings.
-struct UntilDeadline {
+/// A stream whose reads are over after a time, however few bytes each brings.
+struct WithTimeout {
     stream: TcpStream,
-    deadline: Instant,
+    began: Instant,
+    timeout: Duration,
 }
 
-impl Read for UntilDeadline {
+impl Read for WithTimeout {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let left = self.deadline.saturating_duration_since(Instant::now());
+        let left = self.timeout.saturating_sub(self.began.elapsed());
         if left.is_zero() {
             return Err(ErrorKind::TimedOut.into());
         }
@@ -257,7 +261,7 @@ impl Read for UntilDeadline {
     }
 }
 
-impl Write for UntilDeadline {
+impl Write for WithTimeout {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.stream.write(bytes)
     }

@@ -33,6 +33,9 @@ const SHORTEST_PATIENCE: Duration = Duration::from_millis(1);
 const END_WITHOUT_PROGRESS: Duration = Duration::from_millis(100);
 const END_AT_ALL: Duration = Duration::from_secs(1);
 
+/// The most connections that are taken between two looks at the others.
+const MOST_AT_ONCE: usize = 64;
+
 /// To look which texts are needed takes as long as to encode the state: not for fewer than these.
 const SPARE_TEXTS: u64 = 4096;
 
@@ -68,7 +71,7 @@ pub struct LiveDesc {
     pub queue_bytes: usize,
     /// The most viewers at once. Others are refused.
     pub max_viewers: usize,
-    /// How long a connection may take to show the token.
+    /// How long a connection may take to show the token. `Duration::MAX` is without end.
     pub handshake_timeout: Duration,
 }
 
@@ -131,7 +134,8 @@ pub struct LiveStatistics {
     pub viewers: usize,
     /// Viewers that were served, those at the moment too.
     pub accepted: u64,
-    /// Connections that were not: without the token, of another version, or too many.
+    /// Connections that were not: without the token, of another version, or too many. One that has not shown the token
+    /// yet makes place where there are 64 such and another comes.
     pub refused: u64,
     /// Events that some viewer did not get because it was too slow, counted for each viewer.
     pub dropped_events: u64,
@@ -346,7 +350,8 @@ impl Worker {
 
     fn accept(&mut self, now: Instant) -> bool {
         let mut connected = false;
-        loop {
+        // Not for ever, however fast they come: viewers wait meanwhile.
+        for _ in 0..MOST_AT_ONCE {
             match self.listener.accept() {
                 Ok((stream, _)) => {
                     // A stream that cannot be set so would let the thread wait.
@@ -359,9 +364,10 @@ impl Worker {
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 // None waits; or the process has too many files open, and tries again.
-                Err(_) => return connected,
+                Err(_) => break,
             }
         }
+        connected
     }
 
     /// Sends what waits, and the end, to viewers that take it.

@@ -15,6 +15,7 @@ fn small() -> Limits {
     let mut limits = Limits::default();
     (limits.text_bytes, limits.line_bytes, limits.document_bytes) = (1 << 22, 1 << 16, 1 << 22);
     limits.memory_bytes = 1 << 25;
+    limits.work = 1 << 23;
     limits
 }
 
@@ -109,13 +110,18 @@ fn bytes_that_are_repeated_swapped_or_extreme_make_no_importer_panic() {
 }
 
 fn kind(bytes: &[u8]) -> ImportErrorKind {
-    match import::read_within(bytes, &small()) {
+    kind_within(bytes, &small())
+}
+
+fn kind_within(bytes: &[u8], limits: &Limits) -> ImportErrorKind {
+    match import::read_within(bytes, limits) {
         Ok(recording) => panic!("{} events", recording.events.len()),
         // The kind has no copy: its text tells which one it is.
         Err(error) => match error.kind() {
             ImportErrorKind::TooMuchMemory { limit } => ImportErrorKind::TooMuchMemory { limit: *limit },
             ImportErrorKind::TooLarge { limit } => ImportErrorKind::TooLarge { limit: *limit },
             ImportErrorKind::LineTooLong { limit } => ImportErrorKind::LineTooLong { limit: *limit },
+            ImportErrorKind::TooMuchWork { limit } => ImportErrorKind::TooMuchWork { limit: *limit },
             _ => panic!("{error}"),
         },
     }
@@ -167,6 +173,145 @@ fn values_that_refer_to_each_other_many_times_are_refused_at_the_limit() {
         [&b"\x80\x04"[..], &block, b"0", &segment, b"0}", &text("segments"), &times(b"h\x01"), b"s."]
             .concat();
     assert!(matches!(kind(&pickle), ImportErrorKind::TooMuchMemory { .. }));
+}
+
+/// The same bytes, compressed.
+fn compressed(bytes: &[u8]) -> Vec<u8> {
+    let mut compressed = GzEncoder::new(Vec::new(), Compression::best());
+    compressed.write_all(bytes).unwrap();
+    compressed.finish().unwrap()
+}
+
+fn pickled(text: &str) -> Vec<u8> {
+    [&[0x8c, text.len() as u8], text.as_bytes()].concat()
+}
+
+fn pickled_list(items: &[u8]) -> Vec<u8> {
+    [b"](", items, b"e"].concat()
+}
+
+/// A pickle that sets some names and then has the given entries.
+fn snapshot(values: &[&[u8]], segments: &[u8], trace: &[u8]) -> Vec<u8> {
+    let mut pickle = b"\x80\x04".to_vec();
+    for (index, value) in (0_u8..).zip(values) {
+        pickle.extend([*value, &[b'q', index, b'0']].concat());
+    }
+    let segments = [pickled("segments"), pickled_list(segments), b"s".to_vec()].concat();
+    let traces = [pickled("device_traces"), pickled_list(&pickled_list(trace)), b"s".to_vec()].concat();
+    [pickle, b"}".to_vec(), segments, traces, b".".to_vec()].concat()
+}
+
+/// Pickles in which a few values are reached in very many ways, and none of which is kept.
+fn pickles_of_few_values() -> Vec<(&'static str, Vec<u8>)> {
+    const TIMES: usize = 30_000;
+    let times = |value: &[u8]| value.repeat(TIMES);
+    let number = |value: u32| [&b"J"[..], &value.to_le_bytes()].concat();
+    let dict = |entries: &[(&str, Vec<u8>)]| {
+        let entries = entries.iter().map(|(key, value)| [pickled(key), value.clone()].concat());
+        [&b"}("[..], &entries.collect::<Vec<_>>().concat(), b"u"].concat()
+    };
+    let inactive = dict(&[("size", number(1)), ("state", pickled("inactive"))]);
+    let blocks = pickled_list(&times(b"h\0"));
+    let of_blocks = dict(&[("address", number(0)), ("total_size", number(1)), ("blocks", b"h\x01".to_vec())]);
+    // Keys that are none, which are compared all the same.
+    let many_keys: Vec<_> = (0..60).map(|key| (format!("{key:03}"), number(0))).collect();
+    let many_keys: Vec<_> = many_keys.iter().map(|(key, value)| (key.as_str(), value.clone())).collect();
+    let wide = dict(&[many_keys, vec![("action", pickled("snapshot")), ("size", number(0))]].concat());
+    // A segment that is mapped and unmapped again and again under many allocations.
+    let mapping = |action: &str, size: u32| {
+        dict(&[
+            ("action", pickled(action)),
+            ("addr", number(0)),
+            ("size", number(size)),
+            ("device", number(0)),
+        ])
+    };
+    let under_all: Vec<u8> = (0..4000_u32)
+        .map(|at| dict(&[("action", pickled("alloc")), ("addr", number(at * 512)), ("size", number(512))]))
+        .collect::<Vec<_>>()
+        .concat();
+    let unmap = dict(&[
+        ("action", pickled("segment_unmap")),
+        ("addr", number(4000 * 512)),
+        ("size", number(1 << 20)),
+    ]);
+    let map_above =
+        dict(&[("action", pickled("segment_map")), ("addr", number(4000 * 512)), ("size", number(1 << 20))]);
+    let again = b"h\0h\x01".repeat(10_000);
+    vec![
+        ("a list of segments that have a list of blocks", {
+            snapshot(&[&inactive, &blocks, &of_blocks], &times(b"h\x02"), b"")
+        }),
+        ("entries with many keys", snapshot(&[&wide], b"", &times(b"h\0"))),
+        (
+            "memory that is mapped and unmapped under many allocations",
+            snapshot(
+                &[&map_above, &unmap],
+                b"",
+                &[mapping("segment_map", 4000 * 512), under_all, again].concat(),
+            ),
+        ),
+    ]
+}
+
+#[test]
+fn a_small_file_of_much_work_is_refused() {
+    let mut limits = small();
+    limits.work = 1 << 20;
+    for (what, pickle) in pickles_of_few_values() {
+        let kind = kind_within(&compressed(&pickle), &limits);
+        assert!(matches!(kind, ImportErrorKind::TooMuchWork { .. }), "{what}: {kind}");
+    }
+    let call =
+        |name: &str, args: &str| format!("{{\"vkFunc\":{{\"name\":\"{name}\",\"args\":{{{args}}}}}}}\n");
+    (limits.text_bytes, limits.line_bytes, limits.memory_bytes) = (1 << 30, 1 << 24, 1 << 30);
+    let chain = |depth: usize| {
+        let link = "{\"sType\":\"VK_STRUCTURE_TYPE_X\",\"pNext\":";
+        format!("{}null,\"rest\":\"{}\"{}", link.repeat(depth), "x".repeat(4 << 20), "}".repeat(depth))
+    };
+    let buffer = call("vkCreateBuffer", "\"pCreateInfo\":{\"size\":1,\"usage\":1},\"pBuffer\":1");
+    let memory =
+        call("vkAllocateMemory", "\"pAllocateInfo\":{\"allocationSize\":1,\"pNext\":null},\"pMemory\":2");
+    let bind = call("vkBindBufferMemory", "\"buffer\":1,\"memory\":2,\"memoryOffset\":0");
+    let free = call("vkFreeMemory", "\"memory\":2");
+    for (what, text) in [
+        ("lines of nothing", format!("{}{}", call("vkQueuePresentKHR", ""), "\n".repeat(8 << 20))),
+        (
+            "a long chain of structures",
+            call(
+                "vkAllocateMemory",
+                &format!("\"pAllocateInfo\":{{\"allocationSize\":1,\"pNext\":{}}},\"pMemory\":2", chain(30)),
+            ),
+        ),
+        ("a resource that is bound again and again", [buffer, memory, bind.repeat(20_000), free].concat()),
+    ] {
+        let stored = compressed(text.as_bytes());
+        let error = import::read_within(stored.as_slice(), &limits).unwrap_err();
+        assert!(matches!(error.kind(), ImportErrorKind::TooMuchWork { .. }), "{what}: {error}");
+        assert!(matches!(error.position(), Some(Position::Line(_))), "{what}: {error}");
+    }
+}
+
+#[test]
+fn work_that_a_file_has_bytes_for_is_done_by_default() {
+    // The real files are far below the limit: they are read with hardly any steps beside those of their bytes.
+    let mut limits = Limits::default();
+    limits.work = 1 << 12;
+    for path in [
+        trace("supertuxkart-race.gfxr.jsonl.gz"),
+        data("vma.json"),
+        data("d3d12ma.json"),
+        data("snapshot.pickle"),
+        data("snapshot-ring.pickle"),
+        data("snapshot-expandable.pickle"),
+    ] {
+        let stored = fs::read(&path).unwrap();
+        import::read_within(stored.as_slice(), &limits).unwrap_or_else(|error| panic!("{path}: {error}"));
+        if !path.ends_with(".gz") {
+            import::read_within(compressed(&stored).as_slice(), &limits)
+                .unwrap_or_else(|error| panic!("{path}, compressed: {error}"));
+        }
+    }
 }
 
 #[test]

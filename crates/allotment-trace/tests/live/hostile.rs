@@ -6,7 +6,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread;
 
 use allotment_trace::live::{
-    LiveAddress, LiveDesc, LiveError, LiveReader, LiveRecording, LiveServer, PROTOCOL_VERSION,
+    LiveAddress, LiveDesc, LiveError, LiveReader, LiveRecording, LiveServer, LiveUpdate, PROTOCOL_VERSION,
 };
 use allotment_trace::recording::{Damage, DamageKind, ReadError, ReadOptions, State};
 
@@ -196,14 +196,48 @@ fn garbage_from_viewers_disturbs_nobody() {
 }
 
 #[test]
-fn many_strangers_do_not_keep_a_server_busy() {
+fn connections_that_say_nothing_keep_no_viewer_out() {
     let program = Program::new();
-    let desc = LiveDesc::default().with_handshake_timeout(Duration::from_millis(300));
+    // They would lose their places never.
+    let desc = LiveDesc::default().with_handshake_timeout(Duration::MAX);
     let server = LiveServer::bind_with(&program.allocator, &desc).unwrap();
-    let strangers: Vec<_> = (0..40).map(|_| TcpStream::connect(server.local_address()).unwrap()).collect();
-    // They lose their places in time, though none of them hangs up.
-    until("there is a place", || LiveReader::connect(server.address()).is_ok());
+    let mut strangers = Vec::new();
+    for _ in 0..8 {
+        strangers.extend((0..50).map(|_| TcpStream::connect(server.local_address()).unwrap()));
+        let mut viewer = LiveReader::connect(server.address()).unwrap();
+        assert!(matches!(viewer.poll(Duration::MAX), Ok(Some(LiveUpdate::Restarted { .. }))));
+    }
+    assert!(server.statistics().refused >= 400 - 64);
     drop(strangers);
+}
+
+#[test]
+fn a_connection_that_loses_its_place_is_told_why() {
+    let program = Program::new();
+    let server = program.serve();
+    let mut first = TcpStream::connect(server.local_address()).unwrap();
+    let strangers: Vec<_> = (0..64).map(|_| TcpStream::connect(server.local_address()).unwrap()).collect();
+    let mut answer = Vec::new();
+    first.read_to_end(&mut answer).unwrap();
+    let error = view(&answer).unwrap_err();
+    assert!(matches!(error, LiveError::TooManyConnections), "{error}");
+    drop(strangers);
+}
+
+#[test]
+fn time_outs_without_end_are_waits_without_end() {
+    let mut program = Program::new();
+    let desc = LiveDesc::default().with_handshake_timeout(Duration::MAX);
+    let server = LiveServer::bind_with(&program.allocator, &desc).unwrap();
+    let mut viewer = LiveRecording::connect(server.address()).unwrap();
+    let mut reader = LiveReader::connect(server.address()).unwrap();
+    assert!(viewer.poll(Duration::MAX).unwrap().restarted.is_some());
+    assert!(reader.poll(Duration::MAX).unwrap().is_some());
+    program.run(10);
+    assert!(viewer.poll(Duration::MAX).unwrap().events > 0);
+    assert!(reader.poll(Duration::MAX).unwrap().is_some());
+    // The server's thread lives.
+    drop(LiveReader::connect(server.address()).unwrap());
 }
 
 #[test]

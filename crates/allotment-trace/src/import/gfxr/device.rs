@@ -9,6 +9,7 @@ use allotment::device::MemoryHeapIndex;
 use allotment::events::Event;
 
 use super::super::builder::{Builder, cut};
+use super::CallError;
 use super::json::{Flags, Num, find};
 use crate::recording::{Api, Header, Heap, MemoryType};
 
@@ -149,7 +150,7 @@ impl Devices {
     }
 
     /// Notes properties of a physical device.
-    pub(super) fn properties(&mut self, args: &str) -> serde_json::Result<()> {
+    pub(super) fn properties(&mut self, args: &str, builder: &Builder<'_>) -> Result<(), CallError> {
         let args: PropertiesArgs<'_> = serde_json::from_str(args)?;
         let Some(given) = args.p_properties else { return Ok(()) };
         let Some(header) = self.header(args.physical_device.0) else { return Ok(()) };
@@ -167,14 +168,14 @@ impl Devices {
             header.driver = format!("driver version {:#x}", found.driver_version.0);
         }
         let s_type = "VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES";
-        if let Some(driver) = find::<DriverProperties>(given.p_next, s_type) {
+        if let Some(driver) = find::<DriverProperties>(given.p_next, s_type, builder.budget)? {
             header.driver = cut(format!("{} {}", driver.driver_name, driver.driver_info).trim()).to_owned();
         }
         Ok(())
     }
 
     /// Notes heaps and memory types of a physical device, and its budgets at this moment.
-    pub(super) fn memory(&mut self, args: &str, builder: &mut Builder) -> Result<(), super::CallError> {
+    pub(super) fn memory(&mut self, args: &str, builder: &mut Builder<'_>) -> Result<(), CallError> {
         let args: MemoryArgs<'_> = serde_json::from_str(args)?;
         let Some(raw) = args.p_memory_properties else { return Ok(()) };
         let both: MemoryProperties2<'_> = serde_json::from_str(raw.get())?;
@@ -202,8 +203,8 @@ impl Devices {
                 .collect();
         }
         let s_type = "VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT";
-        let budget = find::<MemoryBudget>(both.p_next, s_type).filter(|_| self.used == Some(device));
-        if let Some(budget) = budget {
+        let found_budget = find::<MemoryBudget>(both.p_next, s_type, builder.budget)?;
+        if let Some(budget) = found_budget.filter(|_| self.used == Some(device)) {
             let heaps = budget.heap_budget.iter().zip(&budget.heap_usage).zip(&found.memory_heaps);
             for (i, ((budget, usage), _)) in heaps.take(MAX_HEAPS).enumerate() {
                 let heap = MemoryHeapIndex(i as u8);

@@ -6,6 +6,9 @@ use std::borrow::Cow;
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use serde_json::value::RawValue;
 
+use super::super::ImportErrorKind;
+use super::super::limits::Budget;
+
 /// A number, a handle or a truth value: decimal, or hexadecimal in a string (`--hex-handles`). Null is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Num(pub(super) u64);
@@ -119,14 +122,20 @@ struct Link<'a> {
 }
 
 /// Returns the structure of a type in a chain, if it is there and has the form.
-pub(super) fn find<'a, T: Deserialize<'a>>(mut next: Option<&'a RawValue>, s_type: &str) -> Option<T> {
+pub(super) fn find<'a, T: Deserialize<'a>>(
+    mut next: Option<&'a RawValue>,
+    s_type: &str,
+    budget: &Budget,
+) -> Result<Option<T>, ImportErrorKind> {
     for _ in 0..MAX_CHAIN {
-        let raw = next?;
-        let link: Link<'a> = serde_json::from_str(raw.get()).ok()?;
+        let Some(raw) = next else { break };
+        // Each structure has the rest of the chain in it, which is read again.
+        budget.look_at(raw.get())?;
+        let Ok(link) = serde_json::from_str::<Link<'a>>(raw.get()) else { break };
         if link.s_type == s_type {
-            return serde_json::from_str(raw.get()).ok();
+            return Ok(serde_json::from_str(raw.get()).ok());
         }
         next = link.next;
     }
-    None
+    Ok(None)
 }

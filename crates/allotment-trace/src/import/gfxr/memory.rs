@@ -23,6 +23,12 @@ const BOUND_BYTES: usize = 160;
 /// The most allocations that are looked at for mappings of one memory object.
 const MOST_MAP_WORK: u64 = 1 << 20;
 
+/// The structure that names the resource of a dedicated allocation, and its name before Vulkan 1.1.
+const DEDICATED: [&str; 2] = [
+    "VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO",
+    "VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO_KHR",
+];
+
 #[derive(Default)]
 pub(super) struct MemoryObjects {
     memories: HashMap<u64, MemoryObject>,
@@ -131,22 +137,22 @@ struct NameInfo {
 }
 
 impl MemoryObjects {
-    pub(super) fn create_buffer(&mut self, args: &str, builder: &mut Builder) -> Result<(), CallError> {
+    pub(super) fn create_buffer(&mut self, args: &str, builder: &mut Builder<'_>) -> Result<(), CallError> {
         let args: CreateBuffer = serde_json::from_str(args)?;
         let handle = Handle::Buffer(args.p_buffer.0);
         self.create(handle, args.into_resource(), builder)
     }
 
-    pub(super) fn create_image(&mut self, args: &str, builder: &mut Builder) -> Result<(), CallError> {
+    pub(super) fn create_image(&mut self, args: &str, builder: &mut Builder<'_>) -> Result<(), CallError> {
         let args: CreateImage = serde_json::from_str(args)?;
         let handle = Handle::Image(args.p_image.0);
         self.create(handle, args.into_resource(), builder)
     }
 
-    fn create(&mut self, handle: Handle, new: Resource, builder: &mut Builder) -> Result<(), CallError> {
+    fn create(&mut self, handle: Handle, new: Resource, builder: &mut Builder<'_>) -> Result<(), CallError> {
         // A capture that was cut can lack the end of the resource that had this handle.
         self.destroy(handle, builder)?;
-        builder.memory.charge(new.bytes())?;
+        builder.budget.charge(new.bytes())?;
         self.resources.insert(handle, new);
         Ok(())
     }
@@ -161,7 +167,7 @@ impl MemoryObjects {
         Ok(())
     }
 
-    pub(super) fn allocate(&mut self, call: &Call<'_>, builder: &mut Builder) -> Result<(), CallError> {
+    pub(super) fn allocate(&mut self, call: &Call<'_>, builder: &mut Builder<'_>) -> Result<(), CallError> {
         let args: AllocateMemory<'_> = serde_json::from_str(call.args())?;
         let size = args.p_allocate_info.allocation_size.0;
         if call.failed() {
@@ -177,8 +183,11 @@ impl MemoryObjects {
         let handle = args.p_memory.0;
         self.free_handle(handle, builder)?;
         let next = args.p_allocate_info.p_next;
-        let dedicated: Option<Dedicated> = find(next, "VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO")
-            .or_else(|| find(next, "VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO_KHR"));
+        let mut dedicated: Option<Dedicated> = None;
+        for s_type in DEDICATED {
+            dedicated =
+                dedicated.map_or_else(|| find(next, s_type, builder.budget), |found| Ok(Some(found)))?;
+        }
         let dedicated = dedicated.is_some_and(|info| info.buffer.0 | info.image.0 != 0);
         // Vulkan has at most 32 memory types.
         let memory_type = u8::try_from(args.p_allocate_info.memory_type_index.0).unwrap_or(u8::MAX);
@@ -191,38 +200,44 @@ impl MemoryObjects {
         let kind = if dedicated { BlockKind::DedicatedToResource } else { BlockKind::Shared };
         let memory_type = MemoryTypeIndex(memory_type);
         builder.push(Event::BlockAllocated { block, pool, memory_type, kind, size })?;
-        builder.memory.charge(MEMORY_BYTES)?;
+        builder.budget.charge(MEMORY_BYTES)?;
         let bound = BTreeMap::new();
         self.memories
             .insert(handle, MemoryObject { block, size, dedicated, bound, mapped: None, map_work: 0 });
         Ok(())
     }
 
-    pub(super) fn free(&mut self, args: &str, builder: &mut Builder) -> Result<(), CallError> {
+    pub(super) fn free(&mut self, args: &str, builder: &mut Builder<'_>) -> Result<(), CallError> {
         let args: Destroy = serde_json::from_str(args)?;
         self.free_handle(args.memory.0, builder)
     }
 
-    fn free_handle(&mut self, handle: u64, builder: &mut Builder) -> Result<(), CallError> {
+    fn free_handle(&mut self, handle: u64, builder: &mut Builder<'_>) -> Result<(), CallError> {
         let Some(memory) = self.memories.remove(&handle) else { return Ok(()) };
         // Vulkan allows that resources are destroyed after their memory: their bytes end here.
         for (&allocation, bound) in &memory.bound {
             builder.push(Event::Freed { allocation })?;
             if let Some(resource) = self.resources.get_mut(&bound.resource) {
+                // A damaged file binds one resource again and again.
+                builder.budget.work(resource.bound.len())?;
                 resource.bound.retain(|&(key, _)| key != allocation);
             }
         }
-        builder.memory.refund(MEMORY_BYTES + BOUND_BYTES * memory.bound.len());
+        builder.budget.refund(MEMORY_BYTES + BOUND_BYTES * memory.bound.len());
         builder.push(Event::BlockFreed { block: memory.block })?;
         Ok(())
     }
 
-    pub(super) fn bind(&mut self, call: &Call<'_>, builder: &mut Builder) -> Result<(), CallError> {
+    pub(super) fn bind(&mut self, call: &Call<'_>, builder: &mut Builder<'_>) -> Result<(), CallError> {
         let bind = serde_json::from_str(call.args())?;
         self.bind_one(&bind, builder)
     }
 
-    pub(super) fn bind_several(&mut self, call: &Call<'_>, builder: &mut Builder) -> Result<(), CallError> {
+    pub(super) fn bind_several(
+        &mut self,
+        call: &Call<'_>,
+        builder: &mut Builder<'_>,
+    ) -> Result<(), CallError> {
         let args: Bind2 = serde_json::from_str(call.args())?;
         for bind in args.p_bind_infos.unwrap_or_default() {
             self.bind_one(&bind, builder)?;
@@ -230,7 +245,7 @@ impl MemoryObjects {
         Ok(())
     }
 
-    fn bind_one(&mut self, bind: &Bind, builder: &mut Builder) -> Result<(), CallError> {
+    fn bind_one(&mut self, bind: &Bind, builder: &mut Builder<'_>) -> Result<(), CallError> {
         let handle = match (bind.buffer.0, bind.image.0) {
             (0, image) => Handle::Image(image),
             (buffer, _) => Handle::Buffer(buffer),
@@ -260,7 +275,7 @@ impl MemoryObjects {
             Some(name) => builder.text(name)?,
             None => category,
         };
-        builder.memory.charge(BOUND_BYTES)?;
+        builder.budget.charge(BOUND_BYTES)?;
         let allocation = builder.new_allocation();
         builder.push(Event::Allocated(Allocated {
             allocation,
@@ -287,7 +302,7 @@ impl MemoryObjects {
         Ok(())
     }
 
-    pub(super) fn destroy_one(&mut self, args: &str, builder: &mut Builder) -> Result<(), CallError> {
+    pub(super) fn destroy_one(&mut self, args: &str, builder: &mut Builder<'_>) -> Result<(), CallError> {
         let args: Destroy = serde_json::from_str(args)?;
         let handle = match (args.buffer.0, args.image.0) {
             (0, image) => Handle::Image(image),
@@ -296,35 +311,36 @@ impl MemoryObjects {
         self.destroy(handle, builder)
     }
 
-    fn destroy(&mut self, handle: Handle, builder: &mut Builder) -> Result<(), CallError> {
+    fn destroy(&mut self, handle: Handle, builder: &mut Builder<'_>) -> Result<(), CallError> {
         let Some(resource) = self.resources.remove(&handle) else { return Ok(()) };
-        builder.memory.refund(resource.bytes());
+        builder.budget.refund(resource.bytes());
+        builder.budget.work(resource.bound.len())?;
         for (allocation, memory) in resource.bound {
             let memory = self.memories.get_mut(&memory);
             if memory.is_some_and(|memory| memory.bound.remove(&allocation).is_some()) {
-                builder.memory.refund(BOUND_BYTES);
+                builder.budget.refund(BOUND_BYTES);
                 builder.push(Event::Freed { allocation })?;
             }
         }
         Ok(())
     }
 
-    pub(super) fn map(&mut self, args: &str, builder: &mut Builder) -> Result<(), CallError> {
+    pub(super) fn map(&mut self, args: &str, builder: &mut Builder<'_>) -> Result<(), CallError> {
         let map: Map = serde_json::from_str(args)?;
         self.set_mapped(&map, true, builder)
     }
 
-    pub(super) fn unmap(&mut self, args: &str, builder: &mut Builder) -> Result<(), CallError> {
+    pub(super) fn unmap(&mut self, args: &str, builder: &mut Builder<'_>) -> Result<(), CallError> {
         let map: Map = serde_json::from_str(args)?;
         self.set_mapped(&map, false, builder)
     }
 
-    pub(super) fn map2(&mut self, args: &str, is: bool, builder: &mut Builder) -> Result<(), CallError> {
+    pub(super) fn map2(&mut self, args: &str, is: bool, builder: &mut Builder<'_>) -> Result<(), CallError> {
         let map: Map2 = serde_json::from_str(args)?;
         map.p_memory_map_info.map_or(Ok(()), |map| self.set_mapped(&map, is, builder))
     }
 
-    fn set_mapped(&mut self, map: &Map, is: bool, builder: &mut Builder) -> Result<(), CallError> {
+    fn set_mapped(&mut self, map: &Map, is: bool, builder: &mut Builder<'_>) -> Result<(), CallError> {
         let Some(memory) = self.memories.get_mut(&map.memory.0) else { return Ok(()) };
         if memory.map_work > MOST_MAP_WORK {
             return Ok(());
@@ -334,6 +350,7 @@ impl MemoryObjects {
             builder.mark("import: the mappings of a memory object are no longer followed")?;
             return Ok(());
         }
+        builder.budget.work(memory.bound.len())?;
         let was = memory.mapped;
         let mut changed: Vec<AllocationKey> = Vec::new();
         // `VK_WHOLE_SIZE` is the largest number: the end saturates.
@@ -349,7 +366,7 @@ impl MemoryObjects {
         Ok(())
     }
 
-    pub(super) fn name(&mut self, args: &str, builder: &mut Builder) -> Result<(), CallError> {
+    pub(super) fn name(&mut self, args: &str, builder: &mut Builder<'_>) -> Result<(), CallError> {
         let NameInfo { object_type, object_handle, p_object_name } =
             serde_json::from_str::<SetName>(args)?.p_name_info;
         let handle = match object_type.as_str() {
@@ -362,9 +379,9 @@ impl MemoryObjects {
             _ => return Ok(()),
         };
         let Some(resource) = self.resources.get_mut(&handle) else { return Ok(()) };
-        builder.memory.refund(resource.bytes());
+        builder.budget.refund(resource.bytes());
         resource.name = p_object_name.filter(|name| !name.is_empty()).map(|name| cut(&name).to_owned());
-        builder.memory.charge(resource.bytes())?;
+        builder.budget.charge(resource.bytes())?;
         let category = builder.text(&resource.shape)?;
         let name = match &resource.name {
             Some(name) => builder.text(name)?,

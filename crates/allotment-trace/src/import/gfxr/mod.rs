@@ -32,8 +32,9 @@ use serde_json::value::RawValue;
 use allotment::events::Event;
 
 use super::builder::{Builder, cut};
+use super::limits::Budget;
 use super::source::Source;
-use super::{ImportError, ImportErrorKind, Limits, Position};
+use super::{ImportError, ImportErrorKind, Position};
 use crate::recording::Recording;
 use device::Devices;
 use memory::MemoryObjects;
@@ -106,9 +107,10 @@ struct Import {
     frames: u64,
 }
 
-pub(super) fn read(source: &mut Source<'_>, limits: &Limits) -> Result<Recording, ImportError> {
+pub(super) fn read(source: &mut Source<'_>, budget: &Budget) -> Result<Recording, ImportError> {
+    let limits = budget.limits();
     source.limit(limits.text_bytes);
-    let mut builder = Builder::new(limits.memory_bytes);
+    let mut builder = Builder::new(budget);
     let mut import = Import::default();
     let mut producer = "GFXReconstruct".to_owned();
     while let Some((number, text)) = source.next_line(limits.line_bytes)? {
@@ -131,7 +133,7 @@ pub(super) fn read(source: &mut Source<'_>, limits: &Limits) -> Result<Recording
 }
 
 impl Import {
-    fn call(&mut self, call: &Call<'_>, builder: &mut Builder) -> Result<(), CallError> {
+    fn call(&mut self, call: &Call<'_>, builder: &mut Builder<'_>) -> Result<(), CallError> {
         let (args, objects, queues) = (call.args(), &mut self.objects, &mut self.queues);
         match &*call.name {
             "vkAllocateMemory" => objects.allocate(call, builder),
@@ -139,7 +141,7 @@ impl Import {
             _ if call.failed() && &*call.name != "vkQueuePresentKHR" => Ok(()),
             "vkGetPhysicalDeviceProperties"
             | "vkGetPhysicalDeviceProperties2"
-            | "vkGetPhysicalDeviceProperties2KHR" => Ok(self.devices.properties(args)?),
+            | "vkGetPhysicalDeviceProperties2KHR" => self.devices.properties(args, builder),
             "vkGetPhysicalDeviceMemoryProperties"
             | "vkGetPhysicalDeviceMemoryProperties2"
             | "vkGetPhysicalDeviceMemoryProperties2KHR" => self.devices.memory(args, builder),

@@ -52,21 +52,21 @@ struct One {
 }
 
 impl Queues {
-    pub(super) fn submit(&mut self, args: &str, builder: &mut Builder) -> Result<(), CallError> {
+    pub(super) fn submit(&mut self, args: &str, builder: &mut Builder<'_>) -> Result<(), CallError> {
         let args: Submit = serde_json::from_str(args)?;
         let Some(queue) = self.index_of(args.queue.0) else { return Ok(()) };
         let value = &mut self.values[usize::from(queue)].0;
         *value += 1;
         let value = *value;
         if args.fence.0 != 0 && self.fences.insert(args.fence.0, (queue, value)).is_none() {
-            builder.memory.charge(FENCE_BYTES)?;
+            builder.budget.charge(FENCE_BYTES)?;
         }
         builder.push(Event::Submitted { queue: QueueIndex(queue), value })?;
         Ok(())
     }
 
     /// A wait for fences succeeded.
-    pub(super) fn waited(&mut self, args: &str, builder: &mut Builder) -> Result<(), CallError> {
+    pub(super) fn waited(&mut self, args: &str, builder: &mut Builder<'_>) -> Result<(), CallError> {
         let args: Wait = serde_json::from_str(args)?;
         let fences = args.p_fences.unwrap_or_default();
         // Of several fences, a wait for any of them does not say which one.
@@ -79,21 +79,21 @@ impl Queues {
     }
 
     /// A fence was found to be signalled.
-    pub(super) fn fence_status(&mut self, args: &str, builder: &mut Builder) -> Result<(), CallError> {
+    pub(super) fn fence_status(&mut self, args: &str, builder: &mut Builder<'_>) -> Result<(), CallError> {
         let args: One = serde_json::from_str(args)?;
         self.signalled(args.fence.0, builder)
     }
 
-    pub(super) fn fence_destroyed(&mut self, args: &str, builder: &mut Builder) -> Result<(), CallError> {
+    pub(super) fn fence_destroyed(&mut self, args: &str, builder: &mut Builder<'_>) -> Result<(), CallError> {
         let args: One = serde_json::from_str(args)?;
         if self.fences.remove(&args.fence.0).is_some() {
-            builder.memory.refund(FENCE_BYTES);
+            builder.budget.refund(FENCE_BYTES);
         }
         Ok(())
     }
 
     /// A wait for a queue succeeded.
-    pub(super) fn queue_idle(&mut self, args: &str, builder: &mut Builder) -> Result<(), CallError> {
+    pub(super) fn queue_idle(&mut self, args: &str, builder: &mut Builder<'_>) -> Result<(), CallError> {
         let args: One = serde_json::from_str(args)?;
         if let Some(&queue) = self.index.get(&args.queue.0) {
             self.completed(queue, self.values[usize::from(queue)].0, builder)?;
@@ -102,21 +102,21 @@ impl Queues {
     }
 
     /// A wait for the device succeeded.
-    pub(super) fn device_idle(&mut self, builder: &mut Builder) -> Result<(), CallError> {
+    pub(super) fn device_idle(&mut self, builder: &mut Builder<'_>) -> Result<(), CallError> {
         for queue in 0..self.values.len() {
             self.completed(queue as u8, self.values[queue].0, builder)?;
         }
         Ok(())
     }
 
-    fn signalled(&mut self, fence: u64, builder: &mut Builder) -> Result<(), CallError> {
+    fn signalled(&mut self, fence: u64, builder: &mut Builder<'_>) -> Result<(), CallError> {
         match self.fences.get(&fence) {
             Some(&(queue, value)) => self.completed(queue, value, builder),
             None => Ok(()),
         }
     }
 
-    fn completed(&mut self, queue: u8, value: u64, builder: &mut Builder) -> Result<(), CallError> {
+    fn completed(&mut self, queue: u8, value: u64, builder: &mut Builder<'_>) -> Result<(), CallError> {
         let known = &mut self.values[usize::from(queue)].1;
         if value > *known {
             *known = value;

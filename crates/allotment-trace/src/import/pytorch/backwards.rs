@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 
 use super::super::ImportErrorKind;
-use super::super::limits::Memory;
+use super::super::limits::Budget;
 use super::pickle::Value;
 use super::snapshot::{Action, Address, Block, PoolKey, Segment, Snapshot};
 
@@ -48,16 +48,16 @@ pub(super) fn rounded(size: u64) -> u64 {
     size.max(1).checked_next_multiple_of(GRANULE).unwrap_or(size)
 }
 
-pub(super) fn walk(snapshot: &Snapshot, memory: &mut Memory) -> Result<Before, ImportErrorKind> {
+pub(super) fn walk(snapshot: &Snapshot, budget: &Budget) -> Result<Before, ImportErrorKind> {
     let mut before = Before {
         segments: BTreeMap::new(),
         blocks: BTreeMap::new(),
         mapped: Mapped::default(),
         occupied: BTreeMap::new(),
         pools: BTreeMap::new(),
-        regions: regions(snapshot, memory)?,
+        regions: regions(snapshot, budget)?,
     };
-    memory.charge(ENTRY_BYTES * (snapshot.segments.len() + snapshot.blocks.len()))?;
+    budget.charge(ENTRY_BYTES * (snapshot.segments.len() + snapshot.blocks.len()))?;
     for segment in &snapshot.segments {
         if segment.expandable {
             before.mapped.insert(segment.at, segment.size);
@@ -70,8 +70,9 @@ pub(super) fn walk(snapshot: &Snapshot, memory: &mut Memory) -> Result<Before, I
     // What is in the final state at an address, until the `alloc` that put it there.
     let mut last = before.blocks.clone();
     for (i, entry) in snapshot.entries.iter().enumerate().rev() {
+        budget.work(1)?;
         // An event adds at most one entry of a map.
-        memory.charge(ENTRY_BYTES)?;
+        budget.charge(ENTRY_BYTES)?;
         let at = entry.at;
         match entry.action {
             Action::Alloc => {
@@ -115,17 +116,17 @@ pub(super) fn pool_of(device: u16, stream: i64, size: u64) -> PoolKey {
 }
 
 /// Returns all addresses of expandable segments, over all time, joined where they touch.
-fn regions(snapshot: &Snapshot, memory: &mut Memory) -> Result<Vec<Region>, ImportErrorKind> {
+fn regions(snapshot: &Snapshot, budget: &Budget) -> Result<Vec<Region>, ImportErrorKind> {
     let mut all: Vec<Region> = Vec::new();
     let finals = snapshot.segments.iter().filter(|segment| segment.expandable);
     for segment in finals {
-        memory.charge(3 * size_of::<Region>())?;
+        budget.charge(3 * size_of::<Region>())?;
         let end = segment.at.1.saturating_add(segment.size);
         all.push(Region { at: segment.at, end, pool: segment.pool });
     }
     for entry in &snapshot.entries {
         if matches!(entry.action, Action::SegmentMap | Action::SegmentUnmap) {
-            memory.charge(3 * size_of::<Region>())?;
+            budget.charge(3 * size_of::<Region>())?;
             let end = entry.at.1.saturating_add(entry.size);
             let pool = PoolKey { small: false, ..pool_of(entry.at.0, entry.stream, entry.size) };
             all.push(Region { at: entry.at, end, pool });

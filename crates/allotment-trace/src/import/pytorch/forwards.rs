@@ -11,6 +11,7 @@ use allotment::{Algorithm, Alignment, ResourceKind};
 
 use super::super::ImportErrorKind;
 use super::super::builder::Builder;
+use super::super::limits::Budget;
 use super::backwards::{Before, Mapped, Region, pool_of, rounded};
 use super::pickle::{Pickle, Value};
 use super::snapshot::{Action, Address, Block, Entry, PoolKey, Segment, Snapshot, call_site};
@@ -21,7 +22,8 @@ type Result<T, E = ImportErrorKind> = core::result::Result<T, E>;
 pub(super) struct Forwards<'a> {
     pickle: &'a Pickle,
     snapshot: &'a Snapshot,
-    builder: Builder,
+    builder: Builder<'a>,
+    budget: &'a Budget,
     pools: BTreeMap<PoolKey, PoolId>,
     segments: BTreeMap<Address, Written>,
     /// The expandable segments: their addresses, and the block while any of it is mapped.
@@ -54,11 +56,12 @@ struct Live {
 const ENTRY_BYTES: usize = 160;
 
 impl<'a> Forwards<'a> {
-    pub(super) fn new(pickle: &'a Pickle, snapshot: &'a Snapshot, builder: Builder) -> Self {
+    pub(super) fn new(pickle: &'a Pickle, snapshot: &'a Snapshot, budget: &'a Budget) -> Self {
         Self {
             pickle,
             snapshot,
-            builder,
+            builder: Builder::new(budget),
+            budget,
             pools: BTreeMap::new(),
             segments: BTreeMap::new(),
             regions: Vec::new(),
@@ -102,6 +105,7 @@ impl<'a> Forwards<'a> {
     }
 
     fn entry(&mut self, i: usize, entry: &Entry, before: &Before) -> Result<()> {
+        self.budget.work(1)?;
         let &Entry { at, size, .. } = entry;
         match entry.action {
             Action::Alloc => {
@@ -147,7 +151,7 @@ impl<'a> Forwards<'a> {
     fn finish(&mut self) -> Result<()> {
         let snapshot = self.snapshot;
         let mut wanted: BTreeMap<Address, &Block> = BTreeMap::new();
-        self.builder.memory.charge(ENTRY_BYTES * (snapshot.blocks.len() + snapshot.segments.len()))?;
+        self.budget.charge(ENTRY_BYTES * (snapshot.blocks.len() + snapshot.segments.len()))?;
         wanted.extend(snapshot.blocks.iter().map(|block| (block.at, block)));
         let is_wanted = |at: Address, live: &Live| {
             wanted
@@ -205,7 +209,7 @@ impl<'a> Forwards<'a> {
         if let Some(&known) = self.pools.get(&key) {
             return Ok(known);
         }
-        self.builder.memory.charge(ENTRY_BYTES)?;
+        self.budget.charge(ENTRY_BYTES)?;
         let pool = PoolId(u32::try_from(self.pools.len()).unwrap_or(u32::MAX));
         let PoolKey { device, stream, private, small } = key;
         let size = if small { "small" } else { "large" };
@@ -246,7 +250,7 @@ impl<'a> Forwards<'a> {
         {
             return self.leave_out("import: a segment was allocated where one exists");
         }
-        self.builder.memory.charge(ENTRY_BYTES)?;
+        self.budget.charge(ENTRY_BYTES)?;
         let block = self.block(size, pool)?;
         self.segments.insert(at, Written { block, size });
         Ok(())
@@ -264,12 +268,29 @@ impl<'a> Forwards<'a> {
 
     fn free_all(&mut self, at: Address, written: Written) -> Result<()> {
         let end = at.1.saturating_add(written.size);
-        let inside = self.live.range(at..(at.0, end)).filter(|(_, live)| live.block == written.block);
-        for at in inside.map(|(&at, _)| at).collect::<Vec<_>>() {
+        for at in self.live_between(at, end, |_, live| live.block == written.block)? {
             self.left_out += 1;
             self.freed(at)?;
         }
         Ok(())
+    }
+
+    /// Returns the allocations in a range of addresses that are wanted.
+    fn live_between(
+        &self,
+        at: Address,
+        end: u64,
+        is_wanted: impl Fn(&Address, &Live) -> bool,
+    ) -> Result<Vec<Address>> {
+        let mut found = Vec::new();
+        for (at, live) in self.live.range(at..(at.0, end)) {
+            // Each of them: there are many, and memory may be mapped and unmapped under them again and again.
+            self.budget.work(1)?;
+            if is_wanted(at, live) {
+                found.push(*at);
+            }
+        }
+        Ok(found)
     }
 
     fn region_of(&self, at: Address) -> Option<usize> {
@@ -319,10 +340,8 @@ impl<'a> Forwards<'a> {
     /// Frees allocations that begin before a size and end after it.
     fn free_ending_after(&mut self, at: Address, size: u64, written: Written) -> Result<()> {
         let cut = at.1 + size;
-        let below = self.live.range(at..(at.0, cut)).filter(|(_, live)| live.block == written.block);
-        let over: Vec<Address> =
-            below.filter(|(at, live)| at.1 + live.occupied > cut).map(|(&at, _)| at).collect();
-        for at in over {
+        let is_over = |at: &Address, live: &Live| live.block == written.block && at.1 + live.occupied > cut;
+        for at in self.live_between(at, cut, is_over)? {
             self.left_out += 1;
             self.freed(at)?;
         }
@@ -353,7 +372,7 @@ impl<'a> Forwards<'a> {
             return self.leave_out("import: memory was allocated beyond its segment");
         };
         let (site, function) = self.site(block.frames)?;
-        self.builder.memory.charge(ENTRY_BYTES)?;
+        self.budget.charge(ENTRY_BYTES)?;
         let allocation = self.builder.new_allocation();
         self.builder.push(Event::Allocated(Allocated {
             allocation,
@@ -383,11 +402,11 @@ impl<'a> Forwards<'a> {
         if let Some(&known) = self.sites.get(&index) {
             return Ok(known);
         }
-        let texts = match call_site(self.pickle, frames) {
+        let texts = match call_site(self.pickle, frames, self.budget)? {
             Some((site, function)) => (self.builder.text(&site)?, self.builder.text(function)?),
             None => (TextId::NONE, TextId::NONE),
         };
-        self.builder.memory.charge(ENTRY_BYTES)?;
+        self.budget.charge(ENTRY_BYTES)?;
         self.sites.insert(index, texts);
         Ok(texts)
     }
@@ -405,7 +424,7 @@ impl<'a> Forwards<'a> {
         let Some(live) = self.live.remove(&at) else {
             return self.leave_out("import: memory was freed that is not allocated");
         };
-        self.builder.memory.refund(ENTRY_BYTES);
+        self.budget.refund(ENTRY_BYTES);
         self.builder.push(Event::Freed { allocation: live.allocation })
     }
 

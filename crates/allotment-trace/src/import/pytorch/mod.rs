@@ -23,19 +23,18 @@ mod forwards;
 mod pickle;
 mod snapshot;
 
-use super::builder::Builder;
+use super::ImportError;
+use super::limits::Budget;
 use super::source::Source;
-use super::{ImportError, Limits};
 use crate::recording::Recording;
 use forwards::Forwards;
 use snapshot::Snapshot;
 
-pub(super) fn read(source: &mut Source<'_>, limits: &Limits) -> Result<Recording, ImportError> {
-    source.limit(limits.document_bytes);
-    let mut builder = Builder::new(limits.memory_bytes);
-    let pickle = pickle::read(source, &mut builder.memory)?;
+pub(super) fn read(source: &mut Source<'_>, budget: &Budget) -> Result<Recording, ImportError> {
+    source.limit(budget.limits().document_bytes);
+    let pickle = pickle::read(source, budget)?;
     let whole = |kind| ImportError::new(None, kind);
-    let snapshot = Snapshot::parse(&pickle, &mut builder.memory).map_err(whole)?;
-    let before = backwards::walk(&snapshot, &mut builder.memory).map_err(whole)?;
-    Forwards::new(&pickle, &snapshot, builder).run(&before).map_err(whole)
+    let snapshot = Snapshot::parse(&pickle, budget).map_err(whole)?;
+    let before = backwards::walk(&snapshot, budget).map_err(whole)?;
+    Forwards::new(&pickle, &snapshot, budget).run(&before).map_err(whole)
 }

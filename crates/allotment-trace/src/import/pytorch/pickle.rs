@@ -14,7 +14,7 @@
 use std::collections::HashMap;
 use std::io::{BufRead, Read};
 
-use super::super::limits::Memory;
+use super::super::limits::Budget;
 use super::super::source::Source;
 use super::super::{ImportError, ImportErrorKind, Position};
 
@@ -67,6 +67,16 @@ impl Pickle {
         }
     }
 
+    /// Counts the work of looking at a value of which several keys are wanted: a value can be reached in many ways, and is
+    /// looked at in each.
+    pub(super) fn look_at(&self, dict: Value, budget: &Budget) -> Result<()> {
+        let entries = match dict {
+            Value::Dict(index) => self.dicts.get(index as usize).map_or(0, Vec::len),
+            _ => 0,
+        };
+        budget.work(1 + usize::min(entries, MOST_KEYS))
+    }
+
     /// Returns the value of a key, the last one if the key is there twice.
     pub(super) fn get(&self, dict: Value, key: &str) -> Option<Value> {
         let Value::Dict(index) = dict else { return None };
@@ -84,7 +94,7 @@ const MEMO_BYTES: usize = 64;
 
 struct Reader<'r, 's> {
     source: &'r mut Source<'s>,
-    memory: &'r mut Memory,
+    budget: &'r Budget,
     stack: Vec<Value>,
     /// The heights of the stack at each mark, the sizes that both have had at most.
     marks: Vec<usize>,
@@ -94,10 +104,10 @@ struct Reader<'r, 's> {
 }
 
 /// Reads one pickle up to its end mark.
-pub(super) fn read(source: &mut Source<'_>, memory: &mut Memory) -> Result<Pickle, ImportError> {
+pub(super) fn read(source: &mut Source<'_>, budget: &Budget) -> Result<Pickle, ImportError> {
     let pickle = Pickle { text: String::new(), lists: Vec::new(), dicts: Vec::new(), root: Value::None };
     let (stack, marks, memo) = (Vec::new(), Vec::new(), HashMap::new());
-    let mut reader = Reader { source, memory, stack, marks, most: (0, 0), memo, pickle };
+    let mut reader = Reader { source, budget, stack, marks, most: (0, 0), memo, pickle };
     loop {
         let position = Some(Position::Byte(reader.source.position()));
         match reader.step() {
@@ -117,6 +127,7 @@ const fn corrupt(what: &'static str) -> ImportErrorKind {
 impl Reader<'_, '_> {
     /// Executes one instruction. Returns true at the end.
     fn step(&mut self) -> Result<bool> {
+        self.budget.work(1)?;
         let opcode = self.byte()?;
         match opcode {
             // PROTO, FRAME
@@ -134,7 +145,7 @@ impl Reader<'_, '_> {
                 self.marks.push(self.stack.len());
                 if self.marks.len() > self.most.1 {
                     self.most.1 = self.marks.len();
-                    self.memory.charge(2 * size_of::<usize>())?;
+                    self.budget.charge(2 * size_of::<usize>())?;
                 }
             }
             // POP, POP_MARK, DUP
@@ -310,7 +321,7 @@ impl Reader<'_, '_> {
         self.stack.push(value);
         if self.stack.len() > self.most.0 {
             self.most.0 = self.stack.len();
-            self.memory.charge(ITEM_BYTES)?;
+            self.budget.charge(ITEM_BYTES)?;
         }
         Ok(())
     }
@@ -327,14 +338,14 @@ impl Reader<'_, '_> {
     }
 
     fn new_list(&mut self, items: Vec<Value>) -> Result<()> {
-        self.memory.charge(CONTAINER_BYTES + ITEM_BYTES * items.len())?;
+        self.budget.charge(CONTAINER_BYTES + ITEM_BYTES * items.len())?;
         let index = u32::try_from(self.pickle.lists.len()).map_err(|_| corrupt("it has too many lists"))?;
         self.pickle.lists.push(items);
         self.push(Value::List(index))
     }
 
     fn new_dict(&mut self) -> Result<()> {
-        self.memory.charge(CONTAINER_BYTES)?;
+        self.budget.charge(CONTAINER_BYTES)?;
         let index =
             u32::try_from(self.pickle.dicts.len()).map_err(|_| corrupt("it has too many dictionaries"))?;
         self.pickle.dicts.push(Vec::new());
@@ -342,7 +353,7 @@ impl Reader<'_, '_> {
     }
 
     fn append(&mut self, items: &[Value]) -> Result<()> {
-        self.memory.charge(ITEM_BYTES * items.len())?;
+        self.budget.charge(ITEM_BYTES * items.len())?;
         let top = self.stack.last().copied();
         let list = match top {
             Some(Value::List(index)) => self.pickle.lists.get_mut(index as usize),
@@ -353,7 +364,7 @@ impl Reader<'_, '_> {
     }
 
     fn set(&mut self, items: &[Value]) -> Result<()> {
-        self.memory.charge(ENTRY_BYTES * items.len() / 2)?;
+        self.budget.charge(ENTRY_BYTES * items.len() / 2)?;
         let top = self.stack.last().copied();
         let dict = match top {
             Some(Value::Dict(index)) => self.pickle.dicts.get_mut(index as usize),
@@ -371,7 +382,7 @@ impl Reader<'_, '_> {
     fn memoize(&mut self, index: u32) -> Result<()> {
         let top = *self.stack.last().ok_or(corrupt("it stores a value that is not there"))?;
         if self.memo.insert(index, top).is_none() {
-            self.memory.charge(MEMO_BYTES)?;
+            self.budget.charge(MEMO_BYTES)?;
         }
         Ok(())
     }
@@ -385,14 +396,14 @@ impl Reader<'_, '_> {
         // Counted before it is there. Replacement characters have up to three times the bytes that they replace, and a
         // text that grows is there twice.
         let counted = usize::try_from(length).unwrap_or(usize::MAX).saturating_mul(4);
-        self.memory.charge(counted)?;
+        self.budget.charge(counted)?;
         let bytes = self.take(length)?;
         let start = self.pickle.text.len();
         // Python writes lone surrogates in a way that is no UTF-8.
         self.pickle.text.push_str(&String::from_utf8_lossy(&bytes));
         let length = self.pickle.text.len() - start;
-        self.memory.refund(counted);
-        self.memory.charge(3 * length)?;
+        self.budget.refund(counted);
+        self.budget.charge(3 * length)?;
         let all = u32::try_from(start).ok().zip(u32::try_from(length).ok());
         let (start, length) = all.ok_or(corrupt("it has more than 4 GiB of text"))?;
         self.push(Value::Text(start, length))

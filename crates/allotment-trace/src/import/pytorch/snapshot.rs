@@ -1,6 +1,6 @@
 //! The dictionaries of a snapshot as structures: its segments, its blocks, its entries.
 
-use super::super::limits::Memory;
+use super::super::limits::Budget;
 use super::super::{ImportErrorKind, builder::cut};
 use super::pickle::{Pickle, Value};
 
@@ -79,14 +79,14 @@ pub(super) enum Action {
 const SMALL_SEGMENT: u64 = 2 << 20;
 
 impl Snapshot {
-    pub(super) fn parse(pickle: &Pickle, memory: &mut Memory) -> Result<Self, ImportErrorKind> {
+    pub(super) fn parse(pickle: &Pickle, budget: &Budget) -> Result<Self, ImportErrorKind> {
         let root = pickle.root;
         let mut snapshot = Self::default();
         let missing = ImportErrorKind::NotASnapshot { what: "it has no list of segments" };
         // Old versions wrote the list alone.
         let segments = pickle.get(root, "segments").unwrap_or(root);
         for &segment in pickle.list(segments).ok_or(missing)? {
-            snapshot.segment(pickle, segment, memory)?;
+            snapshot.segment(pickle, segment, budget)?;
         }
         let traces = pickle.get(root, "device_traces").and_then(|traces| pickle.list(traces));
         let traces = traces.unwrap_or_default();
@@ -94,8 +94,10 @@ impl Snapshot {
         for (device, &trace) in traces.iter().enumerate() {
             let device =
                 u16::try_from(device).map_err(|_| damaged("it has more devices than any machine"))?;
+            budget.work(1)?;
             for &entry in pickle.list(trace).unwrap_or_default() {
-                memory.charge(3 * size_of::<Entry>())?;
+                budget.charge(3 * size_of::<Entry>())?;
+                pickle.look_at(entry, budget)?;
                 let entry = parse_entry(pickle, device, entry)?;
                 timed &= entry.time != 0;
                 snapshot.entries.push(entry);
@@ -122,12 +124,8 @@ impl Snapshot {
         self.entries.sort_by_key(|entry| entry.time);
     }
 
-    fn segment(
-        &mut self,
-        pickle: &Pickle,
-        segment: Value,
-        memory: &mut Memory,
-    ) -> Result<(), ImportErrorKind> {
+    fn segment(&mut self, pickle: &Pickle, segment: Value, budget: &Budget) -> Result<(), ImportErrorKind> {
+        pickle.look_at(segment, budget)?;
         let int = |name: &str| pickle.get(segment, name).and_then(|value| pickle.int(value));
         let unsigned = |name: &str| int(name).and_then(|value| u64::try_from(value).ok());
         let (Some(address), Some(size)) = (unsigned("address"), unsigned("total_size")) else {
@@ -144,13 +142,14 @@ impl Snapshot {
         };
         let expandable = int("is_expandable") == Some(1);
         let pool = PoolKey { device, stream: int("stream").unwrap_or(0), private, small };
-        memory.charge(3 * size_of::<Segment>())?;
+        budget.charge(3 * size_of::<Segment>())?;
         self.segments.push(Segment { at: (device, address), size, pool, expandable });
 
         let blocks = pickle.get(segment, "blocks").and_then(|blocks| pickle.list(blocks)).unwrap_or_default();
         // Old versions have no addresses of blocks: they follow each other.
         let mut next = address;
         for &block in blocks {
+            pickle.look_at(block, budget)?;
             let int = |name: &str| pickle.get(block, name).and_then(|value| pickle.int(value));
             let unsigned = |name: &str| int(name).and_then(|value| u64::try_from(value).ok());
             let size = unsigned("size").ok_or(damaged("a block has no size"))?;
@@ -166,7 +165,7 @@ impl Snapshot {
                 let history = pickle.list(pickle.get(block, "history")?)?;
                 pickle.get(*history.last()?, "frames")
             });
-            memory.charge(3 * size_of::<Block>())?;
+            budget.charge(3 * size_of::<Block>())?;
             let frames = frames.unwrap_or(Value::None);
             self.blocks.push(Block { at: (device, at), size, requested, pending, frames });
         }
@@ -216,21 +215,28 @@ const MOST_FRAMES: usize = 128;
 
 /// Returns the place and the function of a stack that say most: of the program's own Python code, else of any Python
 /// code, else of the innermost frame.
-pub(super) fn call_site(pickle: &Pickle, frames: Value) -> Option<(String, &str)> {
-    let frames = pickle.list(frames)?;
-    let parts = |&frame: &Value| {
-        let file = pickle.get(frame, "filename").and_then(|file| pickle.text(file))?;
+pub(super) fn call_site<'p>(
+    pickle: &'p Pickle,
+    frames: Value,
+    budget: &Budget,
+) -> Result<Option<(String, &'p str)>, ImportErrorKind> {
+    let Some(frames) = pickle.list(frames) else { return Ok(None) };
+    let mut parts = Vec::new();
+    for &frame in frames.iter().take(MOST_FRAMES) {
+        pickle.look_at(frame, budget)?;
+        let Some(file) = pickle.get(frame, "filename").and_then(|file| pickle.text(file)).map(cut) else {
+            continue;
+        };
+        budget.look_at(file)?;
         let line = pickle.get(frame, "line").and_then(|line| pickle.int(line)).unwrap_or(0);
         let name = pickle.get(frame, "name").and_then(|name| pickle.text(name)).unwrap_or_default();
-        Some((cut(file), line, cut(name)))
-    };
-    let parts: Vec<_> = frames.iter().take(MOST_FRAMES).filter_map(parts).collect();
+        parts.push((file, line, cut(name)));
+    }
     let is_python = |file: &str| file.ends_with(".py");
     let own = |&&(file, ..): &&(&str, i64, &str)| {
         is_python(file) && !file.contains("/torch/") && !file.contains("\\torch\\")
     };
     let best = parts.iter().find(own);
-    let best = best.or_else(|| parts.iter().find(|(file, ..)| is_python(file))).or_else(|| parts.first())?;
-    let &(file, line, name) = best;
-    Some((format!("{file}:{line}"), name))
+    let best = best.or_else(|| parts.iter().find(|(file, ..)| is_python(file))).or_else(|| parts.first());
+    Ok(best.map(|&(file, line, name)| (format!("{file}:{line}"), name)))
 }

@@ -22,8 +22,9 @@ use allotment::events::{Allocated, BlockKind, Event, Placement, PoolId, TextId};
 use allotment::{Algorithm, Alignment, ResourceKind};
 
 use super::builder::{Builder, cut};
+use super::limits::Budget;
 use super::source::Source;
-use super::{ImportError, ImportErrorKind, Limits, Position};
+use super::{ImportError, ImportErrorKind, Position};
 use crate::recording::{Api, Header, Heap, MemoryType, Recording};
 use crate::usage_flags;
 use dump::{Dump, General, Kind, Pool, Suballocation, TypeInfo};
@@ -42,7 +43,8 @@ const HEAP_TYPES: [(&str, MemoryProperties); 5] = [
 const D3D12_TEXTURE_LAYOUT_ROW_MAJOR: u8 = 1;
 const HOST: MemoryProperties = MemoryProperties::HOST_VISIBLE.union(MemoryProperties::HOST_COHERENT);
 
-pub(super) fn read(source: &mut Source<'_>, limits: &Limits) -> Result<Recording, ImportError> {
+pub(super) fn read(source: &mut Source<'_>, budget: &Budget) -> Result<Recording, ImportError> {
+    let limits = budget.limits();
     source.limit(u64::min(limits.document_bytes, limits.memory_bytes / TEXT_SHARE));
     let dump: Dump = match serde_json::from_reader(&mut *source) {
         Ok(dump) => dump,
@@ -55,12 +57,15 @@ pub(super) fn read(source: &mut Source<'_>, limits: &Limits) -> Result<Recording
             return Err(ImportError::new(position, ImportErrorKind::json(&error)));
         }
     };
-    let mut builder = Builder::new(limits.memory_bytes / 2);
-    import(&dump, &mut builder).map_err(|kind| ImportError::new(None, kind))?;
+    let whole = |kind| ImportError::new(None, kind);
+    // What the parsed text may take.
+    budget.charge((limits.memory_bytes / 2) as usize).map_err(whole)?;
+    let mut builder = Builder::new(budget);
+    import(&dump, &mut builder).map_err(whole)?;
     Ok(builder.recording)
 }
 
-fn import(dump: &Dump, builder: &mut Builder) -> Result<(), ImportErrorKind> {
+fn import(dump: &Dump, builder: &mut Builder<'_>) -> Result<(), ImportErrorKind> {
     builder.recording.header = header(dump);
     let (Some(default), Some(custom)) = (&dump.default_pools, &dump.custom_pools) else {
         return Err(ImportErrorKind::DumpWithoutDetails);
@@ -90,7 +95,7 @@ fn import(dump: &Dump, builder: &mut Builder) -> Result<(), ImportErrorKind> {
 }
 
 fn write_pool(
-    builder: &mut Builder,
+    builder: &mut Builder<'_>,
     pool: PoolId,
     memory_type: MemoryTypeIndex,
     name: TextId,
@@ -133,7 +138,7 @@ fn write_pool(
 }
 
 fn write_allocation(
-    builder: &mut Builder,
+    builder: &mut Builder<'_>,
     block: allotment::events::BlockId,
     range: &Suballocation,
     occupied: u64,
