@@ -105,3 +105,36 @@ impl Error for ReportError {
         }
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
+mod tests {
+    use allotment::device::simulated::{Profile, SimulatedGpu};
+    use allotment::{Gpu, GpuDesc};
+    use allotment_trace::{Recorder, RingDesc};
+
+    use super::*;
+
+    #[test]
+    fn a_report_that_is_refused_leaves_the_file_as_it_was() {
+        let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+        let gpu = Gpu::new(device, GpuDesc::default()).unwrap();
+        let path = std::env::temp_dir().join(format!("allotment-refused-report-{}.html", std::process::id()));
+        gpu.write_report(&path).unwrap();
+        let before = std::fs::read(&path).unwrap();
+
+        let recorder = Recorder::ring(&gpu, &RingDesc::default()).unwrap();
+        let error = gpu.write_report(&path).unwrap_err();
+        assert!(matches!(error, ReportError::AlreadySubscribed(_)), "{error}");
+        recorder.finish().unwrap();
+        let recording = path.with_extension("altr");
+        let recorder = Recorder::to_file(&gpu, &recording).unwrap();
+        let error = gpu.write_report(&recording).unwrap_err();
+        assert!(matches!(&error, ReportError::Write { path, .. } if *path == recording), "{error}");
+        recorder.finish().unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), before);
+        assert!(allotment_trace::recording::Recording::open(&recording).unwrap().1.is_none());
+        std::fs::remove_file(path).unwrap();
+        std::fs::remove_file(recording).unwrap();
+    }
+}
