@@ -112,6 +112,7 @@ impl<D: DescriptorDevice> BindingSet<D> {
     ///
     /// [`DescriptorError::Missing`] if a static binding is not bound, or the error of an allocation.
     #[inline(never)]
+    #[track_caller]
     pub fn new(layout: &BindingLayout<D>) -> Result<Self, DescriptorError> {
         let inner = &layout.inner;
         // All must be bound by now: the set copies them once, and would never see one that is bound later.

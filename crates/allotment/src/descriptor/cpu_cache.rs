@@ -58,6 +58,7 @@ impl<D: DescriptorDevice> CpuDescriptorCache<D> {
     ///
     /// The device's error for a new page.
     #[inline]
+    #[track_caller]
     pub fn allocate(&mut self) -> Result<CpuDescriptorRange, DescriptorError> {
         // Slots are taken from one word until it is empty, so that what a thread allocates in a row is adjacent.
         if self.words[self.last].1 == 0 {
@@ -66,7 +67,7 @@ impl<D: DescriptorDevice> CpuDescriptorCache<D> {
         let (first, bits) = &mut self.words[self.last];
         let slot = *first + bits.trailing_zeros();
         *bits &= *bits - 1;
-        Ok(self.heap.single(slot))
+        Ok(self.heap.noted(slot))
     }
 
     /// Makes the last word one with a free slot. Returns no slot, so that `allocate` constructs its result in
@@ -92,6 +93,7 @@ impl<D: DescriptorDevice> CpuDescriptorCache<D> {
     #[inline]
     pub fn free(&mut self, range: CpuDescriptorRange) -> Result<(), DescriptorError> {
         let Some(slot) = self.heap.slot_of(&range) else { return self.heap.free(range) };
+        self.heap.forget(&range);
         let (word, bit) = (slot / WORD * WORD, slot % WORD);
         // A mask covers one word, so the slot needs the entry of its own.
         if self.words[self.last].0 != word {

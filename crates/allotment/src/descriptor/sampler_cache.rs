@@ -144,7 +144,7 @@ impl<D: DescriptorDevice> SamplerCache<D> {
             sampler: Some(device.create_sampler(desc)?),
         };
         // SAFETY: created by the heap's own device, and destroyed after its slot was cleared and freed.
-        let inserted = self.inner.heap.insert(&unsafe { device.sampler_descriptor(sampler.get()) }, None);
+        let inserted = self.inner.heap.insert_own(&unsafe { device.sampler_descriptor(sampler.get()) });
         let slot = inserted.map_err(|error| self.inner.what_helps(error))?;
         Ok(self.inner.enter(*desc, slot, sampler))
     }

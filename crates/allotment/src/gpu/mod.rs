@@ -59,7 +59,9 @@
 //! When the last clone of a `Gpu` and the last frame are dropped, all layers together wait for the GPU for up to five
 //! seconds, and for longer only as long as it completes something; what was retired is destroyed. What a GPU that hangs
 //! may still use is leaked. Buffers and images that are still alive keep
-//! the allocator and the device alive, and are destroyed when they are dropped. A program that wants to know that the
+//! the allocator and the device alive, and are destroyed when they are dropped. They are passed to the
+//! [leak handler](crate::memory::LeakHandler) at that moment, and descriptors that were not given back too, since nothing else
+//! would ever tell of one that was forgotten: drop resources before the last `Gpu`. A program that wants to know that the
 //! GPU has completed calls [`Gpu::wait_idle`] before.
 
 mod commands;
@@ -95,6 +97,7 @@ use crate::lifetime::{DeletionQueue, FramesInFlight, Reclaimed, SubmissionTracke
 use crate::log::event;
 use crate::memory::{
     Allocator, BlockGrowth, DefragmentationStep, Defragmenter, MaintenanceThread, OwningAllocator,
+    report_left_by_gpu,
 };
 use crate::sync::locked;
 use crate::upload::{ReadbackRing, UploadPool, Uploader};
@@ -139,6 +142,8 @@ struct Shared<D: Device> {
     memory: OwningAllocator<D>,
     /// What the reader of events was last told.
     levels: Mutex<events::Levels>,
+    /// Last, since it is dropped last: after all that is the `Gpu`'s own.
+    _ending: Ending<D>,
 }
 
 // Not derived, since a clone needs no clone of the device.
@@ -192,6 +197,7 @@ impl<D: Device + Clone> Gpu<D> {
             defragmenter: defragmenter.map_err(GpuError::Defragmentation)?,
             memory,
             levels: Mutex::default(),
+            _ending: Ending(Arc::clone(&allocator)),
             desc,
         };
         Ok(Self { shared: Arc::new(shared) })
@@ -517,6 +523,15 @@ impl<D: Device> Gpu<D> {
         // Unlocked before the callback of what moved, which may upload, submit, and begin and end frames.
         let step = self.shared.defragmenter.step_and_then(desc.defragmentation.limits, || drop(uploader));
         step.map(Some).map_err(FrameError::Defragmentation)
+    }
+}
+
+/// Reports what is alive when the last `Gpu` is dropped: the allocator cannot, since that keeps it alive.
+struct Ending<D: Device>(Arc<Allocator<D>>);
+
+impl<D: Device> Drop for Ending<D> {
+    fn drop(&mut self) {
+        report_left_by_gpu(&self.0);
     }
 }
 

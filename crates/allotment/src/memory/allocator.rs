@@ -21,6 +21,7 @@ use super::pool::shards::{MOST_SHARDS, PoolShards, default_shards};
 use super::pool::time::{Time, TimeSource};
 use super::pool::{BlockSize, PoolSlot, PoolSlots, PoolState, Rules};
 use super::reports::call_site::CallSites;
+use super::reports::descriptors::DescriptorHeaps;
 use super::reports::leaks::{LeakHandler, report_leaks};
 use super::reports::stalls::Stalls;
 use super::request::candidates::Ranking;
@@ -276,6 +277,8 @@ pub struct Allocator<D: Device> {
     /// The pools that the ends of frames visit.
     pub(super) active: Arc<ActivePools>,
     pub(super) events: EventLog,
+    /// Whose descriptors leak reports show.
+    pub(super) descriptor_heaps: DescriptorHeaps,
 }
 
 /// Default pools per memory type: one for each [`Served`].
@@ -377,10 +380,16 @@ impl<D: Device> Allocator<D> {
             to_do: ToDo::default(),
             reclaimable: Reclaimable::default(),
             active: Arc::default(),
+            descriptor_heaps: DescriptorHeaps::default(),
             events,
             desc,
             device,
         })
+    }
+
+    /// Returns the descriptor heaps.
+    pub(crate) fn descriptor_heaps(&self) -> &DescriptorHeaps {
+        &self.descriptor_heaps
     }
 
     /// Creates the default pool at an index.

@@ -65,10 +65,13 @@ pub use relocation::{
     AcceptedMove, DefragmentationStep, Defragmenter, DefragmenterDesc, MoveError, StepOutcome,
 };
 pub use reports::call_site::{CallSite, CallSites};
+pub use reports::descriptors::LeakedDescriptors;
+pub(crate) use reports::descriptors::{DescriptorSites, HasDescriptors};
 #[doc(hidden)]
 pub use reports::dump_schema;
 pub use reports::inspect::{BlockInfo, CategoryStatistics};
-pub use reports::leaks::{Leak, LeakHandler, LeakReport};
+pub(crate) use reports::leaks::report_left_by_gpu;
+pub use reports::leaks::{Leak, LeakHandler, LeakMoment, LeakReport};
 pub use reports::listing::ListedAllocation;
 pub use reports::stalls::StallStatistics;
 pub use reports::statistics::{DetailedStatistics, Statistics};

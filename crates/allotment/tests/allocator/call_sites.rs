@@ -93,7 +93,9 @@ fn a_leak_is_reported_with_its_line_and_on_request_with_the_calls_before_it() {
         let leak = &allocator.leaks()[0];
         let shown = format!("allocated at {}:{line}:", file!());
         assert_eq!(leak.to_string().contains(&shown), call_sites != CallSites::None, "{leak}");
-        let report = allotment::memory::LeakReport { leaks: vec![leak.clone()] }.to_string();
+        let mut report = allotment::memory::LeakReport::default();
+        report.leaks.push(leak.clone());
+        let report = report.to_string();
         let caller = "a_leak_is_reported_with_its_line_and_on_request_with_the_calls_before_it";
         assert_eq!(report.contains(caller), call_sites == CallSites::Backtrace, "{report}");
         drop(lost);

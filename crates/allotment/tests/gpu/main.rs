@@ -9,6 +9,7 @@ mod frames;
 #[path = "../common/hooked_device.rs"]
 mod hooked_device;
 mod hung;
+mod leaks;
 mod mapped;
 mod moved;
 mod other_gpu;

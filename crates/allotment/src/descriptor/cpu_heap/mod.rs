@@ -50,7 +50,7 @@ use super::heap_desc::CpuDescriptorHeapDesc;
 use super::statistics::{DescriptorHeapStatistics, Usage};
 use crate::device::{DescriptorDevice, DescriptorHeapType};
 use crate::lifetime::{Reclaimed, ReleaseQueue, SubmissionTracker};
-use crate::memory::Allocator;
+use crate::memory::{Allocator, DescriptorSites, HasDescriptors, LeakedDescriptors};
 use crate::sync::locked;
 use crate::sync::shards::Shards;
 use crate::table::AppendTable;
@@ -146,6 +146,8 @@ struct Slots {
     magazines: Shards<Magazine>,
     counts: Counts,
     pages: Mutex<PageTable>,
+    heap_type: DescriptorHeapType,
+    sites: DescriptorSites,
 }
 
 #[derive(Debug, Default)]
@@ -173,6 +175,24 @@ impl Counts {
             self.lately.fetch_max(used, Relaxed);
             self.peak.fetch_max(used, Relaxed);
         }
+    }
+}
+
+/// Returns the key of a range's call site.
+fn site_of(range: &CpuDescriptorRange) -> u64 {
+    u64::from(range.page) << 32 | u64::from(range.first)
+}
+
+impl HasDescriptors for Slots {
+    fn live(&self) -> Vec<LeakedDescriptors> {
+        let heap = match self.heap_type {
+            DescriptorHeapType::Resource => "CPU descriptors for resources",
+            DescriptorHeapType::Sampler => "CPU descriptors for samplers",
+            DescriptorHeapType::RenderTarget => "CPU descriptors for render targets",
+            DescriptorHeapType::DepthStencil => "CPU descriptors for depth and stencil",
+        };
+        // Without call sites, what the library's own binding sets and threads keep is not told apart.
+        self.sites.live(heap, 0, ..)
     }
 }
 
@@ -205,8 +225,11 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
             magazines: Shards::new(Magazine::new).all_used(),
             counts: Counts::default(),
             pages: Mutex::new(PageTable { slots: Vec::new(), events: PageEvents::new(log, desc.heap_type) }),
+            heap_type: desc.heap_type,
+            sites: DescriptorSites::new(allocator.desc().call_sites),
         });
         log.parts().add(&slots);
+        allocator.descriptor_heaps().add(&slots);
         Ok(Self {
             allocator: Arc::clone(allocator),
             id: NEXT.fetch_add(1, Relaxed),
@@ -241,6 +264,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
     /// [`DescriptorError::Empty`], [`DescriptorError::NeverFits`] beyond 2^24, or the device's error for a new
     /// page.
     #[inline]
+    #[track_caller]
     pub fn allocate(&self, count: u32) -> Result<CpuDescriptorRange, DescriptorError> {
         // Single slots, the common request, take no lock.
         if count == 1 {
@@ -248,7 +272,9 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
                 Some(slot) => slot,
                 None => self.take_single()?,
             };
-            return Ok(self.single(slot));
+            let range = self.single(slot);
+            self.slots.sites.note(site_of(&range), 1);
+            return Ok(range);
         }
         let run = self.allocate_run(count);
         match run {
@@ -258,7 +284,9 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
                 let mut unfilled = Unfilled { heap: self, run: Some(run) };
                 // A caller that writes only a part of a run may copy all of it, so all of it is filled.
                 unfilled.run.iter_mut().try_for_each(|run| self.fill(run, DescriptorFill::Null))?;
-                unfilled.run.take().ok_or(DescriptorError::Stale)
+                let run = unfilled.run.take().ok_or(DescriptorError::Stale)?;
+                self.slots.sites.note(site_of(&run), count);
+                Ok(run)
             }
             Err(error) => {
                 self.slots.counts.failures.fetch_add(1, Relaxed);
@@ -305,6 +333,21 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
     }
 
     /// Takes the free slots of one word, for a cache: the number of the first slot and a bit mask.
+    /// Returns the range of a slot that a cache hands out.
+    #[inline]
+    #[track_caller]
+    pub(super) fn noted(&self, slot: u32) -> CpuDescriptorRange {
+        let range = self.single(slot);
+        self.slots.sites.note(site_of(&range), 1);
+        range
+    }
+
+    /// Notes that a cache has a slot back.
+    #[inline]
+    pub(super) fn forget(&self, range: &CpuDescriptorRange) {
+        self.slots.sites.forget(site_of(range));
+    }
+
     pub(super) fn take_word(&self) -> Result<(u32, u64), DescriptorError> {
         let (first, bits) = match self.slots.singles.take_word() {
             Some(word) => word,
@@ -338,6 +381,9 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
     /// [`DescriptorError::WrongHeap`] for a range of another heap, which is leaked then.
     #[inline]
     pub fn free(&self, range: CpuDescriptorRange) -> Result<(), DescriptorError> {
+        if range.heap == self.id {
+            self.slots.sites.forget(site_of(&range));
+        }
         if range.count > 1 {
             return self.free_run(&range);
         }
@@ -358,6 +404,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         if range.heap != self.id {
             return Err(DescriptorError::WrongHeap);
         }
+        self.slots.sites.forget(site_of(&range));
         self.slots.counts.retiring.fetch_add(range.count, Relaxed);
         self.retired.retire(range);
         Ok(())
@@ -538,6 +585,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
 impl<D: DescriptorDevice> Drop for CpuDescriptorHeap<D> {
     #[inline(never)]
     fn drop(&mut self) {
+        self.allocator.descriptor_heaps().note_left(self.slots.live());
         locked(&self.slots.pages).destroyed();
     }
 }

@@ -51,7 +51,7 @@ use super::tables::Tables;
 use super::transient::TransientDescriptors;
 use crate::device::{BufferUse, DescriptorDevice, ShaderVisibleHeapLimits, ShaderVisibleHeapType};
 use crate::lifetime::{Reclaimed, Recording, ReleaseQueue, ReleaseStatistics, SubmissionTracker};
-use crate::memory::{Allocator, Buffer, Image};
+use crate::memory::{Allocator, Buffer, DescriptorSites, HasDescriptors, Image, LeakedDescriptors};
 use crate::sync::locked;
 use crate::sync::present::{Present, PresentGuard};
 
@@ -147,6 +147,8 @@ pub(super) struct Shared<D: DescriptorDevice> {
     /// The device panicked while the mirror was cleared: it may refer to destroyed resources, and is not copied
     /// any more.
     poisoned: AtomicBool,
+    /// Where slots and tables were allocated.
+    pub(super) sites: DescriptorSites,
 }
 
 /// The present heap.
@@ -236,8 +238,11 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
             kept: Mutex::new(Vec::with_capacity(KEPT)),
             lists: Mutex::new((0..LISTS).map(|_| Vec::with_capacity(CHUNKS)).collect()),
             poisoned: AtomicBool::new(false),
+            sites: DescriptorSites::new(allocator.desc().call_sites),
         };
-        Ok(Self { shared: Arc::new(shared) })
+        let shared = Arc::new(shared);
+        allocator.descriptor_heaps().add(&shared);
+        Ok(Self { shared })
     }
 
     /// Returns the tracker whose submissions keep descriptors in use.
@@ -264,12 +269,23 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
     ///
     /// [`DescriptorError::Exhausted`], or [`DescriptorError::WrongKind`] for a descriptor of another type.
     #[inline(never)]
+    #[track_caller]
     pub fn insert(
         &self,
         descriptor: &D::Descriptor<'_>,
         keep: Option<KeepAlive>,
     ) -> Result<DescriptorSlot, DescriptorError> {
-        self.shared.insert(descriptor, keep)
+        let slot = self.shared.insert(descriptor, keep)?;
+        self.shared.note_slot(slot);
+        Ok(slot)
+    }
+
+    /// Writes a descriptor of the library's own, which no leak report shows.
+    pub(super) fn insert_own(
+        &self,
+        descriptor: &D::Descriptor<'_>,
+    ) -> Result<DescriptorSlot, DescriptorError> {
+        self.shared.insert(descriptor, None)
     }
 
     /// Writes several descriptors into new slots, all or none, and returns the slots in the order of the
@@ -298,6 +314,7 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
     ///
     /// Those of [`insert`](Self::insert); then no slot is taken and no descriptor is left in the heap. The same
     /// holds if the iterator panics.
+    #[track_caller]
     pub fn insert_all<'d>(
         &self,
         mut descriptors: impl ExactSizeIterator<Item = (D::Descriptor<'d>, Option<KeepAlive>)>,
@@ -321,7 +338,12 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
         }
         // An iterator that yields fewer than its length leaves slots unwritten, which are returned.
         taken.truncate(keeps.len());
-        Ok(taken.into_iter().zip(keeps).map(|(slot, keep)| slot.publish_with(keep)).collect())
+        let slots: Vec<_> =
+            taken.into_iter().zip(keeps).map(|(slot, keep)| slot.publish_with(keep)).collect();
+        for &slot in &slots {
+            shared.note_slot(slot);
+        }
+        Ok(slots)
     }
 
     /// Writes a descriptor of a range of a buffer into a new slot, which keeps the buffer alive. Where defragmentation may
@@ -353,13 +375,16 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
     ///
     /// The promises of [`BindingSet::bind_buffer`](super::BindingSet::bind_buffer).
     #[inline(never)]
+    #[track_caller]
     pub unsafe fn insert_buffer(
         &self,
         buffer: &Arc<Buffer<D>>,
         range: core::ops::Range<u64>,
         usage: BufferUse,
     ) -> Result<DescriptorSlot, DescriptorError> {
-        self.insert_shown(Shown::buffer(self, buffer, range, usage)?)
+        let slot = self.insert_shown(Shown::buffer(self, buffer, range, usage)?)?;
+        self.shared.note_slot(slot);
+        Ok(slot)
     }
 
     /// Writes a descriptor of an image into a new slot, which keeps the image and its view alive. It follows moves as
@@ -390,12 +415,15 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
     ///
     /// The promises of [`BindingSet::bind_image`](super::BindingSet::bind_image).
     #[inline(never)]
+    #[track_caller]
     pub unsafe fn insert_image(
         &self,
         image: &Arc<Image<D>>,
         view: &D::ImageViewInfo,
     ) -> Result<DescriptorSlot, DescriptorError> {
-        self.insert_shown(Shown::image(self, image, view)?)
+        let slot = self.insert_shown(Shown::image(self, image, view)?)?;
+        self.shared.note_slot(slot);
+        Ok(slot)
     }
 
     fn insert_shown(&self, shown: Shown<D>) -> Result<DescriptorSlot, DescriptorError> {
@@ -430,6 +458,7 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
     #[inline(never)]
     pub fn remove(&self, slot: DescriptorSlot) -> Result<(), DescriptorError> {
         let keep = self.shared.slots.remove(slot)?;
+        self.shared.sites.forget(slot.index().into());
         // Before it is retired: nothing writes the slot again once its index can be reused.
         self.shared.unfollow([WriteTarget::Slot(slot.index())]);
         self.shared.retired.retire(Retired::Slot { index: slot.index(), keep });
@@ -443,6 +472,7 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
     ///
     /// Those of [`insert`](Self::insert) and [`remove`](Self::remove).
     #[inline(never)]
+    #[track_caller]
     pub fn replace(
         &self,
         slot: DescriptorSlot,
@@ -480,6 +510,7 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
     ///
     /// [`DescriptorError::Empty`], [`DescriptorError::NeverFits`], [`DescriptorError::Exhausted`].
     #[inline(never)]
+    #[track_caller]
     pub fn allocate(&self, count: u32) -> Result<DescriptorRange<D>, DescriptorError> {
         let entry = self.shared.take_table(count)?;
         let range = DescriptorRange::new(Arc::clone(&self.shared), entry, count);
@@ -489,6 +520,7 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
             // its location.
             unsafe { self.shared.fill(live, entry, count) }?;
         }
+        self.shared.sites.note(site_of_table(entry), count);
         Ok(range)
     }
 
@@ -614,7 +646,51 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
     }
 }
 
+/// Returns the key of a table's call site. Those of slots are their indices.
+pub(super) fn site_of_table(entry: u32) -> u64 {
+    1 << 32 | u64::from(entry)
+}
+
+impl<D: DescriptorDevice> HasDescriptors for Shared<D> {
+    fn live(&self) -> Vec<LeakedDescriptors> {
+        let mut live = self.live_tables();
+        // The slots of a heap that was dropped were noted then.
+        if self.read().is_some() {
+            live.append(&mut self.live_slots());
+        }
+        live
+    }
+}
+
 impl<D: DescriptorDevice> Shared<D> {
+    #[track_caller]
+    fn note_slot(&self, slot: DescriptorSlot) {
+        self.sites.note(slot.index().into(), 1);
+    }
+
+    fn live_slots(&self) -> Vec<LeakedDescriptors> {
+        let (heap, used) = match self.heap_type {
+            ShaderVisibleHeapType::Resource => {
+                let usage = self.slots.statistics();
+                ("shader-visible resource descriptors (slots)", usage.used.saturating_sub(usage.retiring))
+            }
+            // Without call sites, those of the library's own sampler cache are not told apart.
+            ShaderVisibleHeapType::Sampler => ("shader-visible sampler descriptors (slots)", 0),
+        };
+        self.sites.live(heap, used, ..1 << 32)
+    }
+
+    fn live_tables(&self) -> Vec<LeakedDescriptors> {
+        let heap = match self.heap_type {
+            ShaderVisibleHeapType::Resource => {
+                "shader-visible resource descriptors (ranges and binding sets)"
+            }
+            ShaderVisibleHeapType::Sampler => "shader-visible sampler descriptors (ranges and binding sets)",
+        };
+        let usage = self.tables.statistics();
+        self.sites.live(heap, usage.used.saturating_sub(usage.retiring), 1 << 32..)
+    }
+
     fn read(&self) -> PresentGuard<'_, Live<D>> {
         self.live.read()
     }
@@ -631,6 +707,8 @@ impl<D: DescriptorDevice> Drop for ShaderVisibleHeap<D> {
     /// unusable.
     #[inline(never)]
     fn drop(&mut self) {
+        // The slots end with the heap; ranges are given back by being dropped.
+        self.shared.allocator.descriptor_heaps().note_left(self.shared.live_slots());
         let live = self.shared.live.exclusive().replace(None);
         // After the lock is released: the mirror is dropped now, the device's heap and the resources of its
         // slots later, even if the device panics while the mirror is dropped.

@@ -71,6 +71,12 @@ pub struct CallSite {
 }
 
 impl CallSite {
+    /// Captures what is wanted.
+    pub(in crate::memory) fn capture(wanted: CallSites, location: &'static Location<'static>) -> Self {
+        let backtrace = (wanted == CallSites::Backtrace).then(|| Arc::new(Backtrace::force_capture()));
+        Self { location, backtrace }
+    }
+
     /// Returns the file, line and column of the call.
     #[must_use]
     pub fn location(&self) -> &'static Location<'static> {
@@ -113,9 +119,7 @@ impl<D: Device> Allocator<D> {
     #[cold]
     fn store_call_site(&self, allocation: AllocationId, location: &'static Location<'static>) {
         // Captured before the pool's lock is taken: it takes microseconds.
-        let wanted = self.desc().call_sites == CallSites::Backtrace;
-        let backtrace = wanted.then(|| Arc::new(Backtrace::force_capture()));
-        let call_site = Some(CallSite { location, backtrace });
+        let call_site = Some(CallSite::capture(self.desc().call_sites, location));
         // Nothing is stored for an allocation that another thread has freed meanwhile, by a reset of its pool.
         let _ = self.change_label(allocation, |label| label.call_site = call_site, PoolState::emit_call_site);
     }

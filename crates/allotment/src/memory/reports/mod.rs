@@ -1,6 +1,7 @@
 //! What the allocator tells about itself: statistics, dumps, leaks, and where allocations were made.
 
 pub(in crate::memory) mod call_site;
+pub(crate) mod descriptors;
 pub(in crate::memory) mod dump;
 pub mod dump_schema;
 pub(in crate::memory) mod inspect;

@@ -11,6 +11,7 @@ use super::{
 use crate::device::{Device, Requirements};
 use crate::lifetime::{DeletionQueue, Owned};
 use crate::memory::allocator::{Allocation, Allocator};
+use crate::memory::reports::leaks::make_known;
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::{AllocationError, AllocationOptions, Movability, WrongAllocator};
 
@@ -65,6 +66,7 @@ impl<D: Device> OwningAllocator<D> {
     #[must_use]
     pub fn new(allocator: &Arc<Allocator<D>>, deletion_queue: &DeletionQueue) -> Self {
         allocator.reclaimable.add(deletion_queue);
+        make_known(allocator);
         Self { allocator: Arc::clone(allocator), deletion_queue: deletion_queue.clone() }
     }
 
