@@ -236,13 +236,24 @@ impl<D: Device> Gpu<D> {
         let queue = drawing.map_or(QueueIndex(0), |(index, _)| QueueIndex(index));
         let transfer = Transfer::new(self.allocator(), queue, chunk);
         let mut transfer = transfer.map_err(TransferError::Buffer)?;
-        buffer.with_owned(|raw, moved_at| {
-            // A step of another thread may have moved the buffer since, by a copy on another queue. The buffer is locked,
-            // so the deadline is that of the whole call.
-            let left = timeout.saturating_sub(began.elapsed());
-            let waited = moved_at.map_or(Ok(()), |point| self.tracker().wait(point, left));
-            waited.map_err(|error| TransferError::Device(error.within(timeout)))?;
-            Ok(transfer.download_from(raw, offset, bytes)?)
-        })
+        let mut waited = None;
+        loop {
+            // A step of another thread may have moved the buffer since, by a copy on another queue. Waited for without the
+            // buffer's lock, and looked at again: the next use of the buffer notes that its bytes have arrived.
+            let read = buffer.with_owned(|raw, moved_at| match moved_at {
+                Some(point) if waited != Some(point) => Err(point),
+                _ => Ok(transfer.download_from(raw, offset, bytes)),
+            });
+            match read {
+                Ok(read) => return Ok(read?),
+                Err(point) => {
+                    // The deadline is that of the whole call.
+                    let left = timeout.saturating_sub(began.elapsed());
+                    let reached = self.tracker().wait(point, left);
+                    reached.map_err(|error| TransferError::Device(error.within(timeout)))?;
+                    waited = Some(point);
+                }
+            }
+        }
     }
 }
