@@ -172,7 +172,7 @@ impl D3d12Reader {
         waits: &[TimelinePoint],
         record: impl FnOnce(&ID3D12GraphicsCommandList),
     ) -> Result<TimelineValue, DeviceError> {
-        let mut memory = self.memory(queue)?;
+        let memory = self.memory(queue)?;
         let list = memory.next()?;
         record(&list);
         // SAFETY: the list is open.
