@@ -113,7 +113,7 @@ pub struct AlignmentError {
 
 impl fmt::Display for AlignmentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "alignment {} is not a power of two from 1 to {MAX_SIZE}", self.value)
+        write!(f, "alignment of {} bytes is not a power of two from 1 to {MAX_SIZE} bytes", self.value)
     }
 }
 

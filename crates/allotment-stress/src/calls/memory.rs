@@ -23,7 +23,7 @@ pub(super) trait Refusal: fmt::Debug {
 impl Refusal for AccessError {
     fn may_have_written(&self) -> bool {
         // Bytes that are being moved count as unknown until they are written again.
-        matches!(self, Self::Device(_) | Self::Moving)
+        matches!(self, Self::Device { .. } | Self::Moving { .. })
     }
 }
 
@@ -31,7 +31,7 @@ impl Refusal for TransferError {
     fn may_have_written(&self) -> bool {
         match self {
             // A pass may have moved the buffer after some of the chunks.
-            Self::Access(error) => error.may_have_written() || *error == AccessError::Moved,
+            Self::Access(error) => error.may_have_written() || matches!(error, AccessError::Moved { .. }),
             _ => true,
         }
     }
@@ -131,7 +131,7 @@ impl<'w, D: Stressed> Player<'w, D> {
     pub(super) fn see_before_writing(&self, allocation: &Allocation, offset: u64, len: u64) {
         // Again while injected failures refuse it. Memory that cannot be invalidated is coherent, or cannot be written
         // either.
-        while let Err(AccessError::Device(_)) =
+        while let Err(AccessError::Device { .. }) =
             self.world.allocator.invalidate(allocation, offset..offset.saturating_add(len))
         {}
     }

@@ -12,10 +12,11 @@ use core::fmt;
 use std::sync::{Arc, Mutex};
 
 use super::cpu_heap::{CpuDescriptorHeap, CpuDescriptorRange};
-use super::error::{DescriptorError, check_range};
+use super::error::DescriptorError;
 use super::shader_visible_heap::ShaderVisibleHeap;
 use super::slots::KeepAlive;
 use crate::device::{DescriptorDevice, DescriptorHeapType, ShaderVisibleHeapType};
+use crate::memory::ShortName;
 use crate::sync::locked;
 
 /// How often a binding changes.
@@ -170,7 +171,14 @@ impl<D: DescriptorDevice> BindingLayout<D> {
         }
         // Sets copy from the CPU heap to the shader-visible one, and the APIs copy within one device only.
         if heap.allocator().device().id() != cpu_heap.device_id() {
-            return Err(DescriptorError::WrongDevice);
+            return Err(DescriptorError::WrongDevice { name: ShortName::NONE });
+        }
+        // Bindings are found by name, and the second of two would never be.
+        for (second, binding) in bindings.iter().enumerate() {
+            let name = binding.name;
+            if let Some(first) = bindings[..second].iter().position(|before| before.name == name) {
+                return Err(DescriptorError::DuplicateBinding { first, second, name });
+            }
         }
         // Summed in 64 bits and bounded once, so that the sums below cannot overflow.
         let total: u64 = bindings.iter().map(|binding| u64::from(binding.count)).sum();
@@ -264,9 +272,10 @@ impl<D: DescriptorDevice> BindingLayout<D> {
         let bound = &mut bound[at as usize];
         // Sets may have copied the first one already, and would then differ from those created later.
         if bound.is_some() {
-            return Err(DescriptorError::AlreadySet { binding });
+            return Err(DescriptorError::AlreadySet { binding, name: self.inner.names[binding] });
         }
-        let range = range.as_mut().ok_or(DescriptorError::NoSuchBinding { binding })?;
+        let count = self.inner.places.len();
+        let range = range.as_mut().ok_or(DescriptorError::NoSuchBinding { binding, count })?;
         self.inner.cpu_heap.write(range, at, descriptor)?;
         // After the write, so that a refused descriptor leaves the binding unbound.
         *bound = Some(keep);
@@ -285,7 +294,8 @@ impl<D: DescriptorDevice> Inner<D> {
             place.frequency == BindFrequency::Static && here.contains(&missing)
         };
         let binding = self.places.iter().position(is_it).unwrap_or(missing);
-        Err(DescriptorError::Missing { binding })
+        let name = self.names.get(binding).copied().unwrap_or_default();
+        Err(DescriptorError::Missing { binding, name })
     }
 
     /// Returns the index of a descriptor of a binding in its table.
@@ -295,11 +305,15 @@ impl<D: DescriptorDevice> Inner<D> {
         at: u32,
         is_right: impl FnOnce(BindFrequency) -> bool,
     ) -> Result<u32, DescriptorError> {
-        let place = self.places.get(binding).ok_or(DescriptorError::NoSuchBinding { binding })?;
+        let count = self.places.len();
+        let place = self.places.get(binding).ok_or(DescriptorError::NoSuchBinding { binding, count })?;
+        let name = self.names[binding];
         if !is_right(place.frequency) {
-            return Err(DescriptorError::WrongBinding { binding });
+            return Err(DescriptorError::WrongBinding { binding, name });
         }
-        check_range(at, 1, place.count)?;
+        if at >= place.count {
+            return Err(DescriptorError::NoSuchElement { binding, name, element: at, count: place.count });
+        }
         Ok(place.first + at)
     }
 }

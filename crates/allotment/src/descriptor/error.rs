@@ -5,7 +5,7 @@ use core::fmt;
 
 use crate::device::{DescriptorHeapType, DeviceError};
 use crate::lifetime::{WaitFor, WrongTracker};
-use crate::memory::ResourceError;
+use crate::memory::{ResourceError, ShortName};
 
 /// A region of a shader-visible heap. Each sort of request is served by one of them.
 ///
@@ -124,11 +124,17 @@ pub enum DescriptorError {
     Stale,
     /// The handle belongs to another heap.
     WrongHeap,
-    /// The heap, the buffer or the tracker belongs to another device.
-    WrongDevice,
-    /// The recording, the buffer or the image belongs to another tracker, such as that of another
+    /// The heap, the resource or the tracker belongs to another device.
+    WrongDevice {
+        /// Name of the resource, if it has one.
+        name: ShortName,
+    },
+    /// The recording or the resource belongs to another tracker, such as that of another
     /// [`Gpu`](crate::Gpu) over the same device, which does not wait for what uses this heap.
-    WrongTracker,
+    WrongTracker {
+        /// Name of the resource, if it has one.
+        name: ShortName,
+    },
     /// A recording may use the range already, so its descriptors must not change.
     /// [Renew](super::DescriptorRange::renew) it first.
     InUse,
@@ -155,27 +161,56 @@ pub enum DescriptorError {
     ExplicitRecording,
     /// The CPU descriptors were not written, so they cannot be copied.
     Unwritten,
-    /// The layout has no such binding.
+    /// The layout has no such binding. Look it up by its name: [`BindingLayout::binding`](super::BindingLayout::binding).
     NoSuchBinding {
         /// The binding in question.
         binding: usize,
+        /// How many bindings the layout has.
+        count: usize,
     },
-    /// The binding has another frequency or type than the operation requires.
+    /// The binding has no such element.
+    NoSuchElement {
+        /// The binding in question.
+        binding: usize,
+        /// The name of the binding.
+        name: &'static str,
+        /// The element.
+        element: u32,
+        /// How many elements the binding has.
+        count: u32,
+    },
+    /// The binding has another frequency than the operation requires: static bindings are bound in the
+    /// [layout](super::BindingLayout::bind_static), all others in a set.
     WrongBinding {
         /// The binding in question.
         binding: usize,
+        /// The name of the binding.
+        name: &'static str,
     },
-    /// The static binding was bound before, and cannot change.
+    /// The static binding was bound before, and cannot change. Make it mutable.
     AlreadySet {
         /// The binding in question.
         binding: usize,
+        /// The name of the binding.
+        name: &'static str,
     },
-    /// A static binding was not bound.
+    /// A static binding was not bound. [Bind](super::BindingLayout::bind_static) it before the first set is created.
     Missing {
         /// The binding in question.
         binding: usize,
+        /// The name of the binding.
+        name: &'static str,
     },
-    /// The range of a buffer is empty, exceeds the buffer, or is not aligned as its use requires.
+    /// Two bindings of a layout have one name, by which only the first could be found. Rename one of them.
+    DuplicateBinding {
+        /// The first binding.
+        first: usize,
+        /// The second one.
+        second: usize,
+        /// The name of both.
+        name: &'static str,
+    },
+    /// The range of a buffer is empty, exceeds the buffer, or is larger than a descriptor can have.
     BadRange {
         /// The first byte.
         start: u64,
@@ -183,6 +218,23 @@ pub enum DescriptorError {
         end: u64,
         /// The size of the buffer, in bytes.
         available: u64,
+        /// The largest range of a descriptor of this use, in bytes.
+        most: u64,
+        /// Name of the resource, if it has one.
+        name: ShortName,
+    },
+    /// The range of a buffer is not aligned as its use requires.
+    Misaligned {
+        /// The first byte.
+        start: u64,
+        /// The end of the range, exclusive.
+        end: u64,
+        /// What the first byte must be a multiple of.
+        start_alignment: u64,
+        /// What the end must be a multiple of.
+        end_alignment: u64,
+        /// Name of the resource, if it has one.
+        name: ShortName,
     },
     /// A parameter of the sampler is out of range; see
     /// [`SamplerDesc::is_valid`](crate::device::SamplerDesc::is_valid).
@@ -195,24 +247,62 @@ pub enum DescriptorError {
 
 impl From<WrongTracker> for DescriptorError {
     fn from(_: WrongTracker) -> Self {
-        Self::WrongTracker
+        Self::WrongTracker { name: ShortName::NONE }
+    }
+}
+
+impl DescriptorError {
+    /// Returns the debug name of the resource that was refused, cut to 47 bytes, or the name of the binding. `None` where
+    /// it has no name, or the error is about neither.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::WrongDevice { name }
+            | Self::WrongTracker { name }
+            | Self::BadRange { name, .. }
+            | Self::Misaligned { name, .. } => name.get(),
+            Self::NoSuchElement { name, .. }
+            | Self::WrongBinding { name, .. }
+            | Self::AlreadySet { name, .. }
+            | Self::Missing { name, .. }
+            | Self::DuplicateBinding { name, .. } => Some(name),
+            Self::Memory(error) => error.name(),
+            _ => None,
+        }
+    }
+
+    /// Adds the name of a resource of another owner.
+    #[cold]
+    pub(super) fn of(self, name: ShortName) -> Self {
+        match self {
+            Self::WrongDevice { .. } => Self::WrongDevice { name },
+            Self::WrongTracker { .. } => Self::WrongTracker { name },
+            other => other,
+        }
     }
 }
 
 impl fmt::Display for DescriptorError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Empty => f.write_str("the number of descriptors is zero"),
+            Self::Empty => f.write_str("the number of descriptors is 0, ask for at least 1"),
             Self::Exhausted { heap_type, region, requested, free, largest, retiring, wait } => {
                 write!(
                     f,
                     "no free range of {requested} {heap_type} descriptors ({region}): {free} are free, the largest range \
                      has {largest}, and {retiring} are pending release"
                 )?;
-                wait.map_or(Ok(()), |wait| write!(f, "; {wait}"))
+                match wait {
+                    Some(wait) => write!(f, "; {wait}"),
+                    None if largest < requested && free >= requested => f.write_str("; compact the heap"),
+                    None => f.write_str("; release some, or grow the heap"),
+                }
             }
             Self::NeverFits { requested, capacity } => {
-                write!(f, "{requested} descriptors exceed the capacity {capacity}")
+                write!(
+                    f,
+                    "{requested} descriptors exceed the capacity of {capacity} descriptors, make the region larger"
+                )
             }
             Self::NoHeaps => f.write_str(
                 "shaders of this device see no descriptor heaps; on Vulkan, enable descriptor indexing or \
@@ -223,17 +313,25 @@ impl fmt::Display for DescriptorError {
                 "{requested} descriptors, {reserved} of them reserved by the driver, exceed the device's limit {limit}"
             ),
             Self::OutOfRange { first, count, available } => {
-                write!(f, "descriptors {first}..+{count} exceed a range of {available}")
+                write!(f, "descriptors {first}..+{count} exceed the {available} descriptors of the range")
             }
             Self::WrongKind { expected, found } => {
                 write!(f, "a {found} descriptor cannot be written to a heap of {expected} descriptors")
             }
-            Self::Stale => f.write_str("the handle is stale: its slot was removed"),
-            Self::WrongHeap => f.write_str("the handle belongs to another heap"),
-            Self::WrongDevice => f.write_str("the heap, the buffer or the tracker belongs to another device"),
-            Self::WrongTracker => f.write_str("the recording, the buffer or the image belongs to another `Gpu` (another tracker); use one of the heap's own"),
+            Self::Stale => f.write_str("the handle is stale: its slot was removed, insert again"),
+            Self::WrongHeap => f.write_str("the handle belongs to another heap, call that one"),
+            Self::WrongDevice { name } => {
+                name.begin(f)?;
+                f.write_str("the heap, the resource or the tracker belongs to another device, use those of one device")
+            }
+            Self::WrongTracker { name } => {
+                name.begin(f)?;
+                f.write_str(
+                    "the recording or the resource belongs to another `Gpu` or tracker, use those of the heap's own",
+                )
+            }
             Self::InUse => f.write_str("a recording may use the range; renew it first"),
-            Self::HeapGone => f.write_str("the descriptor heap was dropped"),
+            Self::HeapGone => f.write_str("the descriptor heap was dropped, keep it as long as its ranges"),
             Self::Poisoned => {
                 f.write_str("the device panicked while descriptors were cleared; create a new heap")
             }
@@ -251,17 +349,62 @@ impl fmt::Display for DescriptorError {
             Self::ExplicitRecording => f.write_str(
                 "explicit recordings do not keep descriptors alive; use SubmissionTracker::record",
             ),
-            Self::Unwritten => f.write_str("the CPU descriptors were not written"),
-            Self::NoSuchBinding { binding } => write!(f, "the layout has no binding {binding}"),
-            Self::WrongBinding { binding } => write!(f, "binding {binding} has another frequency or type"),
-            Self::AlreadySet { binding } => write!(f, "the static binding {binding} is already bound"),
-            Self::Missing { binding } => write!(f, "the static binding {binding} is not bound"),
-            Self::BadRange { start, end, available } => {
-                write!(f, "bytes {start}..{end} of a buffer of {available} bytes cannot be bound")
+            Self::Unwritten => {
+                f.write_str("the CPU descriptors were not written, write or fill them before they are copied")
             }
-            Self::InvalidSampler => f.write_str("a parameter of the sampler is out of range"),
-            Self::Device(_) => f.write_str("the device returned an error"),
-            Self::Memory(_) => f.write_str("cannot allocate memory for a descriptor heap"),
+            Self::NoSuchBinding { binding, count } => write!(
+                f,
+                "the layout has {count} bindings and none of index {binding}, look it up by its name with `BindingLayout::binding`"
+            ),
+            Self::NoSuchElement { binding, name, element, count } => write!(
+                f,
+                "{name:?}: binding {binding} has {count} elements and none of index {element}, declare more with `Binding::array`"
+            ),
+            Self::WrongBinding { binding, name } => write!(
+                f,
+                "{name:?}: binding {binding} has another frequency: bind static bindings in the layout, all others in a set"
+            ),
+            Self::AlreadySet { binding, name } => write!(
+                f,
+                "{name:?}: the static binding {binding} is bound already, make it mutable to bind it again"
+            ),
+            Self::Missing { binding, name } => write!(
+                f,
+                "{name:?}: the static binding {binding} is not bound, call `bind_static` before the first set is created"
+            ),
+            Self::DuplicateBinding { first, second, name } => write!(
+                f,
+                "{name:?}: bindings {first} and {second} have one name, by which only the first could be found: rename one"
+            ),
+            Self::BadRange { start, end, available, most, name } => {
+                name.begin(f)?;
+                if start >= end {
+                    write!(f, "bytes {start}..{end} are an empty range, bind at least 1 byte")
+                } else if end > available {
+                    write!(
+                        f,
+                        "bytes {start}..{end} exceed the buffer of {available} bytes, end the range there"
+                    )
+                } else {
+                    write!(
+                        f,
+                        "bytes {start}..{end} exceed the {most} bytes that one descriptor of this use can have, bind fewer"
+                    )
+                }
+            }
+            Self::Misaligned { start, end, start_alignment, end_alignment, name } => {
+                name.begin(f)?;
+                write!(
+                    f,
+                    "bytes {start}..{end} cannot be bound: for this use the start must be a multiple of {start_alignment} \
+                     bytes and the end of {end_alignment} bytes"
+                )
+            }
+            Self::InvalidSampler => f.write_str(
+                "a parameter of the sampler is out of range or not a number, see `SamplerDesc::is_valid`",
+            ),
+            Self::Device(error) => write!(f, "the device refused the descriptors: {error}"),
+            Self::Memory(error) => write!(f, "no memory for a descriptor heap: {error}"),
         }
     }
 }

@@ -9,7 +9,7 @@ use super::slots::KeepAlive;
 use crate::device::{BufferUse, DescriptorDevice};
 use crate::lifetime::SubmissionTracker;
 use crate::memory::relocation::{CellKey, Follower};
-use crate::memory::{Allocator, Buffer, Image};
+use crate::memory::{Allocator, Buffer, Image, ShortName};
 
 /// A part of a resource that shaders see.
 pub(super) enum Shown<D: DescriptorDevice> {
@@ -33,25 +33,34 @@ impl<D: DescriptorDevice> Shown<D> {
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::WrongDevice`], [`DescriptorError::WrongTracker`], [`DescriptorError::BadRange`].
+    /// [`DescriptorError::WrongDevice`], [`DescriptorError::WrongTracker`], [`DescriptorError::BadRange`],
+    /// [`DescriptorError::Misaligned`].
     pub(super) fn buffer(
         heap: &ShaderVisibleHeap<D>,
         buffer: &Arc<Buffer<D>>,
         range: Range<u64>,
         usage: BufferUse,
     ) -> Result<Self, DescriptorError> {
-        buffer.with_owned(|owned, _| check_owner(heap, owned.allocator(), owned.tracker()))?;
+        buffer
+            .with_owned(|owned, _| check_owner(heap, owned.allocator(), owned.tracker()))
+            .map_err(|error| error.of(buffer.short_name()))?;
         let limits = heap.allocator().device().descriptor_limits();
-        let lies = range.start < range.end && range.end <= buffer.size();
+        let (start, end, available) = (range.start, range.end, buffer.size());
+        let most = limits.max_buffer_range(usage);
+        if start >= end || end > available || end - start > most {
+            return Err(DescriptorError::BadRange { start, end, available, most, name: buffer.short_name() });
+        }
         // Rules of Direct3D 12, applied on each API: a constant buffer view has a multiple of 256 bytes, a raw view
         // whole words.
         let unit = if usage == BufferUse::Constants { 256 } else { 4 };
-        let fits = range.end % unit == 0 && limits.buffer_alignment(usage).is_aligned(range.start);
-        if !lies || !fits || range.end - range.start > limits.max_buffer_range(usage) {
-            return Err(DescriptorError::BadRange {
-                start: range.start,
-                end: range.end,
-                available: buffer.size(),
+        let alignment = limits.buffer_alignment(usage);
+        if end % unit != 0 || !alignment.is_aligned(start) {
+            return Err(DescriptorError::Misaligned {
+                start,
+                end,
+                start_alignment: alignment.get(),
+                end_alignment: unit,
+                name: buffer.short_name(),
             });
         }
         Ok(Self::Buffer { buffer: Arc::clone(buffer), range, usage })
@@ -67,7 +76,9 @@ impl<D: DescriptorDevice> Shown<D> {
         image: &Arc<Image<D>>,
         info: &D::ImageViewInfo,
     ) -> Result<Self, DescriptorError> {
-        image.with_owned(|owned, _| check_owner(heap, owned.allocator(), owned.tracker()))?;
+        image
+            .with_owned(|owned, _| check_owner(heap, owned.allocator(), owned.tracker()))
+            .map_err(|error| error.of(image.short_name()))?;
         Ok(Self::Image { image: Arc::clone(image), info: info.clone() })
     }
 
@@ -202,7 +213,7 @@ fn check_owner<D: DescriptorDevice>(
     tracker: &SubmissionTracker,
 ) -> Result<(), DescriptorError> {
     if allocator.device().id() != heap.allocator().device().id() {
-        return Err(DescriptorError::WrongDevice);
+        return Err(DescriptorError::WrongDevice { name: ShortName::NONE });
     }
     Ok(heap.tracker().check_same(tracker)?)
 }

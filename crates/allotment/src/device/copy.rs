@@ -18,6 +18,20 @@ bitflags! {
     }
 }
 
+/// Names the flags to add, as messages do.
+impl fmt::Display for TransferUsage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match (self.contains(Self::SRC), self.contains(Self::DST)) {
+            (true, true) => {
+                "transfer source and destination (VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT)"
+            }
+            (true, false) => "transfer source (VK_BUFFER_USAGE_TRANSFER_SRC_BIT)",
+            (false, true) => "transfer destination (VK_BUFFER_USAGE_TRANSFER_DST_BIT)",
+            (false, false) => "no transfer usage",
+        })
+    }
+}
+
 /// A copy of bytes from one buffer to another, or within one buffer if the ranges do not overlap.
 pub struct BufferCopy<'a, D: Device> {
     /// The source.

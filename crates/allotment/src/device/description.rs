@@ -121,6 +121,20 @@ impl DescriptionError {
 }
 
 impl DescriptionLimit {
+    /// Returns what the limit counts.
+    const fn unit(self) -> &'static str {
+        match self {
+            Self::BufferSize | Self::AllocationSize | Self::LibrarySize => "bytes",
+            Self::ImageWidth
+            | Self::ImageHeight
+            | Self::ImageDepth
+            | Self::FramebufferWidth
+            | Self::FramebufferHeight => "texels",
+            Self::MipLevels => "mip levels",
+            Self::ArrayLayers => "array layers",
+        }
+    }
+
     /// Returns an error if `requested` is above `most`.
     pub(crate) fn check(self, requested: u64, most: u64) -> Result<(), DescriptionError> {
         if requested > most {
@@ -150,18 +164,22 @@ impl DescriptionLimit {
 impl fmt::Display for DescriptionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ZeroSize => f.write_str("buffer size must be at least 1 byte, not 0"),
+            Self::ZeroSize => f.write_str("buffer size must be at least 1 byte, not 0 bytes"),
             Self::ZeroExtent { extent: [width, height, depth], mip_levels, array_layers } => write!(
                 f,
-                "image has no texels, mip levels or array layers: {width} x {height} x {depth} texels, {mip_levels} mip levels, {array_layers} array layers"
+                "image needs at least 1 texel in each direction, 1 mip level and 1 array layer: {width} x {height} x {depth} texels, {mip_levels} mip levels, {array_layers} array layers"
             ),
             Self::AboveLimit { limit, requested, most } => {
-                write!(f, "{requested} exceeds the limit {limit} of {most}")
+                let unit = limit.unit();
+                write!(f, "{requested} {unit} exceed the limit {limit} of {most} {unit}, request less")
             }
             Self::UnknownFormat { format } => {
-                write!(f, "format {format} is not a core format of the device's API version")
+                write!(
+                    f,
+                    "format {format} is not a core format of the device's API version, describe the image with the API's own description"
+                )
             }
-            Self::Samples { samples } => write!(f, "{samples} samples per texel is not a power of two"),
+            Self::Samples { samples } => write!(f, "{samples} samples per texel is not a power of two, choose 1, 2, 4, 8 or 16"),
             Self::TransientUsage => f.write_str(
                 "a transient attachment must be a color, depth-stencil or input attachment and nothing else",
             ),
@@ -177,7 +195,7 @@ impl fmt::Display for DescriptionError {
             ),
             Self::PlanarExtent { extent: [width, height], multiple: [of_width, of_height] } => write!(
                 f,
-                "{width} x {height} texels of a subsampled format is not a multiple of {of_width} x {of_height}"
+                "{width} x {height} texels of a subsampled format is not a multiple of {of_width} x {of_height} texels, enlarge it to one"
             ),
             Self::NotShared { memory, resource } => write!(
                 f,

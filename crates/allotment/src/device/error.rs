@@ -4,7 +4,7 @@ use core::error::Error;
 use core::fmt;
 use core::time::Duration;
 
-use super::queue::TimelinePoint;
+use super::queue::{QueueIndex, TimelinePoint};
 
 use super::DescriptionError;
 
@@ -24,6 +24,16 @@ pub enum DeviceError {
     MapFailed,
     /// The device does not support the operation.
     Unsupported,
+    /// The device has no such queue. Use one of its [properties](super::DeviceProperties::queues).
+    NoSuchQueue {
+        /// The queue that was asked for.
+        queue: QueueIndex,
+    },
+    /// The submission would wait for a point of its own queue that only it or a later one reaches, which is a deadlock.
+    WaitsForItself {
+        /// The point.
+        point: TimelinePoint,
+    },
     /// The description of a buffer or an image breaks a rule. The driver was not called.
     InvalidDescription(DescriptionError),
     /// The operation needs a feature or extension that the application did not enable, or did not list as
@@ -84,14 +94,22 @@ impl DeviceError {
 impl fmt::Display for DeviceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::OutOfDeviceMemory => f.write_str("out of device memory"),
+            Self::OutOfDeviceMemory => f.write_str("out of device memory, free something"),
             Self::OutOfHostMemory => f.write_str("out of host memory in the driver"),
             Self::TooManyAllocations => f.write_str("too many memory objects for the device"),
             Self::MapFailed => f.write_str("the memory could not be mapped"),
             Self::Unsupported => f.write_str("the device does not support this operation"),
+            Self::NoSuchQueue { queue } => {
+                write!(f, "the device has no queue {}, choose one of its `properties().queues`", queue.0)
+            }
+            Self::WaitsForItself { point } => write!(
+                f,
+                "queue {} would wait for itself: {} was not submitted yet, submit that first",
+                point.queue.0, point.value.0
+            ),
             Self::InvalidDescription(error) => error.fmt(f),
             Self::NotEnabled(feature) => write!(f, "the application did not enable {feature}"),
-            Self::Lost => f.write_str("the device is lost"),
+            Self::Lost => f.write_str("the device is lost, create a new one"),
             Self::TimedOut { point, timeout } => write!(
                 f,
                 "queue {} did not reach {} within {timeout:?}; wait longer, or submit the work that it waits for",

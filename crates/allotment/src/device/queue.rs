@@ -63,12 +63,17 @@ pub(super) fn check_waits(
     next: u64,
     queues: usize,
 ) -> Result<(), DeviceError> {
-    let possible = |point: &TimelinePoint| {
-        // A wait for the own queue's next value would never be satisfied, and the queue would hang.
-        usize::from(point.queue.0) < queues && !(point.queue == queue && point.value.0 >= next)
-    };
     // An impossible wait is refused rather than submitted, since the queue would never get past it.
-    if waits.iter().all(possible) { Ok(()) } else { Err(DeviceError::Unsupported) }
+    waits.iter().try_for_each(|&point| {
+        if usize::from(point.queue.0) >= queues {
+            return Err(DeviceError::NoSuchQueue { queue: point.queue });
+        }
+        // A wait for the own queue's next value would never be satisfied, and the queue would hang.
+        if point.queue == queue && point.value.0 >= next {
+            return Err(DeviceError::WaitsForItself { point });
+        }
+        Ok(())
+    })
 }
 
 #[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]

@@ -38,7 +38,9 @@ impl<D: CommandDevice> Gpu<D> {
             Ok::<_, core::convert::Infallible>(CommandAllocators::<D> { queues })
         });
         // Checked here: the device is never asked for an allocator of a queue that it does not have.
-        let Some(pool) = pools.queues.get(usize::from(queue.0)) else { return Err(DeviceError::Unsupported) };
+        let Some(pool) = pools.queues.get(usize::from(queue.0)) else {
+            return Err(DeviceError::NoSuchQueue { queue });
+        };
         let allocator = pool.acquire(|| device.create_command_allocator(queue))?;
         let pools = Arc::clone(&pools.queues);
         Ok(FrameCommandAllocator { pools, queue, recording, allocator: Some(allocator) })

@@ -5,7 +5,8 @@ use core::fmt;
 
 use crate::device::{DeviceError, MemoryTypeIndex};
 use crate::lifetime::TooManyQueues;
-use crate::memory::{AccessError, CreateAllocatorError, MoveError, ResourceError, TransferError};
+use crate::memory::name_in_error;
+use crate::memory::{AccessError, CreateAllocatorError, MoveError, ResourceError, ShortName, TransferError};
 use crate::upload::{RingError, SourceError, UploadError};
 
 /// Why a [`Gpu`](super::Gpu) was not created.
@@ -197,6 +198,8 @@ pub enum ReadBufferError {
     Transfer(TransferError),
 }
 
+name_in_error!(ReadBufferError, own: [], inner: [Transfer]);
+
 impl From<TransferError> for ReadBufferError {
     fn from(error: TransferError) -> Self {
         Self::Transfer(error)
@@ -229,11 +232,16 @@ pub enum FrameReadbackError {
     /// of defragmentation.
     Access(AccessError),
     /// The buffer's deletion queue has another tracker than the `Gpu`, and would not wait for the frame.
-    WrongTracker,
+    WrongTracker {
+        /// Name of the buffer, if it has one.
+        name: ShortName,
+    },
     /// Queues cannot read this memory type; the CPU can: call [`Buffer::read`](crate::memory::Buffer::read).
     WriteOnly {
         /// The memory type of the buffer.
         memory_type: MemoryTypeIndex,
+        /// Name of the buffer, if it has one.
+        name: ShortName,
     },
     /// The readback ring cannot be created.
     Ring(ResourceError),
@@ -244,12 +252,14 @@ pub enum FrameReadbackError {
     Submit(SubmitError<DeviceError>),
 }
 
+name_in_error!(FrameReadbackError, own: [WrongTracker, WriteOnly], inner: [Access]);
+
 impl From<SourceError> for FrameReadbackError {
     fn from(error: SourceError) -> Self {
         match error {
             SourceError::Access(error) => Self::Access(error),
-            SourceError::WrongTracker => Self::WrongTracker,
-            SourceError::WriteOnly(memory_type) => Self::WriteOnly { memory_type },
+            SourceError::WrongTracker => Self::WrongTracker { name: ShortName::NONE },
+            SourceError::WriteOnly(memory_type) => Self::WriteOnly { memory_type, name: ShortName::NONE },
         }
     }
 }
@@ -258,9 +268,16 @@ impl fmt::Display for FrameReadbackError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Access(error) => write!(f, "the buffer cannot be copied: {error}"),
-            Self::WrongTracker => f.write_str("the buffer's deletion queue does not wait for this frame"),
-            Self::WriteOnly { memory_type } => {
-                write!(f, "queues cannot read memory type {memory_type:?}; read the buffer with the CPU")
+            Self::WrongTracker { name } => {
+                name.begin(f)?;
+                f.write_str(
+                    "the buffer belongs to another `Gpu`, or its deletion queue does not wait for this frame: read it back \
+                     in a frame of the one that created it",
+                )
+            }
+            Self::WriteOnly { memory_type, name } => {
+                name.begin(f)?;
+                write!(f, "queues cannot read memory type {memory_type}, read the buffer with the CPU")
             }
             Self::Ring(error) => write!(f, "the readback ring cannot be created: {error}"),
             Self::Full(error) => write!(f, "no room to read back: {error}"),
@@ -276,7 +293,7 @@ impl Error for FrameReadbackError {
             Self::Ring(error) => Some(error),
             Self::Full(error) => Some(error),
             Self::Submit(error) => Some(error),
-            Self::WrongTracker | Self::WriteOnly { .. } => None,
+            Self::WrongTracker { .. } | Self::WriteOnly { .. } => None,
         }
     }
 }

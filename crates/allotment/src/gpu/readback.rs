@@ -158,7 +158,8 @@ impl<D: Device> Frame<D> {
     ) -> Result<ReadbackTicket, FrameReadbackError> {
         let gpu = self.gpu();
         let copy = (queue, offset, size);
-        let source = ReadbackSource::new(gpu.allocator(), gpu.tracker(), self.recording(), buffer, copy)?;
+        let source = ReadbackSource::new(gpu.allocator(), gpu.tracker(), self.recording(), buffer, copy)
+            .map_err(|error| FrameReadbackError::from(error).of(buffer.short_name()))?;
         // The queue may be another one than those that write, and queues run side by side. Before the ring is locked, since
         // what is submitted may end other recordings, which runs destructors.
         let mut waits = gpu

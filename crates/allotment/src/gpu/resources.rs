@@ -227,7 +227,7 @@ impl<D: Device> Gpu<D> {
         self.uploads().submit().map_err(ReadBufferError::Uploads)?;
         let (began, timeout) = (Instant::now(), self.desc().timeout);
         // The copy runs on one queue, and the writers may be on others.
-        self.tracker().wait_idle(timeout).map_err(TransferError::Device)?;
+        self.tracker().wait_idle(timeout).map_err(TransferError::from)?;
         // The staging buffers have the size of a chunk. At least 1, since no API creates a buffer of 0 bytes.
         let chunk = (bytes.len() as u64).clamp(1, READ_CHUNK);
         // One that is exclusive to a family belongs to that of the graphics queues.
@@ -245,12 +245,14 @@ impl<D: Device> Gpu<D> {
                 _ => Ok(transfer.download_from(raw, offset, bytes)),
             });
             match read {
-                Ok(read) => return Ok(read?),
+                Ok(read) => return read.map_err(|error| error.of(buffer.short_name()).into()),
                 Err(point) => {
                     // The deadline is that of the whole call.
                     let left = timeout.saturating_sub(began.elapsed());
                     let reached = self.tracker().wait(point, left);
-                    reached.map_err(|error| TransferError::Device(error.within(timeout)))?;
+                    reached.map_err(|error| {
+                        TransferError::from(error.within(timeout)).of(buffer.short_name())
+                    })?;
                     waited = Some(point);
                 }
             }

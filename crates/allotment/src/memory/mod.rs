@@ -83,6 +83,7 @@ pub use request::name::{LIBRARY_CATEGORY, Name};
 pub use request::name_table::NameTable;
 pub use request::preview::AllocationPreview;
 pub use request::short_name::ShortName;
+pub(crate) use request::short_name::name_in_error;
 pub use resource::{
     Buffer, BufferOrImage, Buffers, Image, Images, MappedBuffer, OwnedAllocation, OwningAllocator, RawBuffer,
     RawImage, RawResource, Resource, ResourceError, Transfer, TransferError, Unique, UniqueAllocation,

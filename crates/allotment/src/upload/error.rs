@@ -5,7 +5,8 @@ use core::fmt;
 
 use crate::device::{DeviceError, MemoryTypeIndex, QueueIndex, TimelinePoint};
 use crate::lifetime::{WaitFor, WrongTracker};
-use crate::memory::{AccessError, ResourceError};
+use crate::memory::name_in_error;
+use crate::memory::{AccessError, ResourceError, ShortName};
 
 /// An error of a ring. The ring is unchanged, except for its failure count.
 ///
@@ -48,13 +49,16 @@ pub enum RingError {
 impl fmt::Display for RingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ZeroSize => f.write_str("allocation size is zero"),
+            Self::ZeroSize => f.write_str("allocation size is 0 bytes, ask for at least 1"),
             Self::NeverFits { requested, capacity } => {
-                write!(f, "{requested} bytes exceed the ring's capacity of {capacity}")
+                write!(
+                    f,
+                    "{requested} bytes exceed the ring's capacity of {capacity} bytes, make the ring larger"
+                )
             }
             Self::FullForNow { requested, free, largest, wait } => write!(
                 f,
-                "the ring is full: {requested} bytes requested, {free} free, largest free range {largest}; {wait}"
+                "the ring is full: {requested} bytes requested, {free} bytes free, largest free range {largest} bytes; {wait}"
             ),
         }
     }
@@ -87,7 +91,7 @@ pub enum ArenaError {
 impl fmt::Display for ArenaError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ZeroSize => f.write_str("allocation size is zero"),
+            Self::ZeroSize => f.write_str("allocation size is 0 bytes, ask for at least 1"),
             Self::Page(error) => write!(f, "cannot create an upload page: {error}"),
         }
     }
@@ -140,7 +144,9 @@ impl fmt::Display for ReadbackError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotYet { wait } => write!(f, "the device has not written the data yet: {wait}"),
-            Self::Stale => f.write_str("the ticket belongs to another ring, or its frame was discarded"),
+            Self::Stale => f.write_str(
+                "the ticket belongs to another ring, or its frame was discarded; read it with its own ring",
+            ),
             Self::Access(error) => error.fmt(f),
             Self::Device(error) => error.fmt(f),
         }
@@ -188,7 +194,10 @@ pub enum UploadError {
     /// The deletion queue's tracker tracks another device than the allocator's.
     WrongDevice,
     /// The target's deletion queue has another tracker than the uploader's, and would not wait for its recordings.
-    WrongTracker,
+    WrongTracker {
+        /// Name of the target, if it has one.
+        name: ShortName,
+    },
     /// There is no room in staging memory.
     Full(RingError),
     /// Staging memory could not be allocated.
@@ -209,6 +218,8 @@ pub enum UploadError {
     ReadOnly {
         /// The memory type.
         memory_type: MemoryTypeIndex,
+        /// Name of the target, if it has one.
+        name: ShortName,
     },
     /// The number of bytes does not match the extent in texels.
     Size {
@@ -216,6 +227,8 @@ pub enum UploadError {
         wanted: u128,
         /// Bytes passed by the caller.
         found: u64,
+        /// Name of the target, if it has one.
+        name: ShortName,
     },
     /// The staging memory stayed full for longer than the timeout.
     TimedOut {
@@ -226,33 +239,46 @@ pub enum UploadError {
 
 impl From<WrongTracker> for UploadError {
     fn from(_: WrongTracker) -> Self {
-        Self::WrongTracker
+        Self::WrongTracker { name: ShortName::NONE }
     }
 }
+
+name_in_error!(UploadError, own: [WrongTracker, ReadOnly, Size], inner: [Access, Resource]);
 
 impl fmt::Display for UploadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Access(error) => write!(f, "the target cannot be written: {error}"),
-            Self::WrongDevice => f.write_str("the tracker tracks another device than the allocator's"),
-            Self::WrongTracker => {
-                f.write_str("the target's deletion queue has another tracker than the uploader's")
+            Self::WrongDevice => f.write_str(
+                "the tracker tracks another device than the allocator's, create both for one device",
+            ),
+            Self::WrongTracker { name } => {
+                name.begin(f)?;
+                f.write_str(
+                    "the target belongs to another `Gpu`, or to a deletion queue of another tracker than the uploader's: \
+                     upload with the one that created it",
+                )
             }
             Self::Full(error) => write!(f, "no room in staging memory: {error}"),
             Self::Resource(error) => write!(f, "no staging memory: {error}"),
             Self::Device(error) => write!(f, "the queue refused: {error}"),
-            Self::NoSuchQueue { queue } => write!(f, "the device has no queue {}", queue.0),
-            Self::WaitsForItself { point } => write!(
-                f,
-                "queue {} would wait for itself: {} was not submitted yet",
-                point.queue.0, point.value.0
-            ),
-            Self::ReadOnly { memory_type } => write!(
-                f,
-                "queues cannot write to memory type {}; initialize it before its first use, or use another type",
-                memory_type.0
-            ),
-            Self::Size { wanted, found } => write!(f, "expected {wanted} bytes of texel data, got {found}"),
+            Self::NoSuchQueue { queue } => DeviceError::NoSuchQueue { queue: *queue }.fmt(f),
+            Self::WaitsForItself { point } => DeviceError::WaitsForItself { point: *point }.fmt(f),
+            Self::ReadOnly { memory_type, name } => {
+                name.begin(f)?;
+                write!(
+                    f,
+                    "queues cannot write to memory type {}; initialize it before its first use, or use another type",
+                    memory_type.0
+                )
+            }
+            Self::Size { wanted, found, name } => {
+                name.begin(f)?;
+                write!(
+                    f,
+                    "expected {wanted} bytes of texel data, got {found} bytes; pass the rows without padding, or correct the extent"
+                )
+            }
             Self::TimedOut { point } => write!(
                 f,
                 "timed out waiting for staging memory: queue {} did not reach {}",
@@ -270,7 +296,7 @@ impl Error for UploadError {
             Self::Resource(error) => Some(error),
             Self::Device(error) => Some(error),
             Self::WrongDevice
-            | Self::WrongTracker
+            | Self::WrongTracker { .. }
             | Self::NoSuchQueue { .. }
             | Self::WaitsForItself { .. }
             | Self::ReadOnly { .. }

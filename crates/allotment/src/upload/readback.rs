@@ -16,7 +16,7 @@ use super::tracked_ring::{FRAMES, TrackedRing};
 use super::{ReadbackError, RingDesc, RingError, RingStatistics, WaitFor};
 use crate::device::{Device, DeviceError, TimelinePoint};
 use crate::lifetime::SubmissionTracker;
-use crate::memory::{AccessError, Allocator, MappedBuffer, ResourceError};
+use crate::memory::{AccessError, Allocator, MappedBuffer, ResourceError, ShortName};
 
 /// A ring of readback memory that the device writes and the CPU reads, freed frame by frame.
 ///
@@ -252,7 +252,7 @@ impl<D: Device> ReadbackRing<D> {
         self.check_written(ticket)?;
         let (size, available) = (bytes.len() as u64, ticket.size);
         if at > available || size > available - at {
-            return Err(AccessError::OutOfRange { offset: at, size, available }.into());
+            return Err(AccessError::OutOfRange { offset: at, size, available, name: ShortName::NONE }.into());
         }
         Ok(self.inner.buffer().read(ticket.offset + at, bytes)?)
     }

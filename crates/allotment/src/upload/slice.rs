@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::device::Device;
-use crate::memory::{AccessError, MappedBuffer};
+use crate::memory::{AccessError, MappedBuffer, ShortName};
 
 /// The location of a slice, to be stored beyond the lifetime of the slice.
 ///
@@ -95,7 +95,7 @@ impl<'a, D: Device> UploadSlice<'a, D> {
         let (size, available) = (bytes.len() as u64, self.place.size);
         // Two comparisons instead of a sum, which could overflow.
         if at > available || size > available - at {
-            return Err(AccessError::OutOfRange { offset: at, size, available });
+            return Err(AccessError::OutOfRange { offset: at, size, available, name: ShortName::NONE });
         }
         self.buffer.write(self.place.offset + at, bytes)
     }

@@ -10,8 +10,8 @@ use crate::device::{
 };
 use crate::lifetime::{Owned, SubmissionTracker, TimelinePoints};
 use crate::memory::{
-    AccessError, Allocation, Buffer, Image, MemoryLocation, OwningAllocator, UniqueBuffer, UniqueImage,
-    check_range,
+    AccessError, Allocation, Buffer, Image, MemoryLocation, OwningAllocator, ShortName, UniqueBuffer,
+    UniqueImage, check_range,
 };
 
 /// Statistics of an [`Uploader`].
@@ -157,9 +157,6 @@ pub struct Uploader<D: Device> {
     leaves_orphans: bool,
 }
 
-/// The answer to a write while a step is about to move the target.
-const MOVING: UploadError = UploadError::Access(AccessError::Moving);
-
 impl<D: Device> Uploader<D> {
     /// Creates an uploader for resources of `memory`.
     ///
@@ -227,16 +224,17 @@ impl<D: Device> Uploader<D> {
     /// written or be on their way; else nothing is.
     #[inline(never)]
     pub fn initialize(&mut self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
-        self.visiting_orphans(|this| {
+        let written = self.visiting_orphans(|this| {
             let written = match this.write_directly(to, offset, bytes) {
-                Err(MOVING) if to.is_relocatable() => {
+                Err(UploadError::Access(AccessError::Moving { .. })) if to.is_relocatable() => {
                     let shared = to.with_owned(|to, _| to.is_shared());
                     this.beside_steps(shared, |this| this.write_directly(to, offset, bytes))
                 }
                 written => written,
             };
             if written? { Ok(()) } else { this.write_staged(to, offset, bytes) }
-        })
+        });
+        written.map_err(|error| error.of(to.short_name()))
     }
 
     /// Writes through the mapping. Returns false, with nothing written, where the bytes have to be staged.
@@ -281,7 +279,8 @@ impl<D: Device> Uploader<D> {
     /// As for [`initialize`](Self::initialize), and [`UploadError::ReadOnly`].
     #[inline(never)]
     pub fn update(&mut self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
-        self.visiting_orphans(|this| this.write_staged(to, offset, bytes))
+        let staged = self.visiting_orphans(|this| this.write_staged(to, offset, bytes));
+        staged.map_err(|error| error.of(to.short_name()))
     }
 
     fn write_staged(&mut self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
@@ -310,7 +309,7 @@ impl<D: Device> Uploader<D> {
         lane_of(&mut self.buffers, &mut self.images, shared).keep_open(&memory);
         let written = match write(self) {
             // A step has a place for the target. It ends without a move when it sees the recording, and no other begins.
-            Err(MOVING) => {
+            Err(UploadError::Access(AccessError::Moving { .. })) => {
                 memory.deletion_queue().tracker().wait_for_passes();
                 write(self)
             }
@@ -342,7 +341,6 @@ impl<D: Device> Uploader<D> {
         work: impl FnOnce(&mut Self) -> Result<T, UploadError>,
     ) -> Result<T, UploadError> {
         const LOST: UploadError = UploadError::Device(DeviceError::Lost);
-        const LOST_AT_A_WRITE: UploadError = UploadError::Access(AccessError::Device(DeviceError::Lost));
         // Asked before the work as well: on a lost device a direct write would seem to succeed, though no queue reads
         // it any more.
         let done = if self.lost || self.memory.deletion_queue().tracker().is_lost() {
@@ -350,7 +348,10 @@ impl<D: Device> Uploader<D> {
         } else {
             work(self)
         };
-        if matches!(done, Err(LOST | LOST_AT_A_WRITE)) {
+        let lost_at_a_write = |error: &UploadError| {
+            matches!(error, UploadError::Access(AccessError::Device { source: DeviceError::Lost, .. }))
+        };
+        if done.as_ref().is_err_and(|error| *error == LOST || lost_at_a_write(error)) {
             self.lost = true;
             self.lanes_mut().for_each(Lane::discard);
         }
@@ -389,7 +390,7 @@ impl<D: Device> Uploader<D> {
     ) -> Result<(), UploadError> {
         let found = self.memory.allocator().device().properties().memory_type(place.memory_type);
         if found.is_some_and(|found| found.properties.contains(MemoryProperties::DEVICE_READ_ONLY)) {
-            return Err(UploadError::ReadOnly { memory_type: place.memory_type });
+            return Err(UploadError::ReadOnly { memory_type: place.memory_type, name: ShortName::NONE });
         }
         to.check_usage(TransferUsage::DST)?;
         if bytes.is_empty() {
@@ -431,7 +432,7 @@ impl<D: Device> Uploader<D> {
         write: &ImageWrite<D::ImageState>,
         bytes: &[u8],
     ) -> Result<(), UploadError> {
-        self.visiting_orphans(|this| {
+        let staged = self.visiting_orphans(|this| {
             let stage = |this: &mut Self| {
                 let mut is_written = false;
                 let staged = to.with_owned(|to, moved_at| {
@@ -444,7 +445,8 @@ impl<D: Device> Uploader<D> {
                 staged
             };
             if to.is_relocatable() { this.beside_steps(false, stage) } else { stage(this) }
-        })
+        });
+        staged.map_err(|error| error.of(to.short_name()))
     }
 
     /// Makes staged data wait for the copy by which defragmentation moved its target: another queue executes it.
@@ -468,7 +470,7 @@ impl<D: Device> Uploader<D> {
         let row = texel.row_bytes(width);
         let wanted = u128::from(row) * u128::from(rows) * u128::from(depth);
         if wanted != bytes.len() as u128 {
-            return Err(UploadError::Size { wanted, found: bytes.len() as u64 });
+            return Err(UploadError::Size { wanted, found: bytes.len() as u64, name: ShortName::NONE });
         }
         if bytes.is_empty() {
             // As for buffers: no copy of size 0.

@@ -5,7 +5,7 @@ use core::time::Duration;
 use allotment::device::{
     BufferCopy, BufferDesc, MemoryTypeIndex, QueueDevice as _, QueueIndex, Submission, TimelinePoint,
 };
-use allotment::memory::{AccessError, Dedicated, MemoryLocation, Name, RawBuffer};
+use allotment::memory::{AccessError, Dedicated, MemoryLocation, Name, RawBuffer, ShortName};
 use allotment::{Algorithm, MemoryUsage, ResourceKind};
 
 use crate::rig::{AllocateWanted as _, DISCRETE, FINE, KIB, MIB, MOBILE, Rig, aligned, profile, wanted};
@@ -123,7 +123,7 @@ fn maps_are_counted_and_call_no_driver() {
     assert_eq!(Some(address), rig.location(&allocation).unwrap().mapped_ptr);
     assert_eq!(rig.info(&allocation).unwrap().maps, 2);
     assert_eq!((rig.unmap(&allocation), rig.unmap(&allocation)), (Ok(()), Ok(())));
-    assert_eq!(rig.unmap(&allocation), Err(AccessError::NotMapped));
+    assert_eq!(rig.unmap(&allocation), Err(AccessError::NotMapped { name: ShortName::NONE }));
     assert_eq!(rig.device.usage().map_calls, calls);
     rig.map(&allocation).unwrap();
     rig.free(allocation).unwrap();
@@ -185,13 +185,13 @@ fn an_id_is_noticed_when_what_it_names_is_gone_even_if_its_place_is_taken_again(
 fn device_memory_that_cannot_be_mapped_says_so_and_has_no_address() {
     let rig = Rig::new(DISCRETE);
     let allocation = rig.allocate_wanted(&wanted(MIB, MemoryUsage::GpuOnly)).unwrap();
-    let refused = AccessError::NotHostVisible { memory_type: MemoryTypeIndex(0) };
+    let refused = AccessError::NotHostVisible { memory_type: MemoryTypeIndex(0), name: ShortName::NONE };
     assert_eq!(rig.location(&allocation).unwrap().mapped_ptr, None);
     assert_eq!(rig.map(&allocation), Err(refused));
     assert_eq!(rig.write(&allocation, 0, &[1]), Err(refused));
     assert_eq!(rig.read(&allocation, 0, &mut [1]), Err(refused));
     assert_eq!(rig.flush(&allocation, 0..1), Err(refused));
-    assert_eq!(rig.unmap(&allocation), Err(AccessError::NotMapped));
+    assert_eq!(rig.unmap(&allocation), Err(AccessError::NotMapped { name: ShortName::NONE }));
     rig.free(allocation).unwrap();
 }
 

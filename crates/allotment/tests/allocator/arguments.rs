@@ -5,7 +5,8 @@ use core::time::Duration;
 use allotment::device::{MemoryHeapIndex, MemoryTypeMask, Priority};
 use allotment::memory::{
     BlockGrowth, BlockSizes, Dedicated, DefragmentationDesc, DefragmentationStatistics,
-    DefragmentationStrategy, EmptyBlockPolicy, Movability, NextPass, NotThisMove, PassLimits, Watermark,
+    DefragmentationStrategy, EmptyBlockPolicy, Movability, NextPass, NotThisMove, PassLimits, ShortName,
+    Watermark,
 };
 use allotment::{AllocationError, AllocatorDesc, MemoryUsage};
 
@@ -68,7 +69,11 @@ fn a_batch_of_any_count_is_refused_and_leaves_nothing_behind() {
     let rig = limited(|_| {});
     for count in [usize::MAX, usize::MAX >> 20, (u32::MAX as usize) + 1] {
         let refused = rig.allocate_wanted_many(&wanted_in(1, DEVICE_TYPE), count).unwrap_err();
-        assert_eq!(refused, AllocationError::TooManyAllocations { limit: u32::MAX }, "{count}");
+        assert_eq!(
+            refused,
+            AllocationError::TooManyAllocations { limit: u32::MAX, name: ShortName::NONE },
+            "{count}"
+        );
     }
     let refused = rig.allocate_wanted_many(&wanted_in(MIB, DEVICE_TYPE), u32::MAX as usize).unwrap_err();
     assert!(matches!(refused, AllocationError::HeapLimit { .. }), "{refused:?}");

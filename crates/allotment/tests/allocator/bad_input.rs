@@ -26,11 +26,20 @@ fn a_size_of_zero_is_refused_everywhere() {
     let rig = Rig::new(DISCRETE);
     let pool = rig.create_pool(PoolDesc::new([DEVICE_TYPE])).unwrap();
     let zero = wanted(0, MemoryUsage::GpuOnly);
-    assert_eq!(rig.allocate_wanted(&zero).unwrap_err(), AllocationError::ZeroSize);
-    assert_eq!(rig.allocate_wanted_in(&pool, &zero).unwrap_err(), AllocationError::ZeroSize);
-    assert_eq!(rig.preview_wanted(&zero).unwrap_err(), AllocationError::ZeroSize);
+    assert_eq!(rig.allocate_wanted(&zero).unwrap_err(), AllocationError::ZeroSize { name: ShortName::NONE });
+    assert_eq!(
+        rig.allocate_wanted_in(&pool, &zero).unwrap_err(),
+        AllocationError::ZeroSize { name: ShortName::NONE }
+    );
+    assert_eq!(rig.preview_wanted(&zero).unwrap_err(), AllocationError::ZeroSize { name: ShortName::NONE });
     let made = rig.create_buffer(&BufferDesc::new(0), &zero).unwrap_err();
-    assert_eq!(made, ResourceError::Device(DeviceError::InvalidDescription(DescriptionError::ZeroSize)));
+    assert_eq!(
+        made,
+        ResourceError::Device {
+            source: DeviceError::InvalidDescription(DescriptionError::ZeroSize),
+            name: ShortName::NONE
+        }
+    );
     rig.destroy_pool(pool).unwrap();
 }
 
@@ -67,7 +76,7 @@ fn sizes_near_the_limits_are_refused_on_every_path_and_overflow_nowhere() {
             let made =
                 rig.create_buffer(&BufferDesc::new(size), &wanted(1, MemoryUsage::GpuOnly)).unwrap_err();
             let rule = match made {
-                ResourceError::Device(DeviceError::InvalidDescription(rule)) => rule,
+                ResourceError::Device { source: DeviceError::InvalidDescription(rule), .. } => rule,
                 other => panic!("{other}"),
             };
             assert!(matches!(rule, DescriptionError::AboveLimit { requested, .. } if requested == size));
@@ -117,15 +126,15 @@ fn an_allocation_of_another_allocator_comes_back_unharmed() {
     let (rig, other) = (Rig::new(DISCRETE), Rig::new(DISCRETE));
     let ours = rig.allocate_wanted(&wanted(KIB, MemoryUsage::Upload)).unwrap();
     let id = ours.id();
-    assert_eq!(other.location(&ours).unwrap_err(), AccessError::WrongAllocator);
-    assert_eq!(other.info_of(id).unwrap_err(), AccessError::WrongAllocator);
-    assert_eq!(other.write(&ours, 0, &[1]), Err(AccessError::WrongAllocator));
-    assert_eq!(other.read(&ours, 0, &mut [1]), Err(AccessError::WrongAllocator));
-    assert_eq!(other.map(&ours), Err(AccessError::WrongAllocator));
-    assert_eq!(other.unmap(&ours), Err(AccessError::WrongAllocator));
-    assert_eq!(other.flush(&ours, 0..1), Err(AccessError::WrongAllocator));
-    assert_eq!(other.set_name(&ours, None), Err(AccessError::WrongAllocator));
-    assert_eq!(other.set_user_data(&ours, 1), Err(AccessError::WrongAllocator));
+    assert_eq!(other.location(&ours).unwrap_err(), AccessError::WrongAllocator { name: ShortName::NONE });
+    assert_eq!(other.info_of(id).unwrap_err(), AccessError::WrongAllocator { name: ShortName::NONE });
+    assert_eq!(other.write(&ours, 0, &[1]), Err(AccessError::WrongAllocator { name: ShortName::NONE }));
+    assert_eq!(other.read(&ours, 0, &mut [1]), Err(AccessError::WrongAllocator { name: ShortName::NONE }));
+    assert_eq!(other.map(&ours), Err(AccessError::WrongAllocator { name: ShortName::NONE }));
+    assert_eq!(other.unmap(&ours), Err(AccessError::WrongAllocator { name: ShortName::NONE }));
+    assert_eq!(other.flush(&ours, 0..1), Err(AccessError::WrongAllocator { name: ShortName::NONE }));
+    assert_eq!(other.set_name(&ours, None), Err(AccessError::WrongAllocator { name: ShortName::NONE }));
+    assert_eq!(other.set_user_data(&ours, 1), Err(AccessError::WrongAllocator { name: ShortName::NONE }));
     let WrongAllocator(ours) = other.free(ours).unwrap_err();
     rig.write(&ours, 0, &[1]).unwrap();
     rig.free(ours).unwrap();
@@ -145,9 +154,15 @@ fn a_pool_of_another_allocator_is_refused_and_comes_back() {
     let ours = rig.create_pool(fixed_pool(DEVICE_TYPE, MIB)).unwrap();
     let theirs = other.create_pool(fixed_pool(DEVICE_TYPE, MIB)).unwrap();
     let desc = wanted_in(KIB, DEVICE_TYPE);
-    assert_eq!(other.allocate_wanted_in(&ours, &desc).unwrap_err(), AllocationError::WrongPool);
-    assert_eq!(other.reset_pool(&ours).unwrap_err(), AllocationError::WrongPool);
-    assert_eq!(other.pool_statistics(&ours).unwrap_err(), AllocationError::WrongPool);
+    assert_eq!(
+        other.allocate_wanted_in(&ours, &desc).unwrap_err(),
+        AllocationError::WrongPool { name: ShortName::NONE }
+    );
+    assert_eq!(other.reset_pool(&ours).unwrap_err(), AllocationError::WrongPool { name: ShortName::NONE });
+    assert_eq!(
+        other.pool_statistics(&ours).unwrap_err(),
+        AllocationError::WrongPool { name: ShortName::NONE }
+    );
     let Err(DestroyPoolError::WrongAllocator(ours)) = other.destroy_pool(ours) else {
         panic!("it was destroyed")
     };
@@ -172,7 +187,9 @@ fn ranges_outside_of_an_allocation_are_refused_however_they_overflow() {
     for name in [DISCRETE, MOBILE] {
         let rig = Rig::new(name);
         let allocation = rig.allocate_wanted(&wanted(100, MemoryUsage::Readback)).unwrap();
-        let out = |offset, size| Err(AccessError::OutOfRange { offset, size, available: 100 });
+        let out = |offset, size| {
+            Err(AccessError::OutOfRange { offset, size, available: 100, name: ShortName::NONE })
+        };
         for offset in [99, 100, 101, 1 << 48, u64::MAX - 1, u64::MAX] {
             assert_eq!(rig.write(&allocation, offset, &[0; 2]), out(offset, 2));
             assert_eq!(rig.read(&allocation, offset, &mut [0; 2]), out(offset, 2));
@@ -206,24 +223,28 @@ fn pools_that_contradict_themselves_are_refused() {
         desc.memory_types = types.iter().map(|&index| MemoryTypeIndex(index)).collect();
     };
     let count = |change: &[u8]| refused_pool(&rig, |desc| types(desc, change));
-    assert_eq!(count(&[]), CreatePoolError::MemoryTypes { count: 0 });
-    assert_eq!(count(&[0, 1, 2, 3, 0]), CreatePoolError::MemoryTypes { count: 5 });
-    let none = |index| CreatePoolError::NoMemoryType { memory_type: MemoryTypeIndex(index) };
+    assert_eq!(count(&[]), CreatePoolError::MemoryTypes { count: 0, name: ShortName::NONE });
+    assert_eq!(count(&[0, 1, 2, 3, 0]), CreatePoolError::MemoryTypes { count: 5, name: ShortName::NONE });
+    let none =
+        |index| CreatePoolError::NoMemoryType { memory_type: MemoryTypeIndex(index), name: ShortName::NONE };
     assert_eq!(count(&[0, 4]), none(4));
     assert_eq!(count(&[255]), none(255));
     assert!(count(&[31]).to_string().contains("no memory type 31"), "{}", count(&[31]));
 
     let size = |size| refused_pool(&rig, |desc| desc.sizing = Some(BlockSize::Fixed(size)));
     for bytes in [0, (4 << 30) + 1, MAX + 1, u64::MAX] {
-        assert_eq!(size(bytes), CreatePoolError::BlockSize { size: bytes });
+        assert_eq!(size(bytes), CreatePoolError::BlockSize { size: bytes, name: ShortName::NONE });
     }
     let growing = |sizes| refused_pool(&rig, |desc| desc.sizing = Some(BlockSize::Growing(sizes)));
     for sizes in bad_block_sizes() {
-        assert_eq!(growing(sizes), CreatePoolError::BlockSize { size: sizes.largest });
+        assert_eq!(growing(sizes), CreatePoolError::BlockSize { size: sizes.largest, name: ShortName::NONE });
     }
-    assert_eq!(refused(|desc| desc.max_blocks = 0), CreatePoolError::BlockCounts { min: 0, max: 0 });
+    assert_eq!(
+        refused(|desc| desc.max_blocks = 0),
+        CreatePoolError::BlockCounts { min: 0, max: 0, name: ShortName::NONE }
+    );
     let more_than_most = refused(|desc| (desc.min_blocks, desc.max_blocks) = (3, 2));
-    assert_eq!(more_than_most, CreatePoolError::BlockCounts { min: 3, max: 2 });
+    assert_eq!(more_than_most, CreatePoolError::BlockCounts { min: 3, max: 2, name: ShortName::NONE });
     assert_eq!(rig.device_calls().allocate, 0);
 }
 
@@ -238,7 +259,7 @@ fn a_pool_whose_first_blocks_cannot_be_got_leaves_none_behind() {
     let refused = refused_pool(&rig, |desc| {
         (desc.sizing, desc.min_blocks) = (Some(BlockSize::Fixed(KIB)), u32::MAX);
     });
-    let limit = AllocationError::TooManyAllocations { limit: 4096 };
+    let limit = AllocationError::TooManyAllocations { limit: 4096, name: ShortName::NONE };
     assert_eq!(refused, CreatePoolError::FirstBlocks(limit));
     assert_eq!(rig.objects(), 0);
 }
@@ -247,7 +268,7 @@ fn a_pool_whose_first_blocks_cannot_be_got_leaves_none_behind() {
 fn a_pool_of_a_memory_type_that_the_allocator_may_not_use_is_refused() {
     let rig = Rig::with(profile(DISCRETE), |desc| desc.memory_types = MemoryTypeMask(0b0110));
     let refused = refused_pool(&rig, |_| {});
-    assert_eq!(refused, CreatePoolError::NoMemoryType { memory_type: DEVICE_TYPE });
+    assert_eq!(refused, CreatePoolError::NoMemoryType { memory_type: DEVICE_TYPE, name: ShortName::NONE });
 }
 
 fn bad_block_sizes() -> Vec<BlockSizes> {
@@ -325,7 +346,7 @@ fn a_resource_that_requires_what_the_request_rules_out_is_refused() {
     let rig = Rig::new(DISCRETE);
     let mut desc = wanted(KIB, MemoryUsage::GpuOnly).with_dedicated(Dedicated::Never);
     desc.requirements.dedicated = DedicatedNeed::Required;
-    assert_eq!(rig.allocate_wanted(&desc), Err(AllocationError::DedicatedRequired));
+    assert_eq!(rig.allocate_wanted(&desc), Err(AllocationError::DedicatedRequired { name: ShortName::NONE }));
     let mut desc = wanted(KIB, MemoryUsage::GpuOnly).with_dedicated(Dedicated::Always).without_new_blocks();
     assert!(matches!(rig.allocate_wanted(&desc), Err(AllocationError::WouldGrow { .. })));
     let made = rig.create_buffer(&BufferDesc::new(KIB), &desc);
@@ -362,7 +383,7 @@ fn a_dedicated_buffer_on_the_upper_side_is_refused_and_leaves_nothing_behind() {
     let mut wish = wanted(MIB, MemoryUsage::GpuOnly).with_dedicated(Dedicated::Always);
     wish.side = Side::Upper;
     let refused = rig.create_buffer(&BufferDesc::new(MIB), &wish).unwrap_err();
-    assert_eq!(refused, ResourceError::Allocation(AllocationError::UpperSide));
+    assert_eq!(refused, ResourceError::Allocation(AllocationError::UpperSide { name: ShortName::NONE }));
     rig.check_invariants();
     assert_eq!(rig.device().usage().memory_objects, 0);
 }

@@ -8,6 +8,7 @@ use allotment::device::{
 };
 use allotment::memory::{
     AccessError, BlockSize, CreatePoolError, Dedicated, EmptyBlockPolicy, Lifetime, RawBuffer, ResourceError,
+    ShortName,
 };
 use allotment::{
     Algorithm, Allocation, AllocationError, MemoryUsage, Pool, PoolDesc, Requirements, ResourceKind,
@@ -186,11 +187,20 @@ fn a_lost_device_is_said_to_be_lost_and_everything_is_still_given_back() {
     let buffer = rig.create_buffer(&BufferDesc::new(KIB), &wanted(1, MemoryUsage::Upload)).unwrap();
     rig.device.lose_device();
     let large = wanted(64 * MIB, MemoryUsage::Upload);
-    assert_eq!(rig.allocate_wanted(&large).unwrap_err(), AllocationError::Device(DeviceError::Lost));
-    assert_eq!(rig.write(&readback, 0, &[1]), Err(AccessError::Device(DeviceError::Lost)));
-    assert_eq!(rig.read(&readback, 0, &mut [1]), Err(AccessError::Device(DeviceError::Lost)));
+    assert_eq!(
+        rig.allocate_wanted(&large).unwrap_err(),
+        AllocationError::Device { source: DeviceError::Lost, name: ShortName::NONE }
+    );
+    assert_eq!(
+        rig.write(&readback, 0, &[1]),
+        Err(AccessError::Device { source: DeviceError::Lost, name: ShortName::NONE })
+    );
+    assert_eq!(
+        rig.read(&readback, 0, &mut [1]),
+        Err(AccessError::Device { source: DeviceError::Lost, name: ShortName::NONE })
+    );
     let made = rig.create_buffer(&BufferDesc::new(KIB), &wanted(1, MemoryUsage::Upload));
-    assert_eq!(made.unwrap_err(), ResourceError::Device(DeviceError::Lost));
+    assert_eq!(made.unwrap_err(), ResourceError::Device { source: DeviceError::Lost, name: ShortName::NONE });
     rig.destroy_buffer(buffer).unwrap();
     rig.free(readback).unwrap();
 }
@@ -238,7 +248,7 @@ fn a_device_that_gives_no_large_memory_objects_gives_smaller_blocks() {
     assert_eq!(rig.block_size_of(&allocation), MIB);
     rig.free(allocation).unwrap();
     let too_large = rig.allocate_wanted(&wanted_in(2 * MIB, DEVICE_TYPE)).unwrap_err();
-    assert_eq!(too_large, AllocationError::TooLarge { size: 2 * MIB, limit: MIB });
+    assert_eq!(too_large, AllocationError::TooLarge { size: 2 * MIB, limit: MIB, name: ShortName::NONE });
 }
 
 /// An allocator on a heap of 32 MiB, 24 of which are in a block that is empty and kept.
@@ -300,7 +310,7 @@ fn at_the_limit_of_memory_objects_requests_are_refused_with_the_limit() {
     let rig = rig_with_few_objects(5);
     let desc = wanted(MIB, MemoryUsage::GpuOnly).with_dedicated(Dedicated::Always);
     let mut got: Vec<_> = (0..5).map(|_| rig.allocate_wanted(&desc).unwrap()).collect();
-    let limit = AllocationError::TooManyAllocations { limit: 5 };
+    let limit = AllocationError::TooManyAllocations { limit: 5, name: ShortName::NONE };
     assert_eq!(rig.allocate_wanted(&desc).unwrap_err(), limit);
     assert_eq!(rig.allocate_wanted(&wanted(KIB, MemoryUsage::Upload)).unwrap_err(), limit);
     assert_eq!(rig.preview_wanted(&desc).unwrap_err(), limit);
@@ -350,7 +360,7 @@ fn memory_that_cannot_be_mapped_is_given_back() {
     let rig = Rig::new(DISCRETE);
     rig.device.fail_call(2, DeviceError::MapFailed);
     let refused = rig.allocate_wanted(&wanted(KIB, MemoryUsage::Upload)).unwrap_err();
-    assert_eq!(refused, AllocationError::Device(DeviceError::MapFailed));
+    assert_eq!(refused, AllocationError::Device { source: DeviceError::MapFailed, name: ShortName::NONE });
     assert_eq!((rig.objects(), rig.memory_heap_reports()[1].reserved), (0, 0));
 }
 

@@ -118,7 +118,7 @@ fn at_the_limit_of_objects_a_block_of_another_memory_type_serves() {
     assert_eq!(rig.type_of(&served), second);
     assert_eq!(
         rig.allocate_wanted(&wanted(8 * MIB, MemoryUsage::GpuOnly)).unwrap_err(),
-        AllocationError::TooManyAllocations { limit: 4 }
+        AllocationError::TooManyAllocations { limit: 4, name: allotment::memory::ShortName::NONE }
     );
     got.extend([block, served]);
     rig.free_all(got);

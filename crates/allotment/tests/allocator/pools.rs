@@ -123,12 +123,24 @@ fn the_upper_side_is_refused_where_there_is_none_before_anybody_is_asked_for_mem
     let rig = Rig::new(DISCRETE);
     for algorithm in [Algorithm::Tlsf, Algorithm::Buddy] {
         let pool = one_block(&rig, algorithm, 64 * KIB);
-        assert_eq!(rig.allocate_wanted_in(&pool, &upper(KIB)).unwrap_err(), AllocationError::UpperSide);
+        assert_eq!(
+            rig.allocate_wanted_in(&pool, &upper(KIB)).unwrap_err(),
+            AllocationError::UpperSide { name: ShortName::NONE }
+        );
         rig.destroy_pool(pool).unwrap();
     }
-    assert_eq!(rig.allocate_wanted(&upper(KIB)).unwrap_err(), AllocationError::UpperSide);
-    assert_eq!(rig.allocate_wanted(&upper(100 * MIB)).unwrap_err(), AllocationError::UpperSide);
-    assert_eq!(rig.preview_wanted(&upper(KIB)).unwrap_err(), AllocationError::UpperSide);
+    assert_eq!(
+        rig.allocate_wanted(&upper(KIB)).unwrap_err(),
+        AllocationError::UpperSide { name: ShortName::NONE }
+    );
+    assert_eq!(
+        rig.allocate_wanted(&upper(100 * MIB)).unwrap_err(),
+        AllocationError::UpperSide { name: ShortName::NONE }
+    );
+    assert_eq!(
+        rig.preview_wanted(&upper(KIB)).unwrap_err(),
+        AllocationError::UpperSide { name: ShortName::NONE }
+    );
     assert_eq!(rig.device_calls().allocate, 0);
 }
 
@@ -151,7 +163,10 @@ fn a_pool_of_fixed_blocks_gives_nobody_memory_of_its_own() {
     let rig = Rig::new(DISCRETE);
     let pool = rig.create_pool(fixed_pool(DEVICE_TYPE, 64 * KIB)).unwrap();
     let dedicated = wanted_in(KIB, DEVICE_TYPE).with_dedicated(Dedicated::Always);
-    assert_eq!(rig.allocate_wanted_in(&pool, &dedicated).unwrap_err(), AllocationError::DedicatedInFixedPool);
+    assert_eq!(
+        rig.allocate_wanted_in(&pool, &dedicated).unwrap_err(),
+        AllocationError::DedicatedInFixedPool { name: ShortName::NONE }
+    );
     let large = rig.allocate_wanted_in(&pool, &wanted_in(65 * KIB, DEVICE_TYPE)).unwrap_err();
     let (requested, block_size) = (65 * KIB, 64 * KIB);
     assert_eq!(large, AllocationError::TooLargeForBlock { requested, block_size, name: ShortName::NONE });

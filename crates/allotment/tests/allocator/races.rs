@@ -12,7 +12,7 @@ use allotment::lifetime::{DeletionQueue, SubmissionTracker};
 use allotment::memory::{
     AccessError, BlockGrowth, BlockSize, BlockSizes, Dedicated, DefragmentationDesc, DefragmentationStrategy,
     Defragmenter, DefragmenterDesc, EmptyBlockPolicy, Movability, NextPass, OwningAllocator, PassLimits,
-    Transfer, TransferError, Watermark,
+    ShortName, Transfer, TransferError, Watermark,
 };
 use allotment::{Allocation, AllocationError, Allocator, AllocatorDesc, PoolDesc};
 
@@ -332,7 +332,10 @@ fn a_transfer_that_a_move_overtakes_has_written_the_chunks_before() {
         allocator.free(second).unwrap();
         move_everything(&allocator);
         device.open();
-        assert_eq!(written.join().unwrap(), Err(TransferError::Access(AccessError::Moved)));
+        assert_eq!(
+            written.join().unwrap(),
+            Err(TransferError::Access(AccessError::Moved { name: ShortName::NONE }))
+        );
         allocator.free(third).unwrap();
     });
     let mut found = vec![0; 20 << 10];

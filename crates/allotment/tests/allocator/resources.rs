@@ -5,7 +5,7 @@ use allotment::device::{
     BufferDesc, BufferDevice as _, DedicatedNeed, DeviceError, ImageDesc, MemoryTypeIndex, Priority,
     PrioritySupport, Requirements,
 };
-use allotment::memory::{AccessError, Dedicated, RawBuffer, ResourceError};
+use allotment::memory::{AccessError, Dedicated, RawBuffer, ResourceError, ShortName};
 use allotment::{Allocation, AllocationError, MemoryUsage, PoolDesc};
 
 use crate::rig::{
@@ -34,11 +34,11 @@ fn a_resource_that_requires_dedicated_memory_is_made_in_no_other_allocation() {
     requests[2].requirements = required;
     for desc in requests {
         let memory = rig.allocate_wanted(&desc).unwrap();
-        let refused = ResourceError::Access(AccessError::DedicatedRequired);
+        let refused = ResourceError::Access(AccessError::DedicatedRequired { name: ShortName::NONE });
         assert_eq!(rig.create_aliasing_buffer(&memory, 0, &buffer).unwrap_err(), refused);
         assert_eq!(rig.create_aliasing_image(&memory, 0, &image).unwrap_err(), refused);
         let placed = rig.place_within(&memory, 0, &Requirements { size: KIB, ..required });
-        assert_eq!(placed.unwrap_err(), AccessError::DedicatedRequired);
+        assert_eq!(placed.unwrap_err(), AccessError::DedicatedRequired { name: ShortName::NONE });
         rig.free(memory).unwrap();
     }
     let usage = rig.device.usage();
@@ -58,7 +58,7 @@ fn a_resource_that_requires_dedicated_memory_is_refused_where_the_request_rules_
     let rig = Rig::new(DISCRETE);
     let (buffer, image) = demanding();
     let never = wanted(1, MemoryUsage::GpuOnly).with_dedicated(Dedicated::Never);
-    let refused = ResourceError::Allocation(AllocationError::DedicatedRequired);
+    let refused = ResourceError::Allocation(AllocationError::DedicatedRequired { name: ShortName::NONE });
     assert_eq!(rig.create_buffer(&buffer, &never).unwrap_err(), refused);
     assert_eq!(rig.create_image(&image, &never).unwrap_err(), refused);
     assert_eq!(rig.device_calls().allocate, 0);
@@ -138,10 +138,10 @@ fn a_resource_that_requires_dedicated_memory_is_refused_in_a_pool_of_fixed_block
     let (buffer, image) = demanding();
     let pool = rig.create_pool(fixed_pool(DEVICE_TYPE, MIB)).unwrap();
     let wish = wanted(1, MemoryUsage::GpuOnly);
-    let refused = ResourceError::Allocation(AllocationError::DedicatedInFixedPool);
+    let refused = ResourceError::Allocation(AllocationError::DedicatedInFixedPool { name: ShortName::NONE });
     assert_eq!(rig.create_buffer(&buffer, &wish.clone().with_pool(&pool)).unwrap_err(), refused);
     assert_eq!(rig.create_image(&image, &wish.clone().with_pool(&pool)).unwrap_err(), refused);
-    let refused = ResourceError::Allocation(AllocationError::DedicatedRequired);
+    let refused = ResourceError::Allocation(AllocationError::DedicatedRequired { name: ShortName::NONE });
     let never = wish.with_dedicated(Dedicated::Never);
     let growing = rig.create_pool(PoolDesc::new([DEVICE_TYPE])).unwrap();
     assert_eq!(rig.create_buffer(&buffer, &never.clone().with_pool(&growing)).unwrap_err(), refused);
@@ -159,7 +159,10 @@ fn a_pool_is_not_reset_while_resources_are_in_it() {
     for desc in [BufferDesc::new(KIB), demanding] {
         let _plain = rig.allocate_wanted_in(&pool, &wanted(KIB, MemoryUsage::GpuOnly)).unwrap();
         let buffer = rig.create_buffer(&desc, &wish.clone().with_pool(&pool)).unwrap();
-        assert_eq!(rig.reset_pool(&pool), Err(AllocationError::ResourcesInPool { count: 1 }));
+        assert_eq!(
+            rig.reset_pool(&pool),
+            Err(AllocationError::ResourcesInPool { count: 1, name: ShortName::NONE })
+        );
         assert_eq!(rig.pool_statistics(&pool).unwrap().allocations, 2, "nothing has changed");
         let at = rig.location(buffer.allocation()).unwrap().offset;
         rig.destroy_buffer(buffer).unwrap();

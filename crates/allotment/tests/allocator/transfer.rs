@@ -5,7 +5,9 @@ use std::sync::Arc;
 use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{BufferDesc, BufferDevice as _, ImageDesc, QueueIndex, TransferUsage};
 use allotment::lifetime::{DeletionQueue, SubmissionTracker};
-use allotment::memory::{AccessError, Dedicated, OwningAllocator, ResourceError, Transfer, TransferError};
+use allotment::memory::{
+    AccessError, Dedicated, OwningAllocator, ResourceError, ShortName, Transfer, TransferError,
+};
 use allotment::upload::{UploadError, Uploader, UploaderDesc};
 use allotment::{Allocator, AllocatorDesc, MemoryUsage};
 
@@ -42,7 +44,9 @@ fn bytes_go_through_the_buffer_itself_and_arrive_where_its_memory_is() {
                 let mapped = rig.location(buffer.allocation()).unwrap().mapped_ptr.is_some();
                 if dedicated == Dedicated::Always && !mapped {
                     // A second buffer may not be bound to memory that was created for the first.
-                    let refused = TransferError::Buffer(ResourceError::Access(AccessError::Exclusive));
+                    let refused = TransferError::Buffer(ResourceError::Access(AccessError::Exclusive {
+                        name: ShortName::NONE,
+                    }));
                     assert_eq!(by_memory, Err(refused));
                 } else {
                     assert_eq!(by_memory, Ok(()));
@@ -64,7 +68,7 @@ fn a_range_beyond_the_memory_is_refused_and_moves_nothing() {
     let mut transfer = Transfer::new(&rig, QueueIndex(0), CHUNK).unwrap();
     let buffer = rig.create_buffer(&BufferDesc::new(1000), &wanted(1, MemoryUsage::GpuOnly)).unwrap();
     // The memory may have more.
-    let beyond = AccessError::OutOfRange { offset: 990, size: 11, available: 1000 };
+    let beyond = AccessError::OutOfRange { offset: 990, size: 11, available: 1000, name: ShortName::NONE };
     assert_eq!(transfer.upload_to(&buffer, 990, &[0; 11]), Err(TransferError::Access(beyond)));
     assert_eq!(transfer.download_from(&buffer, 990, &mut [0; 11]), Err(TransferError::Access(beyond)));
     drop(transfer);
@@ -78,7 +82,7 @@ fn a_buffer_takes_no_more_bytes_than_it_has_though_its_memory_has_more() {
     let mut transfer = Transfer::new(&rig, QueueIndex(0), CHUNK).unwrap();
     let buffer = rig.create_buffer(&BufferDesc::new(1000), &wanted(1, MemoryUsage::Upload)).unwrap();
     assert!(rig.location(buffer.allocation()).unwrap().size > 1000);
-    let beyond = AccessError::OutOfRange { offset: 0, size: 1001, available: 1000 };
+    let beyond = AccessError::OutOfRange { offset: 0, size: 1001, available: 1000, name: ShortName::NONE };
     assert_eq!(transfer.upload_to(&buffer, 0, &[0; 1001]), Err(TransferError::Access(beyond)));
     drop(transfer);
     rig.destroy_buffer(buffer).unwrap();
@@ -93,7 +97,10 @@ fn memory_that_was_made_with_its_resource_takes_no_other() {
     for allocation in [buffer.allocation(), image.allocation()] {
         assert!(rig.info(allocation).unwrap().dedicated_to_resource);
         let second = rig.create_aliasing_buffer(allocation, 0, &BufferDesc::new(16));
-        assert_eq!(second.unwrap_err(), ResourceError::Access(AccessError::Exclusive));
+        assert_eq!(
+            second.unwrap_err(),
+            ResourceError::Access(AccessError::Exclusive { name: ShortName::NONE })
+        );
     }
     rig.destroy_buffer(buffer).unwrap();
     rig.destroy_image(image).unwrap();
@@ -121,7 +128,10 @@ fn a_buffer_is_copied_only_as_its_usage_allows() {
         let info = BufferDesc::new(1000).with_usage(usage);
         let buffer = rig.create_buffer(&info, &wanted(1, MemoryUsage::GpuOnly)).unwrap();
         let expect = |copy| {
-            let refused = Err(TransferError::Access(AccessError::MissingUsage { missing: copy }));
+            let refused = Err(TransferError::Access(AccessError::MissingUsage {
+                missing: copy,
+                name: ShortName::NONE,
+            }));
             if copy == missing { refused } else { Ok(()) }
         };
         assert_eq!(transfer.upload_to(&buffer, 0, &[1; 100]), expect(TransferUsage::DST));
@@ -131,7 +141,8 @@ fn a_buffer_is_copied_only_as_its_usage_allows() {
         let mut transfer = Transfer::new(&rig, QueueIndex(0), CHUNK).unwrap().with_usage(usage);
         let memory = rig.allocate_wanted(&wanted(1000, MemoryUsage::GpuOnly)).unwrap();
         let expect = |copy| {
-            let refused = ResourceError::Access(AccessError::MissingUsage { missing: copy });
+            let refused =
+                ResourceError::Access(AccessError::MissingUsage { missing: copy, name: ShortName::NONE });
             if copy == missing { Err(TransferError::Buffer(refused)) } else { Ok(()) }
         };
         assert_eq!(transfer.upload(&memory, 0, &[1; 100]), expect(TransferUsage::DST));
@@ -149,7 +160,8 @@ fn an_uploader_copies_into_a_buffer_only_as_its_usage_allows() {
     let tracker = SubmissionTracker::new(device.clone()).unwrap();
     let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
     let mut uploader = Uploader::new(&memory, UploaderDesc::default()).unwrap();
-    let missing = UploadError::Access(AccessError::MissingUsage { missing: TransferUsage::DST });
+    let missing =
+        UploadError::Access(AccessError::MissingUsage { missing: TransferUsage::DST, name: ShortName::NONE });
     let make = |usage| {
         let info = BufferDesc::new(1000).with_usage(usage);
         memory.create_buffer(&info, &wanted(1, MemoryUsage::GpuOnly)).unwrap()

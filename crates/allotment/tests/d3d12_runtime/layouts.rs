@@ -18,8 +18,11 @@ const SRGB: [DXGI_FORMAT; 2] = [DXGI_FORMAT_R8G8B8A8_UNORM_SRGB, DXGI_FORMAT_R8G
 fn assert_unsupported(rig: &Rig, info: &ResourceInfo<'_>) {
     for desc in both_ways(&wish(MemoryUsage::GpuOnly)) {
         match rig.create_resource(info, &desc) {
-            Err(ResourceError::Device(DeviceError::Unsupported)) => {}
-            Err(ResourceError::Allocation(allotment::AllocationError::Device(DeviceError::Unsupported))) => {}
+            Err(ResourceError::Device { source: DeviceError::Unsupported, .. }) => {}
+            Err(ResourceError::Allocation(allotment::AllocationError::Device {
+                source: DeviceError::Unsupported,
+                ..
+            })) => {}
             other => panic!("{other:?} by {desc:?}"),
         }
         assert_eq!(rig.statistics(), Statistics::default());

@@ -8,7 +8,7 @@ use allotment::device::{BufferCopy, BufferDesc, QueueDevice as _, QueueIndex, Su
 use allotment::lifetime::{DeletionQueue, SubmissionTracker};
 use allotment::memory::{
     AccessError, BlockSizes, DefragmentationDesc, DefragmentationStrategy, EmptyBlockPolicy, MappedBuffer,
-    Movability, NextPass, OwningAllocator, PassLimits, Transfer, TransferError,
+    Movability, NextPass, OwningAllocator, PassLimits, ShortName, Transfer, TransferError,
 };
 use allotment::upload::{Uploader, UploaderDesc};
 use allotment::{Allocation, Allocator, AllocatorDesc, MemoryUsage};
@@ -108,7 +108,11 @@ fn a_copy_by_a_buffer_that_a_pass_moved_its_memory_from_is_refused() {
             let mut transfer = if by_queue { transfer.through_the_queue() } else { transfer };
             for (buffer, before) in buffers.iter().zip(&before) {
                 let stayed = stage.place(buffer.allocation()) == *before;
-                let expected = if stayed { Ok(()) } else { Err(TransferError::Access(AccessError::Moved)) };
+                let expected = if stayed {
+                    Ok(())
+                } else {
+                    Err(TransferError::Access(AccessError::Moved { name: ShortName::NONE }))
+                };
                 assert_eq!(transfer.upload_to(buffer, 0, &[7; 100]), expected, "{name}, {memory_usage}");
                 assert_eq!(
                     transfer.download_from(buffer, 0, &mut [0; 100]),

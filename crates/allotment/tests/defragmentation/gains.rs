@@ -4,7 +4,7 @@ use allotment::device::simulated::SimulatedGpu;
 use allotment::memory::{
     AccessError, AllocationId, BlockGrowth, BlockSize, BlockSizes, Defragmentation, DefragmentationDesc,
     DefragmentationStatistics, DefragmentationStrategy, EmptyBlockPolicy, Lifetime, Movability, NextPass,
-    PassLimits, Watermark,
+    PassLimits, ShortName, Watermark,
 };
 use allotment::{Allocation, MemoryUsage, PoolDesc, ResourceKind};
 
@@ -420,9 +420,9 @@ fn what_is_moving_is_read_as_before_and_written_by_nobody() {
     let NextPass::Moves(pass) = defragmentation.next_pass() else { panic!("there is something to gain") };
     let one = &pass.moves()[0];
     let held = &model.live[model.position(one.id()).unwrap()];
-    assert_eq!(rig.write(&held.token, 0, &[1, 2, 3]), Err(AccessError::Moving));
-    assert_eq!(rig.map(&held.token).err(), Some(AccessError::Moving));
-    assert_eq!(rig.unmap(&held.token).err(), Some(AccessError::NotMapped));
+    assert_eq!(rig.write(&held.token, 0, &[1, 2, 3]), Err(AccessError::Moving { name: ShortName::NONE }));
+    assert_eq!(rig.map(&held.token).err(), Some(AccessError::Moving { name: ShortName::NONE }));
+    assert_eq!(rig.unmap(&held.token).err(), Some(AccessError::NotMapped { name: ShortName::NONE }));
     assert_eq!((pass.bytes(), one.user_data()), (10 * KIB, 0));
     copy(one);
     model.check_bytes();

@@ -2,7 +2,7 @@
 
 use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{BufferDesc, BufferDevice as _, QueueIndex};
-use allotment::memory::{AccessError, Movability, NextPass, RawBuffer, Transfer, TransferError};
+use allotment::memory::{AccessError, Movability, NextPass, RawBuffer, ShortName, Transfer, TransferError};
 use allotment::{AllocationOptions, MemoryUsage};
 
 use crate::gains::{FULL, small_rig, unlimited};
@@ -44,7 +44,7 @@ fn a_buffer_that_a_pass_moved_is_used_by_its_new_handle_and_by_no_old_one() {
     let early = unsafe { rig.set_buffer_handle(&mut buffers[0], other.clone()) };
     // SAFETY: no queue has seen it.
     unsafe { rig.device().destroy_buffer(other) };
-    assert_eq!(early.err(), Some(AccessError::NotMoved));
+    assert_eq!(early.err(), Some(AccessError::NotMoved { name: ShortName::NONE }));
 
     let mut run = rig.defragmentation(unlimited(FULL)).unwrap();
     let mut moves = 0;
@@ -70,7 +70,7 @@ fn a_buffer_that_a_pass_moved_is_used_by_its_new_handle_and_by_no_old_one() {
         for (at, handle, bytes) in created {
             moves += 1;
             let refused = transfer.upload_to(&buffers[at], 0, &bytes);
-            assert!(matches!(refused, Err(TransferError::Access(AccessError::Moved))), "{refused:?}");
+            assert!(matches!(refused, Err(TransferError::Access(AccessError::Moved { .. }))), "{refused:?}");
             let was = format!("{:?}", buffers[at].handle());
             // SAFETY: created above, where the allocation is now.
             let old = unsafe { rig.set_buffer_handle(&mut buffers[at], handle.clone()).unwrap() };
@@ -82,7 +82,7 @@ fn a_buffer_that_a_pass_moved_is_used_by_its_new_handle_and_by_no_old_one() {
             unsafe { rig.device().destroy_buffer(old) };
             // SAFETY: it is refused.
             let again = unsafe { rig.set_buffer_handle(&mut buffers[at], handle.clone()) };
-            assert_eq!(again.err(), Some(AccessError::NotMoved));
+            assert_eq!(again.err(), Some(AccessError::NotMoved { name: ShortName::NONE }));
             transfer.upload_to(&buffers[at], 0, &bytes).unwrap();
         }
     }

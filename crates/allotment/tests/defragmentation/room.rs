@@ -3,7 +3,7 @@
 use allotment::device::simulated::SimulatedGpu;
 use allotment::memory::{
     AllocationId, DefragmentationDesc, DefragmentationStrategy, Movability, NextPass, Pass, PassLimits,
-    RoomError,
+    RoomError, ShortName,
 };
 use allotment::{Algorithm, AllocationError, AllocationOptions, PoolDesc};
 
@@ -203,7 +203,7 @@ fn a_request_that_fits_moves_nothing_and_one_that_is_wrong_is_refused_at_once() 
     let nothing = |_: Pass<'_, _>| panic!("nothing moves");
     let zero = allotment::Requirements::new(0);
     let refused = rig.allocate_or_defragment(&zero, &options, unlimited(FULL), nothing).unwrap_err();
-    assert_eq!(refused, RoomError::Refused(AllocationError::ZeroSize));
+    assert_eq!(refused, RoomError::Refused(AllocationError::ZeroSize { name: ShortName::NONE }));
     let large = allotment::Requirements::new(2 * MIB);
     let options = options.with_pool(&linear);
     let refused = rig.allocate_or_defragment(&large, &options, unlimited(FULL), nothing).unwrap_err();

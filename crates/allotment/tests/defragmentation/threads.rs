@@ -61,7 +61,7 @@ impl Home<'_> {
                 held.byte = byte;
                 true
             }
-            Err(AccessError::Moving) => false,
+            Err(AccessError::Moving { .. }) => false,
             Err(error) => panic!("{error}"),
         }
     }
@@ -133,7 +133,7 @@ fn work(thread: u64, rounds: u64, home: Home<'_>, pinned: bool) {
                             );
                             rig.unmap(&held.token).unwrap();
                         }
-                        Err(AccessError::Moving) => {}
+                        Err(AccessError::Moving { .. }) => {}
                         Err(error) => panic!("{error}"),
                     },
                     _ => {

@@ -10,6 +10,7 @@ use allotment::device::{BufferDesc, BufferUse};
 use allotment::{AllocationOptions, MemoryUsage};
 
 use crate::rig::{Heap, Rig, Staging, value};
+use allotment::memory::ShortName;
 
 const BINDINGS: [Binding; 4] = [
     Binding::mutable("material").array(2),
@@ -134,7 +135,16 @@ fn a_set_owns_what_it_points_at() {
     unsafe { set.bind_buffer(0, 0, &buffer, 0..256, BufferUse::ReadOnly) }.unwrap();
     // SAFETY: as above.
     let beyond = unsafe { set.bind_buffer(0, 0, &buffer, 0..260, BufferUse::ReadOnly) };
-    assert_eq!(beyond, Err(DescriptorError::BadRange { start: 0, end: 260, available: 256 }));
+    assert_eq!(
+        beyond,
+        Err(DescriptorError::BadRange {
+            start: 0,
+            end: 260,
+            available: 256,
+            most: 1 << 31,
+            name: ShortName::NONE,
+        })
+    );
     // The resource is dropped by everybody else, and reclaimed.
     let weak = Arc::downgrade(&buffer);
     drop(buffer);
@@ -158,23 +168,29 @@ fn static_bindings_are_bound_once_and_before_the_first_set() {
     let rig = Rig::new();
     let (heap, staging) = (Arc::new(rig.resources(0, 64, 256)), rig.staging(64));
     let layout = BindingLayout::new(&heap, &staging, &BINDINGS).unwrap();
-    assert_eq!(BindingSet::new(&layout).unwrap_err(), DescriptorError::Missing { binding: 2 });
+    assert_eq!(
+        BindingSet::new(&layout).unwrap_err(),
+        DescriptorError::Missing { binding: 2, name: "shadow map" }
+    );
     assert_eq!(
         layout.bind_static(0, 0, &rig.number(0), None),
-        Err(DescriptorError::WrongBinding { binding: 0 })
+        Err(DescriptorError::WrongBinding { binding: 0, name: "material" })
     );
     assert_eq!(
         layout.bind_static(9, 0, &rig.number(0), None),
-        Err(DescriptorError::NoSuchBinding { binding: 9 })
+        Err(DescriptorError::NoSuchBinding { binding: 9, count: BINDINGS.len() })
     );
     layout.bind_static(2, 0, &rig.number(5), None).unwrap();
     assert_eq!(
         layout.bind_static(2, 0, &rig.number(6), None),
-        Err(DescriptorError::AlreadySet { binding: 2 })
+        Err(DescriptorError::AlreadySet { binding: 2, name: "shadow map" })
     );
     let mut set = BindingSet::new(&layout).unwrap();
-    assert_eq!(set.bind(2, 0, &rig.number(6), None), Err(DescriptorError::WrongBinding { binding: 2 }));
-    let refused = DescriptorError::OutOfRange { first: 3, count: 1, available: 3 };
+    assert_eq!(
+        set.bind(2, 0, &rig.number(6), None),
+        Err(DescriptorError::WrongBinding { binding: 2, name: "shadow map" })
+    );
+    let refused = DescriptorError::NoSuchElement { binding: 3, name: "light", element: 3, count: 3 };
     assert_eq!(set.bind(3, 3, &rig.number(6), None), Err(refused));
     assert_eq!(layout.binding("light"), Some(3));
     assert_eq!((layout.table_size(), layout.dynamic_size()), (3, 4));

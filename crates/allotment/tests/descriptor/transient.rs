@@ -6,6 +6,7 @@ use allotment::descriptor::DescriptorError;
 use allotment::lifetime::WaitFor;
 
 use crate::rig::{Reading, Rig, value};
+use allotment::memory::ShortName;
 
 #[test]
 fn recordings_have_disjoint_chunks_and_what_they_wrote_is_read() {
@@ -194,7 +195,7 @@ fn a_recording_of_another_tracker_is_refused() {
     let (rig, other) = (Rig::new(), Rig::new());
     let heap = rig.resources(0, 0, 64);
     let recording = other.record();
-    assert_eq!(heap.begin(&recording).unwrap_err(), DescriptorError::WrongTracker);
+    assert_eq!(heap.begin(&recording).unwrap_err(), DescriptorError::WrongTracker { name: ShortName::NONE });
     let (mine, foreign) = (rig.record(), other.resources(0, 16, 0));
     let view = heap.begin(&mine).unwrap();
     assert_eq!(view.place(&foreign.allocate(1).unwrap()), Err(DescriptorError::WrongHeap));

@@ -136,7 +136,7 @@ fn commands_are_reset_only_after_their_submission_has_completed() {
     }
     assert!(matches!(
         rig.gpu.begin_frame().unwrap().command_allocator(allotment::device::QueueIndex(9)),
-        Err(DeviceError::Unsupported)
+        Err(DeviceError::NoSuchQueue { queue: allotment::device::QueueIndex(9) })
     ));
     drop((from, to));
     // The device would have noted a reset of commands that a queue still executes.

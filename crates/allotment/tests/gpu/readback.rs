@@ -6,7 +6,7 @@ use allotment::MemoryUsage;
 use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{BufferDesc, DeviceError, QueueIndex};
 use allotment::gpu::{FrameReadbackError, GpuDesc, SubmitError};
-use allotment::memory::{AccessError, DefragmentationDesc, DefragmentationStrategy};
+use allotment::memory::{AccessError, DefragmentationDesc, DefragmentationStrategy, ShortName};
 use allotment::upload::{RingDesc, RingError};
 
 use crate::rig::{QUEUE, Rig, options};
@@ -103,18 +103,28 @@ fn what_cannot_be_read_back_is_refused() {
     let refused = |buffer, offset, size| frame.read_back(QUEUE, buffer, offset, size).unwrap_err();
 
     for (offset, size) in [(0, 1001), (1000, 1), (u64::MAX, 2), (2, u64::MAX)] {
-        let expected = FrameReadbackError::Access(AccessError::OutOfRange { offset, size, available: 1000 });
+        let expected = FrameReadbackError::Access(AccessError::OutOfRange {
+            offset,
+            size,
+            available: 1000,
+            name: ShortName::new("test"),
+        });
         assert_eq!(refused(&small, offset, size), expected);
     }
     assert_eq!(refused(&small, 0, 0), FrameReadbackError::Full(RingError::ZeroSize));
     let too_large = RingError::NeverFits { requested: 8192, capacity: 4096 };
     assert_eq!(refused(&large, 0, 8192), FrameReadbackError::Full(too_large));
-    assert_eq!(refused(&foreign, 0, 64), FrameReadbackError::Access(AccessError::WrongAllocator));
+    assert_eq!(
+        refused(&foreign, 0, 64),
+        FrameReadbackError::Access(AccessError::WrongAllocator { name: ShortName::new("test") })
+    );
     assert!(matches!(refused(&direct, 0, 64), FrameReadbackError::WriteOnly { .. }));
     assert!(refused(&direct, 0, 64).to_string().contains("read the buffer with the CPU"));
     assert!(matches!(
         frame.read_back(QueueIndex(9), &small, 0, 64),
-        Err(FrameReadbackError::Submit(SubmitError::Commands(DeviceError::Unsupported)))
+        Err(FrameReadbackError::Submit(SubmitError::Commands(DeviceError::NoSuchQueue {
+            queue: QueueIndex(9)
+        })))
     ));
 
     // None of that has taken room: the ring is free as a whole.

@@ -144,7 +144,10 @@ fn an_invalid_configuration_is_named() {
     let refused = Gpu::new(device, GpuDesc::default().with_uploader(uploader)).map(drop);
     let expected = UploadError::NoSuchQueue { queue: QueueIndex(9) };
     assert_eq!(refused, Err(GpuError::Uploader(expected)));
-    assert_eq!(refused.unwrap_err().to_string(), "invalid uploader configuration: the device has no queue 9");
+    assert_eq!(
+        refused.unwrap_err().to_string(),
+        "invalid uploader configuration: the device has no queue 9, choose one of its `properties().queues`"
+    );
 }
 
 #[test]

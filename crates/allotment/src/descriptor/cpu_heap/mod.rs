@@ -50,7 +50,7 @@ use super::heap_desc::CpuDescriptorHeapDesc;
 use super::statistics::{DescriptorHeapStatistics, Usage};
 use crate::device::{DescriptorDevice, DescriptorHeapType};
 use crate::lifetime::{Reclaimed, ReleaseQueue, SubmissionTracker};
-use crate::memory::{Allocator, DescriptorSites, HasDescriptors, LeakedDescriptors};
+use crate::memory::{Allocator, DescriptorSites, HasDescriptors, LeakedDescriptors, ShortName};
 use crate::sync::locked;
 use crate::sync::shards::Shards;
 use crate::table::AppendTable;
@@ -213,7 +213,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         desc: CpuDescriptorHeapDesc,
     ) -> Result<Self, DescriptorError> {
         if !tracker.tracks(allocator.device()) {
-            return Err(DescriptorError::WrongDevice);
+            return Err(DescriptorError::WrongDevice { name: ShortName::NONE });
         }
         let log = allocator.events();
         let slots = Arc::new(Slots {

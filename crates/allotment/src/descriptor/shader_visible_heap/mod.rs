@@ -51,7 +51,9 @@ use super::tables::Tables;
 use super::transient::TransientDescriptors;
 use crate::device::{BufferUse, DescriptorDevice, ShaderVisibleHeapLimits, ShaderVisibleHeapType};
 use crate::lifetime::{Reclaimed, Recording, ReleaseQueue, ReleaseStatistics, SubmissionTracker};
-use crate::memory::{Allocator, Buffer, DescriptorSites, HasDescriptors, Image, LeakedDescriptors};
+use crate::memory::{
+    Allocator, Buffer, DescriptorSites, HasDescriptors, Image, LeakedDescriptors, ShortName,
+};
 use crate::sync::locked;
 use crate::sync::present::{Present, PresentGuard};
 
@@ -212,7 +214,7 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
     ) -> Result<Self, DescriptorError> {
         let device = allocator.device();
         if !tracker.tracks(device) {
-            return Err(DescriptorError::WrongDevice);
+            return Err(DescriptorError::WrongDevice { name: ShortName::NONE });
         }
         let limits = *device.descriptor_limits().shader_visible(desc.heap_type);
         let regions = Regions::new(&desc, &limits)?;

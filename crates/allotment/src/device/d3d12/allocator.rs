@@ -108,7 +108,8 @@ impl Allocator<Device> {
         // The token is resolved first: another allocator's token must not reach the device.
         let memory = [self.dedicated_memory(allocation)?];
         // SAFETY: live while the token is borrowed; the caller's promise about queues.
-        unsafe { self.device().evict(&memory, used_until) }.map_err(AccessError::Device)
+        let done = unsafe { self.device().evict(&memory, used_until) };
+        done.map_err(|error| AccessError::from(error).of(self.name_of(allocation)))
     }
 
     /// Makes an [evicted](Self::evict) allocation resident before the next work that is submitted to `queue`.
@@ -129,7 +130,8 @@ impl Allocator<Device> {
     ) -> Result<(), AccessError> {
         let memory = [self.dedicated_memory(allocation)?];
         // SAFETY: live while the token is borrowed; the caller's promise about queues.
-        unsafe { self.device().make_resident_for(queue, &memory) }.map_err(AccessError::Device)
+        let done = unsafe { self.device().make_resident_for(queue, &memory) };
+        done.map_err(|error| AccessError::from(error).of(self.name_of(allocation)))
     }
 
     /// Returns the memory object of a dedicated allocation.
@@ -137,7 +139,7 @@ impl Allocator<Device> {
         let info = self.info(allocation)?;
         // The API evicts whole heaps: with a shared block it would evict the block's other allocations as well.
         if !info.dedicated {
-            return Err(AccessError::NotDedicated);
+            return Err(AccessError::NotDedicated { name: self.name_of(allocation) });
         }
         Ok(self.location(allocation)?.memory)
     }

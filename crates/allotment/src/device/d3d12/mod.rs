@@ -297,7 +297,7 @@ impl Device {
     /// # fn record(list: &ID3D12GraphicsCommandList) {}
     /// # fn example(device: &Device) -> Result<(), Box<dyn std::error::Error>> {
     /// let queue = QueueIndex(0);
-    /// let memory = device.create_command_allocator(queue)?;
+    /// let mut memory = device.create_command_allocator(queue)?;
     /// let list = memory.next()?;
     /// record(&list);
     /// // SAFETY: the list is open.

@@ -74,7 +74,7 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// [`DeviceError::Unsupported`] if the queue does not exist, otherwise the same as for
+    /// [`DeviceError::NoSuchQueue`] if the queue does not exist, otherwise the same as for
     /// [`make_resident`](Self::make_resident).
     ///
     /// # Safety
@@ -83,7 +83,7 @@ impl Device {
     /// submission to this queue.
     pub unsafe fn make_resident_for(&self, queue: QueueIndex, memory: &[Memory]) -> Result<(), DeviceError> {
         // An unknown queue is refused before anything becomes resident.
-        let raw = self.queue(queue).ok_or(DeviceError::Unsupported)?;
+        let raw = self.queue(queue).ok_or(DeviceError::NoSuchQueue { queue })?;
         // `EnqueueMakeResident` exists from `ID3D12Device3` on; before, only the blocking call does.
         let Ok(device) = self.shared.raw.cast::<ID3D12Device3>() else {
             // SAFETY: the caller's promise.

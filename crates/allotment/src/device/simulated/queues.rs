@@ -270,7 +270,7 @@ impl Queues {
                 self.work
                     .validation_errors
                     .add(format!("submit: a wait names {:?}, which does not exist", point.queue));
-                return Err(DeviceError::Unsupported);
+                return Err(DeviceError::NoSuchQueue { queue: point.queue });
             }
             // On the own queue, only points that were submitted already can be waited for: later ones would never
             // come.
@@ -278,7 +278,7 @@ impl Queues {
                 self.work
                     .validation_errors
                     .add(format!("submit: {queue:?} would wait for itself, a deadlock"));
-                return Err(DeviceError::Unsupported);
+                return Err(DeviceError::WaitsForItself { point: *point });
             }
         }
         let State { timelines, seen, .. } = &mut *state;
@@ -310,7 +310,8 @@ impl Queues {
     /// Starts the queue's thread unless it runs already.
     fn start(&self, index: usize) -> Result<(), DeviceError> {
         let mut threads = locked(&self.threads);
-        let thread = threads.get_mut(index).ok_or(DeviceError::Unsupported)?;
+        let thread =
+            threads.get_mut(index).ok_or(DeviceError::NoSuchQueue { queue: QueueIndex(index as u8) })?;
         if thread.is_none() {
             let queues = self.submitted.len();
             if let Some(timeline) = locked(&self.work.state).timelines.get_mut(index) {
@@ -515,7 +516,7 @@ impl State {
         if self.lost {
             return Err(DeviceError::Lost);
         }
-        let timeline = self.timelines.get(usize::from(queue.0)).ok_or(DeviceError::Unsupported)?;
+        let timeline = self.timelines.get(usize::from(queue.0)).ok_or(DeviceError::NoSuchQueue { queue })?;
         Ok(TimelineValue(timeline.completed))
     }
 

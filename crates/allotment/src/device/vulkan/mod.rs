@@ -291,7 +291,7 @@ impl Device {
     /// # fn record(device: &ash::Device, commands: ash::vk::CommandBuffer) {}
     /// # fn example(device: &Device) -> Result<(), allotment::device::DeviceError> {
     /// let queue = QueueIndex(0);
-    /// let memory = device.create_command_allocator(queue)?;
+    /// let mut memory = device.create_command_allocator(queue)?;
     /// let commands = memory.next()?;
     /// record(device.raw(), commands);
     /// // SAFETY: the commands are recorded, and what they use lives until the value is reached.

@@ -193,7 +193,7 @@ impl Queues {
     }
 
     fn get(&self, queue: QueueIndex) -> Result<&Queue, DeviceError> {
-        self.queues.get(usize::from(queue.0)).ok_or(DeviceError::Unsupported)
+        self.queues.get(usize::from(queue.0)).ok_or(DeviceError::NoSuchQueue { queue })
     }
 
     pub(super) fn semaphore(&self, queue: QueueIndex) -> Option<vk::Semaphore> {

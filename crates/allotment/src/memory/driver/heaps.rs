@@ -217,7 +217,11 @@ impl Heaps {
         let index = heap_of(device, memory_type)?;
         let limits = &device.properties().limits;
         if size > limits.max_allocation_size {
-            return Err(AllocationError::TooLarge { size, limit: limits.max_allocation_size });
+            return Err(AllocationError::TooLarge {
+                size,
+                limit: limits.max_allocation_size,
+                name: ShortName::NONE,
+            });
         }
         if let Some(refused) = self.refused_before(device, memory_type, size, policy) {
             return Err(refused);
@@ -229,7 +233,7 @@ impl Heaps {
         let limit = limits.max_allocation_count;
         // Checked before the call: Vulkan obliges the application to stay below `maxMemoryAllocationCount`.
         let counted = self.count.fetch_update(Relaxed, Relaxed, |count| (count < limit).then_some(count + 1));
-        counted.map_err(|_| AllocationError::TooManyAllocations { limit })?;
+        counted.map_err(|_| AllocationError::TooManyAllocations { limit, name: ShortName::NONE })?;
 
         let refused = self.reserve(index, size, policy).or_else(|refused| match refused {
             // The figure may be old, so a request is refused only by a fresh one.
@@ -264,10 +268,17 @@ impl Heaps {
         let index = heap_of(device, memory_type)?;
         let limits = &device.properties().limits;
         if size > limits.max_allocation_size {
-            return Err(AllocationError::TooLarge { size, limit: limits.max_allocation_size });
+            return Err(AllocationError::TooLarge {
+                size,
+                limit: limits.max_allocation_size,
+                name: ShortName::NONE,
+            });
         }
         if self.count.load(Relaxed) >= limits.max_allocation_count {
-            return Err(AllocationError::TooManyAllocations { limit: limits.max_allocation_count });
+            return Err(AllocationError::TooManyAllocations {
+                limit: limits.max_allocation_count,
+                name: ShortName::NONE,
+            });
         }
         let refusal = || self.refusal(index, self.heaps[index.get()].reserved.load(Relaxed), size, policy);
         // As in `charge`: only a fresh figure may refuse.
@@ -450,9 +461,10 @@ impl Heaps {
             heap_of(device, memory_type).map_or(0, |heap| self.heaps[heap.get()].reserved.load(Relaxed));
         match error {
             // Memory objects that the application allocates itself count in the driver, but not here.
-            DeviceError::TooManyAllocations => {
-                AllocationError::TooManyAllocations { limit: device.properties().limits.max_allocation_count }
-            }
+            DeviceError::TooManyAllocations => AllocationError::TooManyAllocations {
+                limit: device.properties().limits.max_allocation_count,
+                name: ShortName::NONE,
+            },
             source if source.is_out_of_memory() => AllocationError::OutOfMemory {
                 memory_type,
                 requested,
@@ -460,7 +472,7 @@ impl Heaps {
                 source,
                 name: ShortName::NONE,
             },
-            error => AllocationError::Device(error),
+            error => error.into(),
         }
     }
 
@@ -590,5 +602,5 @@ pub(in crate::memory) fn heap_of<D: Device>(
     memory_type: MemoryTypeIndex,
 ) -> Result<MemoryHeapIndex, AllocationError> {
     let found = device.properties().memory_type(memory_type);
-    found.map(|found| found.heap).ok_or(AllocationError::Device(DeviceError::Unsupported))
+    found.map(|found| found.heap).ok_or(AllocationError::from(DeviceError::Unsupported))
 }

@@ -15,11 +15,11 @@ use crate::memory::pool::{
     BlockPlan, BlockSize, LentBlock, PendingBlock, PlanSizes, PoolSlot, PoolState, RoundedRequest, Source,
 };
 use crate::memory::request::desc::AllocationRequest;
-use crate::memory::{AllocationError, BudgetPolicy, NewBlocks};
+use crate::memory::{AllocationError, BudgetPolicy, NewBlocks, ShortName};
 use crate::sync::locked;
 
 /// The refusal where the driver was not asked, since a plan has no smaller sizes. No request of 0 bytes comes so far.
-pub(in crate::memory) const NO_ATTEMPT: AllocationError = AllocationError::ZeroSize;
+pub(in crate::memory) const NO_ATTEMPT: AllocationError = AllocationError::ZeroSize { name: ShortName::NONE };
 
 impl<D: Device> Allocator<D> {
     /// Returns the refusal of all sizes of a plan, where each of them was refused before and nothing has changed since.
@@ -195,7 +195,7 @@ impl<D: Device> Allocator<D> {
         let placed = match guard.as_mut() {
             Some(state) => state.place_in_new_block(slot, set, memory, (role, lent), rounded, request),
             // The pool was destroyed meanwhile.
-            None => Err((AllocationError::WrongPool, Some(memory))),
+            None => Err((AllocationError::WrongPool { name: ShortName::NONE }, Some(memory))),
         };
         guard.as_ref().into_iter().for_each(|state| self.wake_maintenance_if_low(state));
         // Under the lock: a reset of the pool changes the generation.
@@ -246,7 +246,7 @@ impl<D: Device> Allocator<D> {
         let slot = self.shard(pool)?;
         loop {
             let mut guard = locked(&slot.state);
-            let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
+            let state = guard.as_mut().ok_or(AllocationError::WrongPool { name: ShortName::NONE })?;
             let mut rounded = self.round_request(state, set, request)?;
             rounded.request.size = request.requirements.size;
             rounded.sizes.occupied = request.requirements.size;

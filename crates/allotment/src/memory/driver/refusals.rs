@@ -229,7 +229,12 @@ mod tests {
     #[test]
     fn the_limit_of_objects_answers_every_size_until_one_is_freed() {
         let refusals = Refusals::new(2);
-        refusals.add(TYPE, 100, &AllocationError::TooManyAllocations { limit: 4 }, START);
+        refusals.add(
+            TYPE,
+            100,
+            &AllocationError::TooManyAllocations { limit: 4, name: ShortName::NONE },
+            START,
+        );
         let answer = Refused::ByDriver(DeviceError::TooManyAllocations);
         assert_eq!(find(&refusals, 1, Changes { gains: 3, ..START }), answer);
         assert_eq!(find(&refusals, 1, Changes { frees: 1, ..START }), Refused::No);

@@ -12,7 +12,7 @@ use crate::memory::driver::ladder::IdleBlocks;
 use crate::memory::pool::shards::{MOST_CUSTOM_SHARDS, PoolShards};
 use crate::memory::pool::{BlockSize, MAX_POOL_TYPES, Pool, PoolDesc, PoolSlot, PoolState, Rules};
 use crate::memory::reports::statistics::Statistics;
-use crate::memory::{AllocationError, CreatePoolError, DestroyPoolError};
+use crate::memory::{AllocationError, CreatePoolError, DestroyPoolError, ShortName};
 use crate::sync::locked;
 
 impl<D: Device> Allocator<D> {
@@ -85,6 +85,7 @@ impl<D: Device> Allocator<D> {
         let block_size = state.next_block_size(0, self.heaps.heap_size(state.sets[0].heap));
         // Before the slot is taken: if a block is refused, the blocks are all that has to be given back.
         let mut blocks = Vec::new();
+        let name = ShortName::of(desc.name.as_ref());
         for _ in 0..desc.min_blocks {
             let memory = MemoryDesc::new(state.sets[0].memory_type, block_size)
                 .with_priority(desc.priority)
@@ -93,7 +94,7 @@ impl<D: Device> Allocator<D> {
                 Ok(memory) => blocks.push(memory),
                 Err(error) => {
                     self.free_all(blocks);
-                    return Err(CreatePoolError::FirstBlocks(error));
+                    return Err(CreatePoolError::FirstBlocks(error.of(name)));
                 }
             }
         }
@@ -102,7 +103,7 @@ impl<D: Device> Allocator<D> {
         let slots = shards.indices().map(|index| self.pools.get_or_make(index));
         let Some(slots) = slots.collect::<Option<Vec<_>>>() else {
             self.free_all(blocks);
-            let limit = AllocationError::TooManyAllocations { limit: shards.first };
+            let limit = AllocationError::TooManyAllocations { limit: shards.first, name };
             return Err(CreatePoolError::FirstBlocks(limit));
         };
         blocks.into_iter().for_each(|memory| states[0].add_empty(slots[0], 0, memory, Role::Shared));
@@ -176,29 +177,30 @@ impl<D: Device> Allocator<D> {
 
     fn check_pool(&self, desc: &PoolDesc) -> Result<(), CreatePoolError> {
         let properties = self.device.properties();
+        let name = ShortName::of(desc.name.as_ref());
         let count = desc.memory_types.len();
         let usable = |&index: &MemoryTypeIndex| {
             properties.memory_type(index).is_some() && self.desc.memory_types.contains(index)
         };
         if count == 0 || count > MAX_POOL_TYPES {
-            return Err(CreatePoolError::MemoryTypes { count });
+            return Err(CreatePoolError::MemoryTypes { count, name });
         }
         if let Some(&memory_type) = desc.memory_types.iter().find(|memory_type| !usable(memory_type)) {
-            return Err(CreatePoolError::NoMemoryType { memory_type });
+            return Err(CreatePoolError::NoMemoryType { memory_type, name });
         }
         let limit = properties.limits.max_allocation_size.min(MAX_SIZE);
         match self.sizing_of(desc) {
             // A pool that could never allocate a block is refused here rather than at its first request.
             BlockSize::Fixed(size) if size == 0 || size > limit => {
-                return Err(CreatePoolError::BlockSize { size });
+                return Err(CreatePoolError::BlockSize { size, name });
             }
             BlockSize::Growing(sizes) if !sizes.is_valid() => {
-                return Err(CreatePoolError::BlockSize { size: sizes.largest });
+                return Err(CreatePoolError::BlockSize { size: sizes.largest, name });
             }
             _ => {}
         }
         if desc.min_blocks > desc.max_blocks || desc.max_blocks == 0 {
-            return Err(CreatePoolError::BlockCounts { min: desc.min_blocks, max: desc.max_blocks });
+            return Err(CreatePoolError::BlockCounts { min: desc.min_blocks, max: desc.max_blocks, name });
         }
         Ok(())
     }
@@ -210,7 +212,7 @@ impl<D: Device> Allocator<D> {
     ) -> Result<impl Iterator<Item = &PoolSlot<D>> + use<'_, D>, AllocationError> {
         // The index of a pool of another allocator would name a wrong pool here.
         if pool.allocator() != self.id {
-            return Err(AllocationError::WrongPool);
+            return Err(AllocationError::WrongPool { name: pool.name() });
         }
         Ok(pool.shards().indices().filter_map(|index| self.pools.get(index)))
     }
@@ -255,7 +257,7 @@ impl<D: Device> Allocator<D> {
             guards.iter().flatten().filter_map(|guard| guard.as_ref()).map(PoolState::resources).sum();
         if count != 0 {
             // Copies that safe code submitted may use their memory, and reset does not wait for the GPU.
-            return Err(AllocationError::ResourcesInPool { count });
+            return Err(AllocationError::ResourcesInPool { count, name: pool.name() });
         }
         let now = self.time.now();
         let (mut memory, mut elsewhere) = (Vec::new(), Vec::new());

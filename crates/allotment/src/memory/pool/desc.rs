@@ -8,7 +8,7 @@ use crate::device::{MemoryTypeIndex, Priority};
 use crate::memory::driver::growth::BlockSizes;
 use crate::memory::pool::empty_block_policy::EmptyBlockPolicy;
 use crate::memory::pool::shards::PoolShards;
-use crate::memory::{BlockGrowth, BudgetPolicy, Name};
+use crate::memory::{BlockGrowth, BudgetPolicy, Name, ShortName};
 
 /// The maximum number of memory types in one pool.
 pub const MAX_POOL_TYPES: usize = 4;
@@ -50,6 +50,8 @@ struct Slot {
     /// Not read from the pool itself, whose lock each request would have to take for that.
     memory_types: [Option<MemoryTypeIndex>; MAX_POOL_TYPES],
     separate_movable: bool,
+    /// For errors about the pool.
+    name: ShortName,
 }
 
 impl Pool {
@@ -57,7 +59,13 @@ impl Pool {
     pub(in crate::memory) fn new(allocator: u32, shards: PoolShards, desc: &PoolDesc) -> Self {
         let memory_types = core::array::from_fn(|at| desc.memory_types.get(at).copied());
         let separate_movable = desc.separate_movable;
-        Self(Arc::new(Slot { allocator, shards, memory_types, separate_movable }))
+        let name = ShortName::of(desc.name.as_ref());
+        Self(Arc::new(Slot { allocator, shards, memory_types, separate_movable, name }))
+    }
+
+    /// Returns the debug name of the pool's description, cut.
+    pub(in crate::memory) fn name(&self) -> ShortName {
+        self.0.name
     }
 
     /// Returns the id of the pool's allocator.

@@ -5,7 +5,8 @@ use core::fmt;
 
 use super::Pool;
 use crate::device::MemoryTypeIndex;
-use crate::memory::AllocationError;
+use crate::memory::name_in_error;
+use crate::memory::{AllocationError, MAX_POOL_TYPES, ShortName};
 
 /// Why a pool was not created. Nothing has changed.
 ///
@@ -18,7 +19,7 @@ use crate::memory::AllocationError;
 /// use allotment::memory::{CreatePoolError, MAX_POOL_TYPES};
 ///
 /// let five = (0..5).map(MemoryTypeIndex);
-/// assert_eq!(allocator.create_pool(PoolDesc::new(five)), Err(CreatePoolError::MemoryTypes { count: 5 }));
+/// assert!(matches!(allocator.create_pool(PoolDesc::new(five)), Err(CreatePoolError::MemoryTypes { count: 5, .. })));
 /// assert_eq!(MAX_POOL_TYPES, 4);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -29,17 +30,23 @@ pub enum CreatePoolError {
     MemoryTypes {
         /// How many the pool names.
         count: usize,
+        /// Name of the pool, if it has one.
+        name: ShortName,
     },
     /// The device has no such memory type, or the allocator was created without it
     /// ([`AllocatorDesc::memory_types`](crate::AllocatorDesc::memory_types)).
     NoMemoryType {
         /// The memory type that the pool names.
         memory_type: MemoryTypeIndex,
+        /// Name of the pool, if it has one.
+        name: ShortName,
     },
     /// The block size is 0 or above what one memory object can have.
     BlockSize {
         /// Bytes asked for.
         size: u64,
+        /// Name of the pool, if it has one.
+        name: ShortName,
     },
     /// The minimum of blocks exceeds the maximum, or the maximum is 0.
     BlockCounts {
@@ -47,23 +54,46 @@ pub enum CreatePoolError {
         min: u32,
         /// The maximum.
         max: u32,
+        /// Name of the pool, if it has one.
+        name: ShortName,
     },
     /// The pool's first blocks could not be allocated.
     FirstBlocks(AllocationError),
 }
 
+name_in_error!(
+    CreatePoolError,
+    own: [MemoryTypes, NoMemoryType, BlockSize, BlockCounts],
+    inner: [FirstBlocks]
+);
+
 impl fmt::Display for CreatePoolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::MemoryTypes { count } => {
-                write!(f, "a pool takes one to four of the device's memory types, not {count}")
+            Self::MemoryTypes { count, name } => {
+                name.begin(f)?;
+                write!(f, "a pool takes one to {MAX_POOL_TYPES} of the device's memory types, not {count}")
             }
-            Self::NoMemoryType { memory_type } => {
-                write!(f, "the device has no memory type {memory_type} that the allocator may use")
+            Self::NoMemoryType { memory_type, name } => {
+                name.begin(f)?;
+                write!(
+                    f,
+                    "the device has no memory type {memory_type} that the allocator may use, choose one of `Allocator::explain`"
+                )
             }
-            Self::BlockSize { size } => write!(f, "a block cannot have {size} bytes"),
-            Self::BlockCounts { min, max } => {
-                write!(f, "a minimum of {min} blocks contradicts a maximum of {max}")
+            Self::BlockSize { size, name } => {
+                name.begin(f)?;
+                write!(
+                    f,
+                    "a block cannot have {size} bytes, choose at least 1 byte and at most maxMemoryAllocationSize"
+                )
+            }
+            Self::BlockCounts { min, max, name } => {
+                name.begin(f)?;
+                write!(
+                    f,
+                    "a minimum of {min} blocks contradicts a maximum of {max} blocks, lower the minimum"
+                )
             }
             Self::FirstBlocks(error) => write!(f, "the pool's first blocks: {error}"),
         }
@@ -125,14 +155,21 @@ pub enum DestroyPoolError {
 impl fmt::Display for DestroyPoolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::InUse { allocations, .. } => {
-                write!(f, "the pool has live allocations ({allocations}): free them or reset the pool")
+            Self::InUse { pool, allocations } => {
+                pool.name().begin(f)?;
+                write!(f, "the pool has {allocations} live allocations, free them or reset the pool")
             }
-            Self::Cloned { clones, .. } => write!(
-                f,
-                "the pool has other clones ({clones}): drop them, and the options and rings that hold one"
-            ),
-            Self::WrongAllocator(_) => f.write_str("the pool belongs to another allocator"),
+            Self::Cloned { pool, clones } => {
+                pool.name().begin(f)?;
+                write!(
+                    f,
+                    "the pool has {clones} other clones, drop them, and the options and rings that hold one"
+                )
+            }
+            Self::WrongAllocator(pool) => {
+                pool.name().begin(f)?;
+                f.write_str("the pool belongs to another allocator, call the one that created it")
+            }
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::memory::block_set::Role;
 use crate::memory::driver::ladder::IdleBlocks;
 use crate::memory::pool::{PendingBlock, PoolSlot, PoolState};
 use crate::memory::request::desc::AllocationRequest;
-use crate::memory::{AllocationError, AllocationOptions, BudgetPolicy};
+use crate::memory::{AllocationError, AllocationOptions, BudgetPolicy, ShortName};
 use crate::sync::locked;
 
 /// Which thread allocates blocks from the driver and frees them.
@@ -155,7 +155,7 @@ impl<D: Device> Allocator<D> {
         idle: IdleBlocks<'_, D>,
     ) -> Result<u64, AllocationError> {
         let mut guard = locked(&slot.state);
-        let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
+        let state = guard.as_mut().ok_or(AllocationError::WrongPool { name: ShortName::NONE })?;
         let source = state.source_ahead(set, budget);
         // Threads that find no room meanwhile wait for this block.
         // Where another thread's block is pending already, the mark is that thread's, and this one must not clear it.
@@ -179,7 +179,7 @@ impl<D: Device> Allocator<D> {
             // The pool was destroyed during the driver call.
             (None, got) => {
                 refused = got.ok();
-                Err(AllocationError::WrongPool)
+                Err(AllocationError::WrongPool { name: ShortName::NONE })
             }
         };
         drop(guard);
@@ -236,7 +236,7 @@ impl<D: Device> Allocator<D> {
         loop {
             // Decided anew for each block, since other threads allocate and free between two of them.
             let mut guard = locked(&slot.state);
-            let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
+            let state = guard.as_mut().ok_or(AllocationError::WrongPool { name: ShortName::NONE })?;
             let heap = state.sets[set].heap;
             state.pass_time(self.time.now());
             if !said {
@@ -246,17 +246,18 @@ impl<D: Device> Allocator<D> {
             }
             let (size, _) = state.rounded_size(set, request);
             let refused = state.check_fixed_block(set, size, request.requirements.size);
-            refused.map_err(|error| error.of(options))?;
+            refused.map_err(|error| error.of(options.short_name()))?;
             let wanted = state.block_wanted_for(set, bytes, self.heaps.heap_size(heap));
             let Some(size) = wanted else { return Ok(allocated) };
             if state.has_all_blocks() {
-                return Err(state.full(set, bytes).of(options));
+                return Err(state.full(set, bytes).of(options.short_name()));
             }
             drop(guard);
             // Not those of the pool itself: its empty blocks are part of the room that is reserved.
             let idle = IdleBlocks::FreeBut(slot);
-            allocated +=
-                self.grow_by(slot, (set, size), options.budget, idle).map_err(|error| error.of(options))?;
+            allocated += self
+                .grow_by(slot, (set, size), options.budget, idle)
+                .map_err(|error| error.of(options.short_name()))?;
         }
     }
 }

@@ -233,11 +233,11 @@ impl<D: Device> PoolState<D> {
 /// Translates the refusals of a block that have another reason than room.
 fn allocation_error(error: AllocateError) -> AllocationError {
     match error {
-        AllocateError::OneSided { .. } => AllocationError::UpperSide,
-        AllocateError::ZeroSize => AllocationError::ZeroSize,
+        AllocateError::OneSided { .. } => AllocationError::UpperSide { name: ShortName::NONE },
+        AllocateError::ZeroSize => AllocationError::ZeroSize { name: ShortName::NONE },
         AllocateError::TooLarge { size } => {
-            AllocationError::TooLarge { size, limit: allotment_suballoc::MAX_SIZE }
+            AllocationError::TooLarge { size, limit: allotment_suballoc::MAX_SIZE, name: ShortName::NONE }
         }
-        _ => AllocationError::TooManyAllocations { limit: u32::MAX },
+        _ => AllocationError::TooManyAllocations { limit: u32::MAX, name: ShortName::NONE },
     }
 }

@@ -10,7 +10,7 @@ use crate::memory::block_set::{BlockRange, PlacedRange, Role, Sizes};
 use crate::memory::defragmentation::movers::MoverId;
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::token::record::RawPlace;
-use crate::memory::{AllocationError, AllocationOptions, CallSite, Movability, Name};
+use crate::memory::{AllocationError, AllocationOptions, CallSite, Movability, Name, ShortName};
 use crate::slab::Slab;
 
 /// The part of an allocation that is read under the pool's lock only. Where its range begins, and how many bytes were
@@ -261,7 +261,10 @@ impl<D: Device> PoolState<D> {
                 return Ok(index);
             }
             let entry = slot.records.get_or_append(index, &mut self.next_records);
-            if !entry.ok_or(AllocationError::TooManyAllocations { limit: index })?.is_spent() {
+            if !entry
+                .ok_or(AllocationError::TooManyAllocations { limit: index, name: ShortName::NONE })?
+                .is_spent()
+            {
                 return Ok(index);
             }
             // Spent by an earlier pool in this slot: records outlive pools, as tokens do. It stays unused, so that no

@@ -4,10 +4,10 @@ use allotment_suballoc::{Algorithm, Alignment, Request, Side};
 
 use super::{BlockSize, PoolState};
 use crate::device::{DedicatedNeed, Device, Priority, ResourceKind};
-use crate::memory::AllocationError;
 use crate::memory::block_set::{Role, Sizes};
 use crate::memory::request::dedicated::block_role;
 use crate::memory::request::desc::AllocationRequest;
+use crate::memory::{AllocationError, ShortName};
 
 /// A spare block becomes a shared one for a small request if it has at most this many times the bytes of the next block.
 const SHARED_SPARE_FACTOR: u64 = 2;
@@ -49,7 +49,7 @@ impl<D: Device> PoolState<D> {
     ) -> Result<RoundedRequest, AllocationError> {
         // Only linear blocks have two ends to allocate from.
         if request.options.side == Side::Upper && self.rules.algorithm != Algorithm::Linear {
-            return Err(AllocationError::UpperSide);
+            return Err(AllocationError::UpperSide { name: ShortName::NONE });
         }
         let (occupied, alignment) = self.rounded_size(set, request);
         let block_size = match self.rules.sizing {

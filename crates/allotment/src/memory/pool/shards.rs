@@ -210,9 +210,10 @@ impl<D: Device> Allocator<D> {
     /// all its shards.
     pub(in crate::memory) fn shard(&self, pool: u32) -> Result<&PoolSlot<D>, AllocationError> {
         if pool >= self.default_pool_count() {
-            return self.pools.get(pool).ok_or(AllocationError::WrongPool);
+            return self.pools.get(pool).ok_or(AllocationError::WrongPool { name: ShortName::NONE });
         }
-        let slot = self.pools.get_or_make(pool).ok_or(AllocationError::WrongPool)?;
+        let slot =
+            self.pools.get_or_make(pool).ok_or(AllocationError::WrongPool { name: ShortName::NONE })?;
         // Forced, so that a panic of the device during the first call does not make the pool unusable.
         slot.made.call_once_force(|_| {
             if let Some(state) = self.new_default_pool(pool) {
@@ -292,7 +293,7 @@ impl<D: Device> Allocator<D> {
             return Ok(guard);
         }
         loop {
-            let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
+            let state = guard.as_mut().ok_or(AllocationError::WrongPool { name: ShortName::NONE })?;
             let rounded = self.round_request(state, set, request)?;
             if state.sets[set].prepare_lowest(&rounded.request) {
                 return Ok(guard);
@@ -387,7 +388,7 @@ impl<D: Device> Allocator<D> {
         // By this shard's own next block size: the block is going to be one of its blocks.
         let (rounded, in_blocks) = {
             let guard = locked(&slot.state);
-            let state = guard.as_ref().ok_or(AllocationError::WrongPool)?;
+            let state = guard.as_ref().ok_or(AllocationError::WrongPool { name: ShortName::NONE })?;
             let rounded = self.round_request(state, set, request)?;
             (rounded, state.may_share_block(&rounded))
         };
@@ -447,7 +448,7 @@ impl<D: Device> Allocator<D> {
         set: usize,
         request: &AllocationRequest<'_>,
     ) -> Result<Option<Allocation>, AllocationError> {
-        let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
+        let state = guard.as_mut().ok_or(AllocationError::WrongPool { name: ShortName::NONE })?;
         let rounded = self.round_request(state, set, request)?;
         let placed = state.place_in_existing(slot, set, &rounded, request)?;
         self.wake_maintenance_if_low(state);
@@ -475,7 +476,7 @@ impl<D: Device> Allocator<D> {
         }
         let (rounded, in_blocks, memory_type) = {
             let guard = locked(&slot.state);
-            let state = guard.as_ref().ok_or(AllocationError::WrongPool)?;
+            let state = guard.as_ref().ok_or(AllocationError::WrongPool { name: ShortName::NONE })?;
             let rounded = self.round_request(state, set, request)?;
             (rounded, state.may_share_block(&rounded), state.sets[set].memory_type)
         };

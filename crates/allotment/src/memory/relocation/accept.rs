@@ -192,7 +192,7 @@ impl<D: Device> Acceptor<D> {
         let allocator = self.memory.allocator();
         let bytes = 0..self.buffer.size();
         let device_error = |error| match error {
-            AccessError::Device(error) => MoveError::Device(error),
+            AccessError::Device { source, .. } => MoveError::Device(source),
             _ => MoveError::Device(DeviceError::Unsupported),
         };
         // Not where only the CPU writes: it would lose what is not flushed yet.

@@ -240,7 +240,7 @@ impl<D: Device, C: BufferOrImage<D>> CurrentResource<D, C> {
             // beside it would be lost.
             match allocator.invalidate(allocation, 0..self.resource.size()) {
                 // Tried again at the next access. A lost device has no bytes to lose.
-                Err(AccessError::Device(error)) if error != DeviceError::Lost => return false,
+                Err(AccessError::Device { source, .. }) if source != DeviceError::Lost => return false,
                 _ => {}
             }
             allocator.note_arrived(allocation.id());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Defragmenter;
 use super::accept::{Acceptor, queues_write};
 use super::cell::Cell;
-use crate::device::{Device, QueueKind};
+use crate::device::{Device, QueueKind, TransferUsage};
 use crate::lifetime::Owned;
 use crate::memory::resource::{BufferOrImage, Buffers, Images, Resource, Unique};
 use crate::memory::{AllocationOptions, Buffer, Image, MappedBuffer, Movability, ResourceError};
@@ -43,15 +43,19 @@ impl<D: Device> Defragmenter<D> {
         info: &D::BufferInfo<'_>,
         options: &AllocationOptions,
     ) -> Result<Buffer<D>, ResourceError> {
-        self.create::<Buffers>(self.own_buffer_info(info)?, options)
+        self.create::<Buffers>(self.own_buffer_info(info, options)?, options)
     }
 
     pub(super) fn own_buffer_info(
         &self,
         info: &D::BufferInfo<'_>,
+        options: &AllocationOptions,
     ) -> Result<D::BufferInfo<'static>, ResourceError> {
-        let own = self.memory.allocator().device().relocatable_buffer_info(info);
-        own.ok_or(ResourceError::NotRelocatable)
+        let device = self.memory.allocator().device();
+        device.relocatable_buffer_info(info).ok_or_else(|| {
+            let missing = device.buffer_transfer_usage(info).complement();
+            ResourceError::NotRelocatable { missing, name: options.short_name() }
+        })
     }
 
     /// Creates a persistently mapped buffer that steps offer to move. Its owner [accepts](MappedBuffer::accept_move) each
@@ -83,7 +87,7 @@ impl<D: Device> Defragmenter<D> {
         options: &AllocationOptions,
     ) -> Result<MappedBuffer<D>, ResourceError> {
         let device = self.memory.allocator().device();
-        let own = device.remappable_buffer_info(info).ok_or(ResourceError::NotRelocatable)?;
+        let own = device.remappable_buffer_info(info).ok_or_else(|| not_again(options))?;
         let queues_may_write = device.queues_may_write(info);
         let options = MappedBuffer::<D>::mapped(&movable(options));
         let (buffer, movability) = self.memory.create_pinned::<Buffers>(&own, &options)?;
@@ -129,18 +133,19 @@ impl<D: Device> Defragmenter<D> {
         info: &D::ImageInfo<'_>,
         options: &AllocationOptions,
     ) -> Result<Image<D>, ResourceError> {
-        self.create::<Images>(self.own_image_info(info)?, options)
+        self.create::<Images>(self.own_image_info(info, options)?, options)
     }
 
     pub(super) fn own_image_info(
         &self,
         info: &D::ImageInfo<'_>,
+        options: &AllocationOptions,
     ) -> Result<D::ImageInfo<'static>, ResourceError> {
         let device = self.memory.allocator().device();
         let queue = device.properties().queues.get(usize::from(self.queue.0));
         // Compute and transfer queues cannot copy every image: multisampled or depth images, for example.
         let draws = queue.is_some_and(|queue| queue.kind == QueueKind::Graphics);
-        device.relocatable_image_info(info).filter(|_| draws).ok_or(ResourceError::NotRelocatable)
+        device.relocatable_image_info(info).filter(|_| draws).ok_or_else(|| not_again(options))
     }
 
     #[track_caller]
@@ -170,4 +175,9 @@ impl<D: Device> Defragmenter<D> {
 pub(super) fn movable(desc: &AllocationOptions) -> AllocationOptions {
     let desc = desc.clone();
     if desc.movability == Movability::Pinned { desc.with_movability(Movability::Copied) } else { desc }
+}
+
+/// Returns the refusal of a description from which no second resource can be created, or not copied to.
+fn not_again(options: &AllocationOptions) -> ResourceError {
+    ResourceError::NotRelocatable { missing: TransferUsage::empty(), name: options.short_name() }
 }

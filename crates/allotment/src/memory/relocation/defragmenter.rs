@@ -168,7 +168,7 @@ impl<D: Device> Defragmenter<D> {
         let drawing = (0..).zip(queues).find(|(_, queue)| queue.kind == QueueKind::Graphics);
         let queue = desc.queue.or(drawing.map(|(index, _)| QueueIndex(index))).unwrap_or(QueueIndex(0));
         if usize::from(queue.0) >= queues.len() {
-            return Err(MoveError::NoSuchQueue);
+            return Err(MoveError::NoSuchQueue { queue });
         }
         let allocator = memory.allocator();
         let members = Members::new(allocator).ok_or(MoveError::TooManyDefragmenters)?;

@@ -3,7 +3,7 @@
 use core::error::Error;
 use core::fmt;
 
-use crate::device::DeviceError;
+use crate::device::{DeviceError, QueueIndex};
 use crate::memory::DefragmentationError;
 
 /// Why a step moved nothing. All resources stay in their places.
@@ -15,8 +15,9 @@ use crate::memory::DefragmentationError;
 /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
 /// use allotment::memory::{Defragmenter, DefragmenterDesc, MoveError};
 ///
-/// let desc = DefragmenterDesc::default().with_queue(QueueIndex(9));
-/// assert_eq!(Defragmenter::new(gpu.memory(), desc).err(), Some(MoveError::NoSuchQueue));
+/// let queue = QueueIndex(9);
+/// let desc = DefragmenterDesc::default().with_queue(queue);
+/// assert_eq!(Defragmenter::new(gpu.memory(), desc).err(), Some(MoveError::NoSuchQueue { queue }));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +25,11 @@ use crate::memory::DefragmentationError;
 pub enum MoveError {
     /// The algorithm of the default pools does not allow any defragmentation.
     Defragmentation(DefragmentationError),
-    /// The device has no such queue.
-    NoSuchQueue,
+    /// The device has no such queue. Use one of its [properties](crate::device::DeviceProperties::queues).
+    NoSuchQueue {
+        /// The queue that was asked for.
+        queue: QueueIndex,
+    },
     /// The allocator and the tracker belong to different devices.
     WrongDevice,
     /// The allocator has 32,767 [`Defragmenter`](crate::memory::Defragmenter)s, the most that it can tell apart. One that
@@ -39,8 +43,11 @@ impl fmt::Display for MoveError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Defragmentation(error) => error.fmt(f),
-            Self::NoSuchQueue => write!(f, "the device has no such queue"),
-            Self::WrongDevice => write!(f, "the tracker belongs to another device than the allocator"),
+            Self::NoSuchQueue { queue } => DeviceError::NoSuchQueue { queue: *queue }.fmt(f),
+            Self::WrongDevice => write!(
+                f,
+                "the tracker belongs to another device than the allocator, create both for one device"
+            ),
             Self::TooManyDefragmenters => write!(
                 f,
                 "the allocator has 32767 defragmenters, the most it can have: drop some, and the resources that they created"
@@ -55,7 +62,7 @@ impl Error for MoveError {
         match self {
             Self::Defragmentation(error) => Some(error),
             Self::Device(error) => Some(error),
-            Self::NoSuchQueue | Self::WrongDevice | Self::TooManyDefragmenters => None,
+            Self::NoSuchQueue { .. } | Self::WrongDevice | Self::TooManyDefragmenters => None,
         }
     }
 }

@@ -94,7 +94,7 @@ impl<D: Device> Defragmenter<D> {
         timeout: Duration,
         reclaim: &dyn Fn(),
     ) -> Result<Buffer<D>, ResourceError> {
-        self.create_or_defragment::<Buffers>(self.own_buffer_info(info)?, options, timeout, reclaim)
+        self.create_or_defragment::<Buffers>(self.own_buffer_info(info, options)?, options, timeout, reclaim)
     }
 
     /// Creates an image so.
@@ -106,7 +106,7 @@ impl<D: Device> Defragmenter<D> {
         timeout: Duration,
         reclaim: &dyn Fn(),
     ) -> Result<Image<D>, ResourceError> {
-        self.create_or_defragment::<Images>(self.own_image_info(info)?, options, timeout, reclaim)
+        self.create_or_defragment::<Images>(self.own_image_info(info, options)?, options, timeout, reclaim)
     }
 
     #[track_caller]
@@ -209,7 +209,7 @@ impl<D: Device> Defragmenter<D> {
             // Before the wait, and before what is reclaimed runs destructors.
             drop(in_progress);
             let left = timeout.saturating_sub(began.elapsed());
-            tracker.wait_idle(left).map_err(|error| RoomError::Device(error.within(timeout)))?;
+            tracker.wait_idle(left).map_err(|error| RoomError::from(error.within(timeout)))?;
             reclaim();
             self.report_moved(state);
             state.pending.retain(|resource| !resource.is_complete());

@@ -223,7 +223,7 @@ impl<D: Device> Allocator<D> {
         request: &AllocationRequest<'_>,
         attempt: impl Fn(MemoryTypeIndex, &AllocationRequest<'_>) -> Result<T, AllocationError>,
     ) -> Result<T, AllocationError> {
-        let ranking = self.ranking(request)?;
+        let ranking = self.ranking(request).map_err(|error| error.of(request.options.short_name()))?;
         let count = if request.best_type_only { 1 } else { usize::MAX };
         let types = || ranking.types(request.requirements.memory_types);
         let within_budget = within_budget_where_another_heap_suits(request.options);
@@ -239,7 +239,9 @@ impl<D: Device> Allocator<D> {
                 attempt(memory_type, &request.with_options(options))
             },
         );
-        tried.map_err(|refused| refused.unwrap_or_else(|| self.no_memory_type(request)).of(request.options))
+        tried.map_err(|refused| {
+            refused.unwrap_or_else(|| self.no_memory_type(request)).of(request.options.short_name())
+        })
     }
 
     /// Tries memory types in turn, with their positions: each with what is usual, then each with the last resorts. The
@@ -310,9 +312,9 @@ impl<D: Device> Allocator<D> {
         request: &AllocationRequest<'_>,
         attempt: impl Fn(usize, &AllocationRequest<'_>) -> Result<T, AllocationError>,
     ) -> Result<T, AllocationError> {
-        check_size(request)?;
+        check_size(request).map_err(|error| error.of(request.options.short_name()))?;
         if pool.allocator() != self.id {
-            return Err(AllocationError::WrongPool);
+            return Err(AllocationError::WrongPool { name: request.options.short_name() });
         }
         let (allowed, required) = (request.requirements.memory_types, request.options.required);
         let is_allowed = |&(_, memory_type): &(usize, MemoryTypeIndex)| allowed.contains(memory_type);
@@ -337,7 +339,7 @@ impl<D: Device> Allocator<D> {
                 }
                 None => AllocationError::NotInPool { allowed, name },
             };
-            reason.of(request.options)
+            reason.of(request.options.short_name())
         })
     }
 
@@ -449,7 +451,7 @@ impl<D: Device> Allocator<D> {
         (set, sizes): (usize, PlanSizes),
         request: &AllocationRequest<'_>,
     ) -> Result<Allocation, AllocationError> {
-        let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
+        let state = guard.as_mut().ok_or(AllocationError::WrongPool { name: ShortName::NONE })?;
         // Once, before the loop: a request that comes back from a wait finds freed ranges in the blocks, into which
         // `place_in_existing` flushes the lists.
         if request.is_ordinary() {
@@ -461,7 +463,7 @@ impl<D: Device> Allocator<D> {
         // What waits for the GPU is reclaimed once: the smaller sizes come after the wanted one.
         let mut may_reclaim = self.may_reclaim() && !matches!(sizes, PlanSizes::Below(_));
         loop {
-            let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
+            let state = guard.as_mut().ok_or(AllocationError::WrongPool { name: ShortName::NONE })?;
             let rounded = self.round_request(state, set, request)?;
             if let Some(record) = state.place_in_existing(slot, set, &rounded, request)? {
                 self.wake_maintenance_if_low(state);
@@ -500,7 +502,7 @@ impl<D: Device> Allocator<D> {
             };
             if plan.is_last_resort() && !request.at_last {
                 let limit = self.device.properties().limits.max_allocation_count;
-                return Err(AllocationError::TooManyAllocations { limit });
+                return Err(AllocationError::TooManyAllocations { limit, name: ShortName::NONE });
             }
             let shared = plan.role == Role::Shared;
             if shared && state.sets[set].growing {
@@ -536,7 +538,7 @@ impl<D: Device> Allocator<D> {
         mut guard: MutexGuard<'a, Option<PoolState<D>>>,
         refusal: AllocationError,
     ) -> Result<MutexGuard<'a, Option<PoolState<D>>>, AllocationError> {
-        let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
+        let state = guard.as_mut().ok_or(AllocationError::WrongPool { name: ShortName::NONE })?;
         // An empty block that is too small, or dedicated, must not keep the pool from allocating one that is needed.
         if let Some(memory) = state.take_empty(None, |_| true) {
             state.store_counters(slot);
@@ -610,8 +612,10 @@ fn within_budget_where_another_heap_suits(options: &AllocationOptions) -> Option
 /// Checks the size of a request. After this check, no sum of sizes and offsets can overflow.
 fn check_size(request: &AllocationRequest<'_>) -> Result<(), AllocationError> {
     match request.requirements.size {
-        0 => Err(AllocationError::ZeroSize),
-        size if size > MAX_SIZE => Err(AllocationError::TooLarge { size, limit: MAX_SIZE }),
+        0 => Err(AllocationError::ZeroSize { name: ShortName::NONE }),
+        size if size > MAX_SIZE => {
+            Err(AllocationError::TooLarge { size, limit: MAX_SIZE, name: ShortName::NONE })
+        }
         _ => Ok(()),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::device::{Device, Requirements};
 use crate::memory::allocator::{Allocation, Allocator};
-use crate::memory::{AllocationError, AllocationOptions, WrongAllocator};
+use crate::memory::{AllocationError, AllocationOptions, ShortName, WrongAllocator};
 
 impl<D: Device> Allocator<D> {
     /// Makes `count` allocations with the same requirements and options, all or none.
@@ -35,13 +35,15 @@ impl<D: Device> Allocator<D> {
         count: usize,
     ) -> Result<Vec<Allocation>, AllocationError> {
         let Ok(count) = u32::try_from(count) else {
-            return Err(AllocationError::TooManyAllocations { limit: u32::MAX });
+            return Err(AllocationError::TooManyAllocations { limit: u32::MAX, name: ShortName::NONE });
         };
         // Reserved one by one, not for `count`: a count that is far too large fails at the memory limit of the device,
         // and takes no more host memory than the tokens up to there.
         let mut made = Vec::new();
         for index in 0..count {
-            let room = made.try_reserve(1).map_err(|_| AllocationError::TooManyAllocations { limit: index });
+            let room = made
+                .try_reserve(1)
+                .map_err(|_| AllocationError::TooManyAllocations { limit: index, name: ShortName::NONE });
             // Not by `and_then`: the call site of a call in a closure is the closure.
             let allocated = match room {
                 Ok(()) => self.allocate(requirements, options),

@@ -32,7 +32,7 @@ use crate::memory::block_set::Role;
 use crate::memory::driver::growth::BlockSizes;
 use crate::memory::pool::{BlockSize, PoolState, RoundedRequest};
 use crate::memory::request::desc::AllocationRequest;
-use crate::memory::{AllocationError, Dedicated, Lifetime, NewBlocks};
+use crate::memory::{AllocationError, Dedicated, Lifetime, NewBlocks, ShortName};
 
 /// Returns what kind of block a request wants, in a pool whose next block has `block_size` bytes.
 ///
@@ -53,7 +53,9 @@ pub(in crate::memory) fn block_role(
     let required = request.options.dedicated == Dedicated::Always || need == DedicatedNeed::Required;
     let sizes = match pool {
         // A pool with blocks of a fixed size promises that every one of its memory objects has that size.
-        BlockSize::Fixed(_) if required => return Err(AllocationError::DedicatedInFixedPool),
+        BlockSize::Fixed(_) if required => {
+            return Err(AllocationError::DedicatedInFixedPool { name: ShortName::NONE });
+        }
         BlockSize::Fixed(_) => return Ok(Role::Shared),
         BlockSize::Growing(sizes) => sizes,
     };
@@ -61,7 +63,7 @@ pub(in crate::memory) fn block_role(
         // The API forbids to bind such a resource to shared memory, so the contradiction is an error here rather than
         // undefined behaviour in the driver.
         return match need {
-            DedicatedNeed::Required => Err(AllocationError::DedicatedRequired),
+            DedicatedNeed::Required => Err(AllocationError::DedicatedRequired { name: ShortName::NONE }),
             _ => Ok(Role::Shared),
         };
     }

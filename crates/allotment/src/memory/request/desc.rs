@@ -6,6 +6,7 @@ use allotment_suballoc::{Alignment, Side, Strategy};
 
 use super::choices::{BudgetPolicy, Dedicated, Lifetime, MemoryUsage, Movability, NewBlocks};
 use super::name::Name;
+use super::short_name::ShortName;
 use crate::device::{DedicatedNeed, MemoryProperties, MemoryTypeMask, Priority, Requirements};
 use crate::memory::pool::Pool;
 use crate::memory::pool::quick_lists::LARGEST_WAITING;
@@ -74,6 +75,12 @@ pub struct AllocationOptions {
 }
 
 impl AllocationOptions {
+    /// Returns the beginning of the name, for an error.
+    #[cold]
+    pub(in crate::memory) fn short_name(&self) -> ShortName {
+        ShortName::of(self.name.as_ref())
+    }
+
     /// Creates options for `usage`, with the defaults for everything else.
     #[must_use]
     pub const fn new(usage: MemoryUsage) -> Self {

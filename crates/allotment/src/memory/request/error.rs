@@ -9,7 +9,8 @@ use crate::device::{
     DeviceError, MemoryHeapIndex, MemoryProperties, MemoryTypeIndex, MemoryTypeMask, QueueIndex,
     ResourceKind, TransferUsage,
 };
-use crate::memory::{Allocation, AllocationOptions, MemoryUsage, ShortName};
+use crate::memory::name_in_error;
+use crate::memory::{Allocation, MemoryUsage, ShortName};
 
 /// Why an allocation was not made. Nothing has changed.
 ///
@@ -39,13 +40,18 @@ use crate::memory::{Allocation, AllocationOptions, MemoryUsage, ShortName};
 #[non_exhaustive]
 pub enum AllocationError {
     /// The size is 0. Ask for at least one byte.
-    ZeroSize,
+    ZeroSize {
+        /// Name of the request, if it has one.
+        name: ShortName,
+    },
     /// The size is above 2^48 bytes, or above what one memory object of the device can have.
     TooLarge {
         /// Bytes asked for.
         size: u64,
         /// The most bytes that can be requested.
         limit: u64,
+        /// Name of the request, if it has one.
+        name: ShortName,
     },
     /// No memory type that the resource allows serves the usage. [`Allocator::explain`] says what each one lacks.
     ///
@@ -108,6 +114,8 @@ pub enum AllocationError {
     TooManyAllocations {
         /// How many it can have.
         limit: u32,
+        /// Name of the request, if it has one.
+        name: ShortName,
     },
     /// The driver refused memory of this type.
     OutOfMemory {
@@ -158,74 +166,53 @@ pub enum AllocationError {
     },
     /// The resource requires dedicated memory, and the request rules that out
     /// ([`Dedicated::Never`](crate::memory::Dedicated::Never)). Leave the choice to the allocator.
-    DedicatedRequired,
-    /// The allocation needs dedicated memory, but the pool's blocks have a fixed size.
-    DedicatedInFixedPool,
+    DedicatedRequired {
+        /// Name of the request, if it has one.
+        name: ShortName,
+    },
+    /// The allocation needs dedicated memory, but the pool's blocks have a fixed size. Allocate it outside the pool, or
+    /// create the pool without a block size.
+    DedicatedInFixedPool {
+        /// Name of the request, if it has one.
+        name: ShortName,
+    },
     /// Buffers or images that the allocator created are in the pool. Destroy them before the pool is reset.
     ResourcesInPool {
         /// How many there are.
         count: u32,
+        /// Name of the pool, if it has one.
+        name: ShortName,
     },
     /// The request has [`Side::Upper`](crate::Side::Upper), and the pool is not linear.
-    UpperSide,
-    /// The pool belongs to another allocator.
-    WrongPool,
+    UpperSide {
+        /// Name of the request, if it has one.
+        name: ShortName,
+    },
+    /// The pool belongs to another allocator. Create one with this allocator.
+    WrongPool {
+        /// Name of the request; where the call was about the pool alone, of the pool.
+        name: ShortName,
+    },
     /// The driver refused for another reason than memory.
-    Device(DeviceError),
+    Device {
+        /// The driver's error.
+        source: DeviceError,
+        /// Name of the request, if it has one.
+        name: ShortName,
+    },
 }
 
+name_in_error!(
+    AllocationError,
+    own: [
+        ZeroSize, TooLarge, NoMemoryType, NoTypeWithProperties, NotInPool, OverBudget, HeapLimit, TooManyAllocations,
+        OutOfMemory, WouldGrow, PoolFull, TooLargeForBlock, DedicatedRequired, DedicatedInFixedPool, ResourcesInPool,
+        UpperSide, WrongPool, Device
+    ],
+    inner: []
+);
+
 impl AllocationError {
-    /// Returns the name of the request, if it has one.
-    ///
-    /// ```
-    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
-    /// # use allotment::prelude::*;
-    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// use allotment::memory::NewBlocks;
-    ///
-    /// let options = MemoryUsage::GpuOnly.with_name("prefetch").with_new_blocks(NewBlocks::NeverAllocate);
-    /// let error = allocator.allocate(&Requirements::new(1000), &options).err().ok_or("there is no block")?;
-    /// assert_eq!(error.name(), Some("prefetch"));
-    /// println!("{error}");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[must_use]
-    pub fn name(&self) -> Option<&str> {
-        match self {
-            Self::NoMemoryType { name, .. }
-            | Self::NoTypeWithProperties { name, .. }
-            | Self::NotInPool { name, .. }
-            | Self::OverBudget { name, .. }
-            | Self::HeapLimit { name, .. }
-            | Self::OutOfMemory { name, .. }
-            | Self::WouldGrow { name, .. }
-            | Self::PoolFull { name, .. }
-            | Self::TooLargeForBlock { name, .. } => Some(name.as_str()).filter(|name| !name.is_empty()),
-            _ => None,
-        }
-    }
-
-    /// Adds the name of the request.
-    #[cold]
-    pub(in crate::memory) fn of(mut self, options: &AllocationOptions) -> Self {
-        match &mut self {
-            Self::NoMemoryType { name, .. }
-            | Self::NoTypeWithProperties { name, .. }
-            | Self::NotInPool { name, .. }
-            | Self::OverBudget { name, .. }
-            | Self::HeapLimit { name, .. }
-            | Self::OutOfMemory { name, .. }
-            | Self::WouldGrow { name, .. }
-            | Self::PoolFull { name, .. }
-            | Self::TooLargeForBlock { name, .. } => {
-                *name = options.name.as_ref().map_or(ShortName::NONE, |name| ShortName::new(name.as_str()));
-            }
-            _ => {}
-        }
-        self
-    }
-
     /// True when another memory type may still serve the request.
     pub(crate) const fn falls_through(self) -> bool {
         // What is left out holds for every memory type: a mistake in the request, a lost device. At the limit of memory
@@ -263,72 +250,90 @@ impl fmt::Display for AllocationError {
             write!(f, "{name:?}: ")?;
         }
         match self {
-            Self::ZeroSize => write!(f, "allocation size is zero"),
+            Self::ZeroSize { .. } => write!(f, "allocation size is 0 bytes, ask for at least 1"),
             Self::TooLarge { size, limit, .. } if *limit == MAX_SIZE => {
-                write!(f, "{size} bytes exceed the largest allocation of this library, {limit}")
+                write!(f, "{size} bytes exceed the largest allocation of this library, {limit} bytes")
             }
             Self::TooLarge { size, limit, .. } => {
-                write!(f, "{size} bytes exceed the device's maxMemoryAllocationSize of {limit}")
+                write!(
+                    f,
+                    "{size} bytes exceed the device's maxMemoryAllocationSize of {limit} bytes, divide the resource"
+                )
             }
             Self::NoMemoryType { allowed: MemoryTypeMask(0), .. } => {
-                write!(f, "no memory type is allowed by both the resource and the request")
+                write!(
+                    f,
+                    "no memory type is allowed by both the resource and the request, allow more in `memory_types`"
+                )
             }
             Self::NoTypeWithProperties { allowed, required, .. } => write!(
                 f,
-                "none of the memory types that the resource allows ({:#b}) is {required}, which the request requires",
+                "none of the memory types that the resource allows ({:#b}) is {required}, which the request requires: prefer it instead, or do without",
                 allowed.0
             ),
             Self::NotInPool { allowed, .. } => {
-                write!(f, "the resource allows none of the pool's memory types, only these: {:#b}", allowed.0)
+                write!(
+                    f,
+                    "the resource allows none of the pool's memory types, only these: {:#b}; create the pool with one of them, or allocate outside",
+                    allowed.0
+                )
             }
             Self::NoMemoryType { allowed, memory_usage, .. } => write!(
                 f,
-                "none of the memory types that the resource allows ({:#b}) serves the memory usage \"{memory_usage}\"",
+                "none of the memory types that the resource allows ({:#b}) serves the memory usage \"{memory_usage}\", choose another usage, or see `Allocator::explain`",
                 allowed.0
             ),
             Self::OverBudget { heap, requested, usage, budget, .. } => write!(
                 f,
-                "{requested} more bytes would exceed the budget of heap {heap}: {usage} of {budget} bytes are in use"
+                "{requested} more bytes would exceed the budget of heap {heap}: {usage} of {budget} bytes are in use; free something, or allow it with BudgetPolicy::AllowOverBudget"
             ),
             Self::HeapLimit { heap, requested, reserved, limit, .. } => write!(
                 f,
-                "{requested} more bytes would exceed the allocator's limit for heap {heap}: {reserved} of {limit} bytes are reserved"
+                "{requested} more bytes would exceed the allocator's limit for heap {heap}: {reserved} of {limit} bytes are reserved; free something, or raise the limit"
             ),
-            Self::TooManyAllocations { limit } => {
-                write!(f, "the device's limit of {limit} memory objects is reached")
-            }
+            Self::TooManyAllocations { limit, .. } => write!(
+                f,
+                "the limit of {limit} memory objects or allocations is reached; free something, or share larger blocks"
+            ),
             Self::OutOfMemory { memory_type, requested, reserved, .. } => write!(
                 f,
-                "out of device memory: the driver refused {requested} bytes of memory type {memory_type}, {reserved} bytes of its heap are reserved"
+                "out of device memory: the driver refused {requested} bytes of memory type {memory_type}, {reserved} bytes of its heap are reserved; free something"
             ),
             Self::WouldGrow { requested, free, largest_free, .. } => write!(
                 f,
-                "no room for {requested} bytes in existing blocks, and new blocks are disabled: {free} are free, the largest range is {largest_free}"
+                "no room for {requested} bytes in existing blocks, and new blocks are disabled: {free} bytes are free, the largest range is {largest_free} bytes; free something, or allow new blocks"
             ),
             Self::PoolFull { requested, max_blocks, free, largest_free, .. } => write!(
                 f,
-                "no room for {requested} bytes in the pool's {max_blocks} blocks: {free} are free, the largest range is {largest_free}"
+                "no room for {requested} bytes in the pool, which has its maximum of {max_blocks} blocks: {free} bytes are free, the largest range is {largest_free} bytes; free something, or raise the maximum"
             ),
             Self::TooLargeForBlock { requested, block_size, .. } => {
                 write!(
                     f,
-                    "{requested} bytes exceed the block size {block_size}, and dedicated memory is disabled"
+                    "{requested} bytes exceed the block size of {block_size} bytes, and dedicated memory is disabled: choose larger blocks, or allocate elsewhere"
                 )
             }
-            Self::DedicatedRequired => {
-                write!(f, "the resource requires dedicated memory, and Dedicated::Never disables it")
+            Self::DedicatedRequired { .. } => write!(
+                f,
+                "the resource requires dedicated memory, and Dedicated::Never disables it: choose Dedicated::Automatic"
+            ),
+            Self::DedicatedInFixedPool { .. } => write!(
+                f,
+                "a pool with a fixed block size has no dedicated memory, allocate it outside the pool"
+            ),
+            Self::ResourcesInPool { count, .. } => {
+                write!(
+                    f,
+                    "the pool cannot be reset with {count} live buffers or images in it, destroy them first"
+                )
             }
-            Self::DedicatedInFixedPool => {
-                write!(f, "a pool with a fixed block size has no dedicated memory")
+            Self::UpperSide { .. } => {
+                write!(f, "Side::Upper is for linear pools only, create one with Algorithm::Linear")
             }
-            Self::ResourcesInPool { count } => {
-                write!(f, "{count} buffers and images are alive in the pool, destroy them first")
+            Self::WrongPool { .. } => {
+                write!(f, "the pool belongs to another allocator, create one with this allocator")
             }
-            Self::UpperSide => {
-                write!(f, "Side::Upper is for linear pools only")
-            }
-            Self::WrongPool => write!(f, "the pool belongs to another allocator"),
-            Self::Device(error) => error.fmt(f),
+            Self::Device { source, .. } => source.fmt(f),
         }
     }
 }
@@ -336,10 +341,15 @@ impl fmt::Display for AllocationError {
 impl Error for AllocationError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::OutOfMemory { source, .. } => Some(source),
-            Self::Device(error) => Some(error),
+            Self::OutOfMemory { source, .. } | Self::Device { source, .. } => Some(source),
             _ => None,
         }
+    }
+}
+
+impl From<DeviceError> for AllocationError {
+    fn from(source: DeviceError) -> Self {
+        Self::Device { source, name: ShortName::NONE }
     }
 }
 
@@ -396,13 +406,18 @@ impl<T: fmt::Debug> Error for WrongAllocator<T> {}
 #[non_exhaustive]
 pub enum AccessError {
     /// The allocation belongs to another allocator.
-    WrongAllocator,
+    WrongAllocator {
+        /// Name of the resource, if it has one; tokens of another allocator have none here.
+        name: ShortName,
+    },
     /// The allocation was freed since the id was taken.
     Stale,
     /// The CPU cannot map memory of this type. Copy through memory that it can map.
     NotHostVisible {
         /// The memory type.
         memory_type: MemoryTypeIndex,
+        /// Name of the allocation, if it has one.
+        name: ShortName,
     },
     /// The range does not lie in the allocation.
     OutOfRange {
@@ -412,27 +427,43 @@ pub enum AccessError {
         size: u64,
         /// Size of the allocation, in bytes.
         available: u64,
+        /// Name of the allocation, if it has one.
+        name: ShortName,
     },
     /// The allocation was unmapped more often than mapped.
-    NotMapped,
+    NotMapped {
+        /// Name of the allocation, if it has one.
+        name: ShortName,
+    },
     /// Defragmentation is moving the allocation. Of a token, a pass is open, and bytes that are written now would be lost:
     /// write before the pass begins or after it ends. Of a [`Buffer`](crate::memory::Buffer), a queue has not yet copied
     /// its bytes to the new location: wait for
     /// [`Defragmenter::copied_at`](crate::memory::Defragmenter::copied_at), from which on the CPU can access them. Or make
     /// the allocation pinned.
-    Moving,
+    Moving {
+        /// Name of the allocation, if it has one.
+        name: ShortName,
+    },
     /// A defragmentation pass moved the allocation, and the resource is still bound to the old location, which may be
     /// freed already. Give it its [new handle](crate::Allocator::set_buffer_handle), destroy it and create it again, or
     /// have its [`Defragmenter`](crate::memory::Defragmenter) move it.
-    Moved,
+    Moved {
+        /// Name of the allocation, if it has one.
+        name: ShortName,
+    },
     /// A new handle came for a resource whose memory no pass has moved since it got its handle. Set it once, after the
     /// pass has ended.
-    NotMoved,
+    NotMoved {
+        /// Name of the allocation, if it has one.
+        name: ShortName,
+    },
     /// The buffer was not created to be copied from or to. Add the usage to its description
     /// (`VK_BUFFER_USAGE_TRANSFER_SRC_BIT`, `VK_BUFFER_USAGE_TRANSFER_DST_BIT`).
     MissingUsage {
         /// The usages that are missing.
         missing: TransferUsage,
+        /// Name of the allocation, if it has one.
+        name: ShortName,
     },
     /// The buffer is exclusive to one queue family at a time (`VK_SHARING_MODE_EXCLUSIVE`), which is taken to be that of the
     /// graphics queues, and the copy would run on a queue of another one: its bytes would be undefined. Copy on a graphics
@@ -440,6 +471,8 @@ pub enum AccessError {
     OtherFamily {
         /// The queue of the copy.
         queue: QueueIndex,
+        /// Name of the buffer, if it has one.
+        name: ShortName,
     },
     /// The offset of a resource inside the allocation is not a multiple of its alignment.
     Misaligned {
@@ -447,6 +480,8 @@ pub enum AccessError {
         offset: u64,
         /// The alignment in bytes.
         alignment: u64,
+        /// Name of the allocation, if it has one.
+        name: ShortName,
     },
     /// The memory was allocated for another kind of resource, and its neighbours may be closer than the
     /// `bufferImageGranularity` of the device. Allocate it as [`ResourceKind::Unknown`](crate::ResourceKind::Unknown).
@@ -455,87 +490,127 @@ pub enum AccessError {
         allocated: ResourceKind,
         /// The kind of the resource.
         wanted: ResourceKind,
+        /// Name of the allocation, if it has one.
+        name: ShortName,
     },
     /// The memory was allocated together with one resource, and no other can be bound to it. Allocate memory by
     /// itself to bind several resources to it.
-    Exclusive,
+    Exclusive {
+        /// Name of the allocation, if it has one.
+        name: ShortName,
+    },
     /// The device requires dedicated memory for the resource, and this allocation was not made for the resource.
     /// Create both together: [`create_buffer`](crate::memory::Allocator::create_buffer),
     /// [`create_image`](crate::memory::Allocator::create_image).
-    DedicatedRequired,
+    DedicatedRequired {
+        /// Name of the allocation, if it has one.
+        name: ShortName,
+    },
     /// Other allocations share the memory object, and the call would affect them. Allocate with
     /// [`Dedicated::Always`](crate::memory::Dedicated::Always).
-    NotDedicated,
+    NotDedicated {
+        /// Name of the allocation, if it has one.
+        name: ShortName,
+    },
     /// The resource cannot be bound to memory of the allocation's type.
     WrongMemoryType {
         /// The memory type.
         memory_type: MemoryTypeIndex,
         /// Memory types that the resource allows.
         allowed: MemoryTypeMask,
+        /// Name of the allocation, if it has one.
+        name: ShortName,
     },
     /// The driver refused.
-    Device(DeviceError),
+    Device {
+        /// The driver's error.
+        source: DeviceError,
+        /// Name of the allocation, if it has one.
+        name: ShortName,
+    },
 }
+
+name_in_error!(
+    AccessError,
+    own: [
+        WrongAllocator, OtherFamily, NotHostVisible, OutOfRange, NotMapped, Moving, Moved, NotMoved, MissingUsage, Misaligned, WrongKind, Exclusive,
+        DedicatedRequired, NotDedicated, WrongMemoryType, Device
+    ],
+    inner: []
+);
 
 impl fmt::Display for AccessError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(name) = self.name() {
+            write!(f, "{name:?}: ")?;
+        }
         match self {
-            Self::WrongAllocator => write!(f, "the allocation belongs to another allocator"),
+            Self::WrongAllocator { .. } => {
+                write!(f, "the allocation belongs to another allocator, call the one that made it")
+            }
             Self::Stale => write!(f, "the allocation was freed before"),
-            Self::NotHostVisible { memory_type } => {
-                write!(f, "memory type {memory_type} cannot be mapped, copy through memory that can")
+            Self::NotHostVisible { memory_type, .. } => {
+                write!(
+                    f,
+                    "the CPU cannot map memory type {memory_type}: upload the bytes, or choose MemoryUsage::Upload or Readback"
+                )
             }
-            Self::OutOfRange { offset, size, available } => {
-                write!(f, "{size} bytes at offset {offset} exceed the allocation of {available} bytes")
+            Self::OutOfRange { offset, size, available, .. } => {
+                write!(f, "{size} bytes at offset {offset} exceed its {available} bytes, write or read fewer")
             }
-            Self::Moving => {
+            Self::Moving { .. } => {
                 write!(f, "the allocation is being moved by defragmentation, wait until that is over")
             }
-            Self::Moved => write!(
+            Self::Moved { .. } => write!(
                 f,
                 "defragmentation moved the allocation away from its resource: set its new handle, or create it again"
             ),
-            Self::NotMoved => {
+            Self::NotMoved { .. } => {
                 write!(
                     f,
                     "no pass has moved the allocation since its resource got its handle: set a new handle once, after the pass"
                 )
             }
-            Self::MissingUsage { missing } => {
-                let direction = if missing.contains(TransferUsage::SRC) { "source" } else { "destination" };
-                write!(f, "the buffer's usage lacks transfer {direction}, add it to the buffer's description")
+            Self::MissingUsage { missing, .. } => {
+                write!(f, "the buffer was created without {missing}, add the usage to its description")
             }
-            Self::OtherFamily { queue } => write!(
+            Self::OtherFamily { queue, .. } => write!(
                 f,
                 "the buffer is exclusive to the family of the graphics queues, and queue {} is of another one: copy on a graphics queue, or create the buffer with concurrent sharing",
                 queue.0
             ),
-            Self::NotMapped => write!(f, "the allocation was unmapped more often than mapped"),
-            Self::Misaligned { offset, alignment } => {
-                write!(f, "memory offset {offset} is not a multiple of {alignment}")
+            Self::NotMapped { .. } => write!(
+                f,
+                "the allocation was unmapped more often than mapped, call `map` before each `unmap`"
+            ),
+            Self::Misaligned { offset, alignment, .. } => {
+                write!(
+                    f,
+                    "offset {offset} in the memory object is not a multiple of the alignment of {alignment} bytes"
+                )
             }
-            Self::WrongKind { allocated, wanted } => write!(
+            Self::WrongKind { allocated, wanted, .. } => write!(
                 f,
                 "memory for {allocated:?} cannot be bound to {wanted:?} on this device, allocate it for ResourceKind::Unknown"
             ),
-            Self::Exclusive => {
+            Self::Exclusive { .. } => {
                 write!(f, "the memory was allocated for one resource, allocate memory by itself to share it")
             }
-            Self::DedicatedRequired => write!(
+            Self::DedicatedRequired { .. } => write!(
                 f,
                 "the resource requires dedicated memory, create both with create_buffer or create_image"
             ),
-            Self::NotDedicated => {
+            Self::NotDedicated { .. } => {
                 write!(f, "other allocations share the memory object, allocate with Dedicated::Always")
             }
-            Self::WrongMemoryType { memory_type, allowed } => {
+            Self::WrongMemoryType { memory_type, allowed, .. } => {
                 write!(
                     f,
-                    "memory type {memory_type} is not allowed by the resource's memory type bits ({:#b})",
+                    "memory type {memory_type} is not allowed by the resource's memory type bits ({:#b}), allocate in one of them",
                     allowed.0
                 )
             }
-            Self::Device(error) => error.fmt(f),
+            Self::Device { source, .. } => source.fmt(f),
         }
     }
 }
@@ -543,15 +618,15 @@ impl fmt::Display for AccessError {
 impl Error for AccessError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::Device(error) => Some(error),
+            Self::Device { source, .. } => Some(source),
             _ => None,
         }
     }
 }
 
 impl From<DeviceError> for AccessError {
-    fn from(error: DeviceError) -> Self {
-        Self::Device(error)
+    fn from(source: DeviceError) -> Self {
+        Self::Device { source, name: ShortName::NONE }
     }
 }
 
@@ -602,7 +677,7 @@ impl fmt::Display for CreateAllocatorError {
             }
             Self::BlockSizes { smallest, largest } => write!(
                 f,
-                "block sizes from {smallest} to {largest} are not an ascending pair of powers of two up to {MAX_SIZE}"
+                "block sizes from {smallest} to {largest} bytes are not an ascending pair of powers of two up to {MAX_SIZE} bytes"
             ),
             Self::DeviceProperties => {
                 write!(

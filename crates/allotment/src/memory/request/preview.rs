@@ -93,9 +93,9 @@ impl<D: Device> Allocator<D> {
         set: usize,
         request: &AllocationRequest<'_>,
     ) -> Result<AllocationPreview, AllocationError> {
-        let slot = self.pools.get(pool).ok_or(AllocationError::WrongPool)?;
+        let slot = self.pools.get(pool).ok_or(AllocationError::WrongPool { name: ShortName::NONE })?;
         let mut guard = locked(&slot.state);
-        let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
+        let state = guard.as_mut().ok_or(AllocationError::WrongPool { name: ShortName::NONE })?;
         // The request itself would flush them before it gave up, and ranges joined with their neighbours may hold it.
         state.flush_quick_lists_and_say_so();
         let fitted = self.round_request(state, set, request)?;
@@ -112,13 +112,13 @@ impl<D: Device> Allocator<D> {
         let wish = state.budget_policy(request.options.budget);
         if plan.is_last_resort() && !request.at_last {
             let limit = self.device.properties().limits.max_allocation_count;
-            return Err(AllocationError::TooManyAllocations { limit });
+            return Err(AllocationError::TooManyAllocations { limit, name: ShortName::NONE });
         }
         // A check against the budget may query the driver, which can take milliseconds.
         drop(guard);
 
         // Never returned: a plan has at least one size.
-        let mut refused = AllocationError::ZeroSize;
+        let mut refused = AllocationError::ZeroSize { name: ShortName::NONE };
         let room = self.heaps.room_for_block(&self.device, heap);
         for (bytes, _) in plan.attempts(PlanSizes::All, room, &fitted) {
             if let Some(known) = self.heaps.refused_before(&self.device, memory_type, bytes, wish) {

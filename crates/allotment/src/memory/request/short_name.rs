@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use super::name::Name;
+
 /// The debug name of the allocation that an error is about, cut to 47 bytes. Stored inline, so that errors need no
 /// host memory.
 ///
@@ -37,6 +39,21 @@ impl ShortName {
         Self { bytes, len: len as u8 }
     }
 
+    /// Returns the beginning of a name; [`NONE`](Self::NONE) for none.
+    pub(crate) fn of(name: Option<&Name>) -> Self {
+        name.map_or(Self::NONE, |name| Self::new(name.as_str()))
+    }
+
+    /// Returns the name as text, or `None` for the empty one.
+    pub(crate) fn get(&self) -> Option<&str> {
+        Some(self.as_str()).filter(|name| !name.is_empty())
+    }
+
+    /// Writes the name, quoted, and a colon: what the text of an error begins with. Writes nothing for the empty name.
+    pub(crate) fn begin(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.get().map_or(Ok(()), |name| write!(f, "{name:?}: "))
+    }
+
     /// Returns the name as text; empty for none.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -62,3 +79,41 @@ impl fmt::Display for ShortName {
         f.pad(self.as_str())
     }
 }
+
+/// Gives an error its name. The `own` variants have a field `name`; the `inner` ones contain an error that has one.
+///
+/// All errors about a resource have their name in this way: where an error arises, deep inside, nobody knows it; the
+/// function that the application called knows it and adds it. Only a refused call pays for that.
+macro_rules! name_in_error {
+    ($error:ident, own: [$($own:ident),*], inner: [$($inner:ident),*]) => {
+        impl $error {
+            /// Returns the debug name of the resource that was refused, cut to 47 bytes. `None` where it has no name, or
+            /// the error is about no resource.
+            #[must_use]
+            pub fn name(&self) -> Option<&str> {
+                match self {
+                    $(Self::$own { name, .. } => name.get(),)*
+                    $(Self::$inner(error) => error.name(),)*
+                    #[allow(unreachable_patterns, reason = "some errors have a name in each variant")]
+                    _ => None,
+                }
+            }
+
+            /// Adds the name of the resource, unless the error has one.
+            #[cold]
+            #[must_use]
+            #[allow(dead_code, reason = "some errors are created where the name is known")]
+            pub(crate) fn of(mut self, found: $crate::memory::ShortName) -> Self {
+                match &mut self {
+                    $(Self::$own { name, .. } if name.get().is_none() => *name = found,)*
+                    $(Self::$inner(error) => *error = error.of(found),)*
+                    #[allow(unreachable_patterns, reason = "some errors have a name in each variant")]
+                    _ => {}
+                }
+                self
+            }
+        }
+    };
+}
+
+pub(crate) use name_in_error;

@@ -3,8 +3,8 @@
 use super::ResourceError;
 use super::class::{Buffers, Class, Images};
 use crate::device::{Device, Requirements, ResourceKind};
-use crate::memory::AccessError;
 use crate::memory::allocator::{Allocation, Allocator};
+use crate::memory::{AccessError, ShortName};
 
 impl<D: Device> Allocator<D> {
     /// Creates a buffer bound `offset` bytes into an allocation, which other resources may be bound to as well. Destroy
@@ -83,7 +83,18 @@ impl<D: Device> Allocator<D> {
         offset: u64,
         info: &C::Info<'_>,
     ) -> Result<C::Handle, ResourceError> {
-        let requirements = C::requirements(self.device(), info).map_err(ResourceError::Device)?;
+        let created = self.create_in_unnamed::<C>(allocation, offset, info);
+        // The new resource has no name of its own: that of the memory says where it was to be.
+        created.map_err(|error| error.of(self.name_of(allocation)))
+    }
+
+    fn create_in_unnamed<C: Class<D>>(
+        &self,
+        allocation: &Allocation,
+        offset: u64,
+        info: &C::Info<'_>,
+    ) -> Result<C::Handle, ResourceError> {
+        let requirements = C::requirements(self.device(), info).map_err(ResourceError::from)?;
         self.check_kind(allocation, requirements.kind).map_err(ResourceError::Access)?;
         // Held until the resource is bound: no reset of the pool may free the memory, and no pass may move it, in
         // between.
@@ -110,7 +121,7 @@ impl<D: Device> Allocator<D> {
         if alike || info.dedicated {
             return Ok(());
         }
-        Err(AccessError::WrongKind { allocated: info.kind, wanted: kind })
+        Err(AccessError::WrongKind { allocated: info.kind, wanted: kind, name: ShortName::NONE })
     }
 
     /// Creates a resource bound to an allocation that the caller [holds](Self::hold).
@@ -124,6 +135,6 @@ impl<D: Device> Allocator<D> {
         let place = self.place_within(allocation, offset, requirements).map_err(ResourceError::Access)?;
         // SAFETY: the memory lives as long as the token and what holds it, and the requirements were just
         // checked.
-        unsafe { C::create(self.device(), info, place.memory, place.offset) }.map_err(ResourceError::Device)
+        unsafe { C::create(self.device(), info, place.memory, place.offset) }.map_err(ResourceError::from)
     }
 }

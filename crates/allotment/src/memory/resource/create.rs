@@ -99,8 +99,20 @@ impl<D: Device> Allocator<D> {
         options: &AllocationOptions,
         memory_options: Option<&D::MemoryOptions>,
     ) -> Result<(RawResource<C::Handle>, Movability), ResourceError> {
+        // Not by `map_err` around a closure with all of it: the call site of a call in a closure is the closure.
+        let created = self.create_unnamed::<C>(info, options, memory_options);
+        created.map_err(|error| error.of(options.short_name()))
+    }
+
+    #[track_caller]
+    fn create_unnamed<C: Class<D>>(
+        &self,
+        info: &C::Info<'_>,
+        options: &AllocationOptions,
+        memory_options: Option<&D::MemoryOptions>,
+    ) -> Result<(RawResource<C::Handle>, Movability), ResourceError> {
         let device = self.device();
-        let requirements = C::requirements(device, info).map_err(ResourceError::Device)?;
+        let requirements = C::requirements(device, info).map_err(ResourceError::from)?;
         let mut movability = options.movability;
         // Pinned while it is created: a pass of another thread could move memory to which nothing is bound yet.
         let pinned = options.clone().with_movability(Movability::Pinned);
@@ -137,11 +149,13 @@ impl<D: Device> Allocator<D> {
         options: &AllocationOptions,
         room: impl FnOnce(&AllocationRequest<'_>) -> Result<Allocation, ResourceError>,
     ) -> Result<(RawResource<C::Handle>, Movability), ResourceError> {
-        let requirements = C::requirements(self.device(), info).map_err(ResourceError::Device)?;
+        let named = |error: ResourceError| error.of(options.short_name());
+        let requirements = C::requirements(self.device(), info).map_err(|error| named(error.into()))?;
         let pinned = options.clone().with_movability(Movability::Pinned);
         let among_movable = options.movability != Movability::Pinned;
         let request = &AllocationRequest { among_movable, ..AllocationRequest::new(&requirements, &pinned) };
-        let (handle, allocation) = self.create_bound::<C>(info, request, room(request)?)?;
+        let allocation = room(request).map_err(named)?;
+        let (handle, allocation) = self.create_bound::<C>(info, request, allocation).map_err(named)?;
         self.note_call_site(allocation.id());
         Ok((self.resource_of::<C>(handle, allocation, info, request), options.movability))
     }

@@ -8,7 +8,7 @@ use crate::device::{Device, TimelinePoint};
 use crate::lifetime::{Owned, Recording, RecordingId, SubmissionTracker};
 use crate::memory::allocator::AllocationId;
 use crate::memory::relocation::{Cell, CellKey, Follower};
-use crate::memory::{AccessError, AllocationInfo, MemoryLocation};
+use crate::memory::{AccessError, AllocationInfo, MemoryLocation, ShortName};
 
 /// A buffer or an image with its memory. Dropping it, on any thread, retires it: it is destroyed, and its memory freed,
 /// once no open recording and no submission in flight can reference it. Put it in an [`Arc`] to share it.
@@ -302,6 +302,13 @@ impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
         }
     }
 
+    /// Returns the beginning of the resource's name, for an error. Takes the lock of a relocatable resource, and its
+    /// pool's.
+    #[cold]
+    pub(crate) fn short_name(&self) -> ShortName {
+        self.with_owned(|resource, _| resource.allocator().name_of(resource.allocation()))
+    }
+
     /// Returns what a relocatable resource shares with its defragmenter.
     pub(in crate::memory) fn cell(&self) -> Option<&Arc<Cell<D, C>>> {
         match &self.owner {
@@ -393,7 +400,7 @@ impl<D: Device> Buffer<D> {
         match (write(), &self.owner) {
             // Of a step that is about to move the buffer, or of a copy that is not complete. The first is waited for here,
             // since the caller could not.
-            (Err(AccessError::Moving), Owner::Relocatable(_)) => {
+            (Err(AccessError::Moving { .. }), Owner::Relocatable(_)) => {
                 let _in_place = KeptInPlace::new(self.tracker());
                 write()
             }

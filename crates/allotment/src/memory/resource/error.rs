@@ -3,8 +3,9 @@
 use core::error::Error;
 use core::fmt;
 
-use crate::device::DeviceError;
-use crate::memory::{AccessError, AllocationError, RoomError};
+use crate::device::{DeviceError, TransferUsage};
+use crate::memory::name_in_error;
+use crate::memory::{AccessError, AllocationError, RoomError, ShortName};
 
 /// Why a resource was not created. Neither a resource nor memory is left behind.
 ///
@@ -25,27 +26,61 @@ use crate::memory::{AccessError, AllocationError, RoomError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ResourceError {
-    /// The device cannot create such a resource, or the driver refused.
-    Device(DeviceError),
+    /// The device cannot create such a resource, its description breaks a rule, or the driver refused.
+    Device {
+        /// The error of the device.
+        source: DeviceError,
+        /// Name of the resource, if it has one.
+        name: ShortName,
+    },
     /// Its memory could not be allocated.
     Allocation(AllocationError),
     /// A resource of this description cannot be relocatable: it lacks the copy usages, or its description cannot be
     /// used for a second resource. Add the usages, or leave it pinned.
-    NotRelocatable,
+    NotRelocatable {
+        /// The copy usages to add; empty where its description cannot be used for a second resource.
+        missing: TransferUsage,
+        /// Name of the resource, if it has one.
+        name: ShortName,
+    },
     /// Its memory could not be allocated, nor could room be made for it by moving others.
     Room(RoomError),
     /// The resource cannot be bound to the allocation, or the CPU cannot map memory that has to be mapped.
     Access(AccessError),
 }
 
+name_in_error!(ResourceError, own: [Device, NotRelocatable], inner: [Allocation, Room, Access]);
+
 impl fmt::Display for ResourceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Device(error) => write!(f, "the device refused the resource: {error}"),
+            Self::Device { source, name } => {
+                name.begin(f)?;
+                match source {
+                    // Found by this library: no driver was called.
+                    DeviceError::InvalidDescription(rule) => {
+                        write!(f, "the description is not valid: {rule}")
+                    }
+                    DeviceError::Lost => source.fmt(f),
+                    _ => write!(f, "the device refused the resource: {source}"),
+                }
+            }
             Self::Allocation(error) => write!(f, "no memory for the resource: {error}"),
             Self::Room(error) => write!(f, "no memory for the resource: {error}"),
-            Self::NotRelocatable => {
-                write!(f, "the resource cannot be relocatable: copies of it are not possible")
+            Self::NotRelocatable { missing, name } => {
+                name.begin(f)?;
+                if missing.is_empty() {
+                    f.write_str(
+                        "no second resource that a queue could copy to can be created from the description: add the copy \
+                         usages of an image (VK_IMAGE_USAGE_TRANSFER_SRC_BIT | VK_IMAGE_USAGE_TRANSFER_DST_BIT), chain \
+                         nothing to the description, let the defragmenter use a graphics queue, or leave it pinned",
+                    )
+                } else {
+                    write!(
+                        f,
+                        "a relocatable buffer is copied when it moves: add {missing} to its usage, or leave it pinned"
+                    )
+                }
             }
             Self::Access(error) => write!(f, "the resource cannot be bound to the memory: {error}"),
         }
@@ -55,11 +90,17 @@ impl fmt::Display for ResourceError {
 impl Error for ResourceError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::Device(error) => Some(error),
+            Self::Device { source, .. } => Some(source),
             Self::Allocation(error) => Some(error),
             Self::Room(error) => Some(error),
             Self::Access(error) => Some(error),
-            Self::NotRelocatable => None,
+            Self::NotRelocatable { .. } => None,
         }
+    }
+}
+
+impl From<DeviceError> for ResourceError {
+    fn from(source: DeviceError) -> Self {
+        Self::Device { source, name: ShortName::NONE }
     }
 }

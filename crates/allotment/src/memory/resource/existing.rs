@@ -49,6 +49,17 @@ impl<D: Device> Allocator<D> {
         requirements: &Requirements,
         bind: impl FnOnce(D::Memory, u64) -> Result<(), DeviceError>,
     ) -> Result<(), ResourceError> {
+        let bound = self.bind_existing_unnamed(allocation, offset, requirements, bind);
+        bound.map_err(|error| error.of(self.name_of(allocation)))
+    }
+
+    fn bind_existing_unnamed(
+        &self,
+        allocation: &Allocation,
+        offset: u64,
+        requirements: &Requirements,
+        bind: impl FnOnce(D::Memory, u64) -> Result<(), DeviceError>,
+    ) -> Result<(), ResourceError> {
         // Held over the driver call: a reset of the pool must not free the memory before the resource is bound.
         let _held = self.hold(allocation).map_err(ResourceError::Access)?;
         let mut requirements = *requirements;
@@ -60,6 +71,6 @@ impl<D: Device> Allocator<D> {
         }
         // Not `place_within`, which refuses memory dedicated to a resource: this may be that very resource.
         let place = self.place_inside(allocation, offset, &requirements).map_err(ResourceError::Access)?;
-        bind(place.memory, place.offset).map_err(ResourceError::Device)
+        bind(place.memory, place.offset).map_err(ResourceError::from)
     }
 }

@@ -32,6 +32,7 @@ use super::allocator::Allocation;
 use crate::device::{
     BufferDevice, DeviceProperties, ImageDevice, QueueIndex, QueueInfo, QueueKind, TransferUsage,
 };
+use crate::memory::ShortName;
 
 pub(super) use class::Class;
 pub use class::{BufferOrImage, Buffers, Images};
@@ -120,7 +121,7 @@ impl<H> RawResource<H> {
         let own = properties.queues.get(usize::from(queue.0)).is_none_or(draws);
         // Without a graphics queue there is no family that it would be taken to belong to.
         let belongs = self.shared || own || !properties.queues.iter().any(draws);
-        if belongs { Ok(()) } else { Err(AccessError::OtherFamily { queue }) }
+        if belongs { Ok(()) } else { Err(AccessError::OtherFamily { queue, name: ShortName::NONE }) }
     }
 
     /// Makes a token of a resource and its memory that is only going to be destroyed.
@@ -139,7 +140,11 @@ impl<H> RawResource<H> {
 /// Refuses a copy by a buffer that has other usages.
 pub(in crate::memory) fn check_usage(usage: TransferUsage, copy: TransferUsage) -> Result<(), AccessError> {
     let missing = copy.difference(usage);
-    if missing.is_empty() { Ok(()) } else { Err(AccessError::MissingUsage { missing }) }
+    if missing.is_empty() {
+        Ok(())
+    } else {
+        Err(AccessError::MissingUsage { missing, name: ShortName::NONE })
+    }
 }
 
 /// A buffer and its memory, as a token: dropping it leaks both. [`Buffer`](super::Buffer) is destroyed by being

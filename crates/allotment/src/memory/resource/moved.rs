@@ -2,8 +2,8 @@
 
 use super::{Buffers, Class, Images, RawBuffer, RawImage, RawResource};
 use crate::device::Device;
-use crate::memory::AccessError;
 use crate::memory::allocator::Allocator;
+use crate::memory::{AccessError, ShortName};
 use crate::sync::locked;
 
 impl<D: Device> Allocator<D> {
@@ -105,7 +105,7 @@ impl<D: Device> Allocator<D> {
             return Err(AccessError::Stale);
         }
         if !record.is_moved() {
-            return Err(AccessError::NotMoved);
+            return Err(AccessError::NotMoved { name: ShortName::NONE });
         }
         record.clear_moved();
         Ok(core::mem::replace(&mut resource.handle, handle))

@@ -13,9 +13,10 @@ use crate::device::{
     QueueIndex, Submission, TimelinePoint, TimelineValue, TransferUsage,
 };
 use crate::memory::allocator::{Allocation, Allocator};
+use crate::memory::name_in_error;
 use crate::memory::token::access::{check_place, check_range};
 use crate::memory::token::record::RawPlace;
-use crate::memory::{AccessError, Dedicated, MemoryUsage};
+use crate::memory::{AccessError, Dedicated, MemoryUsage, ShortName};
 
 /// Why a transfer failed. The chunks before the failed one were copied.
 ///
@@ -41,15 +42,25 @@ pub enum TransferError {
     /// A buffer for the copy could not be created.
     Buffer(ResourceError),
     /// The queue refused the copy, or the device is lost.
-    Device(DeviceError),
+    Device {
+        /// The error of the device.
+        source: DeviceError,
+        /// Name of the allocation, if it has one.
+        name: ShortName,
+    },
 }
+
+name_in_error!(TransferError, own: [Device], inner: [Access, Buffer]);
 
 impl fmt::Display for TransferError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Access(error) => error.fmt(f),
             Self::Buffer(error) => error.fmt(f),
-            Self::Device(error) => error.fmt(f),
+            Self::Device { source, name } => {
+                name.begin(f)?;
+                source.fmt(f)
+            }
         }
     }
 }
@@ -59,7 +70,7 @@ impl Error for TransferError {
         match self {
             Self::Access(error) => Some(error),
             Self::Buffer(error) => Some(error),
-            Self::Device(error) => Some(error),
+            Self::Device { source, .. } => Some(source),
         }
     }
 }
@@ -77,8 +88,8 @@ impl From<ResourceError> for TransferError {
 }
 
 impl From<DeviceError> for TransferError {
-    fn from(error: DeviceError) -> Self {
-        Self::Device(error)
+    fn from(source: DeviceError) -> Self {
+        Self::Device { source, name: ShortName::NONE }
     }
 }
 
@@ -249,7 +260,7 @@ impl<'a, D: Device> Transfer<'a, D> {
         offset: u64,
         bytes: &[u8],
     ) -> Result<(), TransferError> {
-        self.send(Place { allocation, buffer: None }, offset, bytes)
+        self.named(allocation, self.send(Place { allocation, buffer: None }, offset, bytes))
     }
 
     /// Writes `bytes` into a buffer at byte `offset`. The buffer must be a copy destination. Returns once the bytes are
@@ -279,7 +290,7 @@ impl<'a, D: Device> Transfer<'a, D> {
         offset: u64,
         bytes: &[u8],
     ) -> Result<(), TransferError> {
-        self.send(Place::of(buffer), offset, bytes)
+        self.named(buffer.allocation(), self.send(Place::of(buffer), offset, bytes))
     }
 
     /// Reads from an allocation at byte `offset` into `bytes`. Returns once the bytes are read.
@@ -314,7 +325,7 @@ impl<'a, D: Device> Transfer<'a, D> {
         offset: u64,
         bytes: &mut [u8],
     ) -> Result<(), TransferError> {
-        self.receive(Place { allocation, buffer: None }, offset, bytes)
+        self.named(allocation, self.receive(Place { allocation, buffer: None }, offset, bytes))
     }
 
     /// Reads from a buffer at byte `offset` into `bytes`. The buffer must be a copy source. Returns once the bytes are
@@ -347,7 +358,11 @@ impl<'a, D: Device> Transfer<'a, D> {
         offset: u64,
         bytes: &mut [u8],
     ) -> Result<(), TransferError> {
-        self.receive(Place::of(buffer), offset, bytes)
+        self.named(buffer.allocation(), self.receive(Place::of(buffer), offset, bytes))
+    }
+
+    fn named(&self, allocation: &Allocation, done: Result<(), TransferError>) -> Result<(), TransferError> {
+        done.map_err(|error| error.of(self.allocator.name_of(allocation)))
     }
 
     fn takes_the_queue(
@@ -454,13 +469,13 @@ impl<'a, D: Device> Transfer<'a, D> {
         usage: TransferUsage,
     ) -> Result<(D::Buffer, u64), ResourceError> {
         if held.dedicated_to_resource {
-            return Err(ResourceError::Access(AccessError::Exclusive));
+            return Err(ResourceError::Access(AccessError::Exclusive { name: ShortName::NONE }));
         }
         let device = self.allocator.device();
         let info = |size| BufferDesc::new(size).with_usage(self.usage).into();
         check_usage(device.buffer_transfer_usage(&info(held.size)), usage).map_err(ResourceError::Access)?;
         // The alignment may depend on the size and usage, so the device is asked for this very buffer.
-        let needs = |size| device.buffer_requirements(&info(size)).map_err(ResourceError::Device);
+        let needs = |size| device.buffer_requirements(&info(size)).map_err(ResourceError::from);
         // A buffer must begin at its own alignment, so it may begin before the allocation.
         let first = needs(held.size)?.alignment.align_down(held.offset);
         let before = held.offset - first;
@@ -470,7 +485,7 @@ impl<'a, D: Device> Transfer<'a, D> {
         let memory = D::Memory::from_raw(held.memory);
         // SAFETY: the memory lives while the caller holds the location, and the requirements were just checked.
         let made = unsafe { device.create_buffer(&info(size), memory, first) };
-        Ok((made.map_err(ResourceError::Device)?, before))
+        Ok((made.map_err(ResourceError::from)?, before))
     }
 
     fn copy_buffer(

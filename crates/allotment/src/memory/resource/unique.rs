@@ -249,7 +249,7 @@ impl<D: Device> Unique<D, Buffers> {
     /// cases nothing was written.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
         // By the buffer's own size, which that of its memory may exceed.
-        check_range(offset, bytes.len() as u64, self.size())?;
+        self.check_range(offset, bytes.len())?;
         self.allocator.write(self.allocation(), offset, bytes)
     }
 
@@ -260,8 +260,13 @@ impl<D: Device> Unique<D, Buffers> {
     ///
     /// The errors of [`write`](Self::write), where the driver may refuse to invalidate. `bytes` is unchanged then.
     pub fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), AccessError> {
-        check_range(offset, bytes.len() as u64, self.size())?;
+        self.check_range(offset, bytes.len())?;
         self.allocator.read(self.allocation(), offset, bytes)
+    }
+
+    fn check_range(&self, offset: u64, len: usize) -> Result<(), AccessError> {
+        let checked = check_range(offset, len as u64, self.size());
+        checked.map_err(|error| error.of(self.allocator.name_of(self.allocation())))
     }
 }
 

@@ -12,13 +12,13 @@ use crate::device::{
 use crate::memory::allocator::{Allocation, AllocationId, Allocator};
 use crate::memory::pool::{Label, PoolSlot, PoolState};
 use crate::memory::token::record::{RawPlace, Record};
-use crate::memory::{AccessError, AllocationInfo, MemoryLocation, Name};
+use crate::memory::{AccessError, AllocationInfo, MemoryLocation, Name, ShortName};
 use crate::sync::locked;
 
 impl RawPlace {
     /// Refuses a location that a pass moved the allocation to, away from the resource that is bound to it.
     pub(in crate::memory) fn check_bound(&self) -> Result<(), AccessError> {
-        if self.moved { Err(AccessError::Moved) } else { Ok(()) }
+        if self.moved { Err(AccessError::Moved { name: ShortName::NONE }) } else { Ok(()) }
     }
 }
 
@@ -49,10 +49,25 @@ impl<D: Device> Allocator<D> {
         Ok((slot, record))
     }
 
+    /// Returns the beginning of an allocation's name, for an error. Locks its pool.
+    #[cold]
+    pub(crate) fn name_of(&self, allocation: &Allocation) -> ShortName {
+        let name = |state: &mut PoolState<D>, _: &PoolSlot<D>, _: &Record| {
+            Some(ShortName::of(state.label(allocation.record).name.as_ref()))
+        };
+        // An allocation that is stale, or of another allocator, has no name here.
+        self.lock_live(allocation.id(), name).unwrap_or_default()
+    }
+
+    /// Adds the name of an allocation to the error of a call that was about it. The caller holds no lock.
+    fn named<T>(&self, allocation: &Allocation, done: Result<T, AccessError>) -> Result<T, AccessError> {
+        done.map_err(|error| error.of(self.name_of(allocation)))
+    }
+
     fn slot_of(&self, id: AllocationId) -> Result<&PoolSlot<D>, AccessError> {
         // The indices of another allocator's token may exist here as well.
         let slot = self.pools.get(id.pool).filter(|_| id.allocator == self.id());
-        slot.ok_or(AccessError::WrongAllocator)
+        slot.ok_or(AccessError::WrongAllocator { name: ShortName::NONE })
     }
 
     /// Calls `f` with the locked pool and the record of an allocation that is known by its id. The record of an allocation
@@ -89,7 +104,7 @@ impl<D: Device> Allocator<D> {
         allocation: &Allocation,
     ) -> Result<(RawPlace, Option<RwLockReadGuard<'_, ()>>), AccessError> {
         let held = self.hold(allocation)?;
-        if held.0.moving { Err(AccessError::Moving) } else { Ok(held) }
+        if held.0.moving { Err(AccessError::Moving { name: ShortName::NONE }) } else { Ok(held) }
     }
 
     /// Holds an allocation whose bytes the caller reads. Refused until a move has brought the bytes to the new
@@ -99,7 +114,7 @@ impl<D: Device> Allocator<D> {
         allocation: &Allocation,
     ) -> Result<(RawPlace, Option<RwLockReadGuard<'_, ()>>), AccessError> {
         let held = self.hold(allocation)?;
-        if held.0.arriving { Err(AccessError::Moving) } else { Ok(held) }
+        if held.0.arriving { Err(AccessError::Moving { name: ShortName::NONE }) } else { Ok(held) }
     }
 
     /// Returns the location of a resource that a queue is about to copy from by its handle. Refused where a pass moved the
@@ -115,7 +130,7 @@ impl<D: Device> Allocator<D> {
     pub(crate) fn place_to_write(&self, allocation: &Allocation) -> Result<MemoryLocation<D>, AccessError> {
         let place = self.raw_place(allocation)?;
         if place.moving && !place.arriving {
-            return Err(AccessError::Moving);
+            return Err(AccessError::Moving { name: ShortName::NONE });
         }
         place.check_bound()?;
         Ok(MemoryLocation::of(&place))
@@ -301,6 +316,10 @@ impl<D: Device> Allocator<D> {
     #[inline(never)]
     #[doc(alias("vmaCopyMemoryToAllocation", "mapped_slice_mut", "try_as_mapped_slab"))]
     pub fn write(&self, allocation: &Allocation, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
+        self.named(allocation, self.write_unnamed(allocation, offset, bytes))
+    }
+
+    fn write_unnamed(&self, allocation: &Allocation, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
         let (place, _held) = self.hold_for_writing(allocation)?;
         let (at, range) = within(&place, offset, bytes.len())?;
         // SAFETY: the range lies in mapped memory that the token and the guard keep alive.
@@ -331,6 +350,15 @@ impl<D: Device> Allocator<D> {
     #[inline(never)]
     #[doc(alias("vmaCopyAllocationToMemory", "mapped_slice"))]
     pub fn read(&self, allocation: &Allocation, offset: u64, bytes: &mut [u8]) -> Result<(), AccessError> {
+        self.named(allocation, self.read_unnamed(allocation, offset, bytes))
+    }
+
+    fn read_unnamed(
+        &self,
+        allocation: &Allocation,
+        offset: u64,
+        bytes: &mut [u8],
+    ) -> Result<(), AccessError> {
         let (place, _held) = self.hold_for_reading(allocation)?;
         let (at, range) = within(&place, offset, bytes.len())?;
         // Before the bytes are read: the CPU's caches may hold what was there before the GPU wrote.
@@ -368,10 +396,16 @@ impl<D: Device> Allocator<D> {
     #[inline(never)]
     #[doc(alias("vmaMapMemory", "map_memory"))]
     pub fn map(&self, allocation: &Allocation) -> Result<NonNull<u8>, AccessError> {
+        self.named(allocation, self.map_unnamed(allocation))
+    }
+
+    fn map_unnamed(&self, allocation: &Allocation) -> Result<NonNull<u8>, AccessError> {
         // As for a write: during a move the pointer would lead to the old location.
         let (place, _held) = self.hold_for_writing(allocation)?;
         let (_, record) = self.slot_and_record(allocation)?;
-        let address = place.address.ok_or(AccessError::NotHostVisible { memory_type: place.memory_type })?;
+        let address = place
+            .address
+            .ok_or(AccessError::NotHostVisible { memory_type: place.memory_type, name: ShortName::NONE })?;
         record.map();
         self.emit_maps(allocation);
         Ok(address)
@@ -390,7 +424,7 @@ impl<D: Device> Allocator<D> {
     /// allocator.map(&staging)?;
     /// assert_eq!(allocator.info(&staging)?.maps, 1);
     /// allocator.unmap(&staging)?;
-    /// assert_eq!(allocator.unmap(&staging), Err(AccessError::NotMapped));
+    /// assert!(matches!(allocator.unmap(&staging), Err(AccessError::NotMapped { .. })));
     /// # allocator.free(staging)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -401,10 +435,14 @@ impl<D: Device> Allocator<D> {
     #[inline(never)]
     #[doc(alias("vmaUnmapMemory", "unmap_memory"))]
     pub fn unmap(&self, allocation: &Allocation) -> Result<(), AccessError> {
+        self.named(allocation, self.unmap_unnamed(allocation))
+    }
+
+    fn unmap_unnamed(&self, allocation: &Allocation) -> Result<(), AccessError> {
         let (_, _held) = self.hold(allocation)?;
         let (_, record) = self.slot_and_record(allocation)?;
         if !record.unmap() {
-            return Err(AccessError::NotMapped);
+            return Err(AccessError::NotMapped { name: ShortName::NONE });
         }
         self.emit_maps(allocation);
         Ok(())
@@ -436,7 +474,7 @@ impl<D: Device> Allocator<D> {
     /// The errors of [`write`](Self::write).
     #[doc(alias("vmaFlushAllocation", "vmaFlushAllocations", "flush_allocation", "flush_allocations"))]
     pub fn flush(&self, allocation: &Allocation, range: Range<u64>) -> Result<(), AccessError> {
-        self.sync(allocation, range, Visibility::Flush)
+        self.named(allocation, self.sync(allocation, range, Visibility::Flush))
     }
 
     /// Makes the GPU's writes to a range of an allocation visible to the CPU. Rounds to whole atoms;
@@ -466,7 +504,7 @@ impl<D: Device> Allocator<D> {
         "invalidate_allocations"
     ))]
     pub fn invalidate(&self, allocation: &Allocation, range: Range<u64>) -> Result<(), AccessError> {
-        self.sync(allocation, range, Visibility::Invalidate)
+        self.named(allocation, self.sync(allocation, range, Visibility::Invalidate))
     }
 
     fn sync(
@@ -477,7 +515,12 @@ impl<D: Device> Allocator<D> {
     ) -> Result<(), AccessError> {
         let (place, _held) = self.hold(allocation)?;
         let len = range.end.checked_sub(range.start).and_then(|len| usize::try_from(len).ok());
-        let out = AccessError::OutOfRange { offset: range.start, size: 0, available: place.size };
+        let out = AccessError::OutOfRange {
+            offset: range.start,
+            size: 0,
+            available: place.size,
+            name: ShortName::NONE,
+        };
         let (_, range) = within(&place, range.start, len.ok_or(out)?)?;
         self.make_visible(&place, range, visibility)
     }
@@ -530,10 +573,19 @@ impl<D: Device> Allocator<D> {
         offset: u64,
         requirements: &Requirements,
     ) -> Result<MemoryLocation<D>, AccessError> {
+        self.named(allocation, self.place_unnamed(allocation, offset, requirements))
+    }
+
+    fn place_unnamed(
+        &self,
+        allocation: &Allocation,
+        offset: u64,
+        requirements: &Requirements,
+    ) -> Result<MemoryLocation<D>, AccessError> {
         // In Vulkan dedicated memory may only be bound to its own resource (`VkMemoryDedicatedAllocateInfo`); a
         // committed resource of Direct3D 12 has no heap in which another could be placed.
         if self.raw_place(allocation)?.dedicated_to_resource {
-            return Err(AccessError::Exclusive);
+            return Err(AccessError::Exclusive { name: ShortName::NONE });
         }
         self.place_inside(allocation, offset, requirements)
     }
@@ -565,16 +617,16 @@ pub(in crate::memory) fn check_place(
     let Requirements { size, alignment, memory_types: allowed, dedicated, .. } = *requirements;
     if dedicated == DedicatedNeed::Required {
         // However much room there is, the memory was not allocated for this resource alone.
-        return Err(AccessError::DedicatedRequired);
+        return Err(AccessError::DedicatedRequired { name: ShortName::NONE });
     }
     if !allowed.contains(memory_type) {
-        return Err(AccessError::WrongMemoryType { memory_type, allowed });
+        return Err(AccessError::WrongMemoryType { memory_type, allowed, name: ShortName::NONE });
     }
     if size > available {
-        return Err(AccessError::OutOfRange { offset, size, available });
+        return Err(AccessError::OutOfRange { offset, size, available, name: ShortName::NONE });
     }
     if !alignment.is_aligned(offset) {
-        return Err(AccessError::Misaligned { offset, alignment: alignment.get() });
+        return Err(AccessError::Misaligned { offset, alignment: alignment.get(), name: ShortName::NONE });
     }
     Ok(())
 }
@@ -582,7 +634,7 @@ pub(in crate::memory) fn check_place(
 pub(crate) fn check_range(offset: u64, size: u64, available: u64) -> Result<(), AccessError> {
     match offset.checked_add(size) {
         Some(end) if end <= available => Ok(()),
-        _ => Err(AccessError::OutOfRange { offset, size, available }),
+        _ => Err(AccessError::OutOfRange { offset, size, available, name: ShortName::NONE }),
     }
 }
 
@@ -590,7 +642,9 @@ pub(crate) fn check_range(offset: u64, size: u64, available: u64) -> Result<(), 
 fn within(place: &RawPlace, offset: u64, len: usize) -> Result<(NonNull<u8>, Range<u64>), AccessError> {
     let len = len as u64;
     check_range(offset, len, place.size)?;
-    let first = place.address.ok_or(AccessError::NotHostVisible { memory_type: place.memory_type })?;
+    let first = place
+        .address
+        .ok_or(AccessError::NotHostVisible { memory_type: place.memory_type, name: ShortName::NONE })?;
     // SAFETY: `offset` lies in the allocation, all of which is mapped.
     let at = unsafe { first.add(offset as usize) };
     let start = place.offset + offset;

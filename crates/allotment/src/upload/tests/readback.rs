@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::device::DeviceError;
 use crate::lifetime::ManualTimelines;
+use crate::memory::ShortName;
 
 fn ring(rig: &Rig, capacity: u64) -> ReadbackRing<SimulatedGpu> {
     ReadbackRing::new(&rig.allocator, &rig.tracker, &RingDesc::readback(capacity)).unwrap()
@@ -40,7 +41,12 @@ fn what_the_device_writes_is_read_when_its_point_is_reached_and_not_before() {
         assert_eq!(back, pattern(3, 100), "{profile}");
         ring.read_at(&ticket, 90, &mut back[..10]).unwrap();
         assert_eq!(back[..10], pattern(3, 100)[90..]);
-        let beyond = crate::memory::AccessError::OutOfRange { offset: 91, size: 10, available: 100 };
+        let beyond = crate::memory::AccessError::OutOfRange {
+            offset: 91,
+            size: 10,
+            available: 100,
+            name: ShortName::NONE,
+        };
         assert_eq!(ring.read_at(&ticket, 91, &mut back[..10]), Err(ReadbackError::Access(beyond)));
     }
 }

@@ -1,6 +1,7 @@
 //! The upload ring.
 
 use super::*;
+use crate::memory::ShortName;
 
 #[test]
 fn bytes_in_flight_are_intact_however_often_the_ring_goes_round() {
@@ -93,7 +94,8 @@ fn a_slice_takes_no_byte_beyond_its_end() {
     let mut ring = UploadRing::new(&rig.allocator, &rig.tracker, &RingDesc::upload(100)).unwrap();
     let mut slice = ring.allocate(10, ONE).unwrap();
     for (at, size) in [(10, 1), (0, 11), (11, 0), (u64::MAX, 2)] {
-        let refused = crate::memory::AccessError::OutOfRange { offset: at, size, available: 10 };
+        let refused =
+            crate::memory::AccessError::OutOfRange { offset: at, size, available: 10, name: ShortName::NONE };
         assert_eq!(slice.write(at, &vec![1; size as usize]), Err(refused));
     }
     assert_eq!(slice.write(9, &[1]), Ok(()));

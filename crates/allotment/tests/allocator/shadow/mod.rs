@@ -9,7 +9,7 @@ use allotment::device::{
 };
 use allotment::memory::{
     AccessError, AllocationPreview, BlockSize, BudgetPolicy, CreatePoolError, Dedicated, DestroyPoolError,
-    EmptyBlockPolicy, Lifetime, MemoryLocation, Movability, NewBlocks, Statistics,
+    EmptyBlockPolicy, Lifetime, MemoryLocation, Movability, NewBlocks, ShortName, Statistics,
 };
 use allotment::{
     Algorithm, Alignment, Allocation, AllocationError, MemoryUsage, Pool, PoolDesc, Requirements,
@@ -156,6 +156,11 @@ struct Live {
 }
 
 impl Live {
+    /// The name as errors have it.
+    fn short_name(&self) -> ShortName {
+        self.desc.name.as_ref().map_or(ShortName::NONE, |name| ShortName::new(name.as_str()))
+    }
+
     fn tail_offset(&self) -> u64 {
         self.place.size - self.tail.len() as u64
     }
@@ -422,23 +427,26 @@ impl Pair {
             AllocationError::WouldGrow { requested, .. } => {
                 assert_eq!((requested, desc.new_blocks), (desc.requirements.size, NewBlocks::NeverAllocate));
             }
-            AllocationError::DedicatedInFixedPool => {
+            AllocationError::DedicatedInFixedPool { .. } => {
                 assert_eq!(desc.dedicated, Dedicated::Always);
                 assert!(matches!(self.pool(pool.unwrap()).desc.sizing, Some(BlockSize::Fixed(_))));
             }
-            AllocationError::UpperSide => assert_eq!(desc.side, Side::Upper),
+            AllocationError::UpperSide { name: ShortName::NONE } => assert_eq!(desc.side, Side::Upper),
             AllocationError::NoMemoryType { .. }
             | AllocationError::NotInPool { .. }
             | AllocationError::NoTypeWithProperties { .. }
             | AllocationError::TooManyAllocations { .. }
             | AllocationError::OutOfMemory { .. }
-            | AllocationError::Device(_)
+            | AllocationError::Device { .. }
             | AllocationError::TooLargeForBlock { .. } => {}
             error => panic!("unexpected: {error}"),
         }
         let after = self.picture();
         let asked_driver = desc.new_blocks == NewBlocks::Allowed
-            && !matches!(error, AllocationError::UpperSide | AllocationError::DedicatedInFixedPool);
+            && !matches!(
+                error,
+                AllocationError::UpperSide { .. } | AllocationError::DedicatedInFixedPool { .. }
+            );
         if asked_driver && before.empty_blocks != after.empty_blocks {
             // Blocks that were kept were given back to make room, in vain.
             assert_eq!(before.empty_blocks - after.empty_blocks, before.objects - after.objects);
@@ -469,7 +477,13 @@ impl Pair {
         let Some((live, rig)) = self.pick(which) else { return };
         if live.place.mapped_ptr.is_none() {
             let refused = rig.write(&live.token, 0, &[seed]);
-            assert_eq!(refused, Err(AccessError::NotHostVisible { memory_type: live.place.memory_type }));
+            assert_eq!(
+                refused,
+                Err(AccessError::NotHostVisible {
+                    memory_type: live.place.memory_type,
+                    name: live.short_name()
+                })
+            );
             return;
         }
         let tail_offset = live.tail_offset();
@@ -478,21 +492,28 @@ impl Pair {
         window[from..].iter_mut().enumerate().for_each(|(i, byte)| *byte = seed.wrapping_add(i as u8));
         rig.write(&live.token, base + from as u64, &window[from..]).unwrap();
         let beyond = live.place.size - 1;
-        let out = AccessError::OutOfRange { offset: beyond, size: 2, available: live.place.size };
+        let out = AccessError::OutOfRange {
+            offset: beyond,
+            size: 2,
+            available: live.place.size,
+            name: live.short_name(),
+        };
         assert_eq!(rig.write(&live.token, beyond, &[0; 2]), Err(out));
     }
 
     fn map(&mut self, which: usize) {
         let Some((live, rig)) = self.pick(which) else { return };
         let memory_type = live.place.memory_type;
-        let expected = live.place.mapped_ptr.ok_or(AccessError::NotHostVisible { memory_type });
+        let expected =
+            live.place.mapped_ptr.ok_or(AccessError::NotHostVisible { memory_type, name: live.short_name() });
         assert_eq!(rig.map(&live.token), expected);
         live.maps += u32::from(expected.is_ok());
     }
 
     fn unmap(&mut self, which: usize) {
         let Some((live, rig)) = self.pick(which) else { return };
-        let expected = if live.maps == 0 { Err(AccessError::NotMapped) } else { Ok(()) };
+        let expected =
+            if live.maps == 0 { Err(AccessError::NotMapped { name: live.short_name() }) } else { Ok(()) };
         assert_eq!(rig.unmap(&live.token), expected);
         live.maps -= u32::from(expected.is_ok());
     }
@@ -543,7 +564,7 @@ impl Pair {
                 assert_eq!((statistics.blocks, statistics.dedicated), (desc.min_blocks, 0));
                 self.pools.push(Some(CustomPool { pool, desc }));
             }
-            Err(CreatePoolError::BlockCounts { min, max }) => assert!(min > max),
+            Err(CreatePoolError::BlockCounts { min, max, .. }) => assert!(min > max),
             Err(CreatePoolError::FirstBlocks(_)) => {
                 assert!(desc.min_blocks > 0);
                 assert_eq!(self.picture(), before, "a pool that is not made changes nothing");

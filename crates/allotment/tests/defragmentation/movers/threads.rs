@@ -33,7 +33,7 @@ fn traffic(world: &World, seed: u64, rounds: u64) {
         };
         match read {
             Ok(()) => assert!(found == held.bytes, "another allocation's bytes"),
-            Err(AccessError::Moving) => {}
+            Err(AccessError::Moving { .. }) => {}
             Err(error) => panic!("{error}"),
         }
     };
@@ -55,7 +55,7 @@ fn traffic(world: &World, seed: u64, rounds: u64) {
                 match written {
                     Ok(()) => live.push(Held { thing, bytes }),
                     // A mover was faster: its bytes are not known.
-                    Err(AccessError::Moving) => release(world, thing),
+                    Err(AccessError::Moving { .. }) => release(world, thing),
                     Err(error) => panic!("{error}"),
                 }
             }

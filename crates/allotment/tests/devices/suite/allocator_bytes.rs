@@ -233,12 +233,15 @@ fn a_refused_resource_leaves_nothing<F: Fixture>(gpu: &Gpu<F>) -> Outcome {
     for size in [0, u64::MAX] {
         let refused = rig.create_buffer(&BufferDesc::new(size).into(), &wish);
         assert!(
-            matches!(refused, Err(ResourceError::Device(DeviceError::InvalidDescription(_)))),
+            matches!(refused, Err(ResourceError::Device { source: DeviceError::InvalidDescription(_), .. })),
             "{refused:?}"
         );
     }
     let refused = rig.create_image(&ImageDesc::new(0, 1, gpu.fixture().image_format()).into(), &wish);
-    assert!(matches!(refused, Err(ResourceError::Device(DeviceError::InvalidDescription(_)))), "{refused:?}");
+    assert!(
+        matches!(refused, Err(ResourceError::Device { source: DeviceError::InvalidDescription(_), .. })),
+        "{refused:?}"
+    );
     // The device creates the buffer; no memory type has the properties that the request demands.
     let mut nowhere = wish.clone();
     nowhere.required = MemoryProperties::PROTECTED | MemoryProperties::HOST_VISIBLE;

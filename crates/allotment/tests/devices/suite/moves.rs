@@ -401,10 +401,10 @@ fn the_cpu_is_kept_from_bytes_that_are_on_their_way<F: Fixture>(gpu: &Gpu<F>) {
         let mut found = vec![0; bytes.len()];
         match buffer.read(0, &mut found) {
             Ok(()) => assert_same(&found, bytes, i),
-            Err(AccessError::Moving) => {
+            Err(AccessError::Moving { .. }) => {
                 early += 1;
                 let written = buffer.write(0, &[1]);
-                assert!(matches!(written, Ok(()) | Err(AccessError::Moving)), "{written:?}");
+                assert!(matches!(written, Ok(()) | Err(AccessError::Moving { .. })), "{written:?}");
             }
             Err(AccessError::NotHostVisible { .. }) => {}
             Err(other) => panic!("{other}"),

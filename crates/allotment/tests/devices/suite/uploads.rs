@@ -5,7 +5,7 @@ use allotment::device::{
     Submission, TexelBlock, TimelinePoint, TimelineValue,
 };
 use allotment::lifetime::{DeletionQueue, ManualTimelines, SubmissionTracker};
-use allotment::memory::{AccessError, Buffer, OwningAllocator};
+use allotment::memory::{AccessError, Buffer, OwningAllocator, ShortName};
 use allotment::upload::{
     ImageWrite, ReadbackRing, RingDesc, RingError, UploadError, UploadPool, UploadPoolDesc, UploadRing,
     Uploader, UploaderDesc, WaitFor, WhenFull,
@@ -240,7 +240,14 @@ fn write_an_image<F: Fixture>(gpu: &Gpu<F>, [width, height]: [u32; 2], staging: 
         let wrong = part.len() as u64 - 1;
         // SAFETY: refused.
         let refused = unsafe { uploader.write_image(&image, &write, &part[1..]) };
-        assert_eq!(refused, Err(UploadError::Size { wanted: part.len() as u128, found: wrong }));
+        assert_eq!(
+            refused,
+            Err(UploadError::Size {
+                wanted: part.len() as u128,
+                found: wrong,
+                name: ShortName::new("image")
+            })
+        );
         // SAFETY: both boxes lie in the image, whose texels have four bytes, and whose state is the given one; it
         // is not used on another queue.
         unsafe { uploader.write_image(&image, &write, part) }.unwrap();
@@ -294,12 +301,17 @@ fn bad_targets_and_ranges_are_refused_and_change_nothing<F: Fixture>(gpu: &Gpu<F
     let buffer = stage.buffer(1000, MemoryUsage::GpuOnly);
     for (offset, size) in [(0, 1001), (1000, 1), (999, 2), (u64::MAX, 1), (u64::MAX - 3, 8)] {
         let bytes = pattern(0, size);
-        let refused = Err(UploadError::Access(AccessError::OutOfRange { offset, size, available: 1000 }));
+        let refused = Err(UploadError::Access(AccessError::OutOfRange {
+            offset,
+            size,
+            available: 1000,
+            name: ShortName::new("of the test"),
+        }));
         assert_eq!(uploader.update(&buffer, offset, &bytes), refused);
         assert_eq!(uploader.initialize(&buffer, offset, &bytes), refused);
     }
     let foreign = other.buffer(1000, MemoryUsage::GpuOnly);
-    let refused = Err(UploadError::WrongTracker);
+    let refused = Err(UploadError::WrongTracker { name: ShortName::new("of the test") });
     assert_eq!(uploader.update(&foreign, 0, &[1]), refused);
     assert_eq!(uploader.initialize(&foreign, 0, &[1]), refused);
     assert_eq!(uploader.statistics(), Default::default());

@@ -7,7 +7,7 @@ use allotment::device::{
     BufferCopy, BufferDesc, BufferDevice as _, DescriptionError, DeviceError, ImageDesc, ImageDevice as _,
     MemoryDesc, MemoryDevice as _, QueueIndex,
 };
-use allotment::memory::{ResourceError, Transfer};
+use allotment::memory::{ResourceError, ShortName, Transfer};
 use allotment::{Alignment, AllocationError, MemoryUsage, PoolDesc, Requirements};
 use ash::vk;
 
@@ -153,9 +153,9 @@ fn a_resource_that_was_not_described_for_shared_memory_is_refused_there(gpu: &Vu
     let either = Requirements { size: 1 << 16, alignment: Alignment::ONE, ..needs.or(image_needs) };
     let allocation = allocator.allocate_with(&either, &MemoryUsage::GpuOnly.into(), &exported).unwrap();
     let made = allocator.create_aliasing_buffer(&allocation, 0, &plain);
-    assert_eq!(made.err(), Some(ResourceError::Device(refused)));
+    assert_eq!(made.err(), Some(ResourceError::Device { source: refused, name: ShortName::NONE }));
     let made = allocator.create_aliasing_image(&allocation, 0, &image);
-    assert_eq!(made.err(), Some(ResourceError::Device(refused)));
+    assert_eq!(made.err(), Some(ResourceError::Device { source: refused, name: ShortName::NONE }));
     let made =
         allocator.create_aliasing_buffer(&allocation, 0, &plain.with_external_handle_types(OPAQUE)).unwrap();
     // SAFETY: made above, and no queue knows it.
@@ -165,7 +165,7 @@ fn a_resource_that_was_not_described_for_shared_memory_is_refused_there(gpu: &Vu
     let made = allocator.create_buffer_with(&plain, &wanted(MemoryUsage::GpuOnly), &exported);
     assert_eq!(
         made.err(),
-        Some(ResourceError::Allocation(AllocationError::Device(refused))),
+        Some(ResourceError::Allocation(AllocationError::Device { source: refused, name: ShortName::NONE })),
         "a dedicated one too"
     );
 
@@ -182,7 +182,11 @@ fn a_resource_that_was_not_described_for_shared_memory_is_refused_there(gpu: &Vu
     let needs = Requirements { size: 4096, ..needs };
     let allocation = allocator.allocate(&needs, &MemoryUsage::GpuOnly.with_pool(&pool)).unwrap();
     let made = allocator.create_aliasing_buffer(&allocation, 0, &plain);
-    assert_eq!(made.err(), Some(ResourceError::Device(refused)), "a pool's memory is shared as well");
+    assert_eq!(
+        made.err(),
+        Some(ResourceError::Device { source: refused, name: ShortName::NONE }),
+        "a pool's memory is shared as well"
+    );
     allocator.free(allocation).unwrap();
     allocator.destroy_pool(pool).unwrap();
     Outcome::Ran
@@ -208,7 +212,7 @@ fn memory_is_not_shared_where_that_is_not_enabled(gpu: &Vulkan) -> Outcome {
     let info = BufferInfo::from(BufferDesc::new(64)).with_external_handle_types(DMA_BUF);
     assert!(matches!(
         allocator.create_buffer(&info, &wanted(MemoryUsage::GpuOnly)),
-        Err(ResourceError::Device(_))
+        Err(ResourceError::Device { source: _, name: ShortName::NONE })
     ));
     Outcome::Ran
 }

@@ -6,6 +6,7 @@ use core::fmt;
 use super::run::NoRoom;
 use crate::device::DeviceError;
 use crate::memory::defragmentation::DefragmentationError;
+use crate::memory::name_in_error;
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::{AllocationError, MoveError, ShortName};
 
@@ -84,7 +85,12 @@ pub enum RoomError {
         name: ShortName,
     },
     /// The device refused the copies.
-    Device(DeviceError),
+    Device {
+        /// The error of the device.
+        source: DeviceError,
+        /// The name of the request.
+        name: ShortName,
+    },
     /// The request was given up with passes left: begin anew, and call `finish` once `next_pass` has returned `Done`.
     Unfinished,
 }
@@ -98,8 +104,7 @@ pub(in crate::memory) struct Asked {
 
 impl Asked {
     pub(in crate::memory) fn of(request: &AllocationRequest<'_>) -> Self {
-        let name = request.options.name.as_ref();
-        let name = name.map_or(ShortName::NONE, |name| ShortName::new(name.as_str()));
+        let name = ShortName::of(request.options.name.as_ref());
         Self { requested: request.requirements.size, name }
     }
 
@@ -128,27 +133,29 @@ impl RoomError {
     /// Returns the error of a pass that a [`Defragmenter`](crate::memory::Defragmenter) could not execute.
     pub(in crate::memory) fn of_move(error: MoveError) -> Self {
         match error {
-            MoveError::Device(error) => Self::Device(error),
+            MoveError::Device(error) => error.into(),
             // The defragmenter exists, so its queue and its device are right.
-            _ => Self::Device(DeviceError::Unsupported),
+            _ => DeviceError::Unsupported.into(),
         }
     }
+}
 
-    fn name(&self) -> Option<&str> {
-        match self {
-            Self::NotBegun { name, .. }
-            | Self::NothingHelps { name, .. }
-            | Self::TooManyBytes { name, .. }
-            | Self::Changed { name, .. }
-            | Self::InUse { name, .. } => Some(name.as_str()).filter(|name| !name.is_empty()),
-            Self::Refused(_) | Self::Device(_) | Self::Unfinished => None,
-        }
+name_in_error!(
+    RoomError,
+    own: [NotBegun, NothingHelps, TooManyBytes, Changed, InUse, Device],
+    inner: [Refused]
+);
+
+impl From<DeviceError> for RoomError {
+    fn from(source: DeviceError) -> Self {
+        Self::Device { source, name: ShortName::NONE }
     }
 }
 
 impl fmt::Display for RoomError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(name) = self.name() {
+        // The inner error begins with the name itself.
+        if let Some(name) = self.name().filter(|_| !matches!(self, Self::Refused(_))) {
             write!(f, "{name:?}: ")?;
         }
         match self {
@@ -174,7 +181,9 @@ impl fmt::Display for RoomError {
                 "{requested} bytes do not fit, and what would move is in use: submit or drop the open recordings, ask \
                  between two frames, or free the old places before `execute` returns"
             ),
-            Self::Device(error) => write!(f, "no room was made, since the device refused to copy: {error}"),
+            Self::Device { source, .. } => {
+                write!(f, "no room was made, since the device refused to copy: {source}")
+            }
             Self::Unfinished => {
                 f.write_str("the request was given up with passes left: call `finish` once `next_pass` has returned `Done`")
             }
@@ -187,7 +196,7 @@ impl Error for RoomError {
         match self {
             Self::Refused(error) => Some(error),
             Self::NotBegun { reason, .. } => Some(reason),
-            Self::Device(error) => Some(error),
+            Self::Device { source, .. } => Some(source),
             _ => None,
         }
     }

@@ -346,7 +346,7 @@ fn a_reset_frees_the_allocations_of_all_shards_or_of_none() {
     let got = [0, 1, 2].map(|shard| world.allocate(shard, KIB));
     let buffer = in_shard(2, || world.create_buffer(&BufferDesc::new(KIB), &world.options)).unwrap();
     let refused = world.reset_pool(world.pool());
-    assert_eq!(refused, Err(AllocationError::ResourcesInPool { count: 1 }));
+    assert_eq!(refused, Err(AllocationError::ResourcesInPool { count: 1, name: ShortName::new("tiles") }));
     assert_eq!(world.pool_statistics(world.pool()).unwrap().allocations, 4, "nothing has changed");
     world.destroy_buffer(buffer).unwrap();
     world.reset_pool(world.pool()).unwrap();

@@ -22,7 +22,7 @@ use crate::device::{Device, Mapped, MemoryProperties, MemoryTypeIndex, read_byte
 use crate::memory::allocator::{Allocation, AllocationId, Allocator};
 use crate::memory::relocation::Acceptor;
 use crate::memory::token::access::check_range;
-use crate::memory::{AccessError, AllocationOptions, Buffer, Movability};
+use crate::memory::{AccessError, AllocationOptions, Buffer, Movability, ShortName};
 
 /// A buffer that the CPU writes and reads through a persistent mapping. `Send + Sync`.
 ///
@@ -290,11 +290,17 @@ impl<D: Device> MappedBuffer<D> {
         Ok(())
     }
 
+    /// Adds the buffer's name.
+    #[cold]
+    fn named(&self, error: AccessError) -> AccessError {
+        error.of(self.owner.with_allocation(|it, _| self.allocator.name_of(it)))
+    }
+
     /// Returns the address of a range of the buffer, and the range.
     #[inline]
     fn within(&self, offset: u64, len: usize) -> Result<(NonNull<u8>, Range<u64>), AccessError> {
         let len = len as u64;
-        check_range(offset, len, self.size)?;
+        check_range(offset, len, self.size).map_err(|error| self.named(error))?;
         // SAFETY: `offset` is not beyond the end of the buffer, all of which is mapped.
         let at = unsafe { self.first.0.add(offset as usize) };
         Ok((at, offset..offset + len))
@@ -319,7 +325,8 @@ impl<D: Device> Allocator<D> {
     fn mapped_place(&self, allocation: &Allocation) -> Result<(Mapped, MemoryTypeIndex), AccessError> {
         let place = self.location(allocation)?;
         let memory_type = place.memory_type;
-        let first = place.mapped_ptr.ok_or(AccessError::NotHostVisible { memory_type })?;
+        let first =
+            place.mapped_ptr.ok_or(AccessError::NotHostVisible { memory_type, name: ShortName::NONE })?;
         Ok((Mapped(first), memory_type))
     }
 }
@@ -406,7 +413,8 @@ mod tests {
         let (_, allocator) = allocator("integrated");
         let buffer = buffer(&allocator, 1000, MemoryUsage::Upload);
         for (offset, size) in [(1000, 1), (999, 2), (1001, 0), (u64::MAX, 1)] {
-            let refused = Err(AccessError::OutOfRange { offset, size, available: 1000 });
+            let refused =
+                Err(AccessError::OutOfRange { offset, size, available: 1000, name: ShortName::NONE });
             assert_eq!(buffer.write(offset, &vec![0; size as usize]), refused);
             assert_eq!(buffer.read(offset, &mut vec![0; size as usize]), refused);
         }
