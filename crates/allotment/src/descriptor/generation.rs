@@ -11,7 +11,7 @@ use super::free_chunks::FreeChunks;
 use super::heap_regions::Regions;
 use super::statistics::{DescriptorHeapStatistics, Usage};
 use crate::device::{DescriptorDevice, DescriptorHeapVisibility, ShaderVisibleHeapType};
-use crate::events::{Announces, EventLog};
+use crate::events::{Announces, EventLog, lock_to_announce};
 use crate::memory::Allocator;
 use crate::sync::locked;
 
@@ -74,8 +74,9 @@ impl Chunks {
 }
 
 impl Announces for Mutex<Chunks> {
-    fn announce(&self) {
-        locked(self).announce();
+    fn announce(&self) -> bool {
+        let chunks = lock_to_announce(self);
+        chunks.map(|mut chunks| chunks.announce()).is_some()
     }
 }
 

@@ -26,7 +26,7 @@ use super::error::DescriptorError;
 use super::events::RegionEvents;
 use super::generation::Chunks;
 use super::statistics::{DescriptorHeapStatistics, Usage};
-use crate::events::{Announces, EventLog};
+use crate::events::{Announces, EventLog, lock_to_announce};
 use crate::sync::locked;
 
 /// An object to keep alive as long as a descriptor of it can be read: an `Arc` of an
@@ -181,10 +181,11 @@ fn in_use(slots: &[Slot]) -> impl Iterator<Item = (u32, u32)> + '_ {
 }
 
 impl Announces for Mutex<Inner> {
-    fn announce(&self) {
-        let mut inner = locked(self);
+    fn announce(&self) -> bool {
+        let Some(mut inner) = lock_to_announce(self) else { return false };
         let Inner { slots, events, .. } = &mut *inner;
         events.announce(in_use(slots));
+        true
     }
 }
 

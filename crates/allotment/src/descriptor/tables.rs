@@ -16,7 +16,7 @@ use super::events::RegionEvents;
 use super::generation::Chunks;
 use super::heap_regions::Regions;
 use super::statistics::{DescriptorHeapStatistics, Usage};
-use crate::events::{Announces, EventLog};
+use crate::events::{Announces, EventLog, lock_to_announce};
 use crate::slab::Slab;
 use crate::sync::locked;
 use crate::table::AppendTable;
@@ -235,10 +235,11 @@ impl Tables {
 }
 
 impl Announces for Mutex<Inner> {
-    fn announce(&self) {
-        let mut inner = locked(self);
+    fn announce(&self) -> bool {
+        let Some(mut inner) = lock_to_announce(self) else { return false };
         let Inner { block, region, events, .. } = &mut *inner;
         events.announce(in_use(block.as_ref(), region.start));
+        true
     }
 }
 

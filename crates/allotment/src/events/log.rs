@@ -124,6 +124,17 @@ impl EventLog {
         self.0.wants_state.load(Ordering::Relaxed) && self.0.wants_state.swap(false, Ordering::Relaxed)
     }
 
+    /// Lets the whole state be announced once more at the next opportunity, to the reader of this epoch: some parts were in
+    /// use. Those that have announced theirs do not repeat it.
+    #[cold]
+    pub(crate) fn ask_for_state(&self, epoch: u32) {
+        let queue = self.lock();
+        // Not while events are lost: the reader comes first.
+        if self.is_read() && self.epoch() == epoch && !queue.overflowed {
+            self.0.wants_state.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// Attaches a reader. Returns false when there is one.
     pub(super) fn attach(&self, limit: usize) -> bool {
         let mut queue = self.lock();

@@ -67,5 +67,5 @@ pub use event::{
 };
 pub use kind::EventKind;
 pub(crate) use log::{Announcement, EventLog, EventSource};
-pub(crate) use parts::{Announces, Parts};
+pub(crate) use parts::{Announces, Parts, lock_to_announce};
 pub use subscription::{AlreadySubscribed, EventSubscription, Marker, SubscriptionDesc};

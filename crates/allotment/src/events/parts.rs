@@ -4,16 +4,30 @@
 //! one enters itself in this list. The list keeps no part alive.
 
 use core::fmt;
+use core::hint::spin_loop;
 use core::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use super::ObjectId;
-use crate::sync::locked;
+use crate::sync::{locked, try_locked};
 
 /// A part of the library that has state and writes events.
 pub(crate) trait Announces: Send + Sync {
-    /// Announces the whole state of the part under its lock, unless the reader knows it already, or there is none.
-    fn announce(&self);
+    /// Announces the whole state of the part under its lock, unless the reader knows it already, or there is none. Returns
+    /// false where another thread has the lock for more than some microseconds, as one has that replaces a descriptor
+    /// heap and waits for the driver: a program that works without a reader must not wait for that with one.
+    fn announce(&self) -> bool;
+}
+
+/// How often a part is tried to be locked, each 10 to 50 ns: its holder usually keeps it for less than a microsecond.
+const TRIES: u32 = 256;
+
+/// Locks a part to announce it; see [`Announces::announce`].
+pub(crate) fn lock_to_announce<T>(part: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    (0..TRIES).find_map(|_| {
+        spin_loop();
+        try_locked(part)
+    })
 }
 
 /// The parts that exist.
@@ -24,7 +38,8 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Adds a part, and announces it to the reader, if there is one.
+    /// Adds a part, and announces it to the reader, if there is one. Its lock is free, since no other thread has the part, or
+    /// taken by a thread that announces it.
     pub(crate) fn add<P: Announces + 'static>(&self, part: &Arc<P>) {
         let weak: Weak<dyn Announces> = Arc::downgrade(part) as Weak<dyn Announces>;
         {
@@ -37,11 +52,12 @@ impl Parts {
         part.announce();
     }
 
-    /// Announces the state of all parts, to a reader that has just begun to read or has lost events.
-    pub(crate) fn announce(&self) {
+    /// Announces the state of all parts, to a reader that has just begun to read or has lost events. Returns false where some
+    /// are in use, and are to be announced later.
+    pub(crate) fn announce(&self) -> bool {
         let parts: Vec<_> = locked(&self.known).iter().filter_map(Weak::upgrade).collect();
         // Without the lock: a part that another thread drops meanwhile may end here.
-        parts.iter().for_each(|part| part.announce());
+        parts.iter().filter(|part| !part.announce()).count() == 0
     }
 
     /// Returns an id that no other object has or had; `None` when there are none left.

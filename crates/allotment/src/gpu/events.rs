@@ -1,20 +1,27 @@
 //! The events of the front: submissions, completions, waits, and at the end of each frame how full the queues and rings
 //! are. Those of memory are the allocator's.
+//!
+//! # Invariants
+//!
+//! A program that works without a reader works with one. So what is here waits for no lock that the program, or a thread
+//! that waits for a queue, may hold: a part that is in use is told of at the end of a later frame. And the driver is asked
+//! with no lock held, since the application may implement the device.
 
 use core::time::Duration;
 
 use super::Gpu;
-use crate::device::{Device, QueueIndex, TimelineValue};
+use crate::device::{Device, QueueIndex, TimelinePoint, TimelineValue};
 use crate::events::{
     AlreadySubscribed, DeletionQueueKind, Event, EventSubscription, ObjectId, RingKind, StallKind,
     SubscriptionDesc, TextId,
 };
 use crate::lifetime::MAX_QUEUES;
-use crate::sync::locked;
+use crate::sync::{locked, try_locked};
 use crate::upload::ReadbackRing;
 
 /// The deletion queue of a `Gpu`, which has one.
 const DELETION_QUEUE: ObjectId = ObjectId(0);
+
 /// What the reader was last told, so that it is told of changes alone.
 #[derive(Debug, Default)]
 pub(super) struct Levels {
@@ -59,18 +66,26 @@ impl<D: Device> Gpu<D> {
     /// Writes how far the queues are, and how full the deletion queue and the rings, where that has changed.
     #[cold]
     fn emit_levels(&self) {
-        // All of it before the lock: no lock is held during a driver call. A lost device tells nothing.
+        // Before any lock. A lost device tells nothing.
         let completed: [Option<u64>; MAX_QUEUES] = core::array::from_fn(|queue| {
             let exists = queue < self.device().properties().queues.len();
             let value = exists.then(|| self.device().completed(QueueIndex(queue as u8)).ok()).flatten();
             value.map(|TimelineValue(value)| value)
         });
-        let waiting = u32::try_from(self.deletion_queue().statistics().pending).unwrap_or(u32::MAX);
+        // Nothing runs on a lost device.
+        let is_reached = |point: TimelinePoint| {
+            completed[usize::from(point.queue.0)].is_none_or(|value| point.value.0 <= value)
+        };
+        let waiting = self.deletion_queue().pending();
+        let waiting = waiting.map(|waiting| u32::try_from(waiting).unwrap_or(u32::MAX));
         let pages = self.shared.upload_pool.statistics();
-        let uploads = locked(&self.shared.uploader).statistics();
-        let staged = uploads.open_bytes + uploads.bytes_in_flight;
-        let readback = locked(&self.shared.readback).as_ref().map(ReadbackRing::statistics);
+        // The uploads are locked while a thread waits for room in staging memory, and the readback ring as long as the
+        // program likes, which may be the thread that ends the frame.
+        let staged = try_locked(&self.shared.uploader).map(|uploader| uploader.bytes_in_use(is_reached));
+        let readback = try_locked(&self.shared.readback);
+        let readback = readback.and_then(|ring| ring.as_ref().map(ReadbackRing::statistics));
 
+        // Its holder writes to the log, and does nothing else.
         let mut levels = locked(&self.shared.levels);
         let log = self.allocator().events();
         let epoch = log.epoch();
@@ -82,17 +97,21 @@ impl<D: Device> Gpu<D> {
             *levels = Levels { epoch, ..Levels::default() };
         }
         for (queue, value) in completed.into_iter().enumerate() {
-            let Some(value) = value else { continue };
-            if levels.completed[queue].replace(value) != Some(value) {
-                log.announce(epoch, |_| Event::Completed { queue: QueueIndex(queue as u8), value });
+            // Not again, nor less: a thread that asked the driver later may have come first.
+            let Some(value) = value.filter(|&value| levels.completed[queue] < Some(value)) else { continue };
+            levels.completed[queue] = Some(value);
+            log.announce(epoch, |_| Event::Completed { queue: QueueIndex(queue as u8), value });
+        }
+        if let Some(waiting) = waiting {
+            if levels.waiting.replace(waiting) != Some(waiting) {
+                let (queue, kind) = (DELETION_QUEUE, DeletionQueueKind::Resources);
+                log.announce(epoch, |_| Event::DeletionQueue { queue, kind, waiting });
             }
         }
-        if levels.waiting.replace(waiting) != Some(waiting) {
-            let (queue, kind) = (DELETION_QUEUE, DeletionQueueKind::Resources);
-            log.announce(epoch, |_| Event::DeletionQueue { queue, kind, waiting });
-        }
         self.emit_ring(&mut levels, RingKind::Upload, pages.bytes, pages.bytes - pages.free_bytes);
-        self.emit_ring(&mut levels, RingKind::Staging, self.desc().uploader.staging, staged);
+        if let Some(staged) = staged {
+            self.emit_ring(&mut levels, RingKind::Staging, self.desc().uploader.staging, staged);
+        }
         if let Some(ring) = readback {
             self.emit_ring(&mut levels, RingKind::Readback, ring.capacity, ring.used);
         }

@@ -163,6 +163,7 @@ trait AnyQueue: Send + Sync {
     fn hand_out(&self, reached: &Reached) -> Reclaimed;
     fn drain(&self, timeout: Duration) -> ReleaseStatistics;
     fn statistics(&self) -> ReleaseStatistics;
+    fn pending(&self) -> Option<usize>;
     fn trim(&self);
 }
 
@@ -185,6 +186,10 @@ impl<T: Send + 'static> AnyQueue for ReleaseQueue<T> {
 
     fn statistics(&self) -> ReleaseStatistics {
         self.statistics()
+    }
+
+    fn pending(&self) -> Option<usize> {
+        self.pending()
     }
 
     fn trim(&self) {
@@ -362,6 +367,12 @@ impl DeletionQueue {
     #[must_use]
     pub fn statistics(&self) -> ReleaseStatistics {
         self.home().statistics()
+    }
+
+    /// Returns the number of pending objects; `None` while another thread reclaims some. Waits for no thread, and visits no
+    /// object.
+    pub(crate) fn pending(&self) -> Option<usize> {
+        self.home().queues().map(AnyQueue::pending).sum()
     }
 
     /// Frees spare capacity that a burst has left.

@@ -45,7 +45,7 @@ use super::timeline_points::TimelinePoints;
 use super::tracker::{Reached, SubmissionTracker};
 use super::waiting::{Outcome, Waiting};
 use crate::device::TimelinePoint;
-use crate::sync::checked::{Mutex, locked};
+use crate::sync::checked::{Mutex, locked, try_locked};
 use crate::sync::shards::Shards;
 
 /// Initial capacity for sealed runs, and for newly tied items: three frames in flight, each sealed a few times or with a few
@@ -437,6 +437,14 @@ impl<T: Send + 'static> ReleaseQueue<T> {
         statistics.reclaimed = sealed.reclaimed;
         statistics.oldest = oldest.map(|since| self.tracker.age(since));
         statistics
+    }
+
+    /// Returns the number of pending items; `None` while another thread reclaims some. Waits for no thread, and visits no
+    /// item.
+    pub(super) fn pending(&self) -> Option<usize> {
+        let sealed = try_locked(&self.sealed)?;
+        let here = sealed.items.len() + sealed.tied.len() + sealed.waiting.len();
+        Some(here + self.shards.each().map(|shard| shard.len()).sum::<usize>())
     }
 
     /// Frees spare capacity that a burst has left.

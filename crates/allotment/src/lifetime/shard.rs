@@ -181,6 +181,11 @@ impl<T> Shard<T> {
         self.items.is_empty() && self.tied.is_empty()
     }
 
+    /// Returns the number of items.
+    pub(super) fn len(&self) -> usize {
+        self.items.len() + self.tied.len()
+    }
+
     /// Returns all runs.
     pub(super) fn runs(&self) -> impl Iterator<Item = &Run<Mark>> {
         let last = (self.last.count > 0).then_some(&self.last);

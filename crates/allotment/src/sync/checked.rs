@@ -17,11 +17,20 @@ pub(crate) use {
     std::thread::yield_now,
 };
 
-use std::sync::PoisonError;
+use std::sync::{PoisonError, TryLockError};
 
 /// Locks a mutex; see [`locked`](super::locked).
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Locks a mutex that is not locked; as [`locked`], also a poisoned one.
+pub(crate) fn try_locked<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
 }
 
 /// A cell whose accesses the model checker records.

@@ -19,7 +19,7 @@ pub(crate) mod spread;
 mod try_lock;
 mod turns;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 pub(crate) use try_lock::{TryLock, TryLockGuard};
 pub(crate) use turns::{TurnMutex, contended_lately};
@@ -30,6 +30,9 @@ pub(crate) trait Lock {
 
     /// Locks it, also where a thread panicked meanwhile.
     fn acquire(&self) -> MutexGuard<'_, Self::Value>;
+
+    /// Locks it if it is not locked.
+    fn try_acquire(&self) -> Option<MutexGuard<'_, Self::Value>>;
 }
 
 impl<T> Lock for Mutex<T> {
@@ -38,6 +41,15 @@ impl<T> Lock for Mutex<T> {
     #[inline]
     fn acquire(&self) -> MutexGuard<'_, T> {
         self.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[inline]
+    fn try_acquire(&self) -> Option<MutexGuard<'_, T>> {
+        match self.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 }
 
@@ -48,6 +60,11 @@ impl<T> Lock for TurnMutex<T> {
     fn acquire(&self) -> MutexGuard<'_, T> {
         self.lock()
     }
+
+    #[inline]
+    fn try_acquire(&self) -> Option<MutexGuard<'_, T>> {
+        self.try_lock()
+    }
 }
 
 impl<L: Lock> Lock for Arc<L> {
@@ -56,6 +73,11 @@ impl<L: Lock> Lock for Arc<L> {
     #[inline]
     fn acquire(&self) -> MutexGuard<'_, L::Value> {
         (**self).acquire()
+    }
+
+    #[inline]
+    fn try_acquire(&self) -> Option<MutexGuard<'_, L::Value>> {
+        (**self).try_acquire()
     }
 }
 
@@ -68,8 +90,8 @@ pub(crate) fn locked<L: Lock>(mutex: &L) -> MutexGuard<'_, L::Value> {
 
 /// Locks a mutex that is not locked; as [`locked`], also a poisoned one.
 #[inline]
-pub(crate) fn try_locked<T>(mutex: &TurnMutex<T>) -> Option<MutexGuard<'_, T>> {
-    mutex.try_lock()
+pub(crate) fn try_locked<L: Lock>(mutex: &L) -> Option<MutexGuard<'_, L::Value>> {
+    mutex.try_acquire()
 }
 
 /// Locks a mutex whose holder usually keeps it for less than a microsecond.

@@ -278,6 +278,12 @@ impl<D: Device> Lane<D> {
         batches.fold((0, 0), |(count, bytes), batch| (count + 1, bytes + batch.bytes))
     }
 
+    /// Returns the bytes that are staged or in flight, where queues have reached these points. Asks no driver.
+    pub(super) fn bytes_in_use(&self, is_reached: impl Fn(TimelinePoint) -> bool) -> u64 {
+        let in_flight = self.batches.iter().skip_while(|batch| is_reached(batch.point));
+        self.open_bytes() + in_flight.map(|batch| batch.bytes).sum::<u64>()
+    }
+
     fn forget_done(&mut self, tracker: &SubmissionTracker) {
         // A queue completes batches in order: the first pending one ends the search.
         while let Some(batch) = self.batches.front() {

@@ -632,6 +632,13 @@ impl<D: Device> Uploader<D> {
         }
         statistics
     }
+
+    /// Returns the bytes that are staged or in flight, where queues have reached these points. Asks no driver, for a caller
+    /// that holds a lock.
+    pub(crate) fn bytes_in_use(&self, is_reached: impl Fn(TimelinePoint) -> bool + Copy) -> u64 {
+        let lanes = [Some(&self.buffers), self.images.as_ref()].into_iter().flatten();
+        lanes.map(|lane| lane.bytes_in_use(is_reached)).sum()
+    }
 }
 
 /// Returns the lane that writes a buffer. One that is exclusive to a queue family belongs to that of the images' queue, as

@@ -12,6 +12,7 @@ mod hung;
 mod leaks;
 mod mapped;
 mod moved;
+mod observed;
 mod other_gpu;
 mod races;
 mod readback;

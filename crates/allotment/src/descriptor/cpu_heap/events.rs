@@ -27,7 +27,7 @@ use super::pages::{Page, PageTable, Runs, Slot};
 use crate::descriptor::events::{HeapInfo, allocated, freed, kind_of};
 use crate::descriptor::free_slots::WORD;
 use crate::device::{DescriptorHeapType, DescriptorHeapVisibility};
-use crate::events::{Announces, DescriptorKind, Event, EventLog, EventSource, ObjectId};
+use crate::events::{Announces, DescriptorKind, Event, EventLog, EventSource, ObjectId, lock_to_announce};
 use crate::sync::locked;
 
 /// Where the pages write their events.
@@ -183,13 +183,13 @@ impl Slots {
 }
 
 impl Announces for Slots {
-    fn announce(&self) {
-        let mut guard = locked(&self.pages);
+    fn announce(&self) -> bool {
+        let Some(mut guard) = lock_to_announce(&self.pages) else { return false };
         let PageTable { slots, events } = &mut *guard;
         if events.is_destroyed || events.source.is_announced() {
-            return;
+            return true;
         }
-        let Some(announcement) = events.source.announce() else { return };
+        let Some(announcement) = events.source.announce() else { return true };
         // Before any word is read: a thread that changes one later finds that there is a reader.
         self.is_observed.store(true, SeqCst);
         // And none keeps a slot ready any more: its bit would say that it is in use.
@@ -215,6 +215,7 @@ impl Announces for Slots {
                 }
             }
         }
+        true
     }
 }
 

@@ -45,7 +45,9 @@ fn reason_of(error: &AllocationError) -> (RefusalReason, u64, u64) {
 impl<D: Device> Allocator<D> {
     /// Attaches a reader to the events of the allocator and of the descriptor heaps over it: first the whole state, as
     /// events too, then each change. The state of a pool is written under its lock, some hundred allocations at a time: other
-    /// threads wait for less than 200 µs. What they change meanwhile follows, or is announced as it is then.
+    /// threads wait for less than 200 µs. What they change meanwhile follows, or is announced as it is then. Waits for no driver: the
+    /// tables of a descriptor heap that another thread replaces at this moment follow with the next
+    /// [`end_frame`](Self::end_frame) or [`maintain`](Self::maintain).
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -84,6 +86,7 @@ impl<D: Device> Allocator<D> {
 
     #[cold]
     fn announce(&self) {
+        let epoch = self.events.epoch();
         for heap in 0..self.device.properties().heaps.len() {
             // A device has at most 16 heaps.
             self.heaps.emit_budget(MemoryHeapIndex(heap as u8));
@@ -92,7 +95,9 @@ impl<D: Device> Allocator<D> {
         for index in 0..self.slot_count.load(Ordering::Acquire) {
             self.announce_shards(index);
         }
-        self.events.parts().announce();
+        if !self.events.parts().announce() {
+            self.events.ask_for_state(epoch);
+        }
     }
 
     /// Announces all shards of the pool whose shard 0 is in a slot: first the blocks of all, at once, since an allocation of
