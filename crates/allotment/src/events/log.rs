@@ -127,7 +127,7 @@ impl EventLog {
     /// Lets the whole state be announced once more at the next opportunity, to the reader of this epoch: some parts were in
     /// use. Those that have announced theirs do not repeat it.
     #[cold]
-    pub(crate) fn ask_for_state(&self, epoch: u32) {
+    pub(crate) fn ask_for_state(&self, epoch: u64) {
         let queue = self.lock();
         // Not while events are lost: the reader comes first.
         if self.is_read() && self.epoch() == epoch && !queue.overflowed {
