@@ -68,7 +68,7 @@ impl<D: Device> BlockSet<D> {
         block.empty = Some(EmptyLink { since: now, before: self.empty.newest, after: NONE });
         self.empty_blocks += 1;
         self.empty_bytes += block.memory.size();
-        self.objects.add_idle(self.heap);
+        self.objects.add_idle(self.heap.get());
         match self.link(self.empty.newest) {
             Some(before) => before.after = index,
             None => self.empty.oldest = index,
@@ -82,7 +82,7 @@ impl<D: Device> BlockSet<D> {
         let Some(EmptyLink { before, after, .. }) = block.empty.take() else { return };
         self.empty_blocks -= 1;
         self.empty_bytes -= block.memory.size();
-        self.objects.remove_idle(self.heap, 1);
+        self.objects.remove_idle(self.heap.get(), 1);
         match self.link(before) {
             Some(link) => link.after = after,
             None => self.empty.oldest = after,

@@ -344,7 +344,7 @@ impl<D: Device> BlockSet<D> {
 
     /// Returns all memory objects, whatever is allocated in them, to be freed.
     pub(super) fn into_memory(self) -> impl Iterator<Item = OwnedMemory<D>> {
-        self.objects.remove_idle(self.heap, self.empty_blocks);
+        self.objects.remove_idle(self.heap.get(), self.empty_blocks);
         self.blocks.into_values().map(|block| block.memory)
     }
 

@@ -166,7 +166,7 @@ impl<D: Device> Allocator<D> {
             // The limit of memory objects holds for all heaps together.
             AllocationError::TooManyAllocations { .. } => return self.release_empty(None, but),
             // Most often a full heap has no idle block, and no pool has to be locked to find that.
-            _ if objects.idle_in(heap) == 0 => false,
+            _ if objects.idle_in(heap.get()) == 0 => false,
             AllocationError::OverBudget { requested, usage, budget, .. } => {
                 usage.saturating_add(requested) <= budget.saturating_add(self.empty_bytes(heap, but))
             }

@@ -32,7 +32,7 @@ impl<D: Device> Allocator<D> {
     ) -> Option<AllocationError> {
         let heap = heap_of(&self.device, memory_type).ok()?;
         // An idle block would be freed for the request.
-        if self.pools.objects().idle_in(heap) != 0 || self.heaps.refused_none(memory_type) {
+        if self.pools.objects().idle_in(heap.get()) != 0 || self.heaps.refused_none(memory_type) {
             return None;
         }
         let mut refused = None;

@@ -87,18 +87,10 @@ impl ActivePools {
     }
 }
 
-impl Rest {
-    #[inline]
-    pub(super) fn is_at_rest(&self) -> bool {
-        self.is_at_rest
-    }
-}
-
 impl<D: Device> PoolState<D> {
     /// Begins to be active, in the slot that the pool has just entered.
     pub(in crate::memory) fn begin_active(&mut self) {
         self.rest.frames = self.active.frames.load(Relaxed);
-        self.clock.begin(self.active.moment());
         self.active.set(self.slot_index(), true);
     }
 
@@ -123,7 +115,9 @@ impl<D: Device> PoolState<D> {
     pub(in crate::memory) fn count_frames(&mut self) {
         let frames = self.active.frames.load(Relaxed);
         let passed = frames - core::mem::replace(&mut self.rest.frames, frames);
-        if passed != 0 {
+        // Time begins with the first memory: a preview makes a pool's state as well, and must not change what the pool decides
+        // later.
+        if passed != 0 && self.reserved() != 0 {
             let used = self.used();
             self.clock.end_frames(passed, &self.rules.empty_blocks, used);
             self.on_tick(passed);
@@ -132,8 +126,11 @@ impl<D: Device> PoolState<D> {
 
     /// Comes to rest where nothing is to be done before a call changes the pool. `unwanted` says that it may have a block that
     /// the empty-block policy does not keep.
+    ///
+    /// No pool does while its events are read: a replay of them reads its clock at other moments, and what it decides must
+    /// not depend on which of its pools happen to rest.
     pub(in crate::memory) fn rest_if_settled(&mut self, unwanted: bool) {
-        if !unwanted && self.is_settled() {
+        if !unwanted && !self.events.is_read() && self.is_settled() {
             self.rest.is_at_rest = true;
             self.active.set(self.slot_index(), false);
         }

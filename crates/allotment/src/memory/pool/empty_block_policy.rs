@@ -186,11 +186,6 @@ impl Clock {
         }
     }
 
-    /// Counts real time from a moment on.
-    pub(in crate::memory) fn begin(&mut self, now: Moment) {
-        self.real = self.real.max(now.tick);
-    }
-
     /// Advances the clock by any number of frames.
     fn advance(&mut self, ticks: u64, empty_blocks: &EmptyBlockPolicy, used: u64) {
         self.now = self.now.saturating_add(ticks);

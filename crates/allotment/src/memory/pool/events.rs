@@ -57,6 +57,11 @@ impl PoolEvents {
         Self { source: EventSource::new(log), pool: 0, unheard: None }
     }
 
+    /// Returns true if the pool announces its changes to a reader.
+    pub(super) fn is_read(&self) -> bool {
+        self.source.is_read()
+    }
+
     fn block(&self, set: usize, block: u32) -> BlockId {
         Self::block_of(self.pool, set, block)
     }

@@ -89,15 +89,17 @@ impl<D: Device> PoolState<D> {
         entry: &Record,
         record: u32,
     ) -> Option<bool> {
+        // Here and not on the full path: whether the pool was at rest must not decide where the range goes, or a replay, whose
+        // clock is read at other times, would place the next requests elsewhere.
+        self.wake();
         let detail = self.details.get_mut(record).filter(|detail| detail.may_wait())?;
         let set = usize::from(detail.set);
         let blocks = self.sets.get_mut(set)?;
         // A range that waits already is not freed twice. One that is being moved belongs to its move until that ends, and a
-        // record in its last use must not serve another allocation. A pool at rest wakes on the full path. Beyond a number of waiting ranges, the time to join all
-        // of them would be too long a time to hold the lock. `keep_in_quick_list` is last, since it changes the lists.
+        // record in its last use must not serve another allocation. Beyond a number of waiting ranges, the time to join all of them would be too long a
+        // time to hold the lock. `keep_in_quick_list` is last, since it changes the lists.
         if detail.state() != DetailState::Settled
             || entry.is_last_use()
-            || self.rest.is_at_rest()
             || self.clock.is_about_to_tick()
             || self.waiting == MOST_WAITING
             || !blocks.keep_in_quick_list(record, (detail.block, entry.offset()), detail.sizes(entry.size()))

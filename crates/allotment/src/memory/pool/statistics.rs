@@ -23,7 +23,7 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Returns the bytes of all blocks.
-    pub(super) fn reserved(&self) -> u64 {
+    pub(in crate::memory) fn reserved(&self) -> u64 {
         self.sets.iter().map(|set| set.statistics.block_bytes).sum()
     }
 

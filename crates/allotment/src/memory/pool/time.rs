@@ -181,7 +181,9 @@ impl<D: Device> Allocator<D> {
             let Some(slot) = self.pools.get(index) else { return };
             let mut guard = locked_soon(&slot.state);
             let Some(state) = guard.as_mut() else { return };
-            state.pass_time(now);
+            if state.reserved() != 0 {
+                state.pass_time(now);
+            }
             let mut may_have_more = state.has_empty_blocks();
             if may_have_more && self.grows_ahead() {
                 self.to_do.ring();

@@ -20,7 +20,6 @@ use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::Arc;
 
-use crate::device::MemoryHeapIndex;
 use crate::sync::checked::{AtomicPtr, AtomicU64, Mutex, fence, locked};
 use crate::table::AppendTable;
 
@@ -81,19 +80,19 @@ impl MemoryObjects {
         Arc::new(Self { entries: AppendTable::new(), vacant: Mutex::new(Vacant::default()), idle })
     }
 
-    /// Counts empty blocks of a heap that are new, or were emptied.
-    pub(crate) fn add_idle(&self, heap: MemoryHeapIndex) {
-        self.idle[heap.get() % MAX_HEAPS].fetch_add(1, Relaxed);
+    /// Counts empty blocks of a heap, by its index, that are new, or were emptied.
+    pub(crate) fn add_idle(&self, heap: usize) {
+        self.idle[heap % MAX_HEAPS].fetch_add(1, Relaxed);
     }
 
     /// Counts empty blocks of a heap that are freed, or in use again.
-    pub(crate) fn remove_idle(&self, heap: MemoryHeapIndex, count: u32) {
-        self.idle[heap.get() % MAX_HEAPS].fetch_sub(count, Relaxed);
+    pub(crate) fn remove_idle(&self, heap: usize, count: u32) {
+        self.idle[heap % MAX_HEAPS].fetch_sub(count, Relaxed);
     }
 
     /// Returns the number of empty blocks of a heap.
-    pub(crate) fn idle_in(&self, heap: MemoryHeapIndex) -> u32 {
-        self.idle[heap.get() % MAX_HEAPS].load(Relaxed)
+    pub(crate) fn idle_in(&self, heap: usize) -> u32 {
+        self.idle[heap % MAX_HEAPS].load(Relaxed)
     }
 
     /// Gives a memory object an index.
