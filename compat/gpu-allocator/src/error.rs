@@ -43,7 +43,7 @@ impl AllocationError {
     pub(crate) fn of_request(error: allotment::AllocationError) -> Self {
         use allotment::AllocationError as Refused;
         match error {
-            Refused::ZeroSize => Self::InvalidAllocationCreateDesc,
+            Refused::ZeroSize { .. } => Self::InvalidAllocationCreateDesc,
             Refused::TooLarge { .. }
             | Refused::OverBudget { .. }
             | Refused::HeapLimit { .. }
@@ -52,7 +52,7 @@ impl AllocationError {
             Refused::NoMemoryType { .. } | Refused::NoTypeWithProperties { .. } => {
                 Self::NoCompatibleMemoryTypeFound
             }
-            Refused::Device(error) => Self::of_device(error),
+            Refused::Device { source, .. } => Self::of_device(source),
             other => Self::Internal(other.to_string()),
         }
     }
