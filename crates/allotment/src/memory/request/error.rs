@@ -14,7 +14,7 @@ use crate::memory::{Allocation, MemoryUsage, ShortName};
 
 /// Why an allocation was not made. Nothing has changed.
 ///
-/// Where the request has a [name](AllocationOptions::with_name), the error has it too.
+/// Where the request has a [name](crate::AllocationOptions::with_name), the error has it too.
 ///
 /// ```
 /// # use allotment::device::simulated::{Profile, SimulatedGpu};
