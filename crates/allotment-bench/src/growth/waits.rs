@@ -82,7 +82,8 @@ fn waits(allocator: &Allocator<SimulatedGpu>, over: &AtomicBool) -> Result<Vec<D
     // Written to before, so that no page is missing when it counts.
     let mut waits = vec![Duration::MAX; 1 << 22];
     waits.clear();
-    while !over.load(Relaxed) && waits.len() < waits.capacity() {
+    // One at least, however late the thread gets a processor.
+    while (waits.is_empty() || !over.load(Relaxed)) && waits.len() < waits.capacity() {
         let began = Instant::now();
         let allocation = allocate(allocator, 512)?;
         allocator.free(allocation).map_err(setup)?;
