@@ -37,6 +37,18 @@ pub enum DescriptionError {
         /// The API's format number.
         format: u32,
     },
+    /// The usage has flags of which this library does not know that the device allows them: of an extension, of a
+    /// later version of the API, or of a feature that the application did not list as enabled. Use the API's own
+    /// description.
+    UnknownUsage {
+        /// The flags that are refused.
+        flags: u64,
+    },
+    /// The options of a memory object have flags (`D3D12_HEAP_FLAGS`) that this library sets itself. Leave them out.
+    HeapFlags {
+        /// The flags that are refused.
+        flags: u32,
+    },
     /// The number of samples per texel is not a power of two. Which powers of two are supported depends on the
     /// format.
     Samples {
@@ -113,6 +125,13 @@ impl DescriptionError {
         Ok(())
     }
 
+    /// Returns an error for usage flags beyond those that are known to be allowed.
+    #[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
+    pub(crate) fn check_usage(flags: u64, allowed: u64) -> Result<(), DescriptionError> {
+        let flags = flags & !allowed;
+        if flags == 0 { Ok(()) } else { Err(Self::UnknownUsage { flags }) }
+    }
+
     /// Returns an error for a description of an image without texels.
     #[cfg(any(feature = "simulated", all(feature = "d3d12", windows)))]
     pub(crate) fn check_image(desc: &ImageDesc) -> Result<(), DescriptionError> {
@@ -179,6 +198,14 @@ impl fmt::Display for DescriptionError {
                     "format {format} is not a core format of the device's API version, describe the image with the API's own description"
                 )
             }
+            Self::UnknownUsage { flags } => write!(
+                f,
+                "usage flags {flags:#x} are not known to be enabled on the device, use the API's own description of the resource"
+            ),
+            Self::HeapFlags { flags } => write!(
+                f,
+                "heap flags {flags:#x} are set by the library, which derives them from the memory type; leave them out"
+            ),
             Self::Samples { samples } => write!(f, "{samples} samples per texel is not a power of two, choose 1, 2, 4, 8 or 16"),
             Self::TransientUsage => f.write_str(
                 "a transient attachment must be a color, depth-stencil or input attachment and nothing else",

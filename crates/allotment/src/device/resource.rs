@@ -33,7 +33,8 @@ pub struct BufferDesc {
     /// Size in bytes, at least 1.
     pub size: u64,
     /// The graphics API's usage flags (`VkBufferUsageFlags`, `D3D12_RESOURCE_FLAGS`), in addition to "transfer
-    /// source and destination"; 0 for none.
+    /// source and destination"; 0 for none. Flags that the device is not known to allow are refused
+    /// ([`DescriptionError::UnknownUsage`](super::DescriptionError::UnknownUsage)).
     pub usage: u64,
 }
 
@@ -78,7 +79,8 @@ pub struct ImageDesc {
     /// How the texels are laid out in memory.
     pub tiling: Tiling,
     /// The graphics API's usage flags (`VkImageUsageFlags`, `D3D12_RESOURCE_FLAGS`), in addition to "transfer
-    /// source and destination, and sampled"; 0 for none.
+    /// source and destination, and sampled"; 0 for none. Flags that the device is not known to allow are refused
+    /// ([`DescriptionError::UnknownUsage`](super::DescriptionError::UnknownUsage)).
     pub usage: u64,
 }
 

@@ -84,9 +84,7 @@ fn options_reach_committed_resources_and_heaps() {
 
 #[test]
 fn options_do_not_change_which_resources_a_heap_takes() {
-    let none = D3D12_HEAP_FLAGS(CLASS);
-    let options = MemoryOptions::new().with_heap_flags(none | D3D12_HEAP_FLAG_SHARED);
-    assert_eq!(options.heap_flags(), D3D12_HEAP_FLAG_SHARED);
+    let options = MemoryOptions::new().with_heap_flags(D3D12_HEAP_FLAG_SHARED);
     for config in [Config::oldest(), Config::usual()] {
         let Some(rig) = Rig::new(config) else { return };
         let (desc, requirements) = (wish(MemoryUsage::GpuOnly), Requirements::new(64 * KIB));
@@ -103,5 +101,21 @@ fn options_do_not_change_which_resources_a_heap_takes() {
         let (_, flags) = rig.runtime.calls().iter().find_map(Call::memory).unwrap();
         assert_eq!(flags.0 & CLASS, 0, "a committed resource says itself what it is");
         rig.destroy([made]);
+    }
+}
+
+#[test]
+fn options_that_say_what_the_library_decides_are_refused_before_the_runtime_is_called() {
+    let Some(rig) = Rig::new(Config::usual()) else { return };
+    for flags in [D3D12_HEAP_FLAGS(CLASS), D3D12_HEAP_FLAG_DENY_BUFFERS, D3D12_HEAP_FLAG_CREATE_NOT_RESIDENT]
+    {
+        let options = MemoryOptions::new().with_heap_flags(flags | D3D12_HEAP_FLAG_SHARED);
+        let desc = wish(MemoryUsage::GpuOnly);
+        let memory = rig.allocate_with(&Requirements::new(64 * KIB), &desc, &options);
+        let resource = rig.create_resource_with(&info(buffer(1000)), &desc, &options);
+        let texts = [memory.unwrap_err().to_string(), resource.unwrap_err().to_string()];
+        let named = format!("heap flags {:#x}", flags.0);
+        assert!(texts.iter().all(|text| text.contains(&named)), "{texts:?}");
+        assert!(rig.runtime.calls().is_empty());
     }
 }

@@ -5,7 +5,8 @@ use windows::Win32::Graphics::Dxgi::Common::{DXGI_FORMAT_UNKNOWN, DXGI_SAMPLE_DE
 
 use super::{Device, Memory, MemoryOptions, ResourceInfo, Shared, full_images, names};
 use crate::device::{
-    BufferDesc, BufferDevice, DescriptionLimit, DeviceError, MemoryDesc, Requirements, TransferUsage,
+    BufferDesc, BufferDevice, DescriptionError, DescriptionLimit, DeviceError, MemoryDesc, Requirements,
+    TransferUsage,
 };
 
 /// The description of a buffer, without its width.
@@ -22,15 +23,25 @@ pub(super) const BUFFER: D3D12_RESOURCE_DESC = D3D12_RESOURCE_DESC {
     Flags: D3D12_RESOURCE_FLAG_NONE,
 };
 
-/// A buffer that can be copied from and to. Of the description's flags (`D3D12_RESOURCE_FLAGS`), only that for
-/// unordered access is used; a buffer with others needs [Direct3D 12's own description](ResourceInfo::new).
+/// A buffer that can be copied from and to. Of flags (`D3D12_RESOURCE_FLAGS`), the description can have that for
+/// unordered access; one with others is refused with [`DescriptionError::UnknownUsage`], and needs
+/// [Direct3D 12's own description](ResourceInfo::new).
 impl From<BufferDesc> for ResourceInfo<'_> {
     fn from(desc: BufferDesc) -> Self {
-        // The upper 32 bits have no meaning in `D3D12_RESOURCE_DESC`.
-        // Flags for textures are removed, since a buffer with them cannot be created.
-        let flags = D3D12_RESOURCE_FLAGS(desc.usage as i32 & D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS.0);
-        Self::new(D3D12_RESOURCE_DESC { Width: desc.size, Flags: flags, ..BUFFER })
+        let flags = D3D12_RESOURCE_FLAGS(desc.usage as i32);
+        let mut info = Self::new(D3D12_RESOURCE_DESC { Width: desc.size, Flags: flags, ..BUFFER });
+        // A buffer with flags for textures cannot be created, and the upper 32 bits have no meaning.
+        info.broken = DescriptionError::check_usage(desc.usage, bits(USAGES)).err();
+        info
     }
+}
+
+/// The flags that a [`BufferDesc`] can set.
+const USAGES: D3D12_RESOURCE_FLAGS = D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS;
+
+/// Returns flags as descriptions have them.
+pub(super) fn bits(flags: D3D12_RESOURCE_FLAGS) -> u64 {
+    flags.0.unsigned_abs().into()
 }
 
 impl Shared {

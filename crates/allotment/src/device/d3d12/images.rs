@@ -3,6 +3,7 @@
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::{DXGI_FORMAT, DXGI_FORMAT_UNKNOWN, DXGI_SAMPLE_DESC};
 
+use super::buffers::bits;
 use super::properties::query;
 use super::{Device, Memory, MemoryOptions, ResourceInfo, Shared, full_images, names};
 use crate::device::{
@@ -10,12 +11,13 @@ use crate::device::{
 };
 
 /// A texture that can be sampled and copied from and to, with the description's additional flags
-/// (`D3D12_RESOURCE_FLAGS`): those for render targets, depth-stencil, unordered access and simultaneous access
-/// are used. A multisampled texture is a render target unless it is a depth buffer, since there are no others.
+/// (`D3D12_RESOURCE_FLAGS`): those for render targets, depth-stencil, unordered access and simultaneous access.
+/// A multisampled texture is a render target unless it is a depth buffer, since there are no others.
 ///
-/// An image without texels is refused with [`DeviceError::InvalidDescription`], one that the device does not
-/// support with [`DeviceError::Unsupported`]; so are textures of linear tiling, which Direct3D 12 supports only
-/// between adapters. Other textures need [Direct3D 12's own description](ResourceInfo::new).
+/// A description that breaks a rule of Direct3D 12, or has other flags, is refused with
+/// [`DeviceError::InvalidDescription`], one that the device does not support with [`DeviceError::Unsupported`]; so are
+/// textures of linear tiling, which Direct3D 12 supports only between adapters. Other textures need
+/// [Direct3D 12's own description](ResourceInfo::new).
 impl From<ImageDesc> for ResourceInfo<'_> {
     fn from(desc: ImageDesc) -> Self {
         let ImageDesc { extent: [width, height, depth], mip_levels, array_layers, samples, .. } = desc;
@@ -26,8 +28,7 @@ impl From<ImageDesc> for ResourceInfo<'_> {
         // In Direct3D 12, 0 mip levels mean all possible ones; here such an image is invalid.
         let none = [height, depth, array_layers, slices.into(), levels.into(), samples].contains(&0);
         let possible = !none && (!is_3d || array_layers == 1);
-        // Flags outside the list need features or rules that nothing here checks.
-        let mut flags = D3D12_RESOURCE_FLAGS(desc.usage as i32 & USAGES.0);
+        let mut flags = D3D12_RESOURCE_FLAGS(desc.usage as i32);
         // Direct3D 12 creates multisampled textures only as render targets or depth buffers.
         if samples > 1 && !flags.contains(DEPTH) {
             flags |= TARGET;
@@ -56,7 +57,9 @@ impl From<ImageDesc> for ResourceInfo<'_> {
         let mut info = Self::new(raw);
         info.unchecked = true;
         let of_3d = (is_3d && array_layers != 1).then_some(DescriptionError::ArrayOf3d);
-        info.broken = DescriptionError::check_image(&desc).err().or(of_3d);
+        // Flags outside the list need features or rules that nothing here checks.
+        let usage = || DescriptionError::check_usage(desc.usage, bits(USAGES)).err();
+        info.broken = DescriptionError::check_image(&desc).err().or(of_3d).or_else(usage);
         info
     }
 }

@@ -13,8 +13,9 @@ use super::buffers::BUFFER;
 use super::properties::{PLACEMENT, ResourceClasses};
 use super::{Device, MemoryOptions, Shared, create, names, refused};
 use crate::device::{
-    DeviceError, DeviceProperties, MemoryDesc, MemoryDevice, MemoryHandle, MemoryHeapBudget, MemoryHeapIndex,
-    MemoryProperties, MemoryTypeIndex, MemoryTypeMask, Priority, PrioritySupport,
+    DescriptionError, DeviceError, DeviceProperties, MemoryDesc, MemoryDevice, MemoryHandle,
+    MemoryHeapBudget, MemoryHeapIndex, MemoryProperties, MemoryTypeIndex, MemoryTypeMask, Priority,
+    PrioritySupport,
 };
 
 /// A heap, or a committed resource, which includes its memory: the address of an `ID3D12Pageable`, and in its lowest
@@ -159,7 +160,7 @@ impl Shared {
             SizeInBytes: desc.size.next_multiple_of(PLACEMENT),
             Properties: class.properties,
             Alignment: alignment,
-            Flags: class.supports.heap_flags() | self.heap_flags(desc.options),
+            Flags: class.supports.heap_flags() | self.heap_flags(desc.options)?,
         };
         create(|heap| {
             // SAFETY: the device is live, and the runtime checks the description.
@@ -168,10 +169,13 @@ impl Shared {
     }
 
     /// Returns the flags that heaps and committed resources have in common.
-    pub(super) fn heap_flags(&self, options: Option<&MemoryOptions>) -> D3D12_HEAP_FLAGS {
-        let requested = options.map_or(D3D12_HEAP_FLAG_NONE, |options| options.heap_flags);
+    pub(super) fn heap_flags(
+        &self,
+        options: Option<&MemoryOptions>,
+    ) -> Result<D3D12_HEAP_FLAGS, DescriptionError> {
+        let requested = options.map_or(Ok(D3D12_HEAP_FLAG_NONE), MemoryOptions::checked_heap_flags)?;
         // Skips the zeroing of pages that were this process's before; the system still zeroes those of others.
-        if self.skips_zeroing { requested | D3D12_HEAP_FLAG_CREATE_NOT_ZEROED } else { requested }
+        Ok(if self.skips_zeroing { requested | D3D12_HEAP_FLAG_CREATE_NOT_ZEROED } else { requested })
     }
 
     pub(super) fn free(&self, memory: Memory) {

@@ -288,7 +288,7 @@ impl Shared {
             return Err(DeviceError::Unsupported);
         }
         let heap = self.classes[memory.memory_type.get()].properties;
-        let flags = self.heap_flags(memory.options);
+        let flags = self.heap_flags(memory.options)?;
         let clear_value = info.clear_value.as_ref().map(core::ptr::from_ref);
         let commit = || match info.initial {
             Initial::State(requested) => {

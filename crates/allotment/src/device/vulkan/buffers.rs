@@ -6,8 +6,8 @@ use super::families::Families;
 use super::resources::shared_by_chain;
 use super::{Device, EnabledFeatures, MemoryOptions, Shared, refused};
 use crate::device::{
-    BufferDesc, BufferDevice, DescriptionLimit, DeviceError, MemoryDesc, Requirements, ResourceKind,
-    TransferUsage,
+    BufferDesc, BufferDevice, DescriptionError, DescriptionLimit, DeviceError, MemoryDesc, Requirements,
+    ResourceKind, TransferUsage,
 };
 
 /// A buffer to create.
@@ -24,8 +24,8 @@ pub struct BufferInfo<'a> {
     every_queue: bool,
     /// The families that may, of a description that borrows no list of them.
     families: Families,
-    /// The usage flags were not promised to be valid for the device.
-    unchecked: bool,
+    /// The usage flags of a [`BufferDesc`], which were not promised to be valid for the device.
+    unchecked: Option<u64>,
 }
 
 impl<'a> BufferInfo<'a> {
@@ -39,7 +39,7 @@ impl<'a> BufferInfo<'a> {
     #[must_use]
     pub const unsafe fn from_raw(info: vk::BufferCreateInfo<'a>) -> Self {
         let shared_as = vk::ExternalMemoryHandleTypeFlags::empty();
-        Self { raw: info, shared_as, every_queue: false, families: Families::NONE, unchecked: false }
+        Self { raw: info, shared_as, every_queue: false, families: Families::NONE, unchecked: None }
     }
 
     /// Returns the copies that the usage flags allow. A chained `VkBufferUsageFlags2CreateInfo` replaces the
@@ -112,7 +112,7 @@ impl<'a> BufferInfo<'a> {
     /// Sets exactly these usages, which the device supports.
     pub(super) fn used_exactly(mut self, usage: vk::BufferUsageFlags) -> Self {
         self.raw.usage = usage;
-        self.unchecked = false;
+        self.unchecked = None;
         self
     }
 
@@ -133,15 +133,18 @@ unsafe impl Sync for BufferInfo<'_> {}
 /// A buffer that can be copied from and to, with the description's additional flags (`VkBufferUsageFlags`). All
 /// queues of the device may use it without ownership transfers.
 ///
-/// Only the flags of Vulkan 1.0 are used, and that for device addresses if the feature is enabled. A buffer with
-/// other flags needs [Vulkan's own description](BufferInfo::from_raw).
+/// The flags are those of Vulkan 1.0, and those of [features that are enabled](EnabledFeatures): for device addresses and
+/// descriptor buffers. A buffer with others is refused with
+/// [`DescriptionError::UnknownUsage`](crate::device::DescriptionError::UnknownUsage), and needs
+/// [Vulkan's own description](BufferInfo::from_raw).
 impl From<BufferDesc> for BufferInfo<'_> {
     fn from(desc: BufferDesc) -> Self {
-        // The upper 32 bits exist in `VkBufferUsageFlags2CreateInfo` only.
+        // Without the upper 32 bits, which exist in `VkBufferUsageFlags2CreateInfo` only: a description with one of
+        // them is refused before it is used.
         let flags = vk::BufferUsageFlags::from_raw(desc.usage as u32);
         let raw = vk::BufferCreateInfo::default().size(desc.size).usage(COPIED | flags);
         let shared_as = vk::ExternalMemoryHandleTypeFlags::empty();
-        Self { raw, shared_as, every_queue: true, families: Families::NONE, unchecked: true }
+        Self { raw, shared_as, every_queue: true, families: Families::NONE, unchecked: Some(desc.usage) }
     }
 }
 
@@ -168,6 +171,18 @@ const READ_ONLY_USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
 
 /// All usages of Vulkan 1.0, which every device supports.
 const USAGES: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(0x1ff);
+
+/// Usages that need a feature.
+const USAGES_OF_FEATURES: [(EnabledFeatures, vk::BufferUsageFlags); 2] = [
+    (EnabledFeatures::BUFFER_DEVICE_ADDRESS, vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS),
+    (
+        EnabledFeatures::DESCRIPTOR_BUFFER,
+        vk::BufferUsageFlags::from_raw(
+            vk::BufferUsageFlags::SAMPLER_DESCRIPTOR_BUFFER_EXT.as_raw()
+                | vk::BufferUsageFlags::RESOURCE_DESCRIPTOR_BUFFER_EXT.as_raw(),
+        ),
+    ),
+];
 
 /// A buffer with transfer usages only.
 pub(super) const PLAIN: vk::BufferCreateInfo<'static> = vk::BufferCreateInfo {
@@ -226,6 +241,15 @@ impl Shared {
         }
     }
 
+    /// Refuses usage flags that come without a promise and that the device may not support. Without them the buffer would
+    /// not be what its user asked for.
+    fn check_usage(&self, flags: u64) -> Result<(), DescriptionError> {
+        let of_features =
+            USAGES_OF_FEATURES.into_iter().filter(|&(feature, _)| self.enabled.contains(feature));
+        let usages = of_features.fold(USAGES, |all, (_, usages)| all | usages);
+        DescriptionError::check_usage(flags, usages.as_raw().into())
+    }
+
     /// Validates the description and calls `f` with the structure for the driver.
     fn with_buffer_info<R>(
         &self,
@@ -237,14 +261,7 @@ impl Shared {
         let sparse = raw.flags.contains(vk::BufferCreateFlags::SPARSE_BINDING);
         let largest = (!sparse).then_some(self.properties.limits.max_allocation_size);
         DescriptionLimit::check_buffer(raw.size, self.max_buffer_size, largest)?;
-        if unchecked {
-            // The flags come without a promise: those that the device may not support are removed.
-            raw.usage &= if self.enabled.contains(EnabledFeatures::BUFFER_DEVICE_ADDRESS) {
-                USAGES | vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS
-            } else {
-                USAGES
-            };
-        }
+        self.check_usage(unchecked.unwrap_or(0))?;
         let own_families = families.list();
         if !own_families.is_empty() {
             raw = raw.queue_family_indices(&own_families);

@@ -21,8 +21,8 @@ pub struct ImageInfo<'a> {
     shared_as: vk::ExternalMemoryHandleTypeFlags,
     /// The queue families that may use it, of a description that borrows no list of them.
     families: Families,
-    /// The description was not promised to be valid: the driver is queried first.
-    unchecked: bool,
+    /// The usage flags of an [`ImageDesc`], which was not promised to be valid: the driver is queried first.
+    unchecked: Option<u64>,
 }
 
 impl<'a> ImageInfo<'a> {
@@ -36,7 +36,7 @@ impl<'a> ImageInfo<'a> {
     #[must_use]
     pub const unsafe fn from_raw(info: vk::ImageCreateInfo<'a>) -> Self {
         let shared_as = vk::ExternalMemoryHandleTypeFlags::empty();
-        Self { raw: info, shared_as, families: Families::NONE, unchecked: false }
+        Self { raw: info, shared_as, families: Families::NONE, unchecked: None }
     }
 
     /// Adds handle types as which the image's memory is shared, both when it is
@@ -113,7 +113,7 @@ unsafe impl Sync for ImageInfo<'_> {}
 
 /// An image that can be sampled and copied from and to, with the description's additional flags
 /// (`VkImageUsageFlags`). With the transient attachment flag, only the given flags are used, which must include
-/// an attachment usage. Only the flags of Vulkan 1.0 are used.
+/// an attachment usage. The flags are those of Vulkan 1.0.
 ///
 /// The format is a `VkFormat` that is core in the device's version of Vulkan; formats of extensions are refused,
 /// since the library cannot know whether they are enabled. One queue family owns the image at a time.
@@ -123,8 +123,9 @@ unsafe impl Sync for ImageInfo<'_> {}
 /// images need [Vulkan's own description](ImageInfo::from_raw).
 impl From<ImageDesc> for ImageInfo<'_> {
     fn from(desc: ImageDesc) -> Self {
-        // The upper 32 bits have no meaning in `VkImageCreateInfo`.
-        let flags = vk::ImageUsageFlags::from_raw(desc.usage as u32) & USAGES;
+        // Without the upper 32 bits, which have no meaning in `VkImageCreateInfo`: a description with one of them is
+        // refused before it is used.
+        let flags = vk::ImageUsageFlags::from_raw(desc.usage as u32);
         // A transient attachment allows no other usages, so none are added.
         let usage =
             if flags.contains(TRANSIENT) { flags } else { flags | COPIED | vk::ImageUsageFlags::SAMPLED };
@@ -132,7 +133,7 @@ impl From<ImageDesc> for ImageInfo<'_> {
         let raw = vk::ImageCreateInfo::default()
             .image_type(if depth > 1 { vk::ImageType::TYPE_3D } else { vk::ImageType::TYPE_2D })
             // Numbers above 2^31 become `UNDEFINED`, which the checks below refuse.
-            .format(vk::Format::from_raw(i32::try_from(desc.format).unwrap_or(0)))
+            .format(vk::Format::from_raw(desc.format as i32))
             .extent(vk::Extent3D { width, height, depth })
             .mip_levels(desc.mip_levels)
             .array_layers(desc.array_layers)
@@ -146,7 +147,7 @@ impl From<ImageDesc> for ImageInfo<'_> {
             raw,
             shared_as: vk::ExternalMemoryHandleTypeFlags::empty(),
             families: Families::NONE,
-            unchecked: true,
+            unchecked: Some(desc.usage),
         }
     }
 }
@@ -225,7 +226,7 @@ fn check_rules(raw: &vk::ImageCreateInfo<'_>, version: u32) -> Result<(), Descri
     let is_3d = raw.image_type == vk::ImageType::TYPE_3D;
     let multisampled = samples != 1;
     if !is_format(raw.format, version) {
-        return Err(DescriptionError::UnknownFormat { format: raw.format.as_raw().unsigned_abs() });
+        return Err(DescriptionError::UnknownFormat { format: raw.format.as_raw() as u32 });
     }
     if !is_usage(raw.usage) {
         return Err(DescriptionError::TransientUsage);
@@ -370,7 +371,8 @@ impl Shared {
         }
         self.check_shareable(shared_as)?;
         // The application has vouched for its own description, so no query is made for it.
-        if unchecked {
+        if let Some(flags) = unchecked {
+            DescriptionError::check_usage(flags, USAGES.as_raw().into())?;
             self.check_image(&raw, shared_as)?;
         }
         if shared_as.is_empty() {

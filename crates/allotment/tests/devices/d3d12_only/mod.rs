@@ -7,8 +7,9 @@ mod full_images;
 
 use allotment::device::d3d12::{Device, DeviceDesc, Memory, MemoryOptions, ResourceInfo};
 use allotment::device::{
-    BufferDesc, BufferDevice as _, DeviceError, ImageDevice as _, MemoryDesc, MemoryDevice as _,
-    MemoryProperties, MemoryTypeIndex, Priority, QueueDevice as _, QueueIndex, TimelineValue,
+    BufferDesc, BufferDevice as _, DescriptionError, DeviceError, ImageDesc, ImageDevice as _, MemoryDesc,
+    MemoryDevice as _, MemoryProperties, MemoryTypeIndex, Priority, QueueDevice as _, QueueIndex,
+    TimelineValue,
 };
 use allotment::memory::{AccessError, Dedicated, LeakHandler, ResourceError, Transfer};
 use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, Requirements};
@@ -34,6 +35,7 @@ pub(crate) fn all() -> Vec<Test<D3d12Fixture>> {
 
 fn own() -> Vec<Test<D3d12Fixture>> {
     tests![D3d12Fixture:
+        flags_reach_the_runtime_or_are_refused_by_number,
         a_buffer_and_a_texture_are_made_by_the_same_call,
         the_adapter_of_a_device_is_found_by_the_device,
         memory_of_its_own_is_a_committed_resource,
@@ -109,6 +111,24 @@ fn a_buffer_and_a_texture_are_made_by_the_same_call(gpu: &D3d12) {
         allocator.destroy_resource(resource).unwrap();
     }
     assert_eq!(allocator.statistics().allocations, 0);
+}
+
+fn flags_reach_the_runtime_or_are_refused_by_number(gpu: &D3d12) {
+    let device = gpu.device();
+    let storage = u64::from(D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS.0.unsigned_abs());
+    let targets = D3D12_RESOURCE_FLAG_ALLOW_RENDER_TARGET | D3D12_RESOURCE_FLAG_ALLOW_DEPTH_STENCIL;
+    let shared = D3D12_RESOURCE_FLAG_ALLOW_SIMULTANEOUS_ACCESS;
+    let of_images = storage | u64::from((targets | shared).0.unsigned_abs());
+    let unknown = |flags| DeviceError::InvalidDescription(DescriptionError::UnknownUsage { flags });
+    for flag in (0..u64::BITS).map(|bit| 1 << bit) {
+        let info = ResourceInfo::from(BufferDesc::new(64).with_usage(flag));
+        let refused = device.buffer_requirements(&info).err();
+        assert_eq!(refused, (flag != storage).then(|| unknown(flag)), "buffer, {flag:#x}");
+        let desc = ImageDesc::new(64, 64, DXGI_FORMAT_R8G8B8A8_UNORM.0.unsigned_abs()).with_usage(flag);
+        let refused = device.image_requirements(&desc.into()).err();
+        // Of the others, some do not suit the format.
+        assert_eq!(refused == Some(unknown(flag)), flag & of_images == 0, "image, {flag:#x}: {refused:?}");
+    }
 }
 
 fn heap_of(gpu: &D3d12, memory: Memory) -> Option<ID3D12Heap> {

@@ -65,6 +65,7 @@ fn own() -> Vec<Test<VulkanFixture>> {
         images_that_no_description_may_ask_for_are_refused,
         images_of_several_planes_have_one_level_layer_sample_and_two_dimensions,
         images_of_rules_that_every_device_has_are_refused_by_name,
+        usage_flags_reach_the_driver_or_are_refused_by_number,
         whatever_a_description_says_no_rule_is_broken,
         queues_without_timeline_semaphores_are_refused,
         the_application_submits_to_a_queue_that_it_locked,
@@ -427,6 +428,34 @@ fn whatever_a_description_says_no_rule_is_broken(gpu: &Vulkan) {
         }
     }
     assert!(made > 30, "most were refused: {made} images were made");
+}
+
+fn usage_flags_reach_the_driver_or_are_refused_by_number(gpu: &Vulkan) {
+    let (device, enabled) = (gpu.device(), gpu.device().enabled());
+    let mut allowed = 0x1ff;
+    if enabled.contains(EnabledFeatures::BUFFER_DEVICE_ADDRESS) {
+        allowed |= vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS.as_raw();
+    }
+    if enabled.contains(EnabledFeatures::DESCRIPTOR_BUFFER) {
+        allowed |= vk::BufferUsageFlags::SAMPLER_DESCRIPTOR_BUFFER_EXT.as_raw();
+        allowed |= vk::BufferUsageFlags::RESOURCE_DESCRIPTOR_BUFFER_EXT.as_raw();
+    }
+    let unknown = |flags| Err(DeviceError::InvalidDescription(DescriptionError::UnknownUsage { flags }));
+    for flag in (0..u64::BITS).map(|bit| 1 << bit) {
+        let buffer = device.buffer_requirements(&BufferDesc::new(64).with_usage(flag | 1).into()).map(drop);
+        let expected = if u64::from(allowed) & flag != 0 { Ok(()) } else { unknown(flag) };
+        assert_eq!(buffer, expected, "buffer, {flag:#x}");
+        let desc = ImageDesc::new(64, 64, gpu.fixture().image_format()).with_usage(flag | 1);
+        let image = device.image_requirements(&desc.into()).map(drop);
+        // Those of Vulkan 1.0 depend on the format.
+        assert_eq!(image == unknown(flag), flag > 0x80, "image, {flag:#x}: {image:?}");
+    }
+    // Nor does a number of a format become another one.
+    for format in [3_000_000_000, u32::MAX] {
+        let found = device.image_requirements(&ImageDesc::new(64, 64, format).into());
+        let unknown = DeviceError::InvalidDescription(DescriptionError::UnknownFormat { format });
+        assert_eq!(found.err(), Some(unknown));
+    }
 }
 
 fn queues_without_timeline_semaphores_are_refused(gpu: &Vulkan) {
