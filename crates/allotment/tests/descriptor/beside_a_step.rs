@@ -224,6 +224,7 @@ fn where_descriptors_could_not_be_rewritten_the_place_that_they_name_stays() {
         assert!(catch_unwind(AssertUnwindSafe(|| other.reclaim())).is_err());
     });
     assert_eq!(scene.step(), 1);
+    assert_eq!(heap.statistics().generation, 0, "a heap that may name what is gone is not copied");
     scene.settle(&heap);
     assert_eq!(
         scene.read(&heap, None, Some(slot)),

@@ -179,9 +179,11 @@ fn nothing_moves_while_the_previous_heap_is_in_use() {
     let more = numbered(&scene.defragmenter, MIB, 5);
     scene.buffers.remove(0);
     settle(&rig, &scene);
+    let calls = rig.device.fallible_calls();
     for _ in 0..600 {
         assert_eq!(scene.defragmenter.step(PassLimits::NONE).unwrap().outcome, StepOutcome::LimitReached);
     }
+    assert_eq!(rig.device.fallible_calls(), calls, "and nothing is created only to be given up");
     drop((recording, view));
     settle(&rig, &scene);
     let moves: u32 = (0..600).map(|_| scene.step()).sum();
@@ -192,25 +194,76 @@ fn nothing_moves_while_the_previous_heap_is_in_use() {
     rig.assert_no_complaints();
 }
 
+/// The old place of what a step moves is gone before the heap reclaims what named it: a range of a table that the step
+/// rewrote, or that its set left before; a slot that was removed.
 #[test]
 fn a_heap_that_a_step_replaces_names_nothing_of_where_resources_were_before() {
+    for left in ["the range before the step", "by a plain descriptor", "by another buffer", "a slot"] {
+        let rig = Rig::new();
+        let mut scene = scene(&rig, 64);
+        let mut set = scene.set();
+        let mut expected = [100, 400, 401, 500];
+        assert_eq!(read(&rig, &scene.heap, Some(&set), &[]), expected[..3]);
+        rig.wait_idle();
+        match left {
+            "by a plain descriptor" => {
+                set.bind(0, 1, &rig.number(5), None).unwrap();
+                expected[1] = crate::rig::value(5);
+            }
+            "by another buffer" => {
+                bind(&mut set, 0, &scene.buffers[2], 0);
+                expected[0] = 300;
+            }
+            "a slot" => scene.heap.remove(scene.slot()).unwrap(),
+            _ => {}
+        }
+        assert_eq!(scene.step(), 1);
+        rig.wait_idle();
+        rig.memory.deletion_queue().reclaim();
+        let next = numbered(&scene.defragmenter, MIB, 5);
+        // SAFETY: buffers of the simulated device can be used for anything.
+        let slot = unsafe { scene.heap.insert_buffer(&next, 0..256, BufferUse::ReadOnly) }.unwrap();
+        scene.buffers.remove(1);
+        rig.memory.deletion_queue().reclaim();
+        assert_eq!((0..600).map(|_| scene.step()).sum::<u32>(), 1, "{left}");
+        assert_eq!((next.moves(), scene.heap.statistics().generation), (1, 1), "a slot needs another heap");
+        rig.wait_idle();
+        assert_eq!(read(&rig, &scene.heap, Some(&set), &[slot]), expected, "{left}");
+        settle(&rig, &scene);
+        rig.assert_no_complaints();
+    }
+}
+
+#[test]
+fn a_recording_finds_a_table_that_a_step_has_rewritten_in_the_heap_that_it_began_with() {
+    let rig = Rig::new();
+    let scene = scene(&rig, 64);
+    let set = scene.set();
+    let recording = rig.record().only_reads();
+    let mut view = scene.heap.begin(&recording).unwrap();
+    scene.heap.compact().unwrap();
+    assert_eq!(scene.step(), 1);
+    let place = set.commit(&mut view).unwrap().table.unwrap();
+    let indices: Vec<_> = (place.first..place.first + place.count).collect();
+    assert_eq!(rig.submit_reads(recording, view.heap(), &indices).wait(), [100, 400, 401]);
+    drop(view);
+    settle(&rig, &scene);
+    assert_eq!(read(&rig, &scene.heap, Some(&set), &[]), [100, 400, 401]);
+    rig.assert_no_complaints();
+}
+
+#[test]
+fn a_dynamic_binding_that_is_bound_again_lets_go_what_it_was_bound_to() {
     let rig = Rig::new();
     let mut scene = scene(&rig, 64);
-    let set = scene.set();
-    assert_eq!(scene.step(), 1);
-    // The old place is gone, and the range of the table that named it waits for the heap to reclaim it.
-    rig.wait_idle();
-    rig.memory.deletion_queue().reclaim();
-    let next = numbered(&scene.defragmenter, MIB, 5);
-    // SAFETY: buffers of the simulated device can be used for anything.
-    let slot = unsafe { scene.heap.insert_buffer(&next, 0..256, BufferUse::ReadOnly) }.unwrap();
-    scene.buffers.remove(1);
-    rig.memory.deletion_queue().reclaim();
-    assert_eq!((0..600).map(|_| scene.step()).sum::<u32>(), 1);
-    assert_eq!((next.moves(), scene.heap.statistics().generation), (1, 1), "a slot needs another heap");
-    rig.wait_idle();
-    assert_eq!(read(&rig, &scene.heap, Some(&set), &[slot]), [100, 400, 401, 500]);
+    let mut set = BindingSet::new(&scene.layout(&[Binding::dynamic("number")])).unwrap();
+    bind(&mut set, 0, scene.moving(), 0);
+    let first = Arc::downgrade(scene.moving());
+    bind(&mut set, 0, &scene.buffers[0], 0);
+    scene.buffers.truncate(1);
     settle(&rig, &scene);
+    assert!(first.upgrade().is_none());
+    assert_eq!(read(&rig, &scene.heap, Some(&set), &[]), [100]);
     rig.assert_no_complaints();
 }
 
@@ -410,6 +463,33 @@ fn a_dynamic_binding_is_of_the_resource_as_it_is_at_each_commit() {
     assert_eq!(read(&rig, &scene.heap, Some(&set), &[])[..2], [7, 100]);
     set.bind(0, 0, &rig.number(3), None).unwrap();
     assert_eq!(read(&rig, &scene.heap, Some(&set), &[])[..2], [crate::rig::value(3), 100]);
+    rig.assert_no_complaints();
+}
+
+#[test]
+fn a_dynamic_binding_of_an_image_has_a_view_of_where_the_image_is_at_each_commit() {
+    let rig = Rig::new();
+    let scene = scene(&rig, 64);
+    let mut images: Vec<_> = (0..5).map(|_| Arc::new(image(&scene.defragmenter, 600))).collect();
+    let set = |image| {
+        let mut set = BindingSet::new(&scene.layout(&[Binding::dynamic("texels")])).unwrap();
+        // SAFETY: images of the simulated device can be used for anything.
+        unsafe { set.bind_image(0, 0, image, &SimulatedImageUse::Storage) }.unwrap();
+        set
+    };
+    let sets: Vec<_> = images.iter().map(set).collect();
+    let before: Vec<_> = sets.iter().map(|set| read(&rig, &scene.heap, Some(set), &[])).collect();
+    drop(images.remove(0));
+    let mut sets = sets.into_iter();
+    drop(sets.next());
+    settle(&rig, &scene);
+    let moves: u32 = (0..600).map(|_| scene.step()).sum();
+    let moved: u32 = images.iter().map(|image| image.moves()).sum();
+    assert!(moves > 0 && moved > 0, "{moves} moves, {moved} of images");
+    settle(&rig, &scene);
+    for (set, before) in sets.zip(&before[1..]) {
+        assert_eq!(read(&rig, &scene.heap, Some(&set), &[]), *before);
+    }
     rig.assert_no_complaints();
 }
 

@@ -124,6 +124,32 @@ fn an_image_whose_contents_are_not_kept_moves_and_counts_no_bytes() {
 }
 
 #[test]
+fn an_image_that_moves_without_its_contents_has_no_state_afterwards() {
+    let rig = rig();
+    let defragmenter = defragmenter(&rig);
+    let options = MemoryUsage::GpuOnly.with_name("target").with_movability(Movability::Recreated);
+    let image = |_| {
+        let image = defragmenter.create_image(&ImageDesc::new(128, 128, 4), &options).unwrap();
+        // SAFETY: the simulated device has one state.
+        unsafe { image.set_state(()) };
+        image
+    };
+    let images: Vec<_> = (0..64).map(image).collect::<Vec<_>>().into_iter().step_by(4).collect();
+    rig.gpu.wait_idle().unwrap();
+    let sums = run(&rig, &defragmenter);
+    assert!(sums.moves != 0 && sums.bytes_moved == 0, "{sums:?}");
+    for image in &images {
+        assert_eq!(
+            image.state().is_none(),
+            image.moves() > 0,
+            "a new image is in no state that anything was told of"
+        );
+    }
+    drop((images, defragmenter));
+    rig.finish();
+}
+
+#[test]
 fn the_callback_may_create_and_drop_resources_and_a_step_in_it_does_nothing() {
     let rig = rig();
     let defragmenter = Arc::new(defragmenter(&rig));

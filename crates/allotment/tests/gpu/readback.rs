@@ -4,7 +4,9 @@ use core::time::Duration;
 
 use allotment::MemoryUsage;
 use allotment::device::simulated::SimulatedGpu;
-use allotment::device::{BufferDesc, DeviceError, QueueIndex};
+use allotment::device::{
+    BufferDesc, DeviceError, QueueDevice as _, QueueIndex, TimelinePoint, TimelineValue,
+};
 use allotment::gpu::{FrameReadbackError, GpuDesc, SubmitError};
 use allotment::memory::{AccessError, DefragmentationDesc, DefragmentationStrategy, ShortName};
 use allotment::upload::{RingDesc, RingError};
@@ -47,13 +49,25 @@ fn what_is_read_back_is_what_any_queue_wrote_before() {
     let rig = Rig::new();
     let (from, to) = (rig.buffer(1024), rig.buffer(1024));
     rig.gpu.uploads().write_buffer(&from, 0, &[9; 1024]).unwrap();
-    rig.device.set_latency(Duration::from_millis(5));
+    rig.gpu.uploads().submit().unwrap();
     let frame = rig.gpu.begin_frame().unwrap();
-    let commands = frame.command_allocator(rig.other_queue()).unwrap();
+    // The copy waits for a third queue, which gets its work last.
+    let (other, third) = (rig.other_queue(), QueueIndex(2));
+    let gate = TimelinePoint { queue: third, value: TimelineValue(rig.device.submitted(third).0 + 1) };
+    let commands = frame.command_allocator(other).unwrap();
     commands.copy_buffer((&from.handle(), 0), (&to.handle(), 0), 1024);
-    rig.submit(&frame, &commands).unwrap();
+    let copied = frame.submit_after(other, &[gate], |queue, waits| {
+        // SAFETY: what it uses is alive until it has completed.
+        unsafe { rig.device.submit_commands(queue, waits, &[&*commands]) }
+    });
+    copied.unwrap();
     drop(commands);
     let ticket = frame.read_back(QUEUE, &to, 0, 1024).unwrap();
+    let read = rig.gpu.readback().unwrap().point(&ticket).unwrap().unwrap();
+    // Time in which the queue could read it too early.
+    let waited = rig.device.wait(read, Duration::from_millis(20));
+    assert!(waited.is_err_and(DeviceError::is_timeout), "the other queue has not written it");
+    assert_eq!(rig.submit(&frame, &frame.command_allocator(third).unwrap()), Ok(gate));
     frame.end().unwrap();
     assert_eq!(rig.bytes(&ticket), [9; 1024]);
     drop((from, to, ticket));

@@ -137,7 +137,7 @@ impl<D: Device> Acceptor<D> {
         let Some(moment) = tracker.quiet_moment() else { return Ok(AcceptedMove::NotYet) };
         let Some(in_progress) = tracker.begin_pass() else { return Ok(AcceptedMove::NotYet) };
         let writes_are_done = !self.may_be_written || tracker.are_reached(moment.written());
-        if !writes_are_done || !cell.followers.are_ready() {
+        if !writes_are_done {
             return Ok(AcceptedMove::NotYet);
         }
         let allocator = self.memory.allocator();

@@ -89,11 +89,6 @@ impl<D: Device> Followers<D> {
         state.list.push(Arc::downgrade(follower));
     }
 
-    /// Returns true when all followers can follow another move already.
-    pub(super) fn are_ready(&self) -> bool {
-        locked(&self.state).list.iter().filter_map(Weak::upgrade).all(|it| it.is_ready())
-    }
-
     fn begin_move(&self) -> Vec<Arc<dyn Follower<D>>> {
         let mut state = locked(&self.state);
         state.is_moving = true;

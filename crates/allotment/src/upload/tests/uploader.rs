@@ -111,3 +111,39 @@ fn what_a_queue_refuses_stays_and_can_be_submitted_again() {
     drop((uploader, buffer));
     assert_eq!(memory.deletion_queue().drain(LONG).pending, 0);
 }
+
+#[test]
+fn a_batch_waits_for_the_latest_point_of_each_queue_that_it_was_given() {
+    let rig = Rig::new("discrete-large-bar");
+    let memory = memory(&rig);
+    let target = target(&memory, 100);
+    let mut lane = Lane::new(QUEUE, 1000, WhenFull::Refuse);
+    let point = |queue, value| TimelinePoint { queue: QueueIndex(queue), value: TimelineValue(value) };
+    for (queue, value) in [(1, 5), (2, 7), (1, 3), (2, 9), (1, 4)] {
+        lane.wait_for(point(queue, value));
+    }
+    lane.stage(&memory, (target.id(), &target.handle(), 0), &pattern(1, 100)).unwrap();
+    let mut waits: Vec<TimelinePoint> = Vec::new();
+    let refused = lane.flush_by(&memory, |_, _, work| {
+        waits.extend(work.waits);
+        Err(DeviceError::OutOfHostMemory)
+    });
+    assert!(refused.is_err());
+    assert_eq!(waits, [point(1, 5), point(2, 9)]);
+    // The batch was refused, and waits for the same when it is submitted again. The next one does not.
+    for (offset, expected) in [(0, &waits[..]), (50, &[])] {
+        if offset > 0 {
+            lane.stage(&memory, (target.id(), &target.handle(), offset), &pattern(1, 50)).unwrap();
+        }
+        let mut found: Vec<TimelinePoint> = Vec::new();
+        let submitted = lane.flush_by(&memory, |device, queue, work| {
+            found.extend(work.waits);
+            let work = Submission { waits: &[], copies: work.copies, ..Submission::default() };
+            // SAFETY: all resources live until the end of the test.
+            unsafe { device.submit(queue, &work) }
+        });
+        submitted.unwrap();
+        assert_eq!(found, expected);
+    }
+    rig.wait_idle();
+}
