@@ -177,6 +177,37 @@ fn a_reset_waits_for_who_is_writing_before_it_gives_memory_back() {
     finish(&device, allocator);
 }
 
+#[test]
+fn a_pass_waits_for_who_is_writing_before_it_takes_what_it_moves() {
+    let (device, allocator) = gated(profile(MOBILE));
+    let not_coherent = MemoryTypeIndex(1);
+    let movable = wanted_in(MIB, not_coherent).with_movability(Movability::Copied);
+    let mut tokens: Vec<_> = (0..5).map(|_| allocator.allocate_wanted(&movable).unwrap()).collect();
+    allocator.free(tokens.remove(0)).unwrap();
+    let begun = AtomicBool::new(false);
+    scope(|scope| {
+        device.close(Point::BeforeFlush);
+        let writer = scope.spawn(|| allocator.write(&tokens[3], 0, &[7; 1000]));
+        device.wait_for(1);
+        let mover = scope.spawn(|| {
+            let full = DefragmentationDesc::new(DefragmentationStrategy::Full);
+            let mut run = allocator.defragmentation(full).unwrap();
+            let NextPass::Moves(pass) = run.next_pass() else { panic!("the last one fits the hole") };
+            begun.store(true, SeqCst);
+            assert_eq!(pass.moves()[0].id(), tokens[3].id());
+        });
+        // Time in which the pass could begin. It must not: so the test passes however slow the mover is.
+        std::thread::sleep(Duration::from_millis(50));
+        let too_early = begun.load(SeqCst);
+        device.open();
+        assert!(!too_early, "the bytes were taken under the writer's hands");
+        assert_eq!(writer.join().unwrap(), Ok(()));
+        mover.join().unwrap();
+    });
+    tokens.into_iter().for_each(|token| allocator.free(token).unwrap());
+    finish(&device, allocator);
+}
+
 /// The token is made after the block was allocated; a reset in between must leave it stale, not pass it on to
 /// the next allocation with the record.
 #[test]

@@ -8,7 +8,10 @@ use allotment::device::{
     BufferDesc, DeviceError, QueueDevice as _, QueueIndex, TimelinePoint, TimelineValue,
 };
 use allotment::gpu::{FrameReadbackError, GpuDesc, SubmitError};
-use allotment::memory::{AccessError, DefragmentationDesc, DefragmentationStrategy, ShortName};
+use allotment::lifetime::{DeletionQueue, SubmissionTracker};
+use allotment::memory::{
+    AccessError, DefragmentationDesc, DefragmentationStrategy, OwningAllocator, ShortName,
+};
 use allotment::upload::{RingDesc, RingError};
 
 use crate::rig::{QUEUE, Rig, options};
@@ -161,5 +164,20 @@ fn a_buffer_that_is_no_copy_source_is_refused_and_no_queue_is_asked() {
     frame.end().unwrap();
     drop(buffer);
     // The device would have noted the copy.
+    rig.finish();
+}
+
+#[test]
+fn a_buffer_that_another_tracker_destroys_is_not_read_back() {
+    let rig = Rig::new();
+    let tracker = SubmissionTracker::new(rig.device.clone()).unwrap();
+    let memory = OwningAllocator::new(rig.gpu.allocator(), &DeletionQueue::new(&tracker));
+    let buffer = memory.create_buffer(&BufferDesc::new(64), &options()).unwrap();
+    let frame = rig.gpu.begin_frame().unwrap();
+    // Its own tracker knows nothing of the frame, and would destroy the buffer under it.
+    let refused = frame.read_back(QUEUE, &buffer, 0, 64).unwrap_err();
+    assert!(matches!(refused, FrameReadbackError::WrongTracker { .. }), "{refused:?}");
+    frame.end().unwrap();
+    drop((buffer, memory, tracker));
     rig.finish();
 }
