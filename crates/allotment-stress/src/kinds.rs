@@ -1,7 +1,9 @@
 //! Differences between kinds of devices.
 
 use allotment::device::simulated::SimulatedGpu;
-use allotment::device::{BufferDesc, DescriptorDevice, DeviceError, TransferUsage};
+use allotment::device::{
+    BufferDesc, DescriptorDevice, DeviceError, MemoryDevice as _, MemoryHeapIndex, TransferUsage,
+};
 
 use crate::Input;
 
@@ -23,6 +25,12 @@ pub trait Stressed: DescriptorDevice + Clone {
 
     /// Stops failure injection.
     fn calm(&self);
+
+    /// Changes the budget of a heap. Returns false if the device cannot be told.
+    fn move_budget(&self, input: &mut Input<'_>) -> bool;
+
+    /// Gives all heaps the budgets that they have without a change.
+    fn reset_budgets(&self);
 }
 
 impl Stressed for SimulatedGpu {
@@ -46,6 +54,22 @@ impl Stressed for SimulatedGpu {
 
     fn calm(&self) {
         self.clear_faults();
+    }
+
+    fn move_budget(&self, input: &mut Input<'_>) -> bool {
+        let heaps = &self.properties().heaps;
+        let heap = MemoryHeapIndex(input.index(heaps.len()) as u8);
+        let (size, used) = (heaps[heap.get()].size, self.heap_budget(heap).usage);
+        // As other programs take memory and give it back: all of it, what is in use, a little more, or nothing.
+        let budgets = [size, size / 10 * 9, used, used + (32 << 10), used / 2, 0];
+        self.set_budget(heap, input.pick(&budgets).min(size));
+        true
+    }
+
+    fn reset_budgets(&self) {
+        for (heap, found) in (0..).map(MemoryHeapIndex).zip(&self.properties().heaps) {
+            self.set_budget(heap, found.size / 10 * 9);
+        }
     }
 }
 
@@ -101,6 +125,12 @@ mod of_vulkan {
         fn disturb(&self, _: &mut Input<'_>) {}
 
         fn calm(&self) {}
+
+        fn move_budget(&self, _: &mut Input<'_>) -> bool {
+            false
+        }
+
+        fn reset_budgets(&self) {}
     }
 
     /// An open device with the validation layer and synchronization validation.

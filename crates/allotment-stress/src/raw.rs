@@ -102,6 +102,16 @@ pub(crate) fn bind_buffer<D: DescriptorDevice>(
     unsafe { set.bind_buffer(binding, at, buffer, range, BufferUse::ReadOnly) }
 }
 
+/// Inserts a descriptor of 256 bytes of a buffer that was created with the usage for descriptors.
+pub(crate) fn insert_buffer<D: DescriptorDevice>(
+    heap: &allotment::descriptor::ShaderVisibleHeap<D>,
+    buffer: &std::sync::Arc<Buffer<D>>,
+    range: Range<u64>,
+) -> Result<allotment::descriptor::DescriptorSlot, allotment::descriptor::DescriptorError> {
+    // SAFETY: the buffer was created for this use.
+    unsafe { heap.insert_buffer(buffer, range, BufferUse::ReadOnly) }
+}
+
 /// Returns a description of a buffer in the API's own terms, with exactly these usages.
 #[cfg(feature = "vulkan")]
 pub(crate) fn vulkan_buffer(

@@ -4,7 +4,7 @@ use core::error::Error;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use allotment::descriptor::{
     Binding, BindingLayout, BindingSet, CpuDescriptorHeap, CpuDescriptorHeapDesc, CpuDescriptorRange,
@@ -14,12 +14,13 @@ use allotment::device::{BufferDesc, DescriptorHeapType, SamplerDesc};
 use allotment::lifetime::{DeletionQueue, Recycler, ReleaseQueue, SubmissionTracker};
 use allotment::memory::{
     BlockSizes, Buffer, DefragmentationDesc, DefragmentationStrategy, Defragmenter, DefragmenterDesc,
-    EmptyBlockPolicy, Image, JoinShards, LeakHandler, MappedBuffer, OwnedAllocation, OwningAllocator,
-    PassLimits, RawBuffer, RawImage,
+    EmptyBlockPolicy, Image, JoinShards, LeakHandler, LeakMoment, MappedBuffer, OwnedAllocation,
+    OwningAllocator, PassLimits, RawBuffer, RawImage,
 };
 use allotment::upload::{UploadPool, UploadPoolDesc};
-use allotment::{Algorithm, Allocation, AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, Pool};
+use allotment::{Algorithm, Allocation, AllocationOptions, Allocator, AllocatorDesc, Gpu, MemoryUsage, Pool};
 
+use crate::calls::Observer;
 use crate::shadow::Shadow;
 use crate::{Input, Stressed, Tally, raw};
 
@@ -104,6 +105,17 @@ impl<T> Shelf<T> {
     }
 }
 
+/// A `Gpu` over the world's device.
+pub(crate) struct OwnGpu<D: Stressed> {
+    pub(crate) gpu: Gpu<D>,
+}
+
+/// A buffer of a `Gpu`, which it outlives at times.
+pub(crate) struct TheirBuffer<D: Stressed> {
+    pub(crate) buffer: Arc<Buffer<D>>,
+    pub(crate) of: Weak<OwnGpu<D>>,
+}
+
 /// The descriptor heaps and sets, if the device has descriptors.
 pub(crate) struct Descriptors<D: Stressed> {
     pub(crate) heap: Arc<ShaderVisibleHeap<D>>,
@@ -146,6 +158,9 @@ pub struct World<D: Stressed> {
     pub(crate) owned_memory: Shelf<OwnedAllocation<D>>,
     pub(crate) movables: Shelf<Marked<Buffer<D>>>,
     pub(crate) pools: Shelf<Pool>,
+    pub(crate) gpus: Shelf<Arc<OwnGpu<D>>>,
+    pub(crate) gpu_buffers: Shelf<Marked<TheirBuffer<D>>>,
+    pub(crate) observers: Shelf<Observer>,
 }
 
 impl<D: Stressed> World<D> {
@@ -157,14 +172,11 @@ impl<D: Stressed> World<D> {
     pub fn new(device: &D, desc: &WorldDesc) -> Result<Self, Box<dyn Error>> {
         let tracker = SubmissionTracker::new(device.clone())?;
         let leaks = Arc::new(AtomicU64::new(0));
-        let counted = Arc::clone(&leaks);
         let mut wanted = AllocatorDesc::default();
         wanted.block_sizes = BlockSizes::fixed(desc.block_size);
         wanted.shards = desc.shards;
         wanted.algorithm = desc.algorithm;
-        wanted.on_leak = LeakHandler::Call(Arc::new(move |report| {
-            counted.fetch_add(report.leaks.len() as u64, Relaxed);
-        }));
+        wanted.on_leak = counting(&leaks);
         if desc.keeps_nothing {
             wanted.empty_blocks = EmptyBlockPolicy::NONE;
         }
@@ -199,6 +211,9 @@ impl<D: Stressed> World<D> {
             owned_memory: Shelf::default(),
             movables: Shelf::default(),
             pools: Shelf::default(),
+            gpus: Shelf::default(),
+            gpu_buffers: Shelf::default(),
+            observers: Shelf::default(),
             tracker,
             allocator,
             other,
@@ -248,6 +263,16 @@ impl<D: Stressed> World<D> {
         BufferDesc::new(512).with_usage(D::DESCRIPTOR_USAGE).into()
     }
 
+    /// Returns what counts the leaks of another allocator among the world's.
+    pub(crate) fn leak_handler(&self) -> LeakHandler {
+        counting(&self.leaks)
+    }
+
+    /// Returns whether calls of the device may fail.
+    pub(crate) fn is_disturbed(&self) -> bool {
+        self.disturbed.load(Relaxed)
+    }
+
     /// Makes one of the device's next calls fail, unless a thread has finished already: objects that are dropped
     /// while waits fail are leaked, since a queue may still use them.
     pub(crate) fn disturb(&self, input: &mut Input<'_>) -> bool {
@@ -271,6 +296,7 @@ impl<D: Stressed> World<D> {
     #[must_use]
     pub fn finish(self, input: &mut Input<'_>) -> Tally {
         self.calm();
+        self.device.reset_budgets();
         let Self { device, tracker, allocator, other, memory, leaks, .. } = self;
         let mut ends: Vec<Box<dyn FnOnce()>> = Vec::new();
         // Allocations and buffers have no destructor: they must be freed explicitly.
@@ -294,7 +320,11 @@ impl<D: Stressed> World<D> {
         ends.push(Box::new(move || drop(owned_images)));
         ends.push(Box::new(move || drop(owned_memory)));
         ends.push(Box::new(move || drop(movables)));
+        let (gpus, gpu_buffers, observers) = (self.gpus, self.gpu_buffers, self.observers);
         ends.push(Box::new(move || drop(pools)));
+        ends.push(Box::new(move || drop(gpus)));
+        ends.push(Box::new(move || drop(gpu_buffers)));
+        ends.push(Box::new(move || drop(observers)));
         ends.push(Box::new(move || drop(set)));
         ends.push(Box::new(move || drop(pages)));
         ends.push(Box::new(move || drop(recycler)));
@@ -348,6 +378,16 @@ impl<D: Stressed> core::fmt::Debug for World<D> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("World").field("statistics", &self.allocator.statistics()).finish_non_exhaustive()
     }
+}
+
+fn counting(leaks: &Arc<AtomicU64>) -> LeakHandler {
+    let leaks = Arc::clone(leaks);
+    LeakHandler::Call(Arc::new(move |report| {
+        // What is live when a `Gpu` goes may outlive it.
+        if report.moment == LeakMoment::AllocatorDropped {
+            leaks.fetch_add(report.leaks.len() as u64, Relaxed);
+        }
+    }))
 }
 
 /// A resource in device memory, described by nothing else.

@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 
 use allotment::device::{BufferDesc, ImageDesc, Tiling, TransferUsage};
 use allotment::memory::{
-    AccessError, AllocationId, MappedBuffer, RawBuffer, Transfer, TransferError, WrongAllocator,
+    AccessError, AllocationId, LeakReport, MappedBuffer, RawBuffer, Transfer, TransferError, WrongAllocator,
 };
 use allotment::{Allocation, Allocator, Requirements};
 
@@ -520,7 +520,7 @@ impl<'w, D: Stressed> Player<'w, D> {
 
     pub(super) fn look(&mut self) {
         let allocator = &self.world.allocator;
-        match self.input.below(10) {
+        match self.input.below(11) {
             0 => drop(allocator.statistics()),
             1 => drop(allocator.detailed_statistics()),
             2 => drop(allocator.categories()),
@@ -541,6 +541,7 @@ impl<'w, D: Stressed> Player<'w, D> {
                 self.keep_token(token);
                 return;
             }
+            9 => drop(LeakReport::of_device(&self.world.device)),
             _ => {
                 if let Some(pool) = self.some_pool() {
                     self.done(allocator.pool_statistics(&pool));

@@ -1,9 +1,11 @@
 //! The calls that a thread makes.
 
 mod descriptors;
+mod gpus;
 mod lifetime;
 mod memory;
 mod movable;
+mod observers;
 mod pools;
 mod rooms;
 mod uploads;
@@ -13,10 +15,13 @@ use std::time::Instant;
 
 use allotment::descriptor::TransientDescriptors;
 use allotment::device::{MemoryProperties, MemoryTypeMask, QueueIndex, ResourceKind};
+use allotment::gpu::Frame;
 use allotment::lifetime::Recording;
 use allotment::memory::{BudgetPolicy, Buffer, Dedicated, Lifetime, Movability, NewBlocks, Transfer};
 use allotment::upload::{ReadbackRing, ReadbackTicket, UploadArena, UploadRing, Uploader};
 use allotment::{Alignment, AllocationOptions, MemoryUsage, Strategy};
+
+pub(crate) use observers::Observer;
 
 use crate::world::{Marked, World};
 use crate::{Input, Stressed, Tally};
@@ -166,6 +171,24 @@ calls! {
     AcceptMove,
     /// Makes a later call of the device fail, if it supports failure injection.
     Disturb,
+    /// Changes the budget of a heap, if the device can be told.
+    MoveBudget,
+    /// `Allocator::subscribe`, `Gpu::subscribe`, `EventSubscription::read`, `Recorder`, `LiveServer`, `LiveRecording`.
+    Observe,
+    /// `Defragmenter::on_moved`, and objects whose destructors call the library.
+    CallBack,
+    /// `Gpu::new` over the same device.
+    CreateGpu,
+    /// Drops a `Gpu`.
+    DropGpu,
+    /// `Gpu::begin_frame`, `Frame::upload`, `submit`, `end`.
+    GpuFrame,
+    /// `Gpu::create_buffer`, `create_buffer_or_defragment`.
+    CreateGpuBuffer,
+    /// `Uploads::write_buffer`, `update_buffer`, `Gpu::read_buffer`, `Frame::read_back`; steps.
+    UseGpuBuffer,
+    /// The same, and descriptors, of a buffer of another `Gpu`.
+    MisuseGpuBuffer,
 }
 
 /// An open recording of this thread, and its memory and descriptors.
@@ -193,6 +216,8 @@ pub struct Player<'w, D: Stressed> {
     readback: Option<ReadbackRing<D>>,
     tickets: Vec<ReadbackTicket>,
     open: Vec<Open<D>>,
+    /// Open frames of any `Gpu`s.
+    frames: Vec<Frame<D>>,
 }
 
 impl<'w, D: Stressed> Player<'w, D> {
@@ -212,6 +237,7 @@ impl<'w, D: Stressed> Player<'w, D> {
             readback: None,
             tickets: Vec::new(),
             open: Vec::new(),
+            frames: Vec::new(),
         }
     }
 
@@ -316,6 +342,19 @@ impl<'w, D: Stressed> Player<'w, D> {
                     self.tally.made(call);
                 }
             }
+            Call::MoveBudget => {
+                if self.world.device.move_budget(&mut self.input) {
+                    self.tally.made(call);
+                }
+            }
+            Call::Observe => self.observe(),
+            Call::CallBack => self.call_back(),
+            Call::CreateGpu => self.create_gpu(),
+            Call::DropGpu => self.drop_gpu(),
+            Call::GpuFrame => self.gpu_frame(),
+            Call::CreateGpuBuffer => self.create_gpu_buffer(),
+            Call::UseGpuBuffer => self.use_gpu_buffer(),
+            Call::MisuseGpuBuffer => self.misuse_gpu_buffer(),
         }
     }
 
