@@ -32,6 +32,7 @@ pub mod d3d12;
 mod description;
 mod descriptors;
 mod error;
+mod image_shape;
 #[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
 mod ledger;
 mod memory;
@@ -57,6 +58,7 @@ pub use descriptors::{
     DescriptorHeapVisibility, DescriptorLimits, ShaderVisibleHeapLimits, ShaderVisibleHeapType,
 };
 pub use error::{DeviceError, MissingFeature};
+pub use image_shape::{ImageCopyError, ImageShape, TexelLayout};
 pub use memory::{MemoryDesc, MemoryHandle, Priority, PrioritySupport};
 pub(crate) use owned::{Mapped, OwnedMemory, Visibility, make_visible};
 pub use properties::{

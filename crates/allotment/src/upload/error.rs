@@ -3,7 +3,7 @@
 use core::error::Error;
 use core::fmt;
 
-use crate::device::{DeviceError, MemoryTypeIndex, QueueIndex, TimelinePoint};
+use crate::device::{DeviceError, ImageCopyError, MemoryTypeIndex, QueueIndex, TimelinePoint};
 use crate::lifetime::{WaitFor, WrongTracker};
 use crate::memory::name_in_error;
 use crate::memory::{AccessError, ResourceError, ShortName};
@@ -221,6 +221,13 @@ pub enum UploadError {
         /// Name of the target, if it has one.
         name: ShortName,
     },
+    /// The image does not have these texels, or they cannot be copied.
+    ImageCopy {
+        /// The rule that the write breaks.
+        error: ImageCopyError,
+        /// Name of the target, if it has one.
+        name: ShortName,
+    },
     /// The number of bytes does not match the extent in texels.
     Size {
         /// Expected bytes.
@@ -243,7 +250,7 @@ impl From<WrongTracker> for UploadError {
     }
 }
 
-name_in_error!(UploadError, own: [WrongTracker, ReadOnly, Size], inner: [Access, Resource]);
+name_in_error!(UploadError, own: [WrongTracker, ReadOnly, ImageCopy, Size], inner: [Access, Resource]);
 
 impl fmt::Display for UploadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -272,6 +279,10 @@ impl fmt::Display for UploadError {
                     memory_type.0
                 )
             }
+            Self::ImageCopy { error, name } => {
+                name.begin(f)?;
+                error.fmt(f)
+            }
             Self::Size { wanted, found, name } => {
                 name.begin(f)?;
                 write!(
@@ -295,6 +306,7 @@ impl Error for UploadError {
             Self::Full(error) => Some(error),
             Self::Resource(error) => Some(error),
             Self::Device(error) => Some(error),
+            Self::ImageCopy { error, .. } => Some(error),
             Self::WrongDevice
             | Self::WrongTracker { .. }
             | Self::NoSuchQueue { .. }
@@ -303,6 +315,12 @@ impl Error for UploadError {
             | Self::Size { .. }
             | Self::TimedOut { .. } => None,
         }
+    }
+}
+
+impl From<ImageCopyError> for UploadError {
+    fn from(error: ImageCopyError) -> Self {
+        Self::ImageCopy { error, name: ShortName::NONE }
     }
 }
 

@@ -6,7 +6,8 @@ use super::error::UploadError;
 use super::lane::{Lane, StagedImage};
 use super::uploader_desc::UploaderDesc;
 use crate::device::{
-    Device, DeviceError, MemoryProperties, QueueIndex, QueueKind, TexelBlock, TimelinePoint, TransferUsage,
+    Device, DeviceError, ImageCopyError, MemoryProperties, QueueIndex, QueueKind, TexelBlock, TimelinePoint,
+    TransferUsage,
 };
 use crate::lifetime::{Owned, SubmissionTracker, TimelinePoints};
 use crate::memory::{
@@ -416,15 +417,16 @@ impl<D: Device> Uploader<D> {
     ///
     /// # Errors
     ///
-    /// [`UploadError`], as for [`initialize`](Self::initialize); [`UploadError::Size`] if the number of bytes does
-    /// not match the extent.
+    /// [`UploadError`], as for [`initialize`](Self::initialize); [`UploadError::ImageCopy`] if the image has no such mip
+    /// level, array layer or box, if the box cuts blocks of a compressed format, or if such an image cannot be written or
+    /// left in such a state; [`UploadError::Size`] if the number of bytes does not match the extent. Nothing is written then.
     ///
     /// # Safety
     ///
-    /// As for an [`ImageCopy`](crate::device::ImageCopy) of [`submit`](crate::device::QueueDevice::submit): the box
-    /// lies in a subresource of the image, `texel` is its format's, the subresource is in the state `before` when the
-    /// copy begins, the image can be copied to, and on Vulkan it belongs to the family of the uploader's [image
-    /// queue](UploaderDesc::image_queue).
+    /// As for an [`ImageCopy`](crate::device::ImageCopy) of [`submit`](crate::device::QueueDevice::submit): the
+    /// subresource is in the state `before` when the copy begins, and on Vulkan the image belongs to the family of the
+    /// uploader's [image queue](UploaderDesc::image_queue). `texel` is that of the image's format, if the format is one
+    /// of an extension, which this library does not know.
     #[inline(never)]
     pub unsafe fn write_image(
         &mut self,
@@ -463,7 +465,18 @@ impl<D: Device> Uploader<D> {
         is_written: &mut bool,
     ) -> Result<(), UploadError> {
         self.check_owner(to.tracker(), to.allocation())?;
-        let ImageWrite { texel, extent: [width, height, depth], origin, .. } = *write;
+        let &ImageWrite { mip_level, array_layer, texel, origin, extent, .. } = write;
+        // Only a texture has a shape: on Direct3D 12 a token may be of a buffer.
+        let shape = to.shape().ok_or(ImageCopyError::NotColor)?;
+        // The offsets of pieces and the bytes of the box are sums and products of these numbers: checked first.
+        shape.check_copy(mip_level, array_layer, origin, extent, texel, TransferUsage::DST)?;
+        let (device, [_, queue]) = (self.memory.allocator().device(), self.queues());
+        let kind = device.properties().queues[usize::from(queue.0)].kind;
+        // The queue would refuse the whole batch, also what others wrote.
+        if !device.can_copy_between_states(kind, write.before, write.after) {
+            return Err(ImageCopyError::States { queue }.into());
+        }
+        let [width, height, depth] = extent;
         // Counted in rows of blocks: the APIs copy whole blocks, so a write of a compressed image is split only between
         // these.
         let rows = texel.rows(height);
@@ -476,11 +489,12 @@ impl<D: Device> Uploader<D> {
             // As for buffers: no copy of size 0.
             return Ok(());
         }
+        let pitch = texel.row_pitch(width, &self.memory.allocator().device().properties().limits);
+        let lane = self.images.as_ref().unwrap_or(&self.buffers);
+        lane.check(pitch.saturating_mul(u64::from(rows)).saturating_mul(u64::from(depth)))?;
         self.wait_for_move(moved_at);
         let limits = &self.memory.allocator().device().properties().limits;
-        let pitch = texel.row_pitch(width, limits);
         let lane = self.images.as_mut().unwrap_or(&mut self.buffers);
-        lane.check(pitch.saturating_mul(u64::from(rows)).saturating_mul(u64::from(depth)))?;
         // Rows are padded to the device's pitch in staging memory.
         // Rows that are staged at once: of one slice, or of all slices if the whole box fits.
         let fit = u32::try_from(lane.piece() / pitch.max(1)).unwrap_or(u32::MAX);

@@ -13,9 +13,9 @@ use allotment::device::simulated::{
 use allotment::device::{
     BufferCopy, BufferDesc, BufferDevice, BufferUse, DescriptorDevice, DescriptorHeapAddress,
     DescriptorHeapBacking, DescriptorHeapDesc, DescriptorHeapType, DescriptorLimits, DeviceError,
-    DeviceProperties, ImageDesc, ImageDevice, MemoryDesc, MemoryDevice, MemoryHeapBudget, MemoryHeapIndex,
-    QueueDevice, QueueIndex, Requirements, ResourceKind, SamplerDesc, Submission, TimelinePoint,
-    TimelineValue, TransferUsage,
+    DeviceProperties, ImageDesc, ImageDevice, ImageShape, MemoryDesc, MemoryDevice, MemoryHeapBudget,
+    MemoryHeapIndex, QueueDevice, QueueIndex, Requirements, ResourceKind, SamplerDesc, Submission,
+    TimelinePoint, TimelineValue, TransferUsage,
 };
 
 /// A point of a call at which the hook is called.
@@ -189,6 +189,10 @@ unsafe impl<H: Hook> ImageDevice for HookedDevice<H> {
 
     fn image_kind(&self, desc: &ImageDesc) -> ResourceKind {
         self.inner.image_kind(desc)
+    }
+
+    fn image_shape(&self, desc: &ImageDesc) -> ImageShape {
+        self.inner.image_shape(desc)
     }
 
     fn relocatable_image_info(&self, desc: &ImageDesc) -> Option<ImageDesc> {

@@ -316,6 +316,29 @@ fn a_refused_access_is_named_with_units_and_a_remedy() {
     // SAFETY: refused before anything is recorded.
     let refused = unsafe { gpu.uploads().write_image(&image, &write, &[0; 100]) };
     is.refuses("too few texels", refused, NAME, "without padding");
+    let mut write_part = |about, write, remedy| {
+        // SAFETY: refused before anything is recorded.
+        let refused = unsafe { gpu.uploads().write_image(&image, &write, &[0; 64 * 64 * 4]) };
+        is.refuses(about, refused, NAME, remedy);
+    };
+    write_part("a mip level that is not there", ImageWrite { mip_level: 1, ..write }, "choose one of them");
+    write_part(
+        "an array layer that is not there",
+        ImageWrite { array_layer: 6, ..write },
+        "choose one of them",
+    );
+    write_part("a box past the end", ImageWrite { origin: [1, 0, 0], ..write }, "a box inside it");
+    write_part("a slice that is not there", ImageWrite { extent: [64, 64, 2], ..write }, "a box inside it");
+    let texel = TexelBlock { bytes: 16, width: 4, height: 4 };
+    write_part("another format's blocks", ImageWrite { texel, ..write }, "those of the format");
+    let texel = TexelBlock { bytes: 0, width: 0, height: 0 };
+    write_part("no blocks at all", ImageWrite { texel, ..write }, "those of the format");
+    let mut several = ImageDesc::new(64, 64, 4);
+    several.samples = 4;
+    let image = gpu.create_image(&several, &o).unwrap();
+    // SAFETY: refused before anything is recorded.
+    let refused = unsafe { gpu.uploads().write_image(&image, &write, &[0; 64 * 64 * 4]) };
+    is.refuses("texels with samples", refused, NAME, "resolve it");
     frame.end().unwrap();
     device.lose_device();
     is.refuses("upload on a lost device", gpu.uploads().write_buffer(&b, 0, &[1]), "", "create a new one");

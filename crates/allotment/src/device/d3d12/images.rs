@@ -4,10 +4,12 @@ use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::{DXGI_FORMAT, DXGI_FORMAT_UNKNOWN, DXGI_SAMPLE_DESC};
 
 use super::buffers::bits;
+use super::formats::texel_layout;
 use super::properties::query;
 use super::{Device, Memory, MemoryOptions, ResourceInfo, Shared, full_images, names};
 use crate::device::{
-    DescriptionError, DeviceError, ImageDesc, ImageDevice, MemoryDesc, Requirements, ResourceKind, Tiling,
+    DescriptionError, DeviceError, ImageDesc, ImageDevice, ImageShape, MemoryDesc, QueueKind, Requirements,
+    ResourceKind, Tiling,
 };
 
 /// A texture that can be sampled and copied from and to, with the description's additional flags
@@ -81,6 +83,21 @@ pub(super) fn kind(info: &ResourceInfo<'_>) -> ResourceKind {
     } else {
         ResourceKind::OptimalImage
     }
+}
+
+/// Returns what copies of the texels are checked against.
+fn shape(desc: &D3D12_RESOURCE_DESC) -> ImageShape {
+    let is_3d = desc.Dimension == D3D12_RESOURCE_DIMENSION_TEXTURE3D;
+    let slices = u32::from(desc.DepthOrArraySize);
+    let (depth, layers) = if is_3d { (slices, 1) } else { (1, slices) };
+    let width = u32::try_from(desc.Width).unwrap_or(u32::MAX);
+    let mut shape = ImageShape::new([width, desc.Height, depth], texel_layout(desc.Format));
+    let longest = width.max(desc.Height).max(depth);
+    // 0 stands for all levels that there can be.
+    let all = longest.checked_ilog2().map_or(0, |last| last + 1);
+    shape.mip_levels = if desc.MipLevels == 0 { all } else { desc.MipLevels.into() };
+    (shape.array_layers, shape.samples) = (layers, desc.SampleDesc.Count);
+    shape
 }
 
 /// Returns true for video formats of more than one plane: NV12 to NV11, P208 to V408. Their smallest alignment
@@ -183,6 +200,20 @@ unsafe impl ImageDevice for Device {
 
     fn image_kind(&self, info: &ResourceInfo<'_>) -> ResourceKind {
         kind(info)
+    }
+
+    fn image_shape(&self, info: &ResourceInfo<'_>) -> ImageShape {
+        shape(&info.desc)
+    }
+
+    // On a copy queue an image has no other state than `COMMON`, before and after each list.
+    fn can_copy_between_states(
+        &self,
+        queue: QueueKind,
+        before: D3D12_RESOURCE_STATES,
+        after: D3D12_RESOURCE_STATES,
+    ) -> bool {
+        queue != QueueKind::Transfer || [before, after] == [D3D12_RESOURCE_STATE_COMMON; 2]
     }
 
     fn relocatable_image_info(&self, info: &ResourceInfo<'_>) -> Option<ResourceInfo<'static>> {

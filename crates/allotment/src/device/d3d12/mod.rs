@@ -58,6 +58,7 @@ mod commands;
 mod copies;
 mod descriptors;
 mod external;
+mod formats;
 mod full_images;
 mod images;
 mod memory;

@@ -8,7 +8,8 @@ use super::resources::{InUse, ResourceRange, dedicated_need};
 use super::{SimulatedGpu, SimulatedMemory};
 use crate::device::{
     CopyDirection, DescriptionError, DeviceError, FullImageCopy, ImageCopy, ImageDesc, ImageDevice,
-    MemoryDesc, QueueKind, Requirements, ResourceKind, Submission, TexelBlock, Tiling, TransferUsage,
+    ImageShape, MemoryDesc, QueueKind, Requirements, ResourceKind, Submission, TexelBlock, Tiling,
+    TransferUsage,
 };
 
 /// The dimensions of an image.
@@ -240,6 +241,13 @@ unsafe impl ImageDevice for SimulatedGpu {
 
     fn image_kind(&self, desc: &ImageDesc) -> ResourceKind {
         kind_of(desc)
+    }
+
+    fn image_shape(&self, desc: &ImageDesc) -> ImageShape {
+        let mut shape = ImageShape::new(desc.extent, TexelBlock::new(desc.format).into());
+        (shape.mip_levels, shape.array_layers, shape.samples) =
+            (desc.mip_levels, desc.array_layers, desc.samples);
+        shape
     }
 
     /// All images can be copied: here an image is bytes and nothing else.

@@ -3,7 +3,7 @@
 use core::fmt::Debug;
 
 use super::MemoryDevice;
-use crate::device::{DeviceError, ImageDesc, MemoryDesc, Requirements, ResourceKind};
+use crate::device::{DeviceError, ImageDesc, ImageShape, MemoryDesc, QueueKind, Requirements, ResourceKind};
 
 /// A device with images that are bound to its memory.
 ///
@@ -12,7 +12,8 @@ use crate::device::{DeviceError, ImageDesc, MemoryDesc, Requirements, ResourceKi
 /// # Safety
 ///
 /// Safe code relies on these promises of an implementation: an image uses no memory but that which its
-/// [requirements](Self::image_requirements) name, and [`image_kind`](Self::image_kind) says what it is.
+/// [requirements](Self::image_requirements) name, [`image_kind`](Self::image_kind) says what it is, and
+/// [`image_shape`](Self::image_shape) describes no more texels than it has.
 pub unsafe trait ImageDevice: MemoryDevice {
     /// The API's image handle. A clone refers to the same image.
     type Image: Clone + Debug + Send + Sync;
@@ -26,6 +27,22 @@ pub unsafe trait ImageDevice: MemoryDevice {
     /// Returns the resource kind of an image with this description, which decides whether
     /// `bufferImageGranularity` separates it from buffers.
     fn image_kind(&self, info: &Self::ImageInfo<'_>) -> ResourceKind;
+
+    /// Returns the dimensions of an image with this description, and how its texels lie in a buffer. Copies of texels are
+    /// checked against it before they are staged.
+    fn image_shape(&self, info: &Self::ImageInfo<'_>) -> ImageShape;
+
+    /// Returns true where a copy of texels on a queue of this kind can find a subresource in the state `before` and leave
+    /// it in `after`.
+    fn can_copy_between_states(
+        &self,
+        queue: QueueKind,
+        before: Self::ImageState,
+        after: Self::ImageState,
+    ) -> bool {
+        let _ = (queue, before, after);
+        true
+    }
 
     /// Returns a description that borrows nothing, by which defragmentation can create such an image again elsewhere
     /// and copy it there [as a whole](crate::device::FullImageCopy), at least by a graphics queue. `None` where that is

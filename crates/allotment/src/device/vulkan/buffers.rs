@@ -3,7 +3,7 @@
 use ash::vk;
 
 use super::families::Families;
-use super::resources::shared_by_chain;
+use super::resources::{shared_by_chain, transfer_usage};
 use super::{Device, EnabledFeatures, MemoryOptions, Shared, refused};
 use crate::device::{
     BufferDesc, BufferDevice, DescriptionError, DescriptionLimit, DeviceError, MemoryDesc, Requirements,
@@ -59,11 +59,10 @@ impl<'a> BufferInfo<'a> {
             }
             next = structure.p_next;
         }
-        const PAIRS: [(vk::BufferUsageFlags, TransferUsage); 2] = [
-            (vk::BufferUsageFlags::TRANSFER_SRC, TransferUsage::SRC),
-            (vk::BufferUsageFlags::TRANSFER_DST, TransferUsage::DST),
-        ];
-        PAIRS.into_iter().filter(|&(flag, _)| usage.contains(flag)).map(|(_, copies)| copies).collect()
+        transfer_usage(
+            usage.contains(vk::BufferUsageFlags::TRANSFER_SRC),
+            usage.contains(vk::BufferUsageFlags::TRANSFER_DST),
+        )
     }
 
     /// Returns true if queues of all these families may use the buffer without ownership transfers.

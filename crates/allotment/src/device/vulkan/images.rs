@@ -2,12 +2,14 @@
 
 use ash::vk;
 
+use super::copies::UNUSABLE_LAYOUTS;
 use super::families::Families;
-use super::resources::shared_by_chain;
+use super::formats::texel_layout;
+use super::resources::{shared_by_chain, transfer_usage};
 use super::{Device, MemoryOptions, Shared, refused};
 use crate::device::{
-    DescriptionError, DescriptionLimit, DeviceError, ImageDesc, ImageDevice, MemoryDesc, Requirements,
-    ResourceKind, Tiling,
+    DescriptionError, DescriptionLimit, DeviceError, ImageDesc, ImageDevice, ImageShape, MemoryDesc,
+    QueueKind, Requirements, ResourceKind, Tiling,
 };
 
 /// An image to create.
@@ -95,6 +97,20 @@ impl<'a> ImageInfo<'a> {
             && raw.p_next.is_null()
             && shared_as.is_empty()
             && is_format(raw.format, u32::MAX)
+    }
+
+    /// Returns what copies of the texels are checked against.
+    fn shape(&self) -> ImageShape {
+        let raw = &self.raw;
+        let vk::Extent3D { width, height, depth } = raw.extent;
+        let mut shape = ImageShape::new([width, height, depth], texel_layout(raw.format));
+        (shape.mip_levels, shape.array_layers) = (raw.mip_levels, raw.array_layers);
+        shape.samples = raw.samples.as_raw();
+        shape.transfer_usage = transfer_usage(
+            raw.usage.contains(vk::ImageUsageFlags::TRANSFER_SRC),
+            raw.usage.contains(vk::ImageUsageFlags::TRANSFER_DST),
+        );
+        shape
     }
 
     fn kind(&self) -> ResourceKind {
@@ -399,6 +415,14 @@ unsafe impl ImageDevice for Device {
 
     fn image_kind(&self, info: &ImageInfo<'_>) -> ResourceKind {
         info.kind()
+    }
+
+    fn image_shape(&self, info: &ImageInfo<'_>) -> ImageShape {
+        info.shape()
+    }
+
+    fn can_copy_between_states(&self, _: QueueKind, _: vk::ImageLayout, after: vk::ImageLayout) -> bool {
+        !UNUSABLE_LAYOUTS.contains(&after)
     }
 
     fn relocatable_image_info(&self, info: &ImageInfo<'_>) -> Option<ImageInfo<'static>> {

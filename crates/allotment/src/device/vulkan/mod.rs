@@ -46,6 +46,7 @@ mod descriptors;
 #[cfg(unix)]
 mod external;
 mod families;
+mod formats;
 mod full_images;
 mod images;
 mod memory;

@@ -6,7 +6,7 @@ use core::ffi::c_void;
 use ash::vk;
 
 use super::{DedicatedTo, MemoryOptions, Shared, refused};
-use crate::device::{DeviceError, MemoryDesc, Requirements, ResourceKind};
+use crate::device::{DeviceError, MemoryDesc, Requirements, ResourceKind, TransferUsage};
 
 /// A driver object that memory is bound to.
 pub(super) trait Bindable: Copy {
@@ -155,4 +155,12 @@ pub(super) unsafe fn shared_by_chain(chain: *const c_void) -> vk::ExternalMemory
         next = structure.p_next;
     }
     shared_as
+}
+
+/// Returns the copies of a resource that is a copy source, a copy destination, or both.
+pub(super) fn transfer_usage(source: bool, destination: bool) -> TransferUsage {
+    let mut usage = TransferUsage::empty();
+    usage.set(TransferUsage::SRC, source);
+    usage.set(TransferUsage::DST, destination);
+    usage
 }

@@ -1,11 +1,11 @@
 //! Buffers or images: what differs between the two, so that everything else stands once.
 
 use core::fmt;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
 use super::{Kind, RawResource};
 
-use crate::device::{Device, DeviceError, MemoryDesc, Requirements, TransferUsage};
+use crate::device::{Device, DeviceError, ImageShape, MemoryDesc, Requirements, TransferUsage};
 use crate::memory::relocation::{Cell, Member};
 
 /// Buffers or images: the functions of the device that differ between the two.
@@ -17,6 +17,8 @@ pub trait Class<D: Device> {
 
     /// Returns the size in bytes.
     fn size(device: &D, info: &Self::Info<'_>, requirements: &Requirements) -> u64;
+    /// Returns the shape of an image.
+    fn shape(device: &D, info: &Self::Info<'_>) -> Option<Arc<ImageShape>>;
     /// Returns the copies between buffers that it may take part in.
     fn transfer_usage(device: &D, info: &Self::Info<'_>) -> TransferUsage;
     /// Returns true if all queues may use it without a transfer of ownership.
@@ -117,6 +119,10 @@ impl<D: Device> Class<D> for Buffers {
         device.buffer_size(info)
     }
 
+    fn shape(_: &D, _: &D::BufferInfo<'_>) -> Option<Arc<ImageShape>> {
+        None
+    }
+
     fn transfer_usage(device: &D, info: &D::BufferInfo<'_>) -> TransferUsage {
         device.buffer_transfer_usage(info)
     }
@@ -171,12 +177,17 @@ impl<D: Device> Class<D> for Images {
         requirements.size
     }
 
-    // Only safe copies check it, and those copy buffers: that an image can be copied is its caller's promise.
+    // Behind a pointer, so that the token of a buffer, of which there are many more, has no room for it.
+    fn shape(device: &D, info: &D::ImageInfo<'_>) -> Option<Arc<ImageShape>> {
+        Some(Arc::new(device.image_shape(info)))
+    }
+
+    // Of copies between buffers: those of texels have their usage in the shape.
     fn transfer_usage(_: &D, _: &D::ImageInfo<'_>) -> TransferUsage {
         TransferUsage::empty()
     }
 
-    // As above: its caller says on which queue an image is copied.
+    // Its caller says on which queue an image is copied.
     fn is_shared(_: &D, _: &D::ImageInfo<'_>) -> bool {
         true
     }

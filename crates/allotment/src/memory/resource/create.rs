@@ -175,7 +175,7 @@ impl<D: Device> Allocator<D> {
         }
         let size = C::size(device, info, &request.requirements);
         let (transfer_usage, shared) = (C::transfer_usage(device, info), C::is_shared(device, info));
-        RawResource { handle, size, transfer_usage, shared, allocation }
+        RawResource { handle, size, shape: C::shape(device, info), transfer_usage, shared, allocation }
     }
 
     /// Notes in its pool that a resource is bound to an allocation that the caller [holds](Self::hold). A pool with

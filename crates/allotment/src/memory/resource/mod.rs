@@ -27,10 +27,12 @@ mod owning_allocator;
 mod transfer;
 mod unique;
 
+use std::sync::Arc;
+
 use super::AccessError;
 use super::allocator::Allocation;
 use crate::device::{
-    BufferDevice, DeviceProperties, ImageDevice, QueueIndex, QueueInfo, QueueKind, TransferUsage,
+    BufferDevice, DeviceProperties, ImageDevice, ImageShape, QueueIndex, QueueInfo, QueueKind, TransferUsage,
 };
 use crate::memory::ShortName;
 
@@ -66,6 +68,8 @@ pub struct RawResource<H> {
     // Not public: only resources of the allocator's own device may be destroyed by it, and only once.
     handle: H,
     size: u64,
+    /// What copies of an image's texels are checked against; none for a buffer.
+    shape: Option<Arc<ImageShape>>,
     /// Copies that safe calls may submit with the buffer; none for an image.
     transfer_usage: TransferUsage,
     /// All queues may use it without a transfer of ownership.
@@ -78,8 +82,9 @@ impl<H: Clone> RawResource<H> {
     pub(in crate::memory) fn borrowed(&self) -> Self {
         let Allocation { allocator, pool, record, generation } = self.allocation;
         let allocation = Allocation { allocator, pool, record, generation };
+        let (handle, shape) = (self.handle.clone(), self.shape.clone());
         let &Self { size, transfer_usage, shared, .. } = self;
-        Self { handle: self.handle.clone(), size, transfer_usage, shared, allocation }
+        Self { handle, size, shape, transfer_usage, shared, allocation }
     }
 }
 
@@ -98,6 +103,11 @@ impl<H> RawResource<H> {
     /// Returns the memory.
     pub fn allocation(&self) -> &Allocation {
         &self.allocation
+    }
+
+    /// Returns what copies of the texels are checked against; `None` for a buffer.
+    pub(crate) fn shape(&self) -> Option<&ImageShape> {
+        self.shape.as_deref()
     }
 
     /// Refuses a copy that the resource was not created for.
@@ -126,7 +136,8 @@ impl<H> RawResource<H> {
 
     /// Makes a token of a resource and its memory that is only going to be destroyed.
     pub(in crate::memory) fn of_parts(handle: H, size: u64, allocation: Allocation) -> Self {
-        Self { handle, size, transfer_usage: TransferUsage::empty(), shared: false, allocation }
+        let transfer_usage = TransferUsage::empty();
+        Self { handle, size, shape: None, transfer_usage, shared: false, allocation }
     }
 
     /// Replaces the handle. Returns the old handle with the old memory.

@@ -22,7 +22,7 @@ mod moved_images;
 mod moves;
 mod properties;
 mod room;
-mod stage;
+pub(crate) mod stage;
 mod textures;
 mod timelines;
 mod uploads;

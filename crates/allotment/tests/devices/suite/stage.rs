@@ -18,15 +18,15 @@ pub(super) const FIRST: QueueIndex = QueueIndex(0);
 /// A device's buffer as a command knows it: a name that keeps nothing alive.
 pub(super) type Name<F> = <<F as Fixture>::Device as allotment::device::BufferDevice>::Buffer;
 
-pub(super) struct Stage<'g, F: Fixture> {
+pub(crate) struct Stage<'g, F: Fixture> {
     pub(super) gpu: &'g Gpu<F>,
     pub(super) tracker: SubmissionTracker,
     pub(super) deletion_queue: DeletionQueue,
-    pub(super) memory: OwningAllocator<F::Device>,
+    pub(crate) memory: OwningAllocator<F::Device>,
 }
 
 impl<'g, F: Fixture> Stage<'g, F> {
-    pub(super) fn new(gpu: &'g Gpu<F>) -> Self {
+    pub(crate) fn new(gpu: &'g Gpu<F>) -> Self {
         Self::with(gpu, |_| {})
     }
 

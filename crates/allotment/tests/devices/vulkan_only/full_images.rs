@@ -1,10 +1,12 @@
 //! Copies of whole images that no buffer can be filled from as simply: of depth and stencil, of several samples.
 
+use allotment::MemoryUsage;
 use allotment::device::vulkan::{BufferInfo, CommandAllocator, ImageInfo};
 use allotment::device::{
-    BufferDesc, BufferDevice as _, CommandDevice as _, CopyDirection, DeviceError, ImageDesc,
+    BufferDesc, BufferDevice as _, CommandDevice as _, CopyDirection, DeviceError, ImageCopyError, ImageDesc,
     ImageDevice as _, QueueIndex, Submission, TexelBlock, TransferUsage,
 };
+use allotment::upload::{ImageWrite, UploadError, Uploader, UploaderDesc};
 use ash::vk;
 
 use super::{Vulkan, format};
@@ -12,6 +14,7 @@ use crate::bytes::{assert_same, pattern};
 use crate::fixture::{Outcome, Test, tests};
 use crate::gpu::{Image, TexelCopy, WholeCopy};
 use crate::kinds::vulkan::VulkanFixture;
+use crate::suite::stage::Stage;
 
 pub(super) fn all() -> Vec<Test<VulkanFixture>> {
     tests![VulkanFixture:
@@ -20,6 +23,7 @@ pub(super) fn all() -> Vec<Test<VulkanFixture>> {
         each_plane_of_an_image_is_copied,
         an_image_that_holds_nothing_is_not_copied,
         an_image_is_not_left_in_no_layout,
+        texels_that_no_copy_reaches_are_refused_before_they_are_staged,
         images_that_are_more_than_their_texels_are_not_copied_whole,
         a_buffer_says_which_copies_it_was_made_for,
         buffers_that_are_more_than_their_bytes_are_not_moved,
@@ -365,6 +369,57 @@ fn an_image_is_not_left_in_no_layout(gpu: &Vulkan) {
         let refused = copied_between_new_ones(gpu, [vk::ImageLayout::GENERAL, none]);
         assert_eq!(refused, Err(DeviceError::Unsupported), "{none:?}");
     }
+}
+
+fn texels_that_no_copy_reaches_are_refused_before_they_are_staged(gpu: &Vulkan) {
+    let stage = Stage::new(gpu);
+    let mut uploader = Uploader::new(&stage.memory, UploaderDesc::default()).unwrap();
+    let mut refused =
+        |raw: vk::ImageCreateInfo<'static>, texel, change: fn(&mut ImageWrite<vk::ImageLayout>)| {
+            // SAFETY: nothing is pointed at, and each is valid on this device, as is asked below.
+            let info = unsafe { ImageInfo::from_raw(raw) };
+            let image = stage.memory.create_image(&info, &MemoryUsage::GpuOnly.with_name("image")).unwrap();
+            let vk::Extent3D { width, height, depth } = raw.extent;
+            let after = vk::ImageLayout::SHADER_READ_ONLY_OPTIMAL;
+            let mut write = ImageWrite::whole([width, height, depth], texel, after);
+            change(&mut write);
+            let bytes =
+                vec![7; (texel.row_bytes(width) * u64::from(texel.rows(height)) * u64::from(depth)) as usize];
+            // SAFETY: the image is new, and this the only queue.
+            let done = unsafe { uploader.write_image(&image, &write, &bytes) };
+            assert_eq!(uploader.statistics().staged_bytes, 0);
+            match done {
+                Err(UploadError::ImageCopy { error, name }) => {
+                    assert_eq!(name.as_str(), "image");
+                    error
+                }
+                other => panic!("{other:?}"),
+            }
+        };
+    let usage = vk::ImageUsageFlags::TRANSFER_DST | vk::ImageUsageFlags::SAMPLED;
+    let color = vk::ImageUsageFlags::COLOR_ATTACHMENT;
+    let plain = super::image_info(vk::ImageTiling::OPTIMAL).usage(usage);
+    let (rgba, same) = (TexelBlock::new(4), |_: &mut ImageWrite<_>| {});
+    let depth = plain.format(vk::Format::D16_UNORM);
+    assert_eq!(refused(depth, TexelBlock::new(2), same), ImageCopyError::NotColor);
+    let multisampled = plain.samples(vk::SampleCountFlags::TYPE_4).usage(usage | color);
+    assert_eq!(refused(multisampled, rgba, same), ImageCopyError::Multisampled { samples: 4 });
+    let sampled = plain.usage(vk::ImageUsageFlags::SAMPLED);
+    let missing = TransferUsage::DST;
+    assert_eq!(refused(sampled, rgba, same), ImageCopyError::MissingUsage { missing });
+    let wide = TexelBlock::new(16);
+    assert_eq!(refused(plain, wide, same), ImageCopyError::WrongTexel { expected: Some(rgba), found: wide });
+    let queue = Uploader::new(&stage.memory, UploaderDesc::default()).unwrap().queues()[1];
+    let undefined = |write: &mut ImageWrite<_>| write.after = vk::ImageLayout::UNDEFINED;
+    assert_eq!(refused(plain, rgba, undefined), ImageCopyError::States { queue });
+    let square = vk::Extent3D { width: 16, height: 16, depth: 1 };
+    let cube = plain.extent(square).array_layers(6).flags(vk::ImageCreateFlags::CUBE_COMPATIBLE);
+    let seventh = |write: &mut ImageWrite<_>| write.array_layer = 6;
+    assert!(matches!(
+        refused(cube, rgba, seventh),
+        ImageCopyError::NoSuchSubresource { array_layers: 6, .. }
+    ));
+    uploader.submit().unwrap();
 }
 
 fn images_that_are_more_than_their_texels_are_not_copied_whole(gpu: &Vulkan) {

@@ -303,7 +303,7 @@ fn images_that_no_description_may_ask_for_are_refused(gpu: &Vulkan) {
     let (transient, color) =
         (vk::ImageUsageFlags::TRANSIENT_ATTACHMENT, vk::ImageUsageFlags::COLOR_ATTACHMENT);
     let needs = |desc: ImageDesc| gpu.device().image_requirements(&desc.into());
-    for good in [color, transient | color, vk::ImageUsageFlags::FRAGMENT_SHADING_RATE_ATTACHMENT_KHR] {
+    for good in [color, transient | color] {
         assert!(needs(desc(good)).is_ok(), "{good:?}");
     }
     for bad in [transient, transient | color | vk::ImageUsageFlags::SAMPLED] {

@@ -1,0 +1,376 @@
+//! What an image is made of, and the check of copies of its texels: drivers need not validate either, and a copy beyond a
+//! mip level is undefined.
+
+use core::error::Error;
+use core::fmt;
+
+use super::{QueueIndex, TexelBlock, TransferUsage};
+
+/// The dimensions of an image and the layout of its texels: what copies of them are checked against.
+///
+/// ```
+/// use allotment::device::{ImageCopyError, ImageShape, TexelBlock, TransferUsage};
+///
+/// let bc1 = TexelBlock { bytes: 8, width: 4, height: 4 };
+/// let mut albedo = ImageShape::new([100, 60, 1], bc1.into());
+/// albedo.mip_levels = 7;
+/// assert_eq!(albedo.level(4), [6, 3, 1]);
+/// let check = |origin, extent| albedo.check_copy(4, 0, origin, extent, bc1, TransferUsage::DST);
+/// assert_eq!(check([4, 0, 0], [2, 3, 1]), Ok(()), "up to the end of the level");
+/// assert!(matches!(check([2, 0, 0], [4, 3, 1]), Err(ImageCopyError::PartOfBlock { .. })));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ImageShape {
+    /// Width, height and depth of the first mip level in texels.
+    pub extent: [u32; 3],
+    /// Mip levels.
+    pub mip_levels: u32,
+    /// Array layers.
+    pub array_layers: u32,
+    /// Samples per texel.
+    pub samples: u32,
+    /// How the texels lie in a buffer.
+    pub texels: TexelLayout,
+    /// The copies that the image was created for.
+    pub transfer_usage: TransferUsage,
+}
+
+/// How the texels of a format lie in a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum TexelLayout {
+    /// As blocks of a color format.
+    Color(TexelBlock),
+    /// In several planes or aspects, or as depth or stencil values: an [`ImageCopy`](super::ImageCopy) cannot copy them.
+    Other,
+    /// Not known to this library: the format is one of an extension.
+    Unknown,
+}
+
+impl From<TexelBlock> for TexelLayout {
+    fn from(block: TexelBlock) -> Self {
+        Self::Color(block)
+    }
+}
+
+impl ImageShape {
+    /// Describes an image of one mip level, one array layer and one sample per texel, which can be copied from and to.
+    #[must_use]
+    pub const fn new(extent: [u32; 3], texels: TexelLayout) -> Self {
+        let (mip_levels, array_layers, samples) = (1, 1, 1);
+        Self { extent, mip_levels, array_layers, samples, texels, transfer_usage: TransferUsage::all() }
+    }
+
+    /// Returns width, height and depth of a mip level in texels.
+    #[must_use]
+    pub fn level(&self, mip_level: u32) -> [u32; 3] {
+        self.extent.map(|length| length.checked_shr(mip_level).unwrap_or(0).max(1))
+    }
+
+    /// Checks a copy of a box of texels against the image: everything but the layout of the buffer.
+    ///
+    /// # Errors
+    ///
+    /// [`ImageCopyError`], the first rule that the copy breaks.
+    pub fn check_copy(
+        &self,
+        mip_level: u32,
+        array_layer: u32,
+        origin: [u32; 3],
+        extent: [u32; 3],
+        texel: TexelBlock,
+        copy: TransferUsage,
+    ) -> Result<(), ImageCopyError> {
+        let &Self { mip_levels, array_layers, samples, .. } = self;
+        let missing = copy.difference(self.transfer_usage);
+        if !missing.is_empty() {
+            return Err(ImageCopyError::MissingUsage { missing });
+        }
+        if samples != 1 {
+            return Err(ImageCopyError::Multisampled { samples });
+        }
+        // A block without a side is no block of any format, and nothing could be counted in it.
+        let is_block = texel.bytes > 0 && texel.width > 0 && texel.height > 0;
+        match self.texels {
+            TexelLayout::Other => return Err(ImageCopyError::NotColor),
+            TexelLayout::Color(own) if own != texel => {
+                return Err(ImageCopyError::WrongTexel { expected: Some(own), found: texel });
+            }
+            _ if !is_block => return Err(ImageCopyError::WrongTexel { expected: None, found: texel }),
+            TexelLayout::Color(_) | TexelLayout::Unknown => {}
+        }
+        if mip_level >= mip_levels || array_layer >= array_layers {
+            return Err(ImageCopyError::NoSuchSubresource {
+                mip_level,
+                array_layer,
+                mip_levels,
+                array_layers,
+            });
+        }
+        let level = self.level(mip_level);
+        let block = [texel.width, texel.height, 1];
+        let mut is_whole = true;
+        for axis in 0..3 {
+            // Checked, since origin and extent are any numbers and their sum may pass 2^32.
+            let end = origin[axis].checked_add(extent[axis]).filter(|&end| end <= level[axis]);
+            let Some(end) = end else {
+                return Err(ImageCopyError::OutsideLevel { mip_level, origin, extent, level });
+            };
+            // The last block of a level may have fewer texels than others: a level of 2 x 2 texels is one of 4 x 4.
+            is_whole &= origin[axis] % block[axis] == 0 && (end % block[axis] == 0 || end == level[axis]);
+        }
+        if is_whole { Ok(()) } else { Err(ImageCopyError::PartOfBlock { origin, extent, level, texel }) }
+    }
+}
+
+/// Why texels cannot be copied. Nothing was recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ImageCopyError {
+    /// The image has no such mip level or array layer.
+    NoSuchSubresource {
+        /// The mip level of the copy.
+        mip_level: u32,
+        /// The array layer of the copy.
+        array_layer: u32,
+        /// Mip levels of the image.
+        mip_levels: u32,
+        /// Array layers of the image.
+        array_layers: u32,
+    },
+    /// The box is not inside its mip level. Mip levels get smaller, and so does the depth of three-dimensional ones.
+    OutsideLevel {
+        /// The mip level.
+        mip_level: u32,
+        /// First texel of the box.
+        origin: [u32; 3],
+        /// Width, height and depth of the box in texels.
+        extent: [u32; 3],
+        /// Width, height and depth of the mip level in texels.
+        level: [u32; 3],
+    },
+    /// The box covers a part of a block of a compressed format. It must begin at a multiple of the block's sides, and end
+    /// at one or at the end of the mip level.
+    PartOfBlock {
+        /// First texel of the box.
+        origin: [u32; 3],
+        /// Width, height and depth of the box in texels.
+        extent: [u32; 3],
+        /// Width, height and depth of the mip level in texels.
+        level: [u32; 3],
+        /// The block.
+        texel: TexelBlock,
+    },
+    /// The texel block is not that of the image's format, or has no bytes or no texels.
+    WrongTexel {
+        /// The block of the image's format, if this library knows the format.
+        expected: Option<TexelBlock>,
+        /// The block of the copy.
+        found: TexelBlock,
+    },
+    /// The format has depth, stencil or several planes. Record the copy with the graphics API.
+    NotColor,
+    /// The image has several samples per texel. Render to it, or resolve into it.
+    Multisampled {
+        /// Samples per texel.
+        samples: u32,
+    },
+    /// A copy on the queue cannot find the texels in the state before it, or leave them in the state after it. On Vulkan
+    /// no image is left in the layouts `UNDEFINED` and `PREINITIALIZED`; on a copy queue of Direct3D 12 both states are
+    /// `COMMON`.
+    States {
+        /// The queue of the copy.
+        queue: QueueIndex,
+    },
+    /// The image was not created for such copies. Add the usage flags to its description.
+    MissingUsage {
+        /// The missing usages.
+        missing: TransferUsage,
+    },
+}
+
+/// Writes a box or a level.
+struct Texels([u32; 3]);
+
+impl fmt::Display for Texels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [width, height, depth] = self.0;
+        write!(f, "{width}x{height}x{depth} texels")
+    }
+}
+
+/// Writes a block.
+struct Block(TexelBlock);
+
+impl fmt::Display for Block {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TexelBlock { bytes, width, height } = self.0;
+        write!(f, "{bytes} bytes for {width}x{height} texels")
+    }
+}
+
+impl fmt::Display for ImageCopyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::NoSuchSubresource { mip_level, array_layer, mip_levels, array_layers } => write!(
+                f,
+                "there is no mip level {mip_level} of array layer {array_layer}: the image has {mip_levels} mip levels of {array_layers} array layers, which count from 0; choose one of them"
+            ),
+            Self::OutsideLevel { mip_level, origin: [x, y, z], extent, level } => write!(
+                f,
+                "the box of {} at ({x}, {y}, {z}) exceeds mip level {mip_level} of {}, choose a box inside it",
+                Texels(extent),
+                Texels(level)
+            ),
+            Self::PartOfBlock { origin: [x, y, z], extent, level, texel } => write!(
+                f,
+                "the box of {} at ({x}, {y}, {z}) of a mip level of {} cuts blocks of {}x{} texels, begin and end at whole blocks or at the end of the level",
+                Texels(extent),
+                Texels(level),
+                texel.width,
+                texel.height
+            ),
+            Self::WrongTexel { expected: Some(expected), found } => write!(
+                f,
+                "the image's format has texel blocks of {}, not of {}; pass those of the format",
+                Block(expected),
+                Block(found)
+            ),
+            Self::WrongTexel { expected: None, found } => {
+                write!(f, "no format has texel blocks of {}; pass those of the image's format", Block(found))
+            }
+            Self::NotColor => f.write_str(
+                "the image has no color format of one plane, record copies of depth, stencil and planes with the graphics API",
+            ),
+            Self::Multisampled { samples } => write!(
+                f,
+                "the image has {samples} samples per texel, and only an image of one sample is copied from and to buffers; resolve it, or render to it"
+            ),
+            Self::States { queue } => write!(
+                f,
+                "a copy on queue {} cannot take the image from the state before it to the state after it, choose others",
+                queue.0
+            ),
+            Self::MissingUsage { missing } => {
+                write!(f, "the image was created without the usage {missing}, add it to the description")
+            }
+        }
+    }
+}
+
+impl Error for ImageCopyError {}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const BC: TexelBlock = TexelBlock { bytes: 8, width: 4, height: 4 };
+    const RGBA: TexelBlock = TexelBlock::new(4);
+
+    fn shape(extent: [u32; 3], mip_levels: u32, array_layers: u32, texel: TexelBlock) -> ImageShape {
+        ImageShape { mip_levels, array_layers, ..ImageShape::new(extent, texel.into()) }
+    }
+
+    /// Whether a box may be copied, texel by texel: each is in the level, and so is all of its block in the box, as far as
+    /// the level has it.
+    fn may_be_copied(level: [u32; 3], origin: [u32; 3], extent: [u32; 3], texel: TexelBlock) -> bool {
+        let block = [texel.width, texel.height, 1];
+        (0..3).all(|axis| {
+            let in_box = |at| (origin[axis]..origin[axis] + extent[axis]).contains(&at);
+            (origin[axis]..origin[axis] + extent[axis]).all(|at| {
+                let first = at / block[axis] * block[axis];
+                let of_block = first..(first + block[axis]).min(level[axis]);
+                at < level[axis] && of_block.into_iter().all(in_box)
+            })
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_box_is_copied_if_each_of_its_texels_and_blocks_is_in_the_level(
+            image in [1..20u32, 1..20, 1..6],
+            (mip_level, mip_levels) in (0..6u32, 1..6u32),
+            (array_layer, array_layers) in (0..4u32, 1..4u32),
+            origin in [0..22u32, 0..22, 0..7],
+            extent in [1..22u32, 1..22, 1..7],
+            block in [1..6u32, 1..6],
+        ) {
+            let texel = TexelBlock { bytes: 8, width: block[0], height: block[1] };
+            let shape = shape(image, mip_levels, array_layers, texel);
+            let found = shape.check_copy(mip_level, array_layer, origin, extent, texel, TransferUsage::DST);
+            let level = image.map(|side| (0..mip_level).fold(side, |side, _| (side / 2).max(1)));
+            let is_there = mip_level < mip_levels && array_layer < array_layers;
+            prop_assert_eq!(found.is_ok(), is_there && may_be_copied(level, origin, extent, texel), "{:?}", found);
+        }
+    }
+
+    #[test]
+    fn the_edges_of_a_level_are_those_of_the_apis() {
+        use ImageCopyError::{NoSuchSubresource, OutsideLevel, PartOfBlock};
+        let no_subresource = |error: &_| matches!(error, NoSuchSubresource { .. });
+        let outside = |error: &_| matches!(error, OutsideLevel { .. });
+        let part = |error: &_| matches!(error, PartOfBlock { .. });
+        let flat = shape([5, 1, 1], 3, 6, RGBA);
+        let deep = shape([4, 4, 4], 3, 1, RGBA);
+        // 10 x 6 texels, then 5 x 3, 2 x 1 and 1 x 1: smaller than a block.
+        let blocks = shape([10, 6, 1], 4, 1, BC);
+        let whole = [0; 3];
+        /// An image, a subresource, a box's origin and extent, and the rule that it breaks.
+        type Case<'a> = (&'a ImageShape, [u32; 2], [u32; 3], [u32; 3], Option<fn(&ImageCopyError) -> bool>);
+        let cases: [Case<'_>; 22] = [
+            (&flat, [2, 5], whole, [1, 1, 1], None),
+            (&flat, [3, 0], whole, [1, 1, 1], Some(no_subresource)),
+            (&flat, [0, 6], whole, [1, 1, 1], Some(no_subresource)),
+            (&flat, [u32::MAX, 0], whole, [1, 1, 1], Some(no_subresource)),
+            (&flat, [0, u32::MAX], whole, [1, 1, 1], Some(no_subresource)),
+            (&flat, [2, 0], whole, [2, 1, 1], Some(outside)),
+            (&flat, [1, 0], whole, [2, 1, 1], None),
+            (&flat, [0, 0], [5, 0, 0], [0, 1, 1], None),
+            (&flat, [0, 0], [6, 0, 0], [0, 1, 1], Some(outside)),
+            (&flat, [0, 0], [u32::MAX, 0, 0], [2, 1, 1], Some(outside)),
+            // Layers of an array do not become fewer, slices of a 3D image do; and layers are no slices.
+            (&flat, [2, 0], whole, [1, 1, 2], Some(outside)),
+            (&deep, [1, 0], [0, 0, 1], [2, 2, 1], None),
+            (&deep, [1, 0], [0, 0, 2], [2, 2, 1], Some(outside)),
+            (&deep, [2, 0], whole, [1, 1, 2], Some(outside)),
+            (&deep, [0, 1], whole, [4, 4, 1], Some(no_subresource)),
+            (&blocks, [0, 0], [8, 4, 0], [2, 2, 1], None),
+            (&blocks, [0, 0], [8, 4, 0], [4, 4, 1], Some(outside)),
+            (&blocks, [0, 0], whole, [6, 6, 1], Some(part)),
+            (&blocks, [0, 0], [2, 0, 0], [8, 6, 1], Some(part)),
+            (&blocks, [2, 0], whole, [2, 1, 1], None),
+            (&blocks, [2, 0], whole, [1, 1, 1], Some(part)),
+            (&blocks, [3, 0], whole, [4, 4, 1], Some(outside)),
+        ];
+        for (at, (image, [mip_level, array_layer], origin, extent, rule)) in cases.into_iter().enumerate() {
+            let TexelLayout::Color(texel) = image.texels else { unreachable!("all have") };
+            let found = image.check_copy(mip_level, array_layer, origin, extent, texel, TransferUsage::SRC);
+            match rule {
+                None => assert_eq!(found, Ok(()), "{at}"),
+                Some(rule) => assert!(found.as_ref().is_err_and(rule), "{at}: {found:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn images_that_buffers_cannot_be_copied_to_are_refused_with_the_reason() {
+        let plain = ImageShape::new([8, 8, 1], RGBA.into());
+        let check = |image: ImageShape, texel| {
+            image.check_copy(0, 0, [0; 3], [8, 8, 1], texel, TransferUsage::DST).unwrap_err()
+        };
+        let none = TexelBlock { bytes: 4, width: 0, height: 1 };
+        assert_eq!(check(plain, BC), ImageCopyError::WrongTexel { expected: Some(RGBA), found: BC });
+        let unknown = ImageShape { texels: TexelLayout::Unknown, ..plain };
+        assert_eq!(check(unknown, none), ImageCopyError::WrongTexel { expected: None, found: none });
+        assert_eq!(unknown.check_copy(0, 0, [0; 3], [8, 8, 1], BC, TransferUsage::DST), Ok(()));
+        let depth = ImageShape { texels: TexelLayout::Other, ..plain };
+        assert_eq!(check(depth, RGBA), ImageCopyError::NotColor);
+        let multisampled = ImageShape { samples: 4, ..plain };
+        assert_eq!(check(multisampled, RGBA), ImageCopyError::Multisampled { samples: 4 });
+        let source = ImageShape { transfer_usage: TransferUsage::SRC, ..plain };
+        assert_eq!(check(source, RGBA), ImageCopyError::MissingUsage { missing: TransferUsage::DST });
+    }
+}
