@@ -160,12 +160,12 @@ impl<D: Device> Frame<D> {
         let copy = (queue, offset, size);
         let source = ReadbackSource::new(gpu.allocator(), gpu.tracker(), self.recording(), buffer, copy)
             .map_err(|error| FrameReadbackError::from(error).of(buffer.short_name()))?;
-        // The queue may be another one than those that write, and queues run side by side. Before the ring is locked, since
-        // what is submitted may end other recordings, which runs destructors.
+        // The queue may be another one than those that write, also the copy of a move, and queues run side by side. Before
+        // the ring is locked, since what is submitted may end other recordings, which runs destructors.
         let mut waits = gpu
             .submission_waits(&[])
             .map_err(|error| FrameReadbackError::Submit(SubmitError::Uploads(error)))?;
-        gpu.tracker().submitted().points().chain(source.moved_at).for_each(|point| waits.insert(point));
+        gpu.tracker().submitted().points().for_each(|point| waits.insert(point));
         let mut ring = gpu.readback().map_err(FrameReadbackError::Ring)?;
         // Where the submission fails, the dropped ticket gives the range back when the ring is closed next.
         let ticket = ring.allocate(size, COPY_ALIGNMENT).map_err(FrameReadbackError::Full)?;

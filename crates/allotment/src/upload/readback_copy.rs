@@ -27,8 +27,6 @@ pub(crate) struct ReadbackSource<'a, D: Device> {
     handle: D::Buffer,
     offset: u64,
     size: u64,
-    /// When a move has brought the bytes to where they are, if that is not known to be reached.
-    pub(crate) moved_at: Option<TimelinePoint>,
 }
 
 impl<'a, D: Device> ReadbackSource<'a, D> {
@@ -40,7 +38,7 @@ impl<'a, D: Device> ReadbackSource<'a, D> {
         buffer: &Buffer<D>,
         (queue, offset, size): (QueueIndex, u64, u64),
     ) -> Result<Self, SourceError> {
-        buffer.with_owned(|buffer, moved_at| {
+        buffer.with_owned(|buffer, _| {
             let place = allocator.place_of_bound(buffer.allocation()).map_err(SourceError::Access)?;
             tracker.check_same(buffer.tracker()).map_err(|WrongTracker| SourceError::WrongTracker)?;
             // A buffer may be smaller than its allocation.
@@ -52,7 +50,7 @@ impl<'a, D: Device> ReadbackSource<'a, D> {
                 return Err(SourceError::WriteOnly(place.memory_type));
             }
             let handle = buffer.handle().clone();
-            Ok(Self { recording: PhantomData, handle, offset, size, moved_at })
+            Ok(Self { recording: PhantomData, handle, offset, size })
         })
     }
 }

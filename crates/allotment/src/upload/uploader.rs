@@ -378,7 +378,7 @@ impl<D: Device> Uploader<D> {
         allocation: &Allocation,
     ) -> Result<MemoryLocation<D>, UploadError> {
         self.memory.deletion_queue().tracker().check_same(tracker)?;
-        Ok(self.memory.allocator().place_to_write(allocation)?)
+        Ok(self.memory.allocator().place_of_bound(allocation)?)
     }
 
     fn stage(

@@ -10,7 +10,7 @@ use allotment::memory::{
     AccessError, BlockSizes, DefragmentationDesc, DefragmentationStrategy, EmptyBlockPolicy, MappedBuffer,
     Movability, NextPass, OwningAllocator, PassLimits, ShortName, Transfer, TransferError,
 };
-use allotment::upload::{Uploader, UploaderDesc};
+use allotment::upload::{UploadError, Uploader, UploaderDesc};
 use allotment::{Allocation, Allocator, AllocatorDesc, MemoryUsage};
 
 use crate::rig::{COARSE, DISCRETE, KIB, Wanted, profile, wanted};
@@ -123,7 +123,22 @@ fn a_copy_by_a_buffer_that_a_pass_moved_its_memory_from_is_refused() {
                 assert_eq!(transfer.upload(buffer.allocation(), 0, &[7; 100]), Ok(()));
             }
         }
-        buffers.into_iter().for_each(|buffer| allocator.destroy_buffer(buffer).unwrap());
+        // Nor by an owner that takes it now.
+        let mut uploader = Uploader::new(&stage.memory, UploaderDesc::default()).unwrap();
+        for (buffer, before) in buffers.into_iter().zip(&before) {
+            let stayed = stage.place(buffer.allocation()) == *before;
+            let owned = stage.memory.own_buffer(buffer).unwrap();
+            for refused in [uploader.initialize(&owned, 0, &[7; 100]), uploader.update(&owned, 0, &[7; 100])]
+            {
+                let is_moved = matches!(refused, Err(UploadError::Access(AccessError::Moved { .. })));
+                assert_eq!(
+                    (is_moved, refused.is_ok()),
+                    (!stayed, stayed),
+                    "{name}, {memory_usage}: {refused:?}"
+                );
+            }
+        }
+        drop(uploader);
         stage.finish();
     }
 }
@@ -170,12 +185,19 @@ fn a_buffer_that_gets_an_owner_while_a_pass_is_open_stays_where_it_is() {
     let buffer = found.and_then(Option::take).unwrap();
     let before = stage.place(buffer.allocation());
     let owned = memory.own_buffer(buffer).unwrap();
-    pass.end();
-    drop(run);
-    assert_eq!(owned.with_raw(|raw| stage.place(raw.allocation())), before);
+    // It does not move, so it can be written as ever.
     let mut uploader = Uploader::new(memory, UploaderDesc::default()).unwrap();
     uploader.update(&owned, 0, &[7; 1000]).unwrap();
     uploader.submit().unwrap();
+    pass.end();
+    drop(run);
+    assert_eq!(owned.with_raw(|raw| stage.place(raw.allocation())), before);
+    uploader.update(&owned, 1000, &[8; 1000]).unwrap();
+    uploader.submit().unwrap();
+    stage.tracker.wait_idle(Duration::from_secs(10)).unwrap();
+    let (mut bytes, transfer) = (vec![0; 2000], Transfer::new(allocator, QueueIndex(0), SIZE));
+    owned.with_raw(|raw| transfer.unwrap().download_from(raw, 0, &mut bytes)).unwrap();
+    assert_eq!((&bytes[..1000], &bytes[1000..]), (&[7; 1000][..], &[8; 1000][..]));
     assert_eq!(stage.defragment(), 1, "the other one is still moved by hand");
     drop((uploader, owned));
     buffers.into_iter().flatten().for_each(|buffer| allocator.destroy_buffer(buffer).unwrap());

@@ -102,10 +102,8 @@ impl<D: DescriptorDevice> Switch<D> {
             let follow = heap.followed.lock().get(target).cloned();
             // Removed since the list was read: another thread has dropped its set.
             let Some(follow) = follow else { return Ok(()) };
-            let view = follow.shown.create_next_view(&heap.allocator, image);
-            // Retired, since it may be the last one by now.
-            heap.retire_keep(follow);
-            self.views.insert(target, view?);
+            // If another thread removes it meanwhile, that one retires it: the GPU has finished with what is dropped here.
+            self.views.insert(target, follow.shown.create_next_view(&heap.allocator, image)?);
         }
         match target {
             WriteTarget::Slot(_) if self.next.is_none() => self.next = Some(heap.create_next(Ok)?),

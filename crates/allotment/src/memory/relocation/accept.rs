@@ -23,7 +23,7 @@ use crate::device::{Device, DeviceError, MemoryProperties, copy_bytes};
 use crate::lifetime::TimelinePoints;
 use crate::memory::defragmentation::movers::{Mover, MoverId};
 use crate::memory::defragmentation::{Offer, OfferEnded, Released};
-use crate::memory::resource::{Buffers, Memory};
+use crate::memory::resource::Buffers;
 use crate::memory::{
     AccessError, Allocation, Buffer, DefragmentationStatistics, Movability, OwningAllocator,
 };
@@ -251,7 +251,7 @@ impl<D: Device> OpenMove<'_, D> {
         let memory = self.memory;
         let leave = |released: Released, place: Allocation| match released {
             Released::Source => left.push(new.replace_old(place, None).0),
-            Released::FreedSource => memory.retire::<Memory>(place),
+            Released::FreedSource => memory.allocator().free_own(place),
             Released::Destination => {
                 new.destroy(memory.allocator().device());
                 memory.allocator().free_own(place);

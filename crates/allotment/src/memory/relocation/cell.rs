@@ -95,7 +95,7 @@ impl<D: Device, C: BufferOrImage<D>> Cell<D, C> {
         pool: Option<Pool>,
     ) -> Arc<Self> {
         let id = resource.allocation().id();
-        // A queue could not both read the old place and write the new one, so a step would refuse to move it.
+        // A queue could not both read the old place and write the new one, which is in the same memory type.
         let one_way = MemoryProperties::DEVICE_READ_ONLY | MemoryProperties::DEVICE_WRITE_ONLY;
         let memory_type = resource.info().memory_type;
         let found = resource.allocator().device().properties().memory_type(memory_type);

@@ -8,13 +8,10 @@ use super::desc::{DefragmentationStep, StepOutcome};
 use super::error::MoveError;
 use super::follow::{Follower, Moving};
 use super::new_resource::{NewObject, NewResource, PendingCopy, retire_left};
-use crate::device::{
-    BufferCopy, Device, DeviceError, FullImageCopy, MemoryProperties, Submission, TimelinePoint,
-};
+use crate::device::{BufferCopy, Device, DeviceError, FullImageCopy, Submission, TimelinePoint};
 use crate::lifetime::{Recording, SubmissionTracker, SubmitError};
 use crate::memory::defragmentation::Released;
-use crate::memory::resource::Memory;
-use crate::memory::{Movability, Move, OwningAllocator, Pass};
+use crate::memory::{Allocation, Movability, Move, OwningAllocator, Pass};
 use crate::sync::locked;
 
 impl<D: Device> Defragmenter<D> {
@@ -97,43 +94,29 @@ impl<D: Device> Defragmenter<D> {
         let mut left = Vec::new();
         let mut ended = created.drain(..).zip(&mut moved);
         // The pass releases the places in the order of its moves, which is that of the new resources.
-        let leave = |released: Released, place| {
-            // The owner freed the allocation meanwhile. A queue may still read the old place.
-            if matches!(released, Released::FreedSource) {
-                return self.memory.retire::<Memory>(place);
+        let leave = |released, place| match (next_of(&released, &mut ended), released) {
+            (Some((Some(new), moved)), Released::Source) => {
+                step.outcome = StepOutcome::Moved;
+                let (old, copying) = new.replace_old(place, copied_at);
+                pending.extend(copying);
+                left.push(old);
+                *moved = true;
             }
-            match (released, ended.next()) {
-                (Released::Source, Some((Some(new), moved))) => {
-                    step.outcome = StepOutcome::Moved;
-                    let (old, copying) = new.replace_old(place, copied_at);
-                    pending.extend(copying);
-                    left.push(old);
-                    *moved = true;
-                }
-                // Not moved after all. A queue may still write to the new place.
-                (_, Some((Some(new), _))) => new.retire(&self.memory, place),
-                (_, Some((None, _)) | None) => self.memory.allocator().free_own(place),
-            }
+            (not_moved, _) => leave_unused(&self.memory, not_moved.and_then(|(new, _)| new), place),
         };
         pass.finish(|index| arriving[index], leave);
         drop(ended);
         let (following, can_leave) = moving.switch(&moved);
-        *followers = following;
-        // After the switch: until then a recording could begin that reads the old descriptors.
-        retire_left(&self.memory, left, can_leave);
+        // Until here a recording could begin that reads the old descriptors.
         drop(quiet);
+        *followers = following;
+        retire_left(&self.memory, left, can_leave);
         Ok(step)
     }
 
     /// Creates a resource in its new place. `None` when it is not the defragmenter's, or cannot be created there.
     fn recreate(&self, moved: &Move<D>) -> Option<NewResource<D>> {
         let device = self.memory.allocator().device();
-        let found = device.properties().memory_type(moved.to().memory_type)?;
-        // A queue must read the old place and write the new one; both are in this memory type.
-        let one_way = MemoryProperties::DEVICE_READ_ONLY | MemoryProperties::DEVICE_WRITE_ONLY;
-        if found.properties.intersects(one_way) {
-            return None;
-        }
         let copied = moved.contents() == Movability::Copied;
         let host_visible = moved.to().mapped_ptr.is_some();
         let members = self.members.lock();
@@ -220,6 +203,20 @@ fn copied<D: Device>(new: &Option<NewResource<D>>) -> bool {
     new.as_ref().is_none_or(NewResource::is_copied)
 }
 
+/// Returns what was created for the move of which a pass releases a place. Nothing was for one whose owner freed its
+/// allocation meanwhile, since what was created keeps the owner: so the GPU has finished with its old place.
+fn next_of<T>(released: &Released, created: &mut impl Iterator<Item = T>) -> Option<T> {
+    if matches!(released, Released::FreedSource) { None } else { created.next() }
+}
+
+/// Leaves a place that holds nothing after all. A queue may still write to what was created there.
+fn leave_unused<D: Device>(memory: &OwningAllocator<D>, new: Option<NewResource<D>>, place: Allocation) {
+    match new {
+        Some(new) => new.retire(memory, place),
+        None => memory.allocator().free_own(place),
+    }
+}
+
 /// A pass, and the resources created in its new places. Dropped before the pass ended, all resources stay in their
 /// places.
 struct OpenPass<'a, 'p, D: Device> {
@@ -247,12 +244,8 @@ impl<D: Device> OpenPass<'_, '_, D> {
         }
         let memory = self.memory;
         let mut made = self.created.drain(..);
-        self.pass.cancel(|released, place| match released {
-            Released::FreedSource => memory.retire::<Memory>(place),
-            Released::Source | Released::Destination => match made.next().flatten() {
-                Some(new) => new.retire(memory, place),
-                None => memory.retire::<Memory>(place),
-            },
+        self.pass.cancel(|released, place| {
+            leave_unused(memory, next_of(&released, &mut made).flatten(), place);
         });
     }
 }

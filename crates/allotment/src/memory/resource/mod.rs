@@ -44,7 +44,7 @@ pub use mapped::MappedBuffer;
 pub use owning_allocator::OwningAllocator;
 pub(super) use owning_allocator::types_of_resources;
 pub use transfer::{Transfer, TransferError};
-pub(super) use unique::{Kind, Memory};
+pub(super) use unique::Kind;
 pub use unique::{OwnedAllocation, Unique, UniqueAllocation, UniqueBuffer, UniqueImage};
 
 /// A resource and the memory that it is bound to, as a token: dropping it leaks both. Destroy both together, by

@@ -117,21 +117,11 @@ impl<D: Device> Allocator<D> {
         if held.0.arriving { Err(AccessError::Moving { name: ShortName::NONE }) } else { Ok(held) }
     }
 
-    /// Returns the location of a resource that a queue is about to copy from by its handle. Refused where a pass moved the
-    /// allocation away from the resource.
+    /// Returns the location of a resource that a queue is about to use by its handle. Refused where a pass moved the
+    /// allocation away from the resource. A caller that writes sees to it that no pass moves it meanwhile: the resource has
+    /// an owner, which pins it, or a recording is open, which keeps steps from moving it.
     pub(crate) fn place_of_bound(&self, allocation: &Allocation) -> Result<MemoryLocation<D>, AccessError> {
         let place = self.raw_place(allocation)?;
-        place.check_bound()?;
-        Ok(MemoryLocation::of(&place))
-    }
-
-    /// Returns the location of a resource that a queue is about to write. Refused also while a pass moves the allocation:
-    /// bytes that are copied to the old location would be lost.
-    pub(crate) fn place_to_write(&self, allocation: &Allocation) -> Result<MemoryLocation<D>, AccessError> {
-        let place = self.raw_place(allocation)?;
-        if place.moving && !place.arriving {
-            return Err(AccessError::Moving { name: ShortName::NONE });
-        }
         place.check_bound()?;
         Ok(MemoryLocation::of(&place))
     }
