@@ -2,8 +2,7 @@
 //! heaps and owners, and in many threads.
 
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::Arc;
-use std::time::Instant;
+use std::sync::{Arc, RwLock};
 
 use allotment::descriptor::{Binding, BindingLayout, BindingSet, DescriptorSlot};
 use allotment::device::simulated::{SimulatedGpu, SimulatedImageUse};
@@ -14,7 +13,7 @@ use allotment::memory::{
 };
 use allotment::{AllocationOptions, MemoryUsage};
 
-use crate::rig::{Heap, PATIENCE, Rig, Staging};
+use crate::rig::{Heap, Rig, Staging};
 
 const MIB: u64 = 1 << 20;
 
@@ -497,17 +496,16 @@ fn a_dynamic_binding_of_an_image_has_a_view_of_where_the_image_is_at_each_commit
 fn threads_bind_commit_and_drop_sets_and_slots_while_their_resources_are_moved() {
     let rig = Rig::new();
     let scene = scene(&rig, 2048);
-    let (done, moves) = (AtomicU32::new(0), AtomicU32::new(0));
+    let (done, moves, writing) = (AtomicU32::new(0), AtomicU32::new(0), RwLock::new(()));
     std::thread::scope(|scope| {
         for thread in 0..3_u32 {
-            let (rig, scene, done, moves) = (&rig, &scene, &done, &moves);
+            let (rig, scene, done, moves, writing) = (&rig, &scene, &done, &moves, &writing);
             scope.spawn(move || {
                 let layout = scene.layout(&[Binding::mutable("numbers").array(2)]);
                 let mut live = Vec::new();
-                let began = Instant::now();
                 for round in 0.. {
-                    // Until something was moved as well: it depends on the scheduler when a step finds a block to empty.
-                    if round >= 120 && (moves.load(Relaxed) > 0 || began.elapsed() > PATIENCE) {
+                    // Until something was moved as well, which is certain to happen.
+                    if round >= 120 && moves.load(Relaxed) > 0 {
                         break;
                     }
                     let number = thread * 10_000_000 + round;
@@ -526,8 +524,9 @@ fn threads_bind_commit_and_drop_sets_and_slots_while_their_resources_are_moved()
                             slot.into_iter().for_each(|slot| scene.heap.remove(slot).unwrap());
                         }
                     }
+                    let may_write = (round % 8 == 0).then(|| writing.read().unwrap());
                     let recording = rig.record();
-                    let recording = if round % 8 == 0 { recording } else { recording.only_reads() };
+                    let recording = if may_write.is_some() { recording } else { recording.only_reads() };
                     let mut view = scene.heap.begin(&recording).unwrap();
                     let (mut indices, mut expected) = (Vec::new(), Vec::new());
                     for (set, slot, number, _) in &live {
@@ -551,6 +550,18 @@ fn threads_bind_commit_and_drop_sets_and_slots_while_their_resources_are_moved()
                 }
             });
         }
+        // Without a recording that keeps everything in its place, a step empties a block as soon as there are holes.
+        let none_writes = writing.write().unwrap();
+        let mut scattered = Vec::new();
+        while moves.load(Relaxed) == 0 {
+            let many: Vec<_> = (0..16).map(|number| created(&scene, number)).collect();
+            scattered = many.into_iter().step_by(4).collect();
+            // What was dropped goes when the threads' recordings are over.
+            rig.memory.deletion_queue().reclaim();
+            moves.fetch_add(scene.step(), Relaxed);
+            std::thread::yield_now();
+        }
+        drop((none_writes, scattered));
         while done.load(Relaxed) < 3 {
             moves.fetch_add(scene.step(), Relaxed);
             rig.memory.deletion_queue().reclaim();
@@ -558,7 +569,6 @@ fn threads_bind_commit_and_drop_sets_and_slots_while_their_resources_are_moved()
             std::thread::yield_now();
         }
     });
-    assert!(moves.load(Relaxed) > 0);
     settle(&rig, &scene);
     rig.allocator.check_invariants();
     rig.assert_no_complaints();

@@ -223,12 +223,16 @@ fn write_an_image<F: Fixture>(gpu: &Gpu<F>, [width, height]: [u32; 2], staging: 
     let info = ImageDesc::new(width, height, gpu.fixture().image_format());
     let desc = MemoryUsage::GpuOnly.with_name("image");
     let image = stage.memory.create_image(&info.into(), &desc).unwrap();
-    let state = gpu.fixture().image_states()[0];
+    let states = gpu.fixture().image_states();
+    let state = states[0];
+    // Another one, where the device has more: so a box that takes several copies finds the image in one state, and its later
+    // copies find it in another.
+    let between = states[states.len() - 1];
     let row = TEXEL.row_bytes(width) as usize;
     let bytes = pattern(1, row as u64 * u64::from(height));
     let upper = height / 3;
     let mut before = Default::default();
-    for (first, rows) in [(0, upper), (upper, height - upper)] {
+    for (first, rows, after) in [(0, upper, between), (upper, height - upper, state)] {
         let write = ImageWrite {
             mip_level: 0,
             array_layer: 0,
@@ -236,9 +240,9 @@ fn write_an_image<F: Fixture>(gpu: &Gpu<F>, [width, height]: [u32; 2], staging: 
             extent: [width, rows, 1],
             texel: TEXEL,
             before,
-            after: state,
+            after,
         };
-        before = state;
+        before = after;
         let part = &bytes[first as usize * row..][..rows as usize * row];
         let wrong = part.len() as u64 - 1;
         // SAFETY: refused.
