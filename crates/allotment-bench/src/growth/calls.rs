@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use allotment::device::MemoryTypeIndex;
+use allotment::device::{MemoryDesc, MemoryDevice as _, MemoryTypeIndex};
 use allotment::gpu::{Gpu, GpuDesc};
 use allotment::{MemoryUsage, PoolDesc, Requirements};
 
@@ -19,6 +19,7 @@ pub(super) fn run(args: &GrowthArgs) -> Result<(), Failure> {
         row(&format!("end of a frame, {pools} idle pools"), frame_ends(pools)?);
     }
     row(&format!("trim, {} empty blocks", args.blocks), trims(args.blocks)?);
+    row("… of which the simulated GPU, which unmaps their pages", frees_of_the_device(args.blocks)?);
     for (size, what) in [(64 * KIB, "64 KiB"), (500 * KIB, "500 KiB")] {
         row(&format!("request of {what}, {} blocks", args.blocks), requests(args.blocks, size)?);
     }
@@ -71,6 +72,25 @@ fn trims(blocks: u32) -> Result<Vec<Duration>, Failure> {
         let full = (0..blocks).map(|_| allocate(&allocator, 64 * KIB)).collect::<Result<Vec<_>, _>>()?;
         full.into_iter().try_for_each(|allocation| allocator.free(allocation).map_err(setup))?;
         let (time, _) = timed(|| allocator.trim());
+        times.push(time);
+    }
+    Ok(times)
+}
+
+/// What a trim asks of the device, without the allocator.
+fn frees_of_the_device(blocks: u32) -> Result<Vec<Duration>, Failure> {
+    let device = device()?;
+    let desc = MemoryDesc::new(MemoryTypeIndex(0), 64 * KIB);
+    let mut times = Vec::new();
+    for _ in 0..5 {
+        let memories =
+            (0..blocks).map(|_| device.allocate_memory(&desc).map_err(setup)).collect::<Result<Vec<_>, _>>()?;
+        let (time, ()) = timed(|| {
+            for memory in memories {
+                // SAFETY: the memory object is of this device, and nothing was placed into it.
+                unsafe { device.free_memory(memory) };
+            }
+        });
         times.push(time);
     }
     Ok(times)
