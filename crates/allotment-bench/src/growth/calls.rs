@@ -83,8 +83,9 @@ fn frees_of_the_device(blocks: u32) -> Result<Vec<Duration>, Failure> {
     let desc = MemoryDesc::new(MemoryTypeIndex(0), 64 * KIB);
     let mut times = Vec::new();
     for _ in 0..5 {
-        let memories =
-            (0..blocks).map(|_| device.allocate_memory(&desc).map_err(setup)).collect::<Result<Vec<_>, _>>()?;
+        let memories = (0..blocks)
+            .map(|_| device.allocate_memory(&desc).map_err(setup))
+            .collect::<Result<Vec<_>, _>>()?;
         let (time, ()) = timed(|| {
             for memory in memories {
                 // SAFETY: the memory object is of this device, and nothing was placed into it.

@@ -94,16 +94,6 @@ pub(crate) fn try_locked<L: Lock>(mutex: &L) -> Option<MutexGuard<'_, L::Value>>
     mutex.try_acquire()
 }
 
-/// Locks a mutex whose holder usually keeps it for less than a microsecond.
-///
-/// A `Mutex` spins as well, but not once a thread sleeps: from then on each thread that finds it locked goes to sleep at
-/// once, and unlocks make system calls, for as long as threads keep coming. With twice as many threads as mutexes that
-/// cost 3.4 µs an operation of 80 ns. Here a thread spins whether others sleep or not.
-#[inline]
-pub(crate) fn locked_soon<T>(mutex: &TurnMutex<T>) -> MutexGuard<'_, T> {
-    try_locked(mutex).unwrap_or_else(|| spin_locked(mutex).unwrap_or_else(|| locked(mutex)))
-}
-
 /// Locks a mutex that is unlocked within some microseconds.
 #[cold]
 pub(crate) fn spin_locked<T>(mutex: &TurnMutex<T>) -> Option<MutexGuard<'_, T>> {

@@ -296,13 +296,11 @@ fn look_at_records<D: Device>(
     seen: &mut Vec<SurveyedAllocation>,
 ) -> bool {
     let Some(slot) = allocator.pools.get(index) else { return false };
-    let guard = locked(&slot.state);
-    let Some(state) = guard.as_ref() else { return false };
-    state.survey_allocations(slot, first, AT_ONCE, |allocation| seen.push(allocation));
-    let more = first.saturating_add(AT_ONCE) < state.records();
-    drop(guard);
-    slot.state.pass();
-    more
+    slot.state.look(|state| {
+        let Some(state) = state.as_ref() else { return false };
+        state.survey_allocations(slot, first, AT_ONCE, |allocation| seen.push(allocation));
+        first.saturating_add(AT_ONCE) < state.records()
+    })
 }
 
 impl SurveyedArena {

@@ -16,8 +16,8 @@
 //!
 //! A shard costs nothing until a thread moves there, and then a partly filled block. So no thread moves to one without
 //! memory where the pool's shards would then have little in their blocks ([`may_open`](Allocator::may_open)): small pools
-//! have few shards, however many threads contend. Threads that share a shard let each other work for microseconds
-//! (`sync/turns.rs`), and spin for about as long as a sleep takes before they sleep.
+//! have few shards, however many threads contend. Threads that share a shard let each other work for a while
+//! (`sync/turns.rs`).
 //!
 //! A shard can use the room of the others. A request that finds no room in its thread's shard takes an empty block of
 //! another shard before a new one is allocated; and if the driver refuses one of the wanted size, the other shards are
@@ -300,7 +300,7 @@ impl<D: Device> Allocator<D> {
             }
             drop(guard);
             slot.state.pass();
-            guard = locked(&slot.state);
+            guard = slot.state.lock_for_a_piece();
         }
     }
 

@@ -17,7 +17,7 @@ use std::time::Instant;
 
 use crate::device::{Device, OwnedMemory};
 use crate::memory::allocator::Allocator;
-use crate::sync::locked_soon;
+use crate::sync::locked;
 
 /// The clock of an allocator. It counts while the program does not call
 /// [`end_frame`](crate::memory::Allocator::end_frame); see [`EmptyBlockPolicy`](crate::memory::EmptyBlockPolicy).
@@ -179,7 +179,7 @@ impl<D: Device> Allocator<D> {
         self.active.note_moment(now);
         self.active.each(|index| {
             let Some(slot) = self.pools.get(index) else { return };
-            let mut guard = locked_soon(&slot.state);
+            let mut guard = locked(&slot.state);
             let Some(state) = guard.as_mut() else { return };
             if state.reserved() != 0 {
                 state.pass_time(now);

@@ -17,7 +17,6 @@ use crate::memory::block_set::{Block, Role};
 use crate::memory::pool::{BlockSize, Detail, PoolSlot, PoolState};
 use crate::memory::reports::dump_schema::{self as schema, Flavor};
 use crate::memory::reports::pieces::{SeenKind, SeenRegion};
-use crate::sync::locked;
 
 impl<D: Device> Allocator<D> {
     /// Returns all allocations, with location and name, as JSON in the GpuMemDump schema.
@@ -71,7 +70,7 @@ impl<D: Device> Allocator<D> {
                 let mut shown = Vec::new();
                 for slot in self.default_slots().filter(|slot| slot.has_memory()) {
                     let of_type = |state: &PoolState<D>| state.sets[0].memory_type == index;
-                    if locked(&slot.state).as_ref().is_some_and(of_type) {
+                    if slot.state.look(|state| state.as_ref().is_some_and(of_type)) {
                         shown
                             .extend(Seen::blocks_of(slot).iter().map(|seen| seen.draw(slot, owners, flavor)));
                     }
@@ -117,11 +116,12 @@ impl<D: Device> Allocator<D> {
         let flavor = self.flavor();
         let mut shown: Vec<(String, u64, Vec<Drawn>)> = Vec::new();
         for (index, slot) in self.custom_slots() {
-            let described = locked(&slot.state).as_ref().map(|state| {
+            let describe = |state: &PoolState<D>| {
                 let sets: Vec<usize> =
                     (0..state.sets.len()).filter(|&set| state.sets[set].memory_type == memory_type).collect();
                 (state.shard, state.rules.sizing, state.rules.name.clone(), sets)
-            });
+            };
+            let described = slot.state.look(|state| state.as_ref().map(describe));
             let Some((shard, sizing, name, sets)) = described else { continue };
             if sets.is_empty() {
                 continue;

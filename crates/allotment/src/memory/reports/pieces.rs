@@ -22,7 +22,6 @@ use allotment_suballoc::{Handle, Region, RegionKind, Regions};
 use crate::device::Device;
 use crate::memory::block_set::Block;
 use crate::memory::pool::{Detail, PoolSlot, PoolState};
-use crate::sync::locked;
 
 /// The records that are read in a piece.
 const RECORDS: u32 = 256;
@@ -84,10 +83,7 @@ impl<D: Device> PoolSlot<D> {
     ) {
         let mut piece = Vec::new();
         loop {
-            let mut guard = locked(&self.state);
-            let more = guard.as_mut().is_some_and(|state| read(state, &mut piece));
-            drop(guard);
-            self.state.pass();
+            let more = self.state.look(|state| state.as_mut().is_some_and(|state| read(state, &mut piece)));
             piece.drain(..).for_each(&mut then);
             if !more {
                 return;
@@ -178,7 +174,7 @@ mod tests {
     use super::*;
     use crate::device::simulated::{Profile, SimulatedGpu};
     use crate::memory::BlockSizes;
-    use crate::sync::try_locked;
+    use crate::sync::{locked, try_locked};
     use crate::{Allocation, Allocator, AllocatorDesc, MemoryUsage, Requirements};
 
     const SIZE: u64 = 512;

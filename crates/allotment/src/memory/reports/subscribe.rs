@@ -126,11 +126,9 @@ impl<D: Device> Allocator<D> {
     /// Announces some allocations of a shard. Returns false when that was the last of them.
     fn announce_piece(&self, index: u32, announcement: &Announcement) -> bool {
         let Some(slot) = self.pools.get(index) else { return false };
-        let mut guard = locked(&slot.state);
-        let more = guard.as_mut().is_some_and(|state| state.announce_some(slot, announcement, AT_ONCE));
-        drop(guard);
-        slot.state.pass();
-        more
+        slot.state.look(|state| {
+            state.as_mut().is_some_and(|state| state.announce_some(slot, announcement, AT_ONCE))
+        })
     }
 
     /// Locks the shards of a pool that have a slot, in the order of their indices, as everywhere where more than one is
@@ -160,9 +158,8 @@ impl<D: Device> Allocator<D> {
             // Other shards may exist where shard 0 was never used.
             return (first < stride).then_some(PoolShards { first, stride, count });
         }
-        let guard = locked(&self.pools.get(first)?.state);
-        let state = guard.as_ref()?;
-        (state.shard == 0).then_some(state.shards)
+        let shards = |state: &PoolState<D>| (state.shard == 0).then_some(state.shards);
+        self.pools.get(first)?.state.look(|state| state.as_ref().and_then(shards))
     }
 
     fn announce_pool(&self, index: u32, state: &mut PoolState<D>, epoch: u64) -> Option<Announcement> {

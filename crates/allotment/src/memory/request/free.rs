@@ -5,7 +5,7 @@ use crate::memory::WrongAllocator;
 use crate::memory::allocator::{Allocation, Allocator};
 use crate::memory::pool::time::Moment;
 use crate::memory::pool::{EndedAllocation, Freed, PoolSlot, PoolState};
-use crate::sync::locked_soon;
+use crate::sync::locked;
 
 impl<D: Device> Allocator<D> {
     /// Frees an allocation. The GPU must have finished all use of its memory.
@@ -31,7 +31,7 @@ impl<D: Device> Allocator<D> {
             return Err(WrongAllocator(allocation));
         }
         let Some(slot) = self.pools.get(allocation.pool) else { return Err(WrongAllocator(allocation)) };
-        let mut guard = locked_soon(&slot.state);
+        let mut guard = locked(&slot.state);
         let (Some(state), Some(entry)) = (guard.as_mut(), slot.records.get(allocation.record)) else {
             return Ok(());
         };
@@ -77,7 +77,7 @@ impl<D: Device> Allocator<D> {
     #[cold]
     fn free_elsewhere(&self, home: u32, ended: EndedAllocation) {
         let Some(slot) = self.pools.get(home) else { return };
-        let mut guard = locked_soon(&slot.state);
+        let mut guard = locked(&slot.state);
         let Some(state) = guard.as_mut() else { return };
         let now = self.pass_time_before(state, &ended);
         let freed = state.free_elsewhere(slot, ended);
