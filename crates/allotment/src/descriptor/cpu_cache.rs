@@ -43,6 +43,7 @@ impl<D: DescriptorDevice> CpuDescriptorCache<D> {
     pub fn new(heap: &Arc<CpuDescriptorHeap<D>>) -> Self {
         // No slot has this number, so an empty entry matches no word.
         let words = [(u32::MAX, 0); WORDS];
+        heap.count_cache(true);
         Self { heap: Arc::clone(heap), words, last: 0, one_thread: PhantomData }
     }
 
@@ -130,6 +131,7 @@ impl<D: DescriptorDevice> Drop for CpuDescriptorCache<D> {
     #[inline(never)]
     fn drop(&mut self) {
         (0..WORDS).for_each(|at| self.let_go(at));
+        self.heap.count_cache(false);
     }
 }
 

@@ -17,7 +17,7 @@ use super::shader_visible_heap::ShaderVisibleHeap;
 use super::slots::DescriptorSlot;
 use crate::device::{DescriptorDevice, SamplerDesc, ShaderVisibleHeapType};
 use crate::lifetime::{Reclaimed, ReleaseQueue};
-use crate::memory::Allocator;
+use crate::memory::{Allocator, DescriptorSites, HasDescriptors, LeakedDescriptors};
 use crate::slab::Slab;
 use crate::sync::locked;
 
@@ -53,6 +53,8 @@ struct Inner<D: DescriptorDevice> {
     entries: Mutex<Entries<D>>,
     /// Descriptions whose last user was dropped, and the round in which that was.
     idle: ReleaseQueue<(SamplerDesc, u64)>,
+    /// Where the first user of each entry got it.
+    sites: DescriptorSites,
 }
 
 /// The samplers, and where each description has its own.
@@ -110,7 +112,10 @@ impl<D: DescriptorDevice> SamplerCache<D> {
             return Err(DescriptorError::WrongKind { expected, found });
         }
         let idle = ReleaseQueue::new(heap.tracker());
-        Ok(Self { inner: Arc::new(Inner { heap, entries: Mutex::new(Entries::new()), idle }) })
+        let sites = DescriptorSites::new(heap.allocator().desc().call_sites);
+        let inner = Arc::new(Inner { heap, entries: Mutex::new(Entries::new()), idle, sites });
+        inner.heap.allocator().descriptor_heaps().add(&inner);
+        Ok(Self { inner })
     }
 
     /// Returns the heap of the samplers, for recordings to bind.
@@ -126,6 +131,7 @@ impl<D: DescriptorDevice> SamplerCache<D> {
     /// [`DescriptorError::InvalidSampler`], [`DescriptorError::Exhausted`] if no slot is free for another one,
     /// or the device's error.
     #[inline(never)]
+    #[track_caller]
     pub fn get(&self, desc: &SamplerDesc) -> Result<CachedSampler<D>, DescriptorError> {
         if !desc.is_valid() {
             return Err(DescriptorError::InvalidSampler);
@@ -174,12 +180,14 @@ impl<D: DescriptorDevice> Entries<D> {
     }
 
     /// Adds a user to the sampler of a description, if there is one. Returns its index and slot.
-    fn find(&mut self, desc: &SamplerDesc) -> Option<(u32, DescriptorSlot)> {
+    #[track_caller]
+    fn find(&mut self, desc: &SamplerDesc, sites: &DescriptorSites) -> Option<(u32, DescriptorSlot)> {
         let index = *self.indices.get(&SamplerKey::new(desc))?;
         let entry = self.samplers.get_mut(index)?;
         if entry.users == 0 {
             self.round += 1;
             entry.round = self.round;
+            sites.note(index.into(), 1);
         }
         entry.users += 1;
         Some((index, entry.slot))
@@ -206,12 +214,14 @@ impl<D: DescriptorDevice> Entries<D> {
 
 impl<D: DescriptorDevice> Inner<D> {
     /// Returns the sampler of a description, if there is one, with one more user.
+    #[track_caller]
     fn find(self: &Arc<Self>, desc: &SamplerDesc) -> Option<CachedSampler<D>> {
-        let (entry, slot) = locked(&self.entries).find(desc)?;
+        let (entry, slot) = locked(&self.entries).find(desc, &self.sites)?;
         Some(CachedSampler { inner: Arc::clone(self), desc: *desc, entry, slot })
     }
 
     /// Enters a new sampler, unless another thread has entered one meanwhile.
+    #[track_caller]
     fn enter(
         self: &Arc<Self>,
         desc: SamplerDesc,
@@ -219,14 +229,16 @@ impl<D: DescriptorDevice> Inner<D> {
         sampler: Orphan<D>,
     ) -> CachedSampler<D> {
         let mut entries = locked(&self.entries);
-        let Some((entry, found)) = entries.find(&desc) else {
+        let Some((entry, found)) = entries.find(&desc, &self.sites) else {
             let entry = entries.insert(&desc, slot, sampler.into_inner());
+            // Under the lock, as all notes: a thread that drops the last user meanwhile would forget it first.
+            self.sites.note(entry.into(), 1);
             return CachedSampler { inner: Arc::clone(self), desc, entry, slot };
         };
         drop(entries);
         // A user from here on, which is dropped even if the device panics below.
         let found = CachedSampler { inner: Arc::clone(self), desc, entry, slot: found };
-        self.heap.shared.remove_unused(slot);
+        self.heap.shared.remove_own(slot);
         // No caller was given this sampler, and no shader reads its slot.
         drop(sampler);
         found
@@ -243,7 +255,7 @@ impl<D: DescriptorDevice> Inner<D> {
         // The driver call and the heap's lock come without this one.
         let gone = locked(&self.entries).remove_idle(desc, round);
         if let Some(Entry { slot, sampler, .. }) = gone {
-            self.heap.shared.remove_unused(slot);
+            self.heap.shared.remove_own(slot);
             // SAFETY: created by this device; it had no user since all recordings that could use it have
             // completed, so no queue uses it.
             unsafe { self.heap.allocator().device().destroy_sampler(sampler) };
@@ -263,6 +275,14 @@ impl<D: DescriptorDevice> Inner<D> {
             }
             other => other,
         }
+    }
+}
+
+/// Samplers that the program has: one that it forgot keeps its cache from ending.
+impl<D: DescriptorDevice> HasDescriptors for Inner<D> {
+    fn live(&self) -> Vec<LeakedDescriptors> {
+        let used = locked(&self.entries).samplers.iter().filter(|(_, entry)| entry.users > 0).count();
+        self.sites.live("samplers of a sampler cache", used as u32, ..)
     }
 }
 
@@ -354,6 +374,9 @@ impl<D: DescriptorDevice> Drop for CachedSampler<D> {
         let Some(entry) = entries.samplers.get_mut(self.entry) else { return };
         entry.users -= 1;
         let (idle, round) = (entry.users == 0, entry.round);
+        if idle {
+            self.inner.sites.forget(self.entry.into());
+        }
         drop(entries);
         // With the lock released, which retiring does not need. A new user meanwhile begins another round, so `evict`
         // then keeps the sampler.

@@ -3,9 +3,9 @@
 use core::mem::forget;
 use std::sync::{Arc, Mutex};
 
-use allotment::descriptor::{Binding, BindingSet};
+use allotment::descriptor::{Binding, BindingSet, CpuDescriptorCache};
 use allotment::device::simulated::{Profile, SimulatedGpu};
-use allotment::device::{BufferDesc, BufferUse, DescriptorHeapType, ImageDesc};
+use allotment::device::{BufferDesc, BufferUse, DescriptorHeapType, Filter, ImageDesc, SamplerDesc};
 use allotment::memory::{CallSites, LeakHandler, LeakMoment, LeakReport, Name};
 use allotment::{AllocatorDesc, Gpu, GpuDesc, MemoryUsage};
 
@@ -92,10 +92,68 @@ fn a_gpu_that_leaves_nothing_reports_nothing() {
             targets.retire(views).unwrap();
         }
         let sampler = descriptors.samplers().get(&Default::default()).unwrap();
+        let mut cache = CpuDescriptorCache::new(targets);
+        let views = [cache.allocate().unwrap(), cache.allocate().unwrap(), targets.allocate(1).unwrap()];
+        views.into_iter().for_each(|view| cache.free(view).unwrap());
         drop((set, range, sampler, buffer));
         assert!(LeakReport::of_device(&device).descriptors.is_empty());
         drop(gpu);
         assert!(reports.lock().unwrap().is_empty(), "{:?}", reports.lock().unwrap());
+    }
+}
+
+/// The descriptors of each heap in a report.
+fn counts(report: &LeakReport) -> Vec<(&'static str, u32)> {
+    let mut counts: Vec<(&str, u32)> = Vec::new();
+    for leak in &report.descriptors {
+        match counts.iter_mut().find(|(heap, _)| *heap == leak.heap) {
+            Some((_, count)) => *count += leak.count,
+            None => counts.push((leak.heap, leak.count)),
+        }
+    }
+    counts.sort_unstable();
+    counts
+}
+
+#[test]
+fn as_many_descriptors_are_reported_with_call_sites_as_without() {
+    for call_sites in [CallSites::None, CallSites::Location] {
+        let device = device();
+        let (gpu, reports) = watched(&device, call_sites);
+        let descriptors = gpu.descriptors().unwrap();
+        let bindings = [Binding::mutable("of a set").array(2), Binding::dynamic("of a draw").array(3)];
+        let set = BindingSet::new(&descriptors.binding_layout(&bindings).unwrap()).unwrap();
+        let targets = descriptors.cpu_heap(DescriptorHeapType::RenderTarget);
+        // One that a thread's cache handed out: known for a leak once the cache is gone.
+        let mut cache = CpuDescriptorCache::new(targets);
+        let views = [targets.allocate(1).unwrap(), targets.allocate(3).unwrap(), cache.allocate().unwrap()];
+        let freed = [targets.allocate(1).unwrap(), cache.allocate().unwrap()];
+        freed.into_iter().for_each(|view| targets.free(view).unwrap());
+        drop(cache);
+        targets.retire(targets.allocate(1).unwrap()).unwrap();
+        let samplers = descriptors.samplers();
+        let plain = samplers.get(&Default::default()).unwrap();
+        let users = [plain.clone(), samplers.get(&Default::default()).unwrap()];
+        let nearest = SamplerDesc { mag_filter: Filter::Nearest, ..SamplerDesc::default() };
+        let other = samplers.get(&nearest).unwrap();
+        let expected = [
+            ("CPU descriptors for render targets", 1 + 3 + 1),
+            ("CPU descriptors for resources", 3),
+            ("samplers of a sampler cache", 2),
+            ("shader-visible resource descriptors (ranges and binding sets)", 2),
+        ];
+        assert_eq!(counts(&LeakReport::of_device(&device)), expected, "{call_sites:?}");
+        drop(other);
+        forget((set, users));
+        drop((plain, views, gpu));
+        let reports = reports.lock().unwrap();
+        let [report] = &reports[..] else { panic!("{reports:?}") };
+        let expected =
+            expected.map(|(heap, count)| (heap, if heap.contains("samplers") { 1 } else { count }));
+        assert_eq!(counts(report), expected, "{call_sites:?}");
+        let sites = report.descriptors.iter().filter_map(|leak| leak.call_site.as_ref());
+        let own = sites.filter(|site| site.location().file() == file!()).count();
+        assert_eq!(own, if call_sites == CallSites::None { 0 } else { report.descriptors.len() });
     }
 }
 

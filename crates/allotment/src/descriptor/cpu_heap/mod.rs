@@ -159,6 +159,8 @@ struct Counts {
     lately: AtomicU32,
     retiring: AtomicU32,
     failures: AtomicU32,
+    /// The caches of threads.
+    caches: AtomicU32,
 }
 
 impl Counts {
@@ -191,8 +193,14 @@ impl HasDescriptors for Slots {
             DescriptorHeapType::RenderTarget => "CPU descriptors for render targets",
             DescriptorHeapType::DepthStencil => "CPU descriptors for depth and stencil",
         };
-        // Without call sites, what the library's own binding sets and threads keep is not told apart.
-        self.sites.live(heap, 0, ..)
+        let ready = self.look_at_magazines();
+        let counts = &self.counts;
+        let others = ready + counts.retiring.load(Relaxed);
+        // How many of its slots are free, a thread's cache alone knows: without call sites nothing is called a leak as long
+        // as there is a cache.
+        let is_known = counts.caches.load(Relaxed) == 0;
+        let used = if is_known { counts.used.load(Relaxed).saturating_sub(others) } else { 0 };
+        self.sites.live(heap, used, ..)
     }
 }
 
@@ -332,7 +340,6 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
             .then_some((range.page << self.slots.page_shift) + range.first)
     }
 
-    /// Takes the free slots of one word, for a cache: the number of the first slot and a bit mask.
     /// Returns the range of a slot that a cache hands out.
     #[inline]
     #[track_caller]
@@ -348,6 +355,17 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         self.slots.sites.forget(site_of(range));
     }
 
+    /// Counts a cache that was created, or dropped after it has returned its slots.
+    pub(super) fn count_cache(&self, is_new: bool) {
+        let caches = &self.slots.counts.caches;
+        if is_new {
+            caches.fetch_add(1, Relaxed)
+        } else {
+            caches.fetch_sub(1, Relaxed)
+        };
+    }
+
+    /// Takes the free slots of one word, for a cache: the number of the first slot and a bit mask.
     pub(super) fn take_word(&self) -> Result<(u32, u64), DescriptorError> {
         let (first, bits) = match self.slots.singles.take_word() {
             Some(word) => word,

@@ -30,7 +30,7 @@ mod retirement;
 
 use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicBool, AtomicU64};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use core::time::Duration;
 use std::sync::{Arc, Mutex, Weak};
 
@@ -151,6 +151,8 @@ pub(super) struct Shared<D: DescriptorDevice> {
     poisoned: AtomicBool,
     /// Where slots and tables were allocated.
     pub(super) sites: DescriptorSites,
+    /// Slots of the library's own, which are among those in use.
+    own_slots: AtomicU32,
 }
 
 /// The present heap.
@@ -241,6 +243,7 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
             lists: Mutex::new((0..LISTS).map(|_| Vec::with_capacity(CHUNKS)).collect()),
             poisoned: AtomicBool::new(false),
             sites: DescriptorSites::new(allocator.desc().call_sites),
+            own_slots: AtomicU32::new(0),
         };
         let shared = Arc::new(shared);
         allocator.descriptor_heaps().add(&shared);
@@ -282,12 +285,14 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
         Ok(slot)
     }
 
-    /// Writes a descriptor of the library's own, which no leak report shows.
+    /// Writes a descriptor of the library's own, which is no leak of the program.
     pub(super) fn insert_own(
         &self,
         descriptor: &D::Descriptor<'_>,
     ) -> Result<DescriptorSlot, DescriptorError> {
-        self.shared.insert(descriptor, None)
+        let slot = self.shared.insert(descriptor, None)?;
+        self.shared.own_slots.fetch_add(1, Relaxed);
+        Ok(slot)
     }
 
     /// Writes several descriptors into new slots, all or none, and returns the slots in the order of the
@@ -671,15 +676,13 @@ impl<D: DescriptorDevice> Shared<D> {
     }
 
     fn live_slots(&self) -> Vec<LeakedDescriptors> {
-        let (heap, used) = match self.heap_type {
-            ShaderVisibleHeapType::Resource => {
-                let usage = self.slots.statistics();
-                ("shader-visible resource descriptors (slots)", usage.used.saturating_sub(usage.retiring))
-            }
-            // Without call sites, those of the library's own sampler cache are not told apart.
-            ShaderVisibleHeapType::Sampler => ("shader-visible sampler descriptors (slots)", 0),
+        let heap = match self.heap_type {
+            ShaderVisibleHeapType::Resource => "shader-visible resource descriptors (slots)",
+            ShaderVisibleHeapType::Sampler => "shader-visible sampler descriptors (slots)",
         };
-        self.sites.live(heap, used, ..1 << 32)
+        let usage = self.slots.statistics();
+        let others = usage.retiring + self.own_slots.load(Relaxed);
+        self.sites.live(heap, usage.used.saturating_sub(others), ..1 << 32)
     }
 
     fn live_tables(&self) -> Vec<LeakedDescriptors> {

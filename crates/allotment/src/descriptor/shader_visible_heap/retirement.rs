@@ -1,6 +1,7 @@
 //! Retirement: slots, tables and chunks that were released, until the GPU has finished with them.
 
 use core::mem;
+use core::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
 use super::mirror::WriteTarget;
@@ -61,9 +62,10 @@ impl<D: DescriptorDevice> Shared<D> {
         self.retired.retire_with(recording, Retired::Chunks { generation, chunks });
     }
 
-    /// Releases a slot that no recording can use. The caller has made sure of that.
-    pub(in crate::descriptor) fn remove_unused(&self, slot: DescriptorSlot) {
+    /// Releases a slot of the library's own, which no recording can use. The caller has made sure of that.
+    pub(in crate::descriptor) fn remove_own(&self, slot: DescriptorSlot) {
         if self.slots.remove(slot).is_ok() {
+            self.own_slots.fetch_sub(1, Relaxed);
             self.clear(WriteTarget::Slot(slot.index()), 1);
             self.slots.make_reusable(&[slot.index()]);
         }
