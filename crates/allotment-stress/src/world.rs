@@ -182,7 +182,7 @@ impl<D: Stressed> World<D> {
         }
         let allocator = Arc::new(Allocator::new(device.clone(), wanted.clone())?);
         let other = Arc::new(Allocator::new(device.clone(), wanted)?);
-        let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
+        let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker))?;
         let limits = PassLimits::default().with_time(Duration::from_millis(5));
         let strategy = DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(limits);
         let strategy = strategy.with_join_shards(JoinShards::Always);
@@ -193,7 +193,7 @@ impl<D: Stressed> World<D> {
             device: device.clone(),
             disturbed: AtomicBool::new(desc.disturbed),
             set,
-            pages: UploadPool::new(&allocator, &tracker, pages),
+            pages: UploadPool::new(&allocator, &tracker, pages)?,
             recycler: Recycler::new(&tracker, 8),
             retired: ReleaseQueue::new(&tracker),
             descriptors: None,

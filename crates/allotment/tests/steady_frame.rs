@@ -243,7 +243,7 @@ fn a_steady_frame_of_uploads_and_readbacks_makes_no_buffer_and_allocates_no_host
     let tracker = SubmissionTracker::new(timelines.clone()).unwrap();
     let mut desc = UploadPoolDesc::default();
     (desc.page_size, desc.kept_bytes) = (16 * KIB, 32 * 16 * KIB);
-    let pool = UploadPool::new(&allocator, &tracker, desc);
+    let pool = UploadPool::new(&allocator, &tracker, desc).unwrap();
     let mut ring = UploadRing::new(&allocator, &tracker, &RingDesc::upload(128 * KIB)).unwrap();
     let mut results = ReadbackRing::new(&allocator, &tracker, &RingDesc::readback(KIB)).unwrap();
     let mut tickets = Vec::with_capacity(8);
@@ -331,7 +331,7 @@ fn uploads_over_a_queue_that_is_late_for_the_first_time_allocate_no_host_memory(
     let device = SimulatedGpu::new(Profile::named("discrete-no-bar").unwrap());
     let tracker = SubmissionTracker::new(device.clone()).unwrap();
     let allocator = Arc::new(Allocator::new(device.clone(), AllocatorDesc::default()).unwrap());
-    let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
+    let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker)).unwrap();
     let mut uploader = Uploader::new(&memory, UploaderDesc::default()).unwrap();
     let desc = MemoryUsage::GpuOnly.into();
     let buffer = |_| memory.create_buffer(&BufferDesc::new(4096), &desc).unwrap();
@@ -379,7 +379,7 @@ fn pages_that_come_back_at_once_for_the_first_time_allocate_no_host_memory() {
     let allocator = Arc::new(Allocator::new(device, AllocatorDesc::default()).unwrap());
     let timelines = ManualTimelines::new(1);
     let tracker = SubmissionTracker::new(timelines.clone()).unwrap();
-    let pool = UploadPool::new(&allocator, &tracker, UploadPoolDesc::default());
+    let pool = UploadPool::new(&allocator, &tracker, UploadPoolDesc::default()).unwrap();
     let frame = |late: u64| {
         let recording = tracker.record("a frame");
         let mut arena = pool.arena(recording.id());

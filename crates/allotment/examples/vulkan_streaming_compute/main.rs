@@ -108,7 +108,7 @@ impl Stream {
         desc.empty_blocks.frames = u32::MAX;
         let allocator = Arc::new(Allocator::new(device.clone(), desc)?);
         let deletion_queue = DeletionQueue::new(&tracker);
-        let memory = OwningAllocator::new(&allocator, &deletion_queue);
+        let memory = OwningAllocator::new(&allocator, &deletion_queue)?;
         let shader = deletion_queue.own(Shader::new(device)?);
 
         // Creates ahead of demand what frames in flight use.

@@ -68,7 +68,7 @@ pub struct BoundSet {
 /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// let tracker = SubmissionTracker::new(device.clone())?;
 /// let allocator = Arc::new(Allocator::new(device, AllocatorDesc::default())?);
-/// let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
+/// let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker))?;
 /// let heap = Arc::new(ShaderVisibleHeap::new(&allocator, &tracker, ShaderVisibleHeapDesc::resources())?);
 /// let cpu_heap = CpuDescriptorHeapDesc::new(DescriptorHeapType::Resource);
 /// let cpu_heap = Arc::new(CpuDescriptorHeap::new(&allocator, &tracker, cpu_heap)?);

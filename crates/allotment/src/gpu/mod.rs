@@ -93,7 +93,9 @@ use part::Part;
 
 use crate::device::{Device, DeviceError};
 use crate::events::StallKind;
-use crate::lifetime::{DeletionQueue, FramesInFlight, Reclaimed, SubmissionTracker, TimelinePoints};
+use crate::lifetime::{
+    DeletionQueue, FramesInFlight, Reclaimed, SubmissionTracker, TimelinePoints, WrongDevice,
+};
 use crate::log::event;
 use crate::memory::{
     Allocator, BlockGrowth, DefragmentationStep, Defragmenter, MaintenanceThread, OwningAllocator,
@@ -174,7 +176,9 @@ impl<D: Device + Clone> Gpu<D> {
         let tracker = SubmissionTracker::new(device.clone()).map_err(GpuError::Queues)?;
         let allocator = Allocator::new(device, desc.allocator.clone()).map_err(GpuError::Allocator)?;
         let allocator = Arc::new(allocator);
-        let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
+        // Made for this device just now.
+        let wrong = |error: WrongDevice| GpuError::Uploader(error.into());
+        let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker)).map_err(wrong)?;
         let uploader = Uploader::new(&memory, desc.uploader).map_err(GpuError::Uploader)?.leaving_orphans();
         let pages = desc.pages_for(allocator.device().properties().api);
         // Always created, since it allocates no device memory: `relocatable` resources can then be created whether or
@@ -192,7 +196,7 @@ impl<D: Device + Clone> Gpu<D> {
             command_allocators: Part::default(),
             descriptors: Part::default(),
             readback: Mutex::new(None),
-            upload_pool: UploadPool::new(&allocator, &tracker, pages),
+            upload_pool: UploadPool::new(&allocator, &tracker, pages).map_err(wrong)?,
             uploader: Mutex::new(uploader),
             defragmenter: defragmenter.map_err(GpuError::Defragmentation)?,
             memory,

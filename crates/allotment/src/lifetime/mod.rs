@@ -64,5 +64,5 @@ pub use statistics::{Reclaimed, ReleaseStatistics, TrackerStatistics};
 pub use timeline_points::{MAX_QUEUES, TimelinePoints};
 pub use timelines::{ManualTimelines, Progress, Timeline, Timelines};
 pub(crate) use tracker::WrongTracker;
-pub use tracker::{SubmissionTracker, TooManyQueues};
+pub use tracker::{SubmissionTracker, TooManyQueues, WrongDevice};
 pub use wait_for::WaitFor;

@@ -121,6 +121,32 @@ struct Shared {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WrongTracker;
 
+/// A tracker tracks another device than the one that its recordings would be submitted to: neither knows of the other's work.
+/// Create both for one device.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// use allotment::lifetime::{DeletionQueue, SubmissionTracker, WrongDevice};
+/// use allotment::memory::OwningAllocator;
+///
+/// let device = || SimulatedGpu::new(Profile::named("integrated").unwrap());
+/// let allocator = std::sync::Arc::new(Allocator::new(device(), AllocatorDesc::default())?);
+/// let tracker = SubmissionTracker::new(device())?; // of another one
+/// assert_eq!(OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker)).err(), Some(WrongDevice));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WrongDevice;
+
+impl fmt::Display for WrongDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the tracker tracks another device than the allocator's, create both for one device")
+    }
+}
+
+impl Error for WrongDevice {}
+
 /// The statuses of recordings at one moment.
 pub(super) struct Statuses<'a>(&'a Registry);
 
@@ -178,6 +204,14 @@ impl SubmissionTracker {
     #[must_use]
     pub fn tracks<D: Device>(&self, device: &D) -> bool {
         self.shared.timelines.device_id(Sealed) == Some(device.id())
+    }
+
+    /// Checks that what is destroyed or reused by the work of this tracker is used by that device, and no other: the one check
+    /// of every call that takes a tracker and a device or an allocator. Timelines of the application's own are of any
+    /// device: what it submits by `unsafe` calls, it tells them itself.
+    pub(crate) fn check_device<D: Device>(&self, device: &D) -> Result<(), WrongDevice> {
+        let known = self.shared.timelines.device_id(Sealed);
+        if known.is_none_or(|id| id == device.id()) { Ok(()) } else { Err(WrongDevice) }
     }
 
     /// Returns whether both are handles of the same tracker.

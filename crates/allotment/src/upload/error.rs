@@ -4,7 +4,7 @@ use core::error::Error;
 use core::fmt;
 
 use crate::device::{DeviceError, ImageCopyError, MemoryTypeIndex, QueueIndex, TimelinePoint};
-use crate::lifetime::{WaitFor, WrongTracker};
+use crate::lifetime::{WaitFor, WrongDevice, WrongTracker};
 use crate::memory::name_in_error;
 use crate::memory::{AccessError, ResourceError, ShortName};
 
@@ -244,6 +244,12 @@ pub enum UploadError {
     },
 }
 
+impl From<WrongDevice> for UploadError {
+    fn from(_: WrongDevice) -> Self {
+        Self::WrongDevice
+    }
+}
+
 impl From<WrongTracker> for UploadError {
     fn from(_: WrongTracker) -> Self {
         Self::WrongTracker { name: ShortName::NONE }
@@ -256,9 +262,7 @@ impl fmt::Display for UploadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Access(error) => write!(f, "the target cannot be written: {error}"),
-            Self::WrongDevice => f.write_str(
-                "the tracker tracks another device than the allocator's, create both for one device",
-            ),
+            Self::WrongDevice => WrongDevice.fmt(f),
             Self::WrongTracker { name } => {
                 name.begin(f)?;
                 f.write_str(

@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex};
 use super::ArenaError;
 use super::arena::UploadArena;
 use crate::device::{BufferDesc, Device};
-use crate::lifetime::{Reclaimed, RecordingId, ReleaseQueue, SubmissionTracker};
+use crate::lifetime::{Reclaimed, RecordingId, ReleaseQueue, SubmissionTracker, WrongDevice};
 use crate::memory::{AllocationOptions, Allocator, LIBRARY_CATEGORY, Lifetime, MappedBuffer, MemoryUsage};
 use crate::sync::locked;
 
@@ -159,7 +159,7 @@ pub struct UploadPoolStatistics {
 /// let allocator = Arc::new(Allocator::new(device.clone(), AllocatorDesc::default())?);
 /// // Vulkan needs a flag for shaders that read constants here. Direct3D 12 needs none.
 /// let desc = UploadPoolDesc::default().with_usage(BufferUsageFlags::UNIFORM_BUFFER.as_raw().into());
-/// let pool = UploadPool::new(&allocator, &tracker, desc);
+/// let pool = UploadPool::new(&allocator, &tracker, desc)?;
 ///
 /// let recording = tracker.record("shadows");
 /// let mut arena = pool.arena(recording.id());
@@ -204,9 +204,17 @@ struct State<D: Device> {
 impl<D: Device> UploadPool<D> {
     /// Creates a pool without pages. Pages return to it when `tracker` finds that queues have completed their
     /// recordings.
+    ///
+    /// # Errors
+    ///
+    /// [`WrongDevice`] if the tracker tracks another device than the allocator's.
     #[inline(never)]
-    #[must_use]
-    pub fn new(allocator: &Arc<Allocator<D>>, tracker: &SubmissionTracker, desc: UploadPoolDesc) -> Self {
+    pub fn new(
+        allocator: &Arc<Allocator<D>>,
+        tracker: &SubmissionTracker,
+        desc: UploadPoolDesc,
+    ) -> Result<Self, WrongDevice> {
+        tracker.check_device(allocator.device())?;
         let state =
             State { free: Vec::new(), lists: Vec::new(), statistics: UploadPoolStatistics::default() };
         let shared = Shared {
@@ -215,7 +223,7 @@ impl<D: Device> UploadPool<D> {
             retired: ReleaseQueue::new(tracker),
             state: Mutex::new(state),
         };
-        Self { shared: Arc::new(shared) }
+        Ok(Self { shared: Arc::new(shared) })
     }
 
     /// Creates an arena for the uploads of one recording. It has no page yet.

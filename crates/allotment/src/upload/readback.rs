@@ -15,7 +15,7 @@ use allotment_suballoc::Alignment;
 use super::tracked_ring::{FRAMES, TrackedRing};
 use super::{ReadbackError, RingDesc, RingError, RingStatistics, WaitFor};
 use crate::device::{Device, DeviceError, TimelinePoint};
-use crate::lifetime::SubmissionTracker;
+use crate::lifetime::{SubmissionTracker, WrongDevice};
 use crate::memory::{AccessError, Allocator, MappedBuffer, ResourceError, ShortName};
 
 /// A ring of readback memory that the device writes and the CPU reads, freed frame by frame.
@@ -116,7 +116,8 @@ impl<D: Device> ReadbackRing<D> {
     ///
     /// # Errors
     ///
-    /// [`ResourceError`] if the buffer cannot be created, for example with a capacity of 0.
+    /// [`ResourceError`] if the buffer cannot be created, for example with a capacity of 0, or if the tracker tracks another
+    /// device than the allocator's.
     #[inline(never)]
     pub fn new(
         allocator: &Arc<Allocator<D>>,
@@ -127,9 +128,12 @@ impl<D: Device> ReadbackRing<D> {
     }
 
     /// Creates a ring over a buffer of the caller, which [`RingDesc`] cannot describe.
-    #[must_use]
-    pub fn over(tracker: &SubmissionTracker, buffer: MappedBuffer<D>) -> Self {
-        Self::with(TrackedRing::over(tracker, buffer))
+    ///
+    /// # Errors
+    ///
+    /// [`WrongDevice`] if the tracker tracks another device than that of the buffer, which is dropped then.
+    pub fn over(tracker: &SubmissionTracker, buffer: MappedBuffer<D>) -> Result<Self, WrongDevice> {
+        TrackedRing::over(tracker, buffer).map(Self::with)
     }
 
     fn with(inner: TrackedRing<D>) -> Self {

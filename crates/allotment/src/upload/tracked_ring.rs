@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{Ring, RingDesc};
 use crate::device::{BufferDesc, Device};
-use crate::lifetime::{ReleaseQueue, SubmissionTracker};
+use crate::lifetime::{ReleaseQueue, SubmissionTracker, WrongDevice};
 use crate::memory::{Allocator, MappedBuffer, ResourceError};
 
 /// Usual number of pending frames: three in flight of two or three submissions each, and some spare.
@@ -27,14 +27,17 @@ impl<D: Device> TrackedRing<D> {
         desc: &RingDesc,
     ) -> Result<Self, ResourceError> {
         let info = BufferDesc::new(desc.capacity).with_usage(desc.usage).into();
-        Ok(Self::over(tracker, MappedBuffer::new(allocator, &info, &desc.memory)?))
+        // Before memory is allocated.
+        tracker.check_device(allocator.device())?;
+        Ok(Self::over(tracker, MappedBuffer::new(allocator, &info, &desc.memory)?)?)
     }
 
-    pub(super) fn over(tracker: &SubmissionTracker, buffer: MappedBuffer<D>) -> Self {
+    pub(super) fn over(tracker: &SubmissionTracker, buffer: MappedBuffer<D>) -> Result<Self, WrongDevice> {
+        tracker.check_device(buffer.allocator().device())?;
         let mut ring = Ring::new(buffer.size());
         // Reserved now, so that the first frames in flight do not allocate.
         ring.expect_frames(FRAMES);
-        Self { ring, buffer: Some(buffer), tracker: tracker.clone() }
+        Ok(Self { ring, buffer: Some(buffer), tracker: tracker.clone() })
     }
 }
 

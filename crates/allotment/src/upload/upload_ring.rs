@@ -11,7 +11,7 @@ use super::slice::{UploadLocation, UploadSlice};
 use super::tracked_ring::TrackedRing;
 use super::{RingDesc, RingError, RingStatistics};
 use crate::device::{Device, MemoryTypeIndex, TimelinePoint};
-use crate::lifetime::SubmissionTracker;
+use crate::lifetime::{SubmissionTracker, WrongDevice};
 use crate::memory::{Allocator, MappedBuffer, ResourceError};
 
 /// A ring of upload memory that the device reads once, reclaimed frame by frame.
@@ -70,7 +70,8 @@ impl<D: Device> UploadRing<D> {
     ///
     /// # Errors
     ///
-    /// [`ResourceError`] if the buffer cannot be created, for example with a capacity of 0.
+    /// [`ResourceError`] if the buffer cannot be created, for example with a capacity of 0, or if the tracker tracks another
+    /// device than the allocator's.
     #[inline(never)]
     pub fn new(
         allocator: &Arc<Allocator<D>>,
@@ -81,9 +82,12 @@ impl<D: Device> UploadRing<D> {
     }
 
     /// Creates a ring over a buffer of the caller, which [`RingDesc`] cannot describe.
-    #[must_use]
-    pub fn over(tracker: &SubmissionTracker, buffer: MappedBuffer<D>) -> Self {
-        Self { inner: TrackedRing::over(tracker, buffer) }
+    ///
+    /// # Errors
+    ///
+    /// [`WrongDevice`] if the tracker tracks another device than that of the buffer, which is dropped then.
+    pub fn over(tracker: &SubmissionTracker, buffer: MappedBuffer<D>) -> Result<Self, WrongDevice> {
+        Ok(Self { inner: TrackedRing::over(tracker, buffer)? })
     }
 
     /// Returns the buffer, for recording commands.

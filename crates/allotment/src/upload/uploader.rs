@@ -135,7 +135,7 @@ impl<S: Default> ImageWrite<S> {
 /// let device = SimulatedGpu::new(Profile::named("discrete-no-bar").unwrap());
 /// let tracker = SubmissionTracker::new(device.clone())?;
 /// let allocator = Arc::new(Allocator::new(device, AllocatorDesc::default())?);
-/// let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
+/// let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker))?;
 /// let mut uploader = Uploader::new(&memory, UploaderDesc::default())?;
 ///
 /// let desc = MemoryUsage::GpuOnly.with_name("mesh");

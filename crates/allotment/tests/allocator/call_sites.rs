@@ -42,7 +42,7 @@ fn lines(allocator: &Allocator<SimulatedGpu>) -> Vec<u32> {
 fn every_call_that_allocates_stores_the_line_that_called_it() {
     let allocator = allocator(CallSites::Location);
     let tracker = SubmissionTracker::new(allocator.device().clone()).unwrap();
-    let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
+    let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker)).unwrap();
     let defragmenter = Defragmenter::new(&memory, DefragmenterDesc::default()).unwrap();
     let (size, options) = (Requirements::new(256), &MemoryUsage::Upload.into());
     let (buffer, image) = (&BufferDesc::new(256), &ImageDesc::new(16, 16, 4));

@@ -484,7 +484,7 @@ fn a_dropped_deletion_queue_does_not_make_a_request_wait() {
         allotment::Allocator::new(device.clone(), allotment::AllocatorDesc::default()).unwrap(),
     );
     let queue = DeletionQueue::new(&tracker);
-    let memory = OwningAllocator::new(&allocator, &queue);
+    let memory = OwningAllocator::new(&allocator, &queue).unwrap();
     let options = MemoryUsage::GpuOnly.with_name("mesh");
     let mesh = memory.create_buffer(&BufferDesc::new(20 * MIB), &options).unwrap();
     let open = tracker.record("open for long");

@@ -158,7 +158,7 @@ fn a_step_in_which_the_device_panics_leaves_nothing_that_later_steps_find() {
                 (desc.block_sizes, desc.empty_blocks) = (BlockSizes::fixed(64 * KIB), EmptyBlockPolicy::NONE);
             });
             let tracker = SubmissionTracker::new(device.clone()).unwrap();
-            let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
+            let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker)).unwrap();
             let full = DefragmentationDesc::new(DefragmentationStrategy::Full);
             let set = Defragmenter::new(&memory, DefragmenterDesc::new(full)).unwrap();
             let buffers = scattered(&set);

@@ -326,7 +326,7 @@ fn a_pass_does_not_take_a_buffer_that_its_set_is_creating() {
         let (device, allocator) = in_small_blocks();
         let allocator = Arc::new(allocator);
         let tracker = SubmissionTracker::new(device.clone()).unwrap();
-        let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
+        let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker)).unwrap();
         let set = Defragmenter::new(&memory, DefragmenterDesc::default()).unwrap();
         let desc = wanted_in(1, DEVICE_TYPE).with_name("a mesh");
         let create = || set.create_buffer(&BufferDesc::new(20 * KIB), &desc).unwrap();

@@ -33,7 +33,7 @@ impl Stage {
         (desc.block_sizes, desc.empty_blocks, desc.shards) =
             (BlockSizes::fixed(4 * SIZE), EmptyBlockPolicy::NONE, 1);
         let allocator = Arc::new(Allocator::new(device.clone(), desc).unwrap());
-        let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
+        let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker)).unwrap();
         Self { device, tracker, memory }
     }
 

@@ -71,7 +71,7 @@ impl Scene {
         let mut desc = AllocatorDesc::default();
         desc.on_leak = LeakHandler::Ignore;
         let allocator = Arc::new(Allocator::new(device.clone(), desc).unwrap());
-        let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
+        let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker)).unwrap();
         let full = DefragmentationDesc::new(DefragmentationStrategy::Full);
         let defragmenter = Defragmenter::new(&memory, DefragmenterDesc::new(full)).unwrap();
         let options = AllocationOptions::new(MemoryUsage::DeviceUpload).with_name("followed");

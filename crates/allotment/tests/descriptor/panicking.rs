@@ -81,7 +81,7 @@ impl Rig {
         let mut desc = AllocatorDesc::default();
         desc.on_leak = LeakHandler::Ignore;
         let allocator = Arc::new(Allocator::new(device.clone(), desc).unwrap());
-        let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
+        let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker)).unwrap();
         let wanted = AllocationOptions::new(MemoryUsage::Upload);
         let sevens = MappedBuffer::new(&allocator, &BufferDesc::new(4), &wanted).unwrap();
         sevens.write(0, &[7; 4]).unwrap();

@@ -54,7 +54,7 @@ impl Rig {
         let device = SimulatedGpu::new(profile);
         let tracker = SubmissionTracker::new(device.clone()).unwrap();
         let allocator = Arc::new(Allocator::new(device.clone(), AllocatorDesc::default()).unwrap());
-        let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
+        let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker)).unwrap();
         let numbers = mapped(&allocator, u64::from(NUMBERS) * STEP, MemoryUsage::Upload);
         let bytes: Vec<u8> = (0..NUMBERS).flat_map(|number| value(number).to_le_bytes()).collect();
         numbers.write(0, &bytes).unwrap();

@@ -114,7 +114,7 @@ fn rings_upload_pages_and_mapped_buffers_take_their_memory_from_a_pool() {
     let ring = ReadbackRing::new(&allocator, rig.gpu.tracker(), &ring_desc).unwrap();
     assert_eq!(live(&rig, &pool), 2);
     let pages_desc = UploadPoolDesc::default().with_memory(options.clone());
-    let pages = UploadPool::new(&allocator, rig.gpu.tracker(), pages_desc);
+    let pages = UploadPool::new(&allocator, rig.gpu.tracker(), pages_desc).unwrap();
     let recording = rig.gpu.record("uploads");
     let mut arena = pages.arena(recording.id());
     arena.allocate(100, allotment::Alignment::ONE).unwrap();

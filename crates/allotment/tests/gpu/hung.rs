@@ -42,8 +42,8 @@ fn all_that_ends_with_a_gpu_that_hangs_waits_for_it_as_long_as_one_of_them_may()
     let buffer = || gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.into()).unwrap();
     let (first, second, kept) = (buffer(), buffer(), buffer());
     let mut uploader = Uploader::new(gpu.memory(), UploaderDesc::default()).unwrap();
-    let readback = ReadbackRing::over(gpu.tracker(), mapped(gpu.memory(), MemoryUsage::Readback));
-    let upload = UploadRing::over(gpu.tracker(), mapped(gpu.memory(), MemoryUsage::Upload));
+    let readback = ReadbackRing::over(gpu.tracker(), mapped(gpu.memory(), MemoryUsage::Readback)).unwrap();
+    let upload = UploadRing::over(gpu.tracker(), mapped(gpu.memory(), MemoryUsage::Upload)).unwrap();
     device.inner.pause_queues();
     for _ in 0..2 {
         let frame = gpu.begin_frame().unwrap();

@@ -3,12 +3,17 @@
 
 use std::sync::Arc;
 
-use allotment::descriptor::{Binding, BindingSet};
+use allotment::descriptor::{
+    Binding, BindingSet, CpuDescriptorHeap, CpuDescriptorHeapDesc, ShaderVisibleHeap, ShaderVisibleHeapDesc,
+};
 use allotment::device::simulated::{Profile, SimulatedGpu, SimulatedImageUse};
-use allotment::device::{BufferDesc, BufferUse, DeviceError, ImageDesc, TexelBlock, TimelineValue};
+use allotment::device::{
+    BufferDesc, BufferUse, DescriptorHeapType, DeviceError, ImageDesc, TexelBlock, TimelineValue,
+};
 use allotment::gpu::{Gpu, GpuDesc};
-use allotment::memory::{Buffer, Image, Transfer};
-use allotment::upload::ImageWrite;
+use allotment::lifetime::DeletionQueue;
+use allotment::memory::{Buffer, Image, MappedBuffer, OwningAllocator, Transfer};
+use allotment::upload::{ImageWrite, ReadbackRing, RingDesc, UploadPool, UploadPoolDesc, UploadRing};
 use allotment::{AllocationOptions, MemoryUsage, PoolDesc, Requirements};
 
 use crate::rig::QUEUE;
@@ -181,4 +186,42 @@ fn what_is_of_another_device_is_refused_by_every_call() {
     drop(own);
     assert_eq!(one.validation_errors(), [""; 0]);
     assert_eq!(other.validation_errors(), [""; 0]);
+}
+
+/// Calls that take the tracker of `other`, each with its name and the error that it gives.
+fn calls_with_tracker(own: &Gpu<SimulatedGpu>, other: &Gpu<SimulatedGpu>) -> Vec<(&'static str, Refused)> {
+    let (allocator, tracker) = (own.allocator(), other.tracker());
+    let mapped =
+        |usage: MemoryUsage| MappedBuffer::new(allocator, &BufferDesc::new(64), &usage.into()).unwrap();
+    let (up, down) = (RingDesc::upload(64), RingDesc::readback(64));
+    let cpu = CpuDescriptorHeapDesc::new(DescriptorHeapType::Resource);
+    vec![
+        ("OwningAllocator", text(OwningAllocator::new(allocator, &DeletionQueue::new(tracker)))),
+        ("UploadPool", text(UploadPool::new(allocator, tracker, UploadPoolDesc::default()))),
+        ("UploadRing", text(UploadRing::new(allocator, tracker, &up))),
+        ("UploadRing::over", text(UploadRing::over(tracker, mapped(MemoryUsage::Upload)))),
+        ("ReadbackRing", text(ReadbackRing::new(allocator, tracker, &down))),
+        ("ReadbackRing::over", text(ReadbackRing::over(tracker, mapped(MemoryUsage::Readback)))),
+        (
+            "ShaderVisibleHeap",
+            text(ShaderVisibleHeap::new(allocator, tracker, ShaderVisibleHeapDesc::resources())),
+        ),
+        ("CpuDescriptorHeap", text(CpuDescriptorHeap::new(allocator, tracker, cpu))),
+    ]
+}
+
+#[test]
+fn a_tracker_of_another_device_is_refused_by_all_that_destroys_or_reuses_by_it() {
+    let (one, other) = (device(), device());
+    let open = |device: &SimulatedGpu| Gpu::new(device.clone(), GpuDesc::default()).unwrap();
+    let (own, foreign) = (open(&one), open(&other));
+    for (name, refused) in calls_with_tracker(&own, &foreign) {
+        let error = refused.expect_err(name);
+        assert!(error.contains("WrongDevice"), "{name}: {error}");
+    }
+    assert_eq!(own.allocator().statistics().allocations, 0, "nothing is left of a refused call");
+    // Another tracker of the same device knows all of its work.
+    for (name, created) in calls_with_tracker(&own, &open(&one)) {
+        assert_eq!(created, Ok(()), "{name}");
+    }
 }

@@ -171,7 +171,7 @@ fn a_buffer_that_is_no_copy_source_is_refused_and_no_queue_is_asked() {
 fn a_buffer_that_another_tracker_destroys_is_not_read_back() {
     let rig = Rig::new();
     let tracker = SubmissionTracker::new(rig.device.clone()).unwrap();
-    let memory = OwningAllocator::new(rig.gpu.allocator(), &DeletionQueue::new(&tracker));
+    let memory = OwningAllocator::new(rig.gpu.allocator(), &DeletionQueue::new(&tracker)).unwrap();
     let buffer = memory.create_buffer(&BufferDesc::new(64), &options()).unwrap();
     let frame = rig.gpu.begin_frame().unwrap();
     // Its own tracker knows nothing of the frame, and would destroy the buffer under it.

@@ -34,7 +34,7 @@ struct Stream<'a> {
 
 pub(super) fn measure(bench: &Bench<'_>) -> Result<Vec<OwnWay>, Failure> {
     let tracker = SubmissionTracker::new(bench.gpu.library().clone()).map_err(failed)?;
-    let memory = OwningAllocator::new(&bench.allocator, &DeletionQueue::new(&tracker));
+    let memory = OwningAllocator::new(&bench.allocator, &DeletionQueue::new(&tracker)).map_err(failed)?;
     let desc = MemoryUsage::GpuOnly.with_name("streamed to");
     let target = memory.create_buffer(&BufferDesc::new(bench.size()).into(), &desc).map_err(failed)?;
     let ring = UploadRing::new(&bench.allocator, &tracker, &RingDesc::upload(STAGING)).map_err(failed)?;

@@ -79,7 +79,7 @@ use crate::sync::locked;
 /// let mut desc = AllocatorDesc::default();
 /// desc.block_sizes = BlockSizes::fixed(1 << 20);
 /// let allocator = Arc::new(Allocator::new(device, desc)?);
-/// let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
+/// let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker))?;
 /// let strategy = DefragmentationDesc::new(DefragmentationStrategy::Full);
 /// let defragmenter = Defragmenter::new(&memory, DefragmenterDesc::new(strategy))?;
 ///

@@ -4,6 +4,7 @@ use core::error::Error;
 use core::fmt;
 
 use crate::device::{DeviceError, TransferUsage};
+use crate::lifetime::WrongDevice;
 use crate::memory::name_in_error;
 use crate::memory::{AccessError, AllocationError, RoomError, ShortName};
 
@@ -45,6 +46,8 @@ pub enum ResourceError {
     },
     /// Its memory could not be allocated, nor could room be made for it by moving others.
     Room(RoomError),
+    /// The tracker of what is to use it tracks another device than the allocator's. Create both for one device.
+    WrongDevice,
     /// The resource cannot be bound to the allocation, or the CPU cannot map memory that has to be mapped.
     Access(AccessError),
 }
@@ -67,6 +70,7 @@ impl fmt::Display for ResourceError {
             }
             Self::Allocation(error) => write!(f, "no memory for the resource: {error}"),
             Self::Room(error) => write!(f, "no memory for the resource: {error}"),
+            Self::WrongDevice => WrongDevice.fmt(f),
             Self::NotRelocatable { missing, name } => {
                 name.begin(f)?;
                 if missing.is_empty() {
@@ -94,8 +98,14 @@ impl Error for ResourceError {
             Self::Allocation(error) => Some(error),
             Self::Room(error) => Some(error),
             Self::Access(error) => Some(error),
-            Self::NotRelocatable { .. } => None,
+            Self::NotRelocatable { .. } | Self::WrongDevice => None,
         }
+    }
+}
+
+impl From<WrongDevice> for ResourceError {
+    fn from(_: WrongDevice) -> Self {
+        Self::WrongDevice
     }
 }
 

@@ -9,7 +9,7 @@ use super::{
     RawResource, Resource, ResourceError, Unique,
 };
 use crate::device::{Device, Requirements};
-use crate::lifetime::{DeletionQueue, Owned};
+use crate::lifetime::{DeletionQueue, Owned, WrongDevice};
 use crate::memory::allocator::{Allocation, Allocator};
 use crate::memory::reports::leaks::make_known;
 use crate::memory::request::desc::AllocationRequest;
@@ -30,7 +30,7 @@ use crate::memory::{AllocationError, AllocationOptions, Movability, WrongAllocat
 /// let tracker = SubmissionTracker::new(device.clone())?;
 /// let deferred = DeletionQueue::new(&tracker);
 /// let allocator = Arc::new(Allocator::new(device, AllocatorDesc::default())?);
-/// let memory = OwningAllocator::new(&allocator, &deferred);
+/// let memory = OwningAllocator::new(&allocator, &deferred)?;
 ///
 /// let options = MemoryUsage::GpuOnly.with_name("mesh");
 /// let mesh = memory.create_buffer(&BufferDesc::new(65536), &options)?;
@@ -63,11 +63,15 @@ pub(in crate::memory) fn types_of_resources<D: Device>() -> [TypeId; 3] {
 impl<D: Device> OwningAllocator<D> {
     /// Creates an allocator whose resources go through `deletion_queue` when they are dropped. Before the allocator
     /// allocates more memory from the driver, it destroys those that the GPU has finished with.
-    #[must_use]
-    pub fn new(allocator: &Arc<Allocator<D>>, deletion_queue: &DeletionQueue) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// [`WrongDevice`] if the queue's tracker tracks another device than the allocator's.
+    pub fn new(allocator: &Arc<Allocator<D>>, deletion_queue: &DeletionQueue) -> Result<Self, WrongDevice> {
+        deletion_queue.tracker().check_device(allocator.device())?;
         allocator.reclaimable.add(deletion_queue);
         make_known(allocator);
-        Self { allocator: Arc::clone(allocator), deletion_queue: deletion_queue.clone() }
+        Ok(Self { allocator: Arc::clone(allocator), deletion_queue: deletion_queue.clone() })
     }
 
     /// Returns the allocator.

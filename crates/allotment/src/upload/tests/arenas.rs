@@ -10,7 +10,7 @@ const PAGE: u64 = 1000;
 fn pool(rig: &Rig, kept_pages: u64) -> UploadPool<SimulatedGpu> {
     let mut desc = UploadPoolDesc::default();
     (desc.page_size, desc.kept_bytes) = (PAGE, kept_pages * PAGE);
-    UploadPool::new(&rig.allocator, &rig.tracker, desc)
+    UploadPool::new(&rig.allocator, &rig.tracker, desc).unwrap()
 }
 
 /// Returns the bytes of all buffers, the bytes of free ones, and the number created.

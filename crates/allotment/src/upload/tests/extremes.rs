@@ -60,7 +60,7 @@ fn pools_of_any_page_size_serve_or_refuse_requests_of_any_size() {
     let rig = Rig::new("integrated");
     for (page_size, kept) in SIZES.into_iter().flat_map(|size| [0, 1, u64::MAX].map(|kept| (size, kept))) {
         let desc = UploadPoolDesc::default().with_page_size(page_size).with_kept_bytes(kept);
-        let pool = UploadPool::new(&rig.allocator, &rig.tracker, desc);
+        let pool = UploadPool::new(&rig.allocator, &rig.tracker, desc).unwrap();
         for _ in 0..2 {
             let recording = rig.tracker.record("a frame");
             let mut arena = pool.arena(recording.id());
@@ -80,7 +80,7 @@ fn pools_of_any_page_size_serve_or_refuse_requests_of_any_size() {
 #[test]
 fn an_uploader_with_any_amount_of_staging_writes_or_refuses_any_number_of_bytes() {
     let rig = Rig::new("discrete-no-bar");
-    let memory = OwningAllocator::new(&rig.allocator, &DeletionQueue::new(&rig.tracker));
+    let memory = OwningAllocator::new(&rig.allocator, &DeletionQueue::new(&rig.tracker)).unwrap();
     let desc = AllocationOptions::new(MemoryUsage::GpuOnly);
     for staging in SIZES {
         for when_full in [

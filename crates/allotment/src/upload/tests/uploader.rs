@@ -10,7 +10,7 @@ use crate::memory::{Buffer, OwningAllocator};
 use crate::upload::lane::Lane;
 
 fn memory(rig: &Rig) -> OwningAllocator<SimulatedGpu> {
-    OwningAllocator::new(&rig.allocator, &DeletionQueue::new(&rig.tracker))
+    OwningAllocator::new(&rig.allocator, &DeletionQueue::new(&rig.tracker)).unwrap()
 }
 
 fn target(memory: &OwningAllocator<SimulatedGpu>, size: u64) -> Buffer<SimulatedGpu> {

@@ -69,7 +69,7 @@ impl World {
         (desc.shards, desc.time) = (1, TimeSource::Manual(time.clone()));
         desc.on_leak = LeakHandler::Ignore;
         let allocator = Arc::new(Allocator::new(device, desc).unwrap());
-        let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
+        let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker)).unwrap();
         let of = |strategy: &DefragmentationStrategy| {
             let desc = DefragmenterDesc::new(DefragmentationDesc::new(*strategy));
             Defragmenter::new(&memory, desc).unwrap()

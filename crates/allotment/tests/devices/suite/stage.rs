@@ -37,7 +37,7 @@ impl<'g, F: Fixture> Stage<'g, F> {
         let allocator = Arc::new(Allocator::new(gpu.device().clone(), desc).unwrap());
         let tracker = SubmissionTracker::new(gpu.device().clone()).unwrap();
         let deletion_queue = DeletionQueue::new(&tracker);
-        let memory = OwningAllocator::new(&allocator, &deletion_queue);
+        let memory = OwningAllocator::new(&allocator, &deletion_queue).unwrap();
         Self { gpu, tracker, deletion_queue, memory }
     }
 

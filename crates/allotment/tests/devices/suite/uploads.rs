@@ -405,7 +405,7 @@ fn bad_targets_and_ranges_are_refused_and_change_nothing<F: Fixture>(gpu: &Gpu<F
         Err(UploadError::NoSuchQueue { queue: QueueIndex(200) })
     ));
     let others = SubmissionTracker::new(ManualTimelines::new(1)).unwrap();
-    let elsewhere = OwningAllocator::new(stage.memory.allocator(), &DeletionQueue::new(&others));
+    let elsewhere = OwningAllocator::new(stage.memory.allocator(), &DeletionQueue::new(&others)).unwrap();
     let foreign = Uploader::new(&elsewhere, UploaderDesc::default());
     assert!(matches!(foreign, Err(UploadError::WrongDevice)), "{foreign:?}");
 }
@@ -544,7 +544,7 @@ fn arenas_of_recordings_give_their_pages_to_the_next<F: Fixture>(gpu: &Gpu<F>) {
     let stage = Stage::new(gpu);
     let mut desc = UploadPoolDesc::default();
     (desc.page_size, desc.kept_bytes) = (64 * KIB, 256 * KIB);
-    let pool = UploadPool::new(stage.memory.allocator(), &stage.tracker, desc);
+    let pool = UploadPool::new(stage.memory.allocator(), &stage.tracker, desc).unwrap();
     let mut targets = Vec::new();
     for frame in 0..30 {
         let recording = stage.tracker.record("a frame");

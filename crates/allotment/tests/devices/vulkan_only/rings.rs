@@ -151,7 +151,7 @@ fn slices_of_an_arena_are_bound_as_constants(gpu: &Vulkan) {
     let binder = Binder::new(gpu);
     let memory = gpu.device().create_command_allocator(FIRST).unwrap();
     let desc = UploadPoolDesc::default().with_page_size(4 * CONSTANTS).with_usage(UNIFORM.as_raw().into());
-    let pool = UploadPool::new(&allocator, &tracker, desc);
+    let pool = UploadPool::new(&allocator, &tracker, desc).unwrap();
     for frame in 0..4 {
         let recording = tracker.record("a frame");
         let mut arena = pool.arena(recording.id());

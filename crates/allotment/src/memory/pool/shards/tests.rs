@@ -439,7 +439,7 @@ fn a_defragmenter_moves_its_resources_in_all_shards_of_a_pool() {
     let World { allocator, pool, options } = World::new(Some(blocks_of_one_size()));
     let allocator = std::sync::Arc::new(allocator);
     let tracker = SubmissionTracker::new(allocator.device().clone()).unwrap();
-    let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
+    let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker)).unwrap();
     let defragmentation = DefragmentationDesc::new(DefragmentationStrategy::Full);
     let desc = DefragmenterDesc { defragmentation, ..DefragmenterDesc::default() };
     let defragmenter = Defragmenter::new(&memory, desc).unwrap();
