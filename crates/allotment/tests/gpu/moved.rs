@@ -10,7 +10,7 @@ use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{BufferDesc, ImageDesc, QueueDevice as _, Submission};
 use allotment::lifetime::DeletionQueue;
 use allotment::memory::{
-    AllocationId, BlockSizes, Buffer, DefragmentationDesc, DefragmentationStatistics,
+    AccessError, AllocationId, BlockSizes, Buffer, DefragmentationDesc, DefragmentationStatistics,
     DefragmentationStrategy, Defragmenter, DefragmenterDesc, EmptyBlockPolicy, Movability, PassLimits,
     StepOutcome,
 };
@@ -353,6 +353,41 @@ fn a_part_that_the_cpu_writes_after_a_move_leaves_the_bytes_beside_it_that_the_g
         });
         let wrong = found.iter().zip(&expected).filter(|(found, expected)| found != expected).count();
         assert_eq!(wrong, 0, "bytes of buffer {number}");
+    }
+    drop((kept, defragmenter));
+    rig.finish();
+}
+
+#[test]
+fn the_cpu_neither_reads_nor_writes_a_buffer_before_its_bytes_have_arrived() {
+    let rig = rig_on("discrete-large-bar");
+    let defragmenter = defragmenter(&rig);
+    let create = |number: u8| {
+        let options = MemoryUsage::DeviceUpload.with_name("constants");
+        let buffer = defragmenter.create_buffer(&BufferDesc::new(SIZE), &options).unwrap();
+        buffer.write(0, &[number; 100]).unwrap();
+        (number, buffer)
+    };
+    let kept: Vec<_> = (0..64).map(create).collect::<Vec<_>>().into_iter().step_by(4).collect();
+    rig.gpu.wait_idle().unwrap();
+    rig.device.pause_queues();
+    let steps = (0..1000).map(|_| defragmenter.step(PassLimits::NONE).unwrap().statistics.moves);
+    assert!(steps.into_iter().any(|moves| moves != 0));
+    for (number, buffer) in &kept {
+        let (mut found, moved) = ([0; 100], buffer.moves() > 0);
+        let (read, written) = (buffer.read(0, &mut found), buffer.write(100, &[!number]));
+        for done in [read, written] {
+            let is_refused = matches!(done, Err(AccessError::Moving { .. }));
+            assert_eq!((is_refused, done.is_ok()), (moved, !moved), "{done:?}");
+        }
+    }
+    rig.device.resume_queues();
+    rig.gpu.wait(defragmenter.copied_at()).unwrap();
+    for (number, buffer) in &kept {
+        let mut found = [0; 101];
+        buffer.write(100, &[!number]).unwrap();
+        buffer.read(0, &mut found).unwrap();
+        assert_eq!((&found[..100], found[100]), (&[*number; 100][..], !number));
     }
     drop((kept, defragmenter));
     rig.finish();
