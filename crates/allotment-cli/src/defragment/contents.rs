@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use allotment::device::{MemoryDevice as _, MemoryProperties};
 use allotment::memory::{ResourceError, Transfer, TransferError};
 use allotment_trace::ResourceIndex;
 
@@ -64,8 +65,11 @@ impl Contents {
                 verified.bytes_not_verified += size;
                 continue;
             }
-            let mapped = playback.allocator.location(live.allocation()).map_err(unexpected)?.mapped_ptr;
-            let twice = mapped.is_some() && matches!(live, Live::Buffer(_));
+            let memory_type = playback.allocator.location(live.allocation()).map_err(unexpected)?.memory_type;
+            let found = playback.allocator.device().properties().memory_type(memory_type);
+            let visible =
+                found.is_some_and(|found| found.properties.contains(MemoryProperties::HOST_VISIBLE));
+            let twice = visible && matches!(live, Live::Buffer(_));
             for chunk in chunks(0..size) {
                 for by_the_cpu in if twice { &[false, true][..] } else { &[false] } {
                     let (expected, back) = pattern.bytes_and_room(id, chunk.clone());

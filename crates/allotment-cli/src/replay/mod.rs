@@ -21,7 +21,7 @@ mod steady;
 mod tests;
 mod timing;
 
-use allotment::device::{Device, QueueIndex};
+use allotment::device::{Device, MemoryDevice as _, MemoryProperties, MemoryTypeIndex, QueueIndex};
 use allotment::memory::{
     DriverCallStatistics, MemoryLocation, ResourceError, Statistics, Transfer, TransferError,
 };
@@ -287,7 +287,7 @@ impl<T: Target> Run<'_, T> {
             Plan::Image(_) => {
                 self.outcome.images.made += 1;
                 // No buffer may be laid over such memory, to bring bytes there.
-                let out_of_reach = info.dedicated_to_resource && place.mapped_ptr.is_none();
+                let out_of_reach = info.dedicated_to_resource && !self.is_host_visible(place.memory_type);
                 slot.filled = if out_of_reach { 0 } else { place.size };
             }
         }
@@ -355,11 +355,17 @@ impl<T: Target> Run<'_, T> {
         Ok(())
     }
 
+    /// Returns true if the CPU can reach memory of a type, which is mapped once it does.
+    fn is_host_visible(&self, memory_type: MemoryTypeIndex) -> bool {
+        let found = self.allocator.device().properties().memory_type(memory_type);
+        found.is_some_and(|found| found.properties.contains(MemoryProperties::HOST_VISIBLE))
+    }
+
     /// Verifies the bytes of a live resource.
     fn verify(&mut self, resource: ResourceIndex) -> Result<(), Failure> {
         let Some(slot) = &self.slots[resource.as_usize()] else { return Ok(()) };
         let id = self.trace.resource(resource).id();
-        let mapped = self.place(&slot.live)?.mapped_ptr.is_some();
+        let mapped = self.is_host_visible(self.place(&slot.live)?.memory_type);
         let parts = self.parts(slot.filled);
         let Some(transfer) = &mut self.transfer else { return Ok(()) };
         let is_verified_image = matches!(slot.live, Live::Image(_)) && !parts.is_empty() && slot.filled != 0;

@@ -60,7 +60,7 @@ pub use descriptors::{
 pub use error::{DeviceError, MissingFeature};
 pub use image_shape::{ImageCopyError, ImageShape, TexelLayout};
 pub use memory::{MemoryDesc, MemoryHandle, Priority, PrioritySupport};
-pub(crate) use owned::{Mapped, OwnedMemory, Visibility, make_visible};
+pub(crate) use owned::{Mapped, Mapping, OwnedMemory, Visibility, make_visible, map_memory};
 pub use properties::{
     Api, DedicatedNeed, DeviceProperties, Limits, MemoryHeap, MemoryHeapBudget, MemoryHeapIndex,
     MemoryProperties, MemoryType, MemoryTypeIndex, MemoryTypeMask, QueueInfo, QueueKind, Requirements,

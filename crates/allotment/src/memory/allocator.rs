@@ -269,6 +269,8 @@ pub struct Allocator<D: Device> {
     pub(super) defragmented: AtomicBool,
     /// Who moves allocations.
     pub(super) movers: Movers,
+    /// Held by the thread that maps memory which could not be mapped when it was allocated.
+    pub(super) mapping: Mutex<()>,
     pub(super) stalls: Stalls,
     pub(super) time: Time,
     pub(super) to_do: ToDo<D>,
@@ -375,6 +377,7 @@ impl<D: Device> Allocator<D> {
             rankings,
             defragmented: AtomicBool::new(false),
             movers: Movers::default(),
+            mapping: Mutex::default(),
             stalls: Stalls::default(),
             time: Time::new(desc.time.clone()),
             to_do: ToDo::default(),

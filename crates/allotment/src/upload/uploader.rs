@@ -242,12 +242,13 @@ impl<D: Device> Uploader<D> {
     fn write_directly(&mut self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<bool, UploadError> {
         to.with_contents(|to, moved_at| {
             self.while_alive(|this| {
-                let place = this.check_buffer(to, offset, bytes)?;
+                this.check_buffer(to, offset, bytes)?;
                 let tracker = this.memory.deletion_queue().tracker();
                 // The copy of a move would overwrite what the CPU writes before it.
                 let lane = lane_of(&mut this.buffers, &mut this.images, to.is_shared());
                 let is_staged = moved_at.is_some() || lane.writes_to(tracker, to.allocation().id());
-                if place.mapped_ptr.is_none() || is_staged {
+                // Memory of the GPU's alone is mapped here where it can be: a write in place is cheaper than any staging.
+                if is_staged || !this.memory.allocator().is_reachable(to.allocation()) {
                     return Ok(false);
                 }
                 this.memory.allocator().write(to.allocation(), offset, bytes)?;

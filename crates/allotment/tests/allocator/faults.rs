@@ -4,7 +4,8 @@ use core::error::Error;
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{
-    BufferDesc, BufferDevice as _, DeviceError, ImageDesc, MemoryHeapIndex, MemoryTypeIndex,
+    BufferDesc, BufferDevice as _, DeviceError, ImageDesc, MemoryDevice, MemoryHeapIndex, MemoryProperties,
+    MemoryTypeIndex,
 };
 use allotment::memory::{
     AccessError, BlockSize, CreatePoolError, Dedicated, EmptyBlockPolicy, Lifetime, RawBuffer, ResourceError,
@@ -30,7 +31,7 @@ struct World {
 type Step = fn(&mut World) -> Result<(), Box<dyn Error>>;
 
 /// Every path to the driver once.
-const SCENARIO: [(&str, Step); 24] = [
+const SCENARIO: [(&str, Step); 27] = [
     ("a small buffer", |world| world.allocate(KIB, MemoryUsage::GpuOnly, ResourceKind::Buffer)),
     ("a short-lived one", |world| {
         let desc = wanted(KIB, MemoryUsage::GpuOnly).with_lifetime(Lifetime::Short);
@@ -49,6 +50,14 @@ const SCENARIO: [(&str, Step); 24] = [
     ("a write", |world| Ok(world.rig.write(&world.allocations[4], 100, &[9; 200])?)),
     ("a read", |world| world.expect(4, 100, [9; 200])),
     ("a write to dedicated memory", |world| Ok(world.rig.write(&world.allocations[6], 0, &[8; 65])?)),
+    ("a first write to what the GPU uses", |world| world.write_if_visible(0)),
+    ("a first write to what else it uses", |world| world.write_if_visible(1)),
+    ("a first mapping", |world| {
+        if world.is_visible(2) {
+            world.rig.map(&world.allocations[2])?;
+        }
+        Ok(())
+    }),
     ("a buffer", |world| world.create_buffer(Dedicated::Automatic)),
     ("a buffer with dedicated memory", |world| world.create_buffer(Dedicated::Always)),
     ("a write to a buffer", |world| Ok(world.rig.write(world.buffers[1].allocation(), 999, &[5])?)),
@@ -113,6 +122,19 @@ impl World {
         Ok(())
     }
 
+    fn is_visible(&self, at: usize) -> bool {
+        let memory_type = self.rig.type_of(&self.allocations[at]);
+        let found = MemoryDevice::properties(&self.rig.device).memory_type(memory_type).unwrap();
+        found.properties.contains(MemoryProperties::HOST_VISIBLE)
+    }
+
+    fn write_if_visible(&self, at: usize) -> Result<(), Box<dyn Error>> {
+        if self.is_visible(at) {
+            self.rig.write(&self.allocations[at], 0, &[7; 100])?;
+        }
+        Ok(())
+    }
+
     fn create_buffer(&mut self, dedicated: Dedicated) -> Result<(), Box<dyn Error>> {
         let desc = wanted(1, MemoryUsage::Readback).with_dedicated(dedicated);
         self.buffers.push(self.rig.create_buffer(&BufferDesc::new(1000), &desc)?);
@@ -147,7 +169,10 @@ fn run_scenario(profile: Profile, error: DeviceError, break_device: impl Fn(&Sim
     for (name, step) in SCENARIO {
         let (before, objects) = (world.rig.statistics(), world.rig.objects());
         if let Err(refusal) = step(&mut world) {
-            assert_eq!(cause(refusal.as_ref()), Some(error), "{name}: {refusal}");
+            // Whatever a driver lacks to map memory, more memory would not help.
+            let of_mapping =
+                error.is_out_of_memory() && cause(refusal.as_ref()) == Some(DeviceError::MapFailed);
+            assert!(of_mapping || cause(refusal.as_ref()) == Some(error), "{name}: {refusal}");
             world.rig.check_invariants();
             let after = world.rig.statistics();
             assert_eq!(after.allocations, before.allocations, "{name}");
@@ -168,7 +193,7 @@ const ERRORS: [DeviceError; 4] =
 
 #[test]
 fn whichever_call_fails_and_however_nothing_leaks_and_the_next_try_works() {
-    for name in [DISCRETE, MOBILE, COARSE] {
+    for name in [DISCRETE, MOBILE, COARSE, "integrated"] {
         for error in ERRORS {
             let calls = run_scenario(profile(name), error, |_| {});
             assert!(calls >= 20, "the scenario makes {calls} calls that can fail");
@@ -281,7 +306,7 @@ fn empty_blocks_are_given_back_for_dedicated_memory_and_dedicated_buffers_too() 
 
     let rig = rig_that_keeps_24_of_32_mib();
     let mut desc = wanted(1, MemoryUsage::GpuOnly).with_dedicated(Dedicated::Always);
-    desc.required = allotment::device::MemoryProperties::DEVICE_LOCAL;
+    desc.required = MemoryProperties::DEVICE_LOCAL;
     let buffer = rig.create_buffer(&BufferDesc::new(16 * MIB), &desc).unwrap();
     assert_eq!(rig.taken(HEAP), 16 * MIB);
     rig.destroy_buffer(buffer).unwrap();
@@ -358,10 +383,12 @@ fn where_memory_objects_are_scarce_large_resources_share_blocks() {
 #[test]
 fn memory_that_cannot_be_mapped_is_given_back() {
     let rig = Rig::new(DISCRETE);
-    rig.device.fail_call(2, DeviceError::MapFailed);
+    rig.device.set_address_space(0);
     let refused = rig.allocate_wanted(&wanted(KIB, MemoryUsage::Upload)).unwrap_err();
     assert_eq!(refused, AllocationError::Device { source: DeviceError::MapFailed, name: ShortName::NONE });
     assert_eq!((rig.objects(), rig.memory_heap_reports()[1].reserved), (0, 0));
+    rig.device.set_address_space(u64::MAX);
+    rig.free(rig.allocate_wanted(&wanted(KIB, MemoryUsage::Upload)).unwrap()).unwrap();
 }
 
 #[test]

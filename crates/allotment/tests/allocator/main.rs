@@ -21,6 +21,7 @@ mod gated;
 mod hooked_device;
 mod ladder;
 mod maintenance;
+mod mapping;
 mod panics;
 mod pools;
 mod preview;

@@ -19,8 +19,8 @@ use allotment::{Allocation, AllocationError, Allocator, AllocatorDesc, PoolDesc}
 use crate::gated::GatedDevice;
 use crate::hooked_device::Point;
 use crate::rig::{
-    AllocateWanted as _, DEVICE_TYPE, DISCRETE, HEAP, KIB, MIB, MOBILE, Wanted, fixed_pool, profile,
-    small_blocks, wanted_in,
+    AllocateWanted as _, DEVICE_TYPE, DISCRETE, HEAP, KIB, MIB, MOBILE, Wanted, fixed_pool, mapped_in,
+    profile, small_blocks, wanted_in,
 };
 
 /// A device with a gate, an allocator over it that keeps nothing, and 16 MiB of budget.
@@ -348,11 +348,11 @@ fn a_transfer_that_a_move_overtakes_has_written_the_chunks_before() {
     let (device, allocator) = in_small_blocks_of(profile);
     let raw = |size| {
         allocator
-            .allocate_wanted(&wanted_in(size, mapped_device_type).with_movability(Movability::Copied))
+            .allocate_wanted(&mapped_in(size, mapped_device_type).with_movability(Movability::Copied))
             .unwrap()
     };
     let (first, second) = (raw(60 * KIB), raw(40 * KIB));
-    let desc = wanted_in(1, mapped_device_type).with_movability(Movability::Copied);
+    let desc = mapped_in(1, mapped_device_type).with_movability(Movability::Copied);
     let buffer = allocator.create_buffer(&BufferDesc::new(20 * KIB), &desc).unwrap();
     let mut transfer = Transfer::new(&allocator, QueueIndex(0), 8 * KIB).unwrap().through_the_queue();
     transfer.upload_to(&buffer, 0, &[1; 20 << 10]).unwrap();

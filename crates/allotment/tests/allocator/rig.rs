@@ -7,7 +7,9 @@ mod requests;
 use core::ops::Deref;
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
-use allotment::device::{MemoryDevice as _, MemoryHandle, MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask};
+use allotment::device::{
+    MemoryDevice as _, MemoryHandle, MemoryHeapIndex, MemoryProperties, MemoryTypeIndex, MemoryTypeMask,
+};
 use allotment::memory::{BlockSize, BlockSizes, EmptyBlockPolicy, LeakHandler, ManualTime, TimeSource};
 use allotment::{Alignment, Allocation, Allocator, AllocatorDesc, MemoryUsage, PoolDesc, Requirements};
 
@@ -125,6 +127,13 @@ pub(crate) fn wanted_in(size: u64, memory_type: MemoryTypeIndex) -> Wanted {
     // Of what the tests allocate, and of the resources that they create, which have requirements of their own.
     desc.requirements.memory_types = MemoryTypeMask(1 << memory_type.0);
     desc.memory_types = desc.requirements.memory_types;
+    desc
+}
+
+/// The same for an allocation that the CPU accesses.
+pub(crate) fn mapped_in(size: u64, memory_type: MemoryTypeIndex) -> Wanted {
+    let mut desc = wanted_in(size, memory_type);
+    desc.required |= MemoryProperties::HOST_VISIBLE;
     desc
 }
 

@@ -6,7 +6,7 @@ use allotment::memory::{
 };
 
 use crate::model::{HOST, Model, copy, movable};
-use crate::rig::{DISCRETE, KIB, Rig, profile, wanted_in};
+use crate::rig::{DISCRETE, KIB, Rig, mapped_in, profile};
 
 fn rig() -> Rig {
     Rig::with(profile(DISCRETE), |desc| {
@@ -55,7 +55,7 @@ fn whichever_call_fails_while_blocks_are_emptied_nothing_leaks() {
                             pass.moves().iter().for_each(copy);
                             // More than any block has, and less.
                             for size in [40 * KIB, 28 * KIB, 6 * KIB] {
-                                refused += u32::from(!model.try_allocate(None, &wanted_in(size, HOST)));
+                                refused += u32::from(!model.try_allocate(None, &mapped_in(size, HOST)));
                                 if model.random.below(2) == 0 {
                                     model.free(model.live.len() - 1);
                                 }

@@ -11,7 +11,7 @@ use allotment::{Allocation, Pool};
 
 use crate::bytes::{assert_same, pattern};
 use crate::gains::Random;
-use crate::rig::{AllocateWanted as _, Rig, Wanted, aligned, wanted_in};
+use crate::rig::{AllocateWanted as _, Rig, Wanted, aligned, mapped_in};
 
 /// Coherent host memory of [`DISCRETE`](crate::rig::DISCRETE).
 pub(crate) const HOST: MemoryTypeIndex = MemoryTypeIndex(1);
@@ -38,7 +38,7 @@ pub(crate) struct Model<'a> {
 
 /// A movable buffer in host memory.
 pub(crate) fn movable(size: u64) -> Wanted {
-    wanted_in(size, HOST).with_movability(Movability::Copied)
+    mapped_in(size, HOST).with_movability(Movability::Copied)
 }
 
 pub(crate) fn movable_aligned(size: u64, alignment: u64) -> Wanted {

@@ -13,7 +13,7 @@ use allotment::{Algorithm, Allocation, AllocationError, Pool};
 use crate::amount::scaled;
 use crate::gains::Random;
 use crate::model::{HOST, copy, movable};
-use crate::rig::{AllocateWanted as _, DISCRETE, KIB, Rig, Wanted, fixed_pool, profile, wanted_in};
+use crate::rig::{AllocateWanted as _, DISCRETE, KIB, Rig, Wanted, fixed_pool, mapped_in, profile};
 
 const THREADS: u64 = 3;
 
@@ -86,7 +86,7 @@ fn work(thread: u64, rounds: u64, home: Home<'_>, pinned: bool) {
                 let most = if random.below(20) == 0 { 12 * KIB } else { 2 * KIB };
                 let size = 1 + random.below(most);
                 let desc = match random.below(4) {
-                    0 if pinned => wanted_in(size, HOST),
+                    0 if pinned => mapped_in(size, HOST),
                     _ => movable(size),
                 };
                 let Some(token) = home.allocate(&desc) else { continue };
@@ -358,7 +358,7 @@ fn what_is_freed_while_it_is_copied_keeps_both_places_until_the_pass_ends() {
     assert_eq!(rig.info_of(id).err(), Some(AccessError::Stale));
     assert_eq!(rig.statistics().blocks, blocks, "its block is there as long as a thread may copy from it");
     // Nor does another allocation get the place.
-    let refused = rig.allocate_wanted(&wanted_in(16 * KIB, HOST).without_new_blocks());
+    let refused = rig.allocate_wanted(&mapped_in(16 * KIB, HOST).without_new_blocks());
     assert!(refused.is_err());
     rig.check_invariants();
     pass.moves().iter().for_each(copy);

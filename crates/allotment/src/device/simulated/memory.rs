@@ -203,6 +203,9 @@ pub(super) struct Memories {
     allocate_calls: AtomicU64,
     free_calls: AtomicU64,
     map_calls: AtomicU64,
+    /// Bytes that are mapped, and how many may be.
+    mapped_bytes: AtomicU64,
+    address_space: AtomicU64,
     descriptor_copies: AtomicU64,
     validation_errors: ValidationErrors,
 }
@@ -220,6 +223,8 @@ impl Memories {
             allocate_calls: AtomicU64::new(0),
             free_calls: AtomicU64::new(0),
             map_calls: AtomicU64::new(0),
+            mapped_bytes: AtomicU64::new(0),
+            address_space: AtomicU64::new(u64::MAX),
             descriptor_copies: AtomicU64::new(0),
             validation_errors,
         }
@@ -305,7 +310,28 @@ impl Memories {
         object.freed.store(true, Relaxed);
         self.count.fetch_sub(1, Relaxed);
         self.heap_usage[object.heap.get()].fetch_sub(object.size, Relaxed);
+        self.unmap(&object);
         Some(object)
+    }
+
+    /// Maps an object. Returns false where the address space has no room for it.
+    fn map(&self, object: &MemoryObject) -> bool {
+        let most = self.address_space.load(Relaxed);
+        let sum = |bytes: u64| bytes.checked_add(object.size).filter(|&sum| sum <= most);
+        self.mapped_bytes.fetch_update(Relaxed, Relaxed, sum).is_ok()
+    }
+
+    /// Ends the mapping of an object. Returns false if it has none.
+    fn unmap(&self, object: &MemoryObject) -> bool {
+        let was_mapped = object.set_mapped(false);
+        if was_mapped {
+            self.mapped_bytes.fetch_sub(object.size, Relaxed);
+        }
+        was_mapped
+    }
+
+    pub(super) fn set_address_space(&self, bytes: u64) {
+        self.address_space.store(bytes, Relaxed);
     }
 
     pub(super) fn heap_usage(&self, heap: MemoryHeapIndex) -> u64 {
@@ -356,6 +382,7 @@ impl Memories {
             allocate_calls: self.allocate_calls.load(Relaxed),
             free_calls: self.free_calls.load(Relaxed),
             map_calls: self.map_calls.load(Relaxed),
+            mapped_bytes: self.mapped_bytes.load(Relaxed),
             descriptor_copies: self.descriptor_copies.load(Relaxed),
         }
     }
@@ -458,6 +485,9 @@ unsafe impl MemoryDevice for SimulatedGpu {
             self.report(format!("map: {memory:?} is not host-visible"));
             return Err(DeviceError::MapFailed);
         }
+        if !self.shared.memories.map(&object) {
+            return Err(DeviceError::MapFailed);
+        }
         // Vulkan forbids mapping memory twice. The address is returned all the same: the report is enough.
         if object.set_mapped(true) {
             self.report(format!("map: {memory:?} is already mapped"));
@@ -467,7 +497,7 @@ unsafe impl MemoryDevice for SimulatedGpu {
 
     unsafe fn unmap_memory(&self, memory: SimulatedMemory) {
         if let Ok(object) = self.object(memory, "unmap") {
-            if !object.set_mapped(false) {
+            if !self.shared.memories.unmap(&object) {
                 self.report(format!("unmap: {memory:?} is not mapped"));
             }
         }

@@ -117,8 +117,10 @@ pub struct SimulatedUsage {
     pub allocate_calls: u64,
     /// Calls that freed memory.
     pub free_calls: u64,
-    /// Calls that mapped memory.
+    /// Calls that mapped memory, successful or not.
     pub map_calls: u64,
+    /// Bytes in memory objects that are mapped.
+    pub mapped_bytes: u64,
     /// Calls that copied descriptors, regardless of their number.
     pub descriptor_copies: u64,
 }
@@ -236,6 +238,12 @@ impl SimulatedGpu {
         if let Some(budget) = locked(&self.shared.budgets).get_mut(heap.get()) {
             *budget = bytes;
         }
+    }
+
+    /// Sets the bytes of memory that can be mapped together, as in a 32-bit program: a map that exceeds them fails with
+    /// [`DeviceError::MapFailed`]. The default is no limit.
+    pub fn set_address_space(&self, bytes: u64) {
+        self.shared.memories.set_address_space(bytes);
     }
 
     /// Stops all queues before their next submission, until [`resume_queues`](Self::resume_queues).

@@ -3,7 +3,7 @@
 use allotment_suballoc::Request;
 
 use super::search::BlockSummary;
-use super::{Block, BlockSet, FIRST_RANGES, Role, new_ranges, note_visits};
+use super::{Block, BlockSet, FIRST_RANGES, Role, UsableBlocks, new_ranges, note_visits};
 use crate::device::{Device, OwnedMemory, Priority};
 
 /// An empty block, as the empty-block policy sees it.
@@ -130,10 +130,10 @@ impl<D: Device> BlockSet<D> {
 
     /// Returns the spare block that fits `size` best, unless more than an eighth of the size would be idle; or more
     /// than half of it, where a frame would wait for the driver instead.
-    pub(super) fn best_spare(&self, size: u64, spare: SpareCriteria) -> Option<u32> {
+    pub(super) fn best_spare(&self, size: u64, spare: SpareCriteria, usable: UsableBlocks) -> Option<u32> {
         let divisor = if spare.in_frames { SPARE_WASTE_DIVISOR_IN_FRAMES } else { SPARE_WASTE_DIVISOR };
         let waste = size / divisor;
-        let fitting = self.spares(spare.priority).filter_map(|index| {
+        let fitting = self.spares(spare.priority, usable).filter_map(|index| {
             let room = self.block(index)?.memory.size();
             (room >= size && room - size <= waste).then_some((room, index))
         });
@@ -141,11 +141,12 @@ impl<D: Device> BlockSet<D> {
         fitting.min().map(|(_, index)| index)
     }
 
-    /// Iterates over the spare blocks, or those of one priority.
-    pub(super) fn spares(&self, priority: Option<Priority>) -> impl Iterator<Item = u32> + '_ {
+    /// Iterates over the spare blocks that may serve a request, or those of one priority.
+    fn spares(&self, priority: Option<Priority>, usable: UsableBlocks) -> impl Iterator<Item = u32> + '_ {
         let alike = move |memory: &OwnedMemory<D>| priority.is_none_or(|only| only == memory.priority());
         // Not one of `Role::DedicatedToAllocation`, which the pool frees at once.
-        let spare = self.empties().filter(|(_, block)| block.role == Role::Dedicated);
+        let spare =
+            self.empties().filter(move |(_, block)| block.role == Role::Dedicated && usable.contain(block));
         spare.filter(move |(_, block)| alike(&block.memory)).map(|(index, _)| index)
     }
 
@@ -155,9 +156,10 @@ impl<D: Device> BlockSet<D> {
         request: &Request,
         most: u64,
         priority: Option<Priority>,
+        usable: UsableBlocks,
     ) -> Option<u32> {
         let least = self.least_block(request.size);
-        let fitting = self.spares(priority).filter_map(|index| {
+        let fitting = self.spares(priority, usable).filter_map(|index| {
             let room = self.block(index)?.memory.size();
             (room >= least && room <= most).then_some((room, index))
         });
@@ -171,8 +173,9 @@ impl<D: Device> BlockSet<D> {
         request: &Request,
         most: u64,
         priority: Option<Priority>,
+        usable: UsableBlocks,
     ) -> Option<u32> {
-        let index = self.shareable_spare(request, most, priority)?;
+        let index = self.shareable_spare(request, most, priority, usable)?;
         let algorithm = self.algorithm;
         let block = self.blocks.get_mut(index)?;
         // A dedicated block has linear ranges; a shared one has those of the pool's algorithm.
@@ -195,13 +198,14 @@ impl<D: Device> BlockSet<D> {
         request: &Request,
         spare: Option<SpareCriteria>,
         in_blocks: bool,
+        usable: UsableBlocks,
     ) -> Option<u32> {
-        spare.and_then(|spare| self.best_spare(request.size, spare)).or_else(|| {
+        spare.and_then(|spare| self.best_spare(request.size, spare, usable)).or_else(|| {
             // The smallest, so that a small request does not take away what a large one here would need.
             let least = self.least_block(request.size);
             let empty = self.empties().filter(|(_, block)| {
                 let shared = block.role == Role::Shared && block.held.is_none();
-                in_blocks && shared && block.memory.size() >= least
+                in_blocks && shared && block.memory.size() >= least && usable.contain(block)
             });
             empty.min_by_key(|(index, block)| (block.memory.size(), *index)).map(|(index, _)| index)
         })

@@ -27,6 +27,7 @@ mod order;
 mod relocate;
 mod search;
 
+use core::ptr::NonNull;
 use std::sync::Arc;
 
 use allotment_suballoc::{Algorithm, Alignment, Handle, VirtualBlock};
@@ -102,6 +103,16 @@ impl<D: Device> Block<D> {
         self.object.index()
     }
 
+    /// Returns the address of its first byte, if it is mapped.
+    pub(super) fn address(&self) -> Option<NonNull<u8>> {
+        self.object.address()
+    }
+
+    /// Returns true if the CPU could access the block, but it is not mapped.
+    pub(super) fn is_unmapped(&self) -> bool {
+        self.memory.is_host_visible() && self.address().is_none()
+    }
+
     /// Returns the number of live allocations.
     pub(super) fn live(&self) -> u32 {
         self.live
@@ -125,6 +136,26 @@ impl<D: Device> Block<D> {
     /// Returns true while it is closed so, or [held](BlockSet::hold) since then.
     pub(super) fn is_kept_by(&self, closing: u64) -> bool {
         self.is_closed_by(closing) || self.held.is_some_and(|(_, held)| held == closing)
+    }
+}
+
+/// Which blocks may serve a request, by whether they are mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct UsableBlocks {
+    /// Those that need no mapping are searched first.
+    pub(super) mapped_first: bool,
+    /// Of blocks that are not mapped, those with fewer bytes may.
+    pub(super) unmapped_below: u64,
+}
+
+impl UsableBlocks {
+    /// Whether the CPU accesses the allocation does not matter, or nobody knows.
+    pub(super) const ALL: Self = Self { mapped_first: false, unmapped_below: u64::MAX };
+    /// Those alone that are mapped, or that the CPU cannot access anyway.
+    pub(super) const MAPPED: Self = Self { mapped_first: false, unmapped_below: 0 };
+
+    pub(super) fn contain<D: Device>(self, block: &Block<D>) -> bool {
+        self.unmapped_below == u64::MAX || block.memory.size() < self.unmapped_below || !block.is_unmapped()
     }
 }
 
@@ -258,6 +289,12 @@ impl<D: Device> BlockSet<D> {
         self.blocks.iter()
     }
 
+    /// Returns true if the block that is searched first is mapped.
+    pub(super) fn is_mapped(&self) -> bool {
+        let first = self.order.iter().next().and_then(|summary| self.block(summary.block));
+        first.is_some_and(|block| block.address().is_some())
+    }
+
     /// Returns the number of blocks.
     pub(super) fn count(&self) -> u32 {
         self.statistics.blocks + self.statistics.dedicated
@@ -273,7 +310,10 @@ impl<D: Device> BlockSet<D> {
             ranges.reserve(FIRST_RANGES);
         }
         let summary = BlockSummary::of(self.blocks.next_index(), &ranges);
-        let object = MemoryObject { memory: memory.handle().to_raw(), size, address: memory.address(0) };
+        if memory.is_host_visible() && memory.address().is_none() {
+            self.objects.note_unmapped();
+        }
+        let object = MemoryObject { memory: memory.handle().to_raw(), size, address: memory.address() };
         let block = Block {
             memory,
             object: self.objects.register(object),
@@ -312,7 +352,8 @@ impl<D: Device> BlockSet<D> {
         // Not `live == 0`: a range that waits in a quick list is still allocated in the block.
         self.block(index).filter(|block| block.ranges.is_empty())?;
         self.note_in_use(index);
-        let block = self.blocks.remove(index)?;
+        let mut block = self.blocks.remove(index)?;
+        block.memory.note_address(block.object.address());
         debug_assert_eq!(block.live, 0, "a live allocation has a range");
         if block.is_closed() {
             self.closed.retain(|&other| other != index);

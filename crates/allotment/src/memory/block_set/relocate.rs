@@ -7,7 +7,7 @@
 use allotment_suballoc::{Handle, Request, Strategy, VirtualBlock};
 
 use super::search::BlockSummary;
-use super::{Block, BlockRange, BlockSet, Closing, PlacedRange, Role, Sizes};
+use super::{Block, BlockRange, BlockSet, Closing, PlacedRange, Role, Sizes, UsableBlocks};
 use crate::device::Device;
 use crate::memory::EmptiedBlocks;
 
@@ -94,10 +94,11 @@ impl<D: Device> BlockSet<D> {
     }
 
     /// Opens a closed block that has room for a request. Returns false if there is none.
-    pub(in crate::memory) fn reopen_for(&mut self, request: &Request) -> bool {
+    pub(in crate::memory) fn reopen_for(&mut self, request: &Request, usable: UsableBlocks) -> bool {
         // Whether it fits does not depend on the strategy.
         let request = &request.with_strategy(Strategy::Balanced);
-        let fits = |index: &u32| self.block(*index).is_some_and(|block| block.ranges.would_fit(request));
+        let fits = |block: &Block<D>| usable.contain(block) && block.ranges.would_fit(request);
+        let fits = |index: &u32| self.block(*index).is_some_and(fits);
         let found = self.closed_shared().find(fits);
         found.into_iter().for_each(|index| self.reopen(index));
         found.is_some()

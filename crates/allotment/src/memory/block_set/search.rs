@@ -7,7 +7,9 @@
 
 use allotment_suballoc::{Algorithm, AllocateError, Allocation, Request, Side, Strategy, VirtualBlock};
 
-use super::{BlockRange, BlockSet, PlacedRange, Role, Sizes, SpareCriteria, note_visits};
+use super::{
+    Block, BlockRange, BlockSet, PlacedRange, Role, Sizes, SpareCriteria, UsableBlocks, note_visits,
+};
 use crate::device::{Device, Priority};
 
 /// Requests up to this size take the first block that has room, the fullest first.
@@ -46,17 +48,24 @@ impl<D: Device> BlockSet<D> {
         &mut self,
         request: &Request,
         spare: Option<SpareCriteria>,
+        usable: UsableBlocks,
         sizes: Sizes,
     ) -> Result<Option<PlacedRange>, AllocateError> {
+        if usable.mapped_first {
+            // To map a block costs a driver call, and address space.
+            let mapped = self.place(request, spare, UsableBlocks::MAPPED, sizes)?;
+            let rest = UsableBlocks { mapped_first: false, ..usable };
+            return if mapped.is_some() { Ok(mapped) } else { self.place(request, spare, rest, sizes) };
+        }
         if let Some(spare) = spare {
-            let Some(index) = self.best_spare(request.size, spare) else { return Ok(None) };
+            let Some(index) = self.best_spare(request.size, spare, usable) else { return Ok(None) };
             // A spare block may be larger than the request. Its one allocation still begins at offset 0, on whichever
             // side of a shared block it would have been placed.
             let at_start = Request { side: Side::Lower, ..*request };
             return self.place_in_block(index, &at_start, sizes);
         }
         if request.size > FIRST_FIT && self.algorithm == Algorithm::Tlsf {
-            return match self.closest_fit(request) {
+            return match self.closest_fit(request, usable) {
                 Some(index) => self.place_in_block(index, request, sizes),
                 None => Ok(None),
             };
@@ -64,18 +73,26 @@ impl<D: Device> BlockSet<D> {
         // The fullest first, so that the emptiest blocks become empty and can be freed.
         let mut from = 0;
         while let Some((at, block)) = self.order.with_room(request.size, from) {
+            from = at + 1;
+            if !self.is_usable(block, usable) {
+                continue;
+            }
             if let Some(placed) = self.place_in_block(block, request, sizes)? {
                 return Ok(Some(placed));
             }
-            from = at + 1;
         }
         Ok(None)
     }
 
+    pub(super) fn is_usable(&self, index: u32, usable: UsableBlocks) -> bool {
+        usable == UsableBlocks::ALL || self.block(index).is_some_and(|block| usable.contain(block))
+    }
+
     /// Returns the block in which the request fits most closely, of the first [`MOST_FITTING`] that have room.
-    pub(super) fn closest_fit(&self, request: &Request) -> Option<u32> {
+    pub(super) fn closest_fit(&self, request: &Request, usable: UsableBlocks) -> Option<u32> {
         let next = |&(at, _): &(usize, u32)| self.order.with_room(request.size, at + 1);
         let candidates = core::iter::successors(self.order.with_room(request.size, 0), next);
+        let candidates = candidates.filter(|&(_, block)| self.is_usable(block, usable));
         let fitting = candidates.filter_map(|(_, block)| {
             note_visits(1);
             Some((self.block(block)?.ranges.room_for(request)?, block))
@@ -132,26 +149,29 @@ impl<D: Device> BlockSet<D> {
         request: &Request,
         spare: Option<SpareCriteria>,
         in_blocks: bool,
-        most_spare: u64,
-        priority: Option<Priority>,
+        usable: UsableBlocks,
+        (most_spare, priority): (u64, Option<Priority>),
     ) -> bool {
         // A strategy decides where a range is placed, never whether; and some look at all ranges for the best place.
         let request = &request.with_strategy(Strategy::Balanced);
         // In the order of `place_in_existing`, with which a preview has to agree.
-        if spare.is_some_and(|spare| self.best_spare(request.size, spare).is_some()) {
+        if spare.is_some_and(|spare| self.best_spare(request.size, spare, usable).is_some()) {
             return true;
         }
         if !in_blocks {
             return false;
         }
-        if self.shareable_spare(request, most_spare, priority).is_some() {
+        if self.shareable_spare(request, most_spare, priority, usable).is_some() {
             return true;
         }
         // A closed block counts, since a request that needs it opens it again.
         let next = |&(at, _): &(usize, u32)| self.order.with_room(request.size, at + 1);
         let open = core::iter::successors(self.order.with_room(request.size, 0), next);
         let mut shared = open.map(|(_, block)| block).chain(self.closed_shared());
-        shared.any(|index| self.block(index).is_some_and(|block| block.ranges.would_fit(request)))
+        shared.any(|index| {
+            let fits = |block: &Block<D>| usable.contain(block) && block.ranges.would_fit(request);
+            self.block(index).is_some_and(fits)
+        })
     }
 
     /// Updates the summary of a shared block, and moves it by one position if it is out of order.

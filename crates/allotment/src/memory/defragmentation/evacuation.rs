@@ -457,6 +457,10 @@ impl Evacuation {
     ) -> HandedOut {
         // Grown before the locks are taken.
         found.reserve(AT_ONCE);
+        // Before any of them moves: an allocation that has an address has one in its new place.
+        if !self.reserved.iter().take(AT_ONCE).all(|one| allocator.map_as_before(one.from, &one.to)) {
+            return HandedOut::Refused;
+        }
         let closed = locked(&slot.state).as_ref().is_some_and(|state| self.is_closed(state));
         let is_live = |from: AllocationId| allocator.lock_live(from, |_, _, _| Some(())).is_ok();
         // A request reopened the block, so copying the rest would not free it. If no allocation is left to copy, the

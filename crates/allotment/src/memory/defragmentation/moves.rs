@@ -16,7 +16,7 @@ use crate::device::{Device, Priority, Requirements, ResourceKind};
 use crate::events::{Event, Placement};
 use crate::memory::EmptiedBlocks;
 use crate::memory::allocator::{Allocation, AllocationId, Allocator};
-use crate::memory::block_set::{BlockSet, PlacedRange, Role, Sizes};
+use crate::memory::block_set::{BlockSet, PlacedRange, Role, Sizes, UsableBlocks};
 use crate::memory::defragmentation::movers::MoverId;
 use crate::memory::pool::time::Moment;
 use crate::memory::pool::{
@@ -211,6 +211,7 @@ impl<D: Device> PoolState<D> {
             priority: Priority::NORMAL,
             scarce: false,
             at_last: false,
+            usable: UsableBlocks::ALL,
         };
         let requirements = Requirements::new(requested).with_kind(kind);
         let options = MemoryUsage::GpuOnly.with_name("defragmentation destination");

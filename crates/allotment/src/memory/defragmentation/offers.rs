@@ -103,7 +103,9 @@ impl<D: Device> Allocator<D> {
     pub(in crate::memory) fn take_offer(&self, owners: Mover, id: AllocationId) -> Option<Offer<'_, D>> {
         let (part, reserved) = self.movers.take_offered(owners, id)?;
         let copied = reserved.copied;
-        match self.begin_offered(part, reserved) {
+        let reachable = self.map_as_before(reserved.from, &reserved.to);
+        let begun = if reachable { self.begin_offered(part, reserved) } else { Err(reserved) };
+        match begun {
             Ok(one) => Some(Offer { allocator: self, owners, part, one: Some(one), copied, refused: false }),
             Err(reserved) => {
                 self.give_up(owners, part, reserved);

@@ -29,10 +29,12 @@ use core::sync::atomic::{
 };
 use std::sync::Mutex;
 
-use crate::device::{Device, DeviceError, MemoryHeapBudget, MemoryHeapIndex, MemoryTypeIndex, OwnedMemory};
+use crate::device::{
+    Device, DeviceError, Mapping, MemoryHeapBudget, MemoryHeapIndex, MemoryTypeIndex, OwnedMemory,
+};
 use crate::events::{Event, EventLog};
 use crate::log::event;
-use crate::memory::driver::refusals::{Changes, Refusals, Refused};
+use crate::memory::driver::refusals::{Changes, Refusals, Refused, Terms};
 use crate::memory::pool::time::{Time, TimeSource};
 use crate::memory::{AllocationError, BudgetPolicy, ShortName};
 use crate::sync::locked;
@@ -212,8 +214,9 @@ impl Heaps {
         device: &D,
         memory_type: MemoryTypeIndex,
         size: u64,
-        policy: BudgetPolicy,
+        terms: Terms,
     ) -> Result<Charge<'_>, AllocationError> {
+        let policy = terms.budget;
         let index = heap_of(device, memory_type)?;
         let limits = &device.properties().limits;
         if size > limits.max_allocation_size {
@@ -223,7 +226,7 @@ impl Heaps {
                 name: ShortName::NONE,
             });
         }
-        if let Some(refused) = self.refused_before(device, memory_type, size, policy) {
+        if let Some(refused) = self.refused_before(device, memory_type, size, terms) {
             return Err(refused);
         }
         // Counted over all heaps, since a refresh queries all of them.
@@ -371,13 +374,13 @@ impl Heaps {
         device: &D,
         memory_type: MemoryTypeIndex,
         size: u64,
-        policy: BudgetPolicy,
+        terms: impl Into<Terms>,
     ) -> Option<AllocationError> {
-        let heap = heap_of(device, memory_type).ok()?;
+        let (heap, terms) = (heap_of(device, memory_type).ok()?, terms.into());
         if self.refusals.are_none(memory_type) {
             return None;
         }
-        let find = || self.refusals.find(memory_type, size, policy, self.changes(heap));
+        let find = || self.refusals.find(memory_type, size, terms, self.changes(heap));
         let mut found = find();
         if matches!(found, Refused::LookAgain) {
             // What other programs have freed, only the driver's figures tell.
@@ -387,33 +390,47 @@ impl Heaps {
         let source = match found {
             Refused::No | Refused::LookAgain => return None,
             Refused::ForBudget => {
-                return self.refusal(heap, self.heaps[heap.get()].reserved.load(Relaxed), size, policy);
+                return self.refusal(heap, self.heaps[heap.get()].reserved.load(Relaxed), size, terms.budget);
             }
             Refused::ByDriver(source) => source,
         };
         Some(self.error_of(device, memory_type, size, source))
     }
 
-    /// Returns true where no refusal of a memory type is remembered.
-    pub(super) fn refused_none(&self, memory_type: MemoryTypeIndex) -> bool {
-        self.refusals.are_none(memory_type)
+    /// Returns the bytes of the smallest memory of a type that the driver could not map, and could not map now.
+    pub(in crate::memory) fn unmappable_from<D: Device>(
+        &self,
+        device: &D,
+        memory_type: MemoryTypeIndex,
+    ) -> Option<u64> {
+        if self.refusals.are_none(memory_type) {
+            return None;
+        }
+        self.refusals.unmappable_from(memory_type, self.changes(heap_of(device, memory_type).ok()?))
     }
 
-    /// Makes the driver's figures current for a request that is about to be refused. Returns true where the driver should
-    /// be asked once more: the figures have changed, or they say that there is room for what it refused.
-    pub(in crate::memory) fn look_again<D: Device>(&self, device: &D, memory_type: MemoryTypeIndex) -> bool {
-        let Ok(heap) = heap_of(device, memory_type) else { return false };
-        if self.refusals.are_none(memory_type) {
-            return false;
+    /// Maps memory that is known to other code already, by `map`. Remembers a refusal.
+    pub(in crate::memory) fn map<D: Device, T>(
+        &self,
+        device: &D,
+        (memory_type, size): (MemoryTypeIndex, u64),
+        map: impl FnOnce() -> Result<T, DeviceError>,
+    ) -> Result<T, DeviceError> {
+        let seen = heap_of(device, memory_type).map(|heap| self.changes(heap));
+        let mapped = map().inspect_err(|error| {
+            event!(WARN, "memory", %memory_type, bytes = size, %error, "the driver could not map memory");
+            let refused = AllocationError::from(*error);
+            seen.into_iter().for_each(|seen| self.refusals.add(memory_type, size, &refused, seen));
+        })?;
+        if !self.refusals.are_none(memory_type) {
+            self.refusals.forget(memory_type, size, Mapping::Required);
         }
-        let before = self.changes(heap);
-        self.refresh(device);
-        let MemoryHeapReport { usage, budget, .. } = self.report(heap);
-        // A refusal that the figures do not explain may be over: the driver's host memory was short, for example.
-        let fits = |size| usage.saturating_add(size) <= budget;
-        let unexplained = self.refusals.forget(memory_type, fits);
-        let now = self.changes(heap);
-        unexplained || (now.gains, now.refunds) != (before.gains, before.refunds)
+        Ok(mapped)
+    }
+
+    /// Returns true where no refusal of a memory type is remembered.
+    pub(in crate::memory) fn refused_none(&self, memory_type: MemoryTypeIndex) -> bool {
+        self.refusals.are_none(memory_type)
     }
 
     /// Allocates memory from the driver, by `make`. Called with no lock held.
@@ -421,17 +438,21 @@ impl Heaps {
         &self,
         device: &D,
         (memory_type, size): (MemoryTypeIndex, u64),
-        policy: BudgetPolicy,
+        terms: impl Into<Terms>,
         make: impl FnOnce() -> Result<T, DeviceError>,
     ) -> Result<T, AllocationError> {
         let heap = heap_of(device, memory_type)?;
-        let charge = self.charge(device, memory_type, size, policy)?;
+        let terms = terms.into();
+        let charge = self.charge(device, memory_type, size, terms)?;
         // Read before the call: what is freed meanwhile makes a refusal void.
         let seen = self.changes(heap);
         self.allocate_calls.fetch_add(1, Relaxed);
         match make() {
             Ok(made) => {
                 charge.keep();
+                if !self.refusals.are_none(memory_type) {
+                    self.refusals.forget(memory_type, size, terms.mapping);
+                }
                 event!(DEBUG, "memory", %memory_type, bytes = size, "allocated a memory object");
                 Ok(made)
             }

@@ -15,17 +15,18 @@
 //!   8 the pool of movable, or pinned, allocations
 //!   9 the next memory type, from 1 on
 //!  10 over the budget, and a memory object for a small request alone: all types from 4 on
+//!  11 where a remembered refusal was the answer: all types from 1 on, for which the driver is asked once more
 //! ```
 //!
 //! | step | where |
 //! |---|---|
-//! | 1 to 5, 7, 10 | [`Allocator::allocate_from_locked_pool`] (`request/allocate.rs`), `new_block.rs` |
+//! | 1 to 5, 7, 10, 11 | [`Allocator::allocate_from_locked_pool`] (`request/allocate.rs`), `new_block.rs` |
 //! | 2, 6, 8 | `pool/shards.rs` |
-//! | 9, 10 | [`Allocator::by_ranking`], [`Allocator::by_pool_types`] (`request/allocate.rs`) |
+//! | 9 to 11 | [`Allocator::by_ranking`], [`Allocator::by_pool_types`] (`request/allocate.rs`) |
 //! | memory by itself | [`Allocator::memory_of_driver`] |
 //!
-//! Nothing waits for the GPU, and nothing is asked of the driver that it refused before, until something has changed
-//! (`refusals.rs`). Step 3 is before step 4, since destroying what is done with takes microseconds and a block
+//! Nothing waits for the GPU, and what the driver refused before is not asked for until something has changed
+//! (`refusals.rs`), but for step 11. Step 3 is before step 4, since destroying what is done with takes microseconds and a block
 //! milliseconds. Step 7 is before step 9, since a block of at least an eighth of the wanted size costs each heap a handful
 //! of memory objects; an object for each small request, which step 10 allows, costs thousands, of which Vulkan guarantees
 //! 4096 for all heaps. Without idle blocks being freed (5) for blocks ahead of demand: two pools would free each other's.
@@ -40,10 +41,11 @@ use core::any::TypeId;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::Mutex;
 
-use crate::device::{Device, DeviceError, MemoryDesc, MemoryTypeIndex, OwnedMemory};
+use crate::device::{Device, DeviceError, Mapping, MemoryDesc, MemoryTypeIndex, OwnedMemory};
 use crate::lifetime::{DeletionQueue, WeakDeletionQueue};
 use crate::memory::allocator::Allocator;
 use crate::memory::driver::heaps::heap_of;
+use crate::memory::driver::refusals::{Remembered, Terms};
 use crate::memory::pool::PoolSlot;
 use crate::memory::resource::types_of_resources;
 use crate::memory::{AllocationError, BudgetPolicy};
@@ -115,33 +117,42 @@ impl<D: Device> Allocator<D> {
     pub(in crate::memory) fn memory_of_driver<T>(
         &self,
         of: (MemoryTypeIndex, u64),
-        policy: BudgetPolicy,
+        terms: impl Into<Terms>,
         idle: IdleBlocks<'_, D>,
         make: impl Fn() -> Result<T, DeviceError>,
     ) -> Result<T, AllocationError> {
-        let attempt = || self.heaps.allocate(&self.device, of, policy, &make);
-        let known = self.heaps.refused_before(&self.device, of.0, of.1, policy).is_some();
+        let terms = terms.into();
+        let attempt = || self.heaps.allocate(&self.device, of, terms, &make);
         // Again after each step that has freed something.
         let or_after =
             |result: Result<T, AllocationError>, step: &dyn Fn(AllocationError) -> bool| match result {
-                Err(refused) if refused.is_for_want_of_memory() && step(refused) => attempt(),
+                Err(refused)
+                    if (refused.is_for_want_of_memory() || refused.is_of_mapping()) && step(refused) =>
+                {
+                    attempt()
+                }
                 result => result,
             };
         let result = or_after(attempt(), &|_| self.reclaim_finished());
-        let result = or_after(result, &|refused| self.free_idle_for(&idle, (of.0, refused)));
-        // Never refused by what was so a moment ago alone.
-        or_after(result, &|_| known && self.heaps.look_again(&self.device, of.0))
+        or_after(result, &|refused| self.free_idle_for(&idle, (of.0, refused)))
     }
 
-    /// Allocates a memory object of the driver, as [`memory_of_driver`](Self::memory_of_driver).
+    /// Allocates a memory object of the driver, as [`memory_of_driver`](Self::memory_of_driver), for requests to come.
     pub(in crate::memory) fn object_of_driver(
         &self,
         desc: &MemoryDesc<'_, D::MemoryOptions>,
-        policy: BudgetPolicy,
+        (policy, mapping): (BudgetPolicy, Mapping),
         idle: IdleBlocks<'_, D>,
     ) -> Result<OwnedMemory<D>, AllocationError> {
-        let make = || OwnedMemory::allocate(&self.device, desc);
-        self.memory_of_driver((desc.memory_type, desc.size), policy, idle, make)
+        let make = || OwnedMemory::allocate(&self.device, desc, Mapping::OnDemand);
+        let of = (desc.memory_type, desc.size);
+        // Nothing else would serve the caller. Ahead of demand, within the budget, once in a frame.
+        let terms = Terms { remembered: Remembered::AskAgain, ..policy.into() };
+        let memory = self.memory_of_driver(of, terms, idle, make);
+        // Now rather than for the first request; where it is not possible, requests of the GPU's alone can use the memory.
+        memory.map(
+            |memory| if mapping == Mapping::Required { memory.map_if_possible(&self.device) } else { memory },
+        )
     }
 
     /// Frees idle blocks where that may help against a refusal. Returns true if any was freed.
@@ -163,8 +174,9 @@ impl<D: Device> Allocator<D> {
         let objects = self.pools.objects();
         // Blocks are freed only if that can help: else later requests would allocate them again, for nothing.
         let helps = match refused {
-            // The limit of memory objects holds for all heaps together.
+            // The limit of memory objects holds for all heaps together, and so does the space for addresses.
             AllocationError::TooManyAllocations { .. } => return self.release_empty(None, but),
+            _ if refused.is_of_mapping() => return self.release_empty(None, but),
             // Most often a full heap has no idle block, and no pool has to be locked to find that.
             _ if objects.idle_in(heap.get()) == 0 => false,
             AllocationError::OverBudget { requested, usage, budget, .. } => {

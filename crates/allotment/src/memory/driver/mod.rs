@@ -4,5 +4,5 @@ pub(in crate::memory) mod growth;
 pub(in crate::memory) mod heaps;
 pub(in crate::memory) mod ladder;
 pub(in crate::memory) mod new_block;
-mod refusals;
+pub(in crate::memory) mod refusals;
 pub(in crate::memory) mod release;

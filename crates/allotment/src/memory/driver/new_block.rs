@@ -9,13 +9,14 @@ use crate::memory::allocator::{Allocation, Allocator};
 use crate::memory::block_set::Role;
 use crate::memory::driver::heaps::heap_of;
 use crate::memory::driver::ladder::IdleBlocks;
+use crate::memory::driver::refusals::Terms;
 use crate::memory::pool::shards::LockedShard;
 use crate::memory::pool::time::Moment;
 use crate::memory::pool::{
     BlockPlan, BlockSize, LentBlock, PendingBlock, PlanSizes, PoolSlot, PoolState, RoundedRequest, Source,
 };
 use crate::memory::request::desc::AllocationRequest;
-use crate::memory::{AllocationError, BudgetPolicy, NewBlocks, ShortName};
+use crate::memory::{AllocationError, NewBlocks, ShortName};
 use crate::sync::locked;
 
 /// The refusal where the driver was not asked, since a plan has no smaller sizes. No request of 0 bytes comes so far.
@@ -28,7 +29,7 @@ impl<D: Device> Allocator<D> {
         &self,
         plan: &BlockPlan,
         (sizes, rounded): (PlanSizes, &RoundedRequest),
-        (memory_type, policy): (MemoryTypeIndex, BudgetPolicy),
+        (memory_type, terms): (MemoryTypeIndex, Terms),
     ) -> Option<AllocationError> {
         let heap = heap_of(&self.device, memory_type).ok()?;
         // An idle block would be freed for the request.
@@ -37,7 +38,7 @@ impl<D: Device> Allocator<D> {
         }
         let mut refused = None;
         for (size, _) in plan.attempts(sizes, self.heaps.room_for_block(&self.device, heap), rounded) {
-            refused = Some(self.heaps.refused_before(&self.device, memory_type, size, policy)?);
+            refused = Some(self.heaps.refused_before(&self.device, memory_type, size, terms)?);
         }
         refused
     }
@@ -80,7 +81,7 @@ impl<D: Device> Allocator<D> {
         self.waiting(|| {
             // Only if the budget allows the block: a request that is refused must have freed nothing.
             let allowed =
-                self.heaps.check(&self.device, source.memory_type, preferred, source.budget_policy).is_ok();
+                self.heaps.check(&self.device, source.memory_type, preferred, source.terms.budget).is_ok();
             // With a maintenance thread, that thread frees blocks.
             if allowed && !self.grows_ahead() {
                 self.free_all(self.pass_time(now));
@@ -110,7 +111,7 @@ impl<D: Device> Allocator<D> {
             // Anew, since the figures may allow a larger block now.
             return attempt(sizes, refused);
         }
-        match refused.refused_bytes() {
+        match refused.refused_bytes(rounded.at_last) {
             Some(bytes) if sizes == PlanSizes::All => attempt(PlanSizes::Below(bytes), refused),
             _ => Err(refused),
         }
@@ -124,15 +125,16 @@ impl<D: Device> Allocator<D> {
         source: &Source<D>,
         before: AllocationError,
     ) -> Result<(OwnedMemory<D>, Role), AllocationError> {
-        let Source { memory_type, priority, dedicated_priority, ref options, budget_policy, .. } = *source;
+        let Source { memory_type, priority, dedicated_priority, ref options, terms, .. } = *source;
         let heap = heap_of(&self.device, memory_type)?;
         let mut refused = before;
         for (size, role) in plan.attempts(sizes, self.heaps.room_for_block(&self.device, heap), rounded) {
             let priority = if role == Role::Shared { priority } else { dedicated_priority };
             let desc =
                 MemoryDesc::new(memory_type, size).with_priority(priority).with_options(options.as_ref());
-            let make = || OwnedMemory::allocate(&self.device, &desc);
-            match self.heaps.allocate(&self.device, (memory_type, size), budget_policy, make) {
+            let make = || OwnedMemory::allocate(&self.device, &desc, terms.mapping);
+            let terms = plan.terms(size, terms);
+            match self.heaps.allocate(&self.device, (memory_type, size), terms, make) {
                 Ok(memory) => {
                     self.name_block(&memory, source);
                     return Ok((memory, role));

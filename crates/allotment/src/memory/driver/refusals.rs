@@ -10,12 +10,13 @@
 //! A full heap would otherwise cost each request that suits it best some failing driver calls, for ever: up to some 10 µs
 //! each. What other programs free is seen in the driver's figures only, so these are looked at again after a quarter of a
 //! second, or after many answers. Some drivers report no figures, and may refuse for other reasons than a full heap: so
-//! after ten seconds a refusal is forgotten, whatever the figures say.
+//! after ten seconds a refusal is forgotten, whatever the figures say. And where nothing else serves a request, the driver
+//! is asked once more before that is refused: a remembered refusal sends requests elsewhere, but refuses none.
 
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::Mutex;
 
-use crate::device::{DeviceError, MemoryTypeIndex};
+use crate::device::{DeviceError, Mapping, MemoryTypeIndex};
 use crate::memory::{AllocationError, BudgetPolicy};
 use crate::sync::locked;
 
@@ -40,6 +41,29 @@ pub(super) struct Changes {
     pub(super) frees: u64,
     /// The time.
     pub(super) tick: u64,
+}
+
+/// What a refusal that is remembered means for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::memory) enum Remembered {
+    /// It is refused.
+    Holds,
+    /// Nothing else would serve the request, so the driver is asked once more.
+    AskAgain,
+}
+
+/// On what terms memory is wanted.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::memory) struct Terms {
+    pub(in crate::memory) budget: BudgetPolicy,
+    pub(in crate::memory) mapping: Mapping,
+    pub(in crate::memory) remembered: Remembered,
+}
+
+impl From<BudgetPolicy> for Terms {
+    fn from(budget: BudgetPolicy) -> Self {
+        Self { budget, mapping: Mapping::OnDemand, remembered: Remembered::Holds }
+    }
 }
 
 /// What is known of a request.
@@ -75,8 +99,8 @@ impl Refusal {
 
     fn holds(&self, now: Changes) -> bool {
         let unchanged = match self.source {
-            // The limit of memory objects holds for all heaps together.
-            Some(DeviceError::TooManyAllocations) => self.seen.frees == now.frees,
+            // The limit of memory objects holds for all heaps together, and so does the space for addresses.
+            Some(DeviceError::TooManyAllocations | DeviceError::MapFailed) => self.seen.frees == now.frees,
             Some(_) => self.seen.gains == now.gains,
             None => self.seen.refunds == now.refunds,
         };
@@ -98,8 +122,8 @@ impl Refusal {
 struct OfType {
     /// One of `refusals` is there. Read without the lock: most programs are never refused.
     any: AtomicBool,
-    /// By the driver; for the budget.
-    refusals: Mutex<[Option<Refusal>; 2]>,
+    /// By the driver; for the budget; since the driver could not map the memory.
+    refusals: Mutex<[Option<Refusal>; 3]>,
 }
 
 /// The refusals of all memory types.
@@ -135,6 +159,7 @@ impl Refusals {
             // Whatever the size.
             AllocationError::TooManyAllocations { .. } => (0, Some(DeviceError::TooManyAllocations)),
             AllocationError::OverBudget { .. } => (1, None),
+            AllocationError::Device { source: source @ DeviceError::MapFailed, .. } => (2, Some(source)),
             _ => return,
         };
         let size = if source == Some(DeviceError::TooManyAllocations) { 0 } else { size };
@@ -151,10 +176,11 @@ impl Refusals {
         &self,
         memory_type: MemoryTypeIndex,
         size: u64,
-        policy: BudgetPolicy,
+        Terms { budget, mapping, remembered }: Terms,
         now: Changes,
     ) -> Refused {
-        let Some(of) = self.of(memory_type) else { return Refused::No };
+        let of = self.of(memory_type).filter(|_| remembered == Remembered::Holds);
+        let Some(of) = of else { return Refused::No };
         let mut refusals = locked(&of.refusals);
         for refusal in refusals.iter_mut() {
             if refusal.is_some_and(|refusal| !refusal.holds(now)) {
@@ -165,17 +191,32 @@ impl Refusals {
             of.any.store(false, Relaxed);
             return Refused::No;
         }
-        let strict = policy == BudgetPolicy::WithinBudget;
-        let applies = |refusal: &&mut Refusal| refusal.size <= size && (refusal.source.is_some() || strict);
+        let applies = |refusal: &&mut Refusal| {
+            let concerned = match refusal.source {
+                None => budget == BudgetPolicy::WithinBudget,
+                Some(DeviceError::MapFailed) => mapping == Mapping::Required,
+                Some(_) => true,
+            };
+            refusal.size <= size && concerned
+        };
         refusals.iter_mut().flatten().find(applies).map_or(Refused::No, |refusal| refusal.answer(now))
     }
 
-    /// Forgets what the driver refused of a memory type where `fits` says that there is room for its size. Returns true
-    /// if there was something.
-    pub(super) fn forget(&self, memory_type: MemoryTypeIndex, fits: impl FnOnce(u64) -> bool) -> bool {
-        let Some(of) = self.of(memory_type) else { return false };
-        let refusal = &mut locked(&of.refusals)[0];
-        if refusal.is_some_and(|refusal| fits(refusal.size)) { refusal.take().is_some() } else { false }
+    /// Returns the bytes of the smallest memory that the driver could not map.
+    pub(super) fn unmappable_from(&self, memory_type: MemoryTypeIndex, now: Changes) -> Option<u64> {
+        let refusal = locked(&self.of(memory_type)?.refusals)[2];
+        Some(refusal.filter(|refusal| refusal.holds(now))?.size)
+    }
+
+    /// Forgets what `size` bytes, which the driver has just allocated or mapped, show to be over.
+    pub(super) fn forget(&self, memory_type: MemoryTypeIndex, size: u64, mapping: Mapping) {
+        let Some(of) = self.of(memory_type) else { return };
+        let mut refusals = locked(&of.refusals);
+        let [by_driver, _, of_mapping] = &mut *refusals;
+        *by_driver = by_driver.filter(|refusal| refusal.size > size);
+        if mapping == Mapping::Required {
+            *of_mapping = of_mapping.filter(|refusal| refusal.size > size);
+        }
     }
 }
 
@@ -200,7 +241,7 @@ mod tests {
     }
 
     fn find(refusals: &Refusals, size: u64, now: Changes) -> Refused {
-        refusals.find(TYPE, size, BudgetPolicy::AllowOverBudget, now)
+        refusals.find(TYPE, size, BudgetPolicy::AllowOverBudget.into(), now)
     }
 
     #[test]
@@ -221,9 +262,21 @@ mod tests {
         let refusals = Refusals::new(2);
         refusals.add(TYPE, 100, &over_budget(100), START);
         assert_eq!(find(&refusals, 100, START), Refused::No);
-        let strict = |now| refusals.find(TYPE, 100, BudgetPolicy::WithinBudget, now);
+        let strict = |now| refusals.find(TYPE, 100, BudgetPolicy::WithinBudget.into(), now);
         assert_eq!(strict(START), Refused::ForBudget);
         assert_eq!(strict(Changes { refunds: 1, ..START }), Refused::No);
+    }
+
+    #[test]
+    fn memory_that_cannot_be_mapped_serves_whoever_needs_no_mapping() {
+        let refusals = Refusals::new(2);
+        refusals.add(TYPE, 100, &DeviceError::MapFailed.into(), START);
+        assert_eq!(refusals.unmappable_from(TYPE, START), Some(100));
+        assert_eq!(find(&refusals, 100, START), Refused::No);
+        let mapped = Terms { mapping: Mapping::Required, ..BudgetPolicy::AllowOverBudget.into() };
+        let answer = Refused::ByDriver(DeviceError::MapFailed);
+        assert_eq!(refusals.find(TYPE, 100, mapped, START), answer);
+        assert_eq!(refusals.unmappable_from(TYPE, Changes { frees: 1, ..START }), None);
     }
 
     #[test]
@@ -253,11 +306,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_is_asked_again() {
+    fn what_the_driver_allocates_makes_its_refusals_of_as_much_void() {
         let refusals = Refusals::new(2);
         refusals.add(TYPE, 100, &full(100), START);
-        assert!(!refusals.forget(TYPE, |size| size > 100));
-        assert!(refusals.forget(TYPE, |size| size == 100) && !refusals.forget(TYPE, |_| true));
+        refusals.forget(TYPE, 99, Mapping::Required);
+        assert_eq!(find(&refusals, 100, START), FULL);
+        refusals.forget(TYPE, 100, Mapping::OnDemand);
         assert_eq!(find(&refusals, 100, START), Refused::No);
+    }
+
+    #[test]
+    fn a_request_that_nothing_else_would_serve_is_not_refused_by_what_is_remembered() {
+        let refusals = Refusals::new(2);
+        refusals.add(TYPE, 100, &full(100), START);
+        let last = Terms { remembered: Remembered::AskAgain, ..BudgetPolicy::AllowOverBudget.into() };
+        assert_eq!(refusals.find(TYPE, 100, last, START), Refused::No);
+        assert_eq!(find(&refusals, 100, START), FULL, "others are answered still");
     }
 }

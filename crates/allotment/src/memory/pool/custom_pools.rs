@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 
 use allotment_suballoc::{Algorithm, Alignment, MAX_SIZE};
 
-use crate::device::{Device, MemoryDesc, MemoryTypeIndex};
+use crate::device::{Device, Mapping, MemoryDesc, MemoryTypeIndex};
 use crate::memory::allocator::Allocator;
 use crate::memory::block_set::{BlockSet, Role};
 use crate::memory::driver::ladder::IdleBlocks;
@@ -90,7 +90,9 @@ impl<D: Device> Allocator<D> {
             let memory = MemoryDesc::new(state.sets[0].memory_type, block_size)
                 .with_priority(desc.priority)
                 .with_options(options.as_ref());
-            match self.waiting(|| self.object_of_driver(&memory, desc.budget, IdleBlocks::Free)) {
+            match self.waiting(|| {
+                self.object_of_driver(&memory, (desc.budget, Mapping::OnDemand), IdleBlocks::Free)
+            }) {
                 Ok(memory) => blocks.push(memory),
                 Err(error) => {
                     self.free_all(blocks);

@@ -15,9 +15,9 @@
 
 use std::collections::HashSet;
 
-use allotment_suballoc::{Alignment, Request};
+use allotment_suballoc::Alignment;
 
-use super::{Label, PoolSlot, PoolState, Rules};
+use super::{Label, PoolSlot, PoolState, RoundedRequest, Rules};
 use crate::device::{Device, MemoryTypeIndex, MemoryTypeMask, OwnedMemory, Priority};
 use crate::events::{
     Allocated, AllocationKey, Announcement, BlockId, BlockKind, Event, EventBatch, EventLog, EventSource,
@@ -421,11 +421,12 @@ impl<D: Device> PoolState<D> {
     pub(super) fn share_spare(
         &mut self,
         set: usize,
-        request: &Request,
-        most: u64,
+        rounded: &RoundedRequest,
         priority: Option<Priority>,
     ) -> bool {
-        let Some(index) = self.sets[set].share_spare(request, most, priority) else { return false };
+        let RoundedRequest { ref request, largest_spare, usable, .. } = *rounded;
+        let shared = self.sets[set].share_spare(request, largest_spare, priority, usable);
+        let Some(index) = shared else { return false };
         let block = self.events.block(set, index);
         self.events.source.emit(|_| Event::BlockShared { block });
         true

@@ -165,7 +165,7 @@ impl<D: Device> Allocator<D> {
         let memory = MemoryDesc::new(source.memory_type, size)
             .with_priority(source.priority)
             .with_options(source.options.as_ref());
-        let got = self.object_of_driver(&memory, source.budget_policy, idle);
+        let got = self.object_of_driver(&memory, (source.terms.budget, source.terms.mapping), idle);
         let got = got.inspect(|memory| self.name_block(memory, &source));
 
         let mut guard = locked(&slot.state);

@@ -49,19 +49,19 @@ impl<D: Device> PoolState<D> {
             self.flush_quick_lists_and_say_so();
         }
         let record = self.next_record(slot)?;
-        let RoundedRequest { request: range, sizes, role, .. } = *rounded;
+        let RoundedRequest { request: range, sizes, role, usable, .. } = *rounded;
         // Before blocks are freed for it: an empty block whose size comes back now is not in the way.
         self.sets[set].history.note_request(range.size);
         let (spare, in_blocks) =
             (self.spare_criteria(rounded, self.clock.has_frames), self.may_share_block(rounded));
         let shared_priority = self.required_priority(self.rules.priority);
-        let mut placed = self.sets[set].place(&range, spare, sizes).map_err(allocation_error)?;
+        let mut placed = self.sets[set].place(&range, spare, usable, sizes).map_err(allocation_error)?;
         if placed.is_none() && role != Role::Shared && in_blocks {
-            placed = self.sets[set].place(&range, None, sizes).map_err(allocation_error)?;
+            placed = self.sets[set].place(&range, None, usable, sizes).map_err(allocation_error)?;
         }
         // A spare block that is empty anyway costs no driver call; it is shared before a new block is allocated.
-        if placed.is_none() && self.share_spare(set, &range, rounded.largest_spare, shared_priority) {
-            placed = self.sets[set].place(&range, None, sizes).map_err(allocation_error)?;
+        if placed.is_none() && self.share_spare(set, rounded, shared_priority) {
+            placed = self.sets[set].place(&range, None, usable, sizes).map_err(allocation_error)?;
         }
         if placed.is_none() && in_blocks && self.sets[set].quick.len() != 0 {
             // Quick lists may change where an allocation is placed, never whether: joined with their neighbours, the
@@ -70,7 +70,7 @@ impl<D: Device> PoolState<D> {
             self.flush_quick_lists_and_say_so();
             return self.place_in_existing(slot, set, rounded, request);
         }
-        if placed.is_none() && in_blocks && self.sets[set].reopen_for(&range) {
+        if placed.is_none() && in_blocks && self.sets[set].reopen_for(&range, usable) {
             // To allocate a block while another is being emptied would undo what defragmentation gains.
             return self.place_in_existing(slot, set, rounded, request);
         }
@@ -162,14 +162,14 @@ impl<D: Device> PoolState<D> {
 
     /// Returns true when [`place_in_existing`](Self::place_in_existing) would find room.
     pub(in crate::memory) fn would_place(&self, set: usize, rounded: &RoundedRequest) -> bool {
-        let RoundedRequest { request, role, largest_spare, .. } = *rounded;
+        let RoundedRequest { request, role, largest_spare, usable, .. } = *rounded;
         if role == Role::DedicatedToAllocation {
             return false;
         }
         let in_blocks = self.may_share_block(rounded);
         let spare = self.spare_criteria(rounded, self.clock.has_frames);
         let shared = self.required_priority(self.rules.priority);
-        self.sets[set].would_place(&request, spare, in_blocks, largest_spare, shared)
+        self.sets[set].would_place(&request, spare, in_blocks, usable, (largest_spare, shared))
             || self.other_set(set).is_some_and(|other| self.lendable(other, rounded, in_blocks).is_some())
     }
 
@@ -187,7 +187,8 @@ impl<D: Device> PoolState<D> {
         // A reservation in any shard was made for large requests too.
         let in_blocks = in_blocks || self.holds_reserve();
         // As if in frames: even a poor fit is better than the driver call that the other shard would make instead.
-        self.sets[set].lendable(&rounded.request, self.spare_criteria(rounded, true), in_blocks)
+        let spare = self.spare_criteria(rounded, true);
+        self.sets[set].lendable(&rounded.request, spare, in_blocks, rounded.usable)
     }
 
     /// Takes out an empty memory object that has room for a request, for another shard.

@@ -15,8 +15,9 @@
 use allotment_suballoc::Algorithm;
 
 use super::{BlockSize, PoolState, RoundedRequest, Rules};
-use crate::device::{Device, MemoryTypeIndex, Priority};
+use crate::device::{Device, Mapping, MemoryTypeIndex, Priority};
 use crate::memory::block_set::{BlockSet, Role};
+use crate::memory::driver::refusals::{Remembered, Terms};
 use crate::memory::request::dedicated::is_last_resort;
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::{AllocationError, BlockSizes, BudgetPolicy, Name, ShortName};
@@ -58,6 +59,13 @@ impl BlockPlan {
 
     pub(in crate::memory) fn sizes(&self) -> impl Iterator<Item = u64> + '_ {
         self.sizes[..self.count].iter().copied()
+    }
+
+    /// Returns the terms for a size of the plan. Of what was refused before, the driver is asked once more for the least that
+    /// serves the request, and for nothing larger.
+    pub(in crate::memory) fn terms(&self, size: u64, terms: Terms) -> Terms {
+        let is_least = self.sizes().last().is_none_or(|least| size <= least);
+        Terms { remembered: if is_least { terms.remembered } else { Remembered::Holds }, ..terms }
     }
 
     /// Returns true where nothing is asked for before all other memory types were.
@@ -120,7 +128,7 @@ fn whole_requests(rounded: &RoundedRequest, sizes: &BlockSizes, algorithm: Algor
 #[derive(Debug)]
 pub(in crate::memory) struct Source<D: Device> {
     pub(in crate::memory) memory_type: MemoryTypeIndex,
-    pub(in crate::memory) budget_policy: BudgetPolicy,
+    pub(in crate::memory) terms: Terms,
     /// The residency priority of a block that allocations share.
     pub(in crate::memory) priority: Priority,
     /// The residency priority of a dedicated block.
@@ -266,18 +274,26 @@ impl<D: Device> PoolState<D> {
         if strict { BudgetPolicy::WithinBudget } else { of_request }
     }
 
+    /// Returns on what terms a request wants memory.
+    pub(in crate::memory) fn terms(&self, request: &AllocationRequest<'_>) -> Terms {
+        let budget = self.budget_policy(request.options.budget);
+        Terms { budget, mapping: request.mapping(), remembered: request.remembered }
+    }
+
     /// Returns where the memory for a request comes from.
     pub(in crate::memory) fn source(&self, set: usize, request: &AllocationRequest<'_>) -> Source<D> {
         let ahead = self.source_ahead(set, request.options.budget);
-        Source { dedicated_priority: request.options.priority, ..ahead }
+        Source { dedicated_priority: request.options.priority, terms: self.terms(request), ..ahead }
     }
 
     /// Returns where a block comes from that is allocated ahead of demand.
     pub(in crate::memory) fn source_ahead(&self, set: usize, budget: BudgetPolicy) -> Source<D> {
         let memory_type = self.sets[set].memory_type;
-        let budget_policy = self.budget_policy(budget);
         let Rules { priority, options, name, .. } = &self.rules;
         let (priority, options, name) = (*priority, options.clone(), name.clone());
-        Source { memory_type, budget_policy, priority, dedicated_priority: priority, options, name }
+        // A set whose first block the CPU accesses: the next will be accessed as well.
+        let mapping = if self.sets[set].is_mapped() { Mapping::Required } else { Mapping::OnDemand };
+        let terms = Terms { mapping, ..self.budget_policy(budget).into() };
+        Source { memory_type, terms, priority, dedicated_priority: priority, options, name }
     }
 }

@@ -336,7 +336,7 @@ impl<D: Device> PoolState<D> {
                 offset,
                 size,
                 memory_size: block.memory.size(),
-                address: block.memory.address(offset),
+                address: None,
                 memory_type: blocks.memory_type,
                 dedicated_to_resource,
                 movable: detail.movability() != Movability::Pinned,

@@ -4,7 +4,7 @@ use allotment_suballoc::{Algorithm, Alignment, Request, Side};
 
 use super::{BlockSize, PoolState};
 use crate::device::{DedicatedNeed, Device, Priority, ResourceKind};
-use crate::memory::block_set::{Role, Sizes};
+use crate::memory::block_set::{Role, Sizes, UsableBlocks};
 use crate::memory::request::dedicated::block_role;
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::{AllocationError, ShortName};
@@ -34,6 +34,8 @@ pub(in crate::memory) struct RoundedRequest {
     pub(in crate::memory) scarce: bool,
     /// All memory types have refused the request: a memory object for it alone is better than a refusal.
     pub(in crate::memory) at_last: bool,
+    /// Of the blocks that exist.
+    pub(in crate::memory) usable: UsableBlocks,
 }
 
 impl<D: Device> PoolState<D> {
@@ -89,6 +91,7 @@ impl<D: Device> PoolState<D> {
             priority: request.options.priority,
             scarce,
             at_last: request.at_last,
+            usable: UsableBlocks::ALL,
         })
     }
 

@@ -269,7 +269,7 @@ impl<D: Device> Allocator<D> {
         if let Some(allocation) = self.place_in_any(shards, Some(pool), set, request)? {
             return Ok(allocation);
         }
-        if let Some(bytes) = refused.refused_bytes() {
+        if let Some(bytes) = refused.refused_bytes(request.at_last) {
             match attempt(PlanSizes::Below(bytes)) {
                 // There is no smaller one.
                 Err(NO_ATTEMPT) => {}

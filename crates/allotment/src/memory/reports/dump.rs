@@ -196,7 +196,7 @@ impl Seen {
             place: (set, index, block.object()),
             size: block.memory.size(),
             shared: block.role == Role::Shared,
-            mapped: block.memory.address(0).is_some(),
+            mapped: block.address().is_some(),
             statistics: block.ranges.statistics(),
         };
         slot.each_block(read, |block| seen.push(block));

@@ -49,13 +49,22 @@ use allotment_suballoc::{Alignment, MAX_SIZE};
 use crate::device::{Device, MemoryTypeIndex, Requirements, ResourceKind};
 use crate::log::event;
 use crate::memory::allocator::{Allocation, Allocator, Served};
-use crate::memory::block_set::Role;
+use crate::memory::block_set::{Role, UsableBlocks};
+use crate::memory::driver::refusals::Remembered;
 use crate::memory::pool::shards::PoolShards;
 use crate::memory::pool::{PendingBlock, PlanSizes, Pool, PoolSlot, PoolState, RecordInUse, RoundedRequest};
 use crate::memory::request::candidates::{MemoryTypeCandidate, Ranking, judge};
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::{AllocationError, AllocationOptions, BudgetPolicy, MemoryUsage, NewBlocks, ShortName};
 use crate::sync::{locked, try_locked};
+
+/// In which rounds the memory types are tried: whether last resorts are allowed, and what is done about remembered refusals.
+const ROUNDS: [(bool, Remembered); 4] = [
+    (false, Remembered::Holds),
+    (true, Remembered::Holds),
+    (false, Remembered::AskAgain),
+    (true, Remembered::AskAgain),
+];
 
 /// Where a small request was placed. An `Option` of it is returned in two registers.
 #[derive(Clone, Copy, Debug)]
@@ -159,8 +168,10 @@ impl<D: Device> Allocator<D> {
         let allocated = match &request.options.pool {
             None => self.allocate_by_ranking(request),
             Some(pool) => self.by_pool_types(pool, request, |set, request| {
-                let allocated = self.allocate_from_shards(pool.shards(), set, request);
-                allocated.or_else(|refused| self.place_in_other_set(pool, set, request, refused))
+                self.mapped_as_needed(request, |request| {
+                    let allocated = self.allocate_from_shards(pool.shards(), set, request);
+                    allocated.or_else(|refused| self.place_in_other_set(pool, set, request, refused))
+                })
             }),
         };
         allocated.map_err(|error| self.refused(error, request))
@@ -168,7 +179,24 @@ impl<D: Device> Allocator<D> {
 
     /// Places a request as most requests are: in a range that was freed a moment ago, or else in an existing block, of
     /// the memory type that suits best, in the thread's own shard.
+    #[inline]
     fn allocate_quickly(&self, request: &AllocationRequest<'_>) -> Option<QuickPlace> {
+        let place = self.place_ordinary(request)?;
+        if self.pools.objects().has_unmapped() { self.mapped_quickly(place, request) } else { Some(place) }
+    }
+
+    /// Maps the memory of a new allocation if its request needs that. Where it cannot, the slow path finds another place.
+    #[cold]
+    fn mapped_quickly(&self, place: QuickPlace, request: &AllocationRequest<'_>) -> Option<QuickPlace> {
+        let allocation = self.allocation(place);
+        if self.map_new(&allocation, request) {
+            return Some(place);
+        }
+        self.free_own(allocation);
+        None
+    }
+
+    fn place_ordinary(&self, request: &AllocationRequest<'_>) -> Option<QuickPlace> {
         if !request.is_ordinary() {
             return None;
         }
@@ -176,18 +204,26 @@ impl<D: Device> Allocator<D> {
         // The best type only: whether the next one may be used depends on why this one refuses, which the slow path
         // finds out. An ordinary request requires and prefers no properties, so the ranking of its memory usage is
         // made already, and the first type of a pool that it allows suits it.
-        let (shards, set) = match &request.options.pool {
+        let (memory_type, shards, set) = match &request.options.pool {
             None => {
                 let ranking = &self.rankings[request.options.usage as usize];
                 let memory_type = ranking.types(allowed).next()?;
-                (self.default_pool_for(memory_type, request), 0)
+                (memory_type, self.default_pool_for(memory_type, request), 0)
             }
             Some(pool) if pool.allocator() != self.id => return None,
             Some(pool) => {
-                let position = pool.memory_types().position(|memory_type| allowed.contains(memory_type))?;
-                (pool.shards(), pool.set_of(position, request.among_movable))
+                let mut types = pool.memory_types().enumerate();
+                let (position, memory_type) =
+                    types.find(|&(_, memory_type)| allowed.contains(memory_type))?;
+                (memory_type, pool.shards(), pool.set_of(position, request.among_movable))
             }
         };
+        // Where the driver could not map, the slow path chooses among the blocks; a freed range may be in any.
+        if !self.heaps.refused_none(memory_type)
+            && self.usable_blocks(memory_type, request) != UsableBlocks::ALL
+        {
+            return None;
+        }
         let pool = shards.own();
         let slot = self.pools.get(pool)?;
         let (pool, slot, mut guard) = match try_locked(&slot.state) {
@@ -209,9 +245,11 @@ impl<D: Device> Allocator<D> {
 
     fn allocate_by_ranking(&self, request: &AllocationRequest<'_>) -> Result<Allocation, AllocationError> {
         self.by_ranking(request, |memory_type, request| {
-            let allocated =
-                self.allocate_from_shards(self.default_pool_for(memory_type, request), 0, request);
-            allocated.or_else(|refused| self.place_among_others(memory_type, request, refused))
+            self.mapped_as_needed(request, |request| {
+                let pool = self.default_pool_for(memory_type, request);
+                let allocated = self.allocate_from_shards(pool, 0, request);
+                allocated.or_else(|refused| self.place_among_others(memory_type, request, refused))
+            })
         })
     }
 
@@ -230,6 +268,7 @@ impl<D: Device> Allocator<D> {
         let heap = |memory_type| self.device.properties().memory_type(memory_type).map(|found| found.heap);
         let tried = self.by_types(
             request,
+            within_budget.is_some(),
             || types().enumerate().take(count),
             |(position, memory_type), request| {
                 // Another type of the same heap has the same budget: nothing is gained by a worse one.
@@ -244,49 +283,48 @@ impl<D: Device> Allocator<D> {
         })
     }
 
-    /// Tries memory types in turn, with their positions: each with what is usual, then each with the last resorts. The
-    /// error is `None` where there is no type.
+    /// Tries memory types in turn, with their positions: each with what is usual; then each with the last resorts; then each
+    /// with what the driver refused before, where that was an answer. `limited` says that the first attempts are within the
+    /// budget, whatever the request allows. The error is `None` where there is no type.
     fn by_types<T, I: Iterator<Item = (usize, MemoryTypeIndex)>>(
         &self,
         request: &AllocationRequest<'_>,
+        limited: bool,
         types: impl Fn() -> I,
         attempt: impl Fn((usize, MemoryTypeIndex), &AllocationRequest<'_>) -> Result<T, AllocationError>,
     ) -> Result<T, Option<AllocationError>> {
         let answered = Cell::new(false);
-        let mut looked = false;
-        loop {
-            let mut refused = None;
-            for at_last in [false, true] {
-                let mut first = None;
-                let mut may_grow = false;
-                for memory_type in types() {
-                    let second_choice = first.is_some() || at_last;
-                    let answered = Some(&answered);
-                    let request = AllocationRequest { second_choice, at_last, answered, ..*request };
-                    match attempt(memory_type, &request) {
-                        // The best type's refusal says what would help the request; the types after it are only tried
-                        // in its place.
-                        Err(error) if error.falls_through() => {
-                            may_grow |= error.is_for_want_of_memory();
-                            first = first.or(Some(error));
-                        }
-                        result => return result.map_err(Some),
+        let (mut refused, mut may_grow) = (None, true);
+        for (at_last, remembered) in ROUNDS {
+            let may_help = match remembered {
+                Remembered::Holds => may_grow,
+                // A request is not refused by what was so a moment ago: what other programs freed since, or whether the
+                // driver was short of something else, only the driver knows.
+                Remembered::AskAgain => answered.get() && (at_last || limited),
+            };
+            if !may_help {
+                continue;
+            }
+            let mut first = None;
+            may_grow = false;
+            for memory_type in types() {
+                let second_choice = first.is_some() || at_last;
+                let answered = Some(&answered);
+                let request = AllocationRequest { second_choice, at_last, answered, remembered, ..*request };
+                match attempt(memory_type, &request) {
+                    // The best type's refusal says what would help the request; the types after it are only tried in
+                    // its place.
+                    Err(error) if error.falls_through() => {
+                        may_grow |= error.is_for_want_of_memory() || error.is_of_mapping();
+                        first = first.or(Some(error));
                     }
-                }
-                // The last resort's reason is the one that no policy of the allocator's own explains.
-                refused = first.or(refused);
-                if !may_grow {
-                    break;
+                    result => return result.map_err(Some),
                 }
             }
-            // A request is not refused by what was so a moment ago: what other programs freed since, only the driver's
-            // figures tell.
-            let changed = || types().any(|(_, memory_type)| self.heaps.look_again(&self.device, memory_type));
-            if looked || !answered.get() || !changed() {
-                return Err(refused);
-            }
-            looked = true;
+            // The last resort's reason is the one that no policy of the allocator's own explains.
+            refused = first.or(refused);
         }
+        Err(refused)
     }
 
     /// Returns the reason why no memory type suits a request.
@@ -325,6 +363,7 @@ impl<D: Device> Allocator<D> {
         let types = || pool.memory_types().enumerate().filter(is_allowed);
         let tried = self.by_types(
             request,
+            false,
             || types().filter(&suits),
             |(position, _), request| attempt(pool.set_of(position, request.among_movable), request),
         );
@@ -454,7 +493,10 @@ impl<D: Device> Allocator<D> {
         let state = guard.as_mut().ok_or(AllocationError::WrongPool { name: ShortName::NONE })?;
         // Once, before the loop: a request that comes back from a wait finds freed ranges in the blocks, into which
         // `place_in_existing` flushes the lists.
-        if request.is_ordinary() {
+        // A freed range may be in a block that cannot be mapped.
+        if request.is_ordinary()
+            && self.usable_blocks(state.sets[set].memory_type, request) == UsableBlocks::ALL
+        {
             if let Some(in_use) = state.place_quickly(slot, set, request) {
                 let (record, generation) = (in_use.record(), in_use.generation());
                 return Ok(Allocation { allocator: self.id, pool, record, generation });
@@ -511,7 +553,7 @@ impl<D: Device> Allocator<D> {
                 guard = self.waiting(|| slot.grown.wait(guard).unwrap_or_else(PoisonError::into_inner));
                 continue;
             }
-            let from = (state.sets[set].memory_type, state.budget_policy(request.options.budget));
+            let from = (state.sets[set].memory_type, state.terms(request));
             if let Some(refused) = self.known_refusal(&plan, (sizes, &rounded), from) {
                 request.note_answered();
                 return Err(refused);
@@ -562,7 +604,8 @@ impl<D: Device> Allocator<D> {
     ) -> Result<RoundedRequest, AllocationError> {
         let heap_size = self.heaps.heap_size(state.sets[set].heap);
         let scarce = self.heaps.objects_are_scarce(&self.device);
-        state.round_request(set, request, heap_size, scarce)
+        let usable = self.usable_blocks(state.sets[set].memory_type, request);
+        Ok(RoundedRequest { usable, ..state.round_request(set, request, heap_size, scarce)? })
     }
 
     /// Wakes the maintenance thread if a pool has less room than its watermark.

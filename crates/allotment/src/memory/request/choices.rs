@@ -22,7 +22,8 @@ use crate::memory::pool::Pool;
 #[doc(alias("VmaMemoryUsage", "MemoryLocation", "VMA_MEMORY_USAGE_AUTO"))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MemoryUsage {
-    /// The GPU reads and writes the memory and the CPU never does: textures, render targets, static meshes.
+    /// The GPU reads and writes the memory and the CPU never does: textures, render targets, static meshes. Not mapped,
+    /// also where it could be, until the CPU accesses it nevertheless.
     #[doc(alias("VMA_MEMORY_USAGE_GPU_ONLY", "VMA_MEMORY_USAGE_AUTO_PREFER_DEVICE"))]
     #[default]
     GpuOnly,

@@ -7,7 +7,8 @@ use allotment_suballoc::{Alignment, Side, Strategy};
 use super::choices::{BudgetPolicy, Dedicated, Lifetime, MemoryUsage, Movability, NewBlocks};
 use super::name::Name;
 use super::short_name::ShortName;
-use crate::device::{DedicatedNeed, MemoryProperties, MemoryTypeMask, Priority, Requirements};
+use crate::device::{DedicatedNeed, Mapping, MemoryProperties, MemoryTypeMask, Priority, Requirements};
+use crate::memory::driver::refusals::Remembered;
 use crate::memory::pool::Pool;
 use crate::memory::pool::quick_lists::LARGEST_WAITING;
 
@@ -322,6 +323,10 @@ pub(in crate::memory) struct AllocationRequest<'a> {
     /// The quick path does not look in the quick lists of the shard that the request is placed in: it is not the
     /// thread's own, or the memory type is not the best.
     pub without_quick_lists: bool,
+    /// What the driver refused before.
+    pub remembered: Remembered,
+    /// Blocks that are not mapped do not serve it: the driver has just refused to map one.
+    pub mapped_blocks_only: bool,
     /// The memory is allocated together with its resource, or with options of the API.
     pub with_resource: bool,
     /// It is placed among allocations that may be moved: it may be moved itself, if only once its resource is bound.
@@ -349,6 +354,8 @@ impl<'a> AllocationRequest<'a> {
             answered: None,
             budget: options.budget,
             without_quick_lists: false,
+            remembered: Remembered::Holds,
+            mapped_blocks_only: false,
             with_resource: false,
             among_movable: options.movability != Movability::Pinned,
         }
@@ -360,6 +367,21 @@ impl<'a> AllocationRequest<'a> {
         'a: 'b,
     {
         AllocationRequest { options, ..*self }
+    }
+
+    /// Returns when the memory has to be mapped.
+    #[inline]
+    pub(in crate::memory) fn mapping(&self) -> Mapping {
+        let AllocationOptions { usage, required, preferred, .. } = *self.options;
+        let of_host =
+            MemoryProperties::HOST_VISIBLE | MemoryProperties::HOST_COHERENT | MemoryProperties::HOST_CACHED;
+        let must = match usage {
+            MemoryUsage::Upload | MemoryUsage::Readback | MemoryUsage::DeviceMapped => true,
+            // Staged where nothing can be mapped.
+            MemoryUsage::DeviceUpload => !self.at_last,
+            MemoryUsage::GpuOnly | MemoryUsage::Transient => !self.at_last && preferred.intersects(of_host),
+        };
+        if must || required.intersects(of_host) { Mapping::Required } else { Mapping::OnDemand }
     }
 
     /// Notes that a refusal that was remembered answered the request.

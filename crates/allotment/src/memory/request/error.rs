@@ -216,18 +216,28 @@ impl AllocationError {
     /// True when another memory type may still serve the request.
     pub(crate) const fn falls_through(self) -> bool {
         // What is left out holds for every memory type: a mistake in the request, a lost device. At the limit of memory
-        // objects, which holds for all heaps together, the blocks of another type may have room.
+        // objects, which holds for all heaps together, the blocks of another type may have room; and where memory cannot
+        // be mapped, that of another type may be, or need not be.
         self.is_for_want_of_memory()
+            || self.is_of_mapping()
             || matches!(self, Self::WouldGrow { .. } | Self::PoolFull { .. } | Self::TooLargeForBlock { .. })
+    }
+
+    /// True when the driver could not map memory.
+    pub(crate) const fn is_of_mapping(self) -> bool {
+        matches!(self, Self::Device { source: DeviceError::MapFailed, .. })
     }
 
     /// Returns the size of the memory object that the driver, a limit or the budget has refused; `None` where no size
     /// would do.
-    pub(in crate::memory) const fn refused_bytes(self) -> Option<u64> {
+    pub(in crate::memory) const fn refused_bytes(self, at_last: bool) -> Option<u64> {
         match self {
             Self::OverBudget { requested, .. }
             | Self::HeapLimit { requested, .. }
             | Self::OutOfMemory { requested, .. } => Some(requested),
+            // Of what size it was, the remembered refusal knows. Smaller memory may be mapped, but that of another type
+            // rather.
+            Self::Device { source: DeviceError::MapFailed, .. } if at_last => Some(u64::MAX),
             _ => None,
         }
     }

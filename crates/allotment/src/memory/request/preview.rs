@@ -109,7 +109,7 @@ impl<D: Device> Allocator<D> {
             return Err(AllocationError::WouldGrow { requested, free, largest_free, name: ShortName::NONE });
         }
         let plan = state.plan_block(set, &fitted, request, self.heaps.heap_size(heap))?;
-        let wish = state.budget_policy(request.options.budget);
+        let terms = state.terms(request);
         if plan.is_last_resort() && !request.at_last {
             let limit = self.device.properties().limits.max_allocation_count;
             return Err(AllocationError::TooManyAllocations { limit, name: ShortName::NONE });
@@ -119,16 +119,22 @@ impl<D: Device> Allocator<D> {
 
         // Never returned: a plan has at least one size.
         let mut refused = AllocationError::ZeroSize { name: ShortName::NONE };
+        let mut first = true;
         let room = self.heaps.room_for_block(&self.device, heap);
         for (bytes, _) in plan.attempts(PlanSizes::All, room, &fitted) {
-            if let Some(known) = self.heaps.refused_before(&self.device, memory_type, bytes, wish) {
+            let terms = plan.terms(bytes, terms);
+            if let Some(known) = self.heaps.refused_before(&self.device, memory_type, bytes, terms) {
                 request.note_answered();
-                refused = known;
+                // As in `allocate_block`: without a number of bytes, no smaller size is tried after the first.
+                if first && known.refused_bytes(request.at_last).is_none() {
+                    return Err(known);
+                }
+                (refused, first) = (known, false);
                 continue;
             }
-            match self.heaps.check(&self.device, memory_type, bytes, wish) {
+            match self.heaps.check(&self.device, memory_type, bytes, terms.budget) {
                 Ok(()) => return Ok(AllocationPreview::Grows { memory_type, heap, bytes }),
-                Err(error) if error.falls_through() => refused = error,
+                Err(error) if error.falls_through() => (refused, first) = (error, false),
                 Err(error) => return Err(error),
             }
         }

@@ -232,7 +232,7 @@ impl<D: Device> Allocator<D> {
         let make = || {
             let (raw, handle) = make(&desc)?;
             // SAFETY: created just now, with this type and size, and known to no other code.
-            match unsafe { OwnedMemory::adopt(device, raw, &desc) } {
+            match unsafe { OwnedMemory::adopt(device, raw, &desc, source.terms.mapping) } {
                 Ok(memory) => Ok((memory, handle)),
                 Err(error) => {
                     // The memory could not be mapped, and `adopt` has freed it: the resource must not outlive this call
@@ -242,7 +242,10 @@ impl<D: Device> Allocator<D> {
                 }
             }
         };
-        let made = self.memory_of_driver(of, source.budget_policy, IdleBlocks::Free, make)?;
+        if self.heaps.refused_before(device, of.0, of.1, source.terms).is_some() {
+            request.note_answered();
+        }
+        let made = self.memory_of_driver(of, source.terms, IdleBlocks::Free, make)?;
         if let Some(name) = &request.options.name {
             // SAFETY: created just now, and no other code can free it yet.
             unsafe { device.name_memory(made.0.handle(), name.as_str()) };

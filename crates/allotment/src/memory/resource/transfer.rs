@@ -393,7 +393,9 @@ impl<'a, D: Device> Transfer<'a, D> {
     fn send(&self, to: Place<'_, D>, offset: u64, bytes: &[u8]) -> Result<(), TransferError> {
         let place = self.place(to)?;
         check_range(offset, bytes.len() as u64, to.size(place.size))?;
-        if place.mapped_ptr.is_some() && !self.takes_the_queue(Direction::Up, to, place.memory_type) {
+        if !self.takes_the_queue(Direction::Up, to, place.memory_type)
+            && self.allocator.is_reachable(to.allocation)
+        {
             return Ok(self.allocator.write(to.allocation, offset, bytes)?);
         }
         let mut done = offset;
@@ -410,7 +412,9 @@ impl<'a, D: Device> Transfer<'a, D> {
     fn receive(&self, from: Place<'_, D>, offset: u64, bytes: &mut [u8]) -> Result<(), TransferError> {
         let place = self.place(from)?;
         check_range(offset, bytes.len() as u64, from.size(place.size))?;
-        if place.mapped_ptr.is_some() && !self.takes_the_queue(Direction::Down, from, place.memory_type) {
+        if !self.takes_the_queue(Direction::Down, from, place.memory_type)
+            && self.allocator.is_reachable(from.allocation)
+        {
             return Ok(self.allocator.read(from.allocation, offset, bytes)?);
         }
         let mut done = offset;

@@ -311,7 +311,7 @@ impl<D: Device> Allocator<D> {
 
     fn write_unnamed(&self, allocation: &Allocation, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
         let (place, _held) = self.hold_for_writing(allocation)?;
-        let (at, range) = within(&place, offset, bytes.len())?;
+        let (at, range) = self.within(&place, offset, bytes.len())?;
         // SAFETY: the range lies in mapped memory that the token and the guard keep alive.
         unsafe { write_bytes(at, bytes) };
         // Still under the guard: Vulkan allows a flush only of memory that is live and mapped.
@@ -350,7 +350,7 @@ impl<D: Device> Allocator<D> {
         bytes: &mut [u8],
     ) -> Result<(), AccessError> {
         let (place, _held) = self.hold_for_reading(allocation)?;
-        let (at, range) = within(&place, offset, bytes.len())?;
+        let (at, range) = self.within(&place, offset, bytes.len())?;
         // Before the bytes are read: the CPU's caches may hold what was there before the GPU wrote.
         self.make_visible(&place, range, Visibility::Invalidate)?;
         // SAFETY: the range lies in mapped memory that the token and the guard keep alive.
@@ -362,8 +362,9 @@ impl<D: Device> Allocator<D> {
     /// [`unmap`](Self::unmap): an allocation that is mapped is not moved. At 32,767 the count stays, and the allocation
     /// counts as mapped until it is freed.
     ///
-    /// Host-visible memory is mapped when it is allocated, so this is no driver call. Code that does not count mappings
-    /// uses [`MemoryLocation::mapped_ptr`].
+    /// A driver call only for memory that the CPU has not needed so far: the usage is [`GpuOnly`](crate::MemoryUsage).
+    /// All other host-visible memory is mapped when it is allocated. Code that does not count mappings uses
+    /// [`MemoryLocation::mapped_ptr`].
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -382,7 +383,8 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// [`AccessError::NotHostVisible`], [`AccessError::Moving`] and as for [`location`](Self::location).
+    /// [`AccessError::NotHostVisible`], [`AccessError::Moving`], [`AccessError::Device`] where the driver cannot map the
+    /// memory, and as for [`location`](Self::location).
     #[inline(never)]
     #[doc(alias("vmaMapMemory", "map_memory"))]
     pub fn map(&self, allocation: &Allocation) -> Result<NonNull<u8>, AccessError> {
@@ -393,9 +395,7 @@ impl<D: Device> Allocator<D> {
         // As for a write: during a move the pointer would lead to the old location.
         let (place, _held) = self.hold_for_writing(allocation)?;
         let (_, record) = self.slot_and_record(allocation)?;
-        let address = place
-            .address
-            .ok_or(AccessError::NotHostVisible { memory_type: place.memory_type, name: ShortName::NONE })?;
+        let address = self.reach(&place)?;
         record.map();
         self.emit_maps(allocation);
         Ok(address)
@@ -436,6 +436,23 @@ impl<D: Device> Allocator<D> {
         }
         self.emit_maps(allocation);
         Ok(())
+    }
+
+    /// Returns the address of a range of an allocation, and the range in its memory object, which is mapped if it is not
+    /// yet. The caller [holds](Self::hold) the place.
+    fn within(
+        &self,
+        place: &RawPlace,
+        offset: u64,
+        len: usize,
+    ) -> Result<(NonNull<u8>, Range<u64>), AccessError> {
+        let len = len as u64;
+        check_range(offset, len, place.size)?;
+        let first = self.reach(place)?;
+        // SAFETY: `offset` lies in the allocation, all of which is mapped.
+        let at = unsafe { first.add(offset as usize) };
+        let start = place.offset + offset;
+        Ok((at, start..start + len))
     }
 
     /// Makes the CPU's writes to a range of an allocation visible to the GPU. Rounds to whole atoms;
@@ -511,8 +528,20 @@ impl<D: Device> Allocator<D> {
             available: place.size,
             name: ShortName::NONE,
         };
-        let (_, range) = within(&place, range.start, len.ok_or(out)?)?;
-        self.make_visible(&place, range, visibility)
+        let len = len.ok_or(out)? as u64;
+        check_range(range.start, len, place.size)?;
+        if place.address.is_none() {
+            let memory_type = place.memory_type;
+            // Of memory that is not mapped the CPU's caches hold nothing.
+            let visible = self.is_host_visible(memory_type);
+            return if visible {
+                Ok(())
+            } else {
+                Err(AccessError::NotHostVisible { memory_type, name: ShortName::NONE })
+            };
+        }
+        let start = place.offset + range.start;
+        self.make_visible(&place, start..start + len, visibility)
     }
 
     /// Flushes or invalidates `range` of the memory object. The caller [holds](Self::hold) the location.
@@ -626,17 +655,4 @@ pub(crate) fn check_range(offset: u64, size: u64, available: u64) -> Result<(), 
         Some(end) if end <= available => Ok(()),
         _ => Err(AccessError::OutOfRange { offset, size, available, name: ShortName::NONE }),
     }
-}
-
-/// Returns the address of a range of an allocation, and the range in its memory object.
-fn within(place: &RawPlace, offset: u64, len: usize) -> Result<(NonNull<u8>, Range<u64>), AccessError> {
-    let len = len as u64;
-    check_range(offset, len, place.size)?;
-    let first = place
-        .address
-        .ok_or(AccessError::NotHostVisible { memory_type: place.memory_type, name: ShortName::NONE })?;
-    // SAFETY: `offset` lies in the allocation, all of which is mapped.
-    let at = unsafe { first.add(offset as usize) };
-    let start = place.offset + offset;
-    Ok((at, start..start + len))
 }

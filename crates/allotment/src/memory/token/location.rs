@@ -36,8 +36,11 @@ pub struct MemoryLocation<D: Device> {
     pub size: u64,
     /// Memory type of the memory object.
     pub memory_type: MemoryTypeIndex,
-    /// Address of the first byte for the CPU; `None` where the CPU cannot map the memory. Valid until the allocation
-    /// is freed, its pool is reset, or, where it is [movable](crate::memory::Movability), defragmentation moves it.
+    /// Address of the first byte for the CPU; `None` where the CPU cannot map the memory. Memory of
+    /// [`GpuOnly`](crate::MemoryUsage) allocations is mapped only once the CPU needs it, if it can be: use
+    /// [`map`](crate::memory::Allocator::map), `read` or `write` there, or require `HOST_VISIBLE`. Valid until the
+    /// allocation is freed, its pool is reset, or, where it is [movable](crate::memory::Movability), defragmentation moves
+    /// it.
     ///
     /// Memory that is not host-coherent needs [`flush`](crate::memory::Allocator::flush) after writing and
     /// [`invalidate`](crate::memory::Allocator::invalidate) before reading.

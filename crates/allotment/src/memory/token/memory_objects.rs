@@ -16,8 +16,8 @@
 //! and reads again; or the generation, and its handle is stale ([`register`](MemoryObjects::register) has the fence for it).
 
 use core::ptr::{self, NonNull};
-use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Relaxed, Release};
+use core::sync::atomic::{AtomicBool as PlainBool, AtomicU32};
 use std::sync::Arc;
 
 use crate::sync::checked::{AtomicPtr, AtomicU64, Mutex, fence, locked};
@@ -30,6 +30,8 @@ pub(crate) struct MemoryObjects {
     vacant: Mutex<Vacant>,
     /// The number of empty blocks, by heap. Not an atomic of the model checker, since it orders nothing.
     idle: [AtomicU32; MAX_HEAPS],
+    /// There was host-visible memory that was not mapped.
+    any_unmapped: PlainBool,
 }
 
 /// The most heaps of a device, which the allocator checks.
@@ -39,7 +41,7 @@ const MAX_HEAPS: usize = 16;
 struct Entry {
     memory: AtomicU64,
     size: AtomicU64,
-    /// Address of the first byte; null where the CPU cannot access the memory.
+    /// Address of the first byte; null while the memory is not mapped.
     address: AtomicPtr<u8>,
 }
 
@@ -63,7 +65,7 @@ pub(crate) struct MemoryObject {
     pub(crate) memory: u64,
     /// Bytes.
     pub(crate) size: u64,
-    /// Address of the first byte; `None` where the CPU cannot access the memory.
+    /// Address of the first byte; `None` while the memory is not mapped.
     pub(crate) address: Option<NonNull<u8>>,
 }
 
@@ -77,7 +79,24 @@ pub(crate) struct RegisteredObject {
 impl MemoryObjects {
     pub(crate) fn new() -> Arc<Self> {
         let idle = core::array::from_fn(|_| AtomicU32::new(0));
-        Arc::new(Self { entries: AppendTable::new(), vacant: Mutex::new(Vacant::default()), idle })
+        Arc::new(Self {
+            entries: AppendTable::new(),
+            vacant: Mutex::new(Vacant::default()),
+            idle,
+            any_unmapped: PlainBool::new(false),
+        })
+    }
+
+    /// Notes that there is host-visible memory that is not mapped.
+    pub(crate) fn note_unmapped(&self) {
+        self.any_unmapped.store(true, Relaxed);
+    }
+
+    /// Returns true if there may be host-visible memory that is not mapped. Where the GPU has memory of its own that the
+    /// CPU cannot map, there is none.
+    #[inline]
+    pub(crate) fn has_unmapped(&self) -> bool {
+        self.any_unmapped.load(Relaxed)
     }
 
     /// Counts empty blocks of a heap, by its index, that are new, or were emptied.
@@ -118,6 +137,14 @@ impl MemoryObjects {
         RegisteredObject { objects: Arc::clone(self), index }
     }
 
+    /// Stores the address of a memory object that was mapped after it had been registered. The caller keeps it alive.
+    pub(crate) fn note_mapped(&self, index: u32, first: NonNull<u8>) {
+        if let Some(entry) = self.entries.get(index) {
+            // Relaxed: what the address leads to is the driver's memory, to which no thread has written before.
+            entry.address.store(first.as_ptr(), Relaxed);
+        }
+    }
+
     /// Reads an entry, for a reader that reads a record: the parts belong together only if the record did not change
     /// meanwhile.
     #[inline]
@@ -135,6 +162,11 @@ impl MemoryObjects {
 }
 
 impl RegisteredObject {
+    /// Returns the address of the first byte, if the memory object is mapped.
+    pub(crate) fn address(&self) -> Option<NonNull<u8>> {
+        self.objects.get(self.index).address
+    }
+
     pub(crate) fn index(&self) -> u32 {
         self.index
     }

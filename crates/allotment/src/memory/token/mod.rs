@@ -2,6 +2,7 @@
 
 pub(in crate::memory) mod access;
 pub(in crate::memory) mod location;
+pub(in crate::memory) mod mapping;
 pub(in crate::memory) mod memory_objects;
 pub(in crate::memory) mod record;
 pub(in crate::memory) mod record_table;

@@ -97,6 +97,7 @@ impl Pair {
         let Live { token, place, desc, .. } = live;
         let now = self.rig.location(token).unwrap();
         assert_eq!((now.memory, now.offset, now.size), (place.memory, place.offset, place.size));
+        assert!(place.mapped_ptr.is_none() || place.mapped_ptr == now.mapped_ptr, "an address never changes");
         let info = self.rig.info(token).unwrap();
         assert_eq!((info.size, info.kind, info.maps), (place.size, desc.requirements.kind, live.maps));
         assert_eq!((&info.name, info.user_data), (&desc.name, desc.user_data));

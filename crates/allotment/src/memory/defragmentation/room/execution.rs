@@ -413,8 +413,9 @@ impl Execution {
         };
         let desc = MemoryDesc::new(source.memory_type, size).with_priority(source.priority);
         let desc = desc.with_options(source.options.as_ref());
-        let memory =
-            allocator.waiting(|| allocator.object_of_driver(&desc, source.budget_policy, IdleBlocks::Free));
+        let memory = allocator.waiting(|| {
+            allocator.object_of_driver(&desc, (source.terms.budget, source.terms.mapping), IdleBlocks::Free)
+        });
         let Ok(memory) = memory else { return Progress::NoMemory };
         allocator.name_block(&memory, &source);
         let mut memory = Some(memory);

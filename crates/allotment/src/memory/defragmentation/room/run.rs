@@ -360,6 +360,10 @@ impl RoomRun {
         let (token, changed_priority) = (allocator.token(pool, record, slot), state.changed_priority.take());
         drop(guard);
         allocator.set_priority(&token, changed_priority);
+        if !allocator.map_new(&token, &request) {
+            allocator.free_own(token);
+            return self.change();
+        }
         execution.end(allocator);
         self.result = Some(Ok(token));
         self.stage = match core::mem::replace(&mut self.stage, Stage::Finished) {

@@ -22,7 +22,7 @@ use crate::device::{Device, Mapped, MemoryProperties, MemoryTypeIndex, read_byte
 use crate::memory::allocator::{Allocation, AllocationId, Allocator};
 use crate::memory::relocation::Acceptor;
 use crate::memory::token::access::check_range;
-use crate::memory::{AccessError, AllocationOptions, Buffer, Movability, ShortName};
+use crate::memory::{AccessError, AllocationOptions, Buffer, Movability};
 
 /// A buffer that the CPU writes and reads through a persistent mapping. `Send + Sync`.
 ///
@@ -323,11 +323,8 @@ impl<D: Device> Owner<D> {
 impl<D: Device> Allocator<D> {
     /// Returns the address of an allocation, and its memory type.
     fn mapped_place(&self, allocation: &Allocation) -> Result<(Mapped, MemoryTypeIndex), AccessError> {
-        let place = self.location(allocation)?;
-        let memory_type = place.memory_type;
-        let first =
-            place.mapped_ptr.ok_or(AccessError::NotHostVisible { memory_type, name: ShortName::NONE })?;
-        Ok((Mapped(first), memory_type))
+        let (place, _held) = self.hold(allocation)?;
+        Ok((Mapped(self.reach(&place)?), place.memory_type))
     }
 }
 
@@ -413,8 +410,12 @@ mod tests {
         let (_, allocator) = allocator("integrated");
         let buffer = buffer(&allocator, 1000, MemoryUsage::Upload);
         for (offset, size) in [(1000, 1), (999, 2), (1001, 0), (u64::MAX, 1)] {
-            let refused =
-                Err(AccessError::OutOfRange { offset, size, available: 1000, name: ShortName::NONE });
+            let refused = Err(AccessError::OutOfRange {
+                offset,
+                size,
+                available: 1000,
+                name: crate::memory::ShortName::NONE,
+            });
             assert_eq!(buffer.write(offset, &vec![0; size as usize]), refused);
             assert_eq!(buffer.read(offset, &mut vec![0; size as usize]), refused);
         }
