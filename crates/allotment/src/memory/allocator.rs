@@ -407,7 +407,7 @@ impl<D: Device> Allocator<D> {
             algorithm: self.desc.algorithm,
             sizing: BlockSize::Growing(self.desc.block_sizes_of(memory_type)),
             // No block before the first request: a device has more memory types than a program uses.
-            min_blocks: 0,
+            min_blocks: Vec::new(),
             max_blocks: u32::MAX,
             alignment: Alignment::ONE,
             // In a pool of optimal images alone no linear resource is near, so no granularity is needed between them.

@@ -8,7 +8,7 @@ use allotment::device::{
 };
 use allotment::gpu::{Gpu, GpuDesc};
 use allotment::memory::{
-    BlockSize, BudgetPolicy, CreatePoolError, Dedicated, ManualTime, NewBlocks, TimeSource,
+    BlockSize, BudgetPolicy, CreatePoolError, Dedicated, EmptyBlockPolicy, ManualTime, NewBlocks, TimeSource,
 };
 use allotment::{Alignment, Allocation, AllocationError, MemoryUsage, PoolDesc, Requirements};
 
@@ -503,4 +503,51 @@ fn a_dropped_deletion_queue_does_not_make_a_request_wait() {
     drop(open);
     tracker.poll();
     assert_eq!(allocator.statistics().allocations, 0);
+}
+
+#[test]
+fn the_first_blocks_of_a_pool_go_where_its_requests_would() {
+    for (left, in_window) in [(3 * MIB, 0), (5 * MIB, 1), (9 * MIB, 2)] {
+        for separate_movable in [false, true] {
+            let rig = Rig::new(SMALL_BAR);
+            let others = fill(&rig, WINDOW, left);
+            let mut desc = fixed_pool(WINDOW, 4 * MIB);
+            desc.memory_types.push(MemoryTypeIndex(1));
+            (desc.min_blocks, desc.empty_blocks) = (2, EmptyBlockPolicy::NONE);
+            desc.separate_movable = separate_movable;
+            let pool = rig.create_pool(desc).expect("the host has memory");
+            let before = rig.taken(MemoryHeapIndex(1));
+            assert_eq!(before, (2 - in_window) * 4 * MIB);
+            // The pool keeps them, whichever types they are of, and no others.
+            give_back(&rig, others);
+            rig.refresh_budgets();
+            let options = wanted(MIB, MemoryUsage::DeviceMapped);
+            let got: Vec<_> = (0..24).map(|_| rig.allocate_wanted_in(&pool, &options).unwrap()).collect();
+            assert_eq!(rig.taken(MemoryHeapIndex(1)), before);
+            rig.free_all(got);
+            rig.trim();
+            assert_eq!(rig.taken(MemoryHeapIndex(1)), before);
+            assert_eq!(rig.pool_statistics(&pool).unwrap().block_bytes, 8 * MIB);
+            rig.check_invariants();
+            rig.destroy_pool(pool).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_pool_whose_first_blocks_no_memory_type_can_have_is_refused_for_the_first() {
+    let rig = Rig::new(SMALL_BAR);
+    let window = fill(&rig, WINDOW, 3 * MIB);
+    let host = fill(&rig, MemoryTypeIndex(1), 5 * MIB);
+    let mut desc = fixed_pool(WINDOW, 4 * MIB);
+    desc.memory_types.push(MemoryTypeIndex(1));
+    desc.min_blocks = 2;
+    let objects = rig.objects();
+    let refused = rig.create_pool(desc).unwrap_err();
+    let CreatePoolError::FirstBlocks(AllocationError::OutOfMemory { memory_type, .. }) = refused else {
+        panic!("{refused}")
+    };
+    assert_eq!((memory_type, rig.objects()), (WINDOW, objects));
+    give_back(&rig, window);
+    give_back(&rig, host);
 }

@@ -237,7 +237,7 @@ impl Survey {
             let at = usize::from(set);
             // The plan of a run that is not continued must not keep others from its blocks.
             state.sets[at].end_claims(|run| movers.holds_claims(run));
-            // The pool's minimum and its watermark concern its first memory type only.
+            // The pool's watermark concerns its first memory type only.
             let least_blocks = state.least_blocks(at);
             let first = state.first_sets().any(|first| first == at);
             let ahead = if first { state.room_to_keep() } else { 0 };

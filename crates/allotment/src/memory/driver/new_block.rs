@@ -231,7 +231,7 @@ impl<D: Device> Allocator<D> {
         let LentBlock { memory, role, of_minimum } = lent;
         let mut guard = locked(&slot.state);
         // The pool's minimum goes where its block goes, so it holds for all shards together.
-        guard.iter_mut().for_each(|state| state.rules.min_blocks += u32::from(of_minimum));
+        guard.iter_mut().for_each(|state| state.change_minimum(set, |blocks| blocks + u32::from(of_minimum)));
         self.insert_into_locked_pool((pool, slot, guard), set, (memory, role, true), rounded, request)
     }
 

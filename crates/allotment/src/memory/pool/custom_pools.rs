@@ -5,10 +5,11 @@ use std::sync::PoisonError;
 
 use allotment_suballoc::{Algorithm, Alignment, MAX_SIZE};
 
-use crate::device::{Device, Mapping, MemoryDesc, MemoryTypeIndex};
+use crate::device::{Device, Mapping, MemoryDesc, MemoryTypeIndex, OwnedMemory};
 use crate::memory::allocator::Allocator;
 use crate::memory::block_set::{BlockSet, Role};
 use crate::memory::driver::ladder::IdleBlocks;
+use crate::memory::driver::new_block::NO_ATTEMPT;
 use crate::memory::pool::shards::{MOST_CUSTOM_SHARDS, PoolShards};
 use crate::memory::pool::{BlockSize, MAX_POOL_TYPES, Pool, PoolDesc, PoolSlot, PoolState, Rules};
 use crate::memory::reports::statistics::Statistics;
@@ -81,21 +82,14 @@ impl<D: Device> Allocator<D> {
         self.check_pool(&desc)?;
         let mut states: Vec<_> =
             (0..self.shards_for(&desc)).map(|shard| self.new_shard(&desc, shard, options.as_ref())).collect();
-        let state = &states[0];
-        let block_size = state.next_block_size(0, self.heaps.heap_size(state.sets[0].heap));
         // Before the slot is taken: if a block is refused, the blocks are all that has to be given back.
         let mut blocks = Vec::new();
         let name = ShortName::of(desc.name.as_ref());
         for _ in 0..desc.min_blocks {
-            let memory = MemoryDesc::new(state.sets[0].memory_type, block_size)
-                .with_priority(desc.priority)
-                .with_options(options.as_ref());
-            match self.waiting(|| {
-                self.object_of_driver(&memory, (desc.budget, Mapping::OnDemand), IdleBlocks::Free)
-            }) {
-                Ok(memory) => blocks.push(memory),
+            match self.first_block(&states[0], desc.memory_types.len(), options.as_ref()) {
+                Ok(block) => blocks.push(block),
                 Err(error) => {
-                    self.free_all(blocks);
+                    self.free_all(blocks.into_iter().map(|(_, memory)| memory));
                     return Err(CreatePoolError::FirstBlocks(error.of(name)));
                 }
             }
@@ -104,17 +98,45 @@ impl<D: Device> Allocator<D> {
         let shards = self.take_slots(states.len() as u32);
         let slots = shards.indices().map(|index| self.pools.get_or_make(index));
         let Some(slots) = slots.collect::<Option<Vec<_>>>() else {
-            self.free_all(blocks);
+            self.free_all(blocks.into_iter().map(|(_, memory)| memory));
             let limit = AllocationError::TooManyAllocations { limit: shards.first, name };
             return Err(CreatePoolError::FirstBlocks(limit));
         };
-        blocks.into_iter().for_each(|memory| states[0].add_empty(slots[0], 0, memory, Role::Shared));
+        for (set, memory) in blocks {
+            states[0].change_minimum(set, |blocks| blocks + 1);
+            states[0].add_empty(slots[0], set, memory, Role::Shared);
+        }
         // Last: from here on walks over all pools find the pool, with all its blocks.
         for (mut state, index) in states.into_iter().zip(shards.indices()) {
             state.shards = shards;
             self.install(index, state);
         }
         Ok(Pool::new(self.id, shards, &desc))
+    }
+
+    /// Allocates one of the first blocks of a pool, where the ladder would put its requests: of the first of its memory types
+    /// of which one can be had. Returns its set as well. The error is that of the first type.
+    fn first_block(
+        &self,
+        state: &PoolState<D>,
+        types: usize,
+        options: Option<&D::MemoryOptions>,
+    ) -> Result<(usize, OwnedMemory<D>), AllocationError> {
+        let mut refused = None;
+        for set in 0..types {
+            let size = state.next_block_size(set, self.heaps.heap_size(state.sets[set].heap));
+            let memory = MemoryDesc::new(state.sets[set].memory_type, size)
+                .with_priority(state.rules.priority)
+                .with_options(options);
+            let terms = (state.rules.budget, Mapping::OnDemand);
+            match self.waiting(|| self.object_of_driver(&memory, terms, IdleBlocks::Free)) {
+                Ok(memory) => return Ok((set, memory)),
+                Err(error) if error.falls_through() => refused = refused.or(Some(error)),
+                Err(error) => return Err(error),
+            }
+        }
+        // A pool has a memory type.
+        Err(refused.unwrap_or(NO_ATTEMPT))
     }
 
     /// Returns the number of shards of a pool; see `shards.rs`.
@@ -144,8 +166,8 @@ impl<D: Device> Allocator<D> {
         let rules = Rules {
             algorithm: desc.algorithm,
             sizing: self.sizing_of(desc),
-            // The blocks of the minimum are allocated in shard 0.
-            min_blocks: if shard == 0 { desc.min_blocks } else { 0 },
+            // The blocks of the minimum are allocated in shard 0, of whichever types can be had.
+            min_blocks: vec![0; desc.memory_types.len()],
             max_blocks: desc.max_blocks,
             alignment: desc.alignment,
             granularity: if desc.ignore_granularity { Alignment::ONE } else { granularity },

@@ -176,8 +176,8 @@ pub struct PoolDesc {
     /// The size of its blocks; `None` for the growth of the allocator's default pools
     /// ([`AllocatorDesc::block_sizes`](crate::memory::AllocatorDesc::block_sizes)).
     pub sizing: Option<BlockSize>,
-    /// Blocks of the first memory type that are allocated with the pool. It never has fewer blocks of that type, until
-    /// it is destroyed.
+    /// Blocks that are allocated with the pool, each of the first of its memory types of which one can be had. It never has
+    /// fewer blocks of these types, until it is destroyed.
     pub min_blocks: u32,
     /// The maximum number of memory objects, of all its memory types together; `u32::MAX` for no maximum. A pool with a
     /// maximum has [one copy](Self#threads).

@@ -123,12 +123,7 @@ impl<D: Device> PoolState<D> {
             return Vec::new();
         };
         // As many shared blocks as are above the minimum.
-        let blocks = &self.sets[at].statistics.blocks;
-        let mut may_go = if self.first_sets().any(|first| first == at) {
-            self.first_blocks().saturating_sub(self.rules.min_blocks)
-        } else {
-            *blocks
-        };
+        let mut may_go = self.blocks_of_type(at).saturating_sub(self.minimum(at));
         let goes = |(index, empty): (u32, EmptyBlock)| {
             if empty.role == Role::Shared {
                 may_go = may_go.checked_sub(1)?;

@@ -243,7 +243,8 @@ impl<D: Device> PoolState<D> {
 
     /// Announces the rules of one of the program's own pools; those of the default pools are the allocator's.
     fn announce_rules(&self, announcement: &Announcement, pool: PoolId, granularity: Alignment) {
-        let Rules { sizing, min_blocks, max_blocks, alignment, empty_blocks, budget, .. } = self.rules;
+        let Rules { sizing, max_blocks, alignment, empty_blocks, budget, .. } = self.rules;
+        let min_blocks = self.rules.min_blocks.iter().sum();
         announcement.emit(|_| Event::PoolSized { pool, sizing, min_blocks, max_blocks });
         let ignores_granularity = self.rules.granularity != granularity;
         announcement.emit(|_| Event::PoolRules {

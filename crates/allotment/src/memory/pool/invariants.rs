@@ -97,7 +97,9 @@ impl<D: Device> PoolState<D> {
             assert_eq!(requested, set.statistics.allocation_bytes);
             assert_eq!(free + waiting, set.statistics.free());
         }
-        assert!(self.first_blocks() >= self.rules.min_blocks, "no block of the minimum was freed");
+        for set in 0..self.sets.len() {
+            assert!(self.blocks_of_type(set) >= self.minimum(set), "no block of the minimum was freed");
+        }
     }
 }
 

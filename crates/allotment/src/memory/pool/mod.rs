@@ -89,8 +89,8 @@ pub(super) use two_shards::TwoShards;
 pub(super) struct Rules<D: Device> {
     pub(super) algorithm: Algorithm,
     pub(super) sizing: BlockSize,
-    /// This shard's part of the pool's minimum.
-    pub(super) min_blocks: u32,
+    /// This shard's part of the pool's minimum, by memory type; none in a default pool.
+    pub(super) min_blocks: Vec<u32>,
     pub(super) max_blocks: u32,
     pub(super) alignment: Alignment,
     /// The multiple that optimal images are rounded up to, so that they share no page with linear resources.
@@ -231,21 +231,37 @@ impl<D: Device> PoolState<D> {
         core::iter::once(0).chain(self.other_set(0))
     }
 
-    /// Returns the number of shared blocks of the first memory type.
-    pub(super) fn first_blocks(&self) -> u32 {
-        self.first_sets().map(|set| self.sets[set].statistics.blocks).sum()
+    /// Returns the number of shared blocks of the memory type of a set.
+    pub(super) fn blocks_of_type(&self, set: usize) -> u32 {
+        let sets = core::iter::once(set).chain(self.other_set(set));
+        sets.map(|set| self.sets[set].statistics.blocks).sum()
     }
 
-    /// Returns the shared blocks of a set that the pool keeps for its minimum, which is of the first memory type: those
-    /// of movable allocations as far as they go, the rest of set 0.
-    pub(in crate::memory) fn least_blocks(&self, set: usize) -> u32 {
-        let other = self.other_set(0);
-        let of_other = other.map_or(0, |other| self.sets[other].statistics.blocks.min(self.rules.min_blocks));
-        match set {
-            0 => self.rules.min_blocks - of_other,
-            _ if Some(set) == other => of_other,
-            _ => 0,
+    /// Returns the shared blocks of the memory type of a set that the pool keeps.
+    pub(super) fn minimum(&self, set: usize) -> u32 {
+        self.rules.min_blocks.get(self.type_position(set)).copied().unwrap_or(0)
+    }
+
+    /// Changes the minimum of the memory type of a set, where a block of it goes to another shard or comes from one.
+    pub(in crate::memory) fn change_minimum(&mut self, set: usize, change: impl FnOnce(u32) -> u32) {
+        let position = self.type_position(set);
+        if let Some(blocks) = self.rules.min_blocks.get_mut(position) {
+            *blocks = change(*blocks);
         }
+    }
+
+    /// Returns the shared blocks of a set that the pool keeps for its minimum: those of movable allocations as far as they
+    /// go, the rest of the set of pinned ones.
+    pub(in crate::memory) fn least_blocks(&self, set: usize) -> u32 {
+        let (minimum, pinned) = (self.minimum(set), self.type_position(set));
+        let movable = self.other_set(pinned);
+        let of_movable = movable.map_or(0, |movable| self.sets[movable].statistics.blocks.min(minimum));
+        if set == pinned { minimum - of_movable } else { of_movable }
+    }
+
+    /// Returns the position of the memory type of a set in the pool.
+    fn type_position(&self, set: usize) -> usize {
+        if self.rules.separate_movable { set % (self.sets.len() / 2) } else { set }
     }
 
     /// Returns the tick of the pool's clock.

@@ -95,7 +95,7 @@ impl<D: Device> PoolState<D> {
         let in_blocks = self.may_share_block(rounded);
         let Some(lent) = self.lend(slot, other, rounded, in_blocks) else { return Ok(None) };
         // It is lent within the pool's own minimum.
-        self.rules.min_blocks += u32::from(lent.of_minimum);
+        self.change_minimum(set, |blocks| blocks + u32::from(lent.of_minimum));
         let placed = self.place_in_new_block(slot, set, lent.memory, (lent.role, true), rounded, request);
         self.store_counters(slot);
         placed.map(Some).map_err(|(error, memory)| {
@@ -207,15 +207,16 @@ impl<D: Device> PoolState<D> {
         let of_minimum = shared && self.is_minimum(set);
         let role = self.sets[set].block(index)?.role;
         let memory = self.remove_block(set, index)?;
-        self.rules.min_blocks -= u32::from(of_minimum);
+        self.change_minimum(set, |blocks| blocks - u32::from(of_minimum));
         self.store_counters(slot);
         Some(LentBlock { memory, role, of_minimum })
     }
 
     /// Returns true where the shared blocks of a memory type are no more than the pool's minimum.
     pub(in crate::memory) fn is_minimum(&self, set: usize) -> bool {
-        // The minimum counts shared blocks of the first memory type, with which the pool was created.
-        self.first_sets().any(|first| first == set) && self.first_blocks() <= self.rules.min_blocks
+        // The minimum counts shared blocks of the memory types with which the pool was created.
+        let minimum = self.minimum(set);
+        minimum != 0 && self.blocks_of_type(set) <= minimum
     }
 
     /// Returns which spare memory objects may serve a request, if it wants a dedicated one.
