@@ -45,6 +45,8 @@ pub(crate) enum Point {
     BeforeWriteNull,
     /// After descriptors were copied.
     AfterCopy,
+    /// Before a view of an image is destroyed.
+    BeforeDestroyView,
 }
 
 /// What a test does at the points.
@@ -366,6 +368,7 @@ unsafe impl<H: Hook> DescriptorDevice for HookedDevice<H> {
     }
 
     unsafe fn destroy_image_view(&self, view: SimulatedImageUse) {
+        self.hook.reached(Point::BeforeDestroyView);
         // SAFETY: the caller's promise.
         unsafe { self.inner.destroy_image_view(view) };
     }

@@ -11,12 +11,15 @@ use allotment::descriptor::{
     Binding, BindingLayout, BindingSet, CpuDescriptorHeap, CpuDescriptorHeapDesc, DescriptorSlot,
     ShaderVisibleHeap, ShaderVisibleHeapDesc,
 };
-use allotment::device::simulated::{Profile, SimulatedGpu, SimulatedRead};
-use allotment::device::{BufferDesc, BufferUse, DescriptorDevice as _, DescriptorHeapType, QueueIndex};
+use allotment::device::simulated::{Profile, SimulatedGpu, SimulatedImageUse, SimulatedRead};
+use allotment::device::{
+    BufferDesc, BufferUse, DescriptorDevice as _, DescriptorHeapType, ImageDesc, QueueDevice as _,
+    QueueIndex, Submission,
+};
 use allotment::lifetime::{DeletionQueue, SubmissionTracker};
 use allotment::memory::{
     Buffer, DefragmentationDesc, DefragmentationStrategy, Defragmenter, DefragmenterDesc, LeakHandler,
-    MappedBuffer, OwningAllocator, PassLimits,
+    MappedBuffer, Movability, OwningAllocator, PassLimits,
 };
 use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
 
@@ -148,10 +151,20 @@ impl Scene {
     /// Lets another thread do something while a step is at its submission. Returns the result, and whether it was there
     /// before the step went on.
     fn beside_a_step<T: Send>(&self, work: impl FnOnce() -> T + Send) -> (T, bool) {
+        self.beside_a_step_at(None, work)
+    }
+
+    /// Lets another thread do something while a step is at its submission, or at a later point.
+    fn beside_a_step_at<T: Send>(&self, later: Option<Point>, work: impl FnOnce() -> T + Send) -> (T, bool) {
         let ((there, is_there), (go_on, goes_on)) = (mpsc::channel(), mpsc::channel());
-        self.device.hook.at(Point::BeforeSubmit, move || {
+        let stop = move || {
             there.send(()).unwrap();
             goes_on.recv().unwrap();
+        };
+        let hook = Arc::clone(&self.device.hook);
+        self.device.hook.at(Point::BeforeSubmit, move || match later {
+            Some(later) => hook.at(later, stop),
+            None => stop(),
         });
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -202,6 +215,58 @@ fn a_descriptor_of_a_resource_is_not_written_while_a_step_rewrites_those_of_its_
     scene.settle(&heap);
     scene.moving().write(0, &7_u32.to_le_bytes()).unwrap();
     assert_eq!(scene.read(&heap, Some(&set), Some(slot)), [7, 7]);
+    assert_eq!(scene.device.inner.validation_errors(), Vec::<String>::new());
+}
+
+#[test]
+fn no_recording_begins_before_the_descriptors_of_what_a_step_moved_are_rewritten() {
+    let scene = Scene::new();
+    let heap = scene.heap();
+    let slot = scene.slot(&heap);
+    let begin = || drop(scene.tracker.record("beside a step"));
+    let ((), too_early) = scene.beside_a_step_at(Some(Point::AfterWrite), begin);
+    assert!(!too_early, "it would have the new handle and the old descriptor");
+    scene.settle(&heap);
+    assert_eq!(scene.read(&heap, None, Some(slot)), [4]);
+    assert_eq!(scene.device.inner.validation_errors(), Vec::<String>::new());
+}
+
+#[test]
+fn a_view_that_committed_draws_read_outlives_the_commit_that_replaces_it() {
+    let scene = Scene::new();
+    let heap = scene.heap();
+    let options = MemoryUsage::GpuOnly.with_name("target").with_movability(Movability::Recreated);
+    let create = |_| scene.defragmenter.create_image(&ImageDesc::new(600, 400, 4), &options).unwrap();
+    let mut images: Vec<_> = (0..5).map(create).map(Arc::new).collect();
+    drop(images.remove(0));
+    scene.memory.deletion_queue().reclaim();
+    let staging = CpuDescriptorHeapDesc::new(DescriptorHeapType::Resource);
+    let staging = Arc::new(CpuDescriptorHeap::new(&scene.allocator, &scene.tracker, staging).unwrap());
+    let layout = BindingLayout::new(&heap, &staging, &[Binding::dynamic("target")]).unwrap();
+    let mut set = BindingSet::new(&layout).unwrap();
+    // SAFETY: images of the simulated device can be used for anything.
+    unsafe { set.bind_image(0, 0, &images[0], &SimulatedImageUse::Storage) }.unwrap();
+    let draw = || {
+        let recording = scene.tracker.record("draws");
+        let mut view = heap.begin(&recording).unwrap();
+        set.commit(&mut view).unwrap();
+        // SAFETY: the submission is empty.
+        let submit = |queue| unsafe { scene.device.inner.submit(queue, &Submission::default()) };
+        recording.submit(QueueIndex(0), submit).unwrap();
+    };
+    scene.device.inner.pause_queues();
+    draw();
+    let destroyed = Arc::new(AtomicBool::new(false));
+    let noted = Arc::clone(&destroyed);
+    scene.device.hook.at(Point::BeforeDestroyView, move || noted.store(true, SeqCst));
+    scene.step();
+    assert_eq!(images[0].moves(), 1, "the images of the first block have gone to the second one");
+    draw();
+    heap.reclaim();
+    assert!(!destroyed.load(SeqCst), "the first draw reads it");
+    scene.device.inner.resume_queues();
+    scene.settle(&heap);
+    assert!(destroyed.load(SeqCst));
     assert_eq!(scene.device.inner.validation_errors(), Vec::<String>::new());
 }
 

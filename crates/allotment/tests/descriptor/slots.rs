@@ -25,7 +25,12 @@ fn a_slot_that_was_removed_is_stale_and_nothing_changes() {
     let rig = Rig::new();
     let (heap, other) = (rig.resources(4, 0, 0), rig.resources(4, 0, 0));
     let slot = heap.insert(&rig.number(0), None).unwrap();
+    // One of the other heap has the same index and the same number.
+    other.insert(&rig.number(0), None).unwrap();
+    let before = other.statistics();
     assert_eq!(other.remove(slot), Err(DescriptorError::WrongHeap));
+    assert_eq!(other.replace(slot, &rig.number(1), None), Err(DescriptorError::WrongHeap));
+    assert_eq!(other.statistics(), before);
     heap.remove(slot).unwrap();
     let before = heap.statistics();
     assert_eq!(heap.remove(slot), Err(DescriptorError::Stale));

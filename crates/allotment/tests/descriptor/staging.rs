@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use allotment::descriptor::{
     CpuDescriptorCache, CpuDescriptorHeap, CpuDescriptorHeapDesc, CpuDescriptorRange, DescriptorError,
-    DescriptorRange,
+    DescriptorFill, DescriptorRange,
 };
 use allotment::device::DescriptorHeapType;
 use allotment::device::simulated::SimulatedGpu;
@@ -131,6 +131,30 @@ fn what_was_not_written_is_not_copied() {
     for range in [one, some] {
         staging.free(range).unwrap();
     }
+}
+
+#[test]
+fn a_range_of_another_heap_is_refused_and_nothing_is_written() {
+    let rig = Rig::new();
+    let (heap, other, shown) = (rig.staging(64), rig.staging(64), rig.resources(4, 4, 4));
+    // The other heap has a range at the same place.
+    let (mut range, mut own) = (heap.allocate(1).unwrap(), other.allocate(1).unwrap());
+    other.write(&mut own, 0, &rig.number(1)).unwrap();
+    let wrong = DescriptorError::WrongHeap;
+    assert_eq!(other.write(&mut range, 0, &rig.number(2)), Err(wrong));
+    assert_eq!(other.fill(&mut range, DescriptorFill::Null), Err(wrong));
+    assert_eq!(other.address(&range), Err(wrong));
+    assert_eq!(other.with_heap(&range, |_, _| ()), Err(wrong));
+    heap.write(&mut range, 0, &rig.number(3)).unwrap();
+    let mut table = shown.allocate(1).unwrap();
+    assert_eq!(table.copy_from(0, &other, &range), Err(wrong));
+    table.copy_from(0, &other, &own).unwrap();
+    let recording = rig.record();
+    let view = shown.begin(&recording).unwrap();
+    let first = view.place(&table).unwrap().first;
+    assert_eq!(rig.submit_reads(recording, view.heap(), &[first]).wait(), [value(1)]);
+    heap.free(range).unwrap();
+    other.free(own).unwrap();
 }
 
 #[test]

@@ -359,6 +359,30 @@ fn a_part_that_the_cpu_writes_after_a_move_leaves_the_bytes_beside_it_that_the_g
 }
 
 #[test]
+fn what_queues_only_read_or_only_write_stays_where_it_is() {
+    for usage in [MemoryUsage::Upload, MemoryUsage::Readback] {
+        let rig = rig_on("d3d12-tier-1");
+        let defragmenter = defragmenter(&rig);
+        let create = |_| {
+            let buffer = defragmenter.create_buffer(&BufferDesc::new(SIZE), &usage.with_name("staging"));
+            let buffer = buffer.unwrap();
+            buffer.write(0, &[7; 100]).unwrap();
+            buffer
+        };
+        let kept: Vec<_> = (0..64).map(create).collect::<Vec<_>>().into_iter().step_by(4).collect();
+        rig.gpu.wait_idle().unwrap();
+        assert_eq!(run(&rig, &defragmenter).moves, 0, "{usage}");
+        for buffer in &kept {
+            let mut found = [0; 100];
+            buffer.read(0, &mut found).unwrap();
+            assert_eq!(found, [7; 100]);
+        }
+        drop((kept, defragmenter));
+        rig.finish();
+    }
+}
+
+#[test]
 fn the_cpu_neither_reads_nor_writes_a_buffer_before_its_bytes_have_arrived() {
     let rig = rig_on("discrete-large-bar");
     let defragmenter = defragmenter(&rig);

@@ -231,6 +231,43 @@ fn no_write_is_refused_since_a_step_is_about_to_move_the_buffer() {
     }
 }
 
+/// A step has found places for the tiles and creates the first of them there, when another one is dropped; its memory is
+/// freed before the copies are submitted.
+#[test]
+fn a_buffer_that_goes_while_a_step_moves_it_takes_nothing_from_the_others() {
+    let mut left_with_others = 0;
+    for goes in 0..16 {
+        let device = HookedDevice::<Once>::new(SimulatedGpu::new(Profile::named("discrete-no-bar").unwrap()));
+        let gpu = Gpu::new(device.clone(), desc()).unwrap();
+        let mut tiles = tiles(&gpu);
+        for (number, tile) in (0..).zip(&tiles) {
+            gpu.uploads().write_buffer(tile, 0, &[number; SIZE as usize]).unwrap();
+        }
+        gpu.wait_idle().unwrap();
+        let dropped = tiles.remove(goes);
+        let (queue, hook) = (gpu.deletion_queue().clone(), Arc::clone(&device.hook));
+        let act = move || {
+            drop(dropped);
+            let free = move || _ = queue.reclaim();
+            *hook.armed.lock().unwrap() = Some((Point::BeforeSubmit, Box::new(free)));
+        };
+        *device.hook.armed.lock().unwrap() = Some((Point::BeforeBind, Box::new(act)));
+        left_with_others += gpu.defragmenter().step(PassLimits::NONE).unwrap().statistics.moves;
+        gpu.wait_idle().unwrap();
+        gpu.allocator().check_invariants();
+        let numbers = (0..16_u8).filter(|number| usize::from(*number) != goes);
+        for (number, tile) in numbers.zip(&tiles) {
+            let mut found = vec![0; SIZE as usize];
+            gpu.read_buffer(tile, 0, &mut found).unwrap();
+            assert!(found.iter().all(|found| *found == number), "tile {number} without {goes}");
+        }
+        drop((tiles, gpu));
+        assert_eq!(device.inner.validation_errors(), [""; 0], "without {goes}");
+        assert_eq!(device.inner.usage().buffers, 0, "without {goes}");
+    }
+    assert_ne!(left_with_others, 0);
+}
+
 /// Threads that create buffers, fill them, drop most of them, and step.
 #[test]
 fn steps_of_any_thread_and_uploads_of_others_have_an_order() {
