@@ -46,7 +46,7 @@ use std::sync::{MutexGuard, PoisonError};
 
 use allotment_suballoc::{Alignment, MAX_SIZE};
 
-use crate::device::{Device, MemoryTypeIndex, Requirements, ResourceKind};
+use crate::device::{Device, Mapping, MemoryTypeIndex, Requirements, ResourceKind};
 use crate::log::event;
 use crate::memory::allocator::{Allocation, Allocator, Served};
 use crate::memory::block_set::{Role, UsableBlocks};
@@ -182,11 +182,12 @@ impl<D: Device> Allocator<D> {
     #[inline]
     fn allocate_quickly(&self, request: &AllocationRequest<'_>) -> Option<QuickPlace> {
         let place = self.place_ordinary(request)?;
-        if self.pools.objects().has_unmapped() { self.mapped_quickly(place, request) } else { Some(place) }
+        let may_be_unmapped = self.pools.objects().has_unmapped() && request.mapping() == Mapping::Required;
+        if may_be_unmapped { self.mapped_quickly(place, request) } else { Some(place) }
     }
 
     /// Maps the memory of a new allocation if its request needs that. Where it cannot, the slow path finds another place.
-    #[cold]
+    #[inline(never)]
     fn mapped_quickly(&self, place: QuickPlace, request: &AllocationRequest<'_>) -> Option<QuickPlace> {
         let allocation = self.allocation(place);
         if self.map_new(&allocation, request) {

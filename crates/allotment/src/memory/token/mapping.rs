@@ -84,7 +84,9 @@ impl<D: Device> Allocator<D> {
         request: &AllocationRequest<'_>,
     ) -> bool {
         let needed = self.pools.objects().has_unmapped() && request.mapping() == Mapping::Required;
-        !needed || self.map_if_visible(allocation, request.remembered)
+        // Most often the block is mapped already.
+        let is_mapped = || self.location(allocation).is_ok_and(|place| place.mapped_ptr.is_some());
+        !needed || is_mapped() || self.map_if_visible(allocation, request.remembered)
     }
 
     /// Maps the memory of an allocation, if the CPU can access its memory type. Returns false where the driver refuses, or
