@@ -85,7 +85,8 @@ fn blocks_are_emptied_and_replaced_by_a_larger_one() {
 
 #[test]
 fn in_small_heaps_whatever_fits_beside_what_is_allocated_is_served() {
-    for (limit, want) in [(12, 6), (16, 5), (16, 6), (16, 8), (32, 5), (32, 9), (32, 16)] {
+    let rows = [(8, 3), (8, 4), (12, 5), (12, 6), (16, 5), (16, 6), (16, 8), (32, 5), (32, 9), (32, 16)];
+    for (limit, want) in rows {
         let (device, gpu) = bounded(Bound::Limit(limit * MIB));
         let mut all = fill(&gpu, MIB, &texture());
         let mut at = 0;
