@@ -46,6 +46,7 @@ fn what_is_alive_when_the_last_gpu_is_dropped_is_named_with_its_call_site() {
     let mapped = gpu.create_mapped_buffer(&BufferDesc::new(4096), &mapped).unwrap();
     // What the `Gpu` has for itself, and what waits for the GPU, is no leak.
     gpu.begin_frame().unwrap().upload([1; 64]).unwrap();
+    let recording = gpu.record("may use what is dropped next");
     drop(gpu.create_buffer(&BufferDesc::new(4096), &options("dropped")).unwrap());
     drop(gpu.descriptors().unwrap().samplers().get(&Default::default()).unwrap());
     let other = gpu.clone();
@@ -63,7 +64,7 @@ fn what_is_alive_when_the_last_gpu_is_dropped_is_named_with_its_call_site() {
         assert!(text.contains("4 allocations") && text.contains("last `Gpu`"), "{text}");
         assert!(text.contains(&format!("{}:{line}:", file!())), "{text}");
     }
-    drop((relocatable, image, mapped));
+    drop((relocatable, image, mapped, recording));
     let left = LeakReport::of_device(&device);
     assert_eq!((left.moment, names(&left)), (LeakMoment::Asked, vec!["pinned"]));
 }
