@@ -199,11 +199,21 @@ pub enum UploadError {
         name: ShortName,
     },
     /// There is no room in staging memory.
-    Full(RingError),
+    Full {
+        /// What is free, and what to wait for.
+        source: RingError,
+        /// Name of the target, if it has one.
+        name: ShortName,
+    },
     /// Staging memory could not be allocated.
     Resource(ResourceError),
     /// The queue returned an error. After [`DeviceError::Lost`] only a new device helps.
-    Device(DeviceError),
+    Device {
+        /// The error of the queue.
+        source: DeviceError,
+        /// Name of the target of the write that was refused, if it has one; none of a submission, which has many.
+        name: ShortName,
+    },
     /// The device has no such queue. Use one of its [properties](crate::device::DeviceProperties::queues).
     NoSuchQueue {
         /// The requested queue.
@@ -241,6 +251,8 @@ pub enum UploadError {
     TimedOut {
         /// The point that was waited for.
         point: TimelinePoint,
+        /// Name of the target, if it has one.
+        name: ShortName,
     },
 }
 
@@ -256,7 +268,7 @@ impl From<WrongTracker> for UploadError {
     }
 }
 
-name_in_error!(UploadError, own: [WrongTracker, ReadOnly, ImageCopy, Size], inner: [Access, Resource]);
+name_in_error!(UploadError, own: [WrongTracker, Full, Device, ReadOnly, ImageCopy, Size, TimedOut], inner: [Access, Resource]);
 
 impl fmt::Display for UploadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -270,9 +282,15 @@ impl fmt::Display for UploadError {
                      upload with the one that created it",
                 )
             }
-            Self::Full(error) => write!(f, "no room in staging memory: {error}"),
+            Self::Full { source, name } => {
+                name.begin(f)?;
+                write!(f, "no room in staging memory: {source}")
+            }
             Self::Resource(error) => write!(f, "no staging memory: {error}"),
-            Self::Device(error) => write!(f, "the queue refused: {error}"),
+            Self::Device { source, name } => {
+                name.begin(f)?;
+                write!(f, "the queue refused: {source}")
+            }
             Self::NoSuchQueue { queue } => DeviceError::NoSuchQueue { queue: *queue }.fmt(f),
             Self::WaitsForItself { point } => DeviceError::WaitsForItself { point: *point }.fmt(f),
             Self::ReadOnly { memory_type, name } => {
@@ -294,11 +312,14 @@ impl fmt::Display for UploadError {
                     "expected {wanted} bytes of texel data, got {found} bytes; pass the rows without padding, or correct the extent"
                 )
             }
-            Self::TimedOut { point } => write!(
-                f,
-                "timed out waiting for staging memory: queue {} did not reach {}",
-                point.queue.0, point.value.0
-            ),
+            Self::TimedOut { point, name } => {
+                name.begin(f)?;
+                write!(
+                    f,
+                    "timed out waiting for staging memory: queue {} did not reach {}, wait longer or make it larger",
+                    point.queue.0, point.value.0
+                )
+            }
         }
     }
 }
@@ -307,9 +328,9 @@ impl Error for UploadError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Access(error) => Some(error),
-            Self::Full(error) => Some(error),
+            Self::Full { source, .. } => Some(source),
             Self::Resource(error) => Some(error),
-            Self::Device(error) => Some(error),
+            Self::Device { source, .. } => Some(source),
             Self::ImageCopy { error, .. } => Some(error),
             Self::WrongDevice
             | Self::WrongTracker { .. }
@@ -336,7 +357,7 @@ impl From<AccessError> for UploadError {
 
 impl From<RingError> for UploadError {
     fn from(error: RingError) -> Self {
-        Self::Full(error)
+        Self::Full { source: error, name: ShortName::NONE }
     }
 }
 
@@ -348,6 +369,6 @@ impl From<ResourceError> for UploadError {
 
 impl From<DeviceError> for UploadError {
     fn from(error: DeviceError) -> Self {
-        Self::Device(error)
+        Self::Device { source: error, name: ShortName::NONE }
     }
 }

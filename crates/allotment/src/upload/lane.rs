@@ -34,7 +34,7 @@ use crate::device::{
 };
 use crate::lifetime::{Recording, SubmissionTracker, SubmitError};
 use crate::log::event;
-use crate::memory::{AccessError, AllocationId, OwningAllocator};
+use crate::memory::{AccessError, AllocationId, OwningAllocator, ShortName};
 
 /// Batches per ring, so that one can be filled while others are copied.
 pub(super) const BATCHES: u64 = 4;
@@ -65,7 +65,7 @@ const TARGETS: usize = 1024;
 /// let mut uploader = Uploader::new(gpu.memory(), desc)?;
 /// let mesh = gpu.create_buffer(&BufferDesc::new(8192), &MemoryUsage::GpuOnly.with_name("mesh"))?;
 /// let refused = uploader.update(&mesh, 0, &[7; 8192]);
-/// assert!(matches!(refused, Err(UploadError::Full(_))), "and the thread has not waited");
+/// assert!(matches!(refused, Err(UploadError::Full { .. })), "and the thread has not waited");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -369,7 +369,7 @@ impl<D: Device> Lane<D> {
                     event!(DEBUG, "upload", ?point, "staging memory is full: waits for the GPU");
                     match memory.deletion_queue().tracker().wait(point, timeout) {
                         Err(DeviceError::TimedOut { point, .. }) => {
-                            return Err(UploadError::TimedOut { point });
+                            return Err(UploadError::TimedOut { point, name: ShortName::NONE });
                         }
                         waited => waited?,
                     }

@@ -342,18 +342,21 @@ impl<D: Device> Uploader<D> {
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, UploadError>,
     ) -> Result<T, UploadError> {
-        const LOST: UploadError = UploadError::Device(DeviceError::Lost);
         // Asked before the work as well: on a lost device a direct write would seem to succeed, though no queue reads
         // it any more.
         let done = if self.lost || self.memory.deletion_queue().tracker().is_lost() {
-            Err(LOST)
+            Err(UploadError::from(DeviceError::Lost))
         } else {
             work(self)
         };
-        let lost_at_a_write = |error: &UploadError| {
-            matches!(error, UploadError::Access(AccessError::Device { source: DeviceError::Lost, .. }))
+        let is_lost = |error: &UploadError| {
+            matches!(
+                error,
+                UploadError::Device { source: DeviceError::Lost, .. }
+                    | UploadError::Access(AccessError::Device { source: DeviceError::Lost, .. })
+            )
         };
-        if done.as_ref().is_err_and(|error| *error == LOST || lost_at_a_write(error)) {
+        if done.as_ref().is_err_and(is_lost) {
             self.lost = true;
             self.lanes_mut().for_each(Lane::discard);
         }

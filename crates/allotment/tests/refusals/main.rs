@@ -340,8 +340,10 @@ fn a_refused_access_is_named_with_units_and_a_remedy() {
     let refused = unsafe { gpu.uploads().write_image(&image, &write, &[0; 64 * 64 * 4]) };
     is.refuses("texels with samples", refused, NAME, "resolve it");
     frame.end().unwrap();
+    // With staging memory, so that it is the queue which refuses.
+    gpu.uploads().update_buffer(&b, 0, &[1; 4]).unwrap();
     device.lose_device();
-    is.refuses("upload on a lost device", gpu.uploads().write_buffer(&b, 0, &[1]), "", "create a new one");
+    is.refuses("upload on a lost device", gpu.uploads().write_buffer(&b, 0, &[1]), NAME, "create a new one");
     finish(&is, 40);
 }
 
@@ -441,9 +443,18 @@ fn what_must_be_waited_for_or_made_larger_is_said() {
     (desc.staging, desc.when_full) = (4096, WhenFull::Refuse);
     let mut uploader = Uploader::new(gpu.memory(), desc).unwrap();
     uploader.update(&b, 0, &[0; 4096]).unwrap();
-    is.refuses("a write larger than staging", uploader.update(&b, 0, &[0; 4096]), "", "wait until");
+    is.refuses("a write into full staging", uploader.update(&b, 0, &[0; 4096]), NAME, "wait until");
+    let large = gpu.create_buffer(&BufferDesc::new(8192), &named()).unwrap();
+    let refused = uploader.update(&large, 0, &[0; 8192]);
+    is.refuses("a write larger than staging", refused, NAME, "make the ring larger");
+    let slow = WhenFull::Wait(Duration::from_millis(1));
+    let mut desc = UploaderDesc::default();
+    (desc.staging, desc.when_full) = (4096, slow);
+    let mut waiting = Uploader::new(gpu.memory(), desc).unwrap();
+    let refused = (0..8).try_for_each(|_| waiting.update(&b, 0, &[0; 4096]));
+    is.refuses("a write that waits in vain", refused, NAME, "wait longer");
     device.resume_queues();
-    drop((early, uploader));
+    drop((early, uploader, waiting));
     frame.end().unwrap();
 
     let mut desc = AllocatorDesc::default();

@@ -75,7 +75,7 @@ fn an_uploader_whose_device_is_lost_lets_go_of_everything_and_says_so_ever_after
     let buffer = target(&memory, 1000);
     uploader.update(&buffer, 0, &pattern(1, 1000)).unwrap();
     rig.device.lose_device();
-    let lost = UploadError::Device(DeviceError::Lost);
+    let lost = UploadError::from(DeviceError::Lost);
     assert_eq!(uploader.submit(), Err(lost));
     assert_eq!(uploader.statistics().open_bytes, 0);
     assert_eq!(rig.tracker.statistics().open, 0, "no recording holds anything back");
@@ -95,7 +95,7 @@ fn what_a_queue_refuses_stays_and_can_be_submitted_again() {
     let buffer = target(&memory, 1000);
     uploader.update(&buffer, 0, &pattern(1, 1000)).unwrap();
     rig.device.fail_from(1, DeviceError::OutOfHostMemory);
-    assert_eq!(uploader.submit(), Err(UploadError::Device(DeviceError::OutOfHostMemory)));
+    assert_eq!(uploader.submit(), Err(UploadError::from(DeviceError::OutOfHostMemory)));
     assert_eq!(uploader.statistics().open_bytes, 1000);
     rig.device.clear_faults();
     rig.device.pause_queues();

@@ -144,14 +144,16 @@ fn a_full_uploader_that_may_not_wait_refuses_and_says_what_to_wait_for<F: Fixtur
     let refused = uploader.update(&buffer, 50_000, &second);
     let wait = WaitFor::Submission;
     assert!(
-        matches!(refused, Err(UploadError::Full(RingError::FullForNow { wait: found, .. })) if found == wait),
+        matches!(refused, Err(UploadError::Full { source: RingError::FullForNow { wait: found, .. }, .. }) if found == wait),
         "{refused:?}"
     );
     let large = uploader.update(&buffer, 0, &pattern(3, 66_000));
-    assert!(matches!(large, Err(UploadError::Full(RingError::NeverFits { .. }))), "{large:?}");
+    assert!(matches!(large, Err(UploadError::Full { source: RingError::NeverFits { .. }, .. })), "{large:?}");
     let there = uploader.submit().unwrap();
     match uploader.update(&buffer, 50_000, &second) {
-        Err(UploadError::Full(RingError::FullForNow { wait: WaitFor::Point(point), .. })) => {
+        Err(UploadError::Full {
+            source: RingError::FullForNow { wait: WaitFor::Point(point), .. }, ..
+        }) => {
             assert!(there.points().any(|there| there == point));
             stage.wait(point);
             uploader.update(&buffer, 50_000, &second).unwrap();
