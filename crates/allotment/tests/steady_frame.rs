@@ -413,13 +413,14 @@ fn a_steady_frame_of_descriptors_allocates_no_host_memory() {
     let staging = heap(DescriptorHeapVisibility::CpuOnly(DescriptorHeapType::Resource));
     let heap = heap(DescriptorHeapVisibility::ShaderVisible(ShaderVisibleHeapType::Resource));
     let frame = || {
+        let handle = buffer.handle();
         // SAFETY: the buffer is live, and the range lies in it.
-        let descriptor = unsafe { device.buffer_descriptor(buffer.handle(), 0..256, BufferUse::ReadOnly) };
+        let descriptor = unsafe { device.buffer_descriptor(&handle, 0..256, BufferUse::ReadOnly) };
         // SAFETY: all slots are in their heaps, and no work reads them now.
         (0..100).for_each(|at| unsafe { device.write_descriptor(&staging, at, &descriptor) });
         // SAFETY: as above.
         unsafe { device.copy_descriptors(&staging, 0, &heap, 0, 100) };
-        let (indices, to) = (buffer.handle(), buffer.handle());
+        let (indices, to) = (&handle, &handle);
         let read =
             |to_offset| SimulatedRead { heap: &heap, indices, indices_offset: 0, count: 50, to, to_offset };
         let reads: [_; 10] = core::array::from_fn(|i| read(2048 + 200 * i as u64));

@@ -9,7 +9,7 @@ use allotment::descriptor::{
     CpuDescriptorHeap, CpuDescriptorHeapDesc, CpuDescriptorRange, DescriptorFill, ShaderVisibleHeap,
     ShaderVisibleHeapDesc, TransientDescriptors,
 };
-use allotment::device::simulated::{Profile, SimulatedDescriptor, SimulatedGpu};
+use allotment::device::simulated::{Profile, SimulatedBuffer, SimulatedDescriptor, SimulatedGpu};
 use allotment::device::{
     BufferDesc, BufferUse, DescriptorDevice, DescriptorHeapType, QueueDevice as _, QueueIndex,
     ShaderVisibleHeapType,
@@ -29,6 +29,7 @@ pub(super) struct Rig {
     pub(super) allocator: Arc<Allocator<SimulatedGpu>>,
     pub(super) heap: Arc<ShaderVisibleHeap<SimulatedGpu>>,
     pub(super) buffer: Arc<MappedBuffer<SimulatedGpu>>,
+    handle: SimulatedBuffer,
 }
 
 /// Wraps an error of creating a heap or a device.
@@ -46,7 +47,8 @@ impl Rig {
         let heap = Arc::new(ShaderVisibleHeap::new(&allocator, &tracker, heap_desc).map_err(refused)?);
         let desc = AllocationOptions::new(MemoryUsage::Upload);
         let buffer = MappedBuffer::new(&allocator, &BufferDesc::new(256), &desc).map_err(refused)?;
-        Ok(Arc::new(Self { device, tracker, allocator, heap, buffer: Arc::new(buffer) }))
+        let handle = buffer.handle();
+        Ok(Arc::new(Self { device, tracker, allocator, heap, buffer: Arc::new(buffer), handle }))
     }
 
     /// Returns the description of a heap whose transient region holds what two threads have in flight: two frames
@@ -72,7 +74,7 @@ impl Rig {
 
     pub(super) fn descriptor(&self) -> SimulatedDescriptor<'_> {
         // SAFETY: the buffer lives as long as this, allows every use, and has these bytes.
-        unsafe { self.device.buffer_descriptor(self.buffer.handle(), 0..256, BufferUse::ReadOnly) }
+        unsafe { self.device.buffer_descriptor(&self.handle, 0..256, BufferUse::ReadOnly) }
     }
 
     /// Returns the size of a resource descriptor in bytes.

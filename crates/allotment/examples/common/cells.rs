@@ -26,6 +26,8 @@ const GONE: u32 = 0xDEAD_CE11;
 /// A small buffer.
 pub(crate) struct Cell<D: DescriptorDevice> {
     page: Arc<MappedBuffer<D>>,
+    /// That of the page.
+    handle: D::Buffer,
     first: u64,
 }
 
@@ -33,7 +35,7 @@ impl<D: DescriptorDevice> Cell<D> {
     pub(crate) fn descriptor<'a>(&'a self, device: &D) -> D::Descriptor<'a> {
         let range = self.first..self.first + CELL;
         // SAFETY: the page lives as long as the cell, was made for this use, and the range lies in it.
-        unsafe { device.buffer_descriptor(self.page.handle(), range, BufferUse::ReadOnly) }
+        unsafe { device.buffer_descriptor(&self.handle, range, BufferUse::ReadOnly) }
     }
 
     /// Keeps the cell alive for as long as its descriptor can be read.
@@ -70,8 +72,12 @@ impl<D: DescriptorDevice> Cells<D> {
         let desc = MemoryUsage::Upload.with_name("cells");
         while self.pages * PAGE < count {
             let page = MappedBuffer::new(allocator, &reader.buffer_info(PAGE * CELL, false), &desc)?;
-            let page = Arc::new(page);
-            self.free.extend((0..PAGE).map(|at| Arc::new(Cell { page: page.clone(), first: at * CELL })));
+            let (handle, page) = (page.handle(), Arc::new(page));
+            self.free.extend(
+                (0..PAGE).map(|at| {
+                    Arc::new(Cell { page: page.clone(), handle: handle.clone(), first: at * CELL })
+                }),
+            );
             self.pages += 1;
         }
         self.leaving.reserve(self.free.len());

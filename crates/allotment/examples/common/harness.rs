@@ -185,7 +185,7 @@ impl<D: DescriptorDevice, R: DescriptorReader<D>> Harness<D, R> {
         indices.write(first, &list.indices)?;
         let reads = [Read {
             heap: transient.heap(),
-            indices: indices.handle(),
+            indices: &indices.handle(),
             indices_offset: first,
             count: u32::try_from(count)?,
             to: &self.results.handle(),

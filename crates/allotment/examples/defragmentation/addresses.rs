@@ -168,7 +168,7 @@ impl<D: DescriptorDevice> Addresses<D> {
         list.write(0, &indices)?;
         let reads = [Read {
             heap: view.heap(),
-            indices: list.handle(),
+            indices: &list.handle(),
             indices_offset: 0,
             count: expected.len() as u32,
             to: &self.results.handle(),

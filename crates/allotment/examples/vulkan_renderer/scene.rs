@@ -69,7 +69,7 @@ impl Scene {
         for _ in 0..gpu.desc().frames_in_flight.get() {
             uniforms.push(gpu.create_mapped_buffer(&desc.into(), &options)?);
         }
-        let buffers: Vec<vk::Buffer> = uniforms.iter().map(|uniforms| *uniforms.handle()).collect();
+        let buffers: Vec<vk::Buffer> = uniforms.iter().map(|uniforms| uniforms.handle()).collect();
         // SAFETY: the handles are of the device, and live as long as the sets.
         let objects = unsafe { Objects::new(gpu.device().raw(), &buffers, texture.handle(), format) }?;
         Ok(Self { vertices, uniforms, objects: gpu.deletion_queue().own(objects), _texture: texture })

@@ -47,7 +47,7 @@ impl<D: DescriptorDevice> DeviceHeap<D> {
         let memory = memory.transpose()?;
         let stands = memory
             .as_ref()
-            .map(|buffer| DescriptorHeapBacking { buffer: buffer.handle(), address: buffer.address() });
+            .map(|buffer| DescriptorHeapBacking { buffer: buffer.handle_ref(), address: buffer.address() });
         // SAFETY: the buffer is present if the device wants one, was created by the description that the device
         // returned, in coherent memory; it is stored beside the heap and dropped after it.
         let raw = unsafe { device.create_descriptor_heap(&desc, stands) }?;

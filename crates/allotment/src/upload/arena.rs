@@ -185,7 +185,7 @@ impl<D: Device> UploadArena<D> {
     /// Returns the buffer of a page, for recording commands that use earlier allocations.
     #[must_use]
     pub fn buffer(&self, page: u32) -> Option<&D::Buffer> {
-        self.pages.get(page as usize).map(MappedBuffer::handle)
+        self.pages.get(page as usize).map(MappedBuffer::handle_ref)
     }
 
     /// Returns the id of the recording that its pages are retired with.

@@ -145,7 +145,7 @@ impl<D: Device> ReadbackRing<D> {
     /// Returns the buffer, for recording commands.
     #[must_use]
     pub fn buffer(&self) -> &D::Buffer {
-        self.inner.buffer().handle()
+        self.inner.buffer().handle_ref()
     }
 
     /// Allocates `size` bytes that the device will write, at a multiple of `alignment` from the start of the

@@ -63,7 +63,7 @@ impl<'a, D: Device> UploadSlice<'a, D> {
     /// Returns the graphics API's handle of the buffer.
     #[must_use]
     pub fn buffer(&self) -> &'a D::Buffer {
-        self.buffer.handle()
+        self.buffer.handle_ref()
     }
 
     /// Returns the offset of the first byte in the buffer.

@@ -93,7 +93,7 @@ impl<D: Device> UploadRing<D> {
     /// Returns the buffer, for recording commands.
     #[must_use]
     pub fn buffer(&self) -> &D::Buffer {
-        self.inner.buffer().handle()
+        self.inner.buffer().handle_ref()
     }
 
     /// Returns the memory type of the buffer.

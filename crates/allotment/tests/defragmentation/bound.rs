@@ -220,7 +220,7 @@ fn a_buffer_that_was_dropped_keeps_its_memory_while_a_queue_reads_it() {
     let recording = stage.tracker.record("reads a buffer that is dropped");
     let read = buffers.remove(0);
     let copy =
-        BufferCopy { from: &read.handle(), from_offset: 0, to: back.handle(), to_offset: 0, size: SIZE };
+        BufferCopy { from: &read.handle(), from_offset: 0, to: &back.handle(), to_offset: 0, size: SIZE };
     let work = Submission { copies: &[copy], ..Submission::default() };
     // SAFETY: the ranges lie in both buffers; the one is dropped after the recording began, so it is destroyed after its
     // submission, and the other lives until the queue is idle.

@@ -131,10 +131,10 @@ impl Scene {
         list.write(0, &bytes).unwrap();
         let read = SimulatedRead {
             heap: view.heap(),
-            indices: list.handle(),
+            indices: &list.handle(),
             indices_offset: 0,
             count: indices.len() as u32,
-            to: to.handle(),
+            to: &to.handle(),
             to_offset: 0,
         };
         let submitted = recording.submit(QueueIndex(0), |queue| {

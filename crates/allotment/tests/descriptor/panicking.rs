@@ -13,8 +13,8 @@ use allotment::descriptor::{
 };
 use allotment::device::simulated::{Profile, SimulatedDescriptor, SimulatedGpu, SimulatedRead};
 use allotment::device::{
-    BufferDesc, BufferUse, DescriptorDevice, DescriptorHeapType, MemoryProperties, QueueDevice as _,
-    QueueIndex, SamplerDesc, Submission,
+    BufferDesc, BufferDevice, BufferUse, DescriptorDevice, DescriptorHeapType, MemoryProperties,
+    QueueDevice as _, QueueIndex, SamplerDesc, Submission,
 };
 use allotment::lifetime::{DeletionQueue, SubmissionTracker};
 use allotment::memory::{
@@ -67,7 +67,9 @@ struct Rig {
     allocator: Arc<Allocator<PanickingDevice>>,
     memory: OwningAllocator<PanickingDevice>,
     /// All bytes are 7.
-    sevens: MappedBuffer<PanickingDevice>,
+    /// Keeps the buffer of sevens, whose handle is the next.
+    _sevens: MappedBuffer<PanickingDevice>,
+    seven_handle: <PanickingDevice as BufferDevice>::Buffer,
 }
 
 impl Rig {
@@ -85,12 +87,13 @@ impl Rig {
         let wanted = AllocationOptions::new(MemoryUsage::Upload);
         let sevens = MappedBuffer::new(&allocator, &BufferDesc::new(4), &wanted).unwrap();
         sevens.write(0, &[7; 4]).unwrap();
-        Self { device, tracker, allocator, memory, sevens }
+        let seven_handle = sevens.handle();
+        Self { device, tracker, allocator, memory, _sevens: sevens, seven_handle }
     }
 
     fn seven(&self) -> SimulatedDescriptor<'_> {
         // SAFETY: the buffer lives as long as the rig.
-        unsafe { self.device.buffer_descriptor(self.sevens.handle(), 0..4, BufferUse::ReadOnly) }
+        unsafe { self.device.buffer_descriptor(&self.seven_handle, 0..4, BufferUse::ReadOnly) }
     }
 
     fn heap(&self) -> ShaderVisibleHeap<PanickingDevice> {
@@ -125,10 +128,10 @@ impl Rig {
         list.write(0, &indices).unwrap();
         let read = SimulatedRead {
             heap: view.heap(),
-            indices: list.handle(),
+            indices: &list.handle(),
             indices_offset: 0,
             count: 16,
-            to: to.handle(),
+            to: &to.handle(),
             to_offset: 0,
         };
         // SAFETY: everything lives until the wait is over.

@@ -8,7 +8,7 @@ use allotment::descriptor::{
     ShaderVisibleHeapDesc, TransientDescriptors,
 };
 use allotment::device::simulated::{
-    Profile, SimulatedDescriptor, SimulatedDescriptorHeap, SimulatedGpu, SimulatedRead,
+    Profile, SimulatedBuffer, SimulatedDescriptor, SimulatedDescriptorHeap, SimulatedGpu, SimulatedRead,
 };
 use allotment::device::{
     BufferDesc, BufferUse, DescriptorDevice, DescriptorHeapType, QueueDevice as _, QueueIndex, TimelinePoint,
@@ -37,7 +37,9 @@ pub(crate) struct Rig {
     pub(crate) allocator: Arc<Allocator<SimulatedGpu>>,
     pub(crate) memory: OwningAllocator<SimulatedGpu>,
     /// At `STEP * n` stands the number `value(n)`.
-    numbers: MappedBuffer<SimulatedGpu>,
+    /// Keeps the buffer of numbers, whose handle is the next.
+    _numbers: MappedBuffer<SimulatedGpu>,
+    handle: SimulatedBuffer,
 }
 
 /// Returns what a shader reads through a descriptor of the number.
@@ -58,16 +60,15 @@ impl Rig {
         let numbers = mapped(&allocator, u64::from(NUMBERS) * STEP, MemoryUsage::Upload);
         let bytes: Vec<u8> = (0..NUMBERS).flat_map(|number| value(number).to_le_bytes()).collect();
         numbers.write(0, &bytes).unwrap();
-        Self { device, tracker, allocator, memory, numbers }
+        let handle = numbers.handle();
+        Self { device, tracker, allocator, memory, _numbers: numbers, handle }
     }
 
     /// A descriptor of a number.
     pub(crate) fn number(&self, number: u32) -> SimulatedDescriptor<'_> {
         let start = u64::from(number % NUMBERS) * STEP;
         // SAFETY: the buffer lives as long as the rig, and the range lies in it.
-        unsafe {
-            self.device.buffer_descriptor(self.numbers.handle(), start..start + STEP, BufferUse::ReadOnly)
-        }
+        unsafe { self.device.buffer_descriptor(&self.handle, start..start + STEP, BufferUse::ReadOnly) }
     }
 
     pub(crate) fn heap(&self, desc: ShaderVisibleHeapDesc) -> Heap {
@@ -110,10 +111,10 @@ impl Rig {
         list.write(0, &bytes).unwrap();
         let read = SimulatedRead {
             heap,
-            indices: list.handle(),
+            indices: &list.handle(),
             indices_offset: 0,
             count: indices.len() as u32,
-            to: to.handle(),
+            to: &to.handle(),
             to_offset: 0,
         };
         let submitted = recording.submit(QUEUE, |queue| {

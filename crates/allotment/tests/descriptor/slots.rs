@@ -120,8 +120,9 @@ fn a_failing_batch(rig: &Rig, heap: &Heap, how: &str) {
     let keep = Arc::new(goes);
     let sampler = rig.device.create_sampler(&SamplerDesc::default()).unwrap();
     {
+        let handle = keep.handle();
         // SAFETY: the buffer lives until its batch has failed, and the range lies in it.
-        let of = |at| unsafe { rig.device.buffer_descriptor(keep.handle(), at..at + 4, BufferUse::ReadOnly) };
+        let of = |at| unsafe { rig.device.buffer_descriptor(&handle, at..at + 4, BufferUse::ReadOnly) };
         let good = (0..5_u32).map(|i| (of(u64::from(i) * 4), Some(keep.clone() as KeepAlive)));
         let wrong = (SimulatedDescriptor::Sampler(&sampler), None);
         match how {

@@ -138,7 +138,7 @@ fn a_frame_that_was_recorded_before_reads_the_old_place_which_lives_until_it_is_
     let gpu = &town.rig.gpu;
     town.rig.device.pause_queues();
     let frame = gpu.begin_frame().unwrap();
-    let ticket = [0, 1].map(|at| town.rig.read(&frame, (two[at].handle(), 0), SIZE));
+    let ticket = [0, 1].map(|at| town.rig.read(&frame, (&two[at].handle(), 0), SIZE));
     frame.end().unwrap();
     // The frame may have written to the buffer, for all that is known.
     let asked = two.each_mut().map(|it| it.accept_move().unwrap());
@@ -193,7 +193,7 @@ fn what_the_gpu_wrote_comes_along() {
         town.rig.device.pause_queues();
         let frame = gpu.begin_frame().unwrap();
         let commands = frame.command_allocator(QUEUE).unwrap();
-        two.iter().for_each(|it| commands.copy_buffer((&nines.handle(), 0), (it.handle(), 1000), 5000));
+        two.iter().for_each(|it| commands.copy_buffer((&nines.handle(), 0), (&it.handle(), 1000), 5000));
         let recorded = two.each_mut().map(|it| it.accept_move().unwrap());
         assert!(recorded.contains(&AcceptedMove::NotYet), "{recorded:?}");
         town.rig.submit(&frame, &commands).unwrap();
@@ -227,10 +227,11 @@ fn what_the_gpu_writes_for_a_recording_that_was_kept_or_for_two_queues_comes_alo
         gpu.wait_idle().unwrap();
         device.pause_queues();
         let from = nines.handle();
-        let copies = two.each_ref().map(|it| BufferCopy {
+        let handles = two.each_ref().map(|it| it.handle());
+        let copies = handles.each_ref().map(|to| BufferCopy {
             from: &from,
             from_offset: 0,
-            to: it.handle(),
+            to,
             to_offset: 1000,
             size: 5000,
         });
@@ -281,8 +282,8 @@ fn no_queue_is_waited_for_where_no_queue_can_write() {
     town.steps();
     town.rig.device.pause_queues();
     let frame = town.rig.gpu.begin_frame().unwrap();
-    let ticket = town.rig.read(&frame, (two[0].handle(), 0), SIZE);
-    let other = town.rig.read(&frame, (two[1].handle(), 0), SIZE);
+    let ticket = town.rig.read(&frame, (&two[0].handle(), 0), SIZE);
+    let other = town.rig.read(&frame, (&two[1].handle(), 0), SIZE);
     frame.end().unwrap();
     let at = accept(&mut two);
     two[at].write(0, &[1; 100]).unwrap();

@@ -112,8 +112,9 @@ impl CpuDescriptorRange {
 /// let desc = AllocationOptions::new(MemoryUsage::Upload);
 /// let buffer = MappedBuffer::new(&allocator, &allotment::device::BufferDesc::new(256).into(), &desc)?;
 /// let mut view = heap.allocate(1)?;
+/// let handle = buffer.handle();
 /// // SAFETY: the buffer is live, and the range lies in it.
-/// let descriptor = unsafe { device.buffer_descriptor(buffer.handle(), 0..256, BufferUse::ReadOnly) };
+/// let descriptor = unsafe { device.buffer_descriptor(&handle, 0..256, BufferUse::ReadOnly) };
 /// heap.write(&mut view, 0, &descriptor)?;
 /// assert_eq!(heap.statistics().used, 1);
 /// heap.free(view)?;

@@ -77,8 +77,9 @@ use crate::sync::present::{Present, PresentGuard};
 /// // Something for shaders to read, which lives as long as its slot can be read.
 /// let desc = AllocationOptions::new(MemoryUsage::Upload);
 /// let albedo = Arc::new(MappedBuffer::new(&allocator, &BufferDesc::new(256).into(), &desc)?);
+/// let handle = albedo.handle();
 /// // SAFETY: the buffer is live, and the range lies in it.
-/// let descriptor = unsafe { device.buffer_descriptor(albedo.handle(), 0..256, BufferUse::ReadOnly) };
+/// let descriptor = unsafe { device.buffer_descriptor(&handle, 0..256, BufferUse::ReadOnly) };
 /// let slot = heap.insert(&descriptor, Some(albedo.clone()))?;
 /// println!("shaders find it at index {}", slot.index());
 ///

@@ -28,6 +28,25 @@ impl<D: Device> Clone for ListedAllocation<D> {
     }
 }
 
+impl<D: Device> ListedAllocation<D> {
+    /// Returns the debug name of the allocation, if it has one.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+    /// assert_eq!(allocator.allocations()[0].name(), Some("mesh"));
+    /// # allocator.free(mesh)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.info.name.as_ref().map(Name::as_str)
+    }
+}
+
 impl AllocationId {
     /// Returns the key by which [events](crate::events) name the allocation.
     #[must_use]
@@ -51,7 +70,7 @@ impl<D: Device> Allocator<D> {
     /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.with_name("mesh"))?;
     /// for listed in allocator.allocations() {
     ///     let info = &listed.info;
-    ///     println!("{:?}: {} bytes at {} of {:?} ({})", info.name, info.size, info.offset, info.memory, listed.pool);
+    ///     println!("{:?}: {} bytes at {} of {:?} ({})", listed.name(), info.size, info.offset, info.memory, listed.pool);
     /// }
     /// assert_eq!(allocator.allocations()[0].id, mesh.id());
     /// # allocator.free(mesh)?;

@@ -41,7 +41,7 @@ fn what_is_recorded_in_frame_1_and_submitted_in_frame_5_arrives_intact() {
     }
     assert_eq!(sums(&pool).2, 2, "the frames took turns with one page");
     rig.device.pause_queues();
-    let done = rig.copy(late, (&recorded, 0), (target.handle(), 0), PAGE);
+    let done = rig.copy(late, (&recorded, 0), (&target.handle(), 0), PAGE);
     let next = rig.tracker.record("the next frame");
     let mut other = pool.arena(next.id());
     for i in 0..3 {
@@ -218,13 +218,14 @@ fn threads_that_record_at_once_do_not_see_each_others_bytes() {
                             slice.place()
                         })
                         .collect();
+                    let to = target.handle();
                     let copies: Vec<_> = places
                         .iter()
                         .zip(0..)
                         .map(|(place, i)| BufferCopy {
                             from: arena.buffer(place.page).unwrap(),
                             from_offset: place.offset,
-                            to: target.handle(),
+                            to: &to,
                             to_offset: i * 250,
                             size: 250,
                         })

@@ -31,7 +31,8 @@ fn what_the_device_writes_is_read_when_its_point_is_reached_and_not_before() {
         assert_eq!(ring.read(&ticket, &mut back), not_yet(WaitFor::Submission));
         rig.device.pause_queues();
         let recording = rig.tracker.record("a query");
-        let done = rig.copy(recording, (source.handle(), 0), (ring.buffer(), ticket.offset()), ticket.size());
+        let done =
+            rig.copy(recording, (&source.handle(), 0), (ring.buffer(), ticket.offset()), ticket.size());
         ring.close(done);
         assert_eq!(ring.read(&ticket, &mut back), not_yet(WaitFor::Point(done)));
         assert_eq!((ring.point(&ticket), back[0]), (Ok(Some(done)), 0));

@@ -23,7 +23,7 @@ fn bytes_in_flight_are_intact_however_often_the_ring_goes_round() {
                     Err(error) => panic!("{error}"),
                 }
             };
-            last = rig.copy(recording, (ring.buffer(), slice.offset), (target.handle(), i * 320), size);
+            last = rig.copy(recording, (ring.buffer(), slice.offset), (&target.handle(), i * 320), size);
             ring.close(last);
         }
         rig.wait(last);
@@ -76,7 +76,7 @@ fn a_ring_that_is_dropped_waits_for_the_queue() {
     let mut ring = UploadRing::new(&rig.allocator, &rig.tracker, &RingDesc::upload(64)).unwrap();
     rig.device.pause_queues();
     ring.allocate(64, ONE).unwrap().write(0, &pattern(1, 64)).unwrap();
-    let done = rig.copy(rig.tracker.record("a frame"), (ring.buffer(), 0), (target.handle(), 0), 64);
+    let done = rig.copy(rig.tracker.record("a frame"), (ring.buffer(), 0), (&target.handle(), 0), 64);
     ring.close(done);
     std::thread::scope(|scope| {
         let gone = scope.spawn(|| drop(ring));
@@ -128,7 +128,7 @@ fn a_ring_may_go_before_the_recording_that_uses_it() {
         // Its frame is still open.
         drop(ring);
         assert_eq!(rig.allocator.statistics().allocations, 2, "the buffer is in use");
-        let point = rig.copy(recording, (&from, 0), (target.handle(), 0), 4096);
+        let point = rig.copy(recording, (&from, 0), (&target.handle(), 0), 4096);
         rig.wait(point);
         assert_eq!(bytes(&target, 0, 4096), pattern(1, 4096));
         assert_eq!(rig.allocator.statistics().allocations, 1, "it went with its recording");

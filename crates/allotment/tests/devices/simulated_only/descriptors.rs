@@ -89,10 +89,10 @@ fn indices_are_taken_when_work_runs(rig: &Rig<'_>) {
     let (indices, to) = (rig.written(&numbers([0, 1])), rig.written(&numbers([7, 7])));
     let read = SimulatedRead {
         heap: heap.raw(),
-        indices: indices.handle(),
+        indices: &indices.handle(),
         indices_offset: 0,
         count: 2,
-        to: to.handle(),
+        to: &to.handle(),
         to_offset: 0,
     };
     rig.device().pause_queues();
@@ -280,7 +280,7 @@ fn a_range_that_shaders_cannot_use_is_a_complaint(rig: &Rig<'_>) {
     let (heap, buffer) = (rig.heap(RESOURCES, 1), rig.written(&[0; 1024]));
     let raw = BufferUse::ReadOnly;
     let write = |range, usage| {
-        heap.write(0, &SimulatedDescriptor::Buffer { buffer: buffer.handle(), range, usage });
+        heap.write(0, &SimulatedDescriptor::Buffer { buffer: &buffer.handle(), range, usage });
         rig.gpu.fixture().complaints_about("write_descriptor: ")
     };
     assert_eq!(write(1020..1024, raw), 0);
@@ -349,10 +349,10 @@ fn reads_that_nothing_can_make_are_refused(rig: &Rig<'_>) {
     let small = rig.written(&[0; 64]);
     let good = SimulatedRead {
         heap: heap.raw(),
-        indices: small.handle(),
+        indices: &small.handle(),
         indices_offset: 0,
         count: 8,
-        to: small.handle(),
+        to: &small.handle(),
         to_offset: 32,
     };
     let submit = |reads: &[SimulatedRead<'_>]| {
@@ -421,7 +421,7 @@ fn a_texture_that_cannot_be_sampled_is_a_complaint(rig: &Rig<'_>) {
     let sample = |texture, sampler| {
         let (resources, samplers, to) = (heap.raw(), samplers.raw(), to.handle());
         let extent = [2, 1];
-        let sample = SimulatedSample { resources, texture, samplers, sampler, extent, to, to_offset: 0 };
+        let sample = SimulatedSample { resources, texture, samplers, sampler, extent, to: &to, to_offset: 0 };
         sampled(rig, sample)
     };
     let complaints = || rig.gpu.fixture().complaints_about("sample: ");
@@ -454,7 +454,7 @@ fn samples_that_nothing_can_make_are_refused(rig: &Rig<'_>) {
         samplers: samplers.raw(),
         sampler: 0,
         extent: [4, 4],
-        to: to.handle(),
+        to: &to.handle(),
         to_offset: 0,
     };
     for (count, wrong) in (1..).zip([
@@ -532,10 +532,10 @@ fn a_lost_device_reads_nothing_and_lets_everything_go(rig: &Rig<'_>) {
     device.lose_device();
     let again = SimulatedRead {
         heap: heap.raw(),
-        indices: cells.buffer.handle(),
+        indices: &cells.buffer.handle(),
         indices_offset: 0,
         count: 1,
-        to: cells.buffer.handle(),
+        to: &cells.buffer.handle(),
         to_offset: 4,
     };
     // SAFETY: the ranges lie in the buffer, and a lost device uses nothing.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use allotment::device::{
-    BufferUse, DescriptorDevice, DescriptorHeapBacking, DescriptorHeapDesc, DescriptorHeapType,
+    BufferDevice, BufferUse, DescriptorDevice, DescriptorHeapBacking, DescriptorHeapDesc, DescriptorHeapType,
     DescriptorHeapVisibility, DeviceError, MemoryProperties, QueueIndex, ShaderVisibleHeapType,
     TimelinePoint,
 };
@@ -89,10 +89,12 @@ impl<'g, F: DescriptorFixture> Rig<'g, F> {
                 Some(made.map_err(|_| DeviceError::Unsupported)?)
             }
         };
-        let stands_in = memory.as_ref().map(|memory| DescriptorHeapBacking::<F::Device> {
-            buffer: memory.handle(),
-            address: memory.address(),
-        });
+        let handle = memory.as_ref().map(MappedBuffer::handle);
+        let stands_in =
+            memory.as_ref().zip(handle.as_ref()).map(|(memory, buffer)| DescriptorHeapBacking::<F::Device> {
+                buffer,
+                address: memory.address(),
+            });
         // SAFETY: the buffer is as the device described it, coherent and mapped, and goes after the heap.
         let raw = unsafe { self.device().create_descriptor_heap(&desc, stands_in) }?;
         Ok(Heap { rig: self, raw: Some(raw), desc, memory })
@@ -110,7 +112,8 @@ impl<'g, F: DescriptorFixture> Rig<'g, F> {
         for (cell, number) in bytes.chunks_exact_mut(CELL as usize).zip(first..) {
             cell[..4].copy_from_slice(&number.to_ne_bytes());
         }
-        Cells { rig: self, buffer: self.written(&bytes), first, count }
+        let buffer = self.written(&bytes);
+        Cells { rig: self, handle: buffer.handle(), buffer, first, count }
     }
 
     /// A buffer that the CPU has written and work reads.
@@ -149,11 +152,12 @@ impl<'g, F: DescriptorFixture> Rig<'g, F> {
         let (size, indices) = (indices.len() as u64, self.written(&indices));
         let wanted = AllocationOptions::new(MemoryUsage::GpuOnly);
         let results = self.allocator.create_buffer(&self.reader.buffer_info(size, true), &wanted).unwrap();
+        let handle = indices.handle();
         let submitted: Vec<_> = parts
             .iter()
             .map(|&(heap, offset, count)| Read {
                 heap,
-                indices: indices.handle(),
+                indices: &handle,
                 indices_offset: offset,
                 count,
                 to: results.handle(),
@@ -238,6 +242,7 @@ impl<F: DescriptorFixture> Drop for Heap<'_, '_, F> {
 pub(crate) struct Cells<'r, 'g, F: DescriptorFixture> {
     rig: &'r Rig<'g, F>,
     pub(crate) buffer: MappedBuffer<F::Device>,
+    handle: <F::Device as BufferDevice>::Buffer,
     first: u32,
     count: u32,
 }
@@ -248,9 +253,7 @@ impl<F: DescriptorFixture> Cells<'_, '_, F> {
         assert!(cell < self.count);
         let start = u64::from(cell) * CELL;
         // SAFETY: the cell lies in the buffer, which the descriptor borrows.
-        unsafe {
-            self.rig.device().buffer_descriptor(self.buffer.handle(), start..start + 16, BufferUse::ReadOnly)
-        }
+        unsafe { self.rig.device().buffer_descriptor(&self.handle, start..start + 16, BufferUse::ReadOnly) }
     }
 
     /// Returns the value that work reads through such a descriptor.

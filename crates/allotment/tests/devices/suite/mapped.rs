@@ -110,7 +110,7 @@ fn write_by_queue<F: Fixture>(
     let source = stage.source(&held.bytes);
     let recording = stage.tracker.record("writes to a mapped buffer");
     let from = source.handle();
-    stage.submit_copy(queue, recording, &[], [&from, held.buffer.handle()], held.bytes.len() as u64);
+    stage.submit_copy(queue, recording, &[], [&from, &held.buffer.handle()], held.bytes.len() as u64);
 }
 
 fn what_queues_write_to_mapped_buffers_comes_along_when_they_move<F: Fixture>(gpu: &Gpu<F>) {

@@ -148,8 +148,15 @@ impl<D: Device> MappedBuffer<D> {
         Ok(Self { allocator: Arc::clone(allocator), owner, first, size, memory_type, coherent })
     }
 
-    /// Returns the API's handle, for recording. Never destroy it.
-    pub fn handle(&self) -> &D::Buffer {
+    /// Returns the API's handle, for recording, as that of a [`Buffer`]. Never destroy it. That of a relocatable buffer is
+    /// valid until [`accept_move`](Self::accept_move) has returned [`Moved`](crate::memory::AcceptedMove::Moved).
+    #[must_use]
+    pub fn handle(&self) -> D::Buffer {
+        self.handle_ref().clone()
+    }
+
+    /// Returns the same, for as long as the buffer is borrowed.
+    pub(crate) fn handle_ref(&self) -> &D::Buffer {
         match &self.owner {
             Owner::Unique(raw) => raw.handle(),
             Owner::Deferred { handle, .. } | Owner::Relocatable { handle, .. } => handle,
@@ -342,7 +349,7 @@ impl<D: Device> Drop for MappedBuffer<D> {
 
 impl<D: Device> fmt::Debug for MappedBuffer<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (handle, size) = (self.handle(), self.size());
+        let (handle, size) = (self.handle_ref(), self.size());
         f.debug_struct("MappedBuffer").field("handle", handle).field("size", &size).finish_non_exhaustive()
     }
 }
@@ -387,7 +394,7 @@ mod tests {
             up.write(777 + 70, &bytes[70..]).unwrap();
             let size = bytes.len() as u64;
             let copy =
-                BufferCopy { from: up.handle(), from_offset: 777, to: down.handle(), to_offset: 5, size };
+                BufferCopy { from: &up.handle(), from_offset: 777, to: &down.handle(), to_offset: 5, size };
             let queue = QueueIndex(0);
             let submission = Submission { copies: &[copy], ..Submission::default() };
             // SAFETY: the ranges lie in the buffers, which live until the wait is over.
