@@ -4,7 +4,7 @@ use core::num::NonZero;
 use core::time::Duration;
 
 use crate::descriptor::ShaderVisibleHeapDesc;
-use crate::device::Api;
+use crate::device::{Api, BufferDesc, DescriptionError, Device, DeviceError};
 use crate::memory::{AllocatorDesc, DefragmenterDesc};
 use crate::upload::{RingDesc, UploadPoolDesc, UploaderDesc};
 
@@ -22,7 +22,7 @@ const READBACK_BYTES: u64 = 4 << 20;
 
 /// Usage of upload pages on Vulkan: uniform, storage, index, vertex and indirect buffer, all core flags of Vulkan 1.0,
 /// and no driver known to us gives such a buffer other memory than a buffer with one of them. The last is the device
-/// address, which a descriptor in a descriptor buffer consists of; a device that has not enabled it ignores the flag.
+/// address, which a descriptor in a descriptor buffer consists of; a device that has not enabled it refuses the flag.
 const VULKAN_PAGE_USAGE: u64 = 0x10 | 0x20 | 0x40 | 0x80 | 0x100 | 0x2_0000;
 
 /// Which thread allocates blocks ahead of demand, where [`AllocatorDesc::block_growth`] asks for it.
@@ -249,13 +249,18 @@ impl GpuDesc {
         self
     }
 
-    /// Returns the upload pages' configuration for a device of `api`.
-    pub(super) fn pages_for(&self, api: Api) -> UploadPoolDesc {
+    /// Returns the upload pages' configuration for a device.
+    pub(super) fn pages_for<D: Device>(&self, device: &D) -> UploadPoolDesc {
         let mut desc = self.upload_pages.clone();
         // Without usage flags Vulkan would refuse the descriptor that a first program writes for its constants; on
         // Direct3D 12 a buffer needs none.
-        if api == Api::Vulkan && desc.usage == 0 {
+        if device.properties().api == Api::Vulkan && desc.usage == 0 {
             desc.usage = VULKAN_PAGE_USAGE;
+            let page = BufferDesc::new(desc.page_size).with_usage(desc.usage).into();
+            let asked = device.buffer_requirements(&page);
+            if let Err(DeviceError::InvalidDescription(DescriptionError::UnknownUsage { flags })) = asked {
+                desc.usage &= !flags;
+            }
         }
         desc
     }

@@ -180,7 +180,7 @@ impl<D: Device + Clone> Gpu<D> {
         let wrong = |error: WrongDevice| GpuError::Uploader(error.into());
         let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker)).map_err(wrong)?;
         let uploader = Uploader::new(&memory, desc.uploader).map_err(GpuError::Uploader)?.leaving_orphans();
-        let pages = desc.pages_for(allocator.device().properties().api);
+        let pages = desc.pages_for(allocator.device());
         // Always created, since it allocates no device memory: `relocatable` resources can then be created whether or
         // not the frames move them.
         let defragmenter = Defragmenter::new(&memory, desc.defragmentation.unwrap_or_default());
