@@ -79,7 +79,8 @@ impl OutputFile {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::IsADirectory`], and those of the system for a directory that does not exist.
+    /// [`ErrorKind::IsADirectory`], [`ErrorKind::InvalidInput`] for an empty path, and those of the system for a directory that
+    /// does not exist.
     pub fn new(path: impl AsRef<Path>) -> io::Result<Self> {
         resolve(path.as_ref()).map(Self)
     }
@@ -327,6 +328,9 @@ fn in_its_folder(path: &Path) -> io::Result<PathBuf> {
             format!("its name has more than {LONGEST_NAME} characters"),
         )),
         Some(name) if !ends_in_a_separator => Ok(folder.join(name)),
+        None if path.as_os_str().is_empty() => {
+            Err(io::Error::new(ErrorKind::InvalidInput, "its path is empty, name a file"))
+        }
         _ => Err(ErrorKind::IsADirectory.into()),
     }
 }

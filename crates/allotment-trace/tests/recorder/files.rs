@@ -112,6 +112,12 @@ fn where_no_file_may_be_created_the_error_says_where() {
 }
 
 #[test]
+fn an_empty_path_is_said_to_be_empty() {
+    let refused = Recorder::to_file(&allocator(), "").unwrap_err().to_string();
+    assert!(refused.contains("its path is empty"), "{refused}");
+}
+
+#[test]
 fn a_file_that_a_recorder_writes_is_refused_to_others_by_any_name() {
     let (one, other, folder) = (allocator(), allocator(), Folder::new("two"));
     let path = folder.at("the recording.altr");
