@@ -39,6 +39,8 @@ pub(crate) enum Command {
     Defrag(DefragArgs),
     /// Cost of calls with very many pools, blocks and ranges, and what another thread waits for reports. Needs no Vulkan
     Growth(GrowthArgs),
+    /// Driver calls and memory types where a heap is full
+    Pressure(PressureArgs),
 }
 
 /// Options of every command.
@@ -225,6 +227,12 @@ pub(crate) struct GrowthArgs {
     /// Milliseconds for which another thread allocates beside each report
     #[arg(long, value_name = "MS", default_value_t = 1000)]
     pub(crate) wait_ms: u32,
+}
+
+#[derive(Debug, Parser)]
+pub(crate) struct PressureArgs {
+    #[command(flatten)]
+    pub(crate) common: Common,
 }
 
 #[derive(Debug, Parser)]

@@ -39,6 +39,7 @@ mod growth;
 mod host_heap;
 mod lifetime;
 mod measure;
+mod pressure;
 mod race;
 mod ranges;
 mod rng;
@@ -84,6 +85,7 @@ fn main() -> ExitCode {
         Command::Threads(args) => threads::run(args),
         Command::Defrag(args) => defrag::run(args),
         Command::Growth(args) => growth::run(args),
+        Command::Pressure(args) => pressure::run(args),
     })
 }
 

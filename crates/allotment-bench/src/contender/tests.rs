@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::args::Common;
-use crate::vulkan::{Gpu, Meter};
+use crate::vulkan::{ALONE, Gpu, Meter};
 
 /// Returns requests of every kind and role, small ones and some with dedicated memory.
 fn requests() -> Vec<Request> {
@@ -32,9 +32,9 @@ fn fill_and_clear<C: Contender>(contender: &C, own_count: impl Fn(&C) -> u64) {
     assert!(clear.free_calls > 0 && clear.reserved_bytes < full.reserved_bytes);
 }
 
-// One test, since all instances of a contender share a meter.
 #[test]
 fn meters_agree_with_what_contenders_say_of_themselves() {
+    let _alone = ALONE.lock();
     let Some(gpu) = Gpu::open_for_test() else { return };
     let allotment = Allotment::new(&gpu, Blocks::Default).unwrap();
     let vk_mem = VkMem::new(&gpu, Blocks::Default).unwrap();

@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::Meter;
 use super::granularity::with_granularity_of;
 use super::heap::with_heaps_of;
+use super::tight::with_tight_memory;
 use crate::args::Common;
 use crate::failure::Failure;
 use crate::units::bytes;
@@ -94,6 +95,15 @@ impl Gpu {
         let queue_family = headless.queue_families()[usize::from(queue.0)];
         let device = headless.raw().clone();
         Ok(Arc::new(Self { instance, physical, device, queue, queue_family, info, headless }))
+    }
+
+    /// Opens the device with memory of which its heaps can be full ([`tight`](super::tight)).
+    pub(crate) fn open_tight(args: &Common) -> Result<Arc<Self>, Failure> {
+        let mut gpu = Self::open(args)?;
+        let opened = Arc::get_mut(&mut gpu).ok_or_else(|| Failure::NoDevice("it is in use".to_owned()))?;
+        (opened.instance, opened.device) = with_tight_memory(&opened.instance, &opened.device);
+        opened.info.made_up_heaps = true;
+        Ok(gpu)
     }
 
     /// Opens the best device; prints a note and returns `None` if there is none and none is required.

@@ -30,6 +30,10 @@ pub(crate) enum Meter {
     GpuAllocator,
 }
 
+/// Held by each test that reads meters: all instances of a contender share one.
+#[cfg(test)]
+pub(crate) static ALONE: Mutex<()> = Mutex::new(());
+
 /// The counts of a meter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Reading {

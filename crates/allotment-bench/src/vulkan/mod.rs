@@ -5,9 +5,12 @@ mod granularity;
 mod heap;
 mod meter;
 mod resource;
+pub(crate) mod tight;
 mod transfer;
 
 pub(crate) use gpu::{API_VERSION, Gpu, MemoryTypeInfo};
+#[cfg(test)]
+pub(crate) use meter::ALONE;
 pub(crate) use meter::{Meter, Reading, own_allocate_calls};
 pub(crate) use resource::Buffer;
 pub(crate) use transfer::Transfer;
