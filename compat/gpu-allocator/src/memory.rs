@@ -5,9 +5,9 @@ use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::collections::HashMap;
 
 use allotment::Alignment;
-use allotment::device::{Device, MemoryHandle as _, MemoryTypeMask};
+use allotment::device::{Device, MemoryHandle as _, MemoryProperties, MemoryTypeMask};
 use allotment::memory::{
-    AllocationInfo, CallSites, Dedicated, EmptyBlockPolicy, LeakHandler, ListedAllocation,
+    AccessError, AllocationInfo, CallSites, Dedicated, EmptyBlockPolicy, LeakHandler, ListedAllocation,
     MemoryLocation as Place, NameTable,
 };
 use allotment::{Allocation, AllocationOptions, Allocator, AllocatorDesc, Requirements, ResourceKind};
@@ -98,8 +98,25 @@ impl<D: Device> Memory<D> {
             }
         };
         let allocation = allocated.map_err(AllocationError::of_request)?;
-        let place = self.allocator.location(&allocation);
+        let place = self.place(&allocation);
         Ok((allocation, place.map_err(|error| AllocationError::Internal(error.to_string()))?))
+    }
+
+    /// Returns the place of a new allocation. gpu-allocator maps all memory that the CPU can reach, whatever it is for, and
+    /// Allotment when the CPU needs it: the first allocation of a block lets it map the block, for all that follow.
+    ///
+    /// Where the driver cannot map, memory for the GPU alone stays without an address. gpu-allocator refuses it.
+    fn place(&self, allocation: &Allocation) -> Result<Place<D>, AccessError> {
+        let place = self.allocator.location(allocation)?;
+        let of_type = self.allocator.device().properties().memory_type(place.memory_type);
+        let is_reachable =
+            of_type.is_some_and(|found| found.properties.contains(MemoryProperties::HOST_VISIBLE));
+        if place.mapped_ptr.is_some() || !is_reachable || self.allocator.map(allocation).is_err() {
+            return Ok(place);
+        }
+        // The address stays until the memory is freed.
+        self.allocator.unmap(allocation)?;
+        self.allocator.location(allocation)
     }
 
     pub(crate) fn free(&self, allocation: Option<Allocation>) -> Result<()> {
@@ -258,6 +275,26 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn whatever_the_cpu_can_reach_has_an_address_unless_the_driver_cannot_map() {
+        let device = SimulatedGpu::new(Profile::named("integrated").unwrap());
+        let new = || {
+            Memory::new(device.clone(), &AllocationSizes::default(), AllocatorDebugSettings::default())
+                .unwrap()
+        };
+        let allocate = |memory: &Memory<SimulatedGpu>| {
+            let (allocation, place) =
+                memory.allocate(request(MemoryLocation::GpuOnly, MemoryTypeMask::ALL)).unwrap();
+            memory.free(Some(allocation)).unwrap();
+            place.mapped_ptr.is_some()
+        };
+        let memory = new();
+        assert!(allocate(&memory) && allocate(&memory));
+        assert_eq!(device.usage().map_calls, 1, "once for the block");
+        device.set_address_space(0);
+        assert!(!allocate(&new()));
     }
 
     #[test]
