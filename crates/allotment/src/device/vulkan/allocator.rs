@@ -94,6 +94,10 @@ impl Allocator<Device> {
     /// to a resource is bound to that resource alone, at offset 0; a buffer that requires dedicated memory is bound to
     /// no other memory than that which was [allocated for it](Self::allocate_for_buffer). Of memory that is [exported
     /// or imported](MemoryOptions::with_export_handle_types) the buffer was created for the handle types.
+    ///
+    /// `vkBindBufferMemory` itself may be called instead where the memory type is not host-visible, and elsewhere while no
+    /// other thread uses the allocator: the library maps memory when the CPU first needs it, and Vulkan forbids a bind to
+    /// the same memory meanwhile. This call waits.
     #[doc(alias("vmaBindBufferMemory", "vmaBindBufferMemory2", "bind_buffer_memory", "bind_buffer_memory2"))]
     pub unsafe fn bind_buffer(
         &self,
@@ -106,6 +110,7 @@ impl Allocator<Device> {
         // The requirements are queried here although the allocation knows some: nothing says that the buffer is
         // the one it was made for.
         self.bind_existing(allocation, offset, &requirements, |memory, offset| {
+            let _shared = self.device().shared.memory_shared();
             // SAFETY: the caller's promise, and the requirements hold there.
             unsafe { self.device().raw().bind_buffer_memory(buffer, memory, offset) }.map_err(refused)
         })
@@ -132,6 +137,7 @@ impl Allocator<Device> {
         // SAFETY: the caller's promise.
         let requirements = unsafe { self.device().requirements_of_image(image) };
         self.bind_existing(allocation, offset, &requirements, |memory, offset| {
+            let _shared = self.device().shared.memory_shared();
             // SAFETY: the caller's promise, and the requirements hold there.
             unsafe { self.device().raw().bind_image_memory(image, memory, offset) }.map_err(refused)
         })

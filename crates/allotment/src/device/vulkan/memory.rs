@@ -275,6 +275,7 @@ unsafe impl MemoryDevice for Device {
         memory: vk::DeviceMemory,
         priority: Priority,
     ) -> Result<(), DeviceError> {
+        let _alone = self.shared.memory_alone();
         // SAFETY: the caller's promise.
         unsafe { self.shared.set_priority(memory, priority) }
     }
@@ -282,12 +283,14 @@ unsafe impl MemoryDevice for Device {
     unsafe fn map_memory(&self, memory: vk::DeviceMemory) -> Result<NonNull<u8>, DeviceError> {
         // The whole object is mapped: Vulkan allows one mapping at a time, and all allocations in it share that.
         let flags = vk::MemoryMapFlags::empty();
+        let _alone = self.shared.memory_alone();
         // SAFETY: the caller's promise.
         let mapped = unsafe { self.shared.raw.map_memory(memory, 0, vk::WHOLE_SIZE, flags) };
         NonNull::new(mapped.map_err(refused)?.cast()).ok_or(DeviceError::MapFailed)
     }
 
     unsafe fn unmap_memory(&self, memory: vk::DeviceMemory) {
+        let _alone = self.shared.memory_alone();
         // SAFETY: the caller's promise.
         unsafe { self.shared.raw.unmap_memory(memory) };
     }

@@ -63,7 +63,7 @@ mod version;
 use core::any::Any;
 use core::fmt;
 use core::sync::atomic::AtomicBool;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use ash::vk;
 
@@ -130,10 +130,25 @@ struct Shared {
     external_memory_fd: Option<ash::khr::external_memory_fd::Device>,
     ledger: Ledger<Sharing>,
     budgets: Budgets,
+    /// Vulkan forbids that memory is mapped, or its priority set, while another thread binds a resource to it. Binds share
+    /// this lock. It is one for all memory: no call under it takes long, and little memory is mapped once a program runs.
+    memory: RwLock<()>,
     descriptors: Descriptors,
     queues: Queues,
     /// The last field, so that it is dropped after all others.
     owner: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+impl Shared {
+    /// For a call that binds a resource to memory.
+    fn memory_shared(&self) -> RwLockReadGuard<'_, ()> {
+        self.memory.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// For a call during which nothing else may be done with its memory.
+    fn memory_alone(&self) -> RwLockWriteGuard<'_, ()> {
+        self.memory.write().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Device {
@@ -208,6 +223,7 @@ impl Device {
         let shared = Shared {
             ledger: Ledger::new(&properties),
             budgets: Budgets::default(),
+            memory: RwLock::default(),
             descriptors,
             version,
             queues,

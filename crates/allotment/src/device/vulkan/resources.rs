@@ -40,6 +40,7 @@ impl Bindable for vk::Buffer {
     }
 
     unsafe fn bind(self, device: &Shared, memory: vk::DeviceMemory, offset: u64) -> Result<(), vk::Result> {
+        let _shared = device.memory_shared();
         // SAFETY: the caller's promise.
         unsafe { device.raw.bind_buffer_memory(self, memory, offset) }
     }
@@ -63,6 +64,7 @@ impl Bindable for vk::Image {
     }
 
     unsafe fn bind(self, device: &Shared, memory: vk::DeviceMemory, offset: u64) -> Result<(), vk::Result> {
+        let _shared = device.memory_shared();
         // SAFETY: the caller's promise.
         unsafe { device.raw.bind_image_memory(self, memory, offset) }
     }
