@@ -195,7 +195,7 @@ impl<T> VirtualBlock<T> {
 
     /// Returns the size of the free region that [`allocate`](Self::allocate) would use now, or `None` if it
     /// would fail. Tells which of several blocks fits a request best. Costs as much as the search; O(regions) where only an
-    /// index that a call of [`allocate`](Self::allocate) makes could tell, and that region may then be another one.
+    /// index that a call of [`allocate`](Self::allocate) makes could tell.
     ///
     /// With [`Coalescing::Deferred`](crate::Coalescing::Deferred), a cached range may serve the request instead, and the cost is
     /// O(regions) where no region fits that is merged already.

@@ -323,8 +323,7 @@ impl Pair {
             .then(|| (self.holes(), self.block.room_for(&request)));
         match self.block.allocate(request, data) {
             Ok(allocation) => {
-                // Of more, the index that says which one may not have been made before.
-                if let Some((holes, room)) = holes.filter(|(holes, _)| holes.len() <= 128) {
+                if let Some((holes, room)) = holes {
                     let used = holes.iter().find(|hole| (hole.0..hole.1).contains(&allocation.offset));
                     assert_eq!(
                         room,

@@ -417,7 +417,7 @@ impl<W: Width> Tlsf<W> {
             return self.rooms.ask_lowest(&self.nodes, wanted, u64::MAX);
         }
         self.rooms.ask(&self.nodes, request.alignment);
-        self.rooms.find(&self.nodes, request.size, request.alignment).flatten()
+        self.rooms.find(&self.nodes, request.size, request.alignment)
     }
 
     /// Cuts a used region short at `end`, and makes what is behind free.
@@ -489,15 +489,13 @@ impl<W: Width> Tlsf<W> {
             Search::Node(node) => Some(node),
             Search::Nothing => None,
             Search::Ask => {
-                let (size, alignment) = (request.size, request.alignment);
-                let found = match request.strategy {
-                    Strategy::LowestOffset => {
-                        self.rooms.lowest(&self.nodes, (size, self.unmet(alignment)), u64::MAX).ok()
-                    }
-                    _ => self.rooms.find(&self.nodes, size, alignment),
-                };
+                let Request { size, alignment, strategy, .. } = *request;
+                if strategy != Strategy::LowestOffset {
+                    return self.rooms.find(&self.nodes, size, alignment);
+                }
+                let lowest = self.rooms.lowest(&self.nodes, (size, self.unmet(alignment)), u64::MAX);
                 // The index cannot be made here.
-                found.unwrap_or_else(|| self.find_lowest(size, alignment, self.size))
+                lowest.unwrap_or_else(|_| self.find_lowest(size, alignment, self.size))
             }
         }
     }

@@ -150,16 +150,13 @@ impl Rooms {
         self.trees[at].idle = 0;
     }
 
-    /// Returns the closest free region with room, as far as the tree for the alignment tells. The outer `None`: there is
-    /// no such tree.
-    pub(super) fn find<W: Width>(
-        &self,
-        nodes: &Nodes<W>,
-        size: u64,
-        alignment: Alignment,
-    ) -> Option<Option<u32>> {
-        let at = self.trees.binary_search_by_key(&alignment, |tree| tree.alignment).ok()?;
-        Some(self.trees[at].find(nodes, size))
+    /// Returns the closest free region with room, as far as the tree for the alignment tells: the same one whether there is
+    /// that tree or not. O(nodes) where not.
+    pub(super) fn find<W: Width>(&self, nodes: &Nodes<W>, size: u64, alignment: Alignment) -> Option<u32> {
+        match self.trees.binary_search_by_key(&alignment, |tree| tree.alignment) {
+            Ok(at) => self.trees[at].find(nodes, size),
+            Err(_) => Tree::new(nodes, alignment).find(nodes, size),
+        }
     }
 
     /// Returns `true` if there is an index that tells the lowest region.
