@@ -194,7 +194,7 @@ fn a_pass_waits_for_who_is_writing_before_it_takes_what_it_moves() {
         let writer = scope.spawn(|| allocator.write(&tokens[3], 0, &[7; 1000]));
         device.wait_for(1);
         let mover = scope.spawn(|| {
-            let full = DefragmentationDesc::new(DefragmentationStrategy::Full);
+            let full = DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(PassLimits::NONE);
             let mut run = allocator.defragmentation(full).unwrap();
             let NextPass::Moves(pass) = run.next_pass() else { panic!("the last one fits the hole") };
             begun.store(true, SeqCst);
