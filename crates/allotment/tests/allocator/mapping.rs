@@ -2,12 +2,13 @@
 
 use std::sync::Barrier;
 
+use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{
-    BufferDesc, DeviceError, ImageDesc, MemoryDevice as _, MemoryProperties, MemoryTypeIndex,
+    BufferDesc, DeviceError, ImageDesc, MemoryDevice as _, MemoryProperties, MemoryTypeIndex, QueueIndex,
 };
 use allotment::memory::{
     AccessError, Dedicated, DefragmentationDesc, DefragmentationStrategy, MappedBuffer, Movability, NextPass,
-    PassLimits,
+    PassLimits, RawBuffer, Transfer, TransferError,
 };
 use allotment::{Allocation, AllocationError, MemoryUsage, PoolDesc};
 
@@ -190,6 +191,54 @@ fn what_may_be_staged_is_served_where_nothing_can_be_mapped() {
     }
 }
 
+/// Calls `transfer` with a buffer in memory of a type that queues use in one direction alone, and that cannot be mapped.
+fn transfer_of_unmappable(
+    one_way: MemoryProperties,
+    transfer: impl Fn(&mut Transfer<'_, SimulatedGpu>, &RawBuffer<SimulatedGpu>) -> Result<(), TransferError>,
+) {
+    for profile in ["d3d12-tier-1", "d3d12-tier-2", "d3d12-uma"] {
+        for by_queue in [false, true] {
+            let rig = Rig::new(profile);
+            let new = Transfer::new(&rig, QueueIndex(0), 4 * KIB).unwrap();
+            let mut new = if by_queue { new.through_the_queue() } else { new };
+            // Of the GPU's alone, so nothing maps it.
+            let desc = requiring(one_way).with_dedicated(Dedicated::Always);
+            let buffer = rig.create_buffer(&BufferDesc::new(KIB), &desc).unwrap();
+            end_address_space(&rig);
+            let refused = transfer(&mut new, &buffer).unwrap_err();
+            assert!(
+                matches!(
+                    refused,
+                    TransferError::Access(AccessError::Device { source: DeviceError::MapFailed, .. })
+                ),
+                "{profile}: {refused}"
+            );
+            drop(new);
+            rig.destroy_buffer(buffer).unwrap();
+        }
+    }
+}
+
+#[test]
+fn memory_that_queues_only_read_is_never_written_by_one_also_where_it_cannot_be_mapped() {
+    transfer_of_unmappable(MemoryProperties::DEVICE_READ_ONLY, |transfer, buffer| {
+        transfer.upload_to(buffer, 0, &[7; 100])
+    });
+    transfer_of_unmappable(MemoryProperties::DEVICE_READ_ONLY, |transfer, buffer| {
+        transfer.upload(buffer.allocation(), 0, &[7; 100])
+    });
+}
+
+#[test]
+fn memory_that_queues_only_write_is_never_read_by_one_also_where_it_cannot_be_mapped() {
+    transfer_of_unmappable(MemoryProperties::DEVICE_WRITE_ONLY, |transfer, buffer| {
+        transfer.download_from(buffer, 0, &mut [0; 100])
+    });
+    transfer_of_unmappable(MemoryProperties::DEVICE_WRITE_ONLY, |transfer, buffer| {
+        transfer.download(buffer.allocation(), 0, &mut [0; 100])
+    });
+}
+
 #[test]
 fn where_nothing_more_can_be_mapped_the_cpu_gets_the_room_of_mapped_blocks_and_the_gpu_that_of_others() {
     let rig = Rig::new(UMA);
@@ -253,7 +302,7 @@ fn threads_that_access_a_block_for_the_first_time_map_it_once() {
 
 #[test]
 fn a_mapped_buffer_maps_whatever_it_is_given() {
-    let device = allotment::device::simulated::SimulatedGpu::new(crate::rig::profile(UMA));
+    let device = SimulatedGpu::new(crate::rig::profile(UMA));
     let allocator = std::sync::Arc::new(
         allotment::Allocator::new(device.clone(), allotment::AllocatorDesc::default()).unwrap(),
     );

@@ -365,20 +365,20 @@ impl<'a, D: Device> Transfer<'a, D> {
         done.map_err(|error| error.of(self.allocator.name_of(allocation)))
     }
 
-    fn takes_the_queue(
-        &self,
-        direction: Direction,
-        place: Place<'_, D>,
-        memory_type: MemoryTypeIndex,
-    ) -> bool {
+    /// Returns true if the CPU copies the bytes: because queues cannot, or since it can and nobody asked for a queue.
+    fn is_of_the_cpu(&self, direction: Direction, place: Place<'_, D>, memory_type: MemoryTypeIndex) -> bool {
         let barred = match direction {
             Direction::Up => MemoryProperties::DEVICE_READ_ONLY,
             Direction::Down => MemoryProperties::DEVICE_WRITE_ONLY,
         };
-        // Direct3D 12's upload heaps cannot be copied to, its readback heaps not from.
+        // Direct3D 12's upload heaps cannot be copied to, its readback heaps not from. Where such memory cannot be mapped,
+        // nothing reaches it, and the access says why.
         let found = self.allocator.device().properties().memory_type(memory_type);
-        let open = found.is_some_and(|found| !found.properties.contains(barred));
-        place.buffer.is_some() && self.way == Way::Queue && open
+        if found.is_none_or(|found| found.properties.contains(barred)) {
+            return true;
+        }
+        let wants_queue = place.buffer.is_some() && self.way == Way::Queue;
+        !wants_queue && self.allocator.is_reachable(place.allocation)
     }
 
     /// Where the bytes are.
@@ -393,9 +393,7 @@ impl<'a, D: Device> Transfer<'a, D> {
     fn send(&self, to: Place<'_, D>, offset: u64, bytes: &[u8]) -> Result<(), TransferError> {
         let place = self.place(to)?;
         check_range(offset, bytes.len() as u64, to.size(place.size))?;
-        if !self.takes_the_queue(Direction::Up, to, place.memory_type)
-            && self.allocator.is_reachable(to.allocation)
-        {
+        if self.is_of_the_cpu(Direction::Up, to, place.memory_type) {
             return Ok(self.allocator.write(to.allocation, offset, bytes)?);
         }
         let mut done = offset;
@@ -412,9 +410,7 @@ impl<'a, D: Device> Transfer<'a, D> {
     fn receive(&self, from: Place<'_, D>, offset: u64, bytes: &mut [u8]) -> Result<(), TransferError> {
         let place = self.place(from)?;
         check_range(offset, bytes.len() as u64, from.size(place.size))?;
-        if !self.takes_the_queue(Direction::Down, from, place.memory_type)
-            && self.allocator.is_reachable(from.allocation)
-        {
+        if self.is_of_the_cpu(Direction::Down, from, place.memory_type) {
             return Ok(self.allocator.read(from.allocation, offset, bytes)?);
         }
         let mut done = offset;
