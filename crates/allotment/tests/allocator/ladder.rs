@@ -271,6 +271,32 @@ fn a_budget_that_rises_lets_the_best_type_serve_again() {
 
 /// Over its budget, a heap is left for another heap, and not for a worse type of its own.
 #[test]
+fn no_idle_block_is_freed_for_a_request_that_the_budget_forbids_then_as_well() {
+    let rig = Rig::new("integrated");
+    let cached = MemoryTypeIndex(1);
+    let idle = rig.allocate_wanted(&wanted_in(MIB, cached)).unwrap();
+    rig.free(idle).unwrap();
+    // The driver refuses the best type, and says a budget that has fallen since it was asked last.
+    rig.device.set_budget(HEAP, KIB);
+    rig.device.fail_call(1, DeviceError::OutOfDeviceMemory);
+    let mut desc = wanted(KIB, MemoryUsage::Upload);
+    desc.budget = BudgetPolicy::WithinBudget;
+    let got = rig.allocate_wanted(&desc).expect("the idle block of the next type has room");
+    assert_eq!(rig.type_of(&got), cached);
+    rig.free(got).unwrap();
+}
+
+#[test]
+fn what_a_last_resort_serves_is_mapped_where_that_is_possible() {
+    let rig = Rig::new("integrated");
+    let others = fill(&rig, DEVICE_TYPE, 8 * KIB);
+    let got = rig.allocate_wanted(&wanted(KIB, MemoryUsage::DeviceUpload)).unwrap();
+    assert!(rig.location(&got).unwrap().mapped_ptr.is_some());
+    rig.free(got).unwrap();
+    give_back(&rig, others);
+}
+
+#[test]
 fn over_budget_the_memory_type_does_not_change_within_a_heap() {
     let host = P::HOST_VISIBLE.union(P::HOST_COHERENT);
     let shared = P::DEVICE_LOCAL.union(host);

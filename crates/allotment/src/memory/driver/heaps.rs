@@ -327,6 +327,17 @@ impl Heaps {
         }
     }
 
+    /// Returns true if limit and budget would allow `size` bytes once `freed` bytes of the heap are freed.
+    pub(super) fn would_allow(
+        &self,
+        heap: MemoryHeapIndex,
+        (size, freed): (u64, u64),
+        policy: BudgetPolicy,
+    ) -> bool {
+        let reserved = self.heaps[heap.get()].reserved.load(Relaxed).saturating_sub(freed);
+        self.refusal(heap, reserved, size, policy).is_none()
+    }
+
     fn reserve(
         &self,
         index: MemoryHeapIndex,

@@ -134,7 +134,7 @@ impl<D: Device> Allocator<D> {
                 result => result,
             };
         let result = or_after(attempt(), &|_| self.reclaim_finished());
-        or_after(result, &|refused| self.free_idle_for(&idle, (of.0, refused)))
+        or_after(result, &|refused| self.free_idle_for(&idle, (of.0, refused), terms.budget))
     }
 
     /// Allocates a memory object of the driver, as [`memory_of_driver`](Self::memory_of_driver), for requests to come.
@@ -160,6 +160,7 @@ impl<D: Device> Allocator<D> {
         &self,
         idle: &IdleBlocks<'_, D>,
         (memory_type, refused): (MemoryTypeIndex, AllocationError),
+        policy: BudgetPolicy,
     ) -> bool {
         let but = match idle {
             IdleBlocks::Keep => return false,
@@ -179,14 +180,13 @@ impl<D: Device> Allocator<D> {
             _ if refused.is_of_mapping() => return self.release_empty(None, but),
             // Most often a full heap has no idle block, and no pool has to be locked to find that.
             _ if objects.idle_in(heap.get()) == 0 => false,
-            AllocationError::OverBudget { requested, usage, budget, .. } => {
-                usage.saturating_add(requested) <= budget.saturating_add(self.empty_bytes(heap, but))
+            // The driver does not say how much is missing. But whoever refused, budget and limit must allow the request then:
+            // an idle block of the next memory type may be all that serves it.
+            AllocationError::OverBudget { requested, .. }
+            | AllocationError::HeapLimit { requested, .. }
+            | AllocationError::OutOfMemory { requested, .. } => {
+                self.heaps.would_allow(heap, (requested, self.empty_bytes(heap, but)), policy)
             }
-            AllocationError::HeapLimit { requested, reserved, limit, .. } => {
-                reserved + requested <= limit.saturating_add(self.empty_bytes(heap, but))
-            }
-            // The driver does not say how much is missing.
-            AllocationError::OutOfMemory { .. } => true,
             _ => false,
         };
         helps && self.release_empty(Some(heap), but)

@@ -107,7 +107,7 @@ impl<D: Device> Allocator<D> {
             Err(refused) if refused.falls_through() => refused,
             done => return done,
         };
-        if self.free_idle_for(&IdleBlocks::Free, (source.memory_type, refused)) {
+        if self.free_idle_for(&IdleBlocks::Free, (source.memory_type, refused), source.terms.budget) {
             // Anew, since the figures may allow a larger block now.
             return attempt(sizes, refused);
         }

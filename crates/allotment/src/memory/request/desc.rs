@@ -304,6 +304,11 @@ impl From<MemoryUsage> for AllocationOptions {
     }
 }
 
+/// Properties of a memory type that say how the CPU accesses it.
+const OF_HOST: MemoryProperties = MemoryProperties::HOST_VISIBLE
+    .union(MemoryProperties::HOST_COHERENT)
+    .union(MemoryProperties::HOST_CACHED);
+
 /// A request as the allocator handles it: what the resource requires and what the caller wants.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::memory) struct AllocationRequest<'a> {
@@ -372,16 +377,23 @@ impl<'a> AllocationRequest<'a> {
     /// Returns when the memory has to be mapped.
     #[inline]
     pub(in crate::memory) fn mapping(&self) -> Mapping {
-        let AllocationOptions { usage, required, preferred, .. } = *self.options;
-        let of_host =
-            MemoryProperties::HOST_VISIBLE | MemoryProperties::HOST_COHERENT | MemoryProperties::HOST_CACHED;
-        let must = match usage {
+        let AllocationOptions { usage, required, .. } = *self.options;
+        let is_needed = match usage {
             MemoryUsage::Upload | MemoryUsage::Readback | MemoryUsage::DeviceMapped => true,
-            // Staged where nothing can be mapped.
-            MemoryUsage::DeviceUpload => !self.at_last,
-            MemoryUsage::GpuOnly | MemoryUsage::Transient => !self.at_last && preferred.intersects(of_host),
+            // Its caller can do without: at last it is served where nothing can be mapped.
+            MemoryUsage::DeviceUpload | MemoryUsage::GpuOnly | MemoryUsage::Transient => {
+                required.intersects(OF_HOST) || !self.at_last && self.wants_address()
+            }
         };
-        if must || required.intersects(of_host) { Mapping::Required } else { Mapping::OnDemand }
+        if is_needed { Mapping::Required } else { Mapping::OnDemand }
+    }
+
+    /// Returns true if the memory is mapped where that is possible.
+    #[inline]
+    pub(in crate::memory) fn wants_address(&self) -> bool {
+        let AllocationOptions { usage, required, preferred, .. } = *self.options;
+        !matches!(usage, MemoryUsage::GpuOnly | MemoryUsage::Transient)
+            || (required | preferred).intersects(OF_HOST)
     }
 
     /// Notes that a refusal that was remembered answered the request.

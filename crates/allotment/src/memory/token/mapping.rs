@@ -77,16 +77,18 @@ impl<D: Device> Allocator<D> {
         allocate(&AllocationRequest { mapped_blocks_only: true, ..*request })
     }
 
-    /// Maps the memory of a new allocation if its request needs that. Returns false where the driver refuses.
+    /// Maps the memory of a new allocation if its request wants an address. Returns false where the driver refuses that and
+    /// the request needs it.
     pub(in crate::memory) fn map_new(
         &self,
         allocation: &Allocation,
         request: &AllocationRequest<'_>,
     ) -> bool {
-        let needed = self.pools.objects().has_unmapped() && request.mapping() == Mapping::Required;
+        let wanted = self.pools.objects().has_unmapped() && request.wants_address();
         // Most often the block is mapped already.
         let is_mapped = || self.location(allocation).is_ok_and(|place| place.mapped_ptr.is_some());
-        !needed || is_mapped() || self.map_if_visible(allocation, request.remembered)
+        let is_reached = !wanted || is_mapped() || self.map_if_visible(allocation, request.remembered);
+        is_reached || request.mapping() == Mapping::OnDemand
     }
 
     /// Maps the memory of an allocation, if the CPU can access its memory type. Returns false where the driver refuses, or
