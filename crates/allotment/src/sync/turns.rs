@@ -82,7 +82,7 @@ pub(crate) struct TurnMutex<T> {
     mutex: Mutex<T>,
     /// Threads that want it and stay away, or sleep until it is unlocked. Relaxed, like the next two: all are hints.
     waiting: AtomicU32,
-    /// Threads that waited, and then had it.
+    /// Threads that waited, and went on.
     served: AtomicU32,
     /// Calls of [`pass`](Self::pass), each of which ends the pauses of those that wait.
     passes: AtomicU32,
