@@ -13,7 +13,7 @@ use super::error::{DescriptorError, check_range};
 use super::fill::DescriptorFill;
 use crate::device::{
     DescriptorDevice, DescriptorHeapAddress, DescriptorHeapBacking, DescriptorHeapDesc, DescriptorHeapType,
-    DescriptorHeapVisibility, DeviceError, MemoryProperties,
+    DescriptorHeapVisibility, MemoryProperties,
 };
 use crate::memory::{Allocator, LIBRARY_CATEGORY, MappedBuffer, MemoryUsage};
 
@@ -85,9 +85,9 @@ impl<D: DescriptorDevice> DeviceHeap<D> {
         if expected != found {
             return Err(DescriptorError::WrongKind { expected, found });
         }
-        // The device may not support the descriptor's use although the type is right; it says so before
+        // The type of heap may be right although the device has no slots for this type of descriptor; it says so before
         // anything is written.
-        if self.device().can_write(descriptor) { Ok(()) } else { Err(DeviceError::Unsupported.into()) }
+        if self.device().can_write(descriptor) { Ok(()) } else { Err(DescriptorError::TypeNotListed) }
     }
 
     /// Writes a descriptor.

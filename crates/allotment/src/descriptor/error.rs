@@ -120,6 +120,9 @@ pub enum DescriptorError {
         /// The type of the descriptor.
         found: DescriptorHeapType,
     },
+    /// The device was created without this type of resource descriptor, so slots are too small for it. List the type
+    /// (`vulkan::DeviceDesc::with_descriptor_types`).
+    TypeNotListed,
     /// The handle is stale: its slot was removed.
     Stale,
     /// The handle belongs to another heap.
@@ -318,6 +321,9 @@ impl fmt::Display for DescriptorError {
             Self::WrongKind { expected, found } => {
                 write!(f, "a {found} descriptor cannot be written to a heap of {expected} descriptors")
             }
+            Self::TypeNotListed => f.write_str(
+                "the device was created without this type of descriptor, list it in `DeviceDesc::with_descriptor_types`",
+            ),
             Self::Stale => f.write_str("the handle is stale: its slot was removed, insert again"),
             Self::WrongHeap => f.write_str("the handle belongs to another heap, call that one"),
             Self::WrongDevice { name } => {
@@ -403,6 +409,7 @@ impl fmt::Display for DescriptorError {
             Self::InvalidSampler => f.write_str(
                 "a parameter of the sampler is out of range or not a number, see `SamplerDesc::is_valid`",
             ),
+            Self::Device(error) if error.is_callers() => error.fmt(f),
             Self::Device(error) => write!(f, "the device refused the descriptors: {error}"),
             Self::Memory(error) => write!(f, "no memory for a descriptor heap: {error}"),
         }

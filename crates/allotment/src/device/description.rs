@@ -1,4 +1,4 @@
-//! Errors in resource descriptions that are found before a driver is called: drivers need not validate these
+//! Errors in descriptions that are found before a driver is called: drivers need not validate these
 //! values, and their behaviour is undefined for invalid ones.
 
 use core::error::Error;
@@ -7,11 +7,12 @@ use core::fmt;
 #[cfg(any(feature = "simulated", all(feature = "d3d12", windows)))]
 use super::ImageDesc;
 
-/// The rule that the description of a buffer or an image breaks. The driver was not called.
+/// The rule that a description breaks: of a buffer, an image, a memory object, a descriptor heap, a sampler or a device. The
+/// driver was not called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DescriptionError {
-    /// The size of a buffer is 0. It must be at least 1.
+    /// The size of a buffer or a memory object is 0. It must be at least 1.
     ZeroSize,
     /// Width, height, depth, mip levels or array layers of an image are 0. Each must be at least 1.
     ZeroExtent {
@@ -55,6 +56,16 @@ pub enum DescriptionError {
         /// Samples per texel.
         samples: u32,
     },
+    /// The device has no images of this number of samples per texel with the format, usage and flags of the description.
+    SampleCount {
+        /// Samples per texel.
+        samples: u32,
+        /// The supported numbers, which are powers of two, each as a bit (`VkSampleCountFlags`).
+        supported: u32,
+    },
+    /// The resource is bound to memory in parts: sparse (`…_CREATE_SPARSE_BINDING_BIT`) or disjoint
+    /// (`…_CREATE_DISJOINT_BIT`). The call binds it to one range of one memory object.
+    SeveralBindings,
     /// A transient attachment has a usage other than color, depth-stencil or input attachment, or none of these.
     TransientUsage,
     /// A three-dimensional image has more than one array layer.
@@ -67,8 +78,8 @@ pub enum DescriptionError {
     /// An image of a multi-planar or subsampled format is not two-dimensional, or has several mip levels, array
     /// layers or samples per texel.
     Planar,
-    /// Width or height of an image of a subsampled format is not a multiple of the chroma block.
-    PlanarExtent {
+    /// Width or height of an image of a subsampled or compressed format is not a multiple of its block.
+    BlockExtent {
         /// Width and height in texels.
         extent: [u32; 2],
         /// The required multiple of width and height.
@@ -82,6 +93,31 @@ pub enum DescriptionError {
         /// The handle types of the resource.
         resource: u32,
     },
+    /// The capacity of a descriptor heap or layout is 0. It must be at least 1.
+    ZeroDescriptors,
+    /// A descriptor heap comes without the buffer that it needs, or with one that it does not need. Pass a buffer exactly if
+    /// [`descriptor_heap_buffer`](super::DescriptorDevice::descriptor_heap_buffer) describes one.
+    DescriptorHeapBuffer,
+    /// The types of resource descriptors are none, one of them is listed twice, or is not one of Vulkan 1.0.
+    DescriptorTypes,
+    /// A texture with `D3D12_RESOURCE_FLAG_ALLOW_SIMULTANEOUS_ACCESS` has several samples per texel, or is a depth buffer.
+    SimultaneousAccess,
+    /// A depth buffer is three-dimensional, a render target or a storage image as well.
+    DepthUsage,
+    /// A clear value comes with a resource that is neither a render target nor a depth buffer.
+    ClearValue,
+    /// Castable formats come with a resource without an initial layout.
+    CastableFormats,
+    /// A custom heap is not of `D3D12_HEAP_TYPE_CUSTOM`, has no CPU page property, or is of a memory pool that the adapter
+    /// does not have: L1 exists on adapters with memory of their own.
+    CustomHeap,
+    /// The heap of a shared handle is smaller than the memory object, of another heap type, or of other resource classes.
+    SharedHeap,
+    /// A shared handle comes with a resource that is committed: the handle opens a heap, and a committed resource has none.
+    SharedHandleOfCommitted,
+    /// A parameter of a sampler is out of range or not a number, see
+    /// [`SamplerDesc::is_valid`](super::SamplerDesc::is_valid).
+    Sampler,
 }
 
 /// A limit of a device, named as in its API, or of this library.
@@ -109,6 +145,17 @@ pub enum DescriptionLimit {
     FramebufferWidth,
     /// Height of an attachment: `maxFramebufferHeight`.
     FramebufferHeight,
+    /// Descriptors of a shader-visible heap or its layout
+    /// ([`DescriptorLimits::shader_visible`](super::DescriptorLimits::shader_visible)).
+    DescriptorHeapCapacity,
+    /// Anisotropy of a sampler: `maxSamplerAnisotropy`, and 1 unless `samplerAnisotropy` is enabled.
+    SamplerAnisotropy,
+    /// Bias of a sampler's level of detail: `maxSamplerLodBias`, in whole levels.
+    SamplerLodBias,
+    /// Queues of a device of this library: 256.
+    Queues,
+    /// Memory types of a device of this library: 32.
+    MemoryTypes,
 }
 
 impl DescriptionError {
@@ -151,6 +198,11 @@ impl DescriptionLimit {
             | Self::FramebufferHeight => "texels",
             Self::MipLevels => "mip levels",
             Self::ArrayLayers => "array layers",
+            Self::DescriptorHeapCapacity => "descriptors",
+            Self::SamplerAnisotropy => "samples",
+            Self::SamplerLodBias => "levels of detail",
+            Self::Queues => "queues",
+            Self::MemoryTypes => "memory types",
         }
     }
 
@@ -160,6 +212,22 @@ impl DescriptionLimit {
             return Err(DescriptionError::AboveLimit { limit: self, requested, most });
         }
         Ok(())
+    }
+
+    /// Returns an error for a memory object of size 0 or above the device's limit.
+    pub(crate) fn check_memory(size: u64, largest_allocation: u64) -> Result<(), DescriptionError> {
+        if size == 0 {
+            return Err(DescriptionError::ZeroSize);
+        }
+        Self::AllocationSize.check(size, largest_allocation)
+    }
+
+    /// Returns an error for a descriptor heap without descriptors, or with more than the device allows.
+    pub(crate) fn check_descriptors(capacity: u32, most: u32) -> Result<(), DescriptionError> {
+        if capacity == 0 {
+            return Err(DescriptionError::ZeroDescriptors);
+        }
+        Self::DescriptorHeapCapacity.check(capacity.into(), most.into())
     }
 
     /// Returns an error for a buffer of size 0 or above the device's limits. `largest_allocation` is `None` for
@@ -183,7 +251,7 @@ impl DescriptionLimit {
 impl fmt::Display for DescriptionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ZeroSize => f.write_str("buffer size must be at least 1 byte, not 0 bytes"),
+            Self::ZeroSize => f.write_str("the size must be at least 1 byte, not 0 bytes"),
             Self::ZeroExtent { extent: [width, height, depth], mip_levels, array_layers } => write!(
                 f,
                 "image needs at least 1 texel in each direction, 1 mip level and 1 array layer: {width} x {height} x {depth} texels, {mip_levels} mip levels, {array_layers} array layers"
@@ -207,6 +275,13 @@ impl fmt::Display for DescriptionError {
                 "heap flags {flags:#x} are set by the library, which derives them from the memory type; leave them out"
             ),
             Self::Samples { samples } => write!(f, "{samples} samples per texel is not a power of two, choose 1, 2, 4, 8 or 16"),
+            Self::SampleCount { samples, supported } => {
+                write!(f, "{samples} samples per texel is not supported for the format and usage, choose ")?;
+                write_bits(f, *supported)
+            }
+            Self::SeveralBindings => f.write_str(
+                "a sparse or disjoint resource is bound to memory in parts, which this call cannot do: create it with the graphics API and allocate memory for each part",
+            ),
             Self::TransientUsage => f.write_str(
                 "a transient attachment must be a color, depth-stencil or input attachment and nothing else",
             ),
@@ -220,16 +295,63 @@ impl fmt::Display for DescriptionError {
             Self::Planar => f.write_str(
                 "an image of a multi-planar or subsampled format must have two dimensions, one mip level, one array layer and one sample per texel",
             ),
-            Self::PlanarExtent { extent: [width, height], multiple: [of_width, of_height] } => write!(
+            Self::BlockExtent { extent: [width, height], multiple: [of_width, of_height] } => write!(
                 f,
-                "{width} x {height} texels of a subsampled format is not a multiple of {of_width} x {of_height} texels, enlarge it to one"
+                "{width} x {height} texels of a subsampled or compressed format is not a multiple of {of_width} x {of_height} texels, enlarge it to one"
             ),
             Self::NotShared { memory, resource } => write!(
                 f,
                 "the memory is shared as handle types {memory:#x} and the resource as {resource:#x}; describe the resource with these types"
             ),
+            Self::ZeroDescriptors => {
+                f.write_str("the capacity of descriptors must be at least 1 descriptor, not 0 descriptors")
+            }
+            Self::DescriptorHeapBuffer => f.write_str(
+                "a descriptor heap needs a buffer exactly if `descriptor_heap_buffer` describes one, pass it then and only then",
+            ),
+            Self::DescriptorTypes => f.write_str(
+                "the types of resource descriptors must be at least one, each listed once, and of Vulkan 1.0",
+            ),
+            Self::SimultaneousAccess => f.write_str(
+                "a texture with ALLOW_SIMULTANEOUS_ACCESS must have one sample per texel and be no depth buffer",
+            ),
+            Self::DepthUsage => f.write_str("a depth buffer must have two dimensions and no other usage"),
+            Self::ClearValue => {
+                f.write_str("only a render target or a depth buffer has a clear value, leave it out")
+            }
+            Self::CastableFormats => f.write_str(
+                "castable formats need an initial layout, describe the resource with `with_initial_layout`",
+            ),
+            Self::CustomHeap => f.write_str(
+                "a custom heap must be of D3D12_HEAP_TYPE_CUSTOM with a CPU page property, in pool L0, or L1 of an adapter with memory of its own",
+            ),
+            Self::SharedHeap => f.write_str(
+                "the heap of the shared handle is smaller than the memory object, or of another heap type or class: ask for no more, of the memory type that it was exported from",
+            ),
+            Self::SharedHandleOfCommitted => f.write_str(
+                "a shared handle opens a heap, and the resource would be committed: allocate the memory by itself and create the resource in it",
+            ),
+            Self::Sampler => f.write_str(
+                "a parameter of the sampler is out of range or not a number, see `SamplerDesc::is_valid`",
+            ),
         }
     }
+}
+
+/// Writes the powers of two of a mask: "1, 2 or 4".
+fn write_bits(f: &mut fmt::Formatter<'_>, mask: u32) -> fmt::Result {
+    let mut left = mask;
+    while left != 0 {
+        let bit = left & left.wrapping_neg();
+        left ^= bit;
+        let before = match (bit == mask & mask.wrapping_neg(), left) {
+            (true, _) => "",
+            (false, 0) => " or ",
+            (false, _) => ", ",
+        };
+        write!(f, "{before}{bit}")?;
+    }
+    Ok(())
 }
 
 impl Error for DescriptionError {}
@@ -247,6 +369,10 @@ impl fmt::Display for DescriptionLimit {
             Self::ArrayLayers => "maxArrayLayers",
             Self::FramebufferWidth => "maxFramebufferWidth",
             Self::FramebufferHeight => "maxFramebufferHeight",
+            Self::DescriptorHeapCapacity => "of a shader-visible heap",
+            Self::SamplerAnisotropy => "maxSamplerAnisotropy (1 unless samplerAnisotropy is enabled)",
+            Self::SamplerLodBias => "maxSamplerLodBias",
+            Self::Queues | Self::MemoryTypes => "of this library",
         })
     }
 }

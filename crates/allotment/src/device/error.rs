@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use super::queue::{QueueIndex, TimelinePoint};
 
-use super::DescriptionError;
+use super::{CopyError, DescriptionError, MemoryTypeIndex, MemoryTypeMask};
 
 /// An error of a driver, or of the checks before the driver is called. Every variant leaves everything
 /// unchanged, except [`Lost`](Self::Lost).
@@ -22,7 +22,7 @@ pub enum DeviceError {
     TooManyAllocations,
     /// The memory could not be mapped.
     MapFailed,
-    /// The device does not support the operation.
+    /// The device, its driver or its API does not support the operation. A wrong argument is another error.
     Unsupported,
     /// The device has no such queue. Use one of its [properties](super::DeviceProperties::queues).
     NoSuchQueue {
@@ -34,8 +34,57 @@ pub enum DeviceError {
         /// The point.
         point: TimelinePoint,
     },
-    /// The description of a buffer or an image breaks a rule. The driver was not called.
+    /// The application's queue cannot copy: it is for video, for example, or of a queue family that does not exist. List only
+    /// graphics, compute and transfer queues.
+    QueueCannotCopy {
+        /// The queue, in the order in which the application listed them.
+        queue: QueueIndex,
+    },
+    /// A description breaks a rule. The driver was not called.
     InvalidDescription(DescriptionError),
+    /// A copy of a submission breaks a rule. Nothing was submitted.
+    InvalidCopy(CopyError),
+    /// Memory of this type cannot be allocated or used here: the device has no such type, it needs a feature that the
+    /// application did not enable, or the resource does not allow it.
+    WrongMemoryType {
+        /// The memory type.
+        memory_type: MemoryTypeIndex,
+        /// Memory types that can be used.
+        allowed: MemoryTypeMask,
+    },
+    /// The range exceeds a memory object, a buffer or a descriptor heap.
+    OutOfRange {
+        /// Start of the range, in bytes.
+        offset: u64,
+        /// Size of the range, in bytes.
+        size: u64,
+        /// Size of the object, in bytes.
+        available: u64,
+    },
+    /// An offset is not a multiple of the alignment that the resource or the copy requires.
+    Misaligned {
+        /// The offset in bytes.
+        offset: u64,
+        /// The alignment in bytes.
+        alignment: u64,
+    },
+    /// The resource requires dedicated memory. Create both together
+    /// ([`create_dedicated_buffer`](super::BufferDevice::create_dedicated_buffer),
+    /// [`create_dedicated_image`](super::ImageDevice::create_dedicated_image)).
+    DedicatedRequired,
+    /// Memory, a resource or a descriptor heap that the call names was destroyed, or belongs to another device.
+    Destroyed,
+    /// The imported memory is a memory object of this device already. Use that, whose owner frees it.
+    AlreadyImported,
+    /// The call takes exactly one type of external handle, of those that are allowed.
+    HandleType {
+        /// The handle types that were passed (`VkExternalMemoryHandleTypeFlags`).
+        handle_types: u32,
+        /// The handle types of which one is allowed.
+        allowed: u32,
+    },
+    /// Work reads descriptors of a heap that is not shader-visible. Copy them to one that is.
+    NotShaderVisible,
     /// The operation needs a feature or extension that the application did not enable, or did not list as
     /// enabled.
     NotEnabled(MissingFeature),
@@ -76,6 +125,28 @@ impl DeviceError {
         matches!(self, Self::OutOfDeviceMemory | Self::OutOfHostMemory | Self::TooManyAllocations)
     }
 
+    /// Returns true if an argument is wrong, or something was not enabled: the driver was not called, and the error says
+    /// what to do.
+    pub(crate) const fn is_callers(self) -> bool {
+        matches!(
+            self,
+            Self::NoSuchQueue { .. }
+                | Self::WaitsForItself { .. }
+                | Self::QueueCannotCopy { .. }
+                | Self::InvalidDescription(_)
+                | Self::InvalidCopy(_)
+                | Self::WrongMemoryType { .. }
+                | Self::OutOfRange { .. }
+                | Self::Misaligned { .. }
+                | Self::DedicatedRequired
+                | Self::Destroyed
+                | Self::AlreadyImported
+                | Self::HandleType { .. }
+                | Self::NotShaderVisible
+                | Self::NotEnabled(_)
+        )
+    }
+
     /// Names the whole time of a wait that had several steps, rather than what was left of it for the last.
     pub(crate) fn within(self, timeout: Duration) -> Self {
         match self {
@@ -107,7 +178,40 @@ impl fmt::Display for DeviceError {
                 "queue {} would wait for itself: {} was not submitted yet, submit that first",
                 point.queue.0, point.value.0
             ),
+            Self::QueueCannotCopy { queue } => write!(
+                f,
+                "queue {} cannot copy, list only graphics, compute and transfer queues",
+                queue.0
+            ),
             Self::InvalidDescription(error) => error.fmt(f),
+            Self::InvalidCopy(error) => error.fmt(f),
+            Self::WrongMemoryType { memory_type, allowed } => {
+                write!(f, "memory type {memory_type} cannot be used here, choose one of the mask {:#x}", allowed.0)
+            }
+            Self::OutOfRange { offset, size, available } => write!(
+                f,
+                "{size} bytes at offset {offset} exceed the {available} bytes there, choose a range inside them"
+            ),
+            Self::Misaligned { offset, alignment } => write!(
+                f,
+                "offset {offset} is not a multiple of the alignment of {alignment} bytes, choose one that is"
+            ),
+            Self::DedicatedRequired => f.write_str(
+                "the device requires dedicated memory for the resource, create both together (`create_buffer`, `create_image`)",
+            ),
+            Self::Destroyed => f.write_str(
+                "memory, a resource or a descriptor heap was destroyed before, or belongs to another device: keep it alive until the work that uses it has completed",
+            ),
+            Self::AlreadyImported => f.write_str(
+                "the memory is a memory object of this device already, use that instead of another import",
+            ),
+            Self::HandleType { handle_types, allowed } => write!(
+                f,
+                "handle types {handle_types:#x} cannot be used here, pass exactly one of {allowed:#x}"
+            ),
+            Self::NotShaderVisible => f.write_str(
+                "work cannot read a descriptor heap that is not shader-visible, copy the descriptors to one that is",
+            ),
             Self::NotEnabled(feature) => write!(f, "the application did not enable {feature}"),
             Self::Lost => f.write_str("the device is lost, create a new one"),
             Self::TimedOut { point, timeout } => write!(
@@ -125,8 +229,15 @@ impl Error for DeviceError {
         match self {
             // The other variants have no cause besides the driver's code, which they contain.
             Self::InvalidDescription(error) => Some(error),
+            Self::InvalidCopy(error) => Some(error),
             _ => None,
         }
+    }
+}
+
+impl From<CopyError> for DeviceError {
+    fn from(error: CopyError) -> Self {
+        Self::InvalidCopy(error)
     }
 }
 
@@ -146,5 +257,16 @@ impl fmt::Display for MissingFeature {
                 "the extension for a handle type (VK_KHR_external_memory_fd, VK_EXT_external_memory_dma_buf): enable it and pass its EnabledFeatures flag"
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_the_device_fits_four_registers() {
+        // Errors of the layers above contain one, a name and numbers of their own.
+        assert!(size_of::<DeviceError>() <= 32, "{}", size_of::<DeviceError>());
     }
 }

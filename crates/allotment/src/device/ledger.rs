@@ -9,7 +9,8 @@ use std::collections::{HashMap, hash_map};
 use std::sync::Mutex;
 
 use super::{
-    DeviceError, DeviceProperties, MemoryDesc, MemoryHandle, MemoryHeapIndex, MemoryType, MemoryTypeMask,
+    DescriptionLimit, DeviceError, DeviceProperties, MemoryDesc, MemoryHandle, MemoryHeapIndex, MemoryType,
+    MemoryTypeMask,
 };
 use crate::sync::locked;
 
@@ -62,12 +63,13 @@ impl<E> Ledger<E> {
         desc: &MemoryDesc<'_, O>,
         ask: impl FnOnce() -> Result<(M, E, R), DeviceError>,
     ) -> Result<(M, R), DeviceError> {
-        // Both failures are the caller's mistake with one answer: the type does not exist here, or must not be
-        // used.
+        // One answer for both: the type does not exist here, or must not be used.
         let found = properties.memory_type(desc.memory_type).filter(|_| usable.contains(desc.memory_type));
-        let &MemoryType { heap, .. } = found.filter(|_| desc.size > 0).ok_or(DeviceError::Unsupported)?;
+        let wrong_type = || properties.wrong_memory_type(desc.memory_type, usable);
+        let &MemoryType { heap, .. } = found.ok_or_else(wrong_type)?;
+        DescriptionLimit::check_memory(desc.size, properties.limits.max_allocation_size)?;
         // More than the heap has can never succeed, and Vulkan forbids asking for it.
-        if desc.size > properties.limits.max_allocation_size.min(properties.heaps[heap.get()].size) {
+        if desc.size > properties.heaps[heap.get()].size {
             return Err(DeviceError::OutOfDeviceMemory);
         }
         let limit = properties.limits.max_allocation_count;
@@ -84,7 +86,7 @@ impl<E> Ledger<E> {
             // Memory that was imported and is known already. A second owner would free it twice.
             hash_map::Entry::Occupied(_) => {
                 self.count.fetch_sub(1, Relaxed);
-                return Err(DeviceError::Unsupported);
+                return Err(DeviceError::AlreadyImported);
             }
         };
         // After the driver call: a failed allocation must not appear in a budget estimate.
@@ -109,5 +111,29 @@ impl<E> Ledger<E> {
         self.changes.fetch_add(1, Release);
         // Changed after the driver call, so that a budget report from before it is not taken for a current one.
         self.count.fetch_sub(1, Relaxed);
+    }
+}
+
+#[cfg(test)]
+#[cfg(feature = "simulated")]
+mod tests {
+    use super::*;
+    use crate::device::simulated::{Profile, SimulatedGpu, SimulatedMemory};
+    use crate::device::{MemoryDevice as _, MemoryTypeIndex};
+
+    #[test]
+    fn memory_that_is_imported_twice_has_one_owner() {
+        let device = SimulatedGpu::new(Profile::named("lavapipe").unwrap());
+        let properties = device.properties();
+        let ledger = Ledger::<()>::new(properties);
+        let desc = MemoryDesc::<()>::new(MemoryTypeIndex(0), 64);
+        let same = SimulatedMemory::from_raw(7);
+        let import = || ledger.allocate(properties, MemoryTypeMask::ALL, &desc, || Ok((same, (), ())));
+        assert_eq!(import(), Ok((same, ())));
+        let heap = properties.memory_types[0].heap;
+        assert_eq!(import(), Err(DeviceError::AlreadyImported));
+        assert_eq!(ledger.bytes(heap), 64, "counted once");
+        ledger.free(same, drop);
+        assert_eq!(import(), Ok((same, ())));
     }
 }

@@ -23,6 +23,7 @@ mod commands;
 #[doc(hidden)]
 pub mod compiled;
 mod copy;
+mod copy_error;
 #[cfg(all(feature = "d3d12", windows))]
 pub mod d3d12;
 #[cfg_attr(
@@ -52,6 +53,7 @@ mod waves;
 pub(crate) use bytes::{copy_bytes, read_bytes, write_bytes};
 pub use commands::CommandAllocator;
 pub use copy::{BufferCopy, CopyDirection, FullImageCopy, ImageCopy, TexelBlock, TransferUsage};
+pub use copy_error::CopyError;
 pub use description::{DescriptionError, DescriptionLimit};
 pub use descriptors::{
     BufferUse, DescriptorHeapAddress, DescriptorHeapBacking, DescriptorHeapDesc, DescriptorHeapType,

@@ -4,6 +4,7 @@ use allotment_suballoc::Alignment;
 use bitflags::bitflags;
 use core::fmt;
 
+use super::DeviceError;
 use super::resource::ResourceKind;
 
 /// A memory heap, as an index into [`DeviceProperties::heaps`].
@@ -225,6 +226,16 @@ impl DeviceProperties {
     #[must_use]
     pub fn memory_type(&self, index: MemoryTypeIndex) -> Option<&MemoryType> {
         self.memory_types.get(index.get())
+    }
+
+    /// Returns the error for a memory type that is not one of `allowed`, of which the device may have fewer.
+    pub(crate) fn wrong_memory_type(
+        &self,
+        memory_type: MemoryTypeIndex,
+        allowed: MemoryTypeMask,
+    ) -> DeviceError {
+        let existing = self.indexed_types().fold(0, |mask, (index, _)| mask | 1 << index.0);
+        DeviceError::WrongMemoryType { memory_type, allowed: MemoryTypeMask(allowed.0 & existing) }
     }
 
     /// Returns all memory types with their indices.

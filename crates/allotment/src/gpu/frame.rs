@@ -387,7 +387,7 @@ impl<D: Device> Frame<D> {
     ///
     /// # Errors
     ///
-    /// [`DeviceError::Unsupported`] where the device has no such queue, else the driver's refusal to create one.
+    /// [`DeviceError::NoSuchQueue`] where the device has no such queue, else the driver's refusal to create one.
     #[inline(never)]
     pub fn command_allocator(&self, queue: QueueIndex) -> Result<FrameCommandAllocator<D>, DeviceError>
     where

@@ -289,7 +289,7 @@ impl fmt::Display for UploadError {
             Self::Resource(error) => write!(f, "no staging memory: {error}"),
             Self::Device { source, name } => {
                 name.begin(f)?;
-                write!(f, "the queue refused: {source}")
+                if source.is_callers() { source.fmt(f) } else { write!(f, "the queue refused: {source}") }
             }
             Self::NoSuchQueue { queue } => DeviceError::NoSuchQueue { queue: *queue }.fmt(f),
             Self::WaitsForItself { point } => DeviceError::WaitsForItself { point: *point }.fmt(f),

@@ -2,8 +2,8 @@
 
 use allotment::device::d3d12::{DescriptorHeap, Device};
 use allotment::device::{
-    DescriptorDevice as _, DescriptorHeapDesc, DescriptorHeapType, DescriptorHeapVisibility, DeviceError,
-    Filter, SamplerDesc, ShaderVisibleHeapType,
+    DescriptionError, DescriptionLimit, DescriptorDevice as _, DescriptorHeapDesc, DescriptorHeapType,
+    DescriptorHeapVisibility, DeviceError, Filter, SamplerDesc, ShaderVisibleHeapType,
 };
 use windows::Win32::Foundation::{E_INVALIDARG, E_OUTOFMEMORY};
 use windows::Win32::Graphics::Dxgi::DXGI_ERROR_DEVICE_REMOVED;
@@ -68,7 +68,10 @@ fn heaps_are_as_large_as_the_runtime_says_and_on_old_ones_as_they_always_were() 
         for (kind, most) in [(ShaderVisibleHeapType::Resource, views), (ShaderVisibleHeapType::Sampler, most)]
         {
             let refused = heap(&device, DescriptorHeapVisibility::ShaderVisible(kind), most + 1);
-            assert_eq!(refused.unwrap_err(), DeviceError::Unsupported, "{kind:?}");
+            let limit = DescriptionLimit::DescriptorHeapCapacity;
+            let (requested, most) = (u64::from(most) + 1, most.into());
+            let why = DescriptionError::AboveLimit { limit, requested, most };
+            assert_eq!(refused.unwrap_err(), why.into(), "{kind:?}");
         }
         drop(device);
         assert_clean(&runtime);

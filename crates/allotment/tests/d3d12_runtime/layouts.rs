@@ -2,8 +2,8 @@
 //! those that do not.
 
 use allotment::MemoryUsage;
-use allotment::device::DeviceError;
 use allotment::device::d3d12::ResourceInfo;
+use allotment::device::{DescriptionError, DeviceError};
 use allotment::memory::{ResourceError, Statistics};
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::*;
@@ -15,14 +15,12 @@ use crate::runtime::calls::{Begins, Call};
 const SRGB: [DXGI_FORMAT; 2] = [DXGI_FORMAT_R8G8B8A8_UNORM_SRGB, DXGI_FORMAT_R8G8B8A8_UINT];
 
 /// Refused, placed and committed, without a trace.
-fn assert_unsupported(rig: &Rig, info: &ResourceInfo<'_>) {
+fn assert_refused(rig: &Rig, info: &ResourceInfo<'_>, why: DeviceError) {
     for desc in both_ways(&wish(MemoryUsage::GpuOnly)) {
         match rig.create_resource(info, &desc) {
-            Err(ResourceError::Device { source: DeviceError::Unsupported, .. }) => {}
-            Err(ResourceError::Allocation(allotment::AllocationError::Device {
-                source: DeviceError::Unsupported,
-                ..
-            })) => {}
+            Err(ResourceError::Device { source, .. }) if source == why => {}
+            Err(ResourceError::Allocation(allotment::AllocationError::Device { source, .. }))
+                if source == why => {}
             other => panic!("{other:?} by {desc:?}"),
         }
         assert_eq!(rig.statistics(), Statistics::default());
@@ -67,7 +65,7 @@ fn a_layout_is_refused_where_there_are_none() {
     for config in [Config::oldest(), without_barriers, without_interface] {
         let Some(rig) = Rig::new(config) else { return };
         let layout = D3D12_BARRIER_LAYOUT_COPY_DEST;
-        assert_unsupported(&rig, &info(texture(64, 64)).with_initial_layout(layout));
+        assert_refused(&rig, &info(texture(64, 64)).with_initial_layout(layout), DeviceError::Unsupported);
     }
 }
 
@@ -76,6 +74,7 @@ fn castable_formats_are_refused_without_a_layout_or_an_interface_for_them() {
     let without_interface = Config { interfaces: Interfaces::First, ..Config::usual() };
     for config in [Config::oldest(), without_interface, Config::usual()] {
         let Some(rig) = Rig::new(config) else { return };
-        assert_unsupported(&rig, &info(texture(64, 64)).with_castable_formats(&SRGB));
+        let why = DescriptionError::CastableFormats.into();
+        assert_refused(&rig, &info(texture(64, 64)).with_castable_formats(&SRGB), why);
     }
 }

@@ -12,8 +12,9 @@ use std::sync::Arc;
 use allotment::descriptor::{Binding, BindingSet, ShaderVisibleHeapDesc};
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{
-    BufferDesc, BufferUse, ImageDesc, MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask, QueueDevice as _,
-    QueueIndex, SamplerDesc, Submission, TexelBlock,
+    BufferDesc, BufferUse, CopyError, DescriptionError, DescriptionLimit, DeviceError, ImageDesc,
+    MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask, QueueDevice as _, QueueIndex, SamplerDesc, Submission,
+    TexelBlock, TransferUsage,
 };
 use allotment::gpu::{Gpu, GpuDesc};
 use allotment::memory::{
@@ -68,8 +69,20 @@ impl Cases {
 
 /// Returns a number of three or more digits with no unit after it, and none before the range that it ends.
 fn without_unit(text: &str) -> Option<&str> {
-    const UNITS: [&str; 8] =
-        ["bytes", "byte", "more bytes", "bytes,", "memory objects", "descriptors", "elements", "ms"];
+    const UNITS: [&str; 12] = [
+        "bytes",
+        "byte",
+        "more bytes",
+        "bytes,",
+        "memory objects",
+        "descriptors",
+        "elements",
+        "ms",
+        "rows",
+        "texels",
+        "queues",
+        "memory types",
+    ];
     let words: Vec<_> = text.split(' ').collect();
     words.iter().enumerate().find_map(|(at, word)| {
         let number = word.trim_matches(|c: char| c.is_ascii_punctuation());
@@ -133,6 +146,15 @@ fn a_refused_description_is_named_with_units_and_a_remedy() {
         "at least 1 byte",
     );
     is.refuses("an image of no width", gpu.create_image(&ImageDesc::new(0, 64, 4), &o), NAME, "at least 1");
+    let image = |change: fn(&mut ImageDesc)| {
+        let mut desc = ImageDesc::new(64, 64, 4);
+        change(&mut desc);
+        gpu.create_image(&desc, &o)
+    };
+    is.refuses("too many mip levels", image(|desc| desc.mip_levels = 9), NAME, "request less");
+    is.refuses("three samples", image(|desc| desc.samples = 3), NAME, "choose 1, 2");
+    is.refuses("texels of no bytes", image(|desc| desc.format = 0), NAME, "API's own description");
+    is.refuses("an image larger than all", image(|desc| desc.extent = [1 << 30; 3]), NAME, "request less");
     let no_source = BufferDesc::new(4096).with_usage(SimulatedGpu::NO_TRANSFER_SRC);
     let relocatable = o.clone().relocatable();
     let refused = gpu.create_buffer(&no_source, &relocatable);
@@ -156,7 +178,57 @@ fn a_refused_description_is_named_with_units_and_a_remedy() {
         "at least 1 byte",
     );
     is.refuses("an alignment that is no power of two", Alignment::new(48), "", "power of two");
-    finish(&is, 11);
+    finish(&is, 15);
+}
+
+#[test]
+fn what_the_device_layer_refuses_has_units_and_a_remedy() {
+    let mut is = Cases::default();
+    let memory_type = MemoryTypeIndex(31);
+    for (error, remedy) in [
+        (DeviceError::QueueCannotCopy { queue: QueueIndex(3) }, "list only"),
+        (DeviceError::WrongMemoryType { memory_type, allowed: MemoryTypeMask(7) }, "choose one"),
+        (DeviceError::OutOfRange { offset: 4096, size: 200, available: 4200 }, "inside them"),
+        (DeviceError::Misaligned { offset: 4100, alignment: 4096 }, "choose one"),
+        (DeviceError::DedicatedRequired, "create both together"),
+        (DeviceError::Destroyed, "keep it alive"),
+        (DeviceError::AlreadyImported, "use that"),
+        (DeviceError::HandleType { handle_types: 0x201, allowed: 0x200 }, "exactly one"),
+        (DeviceError::NotShaderVisible, "copy the descriptors"),
+        (CopyError::NoSuchSubresource { mip_level: 9, array_layer: 0 }.into(), "choose one"),
+        (CopyError::OutsideLevel { mip_level: 2 }.into(), "a box inside it"),
+        (CopyError::WrongTexel.into(), "pass that"),
+        (CopyError::Rows { row_pitch: 1000, rows: 128 }.into(), "TexelBlock::row_pitch"),
+        (CopyError::Multisampled.into(), "resolve it"),
+        (CopyError::States.into(), "choose others"),
+        (CopyError::NeedsGraphicsQueue.into(), "submit it to one"),
+        (CopyError::NotCopyable.into(), "relocatable_image_info"),
+        (CopyError::DifferentImages.into(), "create both"),
+        (CopyError::Overlap.into(), "do not overlap"),
+        (CopyError::ImageTwice.into(), "one after the other"),
+        (CopyError::MissingUsage { missing: TransferUsage::SRC }.into(), "VK_BUFFER_USAGE_TRANSFER_SRC_BIT"),
+        (CopyError::OtherFamily.into(), "share it"),
+        (CopyError::QueueCannotRead.into(), "with the CPU"),
+        (CopyError::QueueCannotWrite.into(), "with the CPU"),
+        (DescriptionError::SampleCount { samples: 64, supported: 0b101 }.into(), "choose 1 or 4"),
+        (DescriptionError::SeveralBindings.into(), "for each part"),
+        (DescriptionError::ZeroDescriptors.into(), "at least 1"),
+        (DescriptionError::DescriptorHeapBuffer.into(), "descriptor_heap_buffer"),
+        (DescriptionError::DescriptorTypes.into(), "listed once"),
+        (DescriptionError::Sampler.into(), "is_valid"),
+        (above(DescriptionLimit::DescriptorHeapCapacity), "request less"),
+        (above(DescriptionLimit::SamplerAnisotropy), "request less"),
+        (above(DescriptionLimit::SamplerLodBias), "request less"),
+        (above(DescriptionLimit::Queues), "request less"),
+    ] {
+        is.refuses(&format!("{error:?}"), Err::<(), _>(error), "", remedy);
+    }
+    finish(&is, 34);
+}
+
+/// The error for 17 of something of which there are 16.
+fn above(limit: DescriptionLimit) -> DeviceError {
+    DescriptionError::AboveLimit { limit, requested: 17, most: 16 }.into()
 }
 
 #[test]

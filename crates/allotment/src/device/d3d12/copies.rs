@@ -14,7 +14,7 @@ use super::Device;
 use super::buffers::BUFFER;
 use super::create;
 use crate::device::waves::{Wave, waves};
-use crate::device::{BufferCopy, CopyDirection, DeviceError, ImageCopy, Submission};
+use crate::device::{BufferCopy, CopyDirection, CopyError, DeviceError, ImageCopy, Submission};
 
 /// Size in bytes of the buffer through which copies within one buffer go, in pieces. Created for the first such
 /// copy on a queue; only the system's usage counts it.
@@ -50,18 +50,24 @@ pub(super) fn check(
     copies: &[ImageCopy<'_, Device>],
     kind: D3D12_COMMAND_LIST_TYPE,
 ) -> Result<(), DeviceError> {
-    let possible = |copy: &ImageCopy<'_, Device>| {
-        let common = [copy.before, copy.after] == [D3D12_RESOURCE_STATE_COMMON; 2];
-        copy.buffer_offset % OFFSETS == 0
-            && copy.row_pitch % PITCHES == 0
-            // `D3D12_SUBRESOURCE_FOOTPRINT::RowPitch` has 32 bits.
-            && copy.row_pitch <= u32::MAX.into()
-            && copy.texel.bytes > 0
-            && copy.texel.width > 0
-            && copy.texel.height > 0
-            && (common || kind != D3D12_COMMAND_LIST_TYPE_COPY)
-    };
-    if copies.iter().all(possible) { Ok(()) } else { Err(DeviceError::Unsupported) }
+    for copy in copies {
+        let &ImageCopy { texel, buffer_offset: offset, row_pitch, rows, before, after, .. } = copy;
+        if texel.bytes == 0 || texel.width == 0 || texel.height == 0 {
+            return Err(CopyError::WrongTexel.into());
+        }
+        if offset % OFFSETS != 0 {
+            return Err(DeviceError::Misaligned { offset, alignment: OFFSETS });
+        }
+        // `D3D12_SUBRESOURCE_FOOTPRINT::RowPitch` has 32 bits.
+        if row_pitch % PITCHES != 0 || row_pitch > u32::MAX.into() {
+            return Err(CopyError::Rows { row_pitch, rows }.into());
+        }
+        let common = [before, after] == [D3D12_RESOURCE_STATE_COMMON; 2];
+        if !common && kind == D3D12_COMMAND_LIST_TYPE_COPY {
+            return Err(CopyError::States.into());
+        }
+    }
+    Ok(())
 }
 
 /// Creates a staging buffer that a queue can both read and write, if there are copies within one buffer.

@@ -9,7 +9,7 @@ use windows::core::PCWSTR;
 use super::memory::Memory;
 use super::properties::ResourceClasses;
 use super::{Device, MemoryOptions, Shared, create, refused};
-use crate::device::{DeviceError, MemoryDesc};
+use crate::device::{DescriptionError, DeviceError, MemoryDesc};
 
 impl Device {
     /// Exports memory as a new shared handle.
@@ -60,6 +60,6 @@ impl Shared {
             && same_pages
             // It supports every resource that a heap of this memory type must support.
             && found.Flags.0 & ResourceClasses::empty().heap_flags().0 & !class.supports.heap_flags().0 == 0;
-        if satisfies { Ok(heap) } else { Err(DeviceError::Unsupported) }
+        if satisfies { Ok(heap) } else { Err(DescriptionError::SharedHeap.into()) }
     }
 }

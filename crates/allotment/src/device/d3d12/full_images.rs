@@ -11,7 +11,7 @@ use windows::Win32::Graphics::Dxgi::Common::{
 
 use super::copies::{Recording, transition};
 use super::{Device, ResourceInfo};
-use crate::device::{DeviceError, FullImageCopy};
+use crate::device::{CopyError, FullImageCopy};
 
 type Copy<'a> = FullImageCopy<'a, Device>;
 
@@ -47,17 +47,23 @@ pub(super) fn is_copyable_image(info: &ResourceInfo<'_>) -> bool {
 /// Returns an error for images that cannot be copied as a whole; on queues without graphics for depth-stencil
 /// and multisampled images, which few such queues can copy; and on copy queues for images in another state than
 /// `COMMON`.
-pub(super) fn check(copies: &[Copy<'_>], kind: D3D12_COMMAND_LIST_TYPE) -> Result<(), DeviceError> {
-    let possible = |copy: &Copy<'_>| {
+pub(super) fn check(copies: &[Copy<'_>], kind: D3D12_COMMAND_LIST_TYPE) -> Result<(), CopyError> {
+    for copy in copies {
         let desc = &copy.info.desc;
         let plain =
             desc.SampleDesc.Count == 1 && !desc.Flags.contains(D3D12_RESOURCE_FLAG_ALLOW_DEPTH_STENCIL);
         let common = [initial_state(copy), copy.before, copy.after] == [COMMON; 3];
-        is_copyable_image(copy.info)
-            && (plain || kind == D3D12_COMMAND_LIST_TYPE_DIRECT)
-            && (common || kind != D3D12_COMMAND_LIST_TYPE_COPY)
-    };
-    if copies.iter().all(possible) { Ok(()) } else { Err(DeviceError::Unsupported) }
+        if !is_copyable_image(copy.info) {
+            return Err(CopyError::NotCopyable);
+        }
+        if !plain && kind != D3D12_COMMAND_LIST_TYPE_DIRECT {
+            return Err(CopyError::NeedsGraphicsQueue);
+        }
+        if !common && kind == D3D12_COMMAND_LIST_TYPE_COPY {
+            return Err(CopyError::States);
+        }
+    }
+    Ok(())
 }
 
 /// Returns the initial state of the destination image. All copyable images have one.

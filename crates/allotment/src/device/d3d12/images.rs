@@ -8,8 +8,8 @@ use super::formats::texel_layout;
 use super::properties::query;
 use super::{Device, Memory, MemoryOptions, ResourceInfo, Shared, full_images, names};
 use crate::device::{
-    DescriptionError, DeviceError, ImageDesc, ImageDevice, ImageShape, MemoryDesc, QueueKind, Requirements,
-    ResourceKind, Tiling,
+    DescriptionError, DescriptionLimit, DeviceError, ImageDesc, ImageDevice, ImageShape, MemoryDesc,
+    QueueKind, Requirements, ResourceKind, Tiling,
 };
 
 /// A texture that can be sampled and copied from and to, with the description's additional flags
@@ -58,10 +58,18 @@ impl From<ImageDesc> for ResourceInfo<'_> {
         };
         let mut info = Self::new(raw);
         info.unchecked = true;
+        let [.., most_slices] = largest(raw.Dimension);
+        let of_slices = if is_3d { DescriptionLimit::ImageDepth } else { DescriptionLimit::ArrayLayers };
+        let too_many = || {
+            let slices = if is_3d { depth } else { array_layers };
+            of_slices.check(slices.into(), most_slices)?;
+            DescriptionLimit::MipLevels.check(mip_levels.into(), D3D12_REQ_MIP_LEVELS.into())
+        };
         let of_3d = (is_3d && array_layers != 1).then_some(DescriptionError::ArrayOf3d);
         // Flags outside the list need features or rules that nothing here checks.
         let usage = || DescriptionError::check_usage(desc.usage, bits(USAGES)).err();
-        info.broken = DescriptionError::check_image(&desc).err().or(of_3d).or_else(usage);
+        info.broken =
+            DescriptionError::check_image(&desc).and_then(|()| too_many()).err().or(of_3d).or_else(usage);
         info
     }
 }
@@ -122,6 +130,27 @@ pub(super) fn check_extent(desc: &D3D12_RESOURCE_DESC) -> Result<(), DeviceError
     Ok(())
 }
 
+/// Returns an error for usages that exclude each other, on every device.
+fn check_usage(desc: &D3D12_RESOURCE_DESC, is_3d: bool) -> Result<(), DescriptionError> {
+    let (samples, depth) = (desc.SampleDesc.Count, desc.Flags.contains(DEPTH));
+    if !samples.is_power_of_two() {
+        return Err(DescriptionError::Samples { samples });
+    }
+    if samples != 1 && (is_3d || desc.MipLevels != 1) {
+        return Err(DescriptionError::Multisampled);
+    }
+    if samples != 1 && desc.Flags.contains(STORAGE) {
+        return Err(DescriptionError::MultisampledStorage);
+    }
+    if (samples != 1 || depth) && desc.Flags.contains(SHARED) {
+        return Err(DescriptionError::SimultaneousAccess);
+    }
+    if depth && (is_3d || desc.Flags.0 & USAGES.0 != DEPTH.0) {
+        return Err(DescriptionError::DepthUsage);
+    }
+    Ok(())
+}
+
 /// Returns the largest texture of Direct3D 12, in texels and layers.
 fn largest(dimension: D3D12_RESOURCE_DIMENSION) -> [u64; 3] {
     if dimension == D3D12_RESOURCE_DIMENSION_TEXTURE3D {
@@ -137,26 +166,34 @@ impl Shared {
     pub(super) fn check_image(&self, desc: &D3D12_RESOURCE_DESC) -> Result<(), DeviceError> {
         let is_3d = desc.Dimension == D3D12_RESOURCE_DIMENSION_TEXTURE3D;
         let [width, height, slices] = [desc.Width, desc.Height.into(), desc.DepthOrArraySize.into()];
-        let fits = [width, height, slices]
-            .into_iter()
-            .zip(largest(desc.Dimension))
-            .all(|(length, most)| (1..=most).contains(&length));
+        check_extent(desc)?;
+        let [most_width, most_height, most_slices] = largest(desc.Dimension);
+        DescriptionLimit::ImageWidth.check(width, most_width)?;
+        DescriptionLimit::ImageHeight.check(height, most_height)?;
+        let of_slices = if is_3d { DescriptionLimit::ImageDepth } else { DescriptionLimit::ArrayLayers };
+        of_slices.check(slices, most_slices)?;
         // Slices of a 3D texture shrink with the levels; those of an array do not.
         let longest = width.max(height).max(if is_3d { slices } else { 1 });
-        let one_sample = desc.SampleDesc.Count == 1;
-        let depth = desc.Flags.contains(DEPTH);
         // Runtimes differ in what they check, so the rules of every device are checked here.
-        let plain = fits
-            && u32::from(desc.MipLevels) <= longest.ilog2() + 1
-            && desc.Layout == D3D12_TEXTURE_LAYOUT_UNKNOWN
-            && (one_sample || !is_3d && desc.MipLevels == 1 && desc.Flags.0 & (STORAGE.0 | SHARED.0) == 0)
-            // Blocks are whole, except on devices that report otherwise.
-            && !(is_compressed(desc.Format) && (width % 4 != 0 || height % 4 != 0))
-            && !(depth && (is_3d || desc.Flags.0 & USAGES.0 != DEPTH.0));
-        if !plain || !self.has_format(desc) {
+        DescriptionLimit::MipLevels.check(desc.MipLevels.into(), (longest.ilog2() + 1).into())?;
+        check_usage(desc, is_3d)?;
+        // Blocks are whole, except on devices that report otherwise.
+        if is_compressed(desc.Format) && (width % 4 != 0 || height % 4 != 0) {
+            // Both are at most 16,384 by now.
+            let extent = [width as u32, desc.Height];
+            return Err(DescriptionError::BlockExtent { extent, multiple: [4, 4] }.into());
+        }
+        // The API has no linear textures for general use, and a device may lack the format.
+        if desc.Layout != D3D12_TEXTURE_LAYOUT_UNKNOWN || !self.has_format(desc) {
             return Err(DeviceError::Unsupported);
         }
-        if one_sample || self.has_samples(desc) { Ok(()) } else { Err(DeviceError::Unsupported) }
+        let samples = desc.SampleDesc.Count;
+        if samples == 1 || self.has_samples(desc, samples) {
+            return Ok(());
+        }
+        let counts = [2, 4, 8, 16].into_iter().filter(|&count| self.has_samples(desc, count));
+        Err(DescriptionError::SampleCount { samples, supported: counts.fold(1, |all, count| all | count) }
+            .into())
     }
 
     fn has_format(&self, desc: &D3D12_RESOURCE_DESC) -> bool {
@@ -179,10 +216,10 @@ impl Shared {
         support.Support1.contains(needed)
     }
 
-    fn has_samples(&self, desc: &D3D12_RESOURCE_DESC) -> bool {
+    fn has_samples(&self, desc: &D3D12_RESOURCE_DESC, samples: u32) -> bool {
         let wanted = D3D12_FEATURE_DATA_MULTISAMPLE_QUALITY_LEVELS {
             Format: desc.Format,
-            SampleCount: desc.SampleDesc.Count,
+            SampleCount: samples,
             ..Default::default()
         };
         // Quality level 0 exists only where at least one level is reported.

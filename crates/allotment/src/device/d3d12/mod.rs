@@ -80,8 +80,8 @@ use windows::Win32::Graphics::Dxgi::*;
 use super::budget::Budgets;
 use super::ledger::Ledger;
 use super::{
-    DescriptorLimits, DeviceError, DeviceProperties, MemoryHeapIndex, QueueIndex, TimelinePoint,
-    TimelineValue,
+    DescriptionLimit, DescriptorLimits, DeviceError, DeviceProperties, MemoryHeapIndex, QueueIndex,
+    TimelinePoint, TimelineValue,
 };
 
 use crate::sync::locked;
@@ -220,15 +220,13 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// [`DeviceError::Unsupported`] for more than 256 queues, more than 32 memory types, a queue that cannot
-    /// copy, or a custom heap that is of another type, of a memory pool that the adapter does not have, or
-    /// without a page property; otherwise the runtime's error.
+    /// [`DeviceError::InvalidDescription`] for more than 256 queues, more than 32 memory types, or a custom heap that is of
+    /// another type, of a memory pool that the adapter does not have, or without a page property.
+    /// [`DeviceError::QueueCannotCopy`]; otherwise the runtime's error.
     pub fn new(desc: DeviceDesc) -> Result<Self, DeviceError> {
         let DeviceDesc { device: raw, adapter, queues, custom_heaps, zeroing, highest_tier } = desc;
         // A queue index has 8 bits.
-        if queues.len() > 256 {
-            return Err(DeviceError::Unsupported);
-        }
+        DescriptionLimit::Queues.check(queues.len() as u64, 256)?;
         let mut features = Features::of(&raw);
         // An application that limits the tier gets the memory types of the lower one.
         if features.tier.0 > highest_tier.0 {

@@ -8,8 +8,8 @@ use super::budget::{GROUPS, segment};
 use super::refused;
 use crate::Alignment;
 use crate::device::{
-    Api, DeviceError, DeviceProperties, Limits, MemoryHeap, MemoryHeapIndex, MemoryProperties, MemoryType,
-    MemoryTypeMask, QueueInfo, QueueKind,
+    Api, DescriptionError, DescriptionLimit, DeviceError, DeviceProperties, Limits, MemoryHeap,
+    MemoryHeapIndex, MemoryProperties, MemoryType, MemoryTypeMask, QueueIndex, QueueInfo, QueueKind,
 };
 
 /// The default placement alignment of resources.
@@ -203,7 +203,7 @@ pub(super) fn describe(
     };
     // Refused here with one error, rather than at the first allocation of the type.
     if !custom.iter().all(possible) {
-        return Err(DeviceError::Unsupported);
+        return Err(DescriptionError::CustomHeap.into());
     }
     for properties in standard.chain(custom.iter().copied()) {
         let memory_type = memory_type(device, &properties, features.uma)?;
@@ -221,9 +221,7 @@ pub(super) fn describe(
             classes.push(HeapClass { properties, supports });
         }
     }
-    if types.len() > 32 {
-        return Err(DeviceError::Unsupported);
-    }
+    DescriptionLimit::MemoryTypes.check(types.len() as u64, 32)?;
     let properties = DeviceProperties {
         name: name_of(&adapter_desc),
         api: Api::Direct3D12,
@@ -290,7 +288,7 @@ fn memory_type(
         // Write-combined memory is slow for CPU reads, which `HOST_CACHED` being absent says.
         D3D12_CPU_PAGE_PROPERTY_WRITE_COMBINE => visible,
         D3D12_CPU_PAGE_PROPERTY_WRITE_BACK => visible | MemoryProperties::HOST_CACHED,
-        _ => return Err(DeviceError::Unsupported),
+        _ => return Err(DescriptionError::CustomHeap.into()),
     };
     let local = uma || equal.MemoryPoolPreference == D3D12_MEMORY_POOL_L1;
     let place = if local { MemoryProperties::DEVICE_LOCAL } else { MemoryProperties::empty() };
@@ -312,18 +310,19 @@ pub(super) fn types_that_support(
 
 /// Returns the properties of the queues that the application listed.
 pub(super) fn queue_infos(queues: &[ID3D12CommandQueue]) -> Result<Vec<QueueInfo>, DeviceError> {
-    let info = |queue: &ID3D12CommandQueue| {
+    let info = |(index, queue): (u8, &ID3D12CommandQueue)| {
         // SAFETY: the queue is live.
         let kind = match unsafe { queue.GetDesc() }.Type {
             D3D12_COMMAND_LIST_TYPE_DIRECT => QueueKind::Graphics,
             D3D12_COMMAND_LIST_TYPE_COMPUTE => QueueKind::Compute,
             D3D12_COMMAND_LIST_TYPE_COPY => QueueKind::Transfer,
             // Video queues cannot copy buffers.
-            _ => return Err(DeviceError::Unsupported),
+            _ => return Err(DeviceError::QueueCannotCopy { queue: QueueIndex(index) }),
         };
         Ok(QueueInfo { kind })
     };
-    queues.iter().map(info).collect()
+    // A device has at most 256 queues.
+    (0..=u8::MAX).zip(queues).map(info).collect()
 }
 
 /// Converts one of the API's constants, which are powers of two.

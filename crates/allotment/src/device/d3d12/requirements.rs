@@ -8,7 +8,7 @@ use super::properties::{ResourceClasses, USE_TIGHT_ALIGNMENT, types_that_support
 use super::resources::to_desc1;
 use super::{ResourceInfo, Shared, images};
 use crate::Alignment;
-use crate::device::{DedicatedNeed, DeviceError, Requirements, ResourceKind};
+use crate::device::{DedicatedNeed, DescriptionError, DeviceError, Requirements, ResourceKind};
 
 const TARGETS: D3D12_RESOURCE_FLAGS = D3D12_RESOURCE_FLAGS(
     D3D12_RESOURCE_FLAG_ALLOW_RENDER_TARGET.0 | D3D12_RESOURCE_FLAG_ALLOW_DEPTH_STENCIL.0,
@@ -33,11 +33,11 @@ impl Shared {
         let target = desc.Flags.0 & TARGETS.0 != 0;
         if info.has_clear_value() && (info.is_buffer() || !target) {
             // Only render targets and depth buffers can be cleared.
-            return Err(DeviceError::Unsupported);
+            return Err(DescriptionError::ClearValue.into());
         }
         if !info.castable().is_empty() && !info.has_initial_layout() {
             // The creation functions with states have no parameter for castable formats.
-            return Err(DeviceError::Unsupported);
+            return Err(DescriptionError::CastableFormats.into());
         }
         // Each of the three checks what the runtime does not promise to check itself.
         if info.is_buffer() {

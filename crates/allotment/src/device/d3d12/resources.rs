@@ -255,7 +255,7 @@ impl Shared {
         let (desc, requirements) = self.describe_placed(info)?;
         // The memory type decides which class of resources its heaps support.
         if !requirements.memory_types.contains(memory.memory_type) {
-            return Err(DeviceError::Unsupported);
+            return Err(self.properties.wrong_memory_type(memory.memory_type, requirements.memory_types));
         }
         // The size is the runtime's rather than the request's, so that the ledger counts what the heap really
         // takes.
@@ -285,7 +285,7 @@ impl Shared {
     ) -> Result<(Memory, ID3D12Resource), DeviceError> {
         if memory.options.is_some_and(|options| options.import.is_some()) {
             // A shared handle opens a heap, and a committed resource has none of its own.
-            return Err(DeviceError::Unsupported);
+            return Err(DescriptionError::SharedHandleOfCommitted.into());
         }
         let heap = self.classes[memory.memory_type.get()].properties;
         let flags = self.heap_flags(memory.options)?;

@@ -3,7 +3,7 @@
 use super::resources::{ResourceRange, dedicated_need};
 use super::{SimulatedGpu, SimulatedMemory};
 use crate::device::{
-    BufferDesc, BufferDevice, DescriptionLimit, DeviceError, MemoryDesc, QueueKind, Requirements,
+    BufferDesc, BufferDevice, CopyError, DescriptionLimit, DeviceError, MemoryDesc, QueueKind, Requirements,
     ResourceKind, TransferUsage,
 };
 
@@ -18,15 +18,16 @@ pub struct SimulatedBuffer {
 }
 
 impl SimulatedBuffer {
-    /// Returns the validation error of a copy that uses the buffer, if any.
-    pub(super) fn copy_error(&self, copy: TransferUsage) -> Option<&'static str> {
-        (!self.copies.contains(copy)).then_some("uses a buffer without the transfer usage for it")
+    /// Checks a copy that uses the buffer.
+    pub(super) fn check_usage(&self, copy: TransferUsage) -> Result<(), CopyError> {
+        let missing = copy.difference(self.copies);
+        if missing.is_empty() { Ok(()) } else { Err(CopyError::MissingUsage { missing }) }
     }
 
-    /// Returns the validation error of a copy on a queue that may not use the buffer, if any.
-    pub(super) fn family_error(&self, kind: Option<QueueKind>) -> Option<&'static str> {
+    /// Checks that a copy on a queue may use the buffer.
+    pub(super) fn check_family(&self, kind: Option<QueueKind>) -> Result<(), CopyError> {
         let belongs = self.shared || kind.is_none_or(|kind| kind == QueueKind::Graphics);
-        (!belongs).then_some("uses a buffer that belongs to the family of another queue")
+        if belongs { Ok(()) } else { Err(CopyError::OtherFamily) }
     }
 }
 

@@ -86,7 +86,7 @@ impl CommandDevice for SimulatedGpu {
     fn create_command_allocator(&self, queue: QueueIndex) -> Result<CommandAllocator, DeviceError> {
         self.shared.faults.check()?;
         if usize::from(queue.0) >= self.shared.properties.queues.len() {
-            return Err(DeviceError::Unsupported);
+            return Err(DeviceError::NoSuchQueue { queue });
         }
         Ok(CommandAllocator { device: self.clone(), copies: Mutex::default(), submitted: Mutex::new(None) })
     }

@@ -24,8 +24,9 @@ use super::names::{Name, Named};
 use super::resources::ResourceRange;
 use super::{SimulatedBuffer, SimulatedGpu, SimulatedImage};
 use crate::device::{
-    BufferUse, DescriptorDevice, DescriptorHeapAddress, DescriptorHeapBacking, DescriptorHeapDesc,
-    DescriptorHeapType, DescriptorHeapVisibility, DescriptorLimits, DeviceError, SamplerDesc, copy_bytes,
+    BufferUse, DescriptionError, DescriptionLimit, DescriptorDevice, DescriptorHeapAddress,
+    DescriptorHeapBacking, DescriptorHeapDesc, DescriptorHeapType, DescriptorHeapVisibility,
+    DescriptorLimits, DeviceError, SamplerDesc, copy_bytes,
 };
 
 /// Bytes per descriptor.
@@ -403,9 +404,7 @@ unsafe impl DescriptorDevice for SimulatedGpu {
                 (limits.max_capacity, limits.reserved)
             }
         };
-        if desc.capacity == 0 || desc.capacity > most {
-            return Err(DeviceError::Unsupported);
-        }
+        DescriptionLimit::check_descriptors(desc.capacity, most)?;
         let bytes = Bytes::new(offset(desc.capacity)).ok_or(DeviceError::OutOfHostMemory)?;
         self.shared.memories.count_descriptor_heap(1);
         // The last slots belong to the driver, where the profile says so.
@@ -511,7 +510,7 @@ unsafe impl DescriptorDevice for SimulatedGpu {
     fn create_sampler(&self, desc: &SamplerDesc) -> Result<SimulatedSampler, DeviceError> {
         self.shared.faults.check()?;
         if !desc.is_valid() {
-            return Err(DeviceError::Unsupported);
+            return Err(DescriptionError::Sampler.into());
         }
         // Real devices have a limit of sampler objects, 4000 for example, which the sampler cache has to respect.
         if !self.shared.memories.count_sampler(self.shared.profile.descriptors.max_samplers) {

@@ -7,9 +7,9 @@ use super::queues::{SimulatedCopy, Steps};
 use super::resources::{InUse, ResourceRange, dedicated_need};
 use super::{SimulatedGpu, SimulatedMemory};
 use crate::device::{
-    CopyDirection, DescriptionError, DeviceError, FullImageCopy, ImageCopy, ImageDesc, ImageDevice,
-    ImageShape, MemoryDesc, QueueKind, Requirements, ResourceKind, Submission, TexelBlock, Tiling,
-    TransferUsage,
+    CopyDirection, CopyError, DescriptionError, DescriptionLimit, DeviceError, FullImageCopy, ImageCopy,
+    ImageDesc, ImageDevice, ImageShape, MemoryDesc, QueueKind, Requirements, ResourceKind, Submission,
+    TexelBlock, Tiling, TransferUsage,
 };
 
 /// The dimensions of an image.
@@ -24,16 +24,22 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// Returns the dimensions of a description; `None` if it is not valid: without texels, or with more mip
-    /// levels than it takes to reach one texel. So each level is at most half of the one above it.
-    pub(super) fn of(desc: &ImageDesc) -> Option<Self> {
-        let ImageDesc { extent, mip_levels, array_layers, samples, format: texel, .. } = *desc;
-        let longest = extent.into_iter().max()?;
+    /// Returns the dimensions of a valid description: with texels, and no more mip levels than it takes to reach one
+    /// texel. So each level is at most half of the one above it.
+    pub(super) fn of(desc: &ImageDesc) -> Result<Self, DescriptionError> {
+        let ImageDesc { extent: [width, height, depth], mip_levels, array_layers, samples, format, .. } =
+            *desc;
+        DescriptionError::check_image(desc)?;
+        if format == 0 {
+            return Err(DescriptionError::UnknownFormat { format });
+        }
+        if !samples.is_power_of_two() {
+            return Err(DescriptionError::Samples { samples });
+        }
         // A chain of levels ends at one texel; Vulkan and Direct3D 12 refuse longer ones.
-        let levels = 1..=longest.checked_ilog2()? + 1;
-        let some = !extent.contains(&0) && array_layers > 0 && samples > 0 && texel > 0;
-        let shape = Self { extent, mip_levels, array_layers, samples, texel };
-        (some && levels.contains(&mip_levels)).then_some(shape)
+        let levels = width.max(height).max(depth).ilog2() + 1;
+        DescriptionLimit::MipLevels.check(mip_levels.into(), levels.into())?;
+        Ok(Self { extent: desc.extent, mip_levels, array_layers, samples, texel: format })
     }
 
     /// Returns the size of the image in bytes; `None` beyond 2^64.
@@ -73,56 +79,50 @@ impl Shape {
         before(self.mip_levels) * u64::from(array_layer) + before(mip_level)
     }
 
-    /// Returns the validation error of a copy's subresource and box, if any.
-    fn copy_error(&self, copy: &ImageCopy<'_, SimulatedGpu>) -> Option<&'static str> {
-        if copy.mip_level >= self.mip_levels || copy.array_layer >= self.array_layers {
-            return Some("names a subresource that the image does not have");
+    /// Checks a copy's subresource and box.
+    fn check_copy(&self, copy: &ImageCopy<'_, SimulatedGpu>) -> Result<(), CopyError> {
+        let &ImageCopy { mip_level, array_layer, .. } = copy;
+        if mip_level >= self.mip_levels || array_layer >= self.array_layers {
+            return Err(CopyError::NoSuchSubresource { mip_level, array_layer });
         }
         // Neither API copies between a buffer and a multisampled image.
         if self.samples != 1 {
-            return Some("uses a multisampled image");
+            return Err(CopyError::Multisampled);
         }
         // A wrong texel block would make the copy read and write other bytes than the caller means.
         if copy.texel != TexelBlock::new(self.texel) {
-            return Some("has a texel block that is not the image's");
+            return Err(CopyError::WrongTexel);
         }
         let level = self.level(copy.mip_level);
         // Checked, since origin and extent are any numbers and their sum may pass 2^32.
         let ends = (0..3).map(|axis| copy.origin[axis].checked_add(copy.extent[axis]));
         let inside = ends.zip(level).all(|(end, length)| end.is_some_and(|end| end <= length));
-        if inside { None } else { Some("exceeds its subresource") }
+        if inside { Ok(()) } else { Err(CopyError::OutsideLevel { mip_level }) }
     }
 }
 
 impl SimulatedGpu {
-    /// Returns the validation error of an image copy, if any.
-    pub(super) fn image_copy_error(&self, copy: &ImageCopy<'_, Self>) -> Option<&'static str> {
-        let error = copy.image.shape.copy_error(copy);
-        if error.is_some() {
-            return error;
-        }
-        let error = copy.buffer.copy_error(match copy.direction {
+    /// Checks an image copy.
+    pub(super) fn check_image_copy(&self, copy: &ImageCopy<'_, Self>) -> Result<(), DeviceError> {
+        copy.image.shape.check_copy(copy)?;
+        copy.buffer.check_usage(match copy.direction {
             CopyDirection::IntoImage => TransferUsage::SRC,
             CopyDirection::OutOfImage => TransferUsage::DST,
-        });
-        if error.is_some() {
-            return error;
-        }
+        })?;
         let limits = &self.shared.properties.limits;
-        let texel = copy.texel;
-        if !limits.image_copy_offset_alignment.is_aligned(copy.buffer_offset) {
-            return Some("has a misaligned buffer offset");
-        }
-        if !limits.image_copy_row_alignment.is_aligned(copy.row_pitch) {
-            return Some("has a misaligned row pitch");
+        let &ImageCopy { texel, buffer_offset: offset, row_pitch, rows, extent, .. } = copy;
+        let alignment = limits.image_copy_offset_alignment;
+        if !alignment.is_aligned(offset) {
+            return Err(DeviceError::Misaligned { offset, alignment: alignment.get() });
         }
         // With overlapping rows the result would depend on the order in which a GPU copies them.
-        if copy.row_pitch < texel.row_bytes(copy.extent[0]) || copy.rows < texel.rows(copy.extent[1]) {
-            return Some("has rows or slices that overlap");
+        let apart = row_pitch >= texel.row_bytes(extent[0]) && rows >= texel.rows(extent[1]);
+        if !apart || !limits.image_copy_row_alignment.is_aligned(row_pitch) {
+            return Err(CopyError::Rows { row_pitch, rows }.into());
         }
-        let span = texel.span(copy.extent, copy.row_pitch, copy.rows);
-        let end = span.and_then(|span| span.checked_add(copy.buffer_offset));
-        if end.is_some_and(|end| end <= copy.buffer.range.size) { None } else { Some("exceeds its buffer") }
+        copy.buffer.range.check(offset, texel.span(extent, row_pitch, rows))?;
+        copy.buffer.range.check_alive()?;
+        copy.image.range.check_alive()
     }
 }
 
@@ -157,29 +157,31 @@ pub(super) fn rows(copy: &ImageCopy<'_, SimulatedGpu>) -> SimulatedCopy {
     }
 }
 
-/// Returns the validation error of the `at`-th whole-image copy of a submission, if any.
-pub(super) fn full_image_error(
+/// Checks the `at`-th whole-image copy of a submission.
+pub(super) fn check_full_image(
     kind: Option<QueueKind>,
     submission: &Submission<'_, SimulatedGpu>,
     at: usize,
-) -> Option<&'static str> {
+) -> Result<(), DeviceError> {
     let FullImageCopy { from, to, info, .. } = submission.full_images[at];
-    let shape = Some(from.shape);
-    if shape != Some(to.shape) || shape != Shape::of(info) {
-        return Some("names images of different descriptions, or of another one than its own");
+    let shape = from.shape;
+    if shape != to.shape || Shape::of(info) != Ok(shape) {
+        return Err(CopyError::DifferentImages.into());
     }
     // The backends refuse this as well, see `full_images.rs` there, so a test finds it without a GPU.
-    if shape.is_some_and(|shape| shape.samples != 1) && kind != Some(QueueKind::Graphics) {
-        return Some("uses a multisampled image on a queue without graphics");
+    if shape.samples != 1 && kind != Some(QueueKind::Graphics) {
+        return Err(CopyError::NeedsGraphicsQueue.into());
     }
     let either = |image: &SimulatedImage| ptr_eq(image, from) || ptr_eq(image, to);
     let earlier = &submission.full_images[..at];
     // Copies of a submission run in any order, so a second use of an image is a race.
-    if earlier.iter().any(|copy| either(copy.from) || either(copy.to)) {
-        return Some("uses an image that the submission copies already");
-    }
+    let twice = earlier.iter().any(|copy| either(copy.from) || either(copy.to));
     let in_part = submission.image_copies.iter().any(|copy| either(copy.image));
-    in_part.then_some("uses an image that the submission copies in part too")
+    if twice || in_part {
+        return Err(CopyError::ImageTwice.into());
+    }
+    from.range.check_alive()?;
+    to.range.check_alive()
 }
 
 fn ptr_eq(one: &SimulatedImage, other: &SimulatedImage) -> bool {
@@ -200,14 +202,14 @@ pub struct SimulatedImage {
 }
 
 impl SimulatedGpu {
-    /// Returns the memory requirements of an image; `None` if the description is not valid for this device.
-    fn image_memory_requirements(&self, desc: &ImageDesc) -> Option<Requirements> {
-        let size = Shape::of(desc)?.size()?;
-        if size > self.shared.properties.limits.max_allocation_size {
-            return None;
-        }
+    /// Returns the dimensions and memory requirements of an image.
+    fn image_memory_requirements(&self, desc: &ImageDesc) -> Result<(Shape, Requirements), DescriptionError> {
+        let shape = Shape::of(desc)?;
+        // More than any limit where the number is too large for a size.
+        let size = shape.size().unwrap_or(u64::MAX);
+        DescriptionLimit::AllocationSize.check(size, self.shared.properties.limits.max_allocation_size)?;
         let own = Requirements::new(size).with_dedicated(dedicated_need(desc.usage));
-        Some(self.requirements(kind_of(desc), own))
+        Ok((shape, self.requirements(kind_of(desc), own)))
     }
 
     fn image_at(
@@ -216,8 +218,7 @@ impl SimulatedGpu {
         memory: SimulatedMemory,
         offset: u64,
     ) -> Result<SimulatedImage, DeviceError> {
-        let requirements = self.image_memory_requirements(desc).ok_or(DeviceError::Unsupported)?;
-        let shape = Shape::of(desc).ok_or(DeviceError::Unsupported)?;
+        let (shape, requirements) = self.image_memory_requirements(desc)?;
         let range =
             self.bind("create_image", desc, requirements.size, &requirements, (memory, offset), Some(shape))?;
         self.shared.memories.count_image(1);
@@ -257,8 +258,7 @@ unsafe impl ImageDevice for SimulatedGpu {
 
     fn image_requirements(&self, desc: &ImageDesc) -> Result<Requirements, DeviceError> {
         self.shared.faults.check()?;
-        DescriptionError::check_image(desc)?;
-        self.image_memory_requirements(desc).ok_or(DeviceError::Unsupported)
+        Ok(self.image_memory_requirements(desc)?.1)
     }
 
     unsafe fn create_image(
@@ -267,7 +267,7 @@ unsafe impl ImageDevice for SimulatedGpu {
         memory: SimulatedMemory,
         offset: u64,
     ) -> Result<SimulatedImage, DeviceError> {
-        let requirements = self.image_memory_requirements(desc).ok_or(DeviceError::Unsupported)?;
+        let (_, requirements) = self.image_memory_requirements(desc)?;
         self.check_not_dedicated("create_image", desc, &requirements)?;
         self.image_at(desc, memory, offset)
     }

@@ -11,9 +11,9 @@ use super::hazards::LastAccesses;
 use super::names::{ByName, Name};
 use super::{SimulatedGpu, SimulatedUsage, ValidationErrors};
 use crate::device::{
-    DeviceError, DeviceProperties, MemoryDesc, MemoryDevice, MemoryHandle, MemoryHeapBudget, MemoryHeapIndex,
-    MemoryProperties, MemoryType, MemoryTypeIndex, Priority, PrioritySupport, copy_bytes, read_bytes,
-    write_bytes,
+    DescriptionLimit, DeviceError, DeviceProperties, MemoryDesc, MemoryDevice, MemoryHandle,
+    MemoryHeapBudget, MemoryHeapIndex, MemoryProperties, MemoryType, MemoryTypeIndex, MemoryTypeMask,
+    Priority, PrioritySupport, copy_bytes, read_bytes, write_bytes,
 };
 use crate::sync::locked;
 
@@ -238,13 +238,13 @@ impl Memories {
     ) -> Result<SimulatedMemory, DeviceError> {
         let Some(&MemoryType { heap: heap_index, properties: own }) = properties.memory_type(memory_type)
         else {
-            self.validation_errors.add(format!("allocate: no memory type {memory_type}"));
-            return Err(DeviceError::Unsupported);
+            let wrong = properties.wrong_memory_type(memory_type, MemoryTypeMask::ALL);
+            self.validation_errors.add(format!("allocate: {wrong}"));
+            return Err(wrong);
         };
-        if size == 0 || size > properties.limits.max_allocation_size {
-            self.validation_errors
-                .add(format!("allocate: {size} bytes are not between 1 and the largest allocation size"));
-            return Err(DeviceError::OutOfDeviceMemory);
+        if let Err(wrong) = DescriptionLimit::check_memory(size, properties.limits.max_allocation_size) {
+            self.validation_errors.add(format!("allocate: {wrong}"));
+            return Err(wrong.into());
         }
         let heap = heap_index.get();
         let capacity = properties.heaps[heap].size;
@@ -396,7 +396,7 @@ impl SimulatedGpu {
     ) -> Result<Arc<MemoryObject>, DeviceError> {
         self.shared.memories.get(memory).ok_or_else(|| {
             self.report(format!("{call}: {memory:?} is not live"));
-            DeviceError::Unsupported
+            DeviceError::Destroyed
         })
     }
 

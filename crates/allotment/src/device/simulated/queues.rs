@@ -4,7 +4,7 @@ use core::fmt::Debug;
 use core::ops::Range;
 use core::sync::atomic::{
     AtomicU64,
-    Ordering::{Acquire, Relaxed, Release},
+    Ordering::{Acquire, Release},
 };
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -15,13 +15,13 @@ use std::time::Instant;
 use super::hazards::{self, Access, Accessor, History, InOneSubmission};
 use super::memory::MemoryObject;
 use super::names::Names;
-use super::reads::DescriptorRead;
+use super::reads::{DescriptorRead, READS, WRITES, check_memory};
 use super::resources::{InUse, ResourceRange};
 use super::samples::TextureSamples;
 use super::{SimulatedGpu, ValidationErrors, images};
 use crate::device::{
-    CopyDirection, DeviceError, MemoryProperties, QueueDevice, QueueIndex, Submission, TimelinePoint,
-    TimelineValue, TransferUsage,
+    BufferCopy, CopyDirection, CopyError, DeviceError, QueueDevice, QueueIndex, QueueKind, Submission,
+    TimelinePoint, TimelineValue, TransferUsage,
 };
 use crate::sync::locked;
 
@@ -570,35 +570,39 @@ impl Timeline {
 }
 
 impl SimulatedGpu {
-    /// Checks a copy. Reports `wrong` as a validation error if it is `Some`, and errors of the memory that it
-    /// copies between.
-    fn check_copy(
+    /// Returns the task of a copy that was `checked`, or reports the validation error: its own, or one of the memory
+    /// that it copies between.
+    fn copy_task(
         &self,
         copy: &impl Debug,
-        wrong: Option<&str>,
+        checked: Result<(), DeviceError>,
         host_copy: impl FnOnce() -> SimulatedCopy,
     ) -> Result<Task, DeviceError> {
-        if let Some(wrong) = wrong {
-            self.report(format!("submit: {copy:?} {wrong}"));
-            return Err(DeviceError::Unsupported);
-        }
-        let host_copy = host_copy();
-        // Memory is checked at submission, as a validation layer does.
-        let (from, to) = (&host_copy.from.memory, &host_copy.to.memory);
-        let wrong = if from.is_freed() || to.is_freed() {
-            "uses freed memory"
-        } else if from.properties().contains(MemoryProperties::DEVICE_WRITE_ONLY) {
-            "reads from memory that queues can only write"
-        } else if to.properties().contains(MemoryProperties::DEVICE_READ_ONLY) {
-            "writes to memory that queues can only read"
-        } else if host_copy.overlaps() {
-            "copies bytes onto themselves"
-        } else {
-            return Ok(Task::Copy(host_copy));
-        };
-        self.report(format!("submit: {copy:?} {wrong}"));
-        Err(DeviceError::Unsupported)
+        let task = checked.and_then(|()| {
+            let host_copy = host_copy();
+            // Memory is checked at submission, as a validation layer does.
+            check_memory(READS, &host_copy.from.memory)?;
+            check_memory(WRITES, &host_copy.to.memory)?;
+            if host_copy.overlaps() { Err(CopyError::Overlap.into()) } else { Ok(Task::Copy(host_copy)) }
+        });
+        task.inspect_err(|wrong| self.report(format!("submit: {copy:?}: {wrong}")))
     }
+}
+
+/// Checks a copy of bytes on a queue of a kind.
+fn check_buffer_copy(
+    copy: &BufferCopy<'_, SimulatedGpu>,
+    kind: Option<QueueKind>,
+) -> Result<(), DeviceError> {
+    let ends =
+        [(copy.from, copy.from_offset, TransferUsage::SRC), (copy.to, copy.to_offset, TransferUsage::DST)];
+    for (buffer, offset, usage) in ends {
+        buffer.range.check(offset, Some(copy.size))?;
+        buffer.range.check_alive()?;
+        buffer.check_usage(usage)?;
+        buffer.check_family(kind)?;
+    }
+    Ok(())
 }
 
 // SAFETY: a submission is counted before its call returns, and completed once its queue has executed it.
@@ -610,41 +614,26 @@ unsafe impl QueueDevice for SimulatedGpu {
     ) -> Result<TimelineValue, DeviceError> {
         // Before any check: an injected fault must not depend on the arguments.
         self.shared.faults.check()?;
-        let inside = |range: &ResourceRange, offset: u64, size: u64| {
-            offset.checked_add(size).is_some_and(|end| end <= range.size)
-        };
-        let use_of_destroyed = |ends: [&ResourceRange; 2]| {
-            ends.iter()
-                .any(|range| range.users.destroyed.load(Relaxed))
-                .then_some("uses a destroyed resource")
-        };
         // Image copies run first. A program that copies bytes to a buffer and from there to an image must
         // separate the two with a wait; without it, the image gets the old bytes here, and undefined ones on a
         // real GPU.
-        let image_copies = submission.image_copies.iter().map(|copy| {
-            let gone = use_of_destroyed([&copy.buffer.range, &copy.image.range]);
-            let wrong = self.image_copy_error(copy).or(gone);
-            self.check_copy(copy, wrong, || images::rows(copy))
-        });
+        let image_copies = submission
+            .image_copies
+            .iter()
+            .map(|copy| self.copy_task(copy, self.check_image_copy(copy), || images::rows(copy)));
         // A queue that does not exist has no kind; `submit` below refuses it.
         let kind = self.shared.properties.queues.get(usize::from(queue.0)).map(|queue| queue.kind);
         let full_images = submission.full_images.iter().enumerate().map(|(at, copy)| {
-            let gone = use_of_destroyed([&copy.from.range, &copy.to.range]);
-            let wrong = images::full_image_error(kind, submission, at).or(gone);
-            self.check_copy(copy, wrong, || images::all_bytes(copy))
+            let checked = images::check_full_image(kind, submission, at);
+            self.copy_task(copy, checked, || images::all_bytes(copy))
         });
         let copies = submission.copies.iter().map(|copy| {
             let (from, to) = (&copy.from.range, &copy.to.range);
-            let inside = inside(from, copy.from_offset, copy.size) && inside(to, copy.to_offset, copy.size);
-            let wrong = (!inside).then_some("exceeds the size of a buffer").or(use_of_destroyed([from, to]));
-            let wrong = wrong.or(copy.from.copy_error(TransferUsage::SRC));
-            let wrong = wrong.or(copy.to.copy_error(TransferUsage::DST));
-            let wrong = wrong.or(copy.from.family_error(kind)).or(copy.to.family_error(kind));
             let host_copy = || {
                 let (read, written) = (from.offset + copy.from_offset, to.offset + copy.to_offset);
                 SimulatedCopy::of_bytes(from, read, to, written, copy.size)
             };
-            self.check_copy(copy, wrong, host_copy)
+            self.copy_task(copy, check_buffer_copy(copy, kind), host_copy)
         });
         let tasks = image_copies.chain(full_images).chain(copies);
         self.shared.queues.submit(queue, submission.waits, tasks)

@@ -1,7 +1,6 @@
 //! Queue work that reads through descriptors: the simulated GPU's replacement for a shader.
 
 use core::ops::Range;
-use core::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
 use super::descriptors::{Found, HeapInUse};
@@ -11,7 +10,8 @@ use super::queues::Task;
 use super::resources::InUse;
 use super::{SimulatedBuffer, SimulatedDescriptorHeap, SimulatedGpu, ValidationErrors};
 use crate::device::{
-    DescriptorHeapVisibility, DeviceError, MemoryProperties, QueueIndex, TimelinePoint, TimelineValue,
+    CopyError, DescriptorHeapVisibility, DeviceError, MemoryProperties, QueueIndex, TimelinePoint,
+    TimelineValue,
 };
 
 /// A series of reads through descriptors.
@@ -145,8 +145,8 @@ impl SimulatedGpu {
         reads: &[SimulatedRead<'_>],
     ) -> Result<TimelineValue, DeviceError> {
         self.shared.faults.check()?;
-        let tasks = reads.iter().map(|read| match read_error(read) {
-            None => {
+        let tasks = reads.iter().map(|read| match check_read(read) {
+            Ok(()) => {
                 let (indices, to) = (&read.indices.range, &read.to.range);
                 Ok(Task::Read(DescriptorRead {
                     heap: HeapInUse::new(read.heap),
@@ -157,63 +157,62 @@ impl SimulatedGpu {
                     to_offset: to.offset + read.to_offset,
                 }))
             }
-            Some(wrong) => {
-                self.report(format!("submit_reads: {read:?} {wrong}"));
-                Err(DeviceError::Unsupported)
+            Err(wrong) => {
+                self.report(format!("submit_reads: {read:?}: {wrong}"));
+                Err(wrong)
             }
         });
         self.shared.queues.submit(queue, waits, tasks)
     }
 }
 
-/// Returns the validation error of reads that are being submitted, if any.
-fn read_error(read: &SimulatedRead<'_>) -> Option<&'static str> {
+/// Checks reads that are being submitted.
+fn check_read(read: &SimulatedRead<'_>) -> Result<(), DeviceError> {
     let bytes = Some(4 * u64::from(read.count));
-    heap_error(read.heap)
-        .or_else(|| buffer_error(READS, read.indices, read.indices_offset, bytes))
-        .or_else(|| buffer_error(WRITES, read.to, read.to_offset, bytes))
+    check_heap(read.heap)?;
+    check_buffer(READS, read.indices, read.indices_offset, bytes)?;
+    check_buffer(WRITES, read.to, read.to_offset, bytes)
 }
 
-/// Returns the validation error of a heap that work reads, if any.
-pub(super) fn heap_error(heap: &SimulatedDescriptorHeap) -> Option<&'static str> {
+/// Checks a heap that work reads.
+pub(super) fn check_heap(heap: &SimulatedDescriptorHeap) -> Result<(), DeviceError> {
     if matches!(heap.slots.desc.usage, DescriptorHeapVisibility::CpuOnly(_)) {
-        Some("reads a heap that is not shader-visible")
+        Err(DeviceError::NotShaderVisible)
     } else if heap.slots.is_destroyed() {
-        Some(DESTROYED)
+        Err(DeviceError::Destroyed)
     } else {
-        None
+        Ok(())
     }
 }
 
-const DESTROYED: &str = "uses a destroyed object";
+/// How work accesses a buffer: the memory in which it cannot, and the error there.
+type Access = (MemoryProperties, CopyError);
 
-/// How work accesses a buffer: the memory in which it cannot, and the validation error.
-type Access = (MemoryProperties, &'static str);
+pub(super) const READS: Access = (MemoryProperties::DEVICE_WRITE_ONLY, CopyError::QueueCannotRead);
+pub(super) const WRITES: Access = (MemoryProperties::DEVICE_READ_ONLY, CopyError::QueueCannotWrite);
 
-const READS: Access = (MemoryProperties::DEVICE_WRITE_ONLY, "reads from memory that queues can only write");
-pub(super) const WRITES: Access =
-    (MemoryProperties::DEVICE_READ_ONLY, "writes to memory that queues can only read");
+/// Checks memory that work accesses.
+pub(super) fn check_memory((never, wrong): Access, memory: &MemoryObject) -> Result<(), DeviceError> {
+    if memory.is_freed() {
+        Err(DeviceError::Destroyed)
+    } else if memory.properties().contains(never) {
+        Err(wrong.into())
+    } else {
+        Ok(())
+    }
+}
 
-/// Returns the validation error of `size` bytes of a buffer that work accesses, if any. A size of `None` is more than
-/// buffers have.
-pub(super) fn buffer_error(
-    (never, wrong): Access,
+/// Checks `size` bytes of a buffer that work accesses. A size of `None` is more than buffers have.
+pub(super) fn check_buffer(
+    access: Access,
     buffer: &SimulatedBuffer,
     offset: u64,
     size: Option<u64>,
-) -> Option<&'static str> {
+) -> Result<(), DeviceError> {
     let range = &buffer.range;
-    if range.users.destroyed.load(Relaxed) {
-        Some(DESTROYED)
-    } else if size.and_then(|size| offset.checked_add(size)).is_none_or(|end| end > range.size) {
-        Some("exceeds the size of a buffer")
-    } else if range.memory.is_freed() {
-        Some("uses freed memory")
-    } else if range.memory.properties().contains(never) {
-        Some(wrong)
-    } else {
-        None
-    }
+    range.check_alive()?;
+    range.check(offset, size)?;
+    check_memory(access, &range.memory)
 }
 
 #[cfg(test)]

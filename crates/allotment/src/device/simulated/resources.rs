@@ -9,7 +9,9 @@ use super::SimulatedGpu;
 use super::images::Shape;
 use super::memory::{MemoryObject, SimulatedMemory};
 use super::names::{Name, Named, NamedBytes};
-use crate::device::{DedicatedNeed, DeviceError, MemoryDesc, MemoryDevice as _, Requirements};
+use crate::device::{
+    DedicatedNeed, DescriptionError, DeviceError, MemoryDesc, MemoryDevice as _, Requirements,
+};
 use crate::sync::locked;
 
 /// The memory range that a resource is bound to.
@@ -59,6 +61,22 @@ impl Drop for InUse {
     }
 }
 
+impl ResourceRange {
+    /// Returns an error for bytes that do not lie in the resource. A size of `None` is more than resources have.
+    pub(super) fn check(&self, offset: u64, size: Option<u64>) -> Result<(), DeviceError> {
+        let available = self.size;
+        if size.and_then(|size| offset.checked_add(size)).is_some_and(|end| end <= available) {
+            return Ok(());
+        }
+        Err(DeviceError::OutOfRange { offset, size: size.unwrap_or(u64::MAX), available })
+    }
+
+    /// Returns an error if the resource was destroyed.
+    pub(super) fn check_alive(&self) -> Result<(), DeviceError> {
+        if self.users.destroyed.load(Relaxed) { Err(DeviceError::Destroyed) } else { Ok(()) }
+    }
+}
+
 impl SimulatedGpu {
     /// Returns an error if the resource requires dedicated memory, for calls that bind it to existing memory.
     pub(super) fn check_not_dedicated(
@@ -69,7 +87,7 @@ impl SimulatedGpu {
     ) -> Result<(), DeviceError> {
         if requirements.dedicated == DedicatedNeed::Required {
             self.report(format!("{call}: {what:?} requires dedicated memory"));
-            return Err(DeviceError::Unsupported);
+            return Err(DeviceError::DedicatedRequired);
         }
         Ok(())
     }
@@ -87,20 +105,23 @@ impl SimulatedGpu {
         self.shared.faults.check()?;
         let object = self.object(memory, call)?;
         // The requirement's size and not the resource's: drivers may write up to the end of it.
-        let end = offset.checked_add(requirements.size);
-        if size == 0 || end.is_none_or(|end| end > object.size()) {
-            self.report(format!("{call}: {what:?} at {offset} exceeds {memory:?}"));
-            return Err(DeviceError::Unsupported);
-        }
-        // Drivers need not check either, so a mistake would stay unseen on most of them.
-        if !requirements.alignment.is_aligned(offset)
-            || !requirements.memory_types.contains(object.memory_type())
-        {
-            let memory_type = object.memory_type();
-            self.report(format!(
-                "{call}: memory of type {memory_type} at {offset} does not satisfy {requirements:?}"
-            ));
-            return Err(DeviceError::Unsupported);
+        // Drivers need not check alignment and memory type either, so a mistake would stay unseen on most of them.
+        let &Requirements { size: required, alignment, memory_types, .. } = requirements;
+        let (memory_type, available) = (object.memory_type(), object.size());
+        let wrong = if size == 0 {
+            Some(DescriptionError::ZeroSize.into())
+        } else if offset.checked_add(required).is_none_or(|end| end > available) {
+            Some(DeviceError::OutOfRange { offset, size: required, available })
+        } else if !memory_types.contains(memory_type) {
+            Some(self.shared.properties.wrong_memory_type(memory_type, memory_types))
+        } else if !alignment.is_aligned(offset) {
+            Some(DeviceError::Misaligned { offset, alignment: alignment.get() })
+        } else {
+            None
+        };
+        if let Some(wrong) = wrong {
+            self.report(format!("{call}: {what:?} in {memory:?}: {wrong}"));
+            return Err(wrong);
         }
         // User counts are reused, so that creating a resource in a steady program allocates nothing here.
         let users = locked(&self.shared.spare_users).pop().unwrap_or_default();

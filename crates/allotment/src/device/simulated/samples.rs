@@ -7,7 +7,7 @@ use super::descriptors::{Found, HeapInUse};
 use super::memory::MemoryObject;
 use super::names::{Named, NamedBytes, Names};
 use super::queues::Task;
-use super::reads::{WRITES, buffer_error, heap_error, named_bytes};
+use super::reads::{WRITES, check_buffer, check_heap, named_bytes};
 use super::resources::InUse;
 use super::{SimulatedBuffer, SimulatedDescriptorHeap, SimulatedGpu, ValidationErrors};
 use crate::device::{
@@ -177,8 +177,8 @@ impl SimulatedGpu {
         samples: &[SimulatedSample<'_>],
     ) -> Result<TimelineValue, DeviceError> {
         self.shared.faults.check()?;
-        let tasks = samples.iter().map(|sample| match sample_error(sample) {
-            None => Ok(Task::Sample(TextureSamples {
+        let tasks = samples.iter().map(|sample| match check_sample(sample) {
+            Ok(()) => Ok(Task::Sample(TextureSamples {
                 resources: HeapInUse::new(sample.resources),
                 texture: sample.texture,
                 samplers: HeapInUse::new(sample.samplers),
@@ -187,9 +187,9 @@ impl SimulatedGpu {
                 to: InUse::new(&sample.to.range),
                 to_offset: sample.to.range.offset + sample.to_offset,
             })),
-            Some(wrong) => {
-                self.report(format!("submit_samples: {sample:?} {wrong}"));
-                Err(DeviceError::Unsupported)
+            Err(wrong) => {
+                self.report(format!("submit_samples: {sample:?}: {wrong}"));
+                Err(wrong)
             }
         });
         self.shared.queues.submit(queue, waits, tasks)
@@ -197,12 +197,12 @@ impl SimulatedGpu {
 }
 
 /// Returns the validation error of samples that are being submitted, if any.
-fn sample_error(sample: &SimulatedSample<'_>) -> Option<&'static str> {
+fn check_sample(sample: &SimulatedSample<'_>) -> Result<(), DeviceError> {
     let [width, height] = sample.extent.map(u64::from);
     let bytes = width.checked_mul(height).and_then(|texels| texels.checked_mul(4));
-    heap_error(sample.resources)
-        .or_else(|| heap_error(sample.samplers))
-        .or_else(|| buffer_error(WRITES, sample.to, sample.to_offset, bytes))
+    check_heap(sample.resources)?;
+    check_heap(sample.samplers)?;
+    check_buffer(WRITES, sample.to, sample.to_offset, bytes)
 }
 
 #[cfg(test)]

@@ -12,6 +12,6 @@ pub trait CommandDevice: Device {
     ///
     /// # Errors
     ///
-    /// [`DeviceError::Unsupported`] where there is no such queue, else the driver's refusal.
+    /// [`DeviceError::NoSuchQueue`] where there is no such queue, else the driver's refusal.
     fn create_command_allocator(&self, queue: QueueIndex) -> Result<Self::CommandAllocator, DeviceError>;
 }

@@ -63,8 +63,9 @@ pub unsafe trait DescriptorDevice: Device + Sized {
     ///
     /// # Errors
     ///
-    /// [`DeviceError`]; no heap exists in that case. [`DeviceError::Unsupported`] beyond the
-    /// [limits](Self::descriptor_limits), for a capacity of 0, and if the device has no such heaps.
+    /// [`DeviceError`]; no heap exists in that case. [`DeviceError::InvalidDescription`] beyond the
+    /// [limits](Self::descriptor_limits) and for a capacity of 0, [`DeviceError::Unsupported`] if the device has no such
+    /// heaps.
     ///
     /// # Safety
     ///
@@ -138,8 +139,8 @@ pub unsafe trait DescriptorDevice: Device + Sized {
     ///
     /// # Errors
     ///
-    /// [`DeviceError`]; no sampler exists in that case. [`DeviceError::Unsupported`] if the device does not
-    /// support the description.
+    /// [`DeviceError`]; no sampler exists in that case. [`DeviceError::InvalidDescription`] if a parameter is out of range or
+    /// above a limit of the device, [`DeviceError::Unsupported`] if the device has no such sampler.
     fn create_sampler(&self, desc: &SamplerDesc) -> Result<Self::Sampler, DeviceError>;
 
     /// Destroys a sampler.

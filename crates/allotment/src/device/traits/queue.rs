@@ -25,7 +25,7 @@ pub unsafe trait QueueDevice: BufferDevice + ImageDevice {
     ///
     /// # Errors
     ///
-    /// [`DeviceError`]; nothing was submitted in that case. [`DeviceError::Unsupported`] if the API cannot express an
+    /// [`DeviceError`]; nothing was submitted in that case. [`DeviceError::InvalidCopy`] if the API cannot express an
     /// [image copy's](crate::device::ImageCopy) row pitch or leave an image in the state `after`; or if an image
     /// [cannot be copied as a whole](ImageDevice::relocatable_image_info), has undefined contents in the state
     /// `before`, or has depth, stencil or several samples and the queue is not a graphics queue.

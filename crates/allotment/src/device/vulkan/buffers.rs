@@ -324,7 +324,7 @@ impl Shared {
     fn bindable_buffer(&self, info: &BufferInfo<'_>) -> Result<vk::Buffer, DeviceError> {
         // A sparse buffer is bound page by page, which one offset cannot express.
         if info.raw.flags.contains(vk::BufferCreateFlags::SPARSE_BINDING) {
-            return Err(DeviceError::Unsupported);
+            return Err(DescriptionError::SeveralBindings.into());
         }
         self.with_buffer_info(info, |raw| self.create_unbound_buffer(raw))?
     }

@@ -14,9 +14,7 @@ use ash::vk;
 
 use super::{Device, full_images};
 use crate::device::waves::{Wave, waves};
-use crate::device::{
-    BufferCopy, CopyDirection, DeviceError, FullImageCopy, ImageCopy, QueueKind, Submission,
-};
+use crate::device::{BufferCopy, CopyDirection, CopyError, FullImageCopy, ImageCopy, QueueKind, Submission};
 
 /// Lists that are reused by every recording, so that a steady frame allocates nothing.
 #[derive(Default)]
@@ -43,10 +41,20 @@ pub(super) const UNUSABLE_LAYOUTS: [vk::ImageLayout; 2] =
 /// Returns an error for copies that Vulkan cannot express: row pitches that are not whole blocks, and images
 /// that would be left in an unusable layout. Depth and stencil images cannot be recognised here: the caller
 /// promises not to copy them.
-pub(super) fn check(copies: &[ImageCopy<'_, Device>]) -> Result<(), DeviceError> {
-    let possible =
-        |copy: &ImageCopy<'_, Device>| region(copy).is_some() && !UNUSABLE_LAYOUTS.contains(&copy.after);
-    if copies.iter().all(possible) { Ok(()) } else { Err(DeviceError::Unsupported) }
+pub(super) fn check(copies: &[ImageCopy<'_, Device>]) -> Result<(), CopyError> {
+    for copy in copies {
+        let &ImageCopy { texel, row_pitch, rows, .. } = copy;
+        if texel.bytes == 0 || texel.width == 0 || texel.height == 0 {
+            return Err(CopyError::WrongTexel);
+        }
+        if region(copy).is_none() {
+            return Err(CopyError::Rows { row_pitch, rows });
+        }
+        if UNUSABLE_LAYOUTS.contains(&copy.after) {
+            return Err(CopyError::States);
+        }
+    }
+    Ok(())
 }
 
 /// Converts a copy to Vulkan's structure, which counts rows in texels.

@@ -4,16 +4,18 @@ use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
 use ash::vk;
 
+use super::memory::FD_TYPES;
 use super::{Device, refused};
-use crate::device::{DeviceError, MemoryTypeMask};
+use crate::device::{DeviceError, MemoryTypeMask, MissingFeature};
 
 impl Device {
     /// Exports memory as a new file descriptor.
     ///
     /// # Errors
     ///
-    /// [`DeviceError::Unsupported`] if `handle_type` is not exactly one type, or if `VK_KHR_external_memory_fd`
-    /// is not enabled (or `VK_EXT_external_memory_dma_buf`, for that type), otherwise the driver's error.
+    /// [`DeviceError::HandleType`] if `handle_type` is not exactly one file descriptor type,
+    /// [`DeviceError::NotEnabled`] if `VK_KHR_external_memory_fd` is not enabled (or `VK_EXT_external_memory_dma_buf`,
+    /// for that type), otherwise the driver's error.
     ///
     /// # Safety
     ///
@@ -25,7 +27,7 @@ impl Device {
         handle_type: vk::ExternalMemoryHandleTypeFlags,
     ) -> Result<OwnedFd, DeviceError> {
         // The handle type is checked first: `vkGetMemoryFdKHR` has undefined behaviour for several bits at once.
-        let functions = self.external_functions(handle_type)?;
+        let functions = self.external_functions(handle_type, FD_TYPES)?;
         let info = vk::MemoryGetFdInfoKHR::default().memory(memory).handle_type(handle_type);
         // SAFETY: the caller's promise, and the extension is enabled.
         let fd = unsafe { functions.get_memory_fd(&info) }.map_err(refused)?;
@@ -38,8 +40,8 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// The errors of [`export_memory_fd`](Self::export_memory_fd), and [`DeviceError::Unsupported`] for opaque
-    /// descriptors and for anything but one type.
+    /// The errors of [`export_memory_fd`](Self::export_memory_fd), and [`DeviceError::HandleType`] for opaque
+    /// descriptors.
     pub fn memory_fd_types(
         &self,
         handle_type: vk::ExternalMemoryHandleTypeFlags,
@@ -47,10 +49,8 @@ impl Device {
     ) -> Result<MemoryTypeMask, DeviceError> {
         // `vkGetMemoryFdPropertiesKHR` forbids opaque descriptors: they fit the type that they were exported from,
         // and no other.
-        if handle_type == vk::ExternalMemoryHandleTypeFlags::OPAQUE_FD {
-            return Err(DeviceError::Unsupported);
-        }
-        let functions = self.external_functions(handle_type)?;
+        let functions =
+            self.external_functions(handle_type, vk::ExternalMemoryHandleTypeFlags::DMA_BUF_EXT)?;
         let mut answer = vk::MemoryFdPropertiesKHR::default();
         // SAFETY: the descriptor is open, its type one that can be queried, the extension enabled.
         unsafe { functions.get_memory_fd_properties(handle_type, fd.as_raw_fd(), &mut answer) }
@@ -62,8 +62,10 @@ impl Device {
     fn external_functions(
         &self,
         handle_type: vk::ExternalMemoryHandleTypeFlags,
+        allowed: vk::ExternalMemoryHandleTypeFlags,
     ) -> Result<&ash::khr::external_memory_fd::Device, DeviceError> {
-        let known = self.shared.is_one_shareable(handle_type);
-        self.shared.external_memory_fd.as_ref().filter(|_| known).ok_or(DeviceError::Unsupported)
+        self.shared.check_one_shareable(handle_type, allowed)?;
+        let functions = self.shared.external_memory_fd.as_ref();
+        functions.ok_or(DeviceError::NotEnabled(MissingFeature::ExternalMemory))
     }
 }

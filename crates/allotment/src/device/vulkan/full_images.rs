@@ -12,7 +12,7 @@ use ash::vk;
 use super::Device;
 use super::copies::{Recording, UNUSABLE_LAYOUTS, WRITES, accesses};
 use super::images::chroma_block;
-use crate::device::{DeviceError, FullImageCopy, QueueKind};
+use crate::device::{CopyError, FullImageCopy, QueueKind};
 
 type Copy<'a> = FullImageCopy<'a, Device>;
 
@@ -22,18 +22,23 @@ const WRITTEN: vk::ImageLayout = vk::ImageLayout::TRANSFER_DST_OPTIMAL;
 /// Returns an error for images that cannot be copied as a whole, whose contents are undefined, or that would be
 /// left in an unusable layout; and, on queues without graphics, for depth, stencil and multisampled images,
 /// which few such queues can copy.
-pub(super) fn check(copies: &[Copy<'_>], kind: QueueKind) -> Result<(), DeviceError> {
-    let possible = |copy: &Copy<'_>| {
+pub(super) fn check(copies: &[Copy<'_>], kind: QueueKind) -> Result<(), CopyError> {
+    for copy in copies {
         let raw = copy.info.raw();
         let plain =
             aspects(raw.format) == vk::ImageAspectFlags::COLOR && raw.samples == vk::SampleCountFlags::TYPE_1;
-        copy.info.is_copyable()
-            // The source returns to `before`, and nothing can be transitioned to these layouts.
-            && !UNUSABLE_LAYOUTS.contains(&copy.before)
-            && !UNUSABLE_LAYOUTS.contains(&copy.after)
-            && (plain || kind == QueueKind::Graphics)
-    };
-    if copies.iter().all(possible) { Ok(()) } else { Err(DeviceError::Unsupported) }
+        if !copy.info.is_copyable() {
+            return Err(CopyError::NotCopyable);
+        }
+        // The source returns to `before`, and nothing can be transitioned to these layouts.
+        if [copy.before, copy.after].iter().any(|layout| UNUSABLE_LAYOUTS.contains(layout)) {
+            return Err(CopyError::States);
+        }
+        if !plain && kind != QueueKind::Graphics {
+            return Err(CopyError::NeedsGraphicsQueue);
+        }
+    }
+    Ok(())
 }
 
 /// Returns the aspects of a format that a barrier contains.

@@ -269,7 +269,7 @@ fn check_rules(raw: &vk::ImageCreateInfo<'_>, version: u32) -> Result<(), Descri
             return Err(DescriptionError::Planar);
         }
         if width % multiple[0] != 0 || height % multiple[1] != 0 {
-            return Err(DescriptionError::PlanarExtent { extent: [width, height], multiple });
+            return Err(DescriptionError::BlockExtent { extent: [width, height], multiple });
         }
     }
     DescriptionLimit::MipLevels
@@ -317,7 +317,11 @@ impl Shared {
         DescriptionLimit::MipLevels.check(raw.mip_levels.into(), most.max_mip_levels.into())?;
         DescriptionLimit::ArrayLayers.check(raw.array_layers.into(), most.max_array_layers.into())?;
         // The counts depend on usage and flags, so they are those of the query and not `VkPhysicalDeviceLimits`.
-        if most.sample_counts.contains(raw.samples) { Ok(()) } else { Err(DeviceError::Unsupported) }
+        if most.sample_counts.contains(raw.samples) {
+            return Ok(());
+        }
+        let (samples, supported) = (raw.samples.as_raw(), most.sample_counts.as_raw());
+        Err(DescriptionError::SampleCount { samples, supported }.into())
     }
 
     fn image_format_properties(
@@ -383,7 +387,7 @@ impl Shared {
         // express.
         let several_bindings = vk::ImageCreateFlags::DISJOINT | vk::ImageCreateFlags::SPARSE_BINDING;
         if raw.flags.intersects(several_bindings) {
-            return Err(DeviceError::Unsupported);
+            return Err(DescriptionError::SeveralBindings.into());
         }
         self.check_shareable(shared_as)?;
         // The application has vouched for its own description, so no query is made for it.

@@ -17,6 +17,13 @@ use crate::device::{
     MemoryHeapBudget, MemoryHeapIndex, MemoryTypeMask, MissingFeature, Priority, PrioritySupport,
 };
 
+/// The handle types that are file descriptors.
+#[cfg(unix)]
+pub(super) const FD_TYPES: vk::ExternalMemoryHandleTypeFlags = vk::ExternalMemoryHandleTypeFlags::from_raw(
+    vk::ExternalMemoryHandleTypeFlags::OPAQUE_FD.as_raw()
+        | vk::ExternalMemoryHandleTypeFlags::DMA_BUF_EXT.as_raw(),
+);
+
 impl MemoryHandle for vk::DeviceMemory {
     fn to_raw(self) -> u64 {
         self.as_raw()
@@ -116,11 +123,8 @@ impl Shared {
             // SAFETY: type, size and chain are valid: checked by the ledger and `allocate_from_driver`.
             return unsafe { self.raw.allocate_memory(&info, None) }.map_err(refused);
         };
-        self.check_shareable(import.handle_type)?;
-        // An import takes one handle type; `check_shareable` allows several.
-        if !self.is_one_shareable(import.handle_type) {
-            return Err(DeviceError::Unsupported);
-        }
+        // An import takes one handle type; `check_shareable` would allow several.
+        self.check_one_shareable(import.handle_type, FD_TYPES)?;
         // A successful import takes ownership of the descriptor, and the options may serve several allocations.
         let fd = import.fd.try_clone().map_err(|_| DeviceError::OutOfHostMemory)?.into_raw_fd();
         let mut from = vk::ImportMemoryFdInfoKHR::default().handle_type(import.handle_type).fd(fd);
@@ -134,10 +138,18 @@ impl Shared {
         })
     }
 
-    /// Returns true for exactly one handle type, as which memory may be shared.
+    /// Returns an error unless this is exactly one of the allowed handle types, as which memory may be shared.
     #[cfg(unix)]
-    pub(super) fn is_one_shareable(&self, handle_type: vk::ExternalMemoryHandleTypeFlags) -> bool {
-        handle_type.as_raw().is_power_of_two() && self.shareable().contains(handle_type)
+    pub(super) fn check_one_shareable(
+        &self,
+        handle_type: vk::ExternalMemoryHandleTypeFlags,
+        allowed: vk::ExternalMemoryHandleTypeFlags,
+    ) -> Result<(), DeviceError> {
+        let (handle_types, allowed_types) = (handle_type.as_raw(), allowed.as_raw());
+        if !handle_types.is_power_of_two() || !allowed.contains(handle_type) {
+            return Err(DeviceError::HandleType { handle_types, allowed: allowed_types });
+        }
+        self.check_shareable(handle_type)
     }
 
     /// Returns an error for handle types as which memory may not be shared.

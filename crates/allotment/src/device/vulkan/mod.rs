@@ -68,8 +68,8 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use ash::vk;
 
 use super::{
-    DeviceError, DeviceProperties, MemoryHeapIndex, MissingFeature, QueueIndex, Requirements, TimelinePoint,
-    TimelineValue,
+    DescriptionLimit, DeviceError, DeviceProperties, MemoryHeapIndex, MissingFeature, QueueIndex,
+    Requirements, TimelinePoint, TimelineValue,
 };
 
 pub use buffers::BufferInfo;
@@ -157,9 +157,9 @@ impl Device {
     /// # Errors
     ///
     /// [`DeviceError::NotEnabled`] for queues without [`EnabledFeatures::TIMELINE_SEMAPHORE`].
-    /// [`DeviceError::Unsupported`] for more than 256 queues, for a queue that cannot copy, for a [descriptor
-    /// model](DeviceDesc::with_descriptor_model) that is not enabled, or for descriptor types that are not in
-    /// Vulkan 1.0 or are listed twice; otherwise the driver's error.
+    /// [`DeviceError::InvalidDescription`] for more than 256 queues, or for descriptor types that are not in Vulkan 1.0 or
+    /// are listed twice. [`DeviceError::QueueCannotCopy`]. [`DeviceError::Unsupported`] for a [descriptor
+    /// model](DeviceDesc::with_descriptor_model) that is not enabled; otherwise the driver's error.
     ///
     /// # Safety
     ///
@@ -178,9 +178,7 @@ impl Device {
         let version = unsafe { version::found(&desc.instance, desc.physical_device, &desc.device) };
         let version = version.min(desc.api_version).min(supported.api_version);
         // A queue index has 8 bits.
-        if desc.queues.len() > 256 {
-            return Err(DeviceError::Unsupported);
-        }
+        DescriptionLimit::Queues.check(desc.queues.len() as u64, 256)?;
         if version < vk::API_VERSION_1_1 {
             // The functions that query them are missing.
             desc.enabled -= NEEDS_VULKAN_1_1;

@@ -6,7 +6,7 @@ use super::EnabledFeatures;
 use crate::Alignment;
 use crate::device::{
     Api, DeviceError, DeviceProperties, Limits, MemoryHeap, MemoryHeapIndex, MemoryProperties, MemoryType,
-    QueueInfo, QueueKind,
+    QueueIndex, QueueInfo, QueueKind,
 };
 
 /// Returns the properties of a physical device, without queues, and the maximum size of a buffer.
@@ -146,11 +146,13 @@ pub(super) fn queue_infos(
     queues: &[(vk::Queue, u32)],
     kinds: &[Option<QueueKind>],
 ) -> Result<Vec<QueueInfo>, DeviceError> {
-    let info = |&(_, family): &(vk::Queue, u32)| {
-        let kind = kinds.get(family as usize).copied().flatten().ok_or(DeviceError::Unsupported)?;
-        Ok(QueueInfo { kind })
+    let info = |(queue, &(_, family)): (u8, &(vk::Queue, u32))| {
+        let kind = kinds.get(family as usize).copied().flatten();
+        let queue = QueueIndex(queue);
+        Ok(QueueInfo { kind: kind.ok_or(DeviceError::QueueCannotCopy { queue })? })
     };
-    queues.iter().map(info).collect()
+    // A device has at most 256 queues.
+    (0..=u8::MAX).zip(queues).map(info).collect()
 }
 
 #[cfg(test)]

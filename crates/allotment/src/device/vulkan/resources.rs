@@ -117,7 +117,7 @@ impl Shared {
             // `VkMemoryDedicatedAllocateInfo`).
             self.allocate(&MemoryDesc { size: requirements.size, ..*desc }, object.dedication())
         } else {
-            Err(DeviceError::Unsupported)
+            Err(self.properties.wrong_memory_type(desc.memory_type, requirements.memory_types))
         };
         let memory = allocated.inspect_err(|_| {
             // SAFETY: the object is new, and was never used.

@@ -30,7 +30,8 @@ use core::sync::atomic::{
 use std::sync::Mutex;
 
 use crate::device::{
-    Device, DeviceError, Mapping, MemoryHeapBudget, MemoryHeapIndex, MemoryTypeIndex, OwnedMemory,
+    Device, DeviceError, Mapping, MemoryHeapBudget, MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask,
+    OwnedMemory,
 };
 use crate::events::{Event, EventLog};
 use crate::log::event;
@@ -633,6 +634,7 @@ pub(in crate::memory) fn heap_of<D: Device>(
     device: &D,
     memory_type: MemoryTypeIndex,
 ) -> Result<MemoryHeapIndex, AllocationError> {
-    let found = device.properties().memory_type(memory_type);
-    found.map(|found| found.heap).ok_or(AllocationError::from(DeviceError::Unsupported))
+    let properties = device.properties();
+    let wrong = || properties.wrong_memory_type(memory_type, MemoryTypeMask::ALL).into();
+    properties.memory_type(memory_type).map(|found| found.heap).ok_or_else(wrong)
 }

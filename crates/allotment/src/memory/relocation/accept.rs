@@ -19,7 +19,7 @@ use super::defragmenter::OnMoved;
 use super::error::MoveError;
 use super::follow::{Follower, Moving};
 use super::new_resource::{NewObject, NewResource, retire_left};
-use crate::device::{Device, DeviceError, MemoryProperties, copy_bytes};
+use crate::device::{Device, MemoryProperties, copy_bytes};
 use crate::lifetime::TimelinePoints;
 use crate::memory::defragmentation::movers::{Mover, MoverId};
 use crate::memory::defragmentation::{Offer, OfferEnded, Released};
@@ -184,16 +184,18 @@ impl<D: Device> Acceptor<D> {
     /// Copies the bytes to the new place.
     fn copy(&self, cell: &Arc<Cell<D, Buffers>>, open: &OpenMove<'_, D>) -> Result<(), MoveError> {
         let Some(one) = open.offer.as_ref().map(Offer::one) else { return Ok(()) };
+        let allocator = self.memory.allocator();
         let (Some(from), Some(to), Some(reserved)) =
             (one.from().mapped_ptr, one.to().mapped_ptr, one.reserved())
         else {
-            return Err(MoveError::Device(DeviceError::Unsupported));
+            let name = cell.with(|current| allocator.name_of(current.resource().allocation()));
+            let memory_type = one.from().memory_type;
+            return Err(MoveError::Access(AccessError::NotHostVisible { memory_type, name }));
         };
-        let allocator = self.memory.allocator();
         let bytes = 0..self.buffer.size();
         let device_error = |error| match error {
             AccessError::Device { source, .. } => MoveError::Device(source),
-            _ => MoveError::Device(DeviceError::Unsupported),
+            other => MoveError::Access(other),
         };
         // Not where only the CPU writes: it would lose what is not flushed yet.
         if self.may_be_written {

@@ -129,7 +129,7 @@ impl<D: Device> Defragmenter<D> {
         if sums.moves != 0 {
             event!(DEBUG, "memory", step = ?done, "moved resources");
         }
-        done
+        done.map_err(MoveError::Device)
     }
 
     /// Returns the pools to defragment: the default pools, and each custom pool that has relocatable resources. The

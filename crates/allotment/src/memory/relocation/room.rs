@@ -199,7 +199,7 @@ impl<D: Device> Defragmenter<D> {
                     run.statistics.passes += 1;
                     let pass = Pass::new(allocator, run, &mut state.moves);
                     let State { created, pending, followers, .. } = state;
-                    self.execute_pass(pass, created, pending, followers).map_err(RoomError::of_move)?;
+                    self.execute_pass(pass, created, pending, followers)?;
                 }
                 // Another thread opened a recording meanwhile, or keeps an old place otherwise.
                 Found::LimitReached if began.elapsed() >= timeout => return Err(asked.in_use()),

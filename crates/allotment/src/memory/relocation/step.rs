@@ -5,7 +5,6 @@ use std::sync::Weak;
 use super::cell::Member;
 use super::defragmenter::Defragmenter;
 use super::desc::{DefragmentationStep, StepOutcome};
-use super::error::MoveError;
 use super::follow::{Follower, Moving};
 use super::new_resource::{NewObject, NewResource, PendingCopy, retire_left};
 use crate::device::{BufferCopy, Device, DeviceError, FullImageCopy, Submission, TimelinePoint};
@@ -23,7 +22,7 @@ impl<D: Device> Defragmenter<D> {
         created: &mut Vec<Option<NewResource<D>>>,
         pending: &mut Vec<PendingCopy<D>>,
         followers: &mut Vec<Weak<dyn Follower<D>>>,
-    ) -> Result<DefragmentationStep, MoveError> {
+    ) -> Result<DefragmentationStep, DeviceError> {
         debug_assert!(created.is_empty(), "each step clears the list at its end");
         let device = self.memory.allocator().device();
         let mut open = OpenPass { memory: &self.memory, pass, created };
@@ -57,7 +56,9 @@ impl<D: Device> Defragmenter<D> {
         created.iter_mut().flatten().for_each(NewResource::note_contents);
         let has_images = created.iter().flatten().any(NewResource::is_image);
         let submitted = match self.submit(recording, created) {
-            Err(SubmitError { recording, error: DeviceError::Unsupported }) if has_images => {
+            Err(SubmitError { recording, error: DeviceError::Unsupported | DeviceError::InvalidCopy(_) })
+                if has_images =>
+            {
                 // The device does not say which image it cannot copy in its state. Buffers can still move without images.
                 for new in created.iter_mut() {
                     new.take_if(|new| new.is_image()).into_iter().for_each(|it| it.destroy(device));
@@ -74,7 +75,7 @@ impl<D: Device> Defragmenter<D> {
                 drop(quiet);
                 // The submission failed, so no queue uses the new resources.
                 created.drain(..).flatten().for_each(|new| new.destroy(device));
-                return Err(MoveError::Device(error));
+                return Err(error);
             }
         };
         if let Some(point) = copied_at {

@@ -65,6 +65,7 @@ impl fmt::Display for ResourceError {
                         write!(f, "the description is not valid: {rule}")
                     }
                     DeviceError::Lost => source.fmt(f),
+                    error if error.is_callers() => error.fmt(f),
                     _ => write!(f, "the device refused the resource: {source}"),
                 }
             }

@@ -2,7 +2,7 @@
 
 use allotment::device::d3d12::CommandAllocator;
 use allotment::device::{
-    CommandAllocator as _, CommandDevice as _, CopyDirection, DeviceError, ImageCopy, ImageDesc,
+    CommandAllocator as _, CommandDevice as _, CopyDirection, CopyError, DeviceError, ImageCopy, ImageDesc,
     QueueDevice as _, QueueIndex, QueueKind, Submission, TexelBlock, TimelinePoint, TimelineValue,
 };
 use windows::Win32::Graphics::Direct3D12::*;
@@ -161,14 +161,18 @@ fn try_images(
 fn texels_off_their_alignment_are_refused(gpu: &D3d12) {
     with_a_copy(gpu, |good| {
         assert_eq!(try_images(gpu, FIRST, good), Ok(()));
-        for bad in [
-            ImageCopy { buffer_offset: 256, ..good },
-            ImageCopy { row_pitch: 128, ..good },
-            ImageCopy { row_pitch: 300, ..good },
-            ImageCopy { row_pitch: 1 << 32, ..good },
-            ImageCopy { texel: TexelBlock::new(0), ..good },
+        let rows = |row_pitch| CopyError::Rows { row_pitch, rows: good.rows }.into();
+        for (bad, why) in [
+            (
+                ImageCopy { buffer_offset: 256, ..good },
+                DeviceError::Misaligned { offset: 256, alignment: 512 },
+            ),
+            (ImageCopy { row_pitch: 128, ..good }, rows(128)),
+            (ImageCopy { row_pitch: 300, ..good }, rows(300)),
+            (ImageCopy { row_pitch: 1 << 32, ..good }, rows(1 << 32)),
+            (ImageCopy { texel: TexelBlock::new(0), ..good }, CopyError::WrongTexel.into()),
         ] {
-            assert_eq!(try_images(gpu, FIRST, bad), Err(DeviceError::Unsupported), "{bad:?}");
+            assert_eq!(try_images(gpu, FIRST, bad), Err(why), "{bad:?}");
         }
     });
 }
@@ -182,7 +186,7 @@ fn images_are_in_no_other_state_than_common_on_a_queue_for_copies(gpu: &D3d12) -
     with_a_copy(gpu, |good| {
         assert_eq!(try_images(gpu, queue, good), Ok(()));
         let bad = ImageCopy { after: D3D12_RESOURCE_STATE_COPY_SOURCE, ..good };
-        assert_eq!(try_images(gpu, queue, bad), Err(DeviceError::Unsupported));
+        assert_eq!(try_images(gpu, queue, bad), Err(CopyError::States.into()));
         assert_eq!(try_images(gpu, FIRST, bad), Ok(()));
         let back = ImageCopy { before: D3D12_RESOURCE_STATE_COPY_SOURCE, ..good };
         assert_eq!(try_images(gpu, FIRST, back), Ok(()));

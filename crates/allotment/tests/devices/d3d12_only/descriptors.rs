@@ -3,8 +3,9 @@
 use allotment::device::d3d12::{Descriptor, DescriptorHeap, Device, ResourceInfo};
 use allotment::device::{
     AddressMode, BorderColor, BufferUse, CommandAllocator as _, CommandDevice as _, Compare, CopyDirection,
-    DescriptorDevice as _, DescriptorHeapDesc, DescriptorHeapType, DescriptorHeapVisibility, DeviceError,
-    Filter, ImageCopy, QueueIndex, SamplerDesc, ShaderVisibleHeapType, TexelBlock, TimelinePoint,
+    DescriptionError, DescriptorDevice as _, DescriptorHeapDesc, DescriptorHeapType,
+    DescriptorHeapVisibility, DeviceError, Filter, ImageCopy, QueueIndex, SamplerDesc, ShaderVisibleHeapType,
+    TexelBlock, TimelinePoint,
 };
 use allotment::memory::{RawResource, Transfer};
 use allotment::{Allocator, MemoryUsage};
@@ -246,14 +247,14 @@ fn a_heap_has_no_more_descriptors_than_the_limits_say(gpu: &D3d12) {
         for (capacity, possible) in [(0, false), (1, true), (most.saturating_add(1), most == u32::MAX)] {
             let made = try_heap(gpu, DescriptorHeapVisibility::ShaderVisible(kind), capacity);
             assert_eq!(made.is_ok(), possible, "{kind:?}, {capacity}");
-            assert!(possible || matches!(made, Err(DeviceError::Unsupported)));
+            assert!(possible || matches!(made, Err(DeviceError::InvalidDescription(_))));
         }
     }
     drop(visible(gpu, ShaderVisibleHeapType::Sampler, limits.samplers.max_capacity));
     for kind in DescriptorHeapType::ALL {
         assert!(matches!(
             try_heap(gpu, DescriptorHeapVisibility::CpuOnly(kind), 0),
-            Err(DeviceError::Unsupported)
+            Err(DeviceError::InvalidDescription(DescriptionError::ZeroDescriptors))
         ));
         // More than shaders could see.
         drop(staging(gpu, kind, 5000));
@@ -536,5 +537,6 @@ fn samplers_are_what_they_were_described_as(gpu: &D3d12) {
     }
     assert_eq!(at, 128);
     let wrong = SamplerDesc { max_anisotropy: 0, ..SamplerDesc::default() };
-    assert!(matches!(gpu.device().create_sampler(&wrong), Err(DeviceError::Unsupported)));
+    let refused = gpu.device().create_sampler(&wrong).map(drop);
+    assert_eq!(refused, Err(DescriptionError::Sampler.into()));
 }

@@ -2,8 +2,8 @@
 
 use allotment::device::d3d12::{Device, ResourceInfo};
 use allotment::device::{
-    BufferDesc, BufferDevice as _, CopyDirection, DeviceError, FullImageCopy, ImageDesc, ImageDevice as _,
-    QueueIndex, QueueKind, Submission, TexelBlock, TransferUsage,
+    BufferDesc, BufferDevice as _, CopyDirection, CopyError, DeviceError, FullImageCopy, ImageDesc,
+    ImageDevice as _, QueueIndex, QueueKind, Submission, TexelBlock, TransferUsage,
 };
 use allotment::memory::Dedicated;
 use allotment::{Allocator, MemoryUsage};
@@ -135,7 +135,7 @@ fn whole_images_are_in_no_other_state_than_common_on_a_queue_for_copies(gpu: &D3
     };
     let info = ResourceInfo::from(ImageDesc::new(16, 16, gpu.fixture().image_format()));
     with_images(gpu, &info, |[from, to], [other, _]| {
-        let refused = Err(DeviceError::Unsupported);
+        let refused = Err(CopyError::States.into());
         let source = D3D12_RESOURCE_STATE_COPY_SOURCE;
         assert_eq!(try_whole(gpu, queue, from, to, &info, [COMMON, source]), refused);
         assert_eq!(try_whole(gpu, queue, from, to, &info, [source, COMMON]), refused);

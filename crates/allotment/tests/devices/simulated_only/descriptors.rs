@@ -5,10 +5,10 @@ use allotment::device::simulated::{
     SimulatedSample, SimulatedSampler,
 };
 use allotment::device::{
-    AddressMode, BorderColor, BufferDesc, BufferDevice as _, BufferUse, Compare, DescriptorDevice,
-    DescriptorHeapDesc, DescriptorHeapType, DescriptorHeapVisibility, DeviceError, ImageDesc,
-    ImageDevice as _, MemoryDesc, MemoryDevice as _, MemoryTypeIndex, QueueDevice as _, SamplerDesc,
-    ShaderVisibleHeapType, TimelinePoint, TimelineValue,
+    AddressMode, BorderColor, BufferDesc, BufferDevice as _, BufferUse, Compare, DescriptionError,
+    DescriptionLimit, DescriptorDevice, DescriptorHeapDesc, DescriptorHeapType, DescriptorHeapVisibility,
+    DeviceError, ImageDesc, ImageDevice as _, MemoryDesc, MemoryDevice as _, MemoryTypeIndex,
+    QueueDevice as _, SamplerDesc, ShaderVisibleHeapType, TimelinePoint, TimelineValue,
 };
 
 use crate::fixture::{Outcome, Test};
@@ -359,14 +359,15 @@ fn reads_that_nothing_can_make_are_refused(rig: &Rig<'_>) {
         // SAFETY: the device refuses what is wrong; the rest is waited for.
         unsafe { rig.device().submit_reads(FIRST, &[], reads) }
     };
-    for (count, wrong) in (1..).zip([
-        SimulatedRead { heap: staging.raw(), ..good },
-        SimulatedRead { indices_offset: 36, ..good },
-        SimulatedRead { to_offset: 33, ..good },
-        SimulatedRead { to_offset: u64::MAX, ..good },
-        SimulatedRead { count: u32::MAX, ..good },
+    let beyond = |offset, size| DeviceError::OutOfRange { offset, size, available: 64 };
+    for (count, (wrong, why)) in (1..).zip([
+        (SimulatedRead { heap: staging.raw(), ..good }, DeviceError::NotShaderVisible),
+        (SimulatedRead { indices_offset: 36, ..good }, beyond(36, 32)),
+        (SimulatedRead { to_offset: 33, ..good }, beyond(33, 32)),
+        (SimulatedRead { to_offset: u64::MAX, ..good }, beyond(u64::MAX, 32)),
+        (SimulatedRead { count: u32::MAX, ..good }, beyond(0, 4 * u64::from(u32::MAX))),
     ]) {
-        assert_eq!(submit(&[good, wrong]), Err(DeviceError::Unsupported), "{wrong:?}");
+        assert_eq!(submit(&[good, wrong]), Err(why), "{wrong:?}");
         assert_eq!(rig.gpu.fixture().complaints_about("submit_reads: "), count);
     }
     assert_eq!(rig.device().submitted(FIRST), TimelineValue(0), "the good ones neither");
@@ -457,16 +458,17 @@ fn samples_that_nothing_can_make_are_refused(rig: &Rig<'_>) {
         to: &to.handle(),
         to_offset: 0,
     };
-    for (count, wrong) in (1..).zip([
-        SimulatedSample { resources: staging.raw(), ..good },
-        SimulatedSample { samplers: staging.raw(), ..good },
-        SimulatedSample { to_offset: 1, ..good },
-        SimulatedSample { to_offset: u64::MAX, ..good },
-        SimulatedSample { extent: [u32::MAX; 2], ..good },
+    let beyond = |offset, size| DeviceError::OutOfRange { offset, size, available: 64 };
+    for (count, (wrong, why)) in (1..).zip([
+        (SimulatedSample { resources: staging.raw(), ..good }, DeviceError::NotShaderVisible),
+        (SimulatedSample { samplers: staging.raw(), ..good }, DeviceError::NotShaderVisible),
+        (SimulatedSample { to_offset: 1, ..good }, beyond(1, 64)),
+        (SimulatedSample { to_offset: u64::MAX, ..good }, beyond(u64::MAX, 64)),
+        (SimulatedSample { extent: [u32::MAX; 2], ..good }, beyond(0, u64::MAX)),
     ]) {
         // SAFETY: the device refuses what is wrong.
         let refused = unsafe { rig.device().submit_samples(FIRST, &[], &[wrong]) };
-        assert_eq!(refused, Err(DeviceError::Unsupported), "{wrong:?}");
+        assert_eq!(refused, Err(why), "{wrong:?}");
         assert_eq!(rig.gpu.fixture().complaints_about("submit_samples: "), count);
     }
 }
@@ -479,9 +481,13 @@ fn a_profile_may_have_smaller_limits(rig: &Rig<'_>) {
     let gpu = Gpu::new(SimulatedFixture::new(profile));
     let small = Rig::new(&gpu);
     let try_heap = |usage, capacity| small.try_heap(DescriptorHeapDesc { usage, capacity }).err();
+    let too_many = |requested, most| {
+        let limit = DescriptionLimit::DescriptorHeapCapacity;
+        DescriptionError::AboveLimit { limit, requested, most }.into()
+    };
     assert_eq!(try_heap(RESOURCES, 5), None);
-    assert_eq!(try_heap(RESOURCES, 6), Some(DeviceError::Unsupported));
-    assert_eq!(try_heap(SAMPLERS, 1), Some(DeviceError::Unsupported));
+    assert_eq!(try_heap(RESOURCES, 6), Some(too_many(6, 5)));
+    assert_eq!(try_heap(SAMPLERS, 1), Some(too_many(1, 0)));
     assert_eq!(try_heap(STAGING, 1000), None, "only what shaders see is limited");
     let desc = SamplerDesc::default();
     let samplers = [(); 3].map(|()| sampler(&small, &desc));
@@ -516,7 +522,7 @@ fn whichever_call_fails_no_heap_or_sampler_is_left_behind(rig: &Rig<'_>) {
     assert_eq!(script(), Ok(()), "there are four calls that can fail");
     device.clear_faults();
     let desc = SamplerDesc { max_anisotropy: 0, ..SamplerDesc::default() };
-    assert_eq!(device.create_sampler(&desc).err(), Some(DeviceError::Unsupported));
+    assert_eq!(device.create_sampler(&desc).err(), Some(DescriptionError::Sampler.into()));
     assert_eq!(device.usage().samplers, 0);
 }
 

@@ -1,8 +1,8 @@
 //! Copies of images that the simulated device reports, and that run later than they were submitted.
 
 use allotment::device::{
-    CopyDirection, DeviceError, ImageDesc, ImageDevice as _, MemoryDevice as _, QueueDevice as _, QueueIndex,
-    Submission, TexelBlock,
+    CopyDirection, CopyError, DescriptionError, DescriptionLimit, DeviceError, ImageDesc, ImageDevice as _,
+    MemoryDevice as _, QueueDevice as _, QueueIndex, Submission, TexelBlock,
 };
 
 use crate::bytes::{assert_same, pattern};
@@ -24,6 +24,7 @@ pub(super) fn all() -> Vec<Test<SimulatedFixture>> {
         bytes_that_the_same_submission_copies_to_a_buffer_are_too_late_for_an_image,
         an_image_needs_memory_for_all_of_its_subresources,
         an_image_has_no_more_mip_levels_than_it_can_be_halved,
+        an_image_that_no_device_has_is_refused_by_its_rule,
     ]
 }
 
@@ -68,6 +69,10 @@ fn whole<'a>(
     }
 }
 
+fn rows(row_pitch: u64, rows: u32) -> DeviceError {
+    CopyError::Rows { row_pitch, rows }.into()
+}
+
 fn buffer(gpu: &Simulated, bytes: u64) -> Buffer<'_, SimulatedFixture> {
     gpu.buffer(gpu.two_way_type(), bytes)
 }
@@ -77,14 +82,14 @@ fn buffer(gpu: &Simulated, bytes: u64) -> Buffer<'_, SimulatedFixture> {
 fn assert_refused<'a>(
     gpu: &Simulated,
     good: TexelCopy<'a, SimulatedFixture>,
-    bad: impl IntoIterator<Item = TexelCopy<'a, SimulatedFixture>>,
+    bad: impl IntoIterator<Item = (TexelCopy<'a, SimulatedFixture>, DeviceError)>,
 ) {
     let before = gpu.device().submitted(FIRST);
-    for (count, bad) in (1..).zip(bad) {
+    for (count, (bad, why)) in (1..).zip(bad) {
         let image_copies = [good, bad];
         let submission = Submission { image_copies: &image_copies, ..Submission::default() };
         let refused = gpu.try_submit_all(FIRST, &submission);
-        assert_eq!(refused, Err(DeviceError::Unsupported), "{bad:?}");
+        assert_eq!(refused, Err(why), "{bad:?}");
         assert_eq!(
             gpu.fixture().complaints_about("submit: "),
             count,
@@ -100,25 +105,28 @@ fn a_copy_beyond_an_image_or_its_buffer_is_refused(gpu: &Simulated) {
     let good = whole(gpu, &buffer, &image);
     let small = TexelCopy::<SimulatedFixture> { mip_level: 2, extent: [4, 2, 1], ..good };
     gpu.wait(gpu.submit_images(FIRST, &[], &[good, small]));
+    let outside = |mip_level| CopyError::OutsideLevel { mip_level }.into();
+    let no_such = |mip_level, array_layer| CopyError::NoSuchSubresource { mip_level, array_layer }.into();
+    let beyond = |offset, size| DeviceError::OutOfRange { offset, size, available: 512 };
     assert_refused(
         gpu,
         good,
         [
-            TexelCopy::<SimulatedFixture> { extent: [17, 8, 1], row_pitch: 68, ..good },
-            TexelCopy::<SimulatedFixture> { extent: [16, 9, 1], rows: 9, ..good },
-            TexelCopy::<SimulatedFixture> { extent: [4, 2, 2], ..good },
-            TexelCopy::<SimulatedFixture> { origin: [1, 0, 0], ..good },
-            TexelCopy::<SimulatedFixture> { origin: [0, 0, 1], ..good },
-            TexelCopy::<SimulatedFixture> { origin: [u32::MAX, 0, 0], ..good },
-            TexelCopy::<SimulatedFixture> { mip_level: 3, extent: [1, 1, 1], ..good },
-            TexelCopy::<SimulatedFixture> { array_layer: 2, ..good },
-            TexelCopy::<SimulatedFixture> { extent: [5, 2, 1], ..small },
-            TexelCopy::<SimulatedFixture> { buffer_offset: 1, ..good },
-            TexelCopy::<SimulatedFixture> { buffer_offset: u64::MAX, ..good },
-            TexelCopy::<SimulatedFixture> { row_pitch: 65, ..good },
-            TexelCopy::<SimulatedFixture> { row_pitch: u64::MAX, ..good },
-            TexelCopy::<SimulatedFixture> { row_pitch: 63, ..good },
-            TexelCopy::<SimulatedFixture> { rows: 7, ..good },
+            (TexelCopy::<SimulatedFixture> { extent: [17, 8, 1], row_pitch: 68, ..good }, outside(0)),
+            (TexelCopy::<SimulatedFixture> { extent: [16, 9, 1], rows: 9, ..good }, outside(0)),
+            (TexelCopy::<SimulatedFixture> { extent: [4, 2, 2], ..good }, outside(0)),
+            (TexelCopy::<SimulatedFixture> { origin: [1, 0, 0], ..good }, outside(0)),
+            (TexelCopy::<SimulatedFixture> { origin: [0, 0, 1], ..good }, outside(0)),
+            (TexelCopy::<SimulatedFixture> { origin: [u32::MAX, 0, 0], ..good }, outside(0)),
+            (TexelCopy::<SimulatedFixture> { mip_level: 3, extent: [1, 1, 1], ..good }, no_such(3, 0)),
+            (TexelCopy::<SimulatedFixture> { array_layer: 2, ..good }, no_such(0, 2)),
+            (TexelCopy::<SimulatedFixture> { extent: [5, 2, 1], ..small }, outside(2)),
+            (TexelCopy::<SimulatedFixture> { buffer_offset: 1, ..good }, beyond(1, 512)),
+            (TexelCopy::<SimulatedFixture> { buffer_offset: u64::MAX, ..good }, beyond(u64::MAX, 512)),
+            (TexelCopy::<SimulatedFixture> { row_pitch: 65, ..good }, beyond(0, 519)),
+            (TexelCopy::<SimulatedFixture> { row_pitch: u64::MAX, ..good }, beyond(0, u64::MAX)),
+            (TexelCopy::<SimulatedFixture> { row_pitch: 63, ..good }, rows(63, 8)),
+            (TexelCopy::<SimulatedFixture> { rows: 7, ..good }, rows(64, 7)),
         ],
     );
 }
@@ -131,9 +139,15 @@ fn a_copy_of_other_texels_than_the_images_is_refused(gpu: &Simulated) {
         gpu,
         good,
         [
-            TexelCopy::<SimulatedFixture> { texel: TexelBlock::new(3), row_pitch: 48, ..good },
-            TexelCopy::<SimulatedFixture> { texel: TexelBlock::new(0), ..good },
-            TexelCopy::<SimulatedFixture> { texel: pair, ..good },
+            (
+                TexelCopy::<SimulatedFixture> { texel: TexelBlock::new(3), row_pitch: 48, ..good },
+                CopyError::WrongTexel.into(),
+            ),
+            (
+                TexelCopy::<SimulatedFixture> { texel: TexelBlock::new(0), ..good },
+                CopyError::WrongTexel.into(),
+            ),
+            (TexelCopy::<SimulatedFixture> { texel: pair, ..good }, CopyError::WrongTexel.into()),
         ],
     );
 }
@@ -143,7 +157,11 @@ fn an_image_of_several_samples_is_not_copied(gpu: &Simulated) {
     let mut desc = ImageDesc::new(16, 8, 4);
     desc.samples = 4;
     let many = gpu.image(desc);
-    assert_refused(gpu, whole(gpu, &buffer, &image), [whole(gpu, &buffer, &many)]);
+    assert_refused(
+        gpu,
+        whole(gpu, &buffer, &image),
+        [(whole(gpu, &buffer, &many), CopyError::Multisampled.into())],
+    );
 }
 
 fn an_image_is_not_copied_onto_itself(gpu: &Simulated) {
@@ -154,7 +172,11 @@ fn an_image_is_not_copied_onto_itself(gpu: &Simulated) {
     // The image's 512 bytes end before the buffer begins.
     gpu.wait(gpu.submit_images(FIRST, &[], &[later]));
     let across = memory.buffer(500, 4096);
-    assert_refused(gpu, whole(gpu, &apart, &good), [whole(gpu, &across, &image)]);
+    assert_refused(
+        gpu,
+        whole(gpu, &apart, &good),
+        [(whole(gpu, &across, &image), CopyError::Overlap.into())],
+    );
 }
 
 fn an_image_that_is_destroyed_too_early_is_a_complaint(gpu: &Simulated) {
@@ -254,9 +276,30 @@ fn an_image_has_no_more_mip_levels_than_it_can_be_halved(gpu: &Simulated) {
         for mip_levels in [most, most + 1, u32::MAX] {
             desc.mip_levels = mip_levels;
             let needs = gpu.device().image_requirements(&desc);
-            assert_eq!(needs.is_ok(), mip_levels == most, "{desc:?}");
+            let limit = DescriptionLimit::MipLevels;
+            let above =
+                DescriptionError::AboveLimit { limit, requested: mip_levels.into(), most: most.into() };
+            assert_eq!(needs.err(), (mip_levels != most).then_some(above.into()), "{desc:?}");
         }
     }
+}
+
+fn an_image_that_no_device_has_is_refused_by_its_rule(gpu: &Simulated) {
+    let most = gpu.properties().limits.max_allocation_size;
+    let large = |requested| -> DeviceError {
+        let limit = DescriptionLimit::AllocationSize;
+        DescriptionError::AboveLimit { limit, requested, most }.into()
+    };
+    let refused = |change: fn(&mut ImageDesc)| {
+        let mut desc = ImageDesc::new(16, 8, 4);
+        change(&mut desc);
+        gpu.device().image_requirements(&desc).unwrap_err()
+    };
+    assert_eq!(refused(|desc| desc.format = 0), DescriptionError::UnknownFormat { format: 0 }.into());
+    assert_eq!(refused(|desc| desc.samples = 0), DescriptionError::Samples { samples: 0 }.into());
+    assert_eq!(refused(|desc| desc.samples = 3), DescriptionError::Samples { samples: 3 }.into());
+    assert_eq!(refused(|desc| desc.extent = [1 << 30, 1 << 30, 1]), large(1 << 62));
+    assert_eq!(refused(|desc| desc.extent = [u32::MAX; 3]), large(u64::MAX));
 }
 
 fn texels_off_their_alignment_in_a_buffer_are_refused(gpu: &Simulated) {
@@ -265,14 +308,15 @@ fn texels_off_their_alignment_in_a_buffer_are_refused(gpu: &Simulated) {
     assert!(row > 1 && offset > 1, "what this test is about");
     let (buffer, image) = (buffer(gpu, 8 * (2 * row + offset)), image(gpu));
     let good = TexelCopy::<SimulatedFixture> { buffer_offset: offset, ..whole(gpu, &buffer, &image) };
+    let misaligned = |at| DeviceError::Misaligned { offset: at, alignment: offset };
     assert_refused(
         gpu,
         good,
         [
-            TexelCopy::<SimulatedFixture> { buffer_offset: 4, ..good },
-            TexelCopy::<SimulatedFixture> { buffer_offset: offset / 2, ..good },
-            TexelCopy::<SimulatedFixture> { row_pitch: 64, ..good },
-            TexelCopy::<SimulatedFixture> { row_pitch: row + 4, ..good },
+            (TexelCopy::<SimulatedFixture> { buffer_offset: 4, ..good }, misaligned(4)),
+            (TexelCopy::<SimulatedFixture> { buffer_offset: offset / 2, ..good }, misaligned(offset / 2)),
+            (TexelCopy::<SimulatedFixture> { row_pitch: 64, ..good }, rows(64, 8)),
+            (TexelCopy::<SimulatedFixture> { row_pitch: row + 4, ..good }, rows(row + 4, 8)),
         ],
     );
 }
@@ -291,8 +335,11 @@ fn an_image_is_not_copied_into_memory_that_queues_only_read_or_out_of_such_that_
         gpu,
         whole(gpu, &both, &image),
         [
-            whole(gpu, &write_only, &image),
-            TexelCopy::<SimulatedFixture> { direction: out, ..whole(gpu, &read_only, &image) },
+            (whole(gpu, &write_only, &image), CopyError::QueueCannotRead.into()),
+            (
+                TexelCopy::<SimulatedFixture> { direction: out, ..whole(gpu, &read_only, &image) },
+                CopyError::QueueCannotWrite.into(),
+            ),
         ],
     );
 }

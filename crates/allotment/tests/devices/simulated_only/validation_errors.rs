@@ -4,9 +4,9 @@ use core::ops::Range;
 
 use allotment::device::simulated::{SimulatedGpu, SimulatedMemory};
 use allotment::device::{
-    BufferCopy, BufferDesc, BufferDevice as _, DedicatedNeed, DeviceError, ImageDesc, ImageDevice as _,
-    MemoryDesc, MemoryDevice as _, MemoryHandle, MemoryTypeIndex, QueueIndex, TimelinePoint, TimelineValue,
-    TransferUsage,
+    BufferCopy, BufferDesc, BufferDevice as _, CommandDevice as _, CopyError, DedicatedNeed,
+    DescriptionError, DeviceError, ImageDesc, ImageDevice as _, MemoryDesc, MemoryDevice as _, MemoryHandle,
+    MemoryTypeIndex, MemoryTypeMask, QueueIndex, QueueKind, TimelinePoint, TimelineValue, TransferUsage,
 };
 
 use crate::bytes::{assert_same, pattern};
@@ -33,6 +33,7 @@ pub(super) fn all() -> Vec<Test<SimulatedFixture>> {
         a_copy_beyond_a_buffer_is_refused,
         a_copy_onto_itself_is_a_complaint,
         a_copy_that_a_buffer_was_not_made_for_is_refused,
+        a_copy_of_a_buffer_on_a_queue_of_another_family_is_refused,
         a_copy_of_freed_memory_is_a_complaint,
         a_wait_for_itself_is_refused,
         a_wait_for_a_queue_that_does_not_exist_is_refused,
@@ -162,7 +163,8 @@ fn assert_refused_everywhere(gpu: &Simulated, memory: SimulatedMemory, times: us
     assert!(invalidate(device, memory, 0..64).is_err());
     assert_complaints(gpu, "invalidate: ", times);
     // SAFETY: as above.
-    assert!(unsafe { device.create_buffer(&BufferDesc::new(64), memory, 0) }.is_err());
+    let refused = unsafe { device.create_buffer(&BufferDesc::new(64), memory, 0) };
+    assert_eq!(refused.err(), Some(DeviceError::Destroyed));
     assert_complaints(gpu, "create_buffer: ", times);
     free(device, memory);
     assert_complaints(gpu, "free: ", times);
@@ -219,10 +221,11 @@ fn a_buffer_beyond_its_memory_is_refused(gpu: &Simulated) {
     let memory = gpu.allocate(gpu.buffer_types()[0], 1000);
     let places = [(0, 1001), (1, 1000), (1000, 1), (999, 2), (u64::MAX, 2), (u64::MAX - 1, 1), (0, u64::MAX)];
     for (count, (offset, size)) in (1..).zip(places) {
-        assert!(memory.try_buffer(offset, size).is_err(), "{size} bytes at {offset} of 1000");
+        let beyond = Some(DeviceError::OutOfRange { offset, size, available: 1000 });
+        assert_eq!(memory.try_buffer(offset, size).err(), beyond);
         assert_complaints(gpu, "create_buffer: ", count);
     }
-    assert!(memory.try_buffer(0, 0).is_err(), "a buffer has bytes");
+    assert_eq!(memory.try_buffer(0, 0).err(), Some(DescriptionError::ZeroSize.into()));
     drop([memory.buffer(0, 1000), memory.buffer(999, 1)]);
 }
 
@@ -239,11 +242,11 @@ fn a_resource_that_requires_dedicated_memory_takes_no_other(gpu: &Simulated) {
     let memory = gpu.allocate(memory_type, needs.size);
     // SAFETY: memory that was not allocated for the buffer is a validation error here.
     let refused = unsafe { device.create_buffer(&buffer, memory.handle(), 0) };
-    assert_eq!(refused.err(), Some(DeviceError::Unsupported));
+    assert_eq!(refused.err(), Some(DeviceError::DedicatedRequired));
     assert_complaints(gpu, "create_buffer: ", 1);
     // SAFETY: as above.
     let refused = unsafe { device.create_image(&image, memory.handle(), 0) };
-    assert_eq!(refused.err(), Some(DeviceError::Unsupported));
+    assert_eq!(refused.err(), Some(DeviceError::DedicatedRequired));
     assert_complaints(gpu, "create_image: ", 1);
 
     let desc = MemoryDesc::new(memory_type, 1);
@@ -262,7 +265,13 @@ fn a_copy_beyond_a_buffer_is_refused(gpu: &Simulated) {
     let copies = [(0, 0, 51), (51, 0, 50), (0, 1, 50), (101, 0, 0), (u64::MAX, 0, 2), (0, u64::MAX, 2)];
     for (count, (from_offset, to_offset, size)) in (1..).zip(copies) {
         let copies = [copy(&from, 0, &to, 0, 50), copy(&from, from_offset, &to, to_offset, size)];
-        assert!(gpu.try_submit(FIRST, &[], &copies).is_err(), "{size} from {from_offset} to {to_offset}");
+        let why = if from_offset.checked_add(size).is_none_or(|end| end > 100) {
+            DeviceError::OutOfRange { offset: from_offset, size, available: 100 }
+        } else {
+            DeviceError::OutOfRange { offset: to_offset, size, available: 50 }
+        };
+        let refused = gpu.try_submit(FIRST, &[], &copies);
+        assert_eq!(refused, Err(why), "{size} from {from_offset} to {to_offset}");
         assert_complaints(gpu, "submit: ", count);
     }
     let submitted = gpu.submit(FIRST, &[], &[]);
@@ -313,11 +322,30 @@ fn a_copy_that_a_buffer_was_not_made_for_is_refused(gpu: &Simulated) {
         gpu.run(&[BufferCopy { from, from_offset: 0, to, to_offset: 0, size: 64 }]);
         let wrong_way = BufferCopy { from: to, from_offset: 0, to: from, to_offset: 0, size: 64 };
         let before = gpu.device().validation_errors().len();
-        assert_eq!(gpu.try_submit(FIRST, &[], &[wrong_way]), Err(DeviceError::Unsupported));
+        let missing = TransferUsage::all() - allowed;
+        let why = CopyError::MissingUsage { missing }.into();
+        assert_eq!(gpu.try_submit(FIRST, &[], &[wrong_way]), Err(why));
         assert_complaints(gpu, "submit: ", before + 1);
         // SAFETY: the one copy is done.
         unsafe { gpu.device().destroy_buffer(one_way) };
     }
+}
+
+fn a_copy_of_a_buffer_on_a_queue_of_another_family_is_refused(gpu: &Simulated) {
+    let queues = &gpu.properties().queues;
+    let other = gpu.queues().find(|queue| queues[usize::from(queue.0)].kind != QueueKind::Graphics).unwrap();
+    let info = BufferDesc::new(64).with_usage(SimulatedGpu::EXCLUSIVE);
+    let (memory, shared) = (gpu.allocate(gpu.two_way_type(), 64), gpu.buffer(gpu.two_way_type(), 64));
+    // SAFETY: the memory is as large as the buffer, and goes after it.
+    let exclusive = unsafe { gpu.device().create_buffer(&info, memory.handle(), 0) }.unwrap();
+    for (count, [from, to]) in (1..).zip([[&exclusive, shared.raw()], [shared.raw(), &exclusive]]) {
+        let copies = [BufferCopy { from, from_offset: 0, to, to_offset: 0, size: 64 }];
+        gpu.run(&copies);
+        assert_eq!(gpu.try_submit(other, &[], &copies), Err(CopyError::OtherFamily.into()));
+        assert_complaints(gpu, "submit: ", count);
+    }
+    // SAFETY: the copies are done.
+    unsafe { gpu.device().destroy_buffer(exclusive) };
 }
 
 fn a_copy_of_freed_memory_is_a_complaint(gpu: &Simulated) {
@@ -343,7 +371,9 @@ fn assert_refused(gpu: &Simulated, [from_type, to_type]: [MemoryTypeIndex; 2], c
     }
     let copies = [copy(&good_from, 0, &good_to, 0, 64), copy(&from, 0, &to, 0, 64)];
     let submitted = gpu.try_submit(FIRST, &[], &copies);
-    assert_eq!(submitted, Err(DeviceError::Unsupported), "from {from_type} to {to_type}");
+    let why =
+        if gpu.can_read_from(from_type) { CopyError::QueueCannotWrite } else { CopyError::QueueCannotRead };
+    assert_eq!(submitted, Err(why.into()), "from {from_type} to {to_type}");
     assert_complaints(gpu, "submit: ", count);
     assert_same(&gpu.get(&good_to), &pattern(1, 64), "not submitted either");
     assert_same(&gpu.get(&to), &pattern(3, 64), (from_type, to_type));
@@ -391,7 +421,10 @@ fn work_for_a_queue_that_does_not_exist_is_refused(gpu: &Simulated) {
     let [from, to] = [(); 2].map(|()| gpu.buffer(gpu.buffer_types()[0], 64));
     gpu.fixture().complaints_about("submit: ");
     for queue in [gpu.properties().queues.len() as u8, u8::MAX].map(QueueIndex) {
-        assert!(gpu.try_submit(queue, &[], &[copy(&from, 0, &to, 0, 64)]).is_err());
+        let refused = gpu.try_submit(queue, &[], &[copy(&from, 0, &to, 0, 64)]);
+        assert_eq!(refused, Err(DeviceError::NoSuchQueue { queue }));
+        let refused = gpu.device().create_command_allocator(queue);
+        assert_eq!(refused.err(), Some(DeviceError::NoSuchQueue { queue }));
     }
 }
 
@@ -421,7 +454,8 @@ fn a_buffer_off_its_alignment_is_refused(gpu: &Simulated) {
     assert!(alignment > 1, "what this test is about");
     let memory = gpu.allocate(gpu.buffer_types()[0], 4 * alignment);
     for (count, offset) in (1..).zip([1, 256, alignment / 2, alignment + 1, 2 * alignment - 1]) {
-        assert!(memory.try_buffer(offset, 100).is_err(), "at {offset}");
+        let why = DeviceError::Misaligned { offset, alignment };
+        assert_eq!(memory.try_buffer(offset, 100).err(), Some(why));
         assert_complaints(gpu, "create_buffer: ", count);
     }
     drop([memory.buffer(0, 100), memory.buffer(alignment, 100), memory.buffer(3 * alignment, 100)]);
@@ -433,8 +467,10 @@ fn a_buffer_in_the_wrong_memory_type_is_refused(gpu: &Simulated) {
     assert!(!others.is_empty(), "what this test is about");
     for (count, &memory_type) in (1..).zip(&others) {
         let memory = gpu.allocate(memory_type, 1 << 20);
-        assert!(memory.try_buffer(0, 100).is_err(), "memory type {memory_type}");
-        assert!(gpu.try_dedicated_buffer(memory_type, 100).is_err(), "memory type {memory_type}");
+        let allowed = MemoryTypeMask(allowed.iter().fold(0, |mask, allowed| mask | 1 << allowed.0));
+        let why = Some(DeviceError::WrongMemoryType { memory_type, allowed });
+        assert_eq!(memory.try_buffer(0, 100).err(), why);
+        assert_eq!(gpu.try_dedicated_buffer(memory_type, 100).err(), why);
         assert_complaints(gpu, "create_buffer: ", 2 * count);
     }
 }

@@ -1,8 +1,8 @@
 //! The promises of `DescriptorDevice`: what is written into heaps is what work reads through them.
 
 use allotment::device::{
-    AddressMode, BufferDevice as _, DescriptorDevice, DescriptorHeapDesc, DescriptorHeapType,
-    DescriptorHeapVisibility, DeviceError, Filter, SamplerDesc, ShaderVisibleHeapType,
+    AddressMode, BufferDevice as _, DescriptionError, DescriptionLimit, DescriptorDevice, DescriptorHeapDesc,
+    DescriptorHeapType, DescriptorHeapVisibility, DeviceError, Filter, SamplerDesc, ShaderVisibleHeapType,
 };
 
 use super::descriptor_heaps::{
@@ -351,7 +351,11 @@ fn a_heap_at_the_limit_is_made_and_one_beyond_is_refused<F: DescriptorFixture>(r
                 continue;
             }
             let refused = rig.try_heap(DescriptorHeapDesc { usage, capacity }).err();
-            assert_eq!(refused, Some(DeviceError::Unsupported), "{kind:?}: {capacity}");
+            let (requested, limit) = (capacity.into(), DescriptionLimit::DescriptorHeapCapacity);
+            let above = DescriptionError::AboveLimit { limit, requested, most: most.into() }.into();
+            // A device without such heaps at all says so.
+            let why = if most == 0 { DeviceError::Unsupported } else { above };
+            assert_eq!(refused, Some(why), "{kind:?}: {capacity}");
         }
     }
 }
@@ -362,7 +366,7 @@ fn a_heap_of_nothing_is_refused<F: DescriptorFixture>(rig: &Rig<'_, F>) {
         staging.into_iter().chain(ShaderVisibleHeapType::ALL.map(DescriptorHeapVisibility::ShaderVisible))
     {
         let refused = rig.try_heap(DescriptorHeapDesc { usage, capacity: 0 }).err();
-        assert_eq!(refused, Some(DeviceError::Unsupported), "{usage:?}");
+        assert_eq!(refused, Some(DescriptionError::ZeroDescriptors.into()), "{usage:?}");
     }
 }
 
@@ -494,7 +498,7 @@ fn a_sampler_out_of_range_is_refused<F: DescriptorFixture>(rig: &Rig<'_, F>) {
         SamplerDesc { max_anisotropy: 17, ..valid },
     ] {
         let refused = rig.device().create_sampler(&desc).err();
-        assert_eq!(refused, Some(DeviceError::Unsupported), "{desc:?}");
+        assert_eq!(refused, Some(DescriptionError::Sampler.into()), "{desc:?}");
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use allotment::device::{CopyDirection, ImageDesc, ImageDevice as _, QueueIndex, Submission, TexelBlock};
+use allotment::device::{
+    CopyDirection, CopyError, ImageDesc, ImageDevice as _, QueueDevice as _, QueueIndex, Submission,
+    TexelBlock, TimelineValue,
+};
 
 use crate::bytes::{Random, assert_same, pattern};
 use crate::fixture::{Fixture, Outcome, Test, tests};
@@ -23,6 +26,7 @@ pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
         images_and_buffers_are_copied_by_the_same_submission,
         more_images_are_copied_at_once_than_one_barrier_takes,
         a_box_without_texels_only_changes_the_state,
+        rows_and_texel_blocks_that_no_copy_has_are_refused,
         any_sequence_of_image_copies_does_what_a_model_does,
     ]
 }
@@ -432,6 +436,25 @@ fn a_box_without_texels_only_changes_the_state<F: Fixture>(gpu: &Gpu<F>) {
     let copies = [whole.copy(&down, &image, OutOfImage, [now, state(gpu)])];
     gpu.wait(gpu.submit_images(FIRST, &[last], &copies));
     assert_same(&gpu.get(&down), &expected, "what was there before the states changed");
+}
+
+fn rows_and_texel_blocks_that_no_copy_has_are_refused<F: Fixture>(gpu: &Gpu<F>) {
+    gpu.fixture().expect_complaints("submit: ");
+    let whole = Part::new(gpu, TEXEL, [16, 16, 1], 0);
+    let (buffer, image) = (gpu.buffer(gpu.upload_type(), whole.end()), gpu.image(desc(gpu, [16, 16, 1])));
+    let rows = CopyError::Rows { row_pitch: 1, rows: whole.rows };
+    for (wrong, why) in [
+        (Part { row_pitch: 1, ..whole }, rows),
+        (Part { texel: TexelBlock { bytes: 0, ..TEXEL }, ..whole }, CopyError::WrongTexel),
+        (Part { texel: TexelBlock { width: 0, ..TEXEL }, ..whole }, CopyError::WrongTexel),
+    ] {
+        let states = [ImageState::<F>::default(), state(gpu)];
+        let image_copies =
+            [whole.copy(&buffer, &image, IntoImage, states), wrong.copy(&buffer, &image, IntoImage, states)];
+        let work = Submission { image_copies: &image_copies, ..Submission::default() };
+        assert_eq!(gpu.try_submit_all(FIRST, &work), Err(why.into()), "{wrong:?}");
+    }
+    assert_eq!(gpu.device().submitted(FIRST), TimelineValue(0), "the good ones neither");
 }
 
 fn any_sequence_of_image_copies_does_what_a_model_does<F: Fixture>(gpu: &Gpu<F>) {

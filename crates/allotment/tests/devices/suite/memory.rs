@@ -1,8 +1,8 @@
 //! Getting memory from the driver, and giving it back.
 
 use allotment::device::{
-    BufferDesc, BufferDevice as _, DeviceError, MemoryDesc, MemoryDevice as _, MemoryHandle, MemoryHeapIndex,
-    MemoryTypeIndex,
+    BufferDesc, BufferDevice as _, DescriptionError, DescriptionLimit, DeviceError, MemoryDesc,
+    MemoryDevice as _, MemoryHandle, MemoryHeapIndex, MemoryTypeIndex,
 };
 
 use crate::bytes::{assert_same, pattern};
@@ -48,6 +48,12 @@ fn assert_refused<F: Fixture>(gpu: &Gpu<F>, memory_type: MemoryTypeIndex, size: 
     error
 }
 
+/// The error for more than one memory object may have.
+fn above<F: Fixture>(gpu: &Gpu<F>, requested: u64) -> DeviceError {
+    let (limit, most) = (DescriptionLimit::AllocationSize, gpu.properties().limits.max_allocation_size);
+    DescriptionError::AboveLimit { limit, requested, most }.into()
+}
+
 fn heap_size<F: Fixture>(gpu: &Gpu<F>, memory_type: MemoryTypeIndex) -> u64 {
     let heap = gpu.properties().memory_type(memory_type).unwrap().heap;
     gpu.properties().heaps[heap.get()].size
@@ -65,7 +71,7 @@ fn memory_of_any_type_and_size_can_be_had<F: Fixture>(gpu: &Gpu<F>) {
 
 fn memory_of_no_bytes_is_refused<F: Fixture>(gpu: &Gpu<F>) {
     for memory_type in gpu.types() {
-        assert_refused(gpu, memory_type, 0);
+        assert_eq!(assert_refused(gpu, memory_type, 0), DescriptionError::ZeroSize.into());
     }
 }
 
@@ -74,7 +80,7 @@ fn memory_beyond_the_largest_allocation_is_refused<F: Fixture>(gpu: &Gpu<F>) {
     for memory_type in gpu.types() {
         for size in [largest.saturating_add(1), u64::MAX - 1, u64::MAX] {
             if size > largest {
-                assert_refused(gpu, memory_type, size);
+                assert_eq!(assert_refused(gpu, memory_type, size), above(gpu, size));
             }
         }
     }
@@ -82,8 +88,13 @@ fn memory_beyond_the_largest_allocation_is_refused<F: Fixture>(gpu: &Gpu<F>) {
 
 fn memory_beyond_its_heap_is_refused<F: Fixture>(gpu: &Gpu<F>) {
     for memory_type in gpu.types() {
-        let error = assert_refused(gpu, memory_type, heap_size(gpu, memory_type) + 1);
-        assert!(error.is_out_of_memory(), "{error}");
+        let size = heap_size(gpu, memory_type) + 1;
+        let error = assert_refused(gpu, memory_type, size);
+        if size > gpu.properties().limits.max_allocation_size {
+            assert_eq!(error, above(gpu, size));
+        } else {
+            assert!(error.is_out_of_memory(), "{error}");
+        }
     }
 }
 
@@ -91,11 +102,17 @@ fn a_memory_type_that_does_not_exist_is_refused<F: Fixture>(gpu: &Gpu<F>) {
     // A safe call, so the device has to look.
     for index in [gpu.properties().memory_types.len() as u8, u8::MAX] {
         let memory_type = MemoryTypeIndex(index);
-        assert_refused(gpu, memory_type, 4096);
+        let names_another = |error| match error {
+            DeviceError::WrongMemoryType { memory_type: wrong, allowed } => {
+                wrong == memory_type && gpu.types().into_iter().any(|there| allowed.contains(there))
+            }
+            _ => false,
+        };
+        assert!(names_another(assert_refused(gpu, memory_type, 4096)), "memory type {index}");
         let buffer = gpu
             .device()
             .create_dedicated_buffer(&BufferDesc::new(64).into(), &MemoryDesc::new(memory_type, 1));
-        assert!(buffer.is_err(), "memory type {index}");
+        assert!(buffer.is_err_and(names_another), "memory type {index}");
     }
 }
 

@@ -1,13 +1,15 @@
 //! Descriptors beyond the trait: every type that Vulkan has, layouts, tables, samplers, and what is refused.
 
+use allotment::descriptor::{CpuDescriptorHeap, CpuDescriptorHeapDesc, DescriptorError};
 use allotment::device::vulkan::{
     Descriptor, DescriptorModel, Device, DeviceDesc, EnabledFeatures, ImageInfo, TexelBuffer,
 };
 use allotment::device::{
-    AddressMode, BorderColor, BufferDesc, BufferUse, Compare, DescriptorDevice as _, DescriptorHeapDesc,
-    DescriptorHeapType, DescriptorHeapVisibility, DeviceError, Filter, ImageDesc, SamplerDesc,
-    ShaderVisibleHeapType,
+    AddressMode, BorderColor, BufferDesc, BufferUse, Compare, DescriptionError, DescriptionLimit,
+    DescriptorDevice as _, DescriptorHeapDesc, DescriptorHeapType, DescriptorHeapVisibility, DeviceError,
+    Filter, ImageDesc, QueueIndex, SamplerDesc, ShaderVisibleHeapType,
 };
+use allotment::lifetime::SubmissionTracker;
 use allotment::memory::LeakHandler;
 use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
 use ash::vk;
@@ -36,6 +38,9 @@ pub(super) fn anywhere() -> Vec<Test<VulkanFixture>> {
         views_that_are_drawn_to_are_read_back,
         without_anything_enabled_only_staging_heaps_are_made,
         lists_of_types_that_mean_nothing_are_refused,
+        queues_that_no_submission_can_name_are_refused,
+        a_descriptor_of_a_type_that_the_device_was_created_without_is_refused,
+        a_heap_without_the_buffer_that_it_needs_is_refused,
         anisotropy_needs_its_feature,
     ]
 }
@@ -266,7 +271,13 @@ fn a_heap_says_how_it_is_bound(gpu: &Vulkan) -> Outcome {
         let most = gpu.device().descriptor_limits().shader_visible(kind).max_capacity;
         for wrong in [0, most.saturating_add(1)].into_iter().filter(|&count| count == 0 || count > most) {
             let refused = gpu.device().descriptor_set_layout(kind, wrong).err();
-            assert_eq!(refused, Some(DeviceError::Unsupported), "{kind:?}: {wrong}");
+            let limit = DescriptionLimit::DescriptorHeapCapacity;
+            let why = if wrong == 0 {
+                DescriptionError::ZeroDescriptors
+            } else {
+                DescriptionError::AboveLimit { limit, requested: wrong.into(), most: most.into() }
+            };
+            assert_eq!(refused, Some(why.into()), "{kind:?}: {wrong}");
         }
     }
     Outcome::Ran
@@ -312,6 +323,20 @@ fn a_device_of_one_type_has_smaller_or_equal_slots(gpu: &Vulkan) -> Outcome {
         assert!(limits.resources.max_capacity > 0);
     }
     Outcome::Ran
+}
+
+fn a_descriptor_of_a_type_that_the_device_was_created_without_is_refused(gpu: &Vulkan) {
+    let (listed, other) = (vk::DescriptorType::STORAGE_BUFFER, vk::DescriptorType::SAMPLED_IMAGE);
+    let device = again(gpu, |desc| desc.with_descriptor_types([listed])).unwrap();
+    let allocator = std::sync::Arc::new(Allocator::new(device.clone(), AllocatorDesc::default()).unwrap());
+    let tracker = SubmissionTracker::new(device).unwrap();
+    let desc = CpuDescriptorHeapDesc::new(DescriptorHeapType::Resource).with_page_size(64);
+    let heap = CpuDescriptorHeap::new(&allocator, &tracker, desc).unwrap();
+    let mut slot = heap.allocate(1).unwrap();
+    let null = |ty| Descriptor::null(ty).unwrap();
+    assert_eq!(heap.write(&mut slot, 0, &null(other)), Err(DescriptorError::TypeNotListed));
+    assert_eq!(heap.write(&mut slot, 0, &null(listed)), Ok(()));
+    heap.free(slot).unwrap();
 }
 
 fn views_that_are_drawn_to_are_read_back(gpu: &Vulkan) {
@@ -391,8 +416,35 @@ fn lists_of_types_that_mean_nothing_are_refused(gpu: &Vulkan) {
         vec![vk::DescriptorType::MUTABLE_EXT],
     ] {
         let refused = again(gpu, |desc| desc.with_descriptor_types(list.clone())).err();
-        assert_eq!(refused, Some(DeviceError::Unsupported), "{list:?}");
+        assert_eq!(refused, Some(DescriptionError::DescriptorTypes.into()), "{list:?}");
     }
+}
+
+fn queues_that_no_submission_can_name_are_refused(gpu: &Vulkan) {
+    let null = vk::Queue::null();
+    // Refused before the handles are used.
+    let many = |mut desc: DeviceDesc| {
+        desc.queues = vec![(null, 0); 257];
+        desc
+    };
+    let limit = DescriptionLimit::Queues;
+    let why = DescriptionError::AboveLimit { limit, requested: 257, most: 256 };
+    assert_eq!(again(gpu, many).err(), Some(why.into()));
+    let nowhere = again(gpu, |desc| desc.with_queue(null, 0).with_queue(null, 99)).err();
+    assert_eq!(nowhere, Some(DeviceError::QueueCannotCopy { queue: QueueIndex(1) }));
+}
+
+fn a_heap_without_the_buffer_that_it_needs_is_refused(gpu: &Vulkan) -> Outcome {
+    let usage = DescriptorHeapVisibility::ShaderVisible(ShaderVisibleHeapType::Resource);
+    let desc = DescriptorHeapDesc { usage, capacity: 4 };
+    let Some(model) = gpu.device().descriptor_model() else { return NONE };
+    if model == DescriptorModel::Sets {
+        return Outcome::DoesNotApply("heaps need no buffer");
+    }
+    // SAFETY: refused for the buffer that is missing.
+    let refused = unsafe { gpu.device().create_descriptor_heap(&desc, None) }.err();
+    assert_eq!(refused, Some(DescriptionError::DescriptorHeapBuffer.into()));
+    Outcome::Ran
 }
 
 fn anisotropy_needs_its_feature(gpu: &Vulkan) {
@@ -407,5 +459,7 @@ fn anisotropy_needs_its_feature(gpu: &Vulkan) {
         desc.enabled -= EnabledFeatures::SAMPLER_ANISOTROPY;
         desc
     });
-    assert_eq!(plain.unwrap().create_sampler(&desc).err(), Some(DeviceError::Unsupported));
+    let limit = DescriptionLimit::SamplerAnisotropy;
+    let why = DescriptionError::AboveLimit { limit, requested: 2, most: 1 };
+    assert_eq!(plain.unwrap().create_sampler(&desc).err(), Some(why.into()));
 }

@@ -3,8 +3,8 @@
 use allotment::MemoryUsage;
 use allotment::device::vulkan::{BufferInfo, CommandAllocator, ImageInfo};
 use allotment::device::{
-    BufferDesc, BufferDevice as _, CommandDevice as _, CopyDirection, DeviceError, ImageCopyError, ImageDesc,
-    ImageDevice as _, QueueIndex, Submission, TexelBlock, TransferUsage,
+    BufferDesc, BufferDevice as _, CommandDevice as _, CopyDirection, CopyError, DeviceError, ImageCopyError,
+    ImageDesc, ImageDevice as _, QueueIndex, Submission, TexelBlock, TransferUsage,
 };
 use allotment::upload::{ImageWrite, UploadError, Uploader, UploaderDesc};
 use ash::vk;
@@ -23,6 +23,7 @@ pub(super) fn all() -> Vec<Test<VulkanFixture>> {
         each_plane_of_an_image_is_copied,
         an_image_that_holds_nothing_is_not_copied,
         an_image_is_not_left_in_no_layout,
+        an_image_of_a_description_without_copies_is_not_copied,
         texels_that_no_copy_reaches_are_refused_before_they_are_staged,
         images_that_are_more_than_their_texels_are_not_copied_whole,
         a_buffer_says_which_copies_it_was_made_for,
@@ -360,14 +361,23 @@ fn copied_between_new_ones(gpu: &Vulkan, states: [vk::ImageLayout; 2]) -> Result
 fn an_image_that_holds_nothing_is_not_copied(gpu: &Vulkan) {
     for nothing in [vk::ImageLayout::UNDEFINED, vk::ImageLayout::PREINITIALIZED] {
         let refused = copied_between_new_ones(gpu, [nothing, vk::ImageLayout::GENERAL]);
-        assert_eq!(refused, Err(DeviceError::Unsupported), "{nothing:?}");
+        assert_eq!(refused, Err(CopyError::States.into()), "{nothing:?}");
     }
+}
+
+fn an_image_of_a_description_without_copies_is_not_copied(gpu: &Vulkan) {
+    let good = desc(vk::Format::R8G8B8A8_UNORM, 1, 1, vk::ImageUsageFlags::empty());
+    let mut other = good;
+    let usage = vk::ImageUsageFlags::TRANSIENT_ATTACHMENT | vk::ImageUsageFlags::COLOR_ATTACHMENT;
+    other.usage = usage.as_raw().into();
+    let refused = copy_whole(gpu, &gpu.image(good), &gpu.image(good), other, [vk::ImageLayout::GENERAL; 2]);
+    assert_eq!(refused, Err(CopyError::NotCopyable.into()));
 }
 
 fn an_image_is_not_left_in_no_layout(gpu: &Vulkan) {
     for none in [vk::ImageLayout::UNDEFINED, vk::ImageLayout::PREINITIALIZED] {
         let refused = copied_between_new_ones(gpu, [vk::ImageLayout::GENERAL, none]);
-        assert_eq!(refused, Err(DeviceError::Unsupported), "{none:?}");
+        assert_eq!(refused, Err(CopyError::States.into()), "{none:?}");
     }
 }
 

@@ -65,6 +65,7 @@ fn own() -> Vec<Test<VulkanFixture>> {
         images_that_no_description_may_ask_for_are_refused,
         images_of_several_planes_have_one_level_layer_sample_and_two_dimensions,
         images_of_rules_that_every_device_has_are_refused_by_name,
+        a_number_of_samples_that_a_format_does_not_have_is_refused_with_those_that_it_has,
         usage_flags_reach_the_driver_or_are_refused_by_number,
         whatever_a_description_says_no_rule_is_broken,
         queues_without_timeline_semaphores_are_refused,
@@ -326,7 +327,7 @@ fn images_that_no_description_may_ask_for_are_refused(gpu: &Vulkan) {
         (vk::Format::G16B16G16R16_422_UNORM, [63, 63], [2, 1]),
     ];
     for (rare, [width, height], multiple) in odd {
-        let rule = DescriptionError::PlanarExtent { extent: [width, height], multiple };
+        let rule = DescriptionError::BlockExtent { extent: [width, height], multiple };
         let refused = needs(ImageDesc::new(width, height, format(rare)));
         assert_eq!(refused, Err(DeviceError::InvalidDescription(rule)), "{rare:?}");
     }
@@ -353,6 +354,24 @@ fn images_of_several_planes_have_one_level_layer_sample_and_two_dimensions(gpu: 
             assert_eq!(refused, Err(DeviceError::InvalidDescription(rule)), "{desc:?}");
         }
     }
+}
+
+fn a_number_of_samples_that_a_format_does_not_have_is_refused_with_those_that_it_has(
+    gpu: &Vulkan,
+) -> Outcome {
+    let mut desc = ImageDesc::new(64, 64, gpu.fixture().image_format());
+    desc.samples = 64;
+    match gpu.device().image_requirements(&desc.into()) {
+        Ok(_) => return Outcome::DoesNotApply("the device has all numbers of samples"),
+        Err(DeviceError::InvalidDescription(
+            rule @ DescriptionError::SampleCount { samples: 64, supported },
+        )) => {
+            assert_eq!(supported & 65, 1, "one sample is always possible, and 64 are not");
+            assert!(rule.to_string().contains("choose 1"), "{rule}");
+        }
+        Err(error) => panic!("{error}"),
+    }
+    Outcome::Ran
 }
 
 fn images_of_rules_that_every_device_has_are_refused_by_name(gpu: &Vulkan) {

@@ -24,6 +24,7 @@ pub(super) fn all() -> Vec<Test<VulkanFixture>> {
         a_resource_that_was_not_described_for_shared_memory_is_refused_there,
         descriptors_of_other_than_one_type_are_refused,
         memory_is_not_shared_where_that_is_not_enabled,
+        an_import_of_two_handle_types_is_refused,
         an_import_that_fails_leaves_its_descriptor_open,
     ]
 }
@@ -197,8 +198,19 @@ fn descriptors_of_other_than_one_type_are_refused(gpu: &Vulkan) {
     let none = vk::ExternalMemoryHandleTypeFlags::empty();
     for handle_type in [none, OPAQUE, OPAQUE | DMA_BUF] {
         let refused = gpu.device().memory_fd_types(handle_type, file.as_fd());
-        assert_eq!(refused, Err(DeviceError::Unsupported), "{handle_type:?}");
+        let (handle_types, allowed) = (handle_type.as_raw(), DMA_BUF.as_raw());
+        assert_eq!(refused, Err(DeviceError::HandleType { handle_types, allowed }), "{handle_type:?}");
     }
+}
+
+fn an_import_of_two_handle_types_is_refused(gpu: &Vulkan) {
+    let file: OwnedFd = std::fs::File::open("/dev/null").unwrap().into();
+    let both = OPAQUE | DMA_BUF;
+    // SAFETY: refused before the driver sees it.
+    let options = unsafe { MemoryOptions::new().with_imported_fd(both, file) };
+    let desc = MemoryDesc::new(gpu.buffer_types()[0], 64).with_options(Some(&options));
+    let why = DeviceError::HandleType { handle_types: both.as_raw(), allowed: both.as_raw() };
+    assert_eq!(gpu.device().allocate_memory(&desc), Err(why));
 }
 
 fn memory_is_not_shared_where_that_is_not_enabled(gpu: &Vulkan) -> Outcome {
@@ -226,7 +238,9 @@ fn an_import_that_fails_leaves_its_descriptor_open(gpu: &Vulkan) -> Outcome {
     let options = unsafe { MemoryOptions::new().with_imported_fd(OPAQUE, file) };
     let nowhere = allotment::device::MemoryTypeIndex(31);
     let refused = gpu.device().allocate_memory(&MemoryDesc::new(nowhere, 64).with_options(Some(&options)));
-    assert!(refused.is_err());
+    assert!(
+        matches!(refused, Err(DeviceError::WrongMemoryType { memory_type, .. }) if memory_type == nowhere)
+    );
     drop(options);
     Outcome::Ran
 }

@@ -1,7 +1,7 @@
 //! Buffers whose pages are allocations, which the application binds itself.
 
 use allotment::device::vulkan::BufferInfo;
-use allotment::device::{BufferCopy, BufferDevice as _, DeviceError, MemoryDesc, QueueIndex};
+use allotment::device::{BufferCopy, BufferDevice as _, DescriptionError, MemoryDesc, QueueIndex};
 use allotment::memory::Dedicated;
 use allotment::{MemoryUsage, Requirements};
 use ash::vk;
@@ -109,9 +109,9 @@ fn a_sparse_buffer_is_not_bound_as_a_whole(gpu: &Vulkan) {
     let info = unsafe { BufferInfo::from_raw(info(4096)) };
     let memory_type = gpu.buffer_types()[0];
     let alone = gpu.device().create_dedicated_buffer(&info, &MemoryDesc::new(memory_type, 4096));
-    assert_eq!(alone, Err(DeviceError::Unsupported));
+    assert_eq!(alone, Err(DescriptionError::SeveralBindings.into()));
     let memory = gpu.allocate(memory_type, 1 << 16);
     // SAFETY: as above; the memory is live.
     let within = unsafe { gpu.device().create_buffer(&info, memory.handle(), 0) };
-    assert_eq!(within, Err(DeviceError::Unsupported));
+    assert_eq!(within, Err(DescriptionError::SeveralBindings.into()));
 }

@@ -19,9 +19,9 @@ use windows::Win32::Graphics::Direct3D12::*;
 use super::properties::{Features, alignment};
 use super::{Device, ResourceInfo};
 use crate::device::{
-    BufferUse, DescriptorDevice, DescriptorHeapAddress, DescriptorHeapBacking, DescriptorHeapDesc,
-    DescriptorHeapType, DescriptorHeapVisibility, DescriptorLimits, DeviceError, SamplerDesc,
-    ShaderVisibleHeapLimits,
+    BufferUse, DescriptionLimit, DescriptorDevice, DescriptorHeapAddress, DescriptorHeapBacking,
+    DescriptorHeapDesc, DescriptorHeapType, DescriptorHeapVisibility, DescriptorLimits, DeviceError,
+    SamplerDesc, ShaderVisibleHeapLimits,
 };
 
 pub use heap::DescriptorHeap;
@@ -112,9 +112,7 @@ unsafe impl DescriptorDevice for Device {
             // CPU heaps are limited by memory only, and the runtime refuses them itself.
             DescriptorHeapVisibility::CpuOnly(_) => u32::MAX,
         };
-        if !(1..=most).contains(&desc.capacity) {
-            return Err(DeviceError::Unsupported);
-        }
+        DescriptionLimit::check_descriptors(desc.capacity, most)?;
         DescriptorHeap::new(self.raw(), desc, limits.stride(desc.usage.kind()))
     }
 

@@ -3,7 +3,7 @@
 use windows::Win32::Graphics::Direct3D12::*;
 
 use super::Descriptor;
-use crate::device::{AddressMode, BorderColor, Compare, DeviceError, Filter, SamplerDesc};
+use crate::device::{AddressMode, BorderColor, Compare, DescriptionError, DeviceError, Filter, SamplerDesc};
 
 /// A sampler: not an object of the runtime, but a description for descriptors.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +18,10 @@ impl Sampler {
         let anisotropic = desc.max_anisotropy > 1;
         // The nearest mip level needs `AnisoFilterWithPointMipSupported` of options 19.
         let possible = !anisotropic || desc.mip_filter == Filter::Linear || nearest_mip;
-        if !desc.is_valid() || !possible {
+        if !desc.is_valid() {
+            return Err(DescriptionError::Sampler.into());
+        }
+        if !possible {
             return Err(DeviceError::Unsupported);
         }
         Ok(Self { raw: describe(desc) })

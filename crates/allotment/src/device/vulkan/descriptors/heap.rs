@@ -11,8 +11,8 @@ use super::sets::SetHeap;
 use super::view::What;
 use crate::device::vulkan::{Device, Shared};
 use crate::device::{
-    DescriptorHeapBacking, DescriptorHeapDesc, DescriptorHeapType, DescriptorHeapVisibility, DeviceError,
-    ShaderVisibleHeapType,
+    DescriptionError, DescriptorHeapBacking, DescriptorHeapDesc, DescriptorHeapType,
+    DescriptorHeapVisibility, DeviceError, ShaderVisibleHeapType,
 };
 
 /// A descriptor heap. Destroyed with
@@ -130,7 +130,7 @@ impl Shared {
         let descriptors = &self.descriptors;
         let capacity = desc.capacity;
         let kind = match desc.usage {
-            _ if capacity == 0 => return Err(DeviceError::Unsupported),
+            _ if capacity == 0 => return Err(DescriptionError::ZeroDescriptors.into()),
             DescriptorHeapVisibility::ShaderVisible(kind) => kind,
             DescriptorHeapVisibility::CpuOnly(kind) => {
                 let visible = match kind {
@@ -147,9 +147,7 @@ impl Shared {
             }
         };
         // Drivers need not check counts: a heap above the limit has undefined behaviour.
-        if capacity > descriptors.limits.shader_visible(kind).max_capacity {
-            return Err(DeviceError::Unsupported);
-        }
+        descriptors.check_capacity(kind, capacity)?;
         // The layout is created first: a set is allocated from it, and a buffer is bound with pipelines that name
         // it.
         let layout = self.set_layout(kind, capacity)?;
@@ -169,7 +167,7 @@ impl Shared {
                 SetHeap::new(&self.raw, types, capacity, layout).map(Store::Set)
             }
             // The caller asked another device for the buffer of the heap, or none.
-            (Some(_), None) | (None, Some(_)) => Err(DeviceError::Unsupported),
+            (Some(_), None) | (None, Some(_)) => Err(DescriptionError::DescriptorHeapBuffer.into()),
         };
         created.inspect_err(|_| {
             // SAFETY: created above and used by no other code.

@@ -51,17 +51,14 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// [`DeviceError::Unsupported`] if the device has no shader-visible heaps, or none of that capacity;
-    /// otherwise the driver's error.
+    /// [`DeviceError::Unsupported`] if the device has no shader-visible heaps, [`DeviceError::InvalidDescription`] if it has
+    /// none of that capacity; otherwise the driver's error.
     pub fn descriptor_set_layout(
         &self,
         kind: ShaderVisibleHeapType,
         count: u32,
     ) -> Result<DescriptorSetLayout, DeviceError> {
-        let limit = self.shared.descriptors.limits.shader_visible(kind).max_capacity;
-        if count == 0 || count > limit {
-            return Err(DeviceError::Unsupported);
-        }
+        self.shared.descriptors.check_capacity(kind, count)?;
         let handle = self.shared.set_layout(kind, count)?;
         Ok(DescriptorSetLayout { handle, device: self.clone() })
     }

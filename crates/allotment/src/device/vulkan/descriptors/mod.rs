@@ -35,9 +35,9 @@ use ash::vk;
 use super::properties::alignment;
 use super::{BufferInfo, Device, DeviceDesc, EnabledFeatures, Shared};
 use crate::device::{
-    BufferUse, DescriptorDevice, DescriptorHeapAddress, DescriptorHeapBacking, DescriptorHeapDesc,
-    DescriptorHeapType, DescriptorHeapVisibility, DescriptorLimits, DeviceError, SamplerDesc,
-    ShaderVisibleHeapLimits, ShaderVisibleHeapType,
+    BufferUse, DescriptionError, DescriptionLimit, DescriptorDevice, DescriptorHeapAddress,
+    DescriptorHeapBacking, DescriptorHeapDesc, DescriptorHeapType, DescriptorHeapVisibility,
+    DescriptorLimits, DeviceError, SamplerDesc, ShaderVisibleHeapLimits, ShaderVisibleHeapType,
 };
 use buffer::DescriptorBuffers;
 use heap::Store;
@@ -101,12 +101,21 @@ struct Setup<'a> {
 }
 
 impl Descriptors {
+    /// Returns an error for a shader-visible heap or layout that the device does not have.
+    fn check_capacity(&self, kind: ShaderVisibleHeapType, capacity: u32) -> Result<(), DeviceError> {
+        // Without a model there are no such heaps at all, whatever their capacity.
+        if self.model.is_none() {
+            return Err(DeviceError::Unsupported);
+        }
+        Ok(DescriptionLimit::check_descriptors(capacity, self.limits.shader_visible(kind).max_capacity)?)
+    }
+
     /// Queries the descriptor limits of the device and selects a model.
     ///
     /// # Errors
     ///
-    /// [`DeviceError::Unsupported`] if `desc` requests a model that is not enabled, or types that are not in
-    /// Vulkan 1.0; otherwise the driver's error.
+    /// [`DeviceError::Unsupported`] if `desc` requests a model that is not enabled, [`DeviceError::InvalidDescription`] if it
+    /// lists types that are not in Vulkan 1.0; otherwise the driver's error.
     ///
     /// # Safety
     ///
@@ -119,7 +128,7 @@ impl Descriptors {
         // indexing; a repeated one would be two bindings.
         let mut listed = types.iter().enumerate();
         if types.is_empty() || !listed.all(|(i, ty)| ALL_TYPES.contains(ty) && !types[..i].contains(ty)) {
-            return Err(DeviceError::Unsupported);
+            return Err(DescriptionError::DescriptorTypes.into());
         }
         let offers_buffers = enabled
             .contains(EnabledFeatures::DESCRIPTOR_BUFFER | EnabledFeatures::BUFFER_DEVICE_ADDRESS)

@@ -3,7 +3,9 @@
 use ash::vk;
 
 use super::super::{EnabledFeatures, refused};
-use crate::device::{AddressMode, BorderColor, Compare, DeviceError, Filter, SamplerDesc};
+use crate::device::{
+    AddressMode, BorderColor, Compare, DescriptionError, DescriptionLimit, DeviceError, Filter, SamplerDesc,
+};
 
 /// A sampler that the device created.
 #[derive(Debug, PartialEq, Eq)]
@@ -37,10 +39,15 @@ impl SamplerLimits {
 
     /// Creates a sampler, which the caller has to destroy.
     pub(super) fn create(self, raw: &ash::Device, desc: &SamplerDesc) -> Result<vk::Sampler, DeviceError> {
-        let anisotropy = f32::from(desc.max_anisotropy);
         // Drivers need not check these numbers: a bias above the limit is undefined behaviour (VUID 01069).
-        if !desc.is_valid() || desc.lod_bias.abs() > self.max_lod_bias || anisotropy > self.max_anisotropy {
-            return Err(DeviceError::Unsupported);
+        if !desc.is_valid() {
+            return Err(DescriptionError::Sampler.into());
+        }
+        DescriptionLimit::SamplerAnisotropy.check(desc.max_anisotropy.into(), self.max_anisotropy as u64)?;
+        // In whole levels the limit is rounded down and the bias up, so what is above the limit stays above it.
+        if desc.lod_bias.abs() > self.max_lod_bias {
+            DescriptionLimit::SamplerLodBias
+                .check(desc.lod_bias.abs().ceil() as u64, self.max_lod_bias.floor() as u64)?;
         }
         // SAFETY: the description is valid: its numbers were checked.
         unsafe { raw.create_sampler(&info(desc), None) }.map_err(refused)

@@ -8,7 +8,7 @@ use crate::device::DeviceError;
 use crate::memory::defragmentation::DefragmentationError;
 use crate::memory::name_in_error;
 use crate::memory::request::desc::AllocationRequest;
-use crate::memory::{AllocationError, MoveError, ShortName};
+use crate::memory::{AllocationError, ShortName};
 
 /// Why no room was made for a request. What was moved until then stays in its new place.
 ///
@@ -84,7 +84,7 @@ pub enum RoomError {
         /// The name of the request.
         name: ShortName,
     },
-    /// The device refused the copies.
+    /// The moves could not be submitted.
     Device {
         /// The error of the device.
         source: DeviceError,
@@ -126,17 +126,6 @@ impl Asked {
     pub(in crate::memory) fn in_use(self) -> RoomError {
         let Self { requested, name } = self;
         RoomError::InUse { requested, name }
-    }
-}
-
-impl RoomError {
-    /// Returns the error of a pass that a [`Defragmenter`](crate::memory::Defragmenter) could not execute.
-    pub(in crate::memory) fn of_move(error: MoveError) -> Self {
-        match error {
-            MoveError::Device(error) => error.into(),
-            // The defragmenter exists, so its queue and its device are right.
-            _ => DeviceError::Unsupported.into(),
-        }
     }
 }
 
@@ -182,7 +171,7 @@ impl fmt::Display for RoomError {
                  between two frames, or free the old places before `execute` returns"
             ),
             Self::Device { source, .. } => {
-                write!(f, "no room was made, since the device refused to copy: {source}")
+                write!(f, "no room was made, since nothing could be moved: {source}")
             }
             Self::Unfinished => {
                 f.write_str("the request was given up with passes left: call `finish` once `next_pass` has returned `Done`")
