@@ -5,6 +5,7 @@
 
 use core::error::Error;
 use core::fmt;
+use core::mem::ManuallyDrop;
 use core::time::Duration;
 
 use super::{RawBuffer, ResourceError, check_usage};
@@ -120,8 +121,8 @@ pub struct Transfer<'a, D: Device> {
     chunk: u64,
     usage: u64,
     way: Way,
-    /// For the CPU to write and to read. Taken when dropped.
-    staging: Option<[RawBuffer<D>; 2]>,
+    /// For the CPU to write and to read. Taken when dropped, and only then.
+    staging: ManuallyDrop<[RawBuffer<D>; 2]>,
 }
 
 /// How bytes get in and out of buffers in host-visible memory.
@@ -190,7 +191,14 @@ impl<'a, D: Device> Transfer<'a, D> {
                 return Err(error);
             }
         };
-        Ok(Self { allocator, queue, chunk, usage: 0, way: Way::Shortest, staging: Some([up, down]) })
+        Ok(Self {
+            allocator,
+            queue,
+            chunk,
+            usage: 0,
+            way: Way::Shortest,
+            staging: ManuallyDrop::new([up, down]),
+        })
     }
 
     /// Sets the API-specific [usage](BufferDesc::usage) of the buffers that are created over allocations.
@@ -399,7 +407,7 @@ impl<'a, D: Device> Transfer<'a, D> {
         let mut done = offset;
         // One staging buffer serves all chunks, so each copy is waited for before the next chunk overwrites the bytes.
         for chunk in bytes.chunks(self.chunk_len()) {
-            let [up, _] = self.staging.as_ref().ok_or(DeviceError::Unsupported)?;
+            let [up, _] = &*self.staging;
             self.allocator.write(up.allocation(), 0, chunk)?;
             self.copy(Direction::Up, to, done, chunk.len() as u64)?;
             done += chunk.len() as u64;
@@ -416,7 +424,7 @@ impl<'a, D: Device> Transfer<'a, D> {
         let mut done = offset;
         for chunk in bytes.chunks_mut(self.chunk_len()) {
             self.copy(Direction::Down, from, done, chunk.len() as u64)?;
-            let [_, down] = self.staging.as_ref().ok_or(DeviceError::Unsupported)?;
+            let [_, down] = &*self.staging;
             self.allocator.read(down.allocation(), 0, chunk)?;
             done += chunk.len() as u64;
         }
@@ -495,7 +503,7 @@ impl<'a, D: Device> Transfer<'a, D> {
         offset: u64,
         size: u64,
     ) -> Result<(), TransferError> {
-        let [up, down] = self.staging.as_ref().ok_or(DeviceError::Unsupported)?;
+        let [up, down] = &*self.staging;
         let copy = match direction {
             Direction::Up => {
                 BufferCopy { from: up.handle(), from_offset: 0, to: other, to_offset: offset, size }
@@ -534,7 +542,8 @@ impl<'a, D: Device> Transfer<'a, D> {
 impl<D: Device> Drop for Transfer<'_, D> {
     #[inline(never)]
     fn drop(&mut self) {
-        for buffer in self.staging.take().into_iter().flatten() {
+        // SAFETY: not used after this.
+        for buffer in unsafe { ManuallyDrop::take(&mut self.staging) } {
             // This allocator created the buffer, so it accepts the handle.
             let _ = self.allocator.destroy_buffer(buffer);
         }
