@@ -122,7 +122,8 @@ impl<D: Device> Gpu<D> {
     }
 
     /// Creates a buffer as [`create_buffer`](Self::create_buffer) does; where there is no memory for it, makes room by
-    /// moving relocatable resources of its pool. Then this call waits for the GPU, each time for at most
+    /// moving relocatable resources of its pool, or in a full heap of
+    /// [any pool there](crate::memory::MakingRoom#how-it-works). Then this call waits for the GPU, each time for at most
     /// [`GpuDesc::timeout`](super::GpuDesc::timeout).
     ///
     /// Call it between two frames: with one open, it is refused where it would have to move anything.

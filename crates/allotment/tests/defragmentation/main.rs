@@ -28,6 +28,7 @@ mod owned;
 mod paused;
 mod pinned;
 mod room;
+mod room_heap;
 mod room_matrix;
 mod threads;
 mod worked_example;

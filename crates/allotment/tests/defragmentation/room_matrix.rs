@@ -1,12 +1,12 @@
 //! Whatever becomes of the moves that make room for a request: every goal, in every kind of pool, with a driver that
 //! refuses or is lost, and given up after every pass.
 
-use allotment::device::DeviceError;
+use allotment::device::{DeviceError, MemoryHeapIndex};
 use allotment::memory::{
     BlockSize, BlockSizes, DefragmentationDesc, DefragmentationStrategy, EmptyBlockPolicy, NewBlocks,
     NextPass, PassLimits, RoomError,
 };
-use allotment::{Algorithm, AllocationOptions, Pool, PoolDesc};
+use allotment::{Algorithm, AllocationError, AllocationOptions, Pool, PoolDesc};
 
 use crate::acts::{ACTS, Act};
 use crate::amount::{drawn, scaled};
@@ -34,9 +34,11 @@ enum Home {
     Full,
     /// Blocks of different sizes, and a request that takes no new one.
     Growing,
+    /// A default pool, in a heap that the blocks of a custom one fill.
+    FullHeap,
 }
 
-const HOMES: [Home; 3] = [Home::Default, Home::Full, Home::Growing];
+const HOMES: [Home; 4] = [Home::Default, Home::Full, Home::Growing, Home::FullHeap];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Trouble {
@@ -47,6 +49,12 @@ enum Trouble {
     LostAfter(u32),
     /// The owner gives up after so many passes.
     GivenUpAfter(u32),
+}
+
+impl Trouble {
+    fn loses_the_device(self) -> bool {
+        matches!(self, Self::LostAfter(_) | Self::Refused(_, DeviceError::Lost, _))
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -73,13 +81,16 @@ impl Case {
         Rig::with(profile(DISCRETE), |desc| {
             (desc.algorithm, desc.shards) = (self.algorithm, 1);
             (desc.block_sizes, desc.empty_blocks) = (BlockSizes::fixed(BLOCK), EmptyBlockPolicy::NONE);
+            if self.home == Home::FullHeap {
+                desc.heap_limits = vec![(MemoryHeapIndex(1), self.filled_bytes())];
+            }
         })
     }
 
     fn pool(&self, rig: &Rig) -> Option<Pool> {
         let mut desc = match self.home {
             Home::Default => return None,
-            Home::Full => fixed_pool(HOST, BLOCK),
+            Home::Full | Home::FullHeap => fixed_pool(HOST, BLOCK),
             Home::Growing => {
                 let mut sizes = small_blocks(16 * KIB, 64 * KIB);
                 (sizes.growth_divisor, sizes.dedicated_threshold_divisor) = (4, 1);
@@ -101,6 +112,17 @@ impl Case {
         Some(rig.create_pool(desc).unwrap())
     }
 
+    /// Returns the bytes of the blocks that are filled.
+    fn filled_bytes(&self) -> u64 {
+        // So many that a third of their bytes is some blocks.
+        if self.home == Home::FullHeap { 8 * BLOCK } else { 3 * BLOCK }
+    }
+
+    /// Returns the pool of the requests.
+    fn home(&self) -> Option<usize> {
+        matches!(self.home, Home::Full | Home::Growing).then_some(0)
+    }
+
     /// Fills the pool, of which a third goes and a tenth of the rest is pinned.
     fn fill(&self, model: &mut Model<'_>, home: Option<usize>) {
         let mut live = 0;
@@ -110,7 +132,7 @@ impl Case {
                 9 => wanted_in(size, HOST),
                 _ => movable_aligned(size, alignment).with_movability(self.act.movability(number)),
             };
-            if live + size > 3 * BLOCK || !model.try_allocate(home, &desc) {
+            if live + size > self.filled_bytes() || !model.try_allocate(home, &desc) {
                 break;
             }
             live += size;
@@ -124,9 +146,9 @@ impl Case {
     fn run(self) -> Sums {
         let rig = self.rig();
         let pools: Vec<_> = self.pool(&rig).into_iter().collect();
-        let home = pools.first().map(|_| 0);
+        let filled = pools.first().map(|_| 0);
         let mut model = Model::new(&rig, &pools, self.seed);
-        self.fill(&mut model, home);
+        self.fill(&mut model, filled);
         match self.trouble {
             Trouble::Refused(call, error, true) => rig.device.fail_from(call, error),
             Trouble::Refused(call, error, false) => rig.device.fail_call(call, error),
@@ -159,9 +181,13 @@ impl Case {
     }
 
     fn options(&self, model: &Model<'_>, wanted: &Wanted) -> AllocationOptions {
-        let options = wanted.options.clone().with_new_blocks(NewBlocks::NeverAllocate);
-        match model.pools.first() {
-            Some(pool) => options.with_pool(pool),
+        let options = wanted.options.clone();
+        if self.home == Home::FullHeap {
+            return options;
+        }
+        let options = options.with_new_blocks(NewBlocks::NeverAllocate);
+        match self.home() {
+            Some(at) => options.with_pool(&model.pools[at]),
             None => options,
         }
     }
@@ -171,7 +197,7 @@ impl Case {
             .with_limits(PassLimits::NONE.with_moves(2 + self.seed as u32 % 5));
         let (rig, pools) = (model.rig, model.pools);
         let options = self.options(model, wanted);
-        let home = pools.first().map(|_| 0);
+        let home = self.home();
         let mut passes = 0;
         // Between two passes, where a pass may be given up too.
         let mut between = || {
@@ -230,6 +256,10 @@ impl Case {
             }
             // What stays where it is, is not in the plan's way only once.
             RoomError::Changed { .. } => !self.act.moves_all() || self.trouble != Trouble::None,
+            // It asks the driver for a block.
+            RoomError::Refused(AllocationError::Device { source: DeviceError::Lost, .. }) => {
+                self.home == Home::FullHeap && self.trouble.loses_the_device()
+            }
             RoomError::Unfinished => matches!(self.trouble, Trouble::GivenUpAfter(_)),
             _ => false,
         };
@@ -242,7 +272,7 @@ fn all(algorithm: Algorithm, troubles: &[Trouble], strategies: &[Defragmentation
     let mut seed = 0;
     for home in HOMES {
         for goal in GOALS {
-            if (home, goal) == (Home::Default, Goal::FreeRange) {
+            if matches!(home, Home::Default | Home::FullHeap) && goal == Goal::FreeRange {
                 // It is a call for custom pools.
                 continue;
             }

@@ -1,10 +1,12 @@
 //! Room for a larger resource than any block has, in a heap that is full of relocatable ones.
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
-use allotment::device::{BufferDesc, MemoryHeapIndex, MemoryTypeMask};
+use allotment::device::{BufferDesc, ImageDesc, MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask};
 use allotment::gpu::{Gpu, GpuDesc};
-use allotment::memory::{AllocationOptions, Buffer, Dedicated, ResourceError, RoomError};
-use allotment::{MemoryUsage, PoolDesc};
+use allotment::memory::{
+    AllocationOptions, Buffer, Dedicated, DefragmentationDesc, Movability, ResourceError, RoomError,
+};
+use allotment::{Alignment, MemoryUsage, PoolDesc, Requirements};
 
 const MIB: u64 = 1 << 20;
 
@@ -157,7 +159,7 @@ fn what_is_pinned_or_more_than_is_free_is_refused_and_leaves_everything_in_place
 #[test]
 fn a_pool_that_has_all_its_blocks_replaces_some_by_a_larger_one() {
     let (device, gpu) = bounded(Bound::Driver(256 * MIB));
-    let mut desc = PoolDesc::new([allotment::device::MemoryTypeIndex(0)]);
+    let mut desc = PoolDesc::new([MemoryTypeIndex(0)]);
     desc.max_blocks = 4;
     let pool = gpu.allocator().create_pool(desc).unwrap();
     let options = texture().with_pool(&pool);
@@ -176,5 +178,80 @@ fn a_pool_that_has_all_its_blocks_replaces_some_by_a_larger_one() {
     gpu.wait_idle().unwrap();
     gpu.allocator().destroy_pool(pool).unwrap();
     drop(gpu);
+    assert_eq!(device.validation_errors(), Vec::<String>::new());
+}
+
+/// A device with one heap of 64 MiB in two memory types, where optimal images have blocks of their own.
+fn one_heap() -> (SimulatedGpu, Gpu<SimulatedGpu>) {
+    let mut profile = Profile::named("integrated").unwrap();
+    profile.limits.buffer_image_granularity = Alignment::new(64 << 10).unwrap();
+    profile.heaps[0].size = 64 * MIB;
+    let device = SimulatedGpu::new(profile);
+    (device.clone(), Gpu::new(device, GpuDesc::default()).unwrap())
+}
+
+fn of_type(mut options: AllocationOptions, memory_type: u32) -> AllocationOptions {
+    options.memory_types = MemoryTypeMask(1 << memory_type);
+    options
+}
+
+/// The buffers of another memory type, of a custom pool, or beside an image.
+#[test]
+fn blocks_of_other_pools_are_emptied_for_a_buffer_or_an_image() {
+    for case in 0..4 {
+        let (device, gpu) = one_heap();
+        let pool = gpu.allocator().create_pool(PoolDesc::new([MemoryTypeIndex(1)])).unwrap();
+        let (filled, wanted) = match case {
+            0 => (of_type(texture(), 1), of_type(texture(), 0)),
+            1 => (of_type(texture(), 1).with_pool(&pool), of_type(texture(), 0)),
+            2 => (of_type(texture(), 1), of_type(texture(), 1).with_pool(&pool)),
+            _ => (of_type(texture(), 1), of_type(texture(), 1)),
+        };
+        let mut all = fill(&gpu, MIB / 2, &filled);
+        let mut at = 0;
+        all.retain(|_| {
+            at += 1;
+            at % 2 == 0
+        });
+        gpu.wait_idle().unwrap();
+        let (buffer, image) = match case {
+            3 => {
+                let image = ImageDesc::new(2048, 2048, 4);
+                (None, Some(gpu.create_image_or_defragment(&image, &wanted).unwrap()))
+            }
+            _ => (Some(gpu.create_buffer_or_defragment(&BufferDesc::new(16 * MIB), &wanted).unwrap()), None),
+        };
+        check_bytes(&gpu, &all);
+        let report = gpu.allocator().memory_heap_reports()[0];
+        assert!(report.peak_reserved <= 64 * MIB, "{report:?}");
+        drop((buffer, image, all, filled, wanted));
+        gpu.wait_idle().unwrap();
+        gpu.allocator().destroy_pool(pool).unwrap();
+        drop(gpu);
+        assert_eq!(device.validation_errors(), Vec::<String>::new());
+    }
+}
+
+/// They belong to the `Defragmenter`.
+#[test]
+fn passes_of_an_allocator_leave_the_resources_of_a_gpu_in_other_pools() {
+    let (device, gpu) = one_heap();
+    let mut all = fill(&gpu, MIB / 2, &of_type(texture(), 1));
+    let mut at = 0;
+    all.retain(|_| {
+        at += 1;
+        at % 2 == 0
+    });
+    gpu.wait_idle().unwrap();
+    let options = of_type(MemoryUsage::GpuOnly.with_name("raw"), 0).with_movability(Movability::Copied);
+    let refused = gpu.allocator().allocate_or_defragment(
+        &Requirements::new(16 * MIB),
+        &options,
+        DefragmentationDesc::default(),
+        |_| panic!("nothing of the allocator's own is in the way"),
+    );
+    assert!(matches!(refused, Err(RoomError::NothingHelps { .. })), "{refused:?}");
+    check_bytes(&gpu, &all);
+    drop((all, gpu));
     assert_eq!(device.validation_errors(), Vec::<String>::new());
 }

@@ -29,7 +29,9 @@ pub enum DefragmentationError {
     LinearPool,
     /// The pool belongs to another allocator.
     WrongPool,
-    /// Another defragmentation with passes of the pool, or of the default pools, is running. Drop it first.
+    /// Another defragmentation with passes of the pool, or of the default pools, is running; or a
+    /// [`MakingRoom`](crate::memory::MakingRoom) that moves their allocations, maybe for a request in another pool of a full heap.
+    /// Drop it first.
     /// [`Defragmenter`](crate::memory::Defragmenter)s may be running as well.
     AlreadyRunning,
 }

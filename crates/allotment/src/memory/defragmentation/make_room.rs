@@ -28,7 +28,11 @@ use crate::memory::{AllocationOptions, MemoryUsage, NewBlocks, Pool};
 /// The allocator looks for the place where the fewest bytes have to be copied: a part of a block whose allocations fit
 /// into holes elsewhere, or allocations between holes that move together so that the holes become one. If neither is
 /// enough, it places all movable allocations anew; and if no block could have the room, it empties blocks, dedicated ones
-/// included, and frees them for a new block, within the same limits. An allocation whose new place overlaps its old one is moved twice;
+/// included, and frees them for a new block, within the same limits: first blocks of the request's own pool, and where these
+/// are too few, blocks of all pools over the same heap, those that cost the fewest bytes for each that they give back. That
+/// includes the default pools of other memory types of the heap, lifetimes and kinds of resources, and custom pools; it leaves
+/// out linear ones and those in which another run of passes is open. A pool keeps its minimum of blocks, and nothing moves
+/// where all of it would not be enough. An allocation whose new place overlaps its old one is moved twice;
 /// where no hole holds it meanwhile, the allocator allocates a block of about its size, within the budget and for this
 /// time only, also where the pool has `max_blocks` already. If another thread takes a place of the plan meanwhile, what is
 /// in that block stays there, and the block is one of the pool's until it is empty.
@@ -36,7 +40,8 @@ use crate::memory::{AllocationOptions, MemoryUsage, NewBlocks, Pool};
 /// # Cost
 ///
 /// Planning n allocations takes n log n steps, some 0.5 µs for each, spread over as many passes as the time
-/// limit needs; the other steps are those of a defragmentation. The blocks that take part are closed meanwhile: other requests are placed there only if they find no
+/// limit needs; the other steps are those of a defragmentation. Where the request's own pools have no room, the allocations of
+/// all pools over the heap are planned as well, also before a refusal. The blocks that take part are closed meanwhile: other requests are placed there only if they find no
 /// room elsewhere, and then the room is planned anew, up to eight times.
 #[must_use = "no room is made unless `next_pass` is called"]
 pub struct MakingRoom<'a, D: Device> {
@@ -53,8 +58,10 @@ impl<D: Device> Allocator<D> {
     /// [passes on](Pass::end_with) must be free when it returns, or the request is refused
     /// ([`RoomError::InUse`]): where the GPU still reads them, wait for it there, or use [`make_room`](Self::make_room).
     ///
-    /// Only allocations that were requested as [movable](AllocationOptions::with_movability) are moved, within their
-    /// pool and memory type, and none that belong to a [`Defragmenter`](crate::memory::Defragmenter). The strategy
+    /// Only allocations that were requested as [movable](AllocationOptions::with_movability) are moved, each within its
+    /// pool and memory type, and none that belong to a [`Defragmenter`](crate::memory::Defragmenter). In a full heap they may be
+    /// those of [other pools](MakingRoom#how-it-works) than the request's: `execute` [ignores](Pass::ignore) a move that it
+    /// cannot execute, and the room is planned without it. The strategy
     /// [`WithinBytes`](super::DefragmentationStrategy::WithinBytes) limits the bytes that are copied in all; the others
     /// set no limit. To spread the passes over several frames, use [`make_room`](Self::make_room).
     ///
@@ -193,7 +200,7 @@ impl<D: Device> Allocator<D> {
         let scope = pool.map_or(Scope::DefaultPools, |pool| Scope::Pool(pool.shards()));
         let run = self.begin_run(desc, scope, defragmenter);
         let run = run.map_err(|reason| Asked::of(request).not_begun(reason))?;
-        let room = RoomRun::new(self, request, desc, run.mover());
+        let room = RoomRun::new(self, request, desc, (scope, run.mover()));
         Ok(run.for_room(room))
     }
 

@@ -72,6 +72,7 @@ use self::owner::Owner;
 use self::pass::CallMoved;
 pub(super) use self::pass::Released;
 pub(super) use self::room::Asked;
+use self::room::RoomRun;
 pub(super) use self::run::{Found, Run};
 pub(super) use self::survey::Scope;
 use super::allocator::{Allocation, AllocationId, Allocator};
@@ -429,34 +430,62 @@ impl<D: Device> Allocator<D> {
         scope: Scope,
         defragmenter: Option<Mover>,
     ) -> Result<Run, DefragmentationError> {
-        let with_passes = defragmenter.is_none();
-        match scope {
-            Scope::DefaultPools => {
-                // A linear block takes new ranges at its ends only, so the holes that a plan counts on could not be
-                // filled.
-                if self.desc.algorithm == Algorithm::Linear {
-                    return Err(DefragmentationError::LinearPool);
-                }
-                // One run with passes at a time: either would move any allocation of the other.
-                if with_passes && self.defragmented.swap(true, Ordering::Acquire) {
-                    return Err(DefragmentationError::AlreadyRunning);
-                }
-            }
+        let linear = match scope {
+            Scope::DefaultPools => self.desc.algorithm == Algorithm::Linear,
             Scope::Pool(shards) => {
-                // One flag for all shards, in the first.
                 let slot = self.pools.get(shards.first).ok_or(DefragmentationError::WrongPool)?;
-                let mut guard = locked(&slot.state);
-                let state = guard.as_mut().ok_or(DefragmentationError::WrongPool)?;
-                if state.rules.algorithm == Algorithm::Linear {
-                    return Err(DefragmentationError::LinearPool);
+                let guard = locked(&slot.state);
+                let state = guard.as_ref().ok_or(DefragmentationError::WrongPool)?;
+                state.rules.algorithm == Algorithm::Linear
+            }
+        };
+        // A linear block takes new ranges at its ends only, so the holes that a plan counts on could not be filled.
+        if linear {
+            return Err(DefragmentationError::LinearPool);
+        }
+        if let Some(mover) = defragmenter {
+            return Ok(Run::new(self, desc, scope, mover));
+        }
+        let mover = self.movers.add_passes(scope.shards(self), desc.strategy);
+        if !self.begin_passes(scope, mover) {
+            self.remove_mover(mover);
+            return Err(DefragmentationError::AlreadyRunning);
+        }
+        Ok(Run::new(self, desc, scope, mover))
+    }
+
+    /// Notes that a run with passes may move the allocations of some pools. Returns false where another one is open: either
+    /// would move any allocation of the other.
+    pub(super) fn begin_passes(&self, scope: Scope, mover: Mover) -> bool {
+        match scope {
+            Scope::DefaultPools => !self.defragmented.swap(true, Ordering::Acquire),
+            // One mark for all shards, in the first.
+            Scope::Pool(shards) => {
+                let slot = self.pools.get(shards.first);
+                let mut guard = slot.map(|slot| locked(&slot.state));
+                let Some(state) = guard.as_mut().and_then(|guard| guard.as_mut()) else { return false };
+                let free = state.defragmented == 0;
+                if free {
+                    state.defragmented = mover.key;
                 }
-                if with_passes && core::mem::replace(&mut state.defragmented, true) {
-                    return Err(DefragmentationError::AlreadyRunning);
-                }
+                free
             }
         }
-        let mover = defragmenter.unwrap_or_else(|| self.movers.add_passes(scope.shards(self), desc.strategy));
-        Ok(Run::new(self, desc, scope, mover))
+    }
+
+    fn end_passes(&self, scope: Scope, mover: Mover) {
+        match scope {
+            // Pairs with the exchange in `begin_passes`: the next run sees all that this one has freed.
+            Scope::DefaultPools => self.defragmented.store(false, Ordering::Release),
+            Scope::Pool(shards) => {
+                let slot = self.pools.get(shards.first);
+                let mut guard = slot.map(|slot| locked(&slot.state));
+                let state = guard.as_mut().and_then(|guard| guard.as_mut());
+                // Where room was made, the pool may have been destroyed, and another one be in its place.
+                let state = state.filter(|state| state.defragmented == mover.key);
+                state.into_iter().for_each(|state| state.defragmented = 0);
+            }
+        }
     }
 
     pub(super) fn end_run(&self, run: &mut Run) {
@@ -465,22 +494,15 @@ impl<D: Device> Allocator<D> {
             // First, so that no other run hands it another part.
             self.remove_mover(run.mover);
         }
-        // Before the flag is cleared: the next run must find no reserved places of this one.
+        // Before the marks are cleared: the next run must find no reserved places of this one.
         run.cancel(self);
         if !with_passes {
             return;
         }
-        match run.scope() {
-            // Pairs with the exchange in `begin_run`: the next run sees all that this one has freed.
-            Scope::DefaultPools => self.defragmented.store(false, Ordering::Release),
-            Scope::Pool(shards) => {
-                if let Some(state) =
-                    self.pools.get(shards.first).map(|slot| locked(&slot.state)).as_deref_mut()
-                {
-                    state.iter_mut().for_each(|state| state.defragmented = false);
-                }
-            }
-        }
+        let mover = run.mover;
+        self.end_passes(run.scope(), mover);
+        let others = run.room().into_iter().flat_map(RoomRun::take_other_scopes);
+        others.for_each(|scope| self.end_passes(scope, mover));
     }
 
     /// Records that the copy of an allocation's bytes has completed, so that it may be accessed and moved again.

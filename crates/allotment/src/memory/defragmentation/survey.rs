@@ -330,6 +330,17 @@ impl SurveyedArena {
         self.members.push(member);
     }
 
+    /// Returns of each member how many shared blocks can be freed beside those that are empty already: its shard keeps its
+    /// part of the pool's minimum.
+    pub(super) fn spare_blocks(&self) -> Vec<u32> {
+        let mut spare = vec![0_u32; self.members.len()];
+        let in_use = self.blocks.iter().filter(|block| block.shared && !block.is_empty());
+        in_use.for_each(|block| spare[block.member] += 1);
+        let members = spare.iter_mut().zip(&self.members);
+        members.for_each(|(spare, member)| *spare = spare.saturating_sub(member.least_blocks));
+        spare
+    }
+
     /// Returns the shards that are joined, each with the requests that it had served; none where the arena is of one.
     pub(super) fn joined_shards(&self) -> Arc<[(u32, u32)]> {
         if self.members.len() == 1 {

@@ -209,6 +209,11 @@ impl Heaps {
         self.count.load(Relaxed) > limit / 4 * 3
     }
 
+    /// Returns true when all memory objects that the device allows exist.
+    pub(in crate::memory) fn all_objects_exist<D: Device>(&self, device: &D) -> bool {
+        self.count.load(Relaxed) >= device.properties().limits.max_allocation_count
+    }
+
     /// Charges `size` bytes of a memory type, or returns the limit that forbids it.
     fn charge<D: Device>(
         &self,
@@ -278,7 +283,7 @@ impl Heaps {
                 name: ShortName::NONE,
             });
         }
-        if self.count.load(Relaxed) >= limits.max_allocation_count {
+        if self.all_objects_exist(device) {
             return Err(AllocationError::TooManyAllocations {
                 limit: limits.max_allocation_count,
                 name: ShortName::NONE,

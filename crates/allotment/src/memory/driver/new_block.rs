@@ -43,28 +43,35 @@ impl<D: Device> Allocator<D> {
         refused
     }
 
-    /// Returns how many bytes of a heap have to be freed before a request that was refused gets a block of its own size;
-    /// `None` where no number of bytes helps.
+    /// Returns how many bytes of a heap have to be freed before a request that was refused gets a block of its own size, by
+    /// its pool alone or by any pool over the heap; `None` where no number of bytes helps.
     pub(in crate::memory) fn missing_for_block(
         &self,
-        state: &PoolState<D>,
-        set: usize,
+        (state, set): (&PoolState<D>, usize),
         rounded: &RoundedRequest,
         request: &AllocationRequest<'_>,
+        by_any_pool: bool,
     ) -> Option<u64> {
         let memory_type = state.sets[set].memory_type;
         let plan =
             state.plan_block_sizes(set, rounded, request, self.heaps.heap_size(state.sets[set].heap)).ok()?;
-        // Where all blocks have one size, an empty one is as good as a new one.
-        let one_size = matches!(state.rules.sizing, BlockSize::Fixed(_));
-        if one_size || request.options.new_blocks == NewBlocks::NeverAllocate {
+        // Where all blocks have one size, an empty one is as good as a new one. And what others free is of no use to a pool
+        // that may not have another block.
+        let useless = match by_any_pool {
+            true => state.has_all_blocks(),
+            false => matches!(state.rules.sizing, BlockSize::Fixed(_)),
+        };
+        if useless || request.options.new_blocks == NewBlocks::NeverAllocate {
             return None;
         }
         let at_last = RoundedRequest { at_last: true, ..*rounded };
         let (size, _) = plan.attempts(PlanSizes::All, u64::MAX, &at_last).last()?;
         let policy = state.budget_policy(request.budget);
-        // At least one byte: the pool may have all its blocks, or the device all its memory objects.
-        Some(self.heaps.missing(&self.device, memory_type, size, policy).max(1))
+        let missing = self.heaps.missing(&self.device, memory_type, size, policy);
+        // At least one byte: the pool may have all its blocks, or the device all its memory objects. Nothing else that was the
+        // reason changes by what other pools free.
+        let may_help = missing != 0 || !by_any_pool || self.heaps.all_objects_exist(&self.device);
+        may_help.then(|| missing.max(1))
     }
 
     /// Allocates the block of a plan, after the blocks were freed that the pool has not used for some frames: a new
@@ -160,7 +167,7 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Returns the bytes of a heap that [`release_empty`](Self::release_empty) would free.
-    pub(super) fn empty_bytes(&self, heap: MemoryHeapIndex, but: Option<&PoolSlot<D>>) -> u64 {
+    pub(in crate::memory) fn empty_bytes(&self, heap: MemoryHeapIndex, but: Option<&PoolSlot<D>>) -> u64 {
         let of_slot = |slot: &PoolSlot<D>| {
             let guard = locked(&slot.state);
             guard.as_ref().map_or(0, |state| state.empty_bytes(heap))

@@ -179,8 +179,8 @@ pub(super) struct PoolState<D: Device> {
     pub(super) reserved_until: u64,
     /// The tick at which the maintenance thread was refused a block. It tries again in the next.
     pub(super) refused_ahead: Option<u64>,
-    /// A defragmentation of the pool, with passes, is open.
-    pub(super) defragmented: bool,
+    /// The key of the run with passes that may move the pool's allocations; 0 where there is none.
+    pub(super) defragmented: u64,
     /// Memory that was reused, and its new priority: the thread that holds the lock passes it to the device once it has
     /// released the lock.
     pub(super) changed_priority: Option<(D::Memory, Priority)>,
@@ -213,7 +213,7 @@ impl<D: Device> PoolState<D> {
             flow: Flow::default(),
             reserved_until: 0,
             refused_ahead: None,
-            defragmented: false,
+            defragmented: 0,
             changed_priority: None,
             events: PoolEvents::new(log),
         }

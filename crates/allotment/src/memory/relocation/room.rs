@@ -17,7 +17,8 @@ use crate::memory::{
 
 impl<D: Device> Defragmenter<D> {
     /// Creates a relocatable buffer as [`create_buffer`](Self::create_buffer) does; where there is no memory for it,
-    /// makes room by moving other relocatable resources of its pool. Then this call waits for the GPU: the memory that
+    /// makes room by moving other relocatable resources of its pool, or in a full heap of
+    /// [any pool there](crate::memory::MakingRoom#how-it-works). Then this call waits for the GPU: the memory that
     /// they leave is free only once no work uses it. It waits for at most `timeout` each time.
     ///
     /// Call it between frames, while no recording is open.

@@ -113,7 +113,7 @@ impl Aside {
 /// A plan that is being executed.
 #[derive(Debug)]
 pub(super) struct Execution {
-    /// The block set that gets the room.
+    /// The block set that gets the room; where blocks are emptied for a new one, that of the last of them.
     arena: Arena,
     mover: Mover,
     /// Each block of the plan: its set, its index there, and what the execution does to it.
@@ -138,19 +138,30 @@ pub(super) struct Execution {
     aside: Aside,
 }
 
-/// Returns the blocks of an arena that take part in a plan, as a layout; and of each block its position in the survey, of
-/// each item its position.
+/// A block or an allocation of a survey: the number of its arena among those of a plan, and its position there.
+pub(super) type Seen = (u32, u32);
+
+/// Returns the blocks of some arenas that take part in a plan, as a layout; and of each block and of each item where the survey
+/// has it.
 pub(super) async fn layout_of(
-    arena: &SurveyedArena,
+    arenas: &[&SurveyedArena],
     takes_part: impl Fn(&SurveyedBlock) -> bool,
     pace: &mut Pace,
-) -> (Layout, Vec<usize>, Vec<u32>) {
-    let taking_part: Vec<_> = (0..arena.blocks.len()).filter(|&at| takes_part(&arena.blocks[at])).collect();
-    let sizes = taking_part.iter().map(|&at| arena.blocks[at].size).collect();
-    let count = taking_part.iter().map(|&at| arena.blocks[at].allocations.len()).sum();
-    let (mut items, mut layout) = (Vec::with_capacity(count), Layout::with_capacity(sizes, count));
-    for (block, &at) in (0..).zip(&taking_part) {
-        for &index in &arena.blocks[at].allocations {
+) -> (Layout, Vec<Seen>, Vec<Seen>) {
+    let (mut taking_part, mut sizes, mut count) = (Vec::new(), Vec::new(), 0);
+    for (number, arena) in (0..).zip(arenas) {
+        for (at, block) in (0..).zip(&arena.blocks).filter(|(_, block)| takes_part(block)) {
+            taking_part.push((number, at));
+            sizes.push(block.size);
+            count += block.allocations.len();
+        }
+    }
+    let numbers = taking_part.iter().map(|&(number, _)| number).collect();
+    let mut layout = Layout::with_capacity(sizes, numbers, count);
+    let mut items = Vec::with_capacity(count);
+    for (block, &(number, at)) in (0..).zip(&taking_part) {
+        let arena = arenas[number as usize];
+        for &index in &arena.blocks[at as usize].allocations {
             let seen = &arena.allocations[index as usize];
             let movable = seen.movability != Movability::Pinned;
             let cost = if seen.movability == Movability::Copied { seen.size } else { 0 };
@@ -161,7 +172,7 @@ pub(super) async fn layout_of(
                 cost: Some(cost).filter(|_| movable && seen.needed <= seen.taken),
             };
             if layout.push_surveyed(item, At { block, offset: seen.offset }) {
-                items.push(index);
+                items.push((number, index));
             }
             pace.step().await;
         }
@@ -171,14 +182,14 @@ pub(super) async fn layout_of(
 
 impl Execution {
     pub(super) async fn new(
-        arena: &SurveyedArena,
-        (layout, blocks, items): (&Layout, &[usize], &[u32]),
+        arenas: &[&SurveyedArena],
+        (layout, blocks, items): (&Layout, &[Seen], &[Seen]),
         (plan, replaces): (RoomPlan, bool),
         mover: Mover,
         pace: &mut Pace,
     ) -> Self {
         let mut holders = Holders::new(blocks.len());
-        let seen = items.iter().map(|&index| &arena.allocations[index as usize]);
+        let seen = items.iter().map(|&(arena, index)| &arenas[arena as usize].allocations[index as usize]);
         let records = pace.collect(seen.map(|seen| (seen.pool, seen.record, seen.generation))).await;
         let places = pace.collect((0..layout.item_count()).map(|item| layout.place(item))).await;
         for (place, &holder) in places.iter().zip(&records) {
@@ -195,7 +206,7 @@ impl Execution {
             pace.step().await;
         }
         let aside = most_aside(layout, &plan, pace).await;
-        let blocks = blocks.iter().map(|&at| arena.block(at)).zip(touched);
+        let blocks = blocks.iter().map(|&(arena, at)| arenas[arena as usize].block(at as usize)).zip(touched);
         let blocks: Vec<_> = blocks.map(|((arena, index), touched)| (arena, index, touched)).collect();
         let (arena, index, _) = blocks[plan.at.block as usize];
         let moves = Evacuation::new(arena, index, 0, 0);

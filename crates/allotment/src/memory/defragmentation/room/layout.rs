@@ -1,4 +1,7 @@
 //! The ranges of some blocks, on which a plan is tried out before anything is moved.
+//!
+//! An allocation stays within its arena. The blocks of several arenas are in one layout where blocks are emptied for a new one,
+//! so that the cheapest of all of them go.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,13 +39,15 @@ pub(super) enum Place {
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     sizes: Vec<u64>,
+    /// Of each block: the number of its arena, within which items move.
+    arenas: Vec<u32>,
     items: Vec<Item>,
     /// Of each block: the items by offset.
     blocks: Vec<BTreeMap<u64, u32>>,
     /// Of each item: `None` while it is aside.
     places: Vec<Option<At>>,
-    /// The free ranges by size.
-    holes: BTreeSet<(u64, At)>,
+    /// Of each arena: the free ranges by size.
+    holes: Vec<BTreeSet<(u64, At)>>,
     /// The free bytes of each block.
     free: Vec<u64>,
     /// Items may go aside.
@@ -58,18 +63,39 @@ impl Layout {
         layout
     }
 
-    /// Creates blocks of some sizes.
+    /// Creates blocks of some sizes in one arena.
+    #[cfg(test)]
     pub(super) fn empty(sizes: Vec<u64>) -> Self {
-        Self::with_capacity(sizes, 0)
+        let arenas = vec![0; sizes.len()];
+        Self::with_capacity(sizes, arenas, 0)
     }
 
-    /// Creates blocks of some sizes, for a number of items: a list that grows is copied at once.
-    pub(super) fn with_capacity(sizes: Vec<u64>, items: usize) -> Self {
+    /// Creates blocks of some sizes, each in an arena, for a number of items: a list that grows is copied at once.
+    pub(super) fn with_capacity(sizes: Vec<u64>, arenas: Vec<u32>, items: usize) -> Self {
         let blocks = vec![BTreeMap::new(); sizes.len()];
-        let holes = (0..).zip(&sizes).map(|(block, &size)| (size, At { block, offset: 0 })).collect();
+        let count = arenas.iter().max().map_or(1, |&last| last as usize + 1);
+        let mut holes = vec![BTreeSet::new(); count];
+        for (block, (&size, &arena)) in (0..).zip(sizes.iter().zip(&arenas)) {
+            holes[arena as usize].insert((size, At { block, offset: 0 }));
+        }
         let free = sizes.clone();
         let (items, places) = (Vec::with_capacity(items), Vec::with_capacity(items));
-        Self { sizes, items, blocks, places, holes, free, aside: true }
+        Self { sizes, arenas, items, blocks, places, holes, free, aside: true }
+    }
+
+    /// Returns the layout with its blocks in some arenas.
+    #[cfg(test)]
+    pub(super) fn in_arenas(&self, arenas: Vec<u32>) -> Self {
+        let items = (0..self.item_count()).filter_map(|item| Some((self.item(item), self.place(item)?)));
+        let mut layout = Self::with_capacity(self.sizes.clone(), arenas, 0);
+        items.for_each(|(item, at)| layout.push(item, at));
+        layout
+    }
+
+    /// Returns the number of the arena of a block.
+    #[cfg(test)]
+    pub(super) fn arena(&self, block: u32) -> u32 {
+        self.arenas[block as usize]
     }
 
     /// Adds an item at a free place.
@@ -92,7 +118,7 @@ impl Layout {
 
     /// Copies the layout; without the items that can be moved, if only pinned ones are wanted: these are aside then.
     pub(super) async fn copy(&self, only_pinned: bool, pace: &mut Pace) -> Self {
-        let mut copy = Self::empty(self.sizes.clone());
+        let mut copy = Self::with_capacity(self.sizes.clone(), self.arenas.clone(), 0);
         copy.aside = self.aside;
         (copy.items, copy.places) = (self.items.clone(), vec![None; self.places.len()]);
         for (index, (item, place)) in (0..).zip(self.items.iter().zip(&self.places)) {
@@ -144,15 +170,27 @@ impl Layout {
                 pace.step().await;
             }
         }
-        while self.holes.pop_first().is_some() {
-            pace.step().await;
+        for holes in &mut self.holes {
+            while holes.pop_first().is_some() {
+                pace.step().await;
+            }
         }
     }
 
-    /// Returns the free ranges of at least `bytes`, the smallest first, as place and end.
+    /// Returns the free ranges of at least `bytes`, the smallest first, as place and end; those of the only arena.
     pub(super) fn holes_from(&self, bytes: u64) -> impl Iterator<Item = (At, u64)> + '_ {
+        debug_assert_eq!(self.holes.len(), 1, "a request is placed within one arena");
+        self.holes_in(0, bytes)
+    }
+
+    /// Returns the same in the arena of a block.
+    pub(super) fn holes_beside(&self, block: u32, bytes: u64) -> impl Iterator<Item = (At, u64)> + '_ {
+        self.holes_in(self.arenas[block as usize], bytes)
+    }
+
+    fn holes_in(&self, arena: u32, bytes: u64) -> impl Iterator<Item = (At, u64)> + '_ {
         let least = (bytes, At { block: 0, offset: 0 });
-        self.holes.range(least..).map(|&(size, at)| (at, at.offset + size))
+        self.holes[arena as usize].range(least..).map(|&(size, at)| (at, at.offset + size))
     }
 
     /// Returns the free range around an offset at which nothing is, as start and end.
@@ -222,7 +260,8 @@ impl Layout {
         if start == end {
             return;
         }
-        let changed = if there { self.holes.insert(hole) } else { self.holes.remove(&hole) };
+        let holes = &mut self.holes[self.arenas[block as usize] as usize];
+        let changed = if there { holes.insert(hole) } else { holes.remove(&hole) };
         debug_assert!(changed, "each free range is in the list once");
     }
 }

@@ -9,6 +9,7 @@
 //! | `run.rs` | survey, plan, execution, and the request in the room |
 //! | `window.rs`, `slide.rs`, `exchange.rs`, `repack.rs` | the ways to make room in the blocks that there are, from the one that copies least to the one that always finds it |
 //! | `replace.rs` | the way where there is none: blocks are emptied and freed for a larger one |
+//! | `whole_heap.rs` | the same with the blocks of all pools over the heap, where those of the request's own pool are too few |
 
 mod error;
 mod exchange;
@@ -21,6 +22,7 @@ mod repack;
 mod replace;
 mod run;
 mod slide;
+mod whole_heap;
 mod window;
 
 pub(in crate::memory) use error::Asked;

@@ -6,8 +6,9 @@
 //!                                  └── a new block of the request's size has these bytes, and what was left of the heap
 //! ```
 //!
-//! The way where no placement in the blocks that there are leaves the room. A dedicated block can be emptied as well, though
-//! nothing goes there. Which blocks: those of which the fewest bytes have to be copied for each byte that is freed. They are
+//! The way where no placement in the blocks that there are leaves the room. First within the pool of the request; and where
+//! that gives back too little, with the blocks of all pools over the heap: the bytes of a heap serve any of them. A dedicated
+//! block can be emptied as well, though nothing goes there, and a pool keeps its minimum of blocks. Which blocks: those of which the fewest bytes have to be copied for each byte that is freed. They are
 //! not chosen by a search, so where blocks are nearly full, a choice that would do may be missed.
 //!
 //! O(n log n) for n allocations in the blocks that are tried, once for each of [`ORDERS`].
@@ -28,23 +29,31 @@ enum Order {
     Largest,
 }
 
+/// Which blocks can be freed, once they are empty.
+#[derive(Clone, Debug)]
+pub(super) struct Freeable {
+    /// Of each block: the number of its block set; `None` for dedicated memory, where nothing may go.
+    pub(super) sets: Vec<Option<usize>>,
+    /// Of each block set: how many shared blocks are above the minimum that its pool keeps.
+    pub(super) spare: Vec<u32>,
+}
+
 /// Steps that were done, with the places to put the items back to.
 type Done = Vec<(u32, Option<At>)>;
 
 const ORDERS: [Order; 2] = [Order::Cheapest, Order::Largest];
 
-/// Returns the steps that empty blocks of at least `missing` bytes in all. `only_sources` says of each block that nothing may
-/// go there. The place of the plan is the start of one of these blocks. The layout is unchanged then and otherwise.
+/// Returns the steps that empty blocks of at least `missing` bytes in all. The place of the plan is the start of one of these blocks. The layout is unchanged then and otherwise.
 pub(super) async fn by_replacement(
     layout: &mut Layout,
     missing: u64,
-    only_sources: &[bool],
+    freeable: &Freeable,
     pace: &mut Pace,
 ) -> Option<RoomPlan> {
     let mut best: Option<RoomPlan> = None;
     for order in ORDERS {
         let mut done = Vec::new();
-        let plan = emptied(layout, missing, (only_sources, order), &mut done, pace).await;
+        let plan = emptied(layout, missing, (freeable, order), &mut done, pace).await;
         for (item, from) in done.into_iter().rev() {
             layout.put_back(item, from);
             pace.step().await;
@@ -59,7 +68,7 @@ pub(super) async fn by_replacement(
 async fn emptied(
     layout: &mut Layout,
     missing: u64,
-    (only_sources, order): (&[bool], Order),
+    (freeable, order): (&Freeable, Order),
     done: &mut Done,
     pace: &mut Pace,
 ) -> Option<RoomPlan> {
@@ -77,7 +86,8 @@ async fn emptied(
     }
     blocks.sort_unstable();
     let mut plan = RoomPlan { at: At { block: 0, offset: 0 }, steps: Vec::new(), cost: 0 };
-    let mut targets: Vec<bool> = only_sources.iter().map(|only| !only).collect();
+    let Freeable { sets, mut spare } = freeable.clone();
+    let mut targets: Vec<bool> = sets.iter().map(Option::is_some).collect();
     let mut next = blocks.iter().map(|&(_, block)| block);
     // Of the blocks that are chosen, those that are to be emptied yet; nothing goes there, or it would be moved twice.
     let mut chosen = VecDeque::new();
@@ -85,6 +95,10 @@ async fn emptied(
     while freed < missing {
         while freed + coming < missing {
             let block = next.next()?;
+            if let Some(set) = sets[block as usize] {
+                let Some(left) = spare[set].checked_sub(1) else { continue };
+                spare[set] = left;
+            }
             targets[block as usize] = false;
             coming += layout.size(block);
             chosen.push_back(block);
@@ -98,7 +112,8 @@ async fn emptied(
             plan.at.block = block;
         } else {
             // It stays as it is.
-            targets[block as usize] = !only_sources[block as usize];
+            targets[block as usize] = sets[block as usize].is_some();
+            sets[block as usize].into_iter().for_each(|set| spare[set] += 1);
             plan.steps.truncate(steps);
             for (item, from) in done.drain(first..).rev() {
                 layout.put_back(item, from);
@@ -119,7 +134,7 @@ async fn cost_of(layout: &Layout, block: u32, pace: &mut Pace) -> Option<u64> {
     cost
 }
 
-/// Moves all items of a block into holes of the blocks that are targets, the largest first. Returns the bytes to copy; `None`
+/// Moves all items of a block into holes of the blocks of its arena that are targets, the largest first. Returns the bytes to copy; `None`
 /// where one fits nowhere, with the others moved as far as `done` says.
 async fn empty(
     layout: &mut Layout,
@@ -134,7 +149,7 @@ async fn empty(
     for item in items {
         let it = layout.item(item);
         let mut place = None;
-        for (hole, end) in layout.holes_from(it.bytes) {
+        for (hole, end) in layout.holes_beside(block, it.bytes) {
             pace.step().await;
             let offset = it.alignment.align_up(hole.offset);
             if targets[hole.block as usize] && offset + it.bytes <= end {

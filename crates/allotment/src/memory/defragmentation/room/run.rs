@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!   survey ──► plan ──► execution ──► the request is placed ──► finished
-//!     ▲                     │
-//!     └── the pool changed ─┘        up to eight times
+//!     ▲   ▲     │             │
+//!     │   └─────┘ none        │      once more, with all pools over the heap (`whole_heap.rs`)
+//!     └─── the pool changed ──┘      up to eight times
 //! ```
 
 use std::collections::HashSet;
@@ -11,12 +12,12 @@ use std::collections::HashSet;
 use allotment_suballoc::{Algorithm, Request};
 
 use super::error::Asked;
-use super::execution::{Execution, Progress, layout_of};
+use super::execution::{Execution, Progress, Seen, layout_of};
 use super::pace::{Pace, Paced};
 use super::plan::{Wanted, plan};
-use super::replace::by_replacement;
-use crate::device::{Device, Requirements};
-use crate::memory::AllocationOptions;
+use super::replace::{Freeable, by_replacement};
+use super::whole_heap::MissingInHeap;
+use crate::device::{Device, MemoryHeapIndex, Requirements};
 use crate::memory::allocator::{Allocation, AllocationId, Allocator};
 use crate::memory::block_set::Role;
 use crate::memory::defragmentation::desc::Spent;
@@ -25,10 +26,13 @@ use crate::memory::defragmentation::moves::SurveyedAllocation;
 use crate::memory::defragmentation::pass::Move;
 use crate::memory::defragmentation::run::{Ended, Found, Outcome};
 use crate::memory::defragmentation::stopwatch::Stopwatch;
-use crate::memory::defragmentation::survey::{Arena, Survey, SurveyedArena, SurveyedBlock, SurveyedPool};
+use crate::memory::defragmentation::survey::{
+    Arena, Scope, Survey, SurveyedArena, SurveyedBlock, SurveyedPool,
+};
 use crate::memory::defragmentation::{DefragmentationDesc, JoinShards, PassLimits};
 use crate::memory::pool::shards::PoolShards;
 use crate::memory::request::desc::AllocationRequest;
+use crate::memory::{AllocationError, AllocationOptions};
 use crate::sync::locked;
 
 /// Plans of a run at most. Pools that change all the time would otherwise keep it going for ever.
@@ -70,6 +74,18 @@ pub(in crate::memory) struct RoomRun {
     pools: Vec<(PoolShards, u8)>,
     mover: Mover,
     join_shards: JoinShards,
+    /// The pools that the run was begun for.
+    scope: Scope,
+    /// Others that a run with passes may move allocations of, until it ends.
+    pub(super) other_scopes: Vec<Scope>,
+    /// All pools over these heaps take part; `None` while only those of the request do.
+    in_heaps: Option<Vec<MissingInHeap>>,
+    /// Blocks of all pools were emptied before, and the request was refused all the same: why, the figures do not tell.
+    heaps_did_not_help: bool,
+    /// The refusal of the plan for the request's own pools, while all take part.
+    own_pools: Option<NoRoom>,
+    /// The heap whose blocks were emptied for a new one.
+    emptied_in: Option<MemoryHeapIndex>,
     /// Allocations whose moves were ignored.
     ignored: HashSet<AllocationId>,
     /// Memory may be allocated for what has to go aside.
@@ -97,6 +113,72 @@ enum Stage {
     Finished,
 }
 
+/// Returns the lesser of two refusals.
+fn least(one: NoRoom, other: NoRoom) -> NoRoom {
+    match (one, other) {
+        (NoRoom::TooManyBytes(one), NoRoom::TooManyBytes(other)) => NoRoom::TooManyBytes(one.min(other)),
+        (NoRoom::TooManyBytes(_), _) => one,
+        _ => other,
+    }
+}
+
+/// Plans to empty blocks of some arenas, in which `missing` bytes are, for a new one. Returns the bytes that are copied in
+/// all.
+async fn replaced(
+    arenas: &[&SurveyedArena],
+    missing: u64,
+    mover: Mover,
+    (copied, allowed): (u64, u64),
+    pace: &mut Pace,
+) -> Result<(u64, Execution), NoRoom> {
+    let (mut layout, blocks, items) = layout_of(arenas, SurveyedBlock::may_leave, pace).await;
+    let plan = by_replacement(&mut layout, missing, &freeable(arenas, &blocks), pace).await;
+    let replaced = match plan.map(|plan| (copied.saturating_add(plan.cost), plan)) {
+        None => Err(NoRoom::NothingHelps),
+        Some((cost, _)) if cost > allowed => Err(NoRoom::TooManyBytes(cost)),
+        Some((cost, plan)) => {
+            let parts = (&layout, &blocks[..], &items[..]);
+            Ok((cost, Execution::new(arenas, parts, (plan, true), mover, pace).await))
+        }
+    };
+    layout.discard(pace).await;
+    replaced
+}
+
+/// Returns which of the blocks that take part in a plan can be freed.
+fn freeable(arenas: &[&SurveyedArena], blocks: &[Seen]) -> Freeable {
+    let (mut first, mut spare) = (Vec::new(), Vec::new());
+    for arena in arenas {
+        first.push(spare.len());
+        spare.extend(arena.spare_blocks());
+    }
+    let set_of = |&(arena, at): &Seen| {
+        let block = &arenas[arena as usize].blocks[at as usize];
+        block.shared.then_some(first[arena as usize] + block.member)
+    };
+    Freeable { sets: blocks.iter().map(set_of).collect(), spare }
+}
+
+/// Plans to empty blocks of all pools over a heap, for the best memory type for which that is enough: `missing` has the bytes
+/// for each, and the arenas of its heap.
+async fn planned_in_heaps(
+    survey: &Survey,
+    missing: Vec<(u64, Vec<usize>)>,
+    mover: Mover,
+    bytes: (u64, u64),
+    pace: &mut Pace,
+) -> Result<Box<Execution>, NoRoom> {
+    let mut refused = NoRoom::NothingHelps;
+    for (missing, arenas) in missing {
+        let arenas: Vec<_> = arenas.into_iter().map(|at| &survey.arenas[at]).collect();
+        match replaced(&arenas, missing, mover, bytes, pace).await {
+            Ok((_, execution)) => return Ok(Box::new(execution)),
+            Err(reason) => refused = least(refused, reason),
+        }
+    }
+    Err(refused)
+}
+
 /// Plans the room in the first pools that can have it: by pool, `wanted` has what each arena of the survey needs.
 async fn planned(
     survey: &Survey,
@@ -105,13 +187,13 @@ async fn planned(
     (copied, allowed): (u64, u64),
     pace: &mut Pace,
 ) -> Result<Box<Execution>, NoRoom> {
-    let mut too_many = None;
+    let mut refused = NoRoom::NothingHelps;
     for wanted in wanted {
         let mut best: Option<(u64, Execution)> = None;
         let mut replaceable = Vec::new();
         for (at, wanted) in wanted {
             let arena = &survey.arenas[at];
-            let (mut layout, blocks, items) = layout_of(arena, SurveyedBlock::may_take, pace).await;
+            let (mut layout, blocks, items) = layout_of(&[arena], SurveyedBlock::may_take, pace).await;
             layout.aside = aside;
             let Some(plan) = plan(&mut layout, wanted, pace).await else {
                 layout.discard(pace).await;
@@ -121,10 +203,10 @@ async fn planned(
             // With what earlier plans copied, of which some was ignored or freed.
             let cost = copied.saturating_add(plan.cost);
             if cost > allowed {
-                too_many = Some(too_many.map_or(cost, |least: u64| least.min(cost)));
+                refused = least(refused, NoRoom::TooManyBytes(cost));
             } else if best.as_ref().is_none_or(|(least, _)| cost < *least) {
                 let parts = (&layout, &blocks[..], &items[..]);
-                best = Some((cost, Execution::new(arena, parts, (plan, false), mover, pace).await));
+                best = Some((cost, Execution::new(&[arena], parts, (plan, false), mover, pace).await));
             }
             layout.discard(pace).await;
         }
@@ -133,25 +215,18 @@ async fn planned(
             replaceable.clear();
         }
         for (at, Wanted { missing, .. }) in replaceable.drain(..) {
-            let (Some(missing), arena) = (missing, &survey.arenas[at]) else { continue };
-            let (mut layout, blocks, items) = layout_of(arena, SurveyedBlock::may_leave, pace).await;
-            let only_sources: Vec<_> = blocks.iter().map(|&at| !arena.blocks[at].shared).collect();
-            if let Some(plan) = by_replacement(&mut layout, missing, &only_sources, pace).await {
-                let cost = copied.saturating_add(plan.cost);
-                if cost > allowed {
-                    too_many = Some(too_many.map_or(cost, |least: u64| least.min(cost)));
-                } else if best.as_ref().is_none_or(|(least, _)| cost < *least) {
-                    let parts = (&layout, &blocks[..], &items[..]);
-                    best = Some((cost, Execution::new(arena, parts, (plan, true), mover, pace).await));
-                }
+            let Some(missing) = missing else { continue };
+            match replaced(&[&survey.arenas[at]], missing, mover, (copied, allowed), pace).await {
+                Err(reason) => refused = least(refused, reason),
+                Ok(found) if best.as_ref().is_none_or(|best| found.0 < best.0) => best = Some(found),
+                Ok(_) => {}
             }
-            layout.discard(pace).await;
         }
         if let Some((_, execution)) = best {
             return Ok(Box::new(execution));
         }
     }
-    Err(too_many.map_or(NoRoom::NothingHelps, NoRoom::TooManyBytes))
+    Err(refused)
 }
 
 impl RoomRun {
@@ -160,7 +235,7 @@ impl RoomRun {
         allocator: &Allocator<D>,
         request: &AllocationRequest<'_>,
         desc: DefragmentationDesc,
-        mover: Mover,
+        (scope, mover): (Scope, Mover),
     ) -> Self {
         let mut run = Self {
             wanted: OwnedRequest {
@@ -171,6 +246,12 @@ impl RoomRun {
             pools: allocator.pools_for(request),
             mover,
             join_shards: desc.join_shards,
+            scope,
+            other_scopes: Vec::new(),
+            in_heaps: None,
+            heaps_did_not_help: false,
+            own_pools: None,
+            emptied_in: None,
             ignored: HashSet::new(),
             aside: true,
             allowed: desc.strategy.bytes(),
@@ -198,9 +279,51 @@ impl RoomRun {
         self.result.take()
     }
 
+    /// Takes the pools that the run took beside those that it was begun for.
+    pub(in crate::memory::defragmentation) fn take_other_scopes(&mut self) -> Vec<Scope> {
+        core::mem::take(&mut self.other_scopes)
+    }
+
+    pub(super) fn request(&self) -> AllocationRequest<'_> {
+        self.wanted.request()
+    }
+
+    pub(super) fn pools(&self) -> &[(PoolShards, u8)] {
+        &self.pools
+    }
+
+    pub(super) fn mover(&self) -> Mover {
+        self.mover
+    }
+
     fn survey(&mut self, largest: u64) {
+        (self.in_heaps, self.own_pools) = (None, None);
         let pools = self.pools.iter().map(|&(shards, set)| SurveyedPool { shards, set: Some(set) });
         self.stage = Stage::Surveying(Survey::new(pools.collect(), self.join_shards, largest));
+    }
+
+    /// Begins to survey all pools over the heaps in which a new block would serve the request. Returns false where there is
+    /// none, or that was done.
+    fn survey_heaps<D: Device>(&mut self, allocator: &Allocator<D>, refused: NoRoom, largest: u64) -> bool {
+        if self.in_heaps.is_some() || self.heaps_did_not_help {
+            return false;
+        }
+        let mut missing = self.missing_in_heaps(allocator);
+        // Where empty blocks are enough, nothing has to move.
+        for enough in missing.iter().filter(|missing| missing.bytes == 0) {
+            if let Ok(token) = self.attempt_without_empty_blocks(allocator, enough.heap) {
+                self.finish(Ok(token));
+                return true;
+            }
+        }
+        missing.retain(|missing| missing.bytes != 0);
+        if missing.is_empty() {
+            return false;
+        }
+        let pools = self.pools_over(allocator, &missing, self.scope);
+        (self.in_heaps, self.own_pools) = (Some(missing), Some(refused));
+        self.stage = Stage::Surveying(Survey::new(pools, self.join_shards, largest));
+        true
     }
 
     /// Finds the next moves.
@@ -254,7 +377,10 @@ impl RoomRun {
                     true
                 }
                 Some(Err(reason)) => {
-                    self.finish(Err(reason));
+                    if !self.survey_heaps(allocator, reason, limits.bytes) {
+                        let reason = self.own_pools.map_or(reason, |own| least(own, reason));
+                        self.finish(Err(reason));
+                    }
                     true
                 }
             },
@@ -301,6 +427,28 @@ impl RoomRun {
 
     /// Begins to plan the room in the first pools that can have it, in the shard where the fewest bytes are copied.
     fn plan<D: Device>(&mut self, allocator: &Allocator<D>, survey: Survey) {
+        let (aside, mover, bytes) = (self.aside, self.mover, (self.copied, self.allowed));
+        if let Some(missing) = &self.in_heaps {
+            let heaps: Vec<_> = survey
+                .arenas
+                .iter()
+                .map(|arena| allocator.heap_of_arena(arena.members.first()?.arena))
+                .collect();
+            let of = |missing: &MissingInHeap| {
+                let of_heap = (0..heaps.len()).filter(|&at| heaps[at] == Some(missing.heap));
+                (missing.bytes, of_heap.collect::<Vec<_>>())
+            };
+            let missing: Vec<_> = missing.iter().map(of).collect();
+            self.stage = Stage::Planning(Paced::new(|mut pace| async move {
+                let mut survey = survey;
+                let planned = planned_in_heaps(&survey, missing, mover, bytes, &mut pace).await;
+                while survey.drop_piece() {
+                    pace.step().await;
+                }
+                planned
+            }));
+            return;
+        }
         // By pool, the best first: what the plan needs of them, since it has no lock and outlives this call.
         let mut wanted = Vec::new();
         for &(shards, set) in &self.pools {
@@ -311,10 +459,9 @@ impl RoomRun {
             let arenas = (0..).zip(&survey.arenas);
             wanted.push(arenas.filter_map(|(at, arena)| Some((at, of(arena)?))).collect::<Vec<_>>());
         }
-        let (aside, mover, copied, allowed) = (self.aside, self.mover, self.copied, self.allowed);
         self.stage = Stage::Planning(Paced::new(|mut pace| async move {
             let mut survey = survey;
-            let planned = planned(&survey, wanted, (aside, mover), (copied, allowed), &mut pace).await;
+            let planned = planned(&survey, wanted, (aside, mover), bytes, &mut pace).await;
             while survey.drop_piece() {
                 pace.step().await;
             }
@@ -326,14 +473,18 @@ impl RoomRun {
     fn wanted<D: Device>(&self, allocator: &Allocator<D>, pool: u32, set: u8) -> Option<Wanted> {
         let guard = locked(&allocator.pools.get(pool)?.state);
         let state = guard.as_ref()?;
+        let heap = state.sets[usize::from(set)].heap;
         let request = self.wanted.request();
         let rounded = allocator.round_request(state, usize::from(set), &request).ok()?;
         if rounded.role == Role::DedicatedToAllocation || state.rules.algorithm == Algorithm::Linear {
             return None;
         }
         let Request { size, alignment, .. } = rounded.request;
-        let missing = allocator.missing_for_block(state, usize::from(set), &rounded, &request);
+        let missing = allocator.missing_for_block((state, usize::from(set)), &rounded, &request, false);
         let (bytes, alignment) = state.range_of(usize::from(set), size, alignment);
+        // This locks each pool in turn.
+        drop(guard);
+        let missing = missing.map(|missing| allocator.but_empty_blocks(heap, missing).max(1));
         Some(Wanted { bytes, alignment, missing })
     }
 
@@ -373,12 +524,17 @@ impl RoomRun {
         true
     }
 
-    /// Ends the execution, whose blocks are empty: the request is tried again, which frees them for a new one.
+    /// Ends the execution, whose blocks are empty: the request is tried again, and they are freed for a new one.
     fn replace<D: Device>(&mut self, allocator: &Allocator<D>) -> bool {
         let Stage::Moving(execution) = &mut self.stage else { return false };
         // The old places of the last moves may still be in use.
         self.waits = execution.waits_for_places(allocator);
-        if self.waits { false } else { self.change() }
+        if self.waits {
+            return false;
+        }
+        self.emptied_in = allocator.heap_of_arena(execution.arena());
+        self.heaps_did_not_help |= self.in_heaps.is_some();
+        self.change()
     }
 
     /// Ends the execution: the pool changed.
@@ -390,9 +546,24 @@ impl RoomRun {
         true
     }
 
+    /// Tries the request after the empty blocks of a heap were freed. Of several sizes of a block a request asks for the largest
+    /// first, and frees idle blocks for that alone.
+    fn attempt_without_empty_blocks<D: Device>(
+        &self,
+        allocator: &Allocator<D>,
+        heap: MemoryHeapIndex,
+    ) -> Result<Allocation, AllocationError> {
+        allocator.release_empty(Some(heap), None);
+        allocator.allocate_for_request(&self.request())
+    }
+
     /// Tries the request as it is, and then plans anew.
     fn again<D: Device>(&mut self, allocator: &Allocator<D>, limits: &PassLimits) -> bool {
-        match allocator.allocate_for_request(&self.wanted.request()) {
+        let mut attempted = allocator.allocate_for_request(&self.request());
+        if let Some(heap) = self.emptied_in.take().filter(|_| attempted.is_err()) {
+            attempted = self.attempt_without_empty_blocks(allocator, heap);
+        }
+        match attempted {
             Ok(token) => self.finish(Ok(token)),
             Err(refused) => {
                 if self.plans < MAX_PLANS && refused.falls_through() {

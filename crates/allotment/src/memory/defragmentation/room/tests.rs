@@ -1,7 +1,7 @@
 //! Plans, beside the least that a search through all states finds, and beside all packings.
 
 use core::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
 
 use allotment_suballoc::Alignment;
 use proptest::prelude::*;
@@ -10,7 +10,7 @@ use proptest::strategy::ValueTree;
 use super::layout::{At, Item, Layout, Place};
 use super::pace::Paced;
 use super::plan::{RoomPlan, Wanted, plan};
-use super::replace::by_replacement;
+use super::replace::{Freeable, by_replacement};
 
 /// Plans with a pause wherever the plan allows one.
 fn planned(layout: &mut Layout, wanted: Wanted) -> Option<RoomPlan> {
@@ -196,10 +196,10 @@ proptest! {
 }
 
 /// Plans to empty blocks of some bytes, with a pause wherever the plan allows one.
-fn replaced(layout: &mut Layout, missing: u64, only_sources: Vec<bool>) -> Option<RoomPlan> {
+fn replaced(layout: &mut Layout, missing: u64, freeable: Freeable) -> Option<RoomPlan> {
     let mut copy = layout.clone();
     let mut paced = Paced::new(|mut pace| async move {
-        let plan = by_replacement(&mut copy, missing, &only_sources, &mut pace).await;
+        let plan = by_replacement(&mut copy, missing, &freeable, &mut pace).await;
         (plan, copy)
     });
     let over = std::time::Instant::now();
@@ -210,7 +210,7 @@ fn replaced(layout: &mut Layout, missing: u64, only_sources: Vec<bool>) -> Optio
 }
 
 /// Executes the steps. Returns the bytes of the blocks that are empty then, and of those that were not before.
-fn emptied_by(layout: &Layout, plan: &RoomPlan, only_sources: &[bool]) -> (u64, u64) {
+fn emptied_by(layout: &Layout, plan: &RoomPlan, freeable: &Freeable) -> (u64, u64) {
     let empty_bytes = |layout: &Layout| -> u64 {
         let empty = |&block: &u32| layout.free_bytes(block) == layout.size(block);
         (0..layout.block_count()).filter(empty).map(|block| layout.size(block)).sum()
@@ -221,7 +221,9 @@ fn emptied_by(layout: &Layout, plan: &RoomPlan, only_sources: &[bool]) -> (u64, 
         let Item { bytes, alignment, cost: each } = after.item(item);
         let Place::At(at) = to else { panic!("nothing goes aside: {plan:?}") };
         assert!(alignment.is_aligned(at.offset) && after.is_free(at, bytes), "{plan:?}");
-        assert!(!only_sources[at.block as usize], "nothing goes to a dedicated block: {plan:?}");
+        assert!(freeable.sets[at.block as usize].is_some(), "nothing goes to a dedicated block: {plan:?}");
+        let from = layout.place(item).expect("nothing is aside");
+        assert_eq!(layout.arena(from.block), layout.arena(at.block), "an item stays in its arena: {plan:?}");
         cost += each.expect("a pinned item stays");
         after.step(item, to);
     }
@@ -232,14 +234,23 @@ fn emptied_by(layout: &Layout, plan: &RoomPlan, only_sources: &[bool]) -> (u64, 
 
 proptest! {
     #[test]
-    fn a_replacement_empties_as_many_bytes_as_are_missing((mut layout, wanted) in cases(), dedicated in any::<u8>()) {
-        let only_sources: Vec<_> = (0..layout.block_count()).map(|block| dedicated >> block & 1 == 1).collect();
+    fn a_replacement_empties_as_many_bytes_as_are_missing(
+        (layout, wanted) in cases(), dedicated in any::<u8>(), arenas in any::<u8>(), spare in 0..4_u32,
+    ) {
+        let bits = |of: u8| (0..layout.block_count()).map(move |block| of >> block & 1);
+        // Two pools, of which one keeps some blocks.
+        let mut layout = layout.in_arenas(bits(arenas).map(u32::from).collect());
+        let sets = bits(dedicated).zip(bits(arenas)).map(|(dedicated, arena)| (dedicated == 0).then_some(arena.into()));
+        let freeable = Freeable { sets: sets.collect(), spare: vec![spare, u32::MAX] };
         let before = layout.clone();
-        let found = replaced(&mut layout, wanted.bytes, only_sources.clone());
+        let found = replaced(&mut layout, wanted.bytes, freeable.clone());
         prop_assert_eq!(format!("{layout:?}"), format!("{before:?}"), "planning changes nothing");
         if let Some(plan) = found {
-            let (after, before) = emptied_by(&layout, &plan, &only_sources);
+            let (after, before) = emptied_by(&layout, &plan, &freeable);
             prop_assert!(after >= wanted.bytes && after >= before, "{:?}", plan);
+            let left = plan.steps.iter().filter_map(|&(item, _)| Some(layout.place(item)?.block));
+            let left: BTreeSet<_> = left.filter(|&block| freeable.sets[block as usize] == Some(0)).collect();
+            prop_assert!(left.len() <= spare as usize, "{:?}", plan);
         }
     }
 }
@@ -255,12 +266,21 @@ fn half_full_blocks_are_emptied_into_each_other_and_the_cheapest_go() {
     // In the middle of a block an item leaves no hole for another of 2; so they are at its start.
     let halves = halves.map(|(item, at)| (item, At { offset: 0, ..at }));
     let mut layout = Layout::new(sizes, halves.chain(more));
-    let only_sources = [vec![false; 8], vec![true]].concat();
-    let plan = replaced(&mut layout, 16, only_sources.clone()).expect("four blocks of the eight");
-    assert_eq!((emptied_by(&layout, &plan, &only_sources).0, plan.cost), (16, 8));
-    assert!(replaced(&mut layout, 18, only_sources.clone()).is_none(), "the rest has no room for more");
-    let plan = replaced(&mut layout, 2, only_sources.clone()).expect("one block");
+    let freeable = Freeable { sets: [vec![Some(0); 8], vec![None]].concat(), spare: vec![8] };
+    let plan = replaced(&mut layout, 16, freeable.clone()).expect("four blocks of the eight");
+    assert_eq!((emptied_by(&layout, &plan, &freeable).0, plan.cost), (16, 8));
+    assert!(replaced(&mut layout, 18, freeable.clone()).is_none(), "the rest has no room for more");
+    let plan = replaced(&mut layout, 2, freeable.clone()).expect("one block");
     assert_eq!(plan.cost, 2);
+    // In two pools of four blocks, each gives up two at most; and where one keeps three blocks, one.
+    let arenas = [vec![0; 4], vec![1; 4], vec![1]].concat();
+    let mut layout = layout.in_arenas(arenas);
+    let sets = [vec![Some(0); 4], vec![Some(1); 4], vec![None]].concat();
+    let freeable = Freeable { sets, spare: vec![4, 4] };
+    let plan =
+        replaced(&mut layout, 12, freeable.clone()).expect("two blocks, and one beside the pinned item");
+    assert_eq!((emptied_by(&layout, &plan, &freeable).0, plan.cost), (12, 6));
+    assert!(replaced(&mut layout, 12, Freeable { spare: vec![1, 4], ..freeable }).is_none());
 }
 
 #[test]

@@ -1,0 +1,120 @@
+//! Room in a heap that the blocks of other pools fill: which pools take part, and how many bytes they have to give back.
+//!
+//! ```text
+//!   heap of 16 blocks     pool of memory type 0: a request for 4 blocks, and none of its own to empty
+//!                         pool of memory type 1: │▓░│ │▓░│ │▓░│ │▓░│ │▓░│ │▓░│ │▓░│ │▓░│ … half empty, all 16 of them
+//!   survey, plan          four of these are emptied into others, two blocks' bytes are copied
+//!   execution             they are freed, and the request gets a new block from what the heap has then
+//! ```
+//!
+//! The last way of all, since it copies what the pool of the request has no use of. All blocks of one kind take part, whoever
+//! fills them: other memory types of the heap, other lifetimes, pinned and movable ones, optimal images, custom pools. Each
+//! allocation stays within its pool. Whether the sum is enough is known before the first byte is copied (`replace.rs`).
+//!
+//! A run with passes marks the pools as its own, as one that defragments them does: a pool that another run with passes has is
+//! left out.
+
+use std::collections::HashSet;
+
+use super::run::RoomRun;
+use crate::Algorithm;
+use crate::device::{Device, MemoryHeapIndex};
+use crate::memory::allocator::Allocator;
+use crate::memory::defragmentation::movers::MoverId;
+use crate::memory::defragmentation::survey::{Arena, Scope, SurveyedPool};
+use crate::sync::locked;
+
+/// Bytes that a heap has to give back.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MissingInHeap {
+    pub(super) heap: MemoryHeapIndex,
+    pub(super) bytes: u64,
+}
+
+impl RoomRun {
+    /// Returns the heaps in which a new block would serve the request, and what each of them has to give back for it: that of
+    /// the memory type that suits best first.
+    pub(super) fn missing_in_heaps<D: Device>(&self, allocator: &Allocator<D>) -> Vec<MissingInHeap> {
+        let request = self.request();
+        let mut missing: Vec<MissingInHeap> = Vec::new();
+        for &(shards, set) in self.pools() {
+            let set = usize::from(set);
+            let in_shard = |index| {
+                let guard = locked(&allocator.pools.get(index)?.state);
+                let state = guard.as_ref()?;
+                let rounded = allocator.round_request(state, set, &request).ok()?;
+                let bytes = allocator.missing_for_block((state, set), &rounded, &request, true)?;
+                Some(MissingInHeap { heap: state.sets[set].heap, bytes })
+            };
+            // The request has asked one of them for a block.
+            let Some(found) = shards.indices().find_map(in_shard) else { continue };
+            // Where a plan for fewer bytes fails, one for more does.
+            let known = |known: &MissingInHeap| known.heap == found.heap && known.bytes <= found.bytes;
+            if !missing.iter().any(known) {
+                missing.push(found);
+            }
+        }
+        for missing in &mut missing {
+            missing.bytes = allocator.but_empty_blocks(missing.heap, missing.bytes);
+        }
+        missing
+    }
+
+    /// Returns the pools over some heaps whose allocations the run may move, each by its block sets there.
+    pub(super) fn pools_over<D: Device>(
+        &mut self,
+        allocator: &Allocator<D>,
+        heaps: &[MissingInHeap],
+        own: Scope,
+    ) -> Vec<SurveyedPool> {
+        let mut seen = HashSet::new();
+        let mut pools = Vec::new();
+        for (index, slot) in allocator.indexed_slots() {
+            let (shards, sets) = {
+                let guard = locked(&slot.state);
+                let Some(state) = guard.as_ref() else { continue };
+                let is_over =
+                    |set: u8| heaps.iter().any(|missing| missing.heap == state.sets[usize::from(set)].heap);
+                // Its blocks take new ranges at their ends only.
+                let sets = (0..state.sets.len() as u8)
+                    .filter(|&set| state.rules.algorithm != Algorithm::Linear && is_over(set));
+                (state.shards, sets.collect::<Vec<_>>())
+            };
+            let is_default = index < allocator.default_pool_count();
+            let scope = if is_default { Scope::DefaultPools } else { Scope::Pool(shards) };
+            if !sets.is_empty() && seen.insert(shards.first) && self.takes(allocator, scope, own) {
+                pools.extend(sets.into_iter().map(|set| SurveyedPool { shards, set: Some(set) }));
+            }
+        }
+        pools
+    }
+
+    /// Returns whether the run may move allocations of some pools, from now on until it ends.
+    fn takes<D: Device>(&mut self, allocator: &Allocator<D>, scope: Scope, own: Scope) -> bool {
+        // A `Defragmenter` moves what is its own wherever it is.
+        if self.mover().id != MoverId::PASSES || scope == own || self.other_scopes.contains(&scope) {
+            return true;
+        }
+        let begun = allocator.begin_passes(scope, self.mover());
+        if begun {
+            self.other_scopes.push(scope);
+        }
+        begun
+    }
+}
+
+impl<D: Device> Allocator<D> {
+    /// Returns the bytes of a heap that are still missing once its empty blocks are freed.
+    pub(super) fn but_empty_blocks(&self, heap: MemoryHeapIndex, missing: u64) -> u64 {
+        // Most often there is none, and no pool has to be locked to find that.
+        let any = self.pools.objects().idle_in(heap.get()) != 0;
+        let empty = if any { self.empty_bytes(heap, None) } else { 0 };
+        missing.saturating_sub(empty)
+    }
+
+    /// Returns the heap of a block set.
+    pub(super) fn heap_of_arena(&self, Arena { pool, set }: Arena) -> Option<MemoryHeapIndex> {
+        let guard = locked(&self.pools.get(pool)?.state);
+        Some(guard.as_ref()?.sets[usize::from(set)].heap)
+    }
+}
