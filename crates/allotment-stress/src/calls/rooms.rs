@@ -1,7 +1,7 @@
 //! Requests that get their room by moves, and moves that an owner accepts.
 
 use allotment::Requirements;
-use allotment::memory::{AcceptedMove, Movability, NextPass, PassLimits};
+use allotment::memory::{AcceptedMove, Movability, NewBlocks, NextPass, PassLimits};
 
 use super::Player;
 use super::movable::SHORT;
@@ -14,8 +14,12 @@ impl<D: Stressed> Player<'_, D> {
         let (size, mut options) = (self.size(), self.options());
         let pool = if self.input.once_in(2) { self.some_pool() } else { None };
         options = pool.iter().fold(options, |options, pool| options.with_pool(pool));
-        // A reset of a pool frees the memory during a copy, so nothing is copied there.
-        let carries = options.pool.is_none();
+        if self.input.once_in(2) {
+            options = options.with_new_blocks(NewBlocks::NeverAllocate);
+        }
+        // A reset of a pool frees the memory during a copy, so nothing is copied there; nor where a new block may be made, for
+        // which allocations of any pool move.
+        let carries = options.pool.is_none() && options.new_blocks == NewBlocks::NeverAllocate;
         let desc = self.desc();
         let world = self.world;
         let (allocator, wanted) = (&world.allocator, Requirements::new(size));

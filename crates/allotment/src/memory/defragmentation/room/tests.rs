@@ -277,10 +277,12 @@ fn half_full_blocks_are_emptied_into_each_other_and_the_cheapest_go() {
     let mut layout = layout.in_arenas(arenas);
     let sets = [vec![Some(0); 4], vec![Some(1); 4], vec![None]].concat();
     let freeable = Freeable { sets, spare: vec![4, 4] };
-    let plan =
-        replaced(&mut layout, 12, freeable.clone()).expect("two blocks, and one beside the pinned item");
+    let plan = replaced(&mut layout, 16, freeable.clone()).expect("two of each");
+    assert_eq!((emptied_by(&layout, &plan, &freeable).0, plan.cost), (16, 8));
+    let freeable = Freeable { spare: vec![1, 4], ..freeable };
+    let plan = replaced(&mut layout, 12, freeable.clone()).expect("one and two");
     assert_eq!((emptied_by(&layout, &plan, &freeable).0, plan.cost), (12, 6));
-    assert!(replaced(&mut layout, 12, Freeable { spare: vec![1, 4], ..freeable }).is_none());
+    assert!(replaced(&mut layout, 14, freeable).is_none(), "the dedicated block has no place to go to");
 }
 
 #[test]
