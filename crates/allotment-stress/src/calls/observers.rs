@@ -125,16 +125,15 @@ impl<D: Stressed> Player<'_, D> {
         }
     }
 
-    /// A server that is full, gone or slow is no finding. What it sends is a recording.
+    /// A server that is full, gone or slow is no finding. What it sends is a recording. One that ends while a viewer connects
+    /// hangs up, as a server of something else would.
     #[cfg(feature = "recorder")]
     fn end_of_viewer(&mut self, error: &allotment_trace::live::LiveError) {
         use allotment_trace::live::LiveError::{
-            Connect, Disconnected, Io, TooManyConnections, TooManyViewers, TooMuch,
+            Connect, Disconnected, Io, NotAServer, TooManyConnections, TooManyViewers, TooMuch,
         };
-        if !matches!(
-            error,
-            Connect { .. } | Disconnected | Io(_) | TooManyConnections | TooManyViewers | TooMuch { .. }
-        ) {
+        let is_gone = matches!(error, Connect { .. } | Disconnected | Io(_) | NotAServer);
+        if !is_gone && !matches!(error, TooManyConnections | TooManyViewers | TooMuch { .. }) {
             self.tally.find(format!("a viewer: {error:?}"));
         }
         self.tally.refused(self.call, error);

@@ -43,7 +43,7 @@ pub enum LiveError {
         /// Why.
         error: io::Error,
     },
-    /// What answers is no server of events.
+    /// What answers is no server of events; or it is one whose program ended before it answered.
     NotAServer,
     /// The server speaks another version of the protocol. Update the older of the two programs.
     Version {
@@ -97,7 +97,7 @@ impl fmt::Display for LiveError {
             Self::Random(error) => write!(f, "the system has no random bytes for a token: {error}"),
             Self::Thread(error) => write!(f, "the server's thread cannot be started: {error}"),
             Self::Connect { address, error } => write!(f, "{address} cannot be reached: {error}"),
-            Self::NotAServer => f.write_str("what answers there is no program that serves its events"),
+            Self::NotAServer => f.write_str("what answers there is no program that serves its events, or the program has just ended"),
             Self::Version { found } => write!(
                 f,
                 "the program serves version {found} of the protocol, and this one reads version {}: update the older",
