@@ -388,6 +388,40 @@ fn idle_blocks_make_room_for_a_pools_first_blocks() {
 }
 
 #[test]
+fn idle_blocks_that_are_too_small_for_any_block_to_share_make_room_for_the_memory_of_one_request() {
+    // What is left, and what is idle: less than 2 MiB, the least block of a pool that wants 16, and enough for the request.
+    for (size, movable) in [(MIB, false), (MIB, true), (1200 * KIB, false)] {
+        for by_budget in [false, true] {
+            let rig = Rig::with(profile("discrete-no-bar"), |desc| {
+                desc.block_sizes.smallest = 16 * MIB;
+                if !by_budget {
+                    desc.heap_limits = vec![(HEAP, 100 * MIB)];
+                }
+            });
+            let pool = rig.create_pool(fixed_pool(DEVICE_TYPE, MIB)).unwrap();
+            let idle = rig.allocate_wanted_in(&pool, &wanted_in(MIB, DEVICE_TYPE)).unwrap();
+            let rest = 100 * MIB - rig.taken(HEAP) - MIB / 2;
+            let full = wanted_in(rest, DEVICE_TYPE).with_dedicated(Dedicated::Always);
+            let full = rig.allocate_wanted(&full).unwrap();
+            rig.free(idle).unwrap();
+            if by_budget {
+                rig.device.set_budget(HEAP, 100 * MIB);
+                rig.refresh_budgets();
+            }
+            let mut desc = wanted_in(size, DEVICE_TYPE);
+            desc.budget = BudgetPolicy::WithinBudget;
+            if movable {
+                desc = desc.with_movability(allotment::memory::Movability::Copied);
+            }
+            let got = rig.allocate_wanted(&desc).expect("the idle block is freed for it");
+            assert!(rig.taken(HEAP) <= 100 * MIB);
+            rig.free_all([got, full]);
+            rig.destroy_pool(pool).unwrap();
+        }
+    }
+}
+
+#[test]
 fn a_reservation_frees_idle_blocks_of_other_pools() {
     let mut small = profile(DISCRETE);
     small.heaps[0].size = 64 * MIB;

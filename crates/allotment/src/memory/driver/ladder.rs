@@ -14,7 +14,7 @@
 //!   7 smaller blocks, down to an eighth of the wanted size
 //!   8 the pool of movable, or pinned, allocations
 //!   9 the next memory type, from 1 on
-//!  10 over the budget, and a memory object for a small request alone: all types from 4 on
+//!  10 over the budget, and a memory object for a small request alone, step 5 included: all types from 4 on
 //!  11 where a remembered refusal was the answer: all types from 1 on, for which the driver is asked once more
 //! ```
 //!

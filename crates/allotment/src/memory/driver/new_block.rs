@@ -99,7 +99,7 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Allocates a block of a plan: of the wanted size, before which idle blocks are freed if need be; or of the smaller
-    /// sizes in turn. Called with no lock held.
+    /// sizes in turn, for the last of which they are freed. Called with no lock held.
     fn allocate_block(
         &self,
         plan: &BlockPlan,
@@ -114,13 +114,21 @@ impl<D: Device> Allocator<D> {
             Err(refused) if refused.falls_through() => refused,
             done => return done,
         };
-        if self.free_idle_for(&IdleBlocks::Free, (source.memory_type, refused), source.terms.budget) {
+        let free_idle_for = |refused| {
+            self.free_idle_for(&IdleBlocks::Free, (source.memory_type, refused), source.terms.budget)
+        };
+        if free_idle_for(refused) {
             // Anew, since the figures may allow a larger block now.
             return attempt(sizes, refused);
         }
-        match refused.refused_bytes(rounded.at_last) {
+        let smaller = match refused.refused_bytes(rounded.at_last) {
             Some(bytes) if sizes == PlanSizes::All => attempt(PlanSizes::Below(bytes), refused),
             _ => Err(refused),
+        };
+        match smaller {
+            // What is idle may be too little for any block to share, and enough for memory of the request's own.
+            Err(refused) if refused.falls_through() && free_idle_for(refused) => attempt(sizes, refused),
+            done => done,
         }
     }
 
