@@ -104,11 +104,12 @@ impl Model<'_> {
                 };
                 let forecast = home.is_none().then(|| self.rig.preview_wanted(&desc));
                 let calls = self.rig.device.usage().allocate_calls;
+                // In a nearly full heap a smaller block, or one in the place of idle ones, comes before room in the pool of the
+                // other movability.
+                let nearly_full = self.rig.memory_heap_reports()[1].reserved + 32 * KIB > HEAP;
                 let served = self.try_allocate(home, &desc);
                 if let Some(Ok(AllocationPreview::Fits { .. })) = forecast {
                     let called = self.rig.device.usage().allocate_calls - calls;
-                    // In a nearly full heap a smaller block comes before room in the pool of the other movability.
-                    let nearly_full = self.rig.memory_heap_reports()[1].reserved + 32 * KIB > HEAP;
                     assert!(
                         served && (called == 0 || nearly_full),
                         "a block that is being emptied is room, too: {desc:?}"
