@@ -79,16 +79,12 @@ impl<'g, F: DescriptorFixture> Rig<'g, F> {
 
     /// A heap exactly as described, with its memory.
     pub(crate) fn try_heap(&self, desc: DescriptorHeapDesc) -> Result<Heap<'_, 'g, F>, DeviceError> {
-        let memory = match self.device().descriptor_heap_buffer(&desc) {
-            None => None,
-            Some(info) => {
-                let mut wanted = AllocationOptions::new(MemoryUsage::DeviceUpload);
-                wanted.required = MemoryProperties::HOST_VISIBLE | MemoryProperties::HOST_COHERENT;
-                // A heap that cannot be made may be too large for a buffer as well.
-                let made = MappedBuffer::new(&self.allocator, &info, &wanted);
-                Some(made.map_err(|_| DeviceError::Unsupported)?)
-            }
-        };
+        let memory = self.device().descriptor_heap_buffer(&desc).and_then(|info| {
+            let mut wanted = AllocationOptions::new(MemoryUsage::DeviceUpload);
+            wanted.required = MemoryProperties::HOST_VISIBLE | MemoryProperties::HOST_COHERENT;
+            // A heap that cannot be made may be too large for a buffer as well: the device says why.
+            MappedBuffer::new(&self.allocator, &info, &wanted).ok()
+        });
         let handle = memory.as_ref().map(MappedBuffer::handle);
         let stands_in =
             memory.as_ref().zip(handle.as_ref()).map(|(memory, buffer)| DescriptorHeapBacking::<F::Device> {
