@@ -1,9 +1,11 @@
 //! Who knows VMA, D3D12MA, vk-mem or gpu-allocator finds each of its names: in the guide, with what does its work here, and
-//! as an alias for the search of the documentation. And what else is checked of the guide: its quotes of examples.
+//! as an alias for the search of the documentation. And what else is checked of the
+//! pages: quotes of examples, and links.
 
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
 
 mod guide;
+mod links;
 mod names;
 mod quotes;
 mod sources;
