@@ -3,7 +3,7 @@
 use core::hint::black_box;
 use std::sync::Arc;
 
-use allotment::descriptor::{CpuDescriptorCache, CpuDescriptorHeap, CpuDescriptorRange};
+use allotment::descriptor::{CpuDescriptorHeap, CpuDescriptorRange};
 use allotment::device::simulated::SimulatedGpu;
 use allotment_suballoc::Handle;
 
@@ -48,22 +48,6 @@ impl Slots for Arc<CpuDescriptorHeap<SimulatedGpu>> {
     }
 }
 
-impl Slots for CpuDescriptorCache<SimulatedGpu> {
-    type Slot = CpuDescriptorRange;
-
-    #[inline]
-    fn allocate(&mut self) -> CpuDescriptorRange {
-        let Ok(slot) = self.allocate() else { unreachable!("the device never fails") };
-        slot
-    }
-
-    #[inline]
-    fn free(&mut self, slot: CpuDescriptorRange) {
-        let freed = self.free(slot);
-        debug_assert!(freed.is_ok(), "it is this heap's");
-    }
-}
-
 impl Slots for Arc<LockedRanges> {
     type Slot = (Handle, u32);
 
@@ -94,14 +78,11 @@ impl Slots for Arc<BitPages> {
 
 /// Returns racers whose threads share an allocator.
 pub(super) fn racers(threads: u32, dimensions: &Dimensions, order: Order) -> Result<Vec<Racer>, Failure> {
-    let (heap, cached) = (Rig::new()?.staging()?, Rig::new()?.staging()?);
+    let heap = Rig::new()?.staging()?;
     let ranges = Arc::new(LockedRanges::new(threads * (dimensions.live + 1)));
     let pages = Arc::new(BitPages::default());
     Ok(vec![
         racer("allotment CpuDescriptorHeap", threads, dimensions, order, || Arc::clone(&heap)),
-        racer("allotment CpuDescriptorCache", threads, dimensions, order, || {
-            CpuDescriptorCache::new(&cached)
-        }),
         racer(LockedRanges::NAME, threads, dimensions, order, || Arc::clone(&ranges)),
         racer(BitPages::NAME, threads, dimensions, order, || Arc::clone(&pages)),
     ])

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use allotment::descriptor::{
-    CpuDescriptorCache, CpuDescriptorHeap, CpuDescriptorHeapDesc, CpuDescriptorRange, DescriptorError,
-    DescriptorFill, DescriptorRange,
+    CpuDescriptorHeap, CpuDescriptorHeapDesc, CpuDescriptorRange, DescriptorError, DescriptorFill,
+    DescriptorRange,
 };
 use allotment::device::DescriptorHeapType;
 use allotment::device::simulated::SimulatedGpu;
@@ -204,33 +204,6 @@ fn what_is_retired_comes_back_with_the_recordings_that_were_open() {
     drop(recording);
     heap.reclaim();
     assert_eq!((heap.statistics().used, heap.statistics().retiring, heap.statistics().peak), (0, 0, 6));
-}
-
-#[test]
-fn a_cache_has_its_slots_for_itself_and_gives_all_of_them_back() {
-    let rig = Rig::new();
-    let heap = rig.staging(64);
-    let mut caches = [CpuDescriptorCache::new(&heap), CpuDescriptorCache::new(&heap)];
-    let mut held = Vec::new();
-    for round in 0..300 {
-        held.push(caches[round % 2].allocate().unwrap());
-    }
-    let addresses: HashSet<_> = held.iter().map(|slot| address(&heap, slot)).collect();
-    assert_eq!(addresses.len(), 300);
-    // Given back by the other way, the other cache, and the heap itself.
-    for (i, slot) in held.into_iter().enumerate() {
-        match i % 3 {
-            0 => caches[0].free(slot).unwrap(),
-            1 => caches[1].free(slot).unwrap(),
-            _ => heap.free(slot).unwrap(),
-        }
-    }
-    let run = heap.allocate(3).unwrap();
-    caches[0].free(run).unwrap();
-    drop(caches);
-    assert_eq!(heap.statistics().used, 0);
-    heap.trim();
-    assert_eq!(rig.device.usage().descriptor_heaps, 0);
 }
 
 #[test]

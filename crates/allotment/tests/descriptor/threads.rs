@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use allotment::descriptor::{CpuDescriptorCache, DescriptorError, SamplerCache, ShaderVisibleHeapDesc};
+use allotment::descriptor::{DescriptorError, SamplerCache, ShaderVisibleHeapDesc};
 use allotment::device::SamplerDesc;
 
 use crate::rig::{PATIENCE, Rig, value};
@@ -30,13 +30,12 @@ fn threads_record_write_and_give_back_while_the_heap_is_replaced() {
             .map(|thread| {
                 let (rig, heap, staging) = (&rig, &heap, &staging);
                 scope.spawn(move || {
-                    let mut cache = CpuDescriptorCache::new(staging);
                     for round in 0..150_u32 {
                         let number = (thread * 1000 + round * 3) % 4000;
                         // The recording first: what it sees is the heap of this moment, where later tables are not.
                         let slot = patiently(|| heap.insert(&rig.number(number), None));
                         let mut table = patiently(|| heap.allocate(3));
-                        let mut staged = cache.allocate().unwrap();
+                        let mut staged = staging.allocate(1).unwrap();
                         staging.write(&mut staged, 0, &rig.number(number + 1)).unwrap();
                         table.copy_from(1, staging, &staged).unwrap();
                         let recording = rig.record();
@@ -48,7 +47,7 @@ fn threads_record_write_and_give_back_while_the_heap_is_replaced() {
                         let mut own = match view.allocate(5) {
                             Ok(own) => own,
                             Err(DescriptorError::Replaced | DescriptorError::Exhausted { .. }) => {
-                                cache.free(staged).unwrap();
+                                staging.free(staged).unwrap();
                                 heap.remove(slot).unwrap();
                                 continue;
                             }
@@ -56,7 +55,7 @@ fn threads_record_write_and_give_back_while_the_heap_is_replaced() {
                         };
                         own.copy_from(2, staging, &staged).unwrap();
                         let indices = [slot.index(), place.first + 1, own.place().first + 2];
-                        cache.free(staged).unwrap();
+                        staging.free(staged).unwrap();
                         let reading = rig.submit_reads(recording, view.heap(), &indices);
                         heap.remove(slot).unwrap();
                         drop((table, view));

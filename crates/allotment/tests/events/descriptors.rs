@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use allotment::descriptor::{
-    Binding, BindingLayout, BindingSet, CachedSampler, CpuDescriptorCache, CpuDescriptorHeap,
-    CpuDescriptorHeapDesc, CpuDescriptorRange, DescriptorError, DescriptorHeapStatistics, DescriptorRange,
-    DescriptorSlot, ShaderVisibleHeap, ShaderVisibleHeapDesc, TransientDescriptors,
+    Binding, BindingLayout, BindingSet, CachedSampler, CpuDescriptorHeap, CpuDescriptorHeapDesc,
+    CpuDescriptorRange, DescriptorError, DescriptorHeapStatistics, DescriptorRange, DescriptorSlot,
+    ShaderVisibleHeap, ShaderVisibleHeapDesc, TransientDescriptors,
 };
 use allotment::device::simulated::{Profile, SimulatedDescriptor, SimulatedGpu};
 use allotment::device::{BufferDesc, BufferUse, DescriptorDevice, DescriptorHeapType, SamplerDesc};
@@ -45,8 +45,6 @@ struct Program {
     sets: Vec<BindingSet<SimulatedGpu>>,
     samplers: Vec<CachedSampler<SimulatedGpu>>,
     ranges: Vec<CpuDescriptorRange>,
-    cache: CpuDescriptorCache<SimulatedGpu>,
-    cached: Vec<CpuDescriptorRange>,
     /// What the GPU has not completed, as the library sees it.
     recordings: Vec<(TransientDescriptors<SimulatedGpu>, Recording)>,
 }
@@ -107,7 +105,6 @@ impl Program {
         ];
         let layout = heaps.gpu.descriptors().unwrap().binding_layout(&bindings).unwrap();
         heaps.with_descriptor(|it| layout.bind_static(0, 0, it, None)).unwrap();
-        let cache = CpuDescriptorCache::new(&heaps.targets);
         Self {
             heaps,
             layout,
@@ -116,8 +113,6 @@ impl Program {
             sets: Vec::new(),
             samplers: Vec::new(),
             ranges: Vec::new(),
-            cache,
-            cached: Vec::new(),
             recordings: Vec::new(),
         }
     }
@@ -125,7 +120,7 @@ impl Program {
     /// One random call, or two. What is refused changes nothing.
     fn step(&mut self, random: &mut Random) {
         let heaps = &self.heaps;
-        match random.below(26) {
+        match random.below(25) {
             0..4 => self.slots.extend(self.heaps.insert()),
             4 => {
                 let count = 1 + random.below(6) as usize;
@@ -176,14 +171,7 @@ impl Program {
             22 => pick(&mut self.ranges, random)
                 .into_iter()
                 .for_each(|range| heaps.targets.retire(range).unwrap()),
-            23 => {
-                self.cached.extend(self.cache.allocate());
-                if random.below(3) == 0 {
-                    let gone = pick(&mut self.cached, random);
-                    gone.into_iter().for_each(|range| self.cache.free(range).unwrap());
-                }
-            }
-            24 => self.replace(random),
+            23 => self.replace(random),
             _ => self.end_frame(random),
         }
     }
@@ -435,7 +423,6 @@ impl Drop for StopOnDrop<'_> {
 
 /// What a thread does to the heaps that all share, until it is told to stop.
 fn hammer(heaps: &Heaps, mut random: Random, kept: &mut Vec<CpuDescriptorRange>, stop: &AtomicBool) {
-    let mut cache = CpuDescriptorCache::new(&heaps.targets);
     let mut slots = Vec::new();
     while !stop.load(Ordering::Relaxed) {
         match random.below(8) {
@@ -453,8 +440,8 @@ fn hammer(heaps: &Heaps, mut random: Random, kept: &mut Vec<CpuDescriptorRange>,
                 gone.into_iter().for_each(|slot| heaps.resources().remove(slot).unwrap());
             }
             _ => {
-                let one = cache.allocate().unwrap();
-                cache.free(one).unwrap();
+                let one = heaps.targets.allocate(1).unwrap();
+                heaps.targets.free(one).unwrap();
                 if random.below(16) == 0 {
                     heaps.targets.trim();
                     let _ = heaps.resources().compact();

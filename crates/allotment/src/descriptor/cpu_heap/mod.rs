@@ -23,9 +23,8 @@
 //! # Cost
 //!
 //! Allocating a slot takes one atomic operation and freeing it one, on memory that other threads seldom write
-//! (`magazines`): 7 to 12 ns together; through a [`CpuDescriptorCache`](super::CpuDescriptorCache), which belongs to one
-//! thread, 7 to 20 ns. A run takes a lock, and a look at each page with runs and at each thread's free slots. A new page is a heap of the
-//! driver.
+//! (`magazines`): 7 to 15 ns together. A run takes a lock, and a look at each page with runs and at each thread's free
+//! slots. A new page is a heap of the driver.
 
 mod events;
 mod magazines;
@@ -160,8 +159,6 @@ struct Counts {
     lately: AtomicU32,
     retiring: AtomicU32,
     failures: AtomicU32,
-    /// The caches of threads.
-    caches: AtomicU32,
 }
 
 impl Counts {
@@ -197,11 +194,7 @@ impl HasDescriptors for Slots {
         let ready = self.look_at_magazines();
         let counts = &self.counts;
         let others = ready + counts.retiring.load(Relaxed);
-        // How many of its slots are free, a thread's cache alone knows: without call sites nothing is called a leak as long
-        // as there is a cache.
-        let is_known = counts.caches.load(Relaxed) == 0;
-        let used = if is_known { counts.used.load(Relaxed).saturating_sub(others) } else { 0 };
-        self.sites.live(heap, used, ..)
+        self.sites.live(heap, counts.used.load(Relaxed).saturating_sub(others), ..)
     }
 }
 
@@ -329,68 +322,16 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
     }
 
     #[inline]
-    pub(super) fn single(&self, slot: u32) -> CpuDescriptorRange {
+    fn single(&self, slot: u32) -> CpuDescriptorRange {
         let (page, first) = self.slots.locate(slot);
         CpuDescriptorRange { heap: self.id, page, first, count: 1, written: false }
     }
 
     /// Returns the number of a single slot of this heap.
     #[inline]
-    pub(super) fn slot_of(&self, range: &CpuDescriptorRange) -> Option<u32> {
+    fn slot_of(&self, range: &CpuDescriptorRange) -> Option<u32> {
         (range.count == 1 && range.heap == self.id)
             .then_some((range.page << self.slots.page_shift) + range.first)
-    }
-
-    /// Returns the range of a slot that a cache hands out.
-    #[inline]
-    #[track_caller]
-    pub(super) fn noted(&self, slot: u32) -> CpuDescriptorRange {
-        let range = self.single(slot);
-        self.slots.sites.note(site_of(&range), 1);
-        range
-    }
-
-    /// Notes that a cache has a slot back.
-    #[inline]
-    pub(super) fn forget(&self, range: &CpuDescriptorRange) {
-        self.slots.sites.forget(site_of(range));
-    }
-
-    /// Counts a cache that was created, or dropped after it has returned its slots.
-    pub(super) fn count_cache(&self, is_new: bool) {
-        let caches = &self.slots.counts.caches;
-        if is_new {
-            caches.fetch_add(1, Relaxed)
-        } else {
-            caches.fetch_sub(1, Relaxed)
-        };
-    }
-
-    /// Takes the free slots of one word, for a cache: the number of the first slot and a bit mask.
-    pub(super) fn take_word(&self) -> Result<(u32, u64), DescriptorError> {
-        let (first, bits) = match self.slots.singles.take_word() {
-            Some(word) => word,
-            None => self.take_from_new_page(FreeSlots::take_word)?,
-        };
-        self.slots.changed(first);
-        self.slots.count_run(bits.count_ones());
-        Ok((first, bits))
-    }
-
-    /// Returns slots of one word that a cache had.
-    pub(super) fn give_back_word(&self, first: u32, bits: u64) {
-        // Before they are counted as free: what was in use meanwhile, magazines alone know.
-        self.slots.look_at_magazines();
-        self.give_back_some(first, bits);
-    }
-
-    /// Returns slots of one word.
-    fn give_back_some(&self, first: u32, bits: u64) {
-        // Counted down first: a thread that takes one of these slots would otherwise count it twice and raise the
-        // peak.
-        self.slots.counts.used.fetch_sub(bits.count_ones(), Relaxed);
-        let all_were_taken = self.slots.give_back_some(first, bits);
-        debug_assert!(all_were_taken, "the caller owns the slots");
     }
 
     /// Frees a range, to be reused at once: no copy from it may follow. Takes no lock for a single slot.
@@ -408,7 +349,10 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         }
         let slot = self.slot_of(&range).ok_or(DescriptorError::WrongHeap)?;
         if !self.slots.keep_ready(slot) {
-            self.give_back_some(slot / WORD * WORD, 1 << (slot % WORD));
+            // Counted down first: a thread that takes the slot would otherwise count it twice and raise the peak.
+            self.slots.counts.used.fetch_sub(1, Relaxed);
+            let was_taken = self.slots.give_back_some(slot / WORD * WORD, 1 << (slot % WORD));
+            debug_assert!(was_taken, "the caller owns the slot");
         }
         Ok(())
     }

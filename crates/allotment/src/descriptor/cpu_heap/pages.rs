@@ -127,7 +127,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         let PageTable { slots: pages, events } = &mut *guard;
         let vacant = pages.iter().position(|slot| matches!(slot.page, Page::Vacant));
         let page = vacant.unwrap_or(pages.len()) as u32;
-        // Slot numbers have 32 bits, and the all-ones number is no slot (a cache uses it for an empty word).
+        // Slot numbers have 32 bits, and so has the number after the last slot of a page.
         let most = u32::MAX >> self.slots.page_shift;
         let cell = self.heaps.get_or_make(page).filter(|_| page < most);
         let cell = cell.ok_or(DescriptorError::NeverFits { requested: size, capacity: u32::MAX })?;

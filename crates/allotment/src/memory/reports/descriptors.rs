@@ -36,8 +36,7 @@ pub struct LeakedDescriptors {
     /// How many.
     pub count: u32,
     /// Where the program allocated them, if the allocator [stores](crate::memory::AllocatorDesc::call_sites) that. Without,
-    /// all of a heap are one entry, and none of a heap of CPU descriptors is shown as long as a thread has a
-    /// [cache](crate::descriptor::CpuDescriptorCache) of it.
+    /// all of a heap are one entry.
     pub call_site: Option<CallSite>,
 }
 
