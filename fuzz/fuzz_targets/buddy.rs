@@ -4,6 +4,6 @@
 #[path = "../../crates/allotment-suballoc/tests/shadow/mod.rs"]
 mod shadow;
 
-use allotment_suballoc::{Algorithm, Coalescing};
+use allotment_suballoc::Algorithm;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| shadow::run_on(Algorithm::Buddy, Coalescing::Immediate, bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| shadow::run_on(Algorithm::Buddy, bytes));

@@ -284,7 +284,6 @@ impl<T> VirtualBlock<T> {
         if cursor.block != self.id {
             return Err(CompactionError::WrongBlock);
         }
-        self.engine.merge_all();
         while let Some(source) = cursor.step(&self.engine, &self.moves) {
             let Some(data) = self.data_at(source) else { continue };
             let Some(alignment) = alignment_of(data) else { continue };
@@ -378,9 +377,9 @@ impl<T> VirtualBlock<T> {
     #[must_use]
     pub fn largest_free_at_best(&self) -> u64 {
         match self.algorithm() {
-            Algorithm::Tlsf => self.available(),
+            Algorithm::Tlsf => self.engine.tally().free,
             // The largest cell that the free units can form.
-            Algorithm::Buddy => self.available().checked_ilog2().map_or(0, |order| 1 << order),
+            Algorithm::Buddy => self.engine.tally().free.checked_ilog2().map_or(0, |order| 1 << order),
             Algorithm::Linear => self.largest_free(),
         }
     }

@@ -24,7 +24,7 @@
 //! | use it for | everything else | sizes that are powers of two by nature | a stack, two stacks, or a ring |
 //! | allocate, free | O(1) | O(log size) | O(1) |
 //! | any order of frees | yes | yes | yes, but a hole is reused only once it joins the gap |
-//! | lost inside a range | nothing (with [`Coalescing::Deferred`] up to a 16th) | up to half of it (a third on average) | alignment only |
+//! | lost inside a range | nothing | up to half of it (a third on average) | alignment only |
 //! | host memory per live range | 20–30 bytes + `T`, up to 70 among few | 80 bytes + `T` | 21–24 bytes + `T` |
 //!
 //! TLSF ("two-level segregated fit": Masmano, Ripoll, Crespo and Real, 2004) is the default of the crates built
@@ -32,9 +32,7 @@
 //! two; it exists for hardware that requires power-of-two cells, and as a baseline for measurements. Linear
 //! serves upload rings and per-frame stacks.
 //!
-//! A TLSF block with room to spare, in which many ranges come and go, can cache freed ranges for the next requests of their
-//! sizes ([`Coalescing::Deferred`]): churn takes a third to a half of the time, and 4 to 60 % more space as long as there is
-//! some. [`VirtualBlock::free_many`] frees many ranges of a large block in half the time.
+//! [`VirtualBlock::free_many`] frees many ranges of a large block in half the time.
 //!
 //! Ranges freed in arbitrary order leave the free space of a block fragmented. A [`Compaction`] names the
 //! ranges that can move to a lower offset; the caller copies their contents.
@@ -50,19 +48,19 @@
 //! Measured on 2026-11-25 by `allotment-bench ranges --table`: nanoseconds of processor
 //! time per allocation or free, without the harness, and in parentheses the ratio to offset-allocator.
 //!
-//! | | TLSF | TLSF, `Deferred` | TLSF, `LeastTime` | linear | offset-allocator 0.2 | VMA (`vk-mem` 0.5) | range-alloc 0.1 |
-//! |---|---|---|---|---|---|---|---|
-//! | churn, 10^3 live | 20.7 (0.77) | 9.1 (0.34) | 22.1 (0.82) | | 26.9 (1.00) | 51.9 (1.93) | 298 (11.07) |
-//! | churn, 10^4 | 41.4 (1.32) | 13.5 (0.43) | 42.5 (1.35) | | 31.4 (1.00) | 60.2 (1.91) | 1136 (36.14) |
-//! | churn, 10^5 | 58.8 (1.05) | 22.4 (0.40) | 64.4 (1.15) | | 56.2 (1.00) | 128 (2.28) | 4296 (76.40) |
-//! | churn, 10^6 | 160 (1.16) | 55.6 (0.40) | 197 (1.43) | | 138 (1.00) | | |
-//! | small, 10^5 | 56.6 (0.92) | 22.3 (0.36) | 62.3 (1.01) | | 61.9 (1.00) | 175 (2.83) | 4372 (70.67) |
-//! | descriptors, 10^4 | 18.7 (0.94) | 7.3 (0.37) | 17.7 (0.89) | | 19.9 (1.00) | 39.5 (1.98) | 616 (30.92) |
-//! | mixed alignment, 10^5 | 77.9 (1.11) | 54.4 (0.77) | 93.7 (1.33) | | 70.2 (1.00) | 145 (2.06) | 9268 (131.96) |
-//! | textures by age | 25.7 (0.82) | 39.5 (1.27) | 25.5 (0.82) | | 31.2 (1.00) | 41.5 (1.33) | 291 (9.30) |
-//! | frames, first in first out | 29.7 (1.00) | 23.4 (0.79) | 24.8 (0.83) | 13.0 (0.44) | 29.7 (1.00) | 42.3 (1.42) | 9.8 (0.33) |
-//! | last in first out, 64 | 15.0 (0.53) | 8.3 (0.30) | 18.4 (0.66) | 7.6 (0.27) | 28.1 (1.00) | 17.6 (0.63) | 6.0 (0.21) |
-//! | pairs | 13.9 (0.56) | 9.1 (0.36) | 18.1 (0.73) | 5.3 (0.21) | 24.8 (1.00) | 16.2 (0.65) | 8.3 (0.34) |
+//! | | TLSF | TLSF, `LeastTime` | linear | offset-allocator 0.2 | VMA (`vk-mem` 0.5) | range-alloc 0.1 |
+//! |---|---|---|---|---|---|---|
+//! | churn, 10^3 live | 20.7 (0.77) | 22.1 (0.82) | | 26.9 (1.00) | 51.9 (1.93) | 298 (11.07) |
+//! | churn, 10^4 | 41.4 (1.32) | 42.5 (1.35) | | 31.4 (1.00) | 60.2 (1.91) | 1136 (36.14) |
+//! | churn, 10^5 | 58.8 (1.05) | 64.4 (1.15) | | 56.2 (1.00) | 128 (2.28) | 4296 (76.40) |
+//! | churn, 10^6 | 160 (1.16) | 197 (1.43) | | 138 (1.00) | | |
+//! | small, 10^5 | 56.6 (0.92) | 62.3 (1.01) | | 61.9 (1.00) | 175 (2.83) | 4372 (70.67) |
+//! | descriptors, 10^4 | 18.7 (0.94) | 17.7 (0.89) | | 19.9 (1.00) | 39.5 (1.98) | 616 (30.92) |
+//! | mixed alignment, 10^5 | 77.9 (1.11) | 93.7 (1.33) | | 70.2 (1.00) | 145 (2.06) | 9268 (131.96) |
+//! | textures by age | 25.7 (0.82) | 25.5 (0.82) | | 31.2 (1.00) | 41.5 (1.33) | 291 (9.30) |
+//! | frames, first in first out | 29.7 (1.00) | 24.8 (0.83) | 13.0 (0.44) | 29.7 (1.00) | 42.3 (1.42) | 9.8 (0.33) |
+//! | last in first out, 64 | 15.0 (0.53) | 18.4 (0.66) | 7.6 (0.27) | 28.1 (1.00) | 17.6 (0.63) | 6.0 (0.21) |
+//! | pairs | 13.9 (0.56) | 18.1 (0.73) | 5.3 (0.21) | 24.8 (1.00) | 16.2 (0.65) | 8.3 (0.34) |
 //!
 //! <!-- end of the table of `allotment-bench ranges --table` -->
 //!
@@ -86,7 +84,6 @@ extern crate alloc;
 mod algorithm;
 mod alignment;
 mod chain;
-mod coalescing;
 mod compaction;
 mod error;
 mod growth;
@@ -102,7 +99,6 @@ mod virtual_block;
 
 pub use algorithm::Algorithm;
 pub use alignment::{Alignment, AlignmentError};
-pub use coalescing::Coalescing;
 pub use compaction::{Compaction, Move};
 pub use error::{
     AllocateError, CompactionError, CreateError, GrowError, HandleError, MoveError, Refused, ResizeError,

@@ -28,8 +28,7 @@ pub enum RegionKind<'a, T> {
         /// The user data stored with it.
         data: &'a T,
     },
-    /// Lost to alignment (linear) or to rounding (buddy) until the live range beside it is freed; or to rounding until space is
-    /// short (TLSF with deferred coalescing).
+    /// Lost to alignment (linear) or to rounding (buddy) until the live range beside it is freed.
     Padding,
     /// Not allocated.
     Free,
@@ -41,25 +40,16 @@ pub enum RegionKind<'a, T> {
 pub struct Regions<'a, T> {
     block: &'a VirtualBlock<T>,
     next: u32,
-    /// Where the next region begins.
-    at: u64,
 }
 
 impl<'a, T> Regions<'a, T> {
     pub(crate) fn new(block: &'a VirtualBlock<T>) -> Self {
-        Self { block, next: block.engine.first(), at: 0 }
+        Self { block, next: block.engine.first() }
     }
 
     /// The regions behind the live range at an index.
     pub(crate) fn behind(block: &'a VirtualBlock<T>, index: u32) -> Self {
-        let place = block.engine.place(index);
-        Self { block, next: place.after, at: place.end() }
-    }
-
-    /// Returns what is between the last region and the next one: the padding of a live range that has no region of its own.
-    fn padding_to(&mut self, end: u64) -> Region<'a, T> {
-        let offset = core::mem::replace(&mut self.at, end);
-        Region { offset, size: end - offset, kind: RegionKind::Padding }
+        Self { block, next: block.engine.place(index).after }
     }
 }
 
@@ -70,9 +60,6 @@ impl<'a, T> Iterator for Regions<'a, T> {
         while self.next != NONE {
             let index = self.next;
             let place = self.block.engine.place(index);
-            if place.offset > self.at {
-                return Some(self.padding_to(place.offset));
-            }
             self.next = place.after;
             if place.size == 0 {
                 // The gap of the linear algorithm in a full block: a position, not a region.
@@ -87,11 +74,9 @@ impl<'a, T> Iterator for Regions<'a, T> {
                 // No region is vacant; the match has to name the state nevertheless.
                 State::Free | State::Vacant => RegionKind::Free,
             };
-            self.at = place.end();
             return Some(Region { offset: place.offset, size: place.size, kind });
         }
-        let end = self.block.engine.size();
-        (self.at < end).then(|| self.padding_to(end))
+        None
     }
 }
 

@@ -29,8 +29,7 @@ pub struct DetailedStatistics {
     /// The smallest and the largest free region; `None` if there is none.
     pub free_size: Option<SizeRange>,
     /// The largest size that a request at alignment 1 can get now. Less than the largest free region only in a
-    /// linear block, where a hole cannot be used until it touches the gap. More only with
-    /// [`Coalescing::Deferred`](crate::Coalescing::Deferred), where a request may get several regions and padding.
+    /// linear block, where a hole cannot be used until it touches the gap.
     pub largest_free: u64,
 }
 
@@ -43,8 +42,7 @@ impl DetailedStatistics {
         if self.brief.free == 0 {
             return 0.0;
         }
-        // The largest request may get padding as well.
-        (1.0 - self.largest_free as f64 / self.brief.free as f64).max(0.0)
+        1.0 - self.largest_free as f64 / self.brief.free as f64
     }
 }
 

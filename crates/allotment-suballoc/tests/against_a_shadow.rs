@@ -202,7 +202,6 @@ fn of_few_sizes() -> impl Strategy<Value = Vec<Op>> {
         down: which % 2 == 0,
     });
     let resizes = (any::<usize>(), sizes).prop_map(|(which, size)| Op::Resize { which, size });
-    let coalesce = (0..20u32).prop_map(|at_most| Op::Coalesce { at_most });
     let grow = (1..900u64).prop_map(|by| Op::Grow { by });
     let slivers = (1..40u64, 1..8u64, 20..60u64).prop_map(|(size, spread, count)| Op::Slivers {
         size,
@@ -211,7 +210,7 @@ fn of_few_sizes() -> impl Strategy<Value = Vec<Op>> {
         count,
     });
     let op = prop_oneof![
-        60 => requests, 50 => frees, 3 => runs, 6 => resizes, 3 => coalesce, 1 => grow, 1 => slivers, 1 => Just(Op::Clear), 2 => Just(Op::Shrink)
+        60 => requests, 50 => frees, 3 => runs, 6 => resizes, 1 => grow, 1 => slivers, 1 => Just(Op::Clear), 2 => Just(Op::Shrink)
     ];
     vec(op, 0..400)
 }
@@ -219,25 +218,9 @@ fn of_few_sizes() -> impl Strategy<Value = Vec<Op>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: scaled(300) as u32, ..ProptestConfig::default() })]
 
-    /// The model merges every free at once: a block that defers that refuses nothing that the model has room for.
     #[test]
-    fn a_block_with_deferred_coalescing_refuses_what_its_model_refuses(size in 1..6000u64, ops in of_few_sizes()) {
-        shadow::run_deferred(size, &ops);
-    }
-
-    #[test]
-    fn a_block_with_deferred_coalescing_equals_its_model_after_every_operation(size in 1..6000u64, ops in operations()) {
-        shadow::run_deferred(size, &ops);
-    }
-
-    #[test]
-    fn deferred_coalescing_among_many_slivers_equals_its_model(size in 1000..8000u64, ops in among_slivers()) {
-        shadow::run_deferred(size, &ops);
-    }
-
-    #[test]
-    fn deferred_coalescing_with_numbers_of_more_than_32_bits_equals_its_model(ops in of_few_sizes()) {
-        shadow::run_deferred((1 << 32) + 5, &ops);
+    fn a_block_whose_ranges_have_few_sizes_equals_its_model(size in 1..6000u64, ops in of_few_sizes()) {
+        shadow::run_ops(Algorithm::Tlsf, size, &ops);
     }
 }
 

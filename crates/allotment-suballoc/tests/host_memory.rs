@@ -8,18 +8,10 @@
 mod counting;
 mod layout;
 
-use allotment_suballoc::{Algorithm, Coalescing, Compaction, Request, Strategy, VirtualBlock};
+use allotment_suballoc::{Algorithm, Compaction, Request, Strategy, VirtualBlock};
 
 use counting::{bytes_of_this_thread as bytes, of_this_thread as allocations};
 use layout::{aligned, cells};
-
-/// Each algorithm, with each kind of coalescing that it has.
-const KINDS: [(Algorithm, Coalescing); 4] = [
-    (Algorithm::Tlsf, Coalescing::Immediate),
-    (Algorithm::Tlsf, Coalescing::Deferred),
-    (Algorithm::Buddy, Coalescing::Immediate),
-    (Algorithm::Linear, Coalescing::Immediate),
-];
 
 #[test]
 fn a_block_that_is_empty_and_shrunk_keeps_what_a_new_one_has() {
@@ -48,19 +40,18 @@ fn a_block_that_is_empty_and_shrunk_keeps_what_a_new_one_has() {
 
 #[test]
 fn a_block_whose_first_range_alone_is_live_keeps_little_once_it_is_shrunk() {
-    for (algorithm, coalescing) in KINDS {
+    for algorithm in Algorithm::ALL {
         let mut block = VirtualBlock::new(1 << 28, algorithm).unwrap();
-        block.set_coalescing(coalescing);
         let first = block.allocate(Request::new(64), 1).unwrap().handle;
         let before = bytes();
         let handles: Vec<_> =
             (0..100_000).map(|i| block.allocate(Request::new(64 + i % 100), 0).unwrap().handle).collect();
         handles.iter().rev().for_each(|&handle| assert_eq!(block.free(handle), Ok(0)));
         drop(handles);
-        assert!(bytes() - before > 1 << 20, "{algorithm}, {coalescing:?}: it was larger");
+        assert!(bytes() - before > 1 << 20, "{algorithm}: it was larger");
         block.shrink_to_fit();
         let kept = bytes() - before;
-        assert!(kept <= 4 << 10, "{algorithm}, {coalescing:?}: {kept} bytes more than with one range");
+        assert!(kept <= 4 << 10, "{algorithm}: {kept} bytes more than with one range");
         block.check_invariants();
         assert_eq!(block.free(first), Ok(1));
     }
@@ -87,11 +78,8 @@ fn a_block_with_one_range_left_uses_what_it_kept_before_it_gets_more() {
 
 #[test]
 fn operations_on_as_many_ranges_as_were_reserved_get_no_memory_from_the_heap() {
-    for (algorithm, coalescing) in KINDS {
+    for algorithm in Algorithm::ALL {
         let mut block = VirtualBlock::new(1 << 24, algorithm).unwrap();
-        if coalescing == Coalescing::Deferred {
-            block.set_coalescing(coalescing);
-        }
         // Some more than are allocated: free ranges count as well.
         block.reserve(1100);
         let mut handles = Vec::with_capacity(1000);
@@ -102,15 +90,14 @@ fn operations_on_as_many_ranges_as_were_reserved_get_no_memory_from_the_heap() {
         for handle in handles.drain(..) {
             block.free(handle).unwrap();
         }
-        assert_eq!(allocations() - before, 0, "{algorithm}, {coalescing:?}");
+        assert_eq!(allocations() - before, 0, "{algorithm}");
     }
 }
 
 #[test]
 fn a_block_is_far_below_its_peak_once_it_has_less_than_half_of_the_regions_that_it_had() {
-    for (algorithm, coalescing) in KINDS {
+    for algorithm in Algorithm::ALL {
         let mut block = VirtualBlock::new(1 << 16, algorithm).unwrap();
-        block.set_coalescing(coalescing);
         let ranges: Vec<_> = (0..1000).map(|_| block.allocate(Request::new(8), ()).unwrap().handle).collect();
         let mut free_where = |freed: fn(usize) -> bool| {
             ranges
@@ -120,22 +107,21 @@ fn a_block_is_far_below_its_peak_once_it_has_less_than_half_of_the_regions_that_
                 .for_each(|(_, &range)| block.free(range).unwrap());
             block.is_far_below_its_peak()
         };
-        assert!(!free_where(|_| false), "{algorithm}, {coalescing:?}: all are live");
-        assert!(!free_where(|at| at % 2 == 1), "{algorithm}, {coalescing:?}: 500 are live, 500 free");
+        assert!(!free_where(|_| false), "{algorithm}: all are live");
+        assert!(!free_where(|at| at % 2 == 1), "{algorithm}: 500 are live, 500 free");
         let far = free_where(|at| at % 2 == 0 && at % 10 != 0);
-        assert!(far, "{algorithm}, {coalescing:?}: 100 are live, with about as many free between them");
+        assert!(far, "{algorithm}: 100 are live, with about as many free between them");
         block.shrink_to_fit();
         block.clear();
         block.shrink_to_fit();
-        assert!(!block.is_far_below_its_peak(), "{algorithm}, {coalescing:?}: shrunk");
+        assert!(!block.is_far_below_its_peak(), "{algorithm}: shrunk");
     }
 }
 
 #[test]
 fn a_block_that_was_cleared_allocates_as_many_ranges_again_without_the_heap() {
-    for (algorithm, coalescing) in KINDS {
+    for algorithm in Algorithm::ALL {
         let mut block = VirtualBlock::new(1 << 24, algorithm).unwrap();
-        block.set_coalescing(coalescing);
         let fill = |block: &mut VirtualBlock<_>| {
             let before = allocations();
             (0..1000).for_each(|i| assert!(block.allocate(Request::new(1 + i % 90), i).is_ok()));
@@ -143,42 +129,39 @@ fn a_block_that_was_cleared_allocates_as_many_ranges_again_without_the_heap() {
         };
         assert!(fill(&mut block) > 0);
         block.clear();
-        assert_eq!(fill(&mut block), 0, "{algorithm}, {coalescing:?}");
+        assert_eq!(fill(&mut block), 0, "{algorithm}");
     }
 }
 
 #[test]
 fn a_block_grows_its_tables_rarely_and_not_far_beyond_what_it_needs() {
-    for (algorithm, coalescing) in KINDS {
+    for algorithm in Algorithm::ALL {
         let mut block = VirtualBlock::new(1 << 28, algorithm).unwrap();
-        block.set_coalescing(coalescing);
         let before = (bytes(), allocations());
         for _ in 0..30_000 {
             block.allocate(Request::new(64), ()).unwrap();
         }
         let (bytes, times) = (bytes() - before.0, allocations() - before.1);
         // What the documentation says of each.
-        let most = match (algorithm, coalescing) {
-            (Algorithm::Buddy, _) => 80,
-            (_, Coalescing::Deferred) => 30 + 16,
-            (Algorithm::Tlsf, _) => 30,
-            (Algorithm::Linear, _) => 24,
+        let most = match algorithm {
+            Algorithm::Buddy => 80,
+            Algorithm::Tlsf => 30,
+            Algorithm::Linear => 24,
         };
-        assert!(bytes <= most * 30_000 + (16 << 10), "{algorithm}, {coalescing:?}: {bytes} bytes");
-        assert!(times <= 300, "{algorithm}, {coalescing:?}: {times} times");
+        assert!(bytes <= most * 30_000 + (16 << 10), "{algorithm}: {bytes} bytes");
+        assert!(times <= 300, "{algorithm}: {times} times");
     }
 }
 
 #[test]
 fn a_block_with_ranges_reserves_for_as_many_more_and_not_for_their_product() {
-    for (algorithm, coalescing) in KINDS {
+    for algorithm in Algorithm::ALL {
         let mut block = VirtualBlock::new(1 << 28, algorithm).unwrap();
-        block.set_coalescing(coalescing);
         (0..1000).for_each(|i| assert!(block.allocate(Request::new(64), i).is_ok()));
         let before = bytes();
         block.reserve(1000);
         let more = bytes() - before;
-        assert!(more <= 256 << 10, "{algorithm}, {coalescing:?}: {more} bytes");
+        assert!(more <= 256 << 10, "{algorithm}: {more} bytes");
     }
 }
 

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use allotment_suballoc::{
-    Algorithm, Alignment, AllocateError, Coalescing, CreateError, GrowError, HandleError, MAX_SIZE,
-    RegionKind, Request, Side, Strategy, VirtualBlock,
+    Algorithm, Alignment, AllocateError, CreateError, GrowError, HandleError, MAX_SIZE, RegionKind, Request,
+    Side, Strategy, VirtualBlock,
 };
 
 fn block(size: u64, algorithm: Algorithm) -> VirtualBlock<&'static str> {
@@ -237,10 +237,8 @@ fn a_handle_whose_range_was_freed_is_refused_for_ever() {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (random >> 33) % end
     };
-    let kinds = Algorithm::ALL.into_iter().map(|algorithm| (algorithm, Coalescing::Immediate));
-    for (algorithm, coalescing) in kinds.chain([(Algorithm::Tlsf, Coalescing::Deferred)]) {
+    for algorithm in Algorithm::ALL {
         let mut block = block(4096, algorithm);
-        block.set_coalescing(coalescing);
         let (mut live, mut freed) = (Vec::new(), Vec::new());
         for round in 0..4000 {
             // The block fills and empties by turns, so that regions vanish and their indices are taken again.

@@ -28,9 +28,8 @@ pub(super) const WORKLOADS: [(&str, &str); 11] = [
 
 /// The contenders of the table, and what they are called there. The times are compared with those of
 /// offset-allocator.
-pub(super) const CONTENDERS: [(&str, &str); 7] = [
+pub(super) const CONTENDERS: [(&str, &str); 6] = [
     ("allotment-tlsf", "TLSF"),
-    ("allotment-tlsf-deferred", "TLSF, `Deferred`"),
     ("allotment-tlsf-least-time", "TLSF, `LeastTime`"),
     ("allotment-linear", "linear"),
     ("offset-allocator", "offset-allocator 0.2"),

@@ -19,7 +19,7 @@ use crate::{AllocateError, CreateError, GrowError, MAX_SIZE, Request};
 use buddy::Buddy;
 use chained::Chained;
 use linear::Linear;
-use tlsf::{Deferred, Tlsf, Width};
+use tlsf::{Tlsf, Width};
 
 /// The algorithm by which a block allocates. The [crate's documentation](crate) helps to choose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -89,9 +89,6 @@ pub(crate) trait Ranges {
     fn allocate(&mut self, request: &Request) -> Result<Option<Taken>, AllocateError>;
     /// Returns the size of the free region that serves the request.
     fn room_for(&self, request: &Request) -> Option<u64>;
-    /// Merges all that is free, where that is not done by every free. Before a search by offset, and before a range is taken
-    /// at one.
-    fn merge_all(&mut self) {}
     /// Returns the lowest free region in which the range, and the padding behind it, would end at or below
     /// `limit`. The linear algorithm has no choice of offsets and returns `None`.
     fn find_below(&mut self, request: &Request, limit: u64) -> Option<u32>;
@@ -151,9 +148,6 @@ pub(crate) enum Engine {
     Tlsf(Tlsf<u32>),
     /// TLSF, with 64 bits for each number.
     WideTlsf(Tlsf<u64>),
-    /// TLSF with deferred coalescing.
-    Deferred(Deferred<u32>),
-    WideDeferred(Deferred<u64>),
     Buddy(Chained<Buddy>),
     /// Linear, with 32 bits for each number.
     Linear(Linear<u32>),
@@ -178,7 +172,7 @@ impl Engine {
 
     pub(crate) fn algorithm(&self) -> Algorithm {
         match self {
-            Self::Tlsf(_) | Self::WideTlsf(_) | Self::Deferred(_) | Self::WideDeferred(_) => Algorithm::Tlsf,
+            Self::Tlsf(_) | Self::WideTlsf(_) => Algorithm::Tlsf,
             Self::Buddy(_) => Algorithm::Buddy,
             Self::Linear(_) | Self::WideLinear(_) => Algorithm::Linear,
         }
@@ -189,23 +183,10 @@ impl Engine {
         match self {
             Self::Linear(linear) => linear.capacity_with(ranges),
             Self::WideLinear(linear) => linear.capacity_with(ranges),
-            Self::Tlsf(_) | Self::WideTlsf(_) | Self::Deferred(_) | Self::WideDeferred(_) => {
-                self.capacity() + ranges
-            }
+            Self::Tlsf(_) | Self::WideTlsf(_) => self.capacity() + ranges,
             // Padding has an index of its own.
             Self::Buddy(_) => self.capacity() + 2 * ranges,
         }
-    }
-
-    /// Makes a TLSF block cache freed ranges, or merge them at once.
-    pub(crate) fn defer_coalescing(&mut self, is_deferred: bool) {
-        *self = match core::mem::replace(self, Self::Tlsf(Tlsf::new(1))) {
-            Self::Tlsf(tlsf) if is_deferred => Self::Deferred(Deferred::new(tlsf)),
-            Self::WideTlsf(tlsf) if is_deferred => Self::WideDeferred(Deferred::new(tlsf)),
-            Self::Deferred(deferred) if !is_deferred => Self::Tlsf(deferred.into_tlsf()),
-            Self::WideDeferred(deferred) if !is_deferred => Self::WideTlsf(deferred.into_tlsf()),
-            other => other,
-        };
     }
 
     /// Makes the numbers of the block wide enough for `size` units.
@@ -217,14 +198,10 @@ impl Engine {
             Self::Tlsf(narrow) => {
                 *self = Self::WideTlsf(core::mem::replace(narrow, Tlsf::new(1)).with_width(size));
             }
-            Self::Deferred(narrow) => {
-                let narrow = core::mem::replace(narrow, Deferred::new(Tlsf::new(1)));
-                *self = Self::WideDeferred(narrow.with_width(size));
-            }
             Self::Linear(narrow) => {
                 *self = Self::WideLinear(core::mem::replace(narrow, Linear::new(1)).with_width());
             }
-            Self::WideTlsf(_) | Self::WideDeferred(_) | Self::WideLinear(_) | Self::Buddy(_) => {}
+            Self::WideTlsf(_) | Self::WideLinear(_) | Self::Buddy(_) => {}
         }
     }
 }
@@ -236,8 +213,6 @@ macro_rules! each {
         match $engine {
             $crate::algorithm::Engine::Tlsf($ranges) => $call,
             $crate::algorithm::Engine::WideTlsf($ranges) => $call,
-            $crate::algorithm::Engine::Deferred($ranges) => $call,
-            $crate::algorithm::Engine::WideDeferred($ranges) => $call,
             $crate::algorithm::Engine::Buddy($ranges) => $call,
             $crate::algorithm::Engine::Linear($ranges) => $call,
             $crate::algorithm::Engine::WideLinear($ranges) => $call,
@@ -276,7 +251,6 @@ impl Ranges for Engine {
         fn free(&mut self, index: u32);
         fn resize(&mut self, index: u32, size: u64) -> Result<(), u64>;
         fn clear(&mut self) -> bool;
-        fn merge_all(&mut self);
         fn find_below(&mut self, request: &Request, limit: u64) -> Option<u32>;
         fn reserve(&mut self, regions: usize);
         fn shrink(&mut self);

@@ -24,10 +24,6 @@ impl<T> VirtualBlock<T> {
             if let Some(taken) = ranges.allocate_quickly(&request) {
                 return Ok(self.store(taken, request.size, data));
             }
-        } else if let Engine::Deferred(ranges) = &mut self.engine {
-            if let Some(taken) = ranges.allocate_quickly(&request) {
-                return Ok(self.store(taken, request.size, data));
-            }
         }
         self.allocate_any(&request, data)
     }
@@ -39,10 +35,6 @@ impl<T> VirtualBlock<T> {
                 return Ok(self.store(taken, request.size, data));
             }
         } else if let Engine::WideLinear(ranges) = &mut self.engine {
-            if let Some(taken) = ranges.allocate_quickly(request) {
-                return Ok(self.store(taken, request.size, data));
-            }
-        } else if let Engine::WideDeferred(ranges) = &mut self.engine {
             if let Some(taken) = ranges.allocate_quickly(request) {
                 return Ok(self.store(taken, request.size, data));
             }
@@ -96,8 +88,7 @@ impl<T> VirtualBlock<T> {
     /// For moving ranges towards the start of the block.
     ///
     /// Ignores the request's strategy. Costs as much as [`Strategy::LowestOffset`](crate::Strategy::LowestOffset) with TLSF, and
-    /// O(free regions) with the buddy algorithm. With [`Coalescing::Deferred`](crate::Coalescing::Deferred), merges all cached
-    /// ranges first.
+    /// O(free regions) with the buddy algorithm.
     ///
     /// # Errors
     ///
@@ -154,8 +145,7 @@ impl<T> VirtualBlock<T> {
     /// Allocates a range at an offset: in the free units directly behind the live range `after`, or at the start of the
     /// block where that is `None`. For moving ranges to places that were planned.
     ///
-    /// Ignores the request's strategy. O(1) with TLSF: nothing is searched, so the range before the place must be named. With
-    /// [`Coalescing::Deferred`](crate::Coalescing::Deferred), merges all cached ranges first.
+    /// Ignores the request's strategy. O(1) with TLSF: nothing is searched, so the range before the place must be named.
     ///
     /// # Errors
     ///
@@ -196,9 +186,6 @@ impl<T> VirtualBlock<T> {
     /// Returns the size of the free region that [`allocate`](Self::allocate) would use now, or `None` if it
     /// would fail. Tells which of several blocks fits a request best. Costs as much as the search; O(regions) where only an
     /// index that a call of [`allocate`](Self::allocate) makes could tell.
-    ///
-    /// With [`Coalescing::Deferred`](crate::Coalescing::Deferred), a cached range may serve the request instead, and the cost is
-    /// O(regions) where no region fits that is merged already.
     #[must_use]
     pub fn room_for(&self, request: &Request) -> Option<u64> {
         // The checks of `allocate`, without the cost of an error.
@@ -210,7 +197,6 @@ impl<T> VirtualBlock<T> {
 
     fn allocate_region_below(&mut self, request: &Request, limit: u64) -> Result<Taken, AllocateError> {
         self.check_placed_request(request)?;
-        self.engine.merge_all();
         let Request { size, alignment, .. } = *request;
         match self.engine.find_below(request, limit) {
             Some(found) => Ok(self.engine.take(found, request)),
@@ -231,7 +217,6 @@ impl<T> VirtualBlock<T> {
         if !request.alignment.is_aligned(offset) {
             return Err(refused);
         }
-        self.engine.merge_all();
         let mut index = match after {
             None => self.engine.first(),
             Some(handle) => {
@@ -275,7 +260,7 @@ impl<T> VirtualBlock<T> {
         AllocateError::NoSpace {
             size: request.size,
             alignment: request.alignment,
-            free: self.available(),
+            free: self.engine.tally().free,
             largest_free: self.largest_free(),
         }
     }

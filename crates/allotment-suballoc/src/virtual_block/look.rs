@@ -30,7 +30,7 @@ impl<T> VirtualBlock<T> {
     }
 
     /// Returns the largest size that a request at alignment 1 can get now. O(1); for TLSF with a look at up to 136 free
-    /// ranges, and O(ranges) with [`Coalescing::Deferred`](crate::Coalescing::Deferred).
+    /// regions.
     #[must_use]
     pub fn largest_free(&self) -> u64 {
         self.engine.largest_free()
@@ -45,8 +45,7 @@ impl<T> VirtualBlock<T> {
         size <= self.largest_free_at_most()
     }
 
-    /// Returns an upper bound of [`largest_free`](Self::largest_free) that is at most 3 % too large; with
-    /// [`Coalescing::Deferred`](crate::Coalescing::Deferred), all that is free. O(1).
+    /// Returns an upper bound of [`largest_free`](Self::largest_free) that is at most 3 % too large. O(1).
     #[must_use]
     pub fn largest_free_at_most(&self) -> u64 {
         self.engine.largest_free_at_most()
@@ -88,8 +87,8 @@ impl<T> VirtualBlock<T> {
         detailed
     }
 
-    /// Returns all regions in address order: live ranges, padding and free space, without a gap. Free regions touch only where
-    /// one is a cached range of [`Coalescing::Deferred`](crate::Coalescing::Deferred).
+    /// Returns all regions in address order: live ranges, padding and free space, without a gap. No two free regions of a TLSF
+    /// or linear block touch.
     ///
     /// ```
     /// use allotment_suballoc::{Algorithm, RegionKind, Request, VirtualBlock};

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::num::NonZeroU64;
 
 use crate::algorithm::{Engine, Ranges, Taken, each};
-use crate::chain::{State, Tally};
+use crate::chain::State;
 use crate::compaction::Moves;
 use crate::growth;
 use crate::handle::BlockId;
@@ -148,12 +148,6 @@ impl<T> VirtualBlock<T> {
         }
     }
 
-    /// Returns the number of units that requests can get: the free ones, and the padding that deferred coalescing takes back.
-    pub(crate) fn available(&self) -> u64 {
-        let Tally { free, padding, .. } = self.engine.tally();
-        if self.algorithm() == Algorithm::Tlsf { free + padding } else { free }
-    }
-
     #[inline]
     pub(crate) fn check(&self, handle: Handle) -> Result<(), HandleError> {
         // Before the index is used, which means nothing in another block.
@@ -176,11 +170,6 @@ impl<T> VirtualBlock<T> {
             return Err(HandleError::WrongBlock);
         }
         if let Engine::Tlsf(ranges) = &mut self.engine {
-            let data = free_of(ranges, &mut self.data, handle)?;
-            self.moves.freed(handle.index);
-            return Ok(data);
-        }
-        if let Engine::Deferred(ranges) = &mut self.engine {
             let data = free_of(ranges, &mut self.data, handle)?;
             self.moves.freed(handle.index);
             return Ok(data);

@@ -6,8 +6,8 @@ mod amount;
 mod model;
 
 use allotment_suballoc::{
-    Algorithm, Alignment, Coalescing, Compaction, CompactionError, Handle, HandleError, Move, MoveError,
-    RegionKind, Request, VirtualBlock,
+    Algorithm, Alignment, Compaction, CompactionError, Handle, HandleError, Move, MoveError, RegionKind,
+    Request, VirtualBlock,
 };
 use amount::scaled;
 use model::Op;
@@ -361,20 +361,17 @@ fn a_run_passes_nothing_over_when_the_regions_at_its_cursor_are_gone() {
 
 #[test]
 fn a_run_begins_with_the_highest_range_whatever_its_region_was_before() {
-    for coalescing in [Coalescing::Immediate, Coalescing::Deferred] {
-        let mut block = VirtualBlock::new(30, Algorithm::Tlsf).unwrap();
-        let [a, b, c] = [(); 3].map(|()| block.allocate(Request::new(10), 0).unwrap());
-        block.free(b.handle).unwrap();
-        block.free(c.handle).unwrap();
-        block.allocate(Request::new(10), 1).unwrap();
-        let highest = block.allocate(Request::new(5), 2).unwrap();
-        assert_eq!(highest.offset, 20);
-        block.free(a.handle).unwrap();
-        block.set_coalescing(coalescing);
-        let step = block.next_move(&mut Compaction::new(), any_place).unwrap().unwrap();
-        assert_eq!((step.from(), step.from_offset(), step.to_offset()), (highest.handle, 20, 0));
-        block.cancel_move(step).unwrap();
-    }
+    let mut block = VirtualBlock::new(30, Algorithm::Tlsf).unwrap();
+    let [a, b, c] = [(); 3].map(|()| block.allocate(Request::new(10), 0).unwrap());
+    block.free(b.handle).unwrap();
+    block.free(c.handle).unwrap();
+    block.allocate(Request::new(10), 1).unwrap();
+    let highest = block.allocate(Request::new(5), 2).unwrap();
+    assert_eq!(highest.offset, 20);
+    block.free(a.handle).unwrap();
+    let step = block.next_move(&mut Compaction::new(), any_place).unwrap().unwrap();
+    assert_eq!((step.from(), step.from_offset(), step.to_offset()), (highest.handle, 20, 0));
+    block.cancel_move(step).unwrap();
 }
 
 #[test]

@@ -9,8 +9,8 @@
 use std::collections::BTreeMap;
 
 use allotment_suballoc::{
-    Algorithm, Alignment, AllocateError, Coalescing, Compaction, CompactionError, GrowError, Handle,
-    HandleError, MAX_SIZE, Region, RegionKind, Request, ResizeError, Side, Strategy, VirtualBlock,
+    Algorithm, Alignment, AllocateError, Compaction, CompactionError, GrowError, Handle, HandleError,
+    MAX_SIZE, Region, RegionKind, Request, ResizeError, Side, Strategy, VirtualBlock,
 };
 
 /// One operation. Numbers are folded into a useful range by [`Op::decode`], so that any bytes are a test.
@@ -65,10 +65,6 @@ pub enum Op {
     Compact {
         alignment: u64,
     },
-    SetCoalescing(Coalescing),
-    Coalesce {
-        at_most: u32,
-    },
 }
 
 impl Op {
@@ -106,9 +102,6 @@ impl Op {
             },
             14 if kind > 192 => Self::Shrink,
             14 => Self::FreeAgain,
-            _ if kind == 31 && a % 2 == 0 => Self::SetCoalescing(Coalescing::Deferred),
-            _ if kind == 31 => Self::SetCoalescing(Coalescing::Immediate),
-            _ if kind == 47 => Self::Coalesce { at_most: a.into() },
             _ if kind < 64 => Self::FreeForeign,
             _ if kind < 128 => Self::Compact { alignment: 1 << (a % 5) },
             _ if kind >= 192 => Self::AllocateAt {
@@ -135,11 +128,11 @@ struct Live {
 /// seed corpus, and an order of magnitude; two the size.
 pub fn run(bytes: &[u8]) {
     let algorithm = bytes.first().map_or(0, |&first| usize::from(first) % 3);
-    run_on(Algorithm::ALL[algorithm], Coalescing::Immediate, bytes);
+    run_on(Algorithm::ALL[algorithm], bytes);
 }
 
-/// As [`run`], on a block of this algorithm that begins with this policy.
-pub fn run_on(algorithm: Algorithm, coalescing: Coalescing, bytes: &[u8]) {
+/// As [`run`], on a block of this algorithm.
+pub fn run_on(algorithm: Algorithm, bytes: &[u8]) {
     let Some((&[first, low, high], rest)) = bytes.split_first_chunk::<3>() else { return };
     let size = 1 + u64::from(u16::from_le_bytes([low, high]));
     let size = match first / 3 % 4 {
@@ -149,14 +142,7 @@ pub fn run_on(algorithm: Algorithm, coalescing: Coalescing, bytes: &[u8]) {
         _ => size << 20 | 1 << 40,
     };
     let ops = rest.chunks_exact(8).map(|op| Op::decode(op.try_into().unwrap()));
-    let policy = (coalescing == Coalescing::Deferred).then_some(Op::SetCoalescing(coalescing));
-    run_ops(algorithm, size, &policy.into_iter().chain(ops).collect::<Vec<_>>());
-}
-
-/// Runs the operations on a TLSF block that defers coalescing, as long as none of them changes that.
-pub fn run_deferred(size: u64, ops: &[Op]) {
-    let first = [Op::SetCoalescing(Coalescing::Deferred)];
-    run_ops(Algorithm::Tlsf, size, &[&first, ops].concat());
+    run_ops(algorithm, size, &ops.collect::<Vec<_>>());
 }
 
 /// Runs the operations and panics at the first difference between the block and its model.
@@ -264,37 +250,20 @@ impl Pair {
                 true
             }
             Op::Compact { alignment } => self.compact(Alignment::new(alignment).unwrap()),
-            Op::SetCoalescing(coalescing) => {
-                self.block.set_coalescing(coalescing);
-                let is_tlsf = self.block.algorithm() == Algorithm::Tlsf;
-                let expected = if is_tlsf { coalescing } else { Coalescing::Immediate };
-                assert_eq!(self.block.coalescing(), expected);
-                assert_eq!(self.picture(), before, "no live range changes");
-                false
-            }
-            Op::Coalesce { at_most } => {
-                let cached = self.block.coalesce(at_most);
-                assert!(cached == 0 || self.block.coalescing() == Coalescing::Deferred);
-                assert_eq!(self.picture(), before, "no live range changes");
-                false
-            }
         };
         if failed {
             assert_eq!(self.picture(), before, "a refused call changes nothing, nor does a shrink: {op:?}");
         }
     }
 
-    /// Everything that a caller can see. Of TLSF the live ranges, between which all is free: of what a block with deferred
-    /// coalescing shows there, a refused request may merge some.
+    /// Everything that a caller can see.
     fn picture(&self) -> Vec<(u64, u64, Option<u64>)> {
-        let is_tlsf = self.block.algorithm() == Algorithm::Tlsf;
         let used = |kind| match kind {
             RegionKind::Used { data, .. } => Some(*data),
             RegionKind::Padding => Some(u64::MAX),
             _ => None,
         };
-        let shown = self.block.regions().map(|region| (region.offset, region.size, used(region.kind)));
-        shown.filter(|&(_, _, data)| !is_tlsf || data.is_some_and(|data| data != u64::MAX)).collect()
+        self.block.regions().map(|region| (region.offset, region.size, used(region.kind))).collect()
     }
 
     /// Ranges that belong to no live range, in address order, as a naive reader would list them.
@@ -318,8 +287,7 @@ impl Pair {
         let data = self.count;
         let expected = self.expected_offset(&request);
         let would_fit = self.block.would_fit(&request);
-        let holes = (self.block.algorithm() == Algorithm::Tlsf
-            && self.block.coalescing() == Coalescing::Immediate)
+        let holes = (self.block.algorithm() == Algorithm::Tlsf)
             .then(|| (self.holes(), self.block.room_for(&request)));
         match self.block.allocate(request, data) {
             Ok(allocation) => {
@@ -724,8 +692,7 @@ impl Pair {
         if self.block.algorithm() == Algorithm::Tlsf {
             let largest = self.holes().iter().map(|(start, end)| end - start).max().unwrap_or(0);
             assert_eq!(self.block.largest_free(), largest);
-            let is_deferred = self.block.coalescing() == Coalescing::Deferred;
-            assert!(statistics.padding == 0 || is_deferred, "TLSF loses nothing inside a block");
+            assert_eq!(statistics.padding, 0, "TLSF loses nothing inside a block");
         }
         assert!(self.block.may_fit(self.block.largest_free()));
     }

@@ -74,8 +74,6 @@ pub(super) fn visit_all(visit: &mut impl Visit) -> Result<(), Failure> {
     visit.visit::<empty::Empty>()?;
     visit.visit::<ours::Ours<ours::Balanced>>()?;
     visit.visit::<ours::Ours<ours::BalancedInUnits>>()?;
-    visit.visit::<ours::Ours<ours::Deferred>>()?;
-    visit.visit::<ours::Ours<ours::DeferredInUnits>>()?;
     visit.visit::<ours::Ours<ours::LeastTime>>()?;
     visit.visit::<ours::Ours<ours::LeastMemory>>()?;
     visit.visit::<ours::Ours<ours::LowestOffset>>()?;

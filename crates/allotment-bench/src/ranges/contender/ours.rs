@@ -1,12 +1,12 @@
-//! `VirtualBlock` with each algorithm, and TLSF with each strategy and with deferred coalescing.
+//! `VirtualBlock` with each algorithm, and TLSF with each strategy.
 
 use core::marker::PhantomData;
 
-use allotment_suballoc::{Algorithm, Alignment, Coalescing, Handle, Request, Strategy, VirtualBlock};
+use allotment_suballoc::{Algorithm, Alignment, Handle, Request, Strategy, VirtualBlock};
 
 use super::{Ranges, Space};
 
-/// An algorithm with a strategy, and when it coalesces.
+/// An algorithm with a strategy.
 pub(in crate::ranges) trait Kind: Send + 'static {
     const NAME: &'static str;
     const ALGORITHM: Algorithm;
@@ -14,11 +14,10 @@ pub(in crate::ranges) trait Kind: Send + 'static {
     /// Whether the numbers are the units of the workload, as the documentation advises, and not bytes. Then most
     /// requests need no alignment.
     const IN_UNITS: bool;
-    const COALESCING: Coalescing;
 }
 
 macro_rules! kinds {
-    ($($kind:ident, $name:literal, $algorithm:ident, $strategy:ident, $in_units:literal, $coalescing:ident;)*) => {
+    ($($kind:ident, $name:literal, $algorithm:ident, $strategy:ident, $in_units:literal;)*) => {
         $(
             pub(in crate::ranges) enum $kind {}
 
@@ -27,22 +26,19 @@ macro_rules! kinds {
                 const ALGORITHM: Algorithm = Algorithm::$algorithm;
                 const STRATEGY: Strategy = Strategy::$strategy;
                 const IN_UNITS: bool = $in_units;
-                const COALESCING: Coalescing = Coalescing::$coalescing;
             }
         )*
     };
 }
 
 kinds! {
-    Balanced, "allotment-tlsf", Tlsf, Balanced, false, Immediate;
-    BalancedInUnits, "allotment-tlsf-in-units", Tlsf, Balanced, true, Immediate;
-    Deferred, "allotment-tlsf-deferred", Tlsf, Balanced, false, Deferred;
-    DeferredInUnits, "allotment-tlsf-deferred-in-units", Tlsf, Balanced, true, Deferred;
-    LeastTime, "allotment-tlsf-least-time", Tlsf, LeastTime, false, Immediate;
-    LeastMemory, "allotment-tlsf-least-memory", Tlsf, LeastMemory, false, Immediate;
-    LowestOffset, "allotment-tlsf-lowest-offset", Tlsf, LowestOffset, false, Immediate;
-    Linear, "allotment-linear", Linear, Balanced, false, Immediate;
-    Buddy, "allotment-buddy", Buddy, Balanced, false, Immediate;
+    Balanced, "allotment-tlsf", Tlsf, Balanced, false;
+    BalancedInUnits, "allotment-tlsf-in-units", Tlsf, Balanced, true;
+    LeastTime, "allotment-tlsf-least-time", Tlsf, LeastTime, false;
+    LeastMemory, "allotment-tlsf-least-memory", Tlsf, LeastMemory, false;
+    LowestOffset, "allotment-tlsf-lowest-offset", Tlsf, LowestOffset, false;
+    Linear, "allotment-linear", Linear, Balanced, false;
+    Buddy, "allotment-buddy", Buddy, Balanced, false;
 }
 
 /// A block without data of the caller.
@@ -61,8 +57,7 @@ impl<K: Kind> Ranges for Ours<K> {
 
     fn new(space: &Space) -> Option<Self> {
         let shift = if K::IN_UNITS { space.unit.ilog2() } else { 0 };
-        let mut block = VirtualBlock::new(space.size >> shift, K::ALGORITHM).ok()?;
-        block.set_coalescing(K::COALESCING);
+        let block = VirtualBlock::new(space.size >> shift, K::ALGORITHM).ok()?;
         Some(Self { block, shift, kind: PhantomData })
     }
 

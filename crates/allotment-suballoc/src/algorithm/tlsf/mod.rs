@@ -52,7 +52,6 @@
 //! and a search below a limit take O(log n), by an index in address order ([`lowest`]) that is made as far as they look. The classes take 6 KiB in a block of 256 MiB, 11 KiB in one of
 //! 2^48 units, and 144 bytes more (216 with wide numbers) for each that ever had a region.
 
-mod deferred;
 mod lowest;
 mod nodes;
 mod ranges;
@@ -63,10 +62,9 @@ mod stacks;
 mod tests;
 mod width;
 
-use super::{Place, Ranges, Taken};
+use super::Taken;
 use crate::chain::NONE;
 use crate::{Alignment, MAX_SIZE, Request, Side, Strategy};
-pub(crate) use deferred::Deferred;
 use nodes::{END, LAST, Node, Nodes, USED};
 use rooms::{Change, Rooms};
 use search::Search;

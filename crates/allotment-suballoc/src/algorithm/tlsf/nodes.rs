@@ -96,12 +96,6 @@ impl<W: Width> Nodes<W> {
         FIRST_GENERATION
     }
 
-    /// Returns `true` if no range of a node comes after that of this generation.
-    #[inline]
-    pub(super) fn is_last_generation(generation: u32) -> bool {
-        generation == LAST_GENERATION
-    }
-
     #[inline]
     pub(super) fn at(&self, index: u32) -> Node<W> {
         self.nodes[index as usize]

@@ -212,9 +212,8 @@ impl<W: Width> Ranges for Tlsf<W> {
 
     #[inline]
     fn is_full(&self) -> bool {
-        // An operation adds at most three nodes (with deferred coalescing, one for the padding of each live range now and then), and a free one where a generation came to its end. Slots are below the
-        // tags of used regions: there are eight for each free region at most, for each class and for each chunk of one that is
-        // divided.
+        // An operation adds at most three nodes, and a free one where a generation came to its end. Slots are below the tags of
+        // used regions: there are eight for each free region at most, for each class and for each chunk of one that is divided.
         self.nodes.len() > (USED / 16) as usize
     }
 

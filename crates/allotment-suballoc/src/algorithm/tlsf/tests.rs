@@ -6,9 +6,9 @@ use alloc::vec::Vec;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::Ranges;
 use super::stacks::{Entry, Next};
-use super::{Deferred, END, Tlsf};
+use super::{END, Tlsf};
+use crate::algorithm::Ranges;
 use crate::{Algorithm, Alignment, Handle, HandleError, Request, Strategy, VirtualBlock};
 
 /// The free regions in classes as `(class, offset, size)`, by class.
@@ -144,27 +144,6 @@ fn an_index_of_aligned_ranges_is_made_when_it_is_needed_and_dropped_when_it_is_n
     }
     assert!(!tlsf.rooms.is_used());
     tlsf.check_invariants();
-}
-
-#[test]
-fn no_handle_of_a_cached_range_comes_again_also_at_the_end_of_its_generations() {
-    let mut deferred = Deferred::new(Tlsf::<u32>::new(1000));
-    let mut seen = Vec::new();
-    for size in (60..64).cycle().take(400) {
-        let request = Request::new(size);
-        let taken = match deferred.allocate_quickly(&request) {
-            Some(taken) => taken,
-            None => deferred.allocate(&request).unwrap().unwrap(),
-        };
-        assert!(!seen.contains(&(taken.index, taken.serial)));
-        seen.push((taken.index, taken.serial));
-        assert!(deferred.used(taken.index, taken.serial));
-        deferred.free(taken.index);
-        deferred.check_invariants();
-        assert!(!deferred.used(taken.index, taken.serial));
-    }
-    let nodes = seen.iter().map(|(index, _)| index).max();
-    assert!(nodes > Some(&5), "nodes came to their end: {nodes:?}");
 }
 
 proptest! {
