@@ -94,6 +94,7 @@ mod read_ahead;
 mod region;
 mod request;
 mod shrink;
+mod size_classes;
 mod statistics;
 mod virtual_block;
 
@@ -109,6 +110,7 @@ pub use handle::Handle;
 pub use read_ahead::Reach;
 pub use region::{Region, RegionKind, Regions};
 pub use request::{Request, Side, Strategy};
+pub use size_classes::SizeClasses;
 pub use statistics::{DetailedStatistics, SizeRange, Statistics};
 pub use virtual_block::{Allocation, AllocationInfo, VirtualBlock};
 

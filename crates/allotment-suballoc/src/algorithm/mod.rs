@@ -3,7 +3,6 @@
 //! [`VirtualBlock`](crate::VirtualBlock) knows an algorithm by what it does with regions: [`Ranges`]. Each keeps its
 //! regions itself, as small as it can.
 
-mod bins;
 mod buddy;
 mod chained;
 mod free_lists;

@@ -1,6 +1,6 @@
 //! Two-level segregated fit.
 //!
-//! Each free region is in the stack of its size class ([`bins`](super::bins)), and a two-level bitmap marks the classes
+//! Each free region is in the stack of its size class ([`SizeClasses`](crate::SizeClasses)), and a two-level bitmap marks the classes
 //! that have any ([`Stacks`]), so two scans of a word find the first class that is sure to fit. A freed region is merged
 //! with its free neighbours at once, so no two free regions ever touch.
 //!

@@ -46,13 +46,15 @@ mod search;
 
 use alloc::vec::Vec;
 
-use super::super::bins::{FINE, class_of, class_that_surely_fits, smallest, width_log2};
 use super::nodes::Nodes;
 use super::width::{DEPTH, Width};
-use crate::{Alignment, growth};
+use crate::{Alignment, SizeClasses, growth};
 use chunk::Chunk;
 pub(super) use chunk::Listed;
 use divisions::Division;
+
+/// A class is never wider than a 32nd of its sizes, so the first region of the class that surely fits wastes no more than that.
+type Classes = SizeClasses<5>;
 
 /// Full chunks of a class before it is divided. A search of them takes a fifth of a microsecond.
 const CROWDED: u32 = 16;
@@ -158,7 +160,7 @@ pub(super) enum Next {
 /// Returns the number of classes for a block of `size` units: no free region is larger, so classes above never fill.
 fn classes_for(size: u64) -> usize {
     // Whole groups, so that a block that grows needs others only where its size has doubled.
-    (class_of::<FINE>(size) / GROUP + 1) * GROUP
+    (Classes::class_of(size) / GROUP + 1) * GROUP
 }
 
 #[derive(Clone, Debug)]
@@ -166,7 +168,7 @@ pub(super) struct Stacks<W> {
     /// Bit `g` is set exactly if `words[g]` is not 0.
     groups: u64,
     words: [u32; GROUPS],
-    /// The classes of [`bins`](super::super::bins), then 32 parts for each division.
+    /// The classes of sizes, then 32 parts for each division.
     classes: Vec<Class>,
     /// The number of classes that are no parts.
     whole: u32,
@@ -261,7 +263,7 @@ impl<W: Width> Stacks<W> {
     #[inline(always)]
     #[must_use]
     pub(super) fn push(&mut self, nodes: &mut Nodes<W>, region: Listed) -> u32 {
-        let class = class_of::<FINE>(region.size);
+        let class = Classes::class_of(region.size);
         let top = self.classes[class];
         if !top.has_place() {
             return self.push_further(nodes, class, region);

@@ -13,10 +13,12 @@
 //! Marks are forgotten after one to two periods of the empty-block policy, as the peak usage is, so that a program that
 //! goes on to other work is judged by that. Cost: 128 bytes a block set; a few instructions for each large request and free.
 
-/// Classes of each octave.
-const STEPS: u32 = 8;
-/// Sizes up to two to this are not told apart: they share blocks, whatever came back.
-const SMALLEST_OCTAVE: u32 = 20;
+use allotment_suballoc::SizeClasses;
+
+/// Eight for each octave.
+type OfSizes = SizeClasses<3>;
+/// Sizes up to this are not told apart: they share blocks, whatever came back.
+const SMALL: u64 = 1 << 20;
 /// Words of 64 classes: eight octaves each, up to 2^52, beyond every size.
 const WORDS: usize = 4;
 
@@ -25,23 +27,20 @@ const WORDS: usize = 4;
 struct Classes([u64; WORDS]);
 
 impl Classes {
-    fn mark(&mut self, class: u32) {
-        self.0[class as usize / 64] |= 1 << (class % 64);
+    fn mark(&mut self, class: usize) {
+        self.0[class / 64] |= 1 << (class % 64);
     }
 
-    fn contains(&self, class: u32) -> bool {
-        self.0[class as usize / 64] & (1 << (class % 64)) != 0
+    fn contains(&self, class: usize) -> bool {
+        self.0[class / 64] & (1 << (class % 64)) != 0
     }
 }
 
 /// Returns the class of a size; `None` for small ones.
-fn class_of(size: u64) -> Option<u32> {
-    if size <= 1 << SMALLEST_OCTAVE {
-        return None;
-    }
-    let octave = size.ilog2();
-    let step = (size >> (octave - STEPS.ilog2())) as u32 % STEPS;
-    Some(((octave - SMALLEST_OCTAVE) * STEPS + step).min(WORDS as u32 * 64 - 1))
+fn class_of(size: u64) -> Option<usize> {
+    // The marks begin with the first class that has large sizes.
+    let marked = |size| (OfSizes::class_of(size) - OfSizes::class_of(SMALL)).min(WORDS * 64 - 1);
+    (size > SMALL).then(|| marked(size))
 }
 
 /// The marks of this period and of the one before.
@@ -86,7 +85,7 @@ impl SizeHistory {
         }
     }
 
-    fn in_either(marks: &[Classes; 2], class: u32) -> bool {
+    fn in_either(marks: &[Classes; 2], class: usize) -> bool {
         marks.iter().any(|marks| marks.contains(class))
     }
 }
@@ -127,10 +126,10 @@ mod tests {
     #[test]
     fn classes_are_an_eighth_of_an_octave_and_every_size_has_one() {
         assert_eq!(class_of(MIB), None);
-        for octave in SMALLEST_OCTAVE..=48 {
-            for step in 0..STEPS {
-                let size = (1u64 << octave) + (u64::from(step) << (octave - 3)) + 1;
-                assert_eq!(class_of(size), Some((octave - SMALLEST_OCTAVE) * STEPS + step));
+        for octave in 20..=48 {
+            for step in 0..8 {
+                let size = (1u64 << octave) + (step << (octave - 3)) + 1;
+                assert_eq!(class_of(size), Some(((octave - 20) * 8 + step) as usize));
                 assert_eq!(class_of(size), class_of(size + (1 << (octave - 4))));
             }
         }

@@ -26,16 +26,16 @@
 //! the time. A program that goes on as before keeps the ranges that it reuses. (Bonwick and Adams trim magazines by the
 //! same measure in "Magazines and Vmem", 2001.)
 
-use allotment_suballoc::Alignment;
+use allotment_suballoc::{Alignment, SizeClasses};
 
 /// Ranges up to this size wait. Above it, the search costs little beside the use of the memory, and joining free
 /// neighbours matters more.
 pub(in crate::memory) const LARGEST_WAITING: u64 = 1 << 20;
 
-/// Classes per power of two, as a power of two.
-const MANTISSA_BITS: u32 = 4;
+/// 16 for each power of two. Sizes below 16 bytes, whose sixteenth is less than a byte, have a class each.
+type Classes = SizeClasses<4>;
 
-const CLASSES: usize = class_of(LARGEST_WAITING) + 1;
+const CLASSES: usize = Classes::class_of(LARGEST_WAITING) + 1;
 
 /// Ranges in a class: as many as a cache line holds.
 pub(super) const DEPTH: usize = 8;
@@ -46,17 +46,6 @@ pub(super) const DEPTH: usize = 8;
 /// 100 µs. A steady program has fewer, as far as it was measured: 110 to 550 where sizes are random, 30 where there are
 /// six.
 pub(in crate::memory) const MOST_WAITING: usize = 512;
-
-/// Returns the size class of a size.
-const fn class_of(size: u64) -> usize {
-    let mantissa = 1 << MANTISSA_BITS;
-    // Below 16 bytes a sixteenth of a power of two is less than a byte, so each size has a class of its own.
-    if size < mantissa {
-        return size as usize;
-    }
-    let shift = size.ilog2() - MANTISSA_BITS;
-    (((shift as u64) << MANTISSA_BITS) + (size >> shift)) as usize
-}
 
 /// A waiting range: its record in the upper 32 bits, below it the size, and the number of trailing zeros of its offset
 /// in the lowest [`ALIGNMENT_BITS`].
@@ -128,7 +117,7 @@ impl QuickLists {
         if self.counts.is_empty() {
             self.make();
         }
-        let class = class_of(size);
+        let class = Classes::class_of(size);
         let count = &mut self.counts[class];
         let list = &mut self.waiting[class];
         debug_assert!(
@@ -164,7 +153,7 @@ impl QuickLists {
         if self.len == 0 || size > LARGEST_WAITING {
             return None;
         }
-        let class = class_of(size);
+        let class = Classes::class_of(size);
         // An alignment is a power of two, so comparing trailing zeros tells whether an offset is aligned; no record is
         // read.
         let zeros = alignment.get().trailing_zeros();
@@ -175,7 +164,11 @@ impl QuickLists {
             // The newest first: its memory and its record are the likeliest to be in a cache.
             if let Some(at) = list[..count].iter().rposition(fits) {
                 let found = list[at];
-                debug_assert_eq!(class_of(found.size()), class, "a range waits in the list of its class");
+                debug_assert_eq!(
+                    Classes::class_of(found.size()),
+                    class,
+                    "a range waits in the list of its class"
+                );
                 // The newest fills the gap, so that none has to be shifted.
                 list[at] = list[count - 1];
                 self.counts[class].take_one();

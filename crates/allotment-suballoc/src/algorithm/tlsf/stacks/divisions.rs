@@ -2,7 +2,7 @@
 
 use super::super::nodes::Nodes;
 use super::super::width::{DEPTH, Width};
-use super::{Class, DIVIDED, FINE, GROUP, NONE, Stacks, smallest, width_log2};
+use super::{Class, Classes, DIVIDED, GROUP, NONE, Stacks};
 
 /// The parts of one class.
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +83,7 @@ impl<W: Width> Stacks<W> {
     /// Returns the smallest size of a class or part.
     pub(super) fn smallest_of(&self, class: usize) -> u64 {
         match class.checked_sub(self.whole as usize) {
-            None => smallest::<FINE>(class),
+            None => Classes::smallest(class),
             Some(part) => {
                 let division = &self.divisions[part / GROUP];
                 division.smallest + ((part as u64 % GROUP as u64) << division.width_log2)
@@ -94,7 +94,7 @@ impl<W: Width> Stacks<W> {
     /// Returns the binary logarithm of the number of sizes of a class or part.
     pub(super) fn width_of(&self, class: usize) -> u32 {
         match class.checked_sub(self.whole as usize) {
-            None => width_log2::<FINE>(class),
+            None => Classes::width_log2(class),
             Some(part) => self.divisions[part / GROUP].width_log2,
         }
     }

@@ -3,10 +3,7 @@
 use core::ops::ControlFlow;
 
 use super::super::width::{DEPTH, Width};
-use super::{
-    CLOSE, Class, Division, Entry, FINE, Found, GROUP, GROUPS, NONE, Next, Stacks, class_of,
-    class_that_surely_fits,
-};
+use super::{CLOSE, Class, Classes, Division, Entry, Found, GROUP, GROUPS, NONE, Next, Stacks};
 use crate::Alignment;
 
 impl<W: Width> Stacks<W> {
@@ -55,13 +52,13 @@ impl<W: Width> Stacks<W> {
     /// Returns the first class that may have an entry of `size` units.
     #[inline(always)]
     pub(in crate::algorithm::tlsf) fn first_class(&self, size: u64) -> Option<usize> {
-        self.first_from(class_of::<FINE>(size))
+        self.first_from(Classes::class_of(size))
     }
 
     /// Returns the first class that has entries all of which have `size` units.
     #[inline(always)]
     pub(in crate::algorithm::tlsf) fn first_sure_class(&self, size: u64) -> Option<usize> {
-        self.first_from(class_that_surely_fits::<FINE>(size))
+        self.first_from(Classes::class_that_surely_fits(size))
     }
 
     /// Returns `true` if the region of an entry holds an aligned range.
@@ -78,7 +75,7 @@ impl<W: Width> Stacks<W> {
         let mut from = 0;
         for share_log2 in [u32::MAX, 3, 2, 1] {
             let more = alignment.get().checked_shr(share_log2).unwrap_or(0);
-            let class = self.first_from(class_of::<FINE>(size + more).max(from))?;
+            let class = self.first_from(Classes::class_of(size + more).max(from))?;
             from = class + 1;
             let part = self.lowest_of(class);
             let mut chunk = self.classes[part].chunk;
@@ -242,7 +239,7 @@ impl<W: Width> Stacks<W> {
         from: u64,
         visit: &mut impl FnMut(u32, u32) -> Next,
     ) -> ControlFlow<()> {
-        let mut next = self.first_from(class_of::<FINE>(from));
+        let mut next = self.first_from(Classes::class_of(from));
         while let Some(class) = next {
             self.visit_class(class, from, visit)?;
             next = self.first_from(class + 1);
