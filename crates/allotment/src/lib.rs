@@ -35,22 +35,24 @@
 //!
 //! [`prelude`] has the names that most programs use, and the methods of devices.
 //!
-//! Each layer below is public and usable alone: the [`Allocator`] by a program that has deferred destruction of its
-//! own, [`lifetime`] by one that has its own allocator.
+//! Each layer is public and usable alone: the [`Allocator`] by a program that has deferred destruction of its own,
+//! [`lifetime`] by one that has its own allocator.
 //!
 //! # Layers
 //!
-//! Each layer depends only on those below it, listed here from the bottom up:
+//! From the program down to the driver. Each layer depends on those below it in this list, never on one above it
+//! (`ARCHITECTURE.md` draws them, and names three exceptions):
 //!
 //! | layer | where | what it is |
 //! |---|---|---|
-//! | ranges | the crate [`allotment_suballoc`] | suballocation algorithms over an integer range |
-//! | devices | [`device`] | the trait [`Device`] and its implementations; the only code that calls a driver |
-//! | lifetime | [`lifetime`] | recordings, timelines and deferred destruction |
-//! | memory | [`memory`] | the [`Allocator`]: pools, blocks, budgets, mapping, statistics, defragmentation |
-//! | descriptors | [`descriptor`] | descriptor heaps, binding sets, samplers |
-//! | transfers | [`upload`] | upload rings, arenas, the uploader, readback |
 //! | front | [`gpu`] | [`Gpu`] and [`Frame`]: one object that owns the layers, one loop that drives them |
+//! | transfers | [`upload`] | upload rings, arenas, the uploader, readback |
+//! | descriptors | [`descriptor`] | descriptor heaps, binding sets, samplers |
+//! | memory | [`memory`] | the [`Allocator`]: pools, blocks, budgets, mapping, statistics, defragmentation |
+//! | events | [`events`] | what happens inside, for a reader |
+//! | lifetime | [`lifetime`] | recordings, timelines and deferred destruction |
+//! | devices | [`device`] | the trait [`Device`] and its implementations; the only code that calls a driver |
+//! | ranges | the crate [`allotment_suballoc`] | suballocation algorithms over an integer range |
 //!
 //! # What happens inside
 //!

@@ -15,6 +15,8 @@
 //! is bound. A table, a descriptor set or a descriptor array of an API is a range here; a bindless descriptor
 //! is a slot.
 //!
+//! The idea, its figures and what was tried: `docs/design/descriptors.md`.
+//!
 //! # Which type to use
 //!
 //! | for | use |

@@ -11,6 +11,8 @@
 //!
 //! # The rule
 //!
+//! Its sources, its figures and what was tried: `docs/design/lifetime.md`.
+//!
 //! Each retired object is stamped with the tracker's clock, which advances by one with each recording that is
 //! opened. The object is *sealed* once every recording that was open at that moment is submitted or discarded. It
 //! then takes the last submitted value of each queue, and is destroyed when every queue has completed its value. So

@@ -13,6 +13,8 @@
 //!
 //! # How a request is served
 //!
+//! The idea, its sources and what was tried: `docs/design/request.md`.
+//!
 //! 1. The allocator checks the size, once.
 //! 2. It ranks the suitable memory types (`request/candidates.rs`) and tries the pool of the best one.
 //! 3. Under the pool's lock it looks for a free range in a block. For a large request it looks for a cached dedicated

@@ -4,6 +4,8 @@
 //! that have any ([`Stacks`]), so two scans of a word find the first class that is sure to fit. A freed region is merged
 //! with its free neighbours at once, so no two free regions ever touch.
 //!
+//! The simple idea, its figures and what was tried: `docs/design/tlsf.md`.
+//!
 //! Where this differs from the published algorithm (Masmano et al., "TLSF: a new dynamic memory
 //! allocator for real-time systems", 2004), and why:
 //!

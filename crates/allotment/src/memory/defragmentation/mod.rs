@@ -7,6 +7,8 @@
 //!
 //! # How it works
 //!
+//! The idea, its sources, its figures and what was tried: `docs/design/moves.md`.
+//!
 //! `survey` reads the layout of the pools. `selection` picks the blocks that are worth emptying. `plan` finds a place
 //! for each allocation in them, in the free ranges of the other blocks (`holes`). `run` executes the plan, one
 //! `evacuation` of a block after the other: it reserves the places and hands out the moves. `pass` ends them. The pools
