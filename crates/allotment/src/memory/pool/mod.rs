@@ -3,17 +3,17 @@
 //! A default pool serves one memory type, one lifetime, and linear or optimal resources; a custom pool serves what
 //! its user directs there. Both are the same type with other [`Rules`].
 //!
-//! The files are the steps of an allocation, in the order in which `request/allocate.rs` takes them:
+//! The files are the steps of an allocation that a pool takes, with the numbers that `request/allocate.rs` gives them:
 //!
 //! | file | step | entry |
 //! |---|---|---|
 //! | `quick_path.rs` | 0: reuse a range that was freed a moment ago | [`place_quickly`](PoolState::place_quickly) |
-//! | `round.rs` | 1: round the request; choose a shared or a dedicated block | [`round_request`](PoolState::round_request) |
-//! | `place.rs` | 2: search the existing blocks | [`place_in_existing`](PoolState::place_in_existing) |
-//! | `plan.rs` | 3: choose the sizes of a new block | [`plan_block`](PoolState::plan_block) |
-//! | `pending.rs` | 4: allocate it without the lock; other threads wait | [`PendingBlock`] |
-//! | `place.rs` | 5: add the block and place the request in it | [`place_in_new_block`](PoolState::place_in_new_block) |
-//! | `records.rs` | 6: write the record that the token names | [`publish`](PoolState::publish) |
+//! | `round.rs` | 3: round the request; choose a shared or a dedicated block | [`round_request`](PoolState::round_request) |
+//! | `place.rs` | 4: search the existing blocks | [`place_in_existing`](PoolState::place_in_existing) |
+//! | `plan.rs` | 6: choose the sizes of a new block | [`plan_block`](PoolState::plan_block) |
+//! | `pending.rs` | 7: allocate it without the lock; other threads wait | [`PendingBlock`] |
+//! | `place.rs` | 8: add the block and place the request in it | [`place_in_new_block`](PoolState::place_in_new_block) |
+//! | `records.rs` | 4 and 8: write the record that the token names | [`publish`](PoolState::publish) |
 //!
 //! The way back is in `free.rs` and `empty.rs`, which decides which empty blocks are freed; `active.rs` has the pools in which
 //! that may change with time; `shrink.rs` returns the host

@@ -1,4 +1,4 @@
-//! Step 3 in a pool: which sizes of a new block the driver is asked for.
+//! Step 6 of a request (`request/allocate.rs`): which sizes of a new block the driver is asked for.
 //!
 //! Worked example, with the default `BlockSizes` (4 to 256 MiB, a 32nd of what the pool has; dedicated above a quarter of
 //! that), on a heap of 8 GiB:

@@ -1,4 +1,4 @@
-//! Step 1 in a pool: a request is rounded up to what the pool and its memory need.
+//! Step 3 of a request (`request/allocate.rs`): it is rounded up to what the pool and its memory need.
 
 use allotment_suballoc::{Algorithm, Alignment, Request, Side};
 
