@@ -31,7 +31,7 @@ pub(crate) struct Idle {
     least: Vec<f64>,
     /// The free part of the blocks: without what has gone or moved, and that the GPU may use still.
     free: Vec<f64>,
-    /// The pinned part of what lives.
+    /// The pinned part of the live bytes.
     pinned: Vec<f64>,
     pub(crate) most_blocks: usize,
 }
