@@ -72,7 +72,7 @@ pub enum Strategy {
     ))]
     LeastTime,
     /// The smallest region that fits (best fit), and the lowest of up to 136 that are equally small. Where more
-    /// than 136 regions are large enough but aligned wrongly, one that fits closely. Looks at up to 544 regions.
+    /// than 136 regions are large enough but aligned wrongly, the lowest that fits. Looks at up to 544 regions.
     #[doc(alias(
         "VMA_ALLOCATION_CREATE_STRATEGY_MIN_MEMORY_BIT",
         "VMA_VIRTUAL_ALLOCATION_CREATE_STRATEGY_MIN_MEMORY_BIT",

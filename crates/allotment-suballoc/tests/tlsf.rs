@@ -131,7 +131,7 @@ fn ranges_of_several_alignments_are_found_in_any_order() {
 }
 
 #[test]
-fn the_room_at_the_lowest_offset_is_told_also_where_another_index_tells_the_closest() {
+fn the_room_at_the_lowest_offset_is_told_also_where_a_refusal_made_an_index() {
     // From the multiple of 64 in it on, the hole of cell 5 holds 84 units, that of cell 9 holds 64, and each other one 37.
     let sizes: Vec<_> = (0..3000)
         .flat_map(|cell| match cell {

@@ -49,15 +49,16 @@
 //! With `Balanced` and `LeastTime`, and without an alignment above that of all offsets, every request takes O(1), served or
 //! refused: a look at up to 136 regions of its own class, where the first eight do not fit. With such an alignment, up to 64 regions
 //! are looked at, then one is taken that surely fits, then the last one; where there is none, 128 more are looked at, and
-//! then the index of [`rooms`] finds one in O(log n). The first search that needs this index makes it, in O(regions).
-//! `LeastMemory` looks at up to 136 regions of each class, and at 544 before it asks that index. `LowestOffset`
-//! and a search below a limit take O(log n), by an index in address order ([`lowest`]) that is made as far as they look. The classes take 6 KiB in a block of 256 MiB, 11 KiB in one of
-//! 2^48 units, and 144 bytes more (216 with wide numbers) for each that ever had a region.
+//! then an index by address ([`by_address`]) finds the lowest in O(log n). `LeastMemory` looks at up to 136 regions of each
+//! class, and at 544 before it asks that index. `LowestOffset` and a search below a limit ask it first, where there are more than
+//! 128 regions. It is made as far as searches look, in O(regions).
+//!
+//! The classes take 6 KiB in a block of 256 MiB, 11 KiB in one of 2^48 units, and 144 bytes more (216 with wide numbers) for each
+//! that ever had a region.
 
-mod lowest;
+mod by_address;
 mod nodes;
 mod ranges;
-mod rooms;
 mod search;
 mod stacks;
 #[cfg(test)]
@@ -67,8 +68,8 @@ mod width;
 use super::Taken;
 use crate::chain::NONE;
 use crate::{Alignment, MAX_SIZE, Request, Side, Strategy};
+use by_address::{ByAddress, Change};
 use nodes::{END, LAST, Node, Nodes, USED};
-use rooms::{Change, Rooms};
 use search::Search;
 use stacks::{Choice, Found, Listed, Stacks};
 pub(crate) use width::Width;
@@ -82,7 +83,7 @@ const LAST_EPOCH: u32 = if cfg!(any(test, fuzzing)) { 60 } else { u32::MAX };
 pub(crate) struct Tlsf<W> {
     nodes: Nodes<W>,
     stacks: Stacks<W>,
-    rooms: Rooms,
+    by_address: ByAddress,
     /// The node of the free region at the end of the block, or [`END`] where the last region is used.
     last: u32,
     /// The generation of that node's next range.
@@ -102,7 +103,7 @@ impl<W: Width> Tlsf<W> {
         Self {
             nodes: Nodes::new(size),
             stacks: Stacks::new(size),
-            rooms: Rooms::default(),
+            by_address: ByAddress::default(),
             last: 1,
             last_generation: Nodes::<W>::first_generation(),
             size,
@@ -118,15 +119,15 @@ impl<W: Width> Tlsf<W> {
         let mut nodes = self.nodes.with_width();
         let stacks = self.stacks.grown(&mut nodes, size);
         let Self { last, last_generation, size, used, used_count, grain, epoch, .. } = self;
-        let rooms = Rooms::default();
-        Tlsf { nodes, stacks, rooms, last, last_generation, size, used, used_count, grain, epoch }
+        let by_address = ByAddress::default();
+        Tlsf { nodes, stacks, by_address, last, last_generation, size, used, used_count, grain, epoch }
     }
 
     /// Lists a free region that touches no other, and returns its tag. The caller writes the tag.
     #[inline(always)]
     #[must_use]
     fn insert(&mut self, region: Listed) -> u32 {
-        if self.rooms.is_used() {
+        if self.by_address.is_used() {
             self.note(region, true);
         }
         self.stacks.push(&mut self.nodes, region)
@@ -137,7 +138,7 @@ impl<W: Width> Tlsf<W> {
     fn remove(&mut self, node: u32) -> (u64, u32) {
         let slot = self.nodes.at(node).tag;
         let removed = self.stacks.remove(&mut self.nodes, slot);
-        if self.rooms.is_used() {
+        if self.by_address.is_used() {
             self.note(removed, false);
         }
         (removed.size, removed.generation)
@@ -147,7 +148,7 @@ impl<W: Width> Tlsf<W> {
     #[cold]
     fn note(&mut self, region: Listed, entered: bool) {
         let Listed { node, offset, size, .. } = region;
-        self.rooms.note(Change { node, offset, size, entered });
+        self.by_address.note(Change { node, offset, size, entered });
     }
 
     /// Makes `node`, which ends where the block ends, the last free region.
@@ -162,16 +163,16 @@ impl<W: Width> Tlsf<W> {
     /// Notes that the last free region has another size from here on, or had until here.
     #[inline]
     fn note_last(&mut self, entered: bool) {
-        if self.rooms.is_used() && self.last != END {
+        if self.by_address.is_used() && self.last != END {
             let (node, offset) = (self.last, self.nodes.offset(self.last));
-            self.rooms.note(Change { node, offset, size: self.size - offset, entered });
+            self.by_address.note(Change { node, offset, size: self.size - offset, entered });
         }
     }
 
     #[inline]
     fn settle(&mut self) {
-        if self.rooms.is_used() {
-            self.rooms.settle(&self.nodes);
+        if self.by_address.is_used() {
+            self.by_address.settle(&self.nodes);
         }
     }
 
@@ -236,7 +237,7 @@ impl<W: Width> Tlsf<W> {
     #[inline]
     fn take_listed(&mut self, found: Found, at: impl FnOnce(u64) -> u64, size: u64) -> Taken {
         let removed = self.stacks.remove_found(&mut self.nodes, found);
-        if self.rooms.is_used() {
+        if self.by_address.is_used() {
             self.note(removed, false);
         }
         self.take_removed(removed, at, size)
@@ -411,13 +412,9 @@ impl<W: Width> Tlsf<W> {
     }
 
     #[cold]
-    fn ask_rooms(&mut self, request: &Request) -> Option<u32> {
-        if request.strategy == Strategy::LowestOffset {
-            let wanted = (request.size, self.unmet(request.alignment));
-            return self.rooms.ask_lowest(&self.nodes, wanted, u64::MAX);
-        }
-        self.rooms.ask(&self.nodes, request.alignment);
-        self.rooms.find(&self.nodes, request.size, request.alignment)
+    fn ask_index(&mut self, request: &Request) -> Option<u32> {
+        let alignment = self.unmet(request.alignment);
+        self.by_address.ask(&self.nodes, request.size, alignment, u64::MAX)
     }
 
     /// Cuts a used region short at `end`, and makes what is behind free.
@@ -489,11 +486,8 @@ impl<W: Width> Tlsf<W> {
             Search::Node(node) => Some(node),
             Search::Nothing => None,
             Search::Ask => {
-                let Request { size, alignment, strategy, .. } = *request;
-                if strategy != Strategy::LowestOffset {
-                    return self.rooms.find(&self.nodes, size, alignment);
-                }
-                let lowest = self.rooms.lowest(&self.nodes, (size, self.unmet(alignment)), u64::MAX);
+                let (size, alignment) = (request.size, self.unmet(request.alignment));
+                let lowest = self.by_address.lowest(&self.nodes, size, alignment, u64::MAX);
                 // The index cannot be made here.
                 lowest.unwrap_or_else(|_| self.find_lowest(size, alignment, self.size))
             }

@@ -1,7 +1,7 @@
 //! What a block asks of its algorithm.
 
+use super::by_address::ByAddress;
 use super::nodes::{END, LAST, Node, Nodes, USED};
-use super::rooms::Rooms;
 use super::search::Search;
 use super::stacks::Choice;
 use super::{LAST_EPOCH, Tlsf, Width};
@@ -14,7 +14,7 @@ impl<W: Width> Ranges for Tlsf<W> {
     #[inline(always)]
     fn allocate_quickly(&mut self, request: &Request) -> Option<Taken> {
         let Request { size, alignment, strategy, side } = *request;
-        let is_simple = side == Side::Lower && !self.rooms.is_used();
+        let is_simple = side == Side::Lower && !self.by_address.is_used();
         if !is_simple || size.wrapping_sub(1) >= self.size || self.is_full() {
             return None;
         }
@@ -48,7 +48,7 @@ impl<W: Width> Ranges for Tlsf<W> {
             }
             Search::Node(node) => Some(node),
             Search::Nothing => None,
-            Search::Ask => self.ask_rooms(request),
+            Search::Ask => self.ask_index(request),
         };
         Ok(node.map(|node| self.take(node, request)))
     }
@@ -59,17 +59,18 @@ impl<W: Width> Ranges for Tlsf<W> {
 
     fn find_below(&mut self, request: &Request, limit: u64) -> Option<u32> {
         let alignment = self.unmet(request.alignment);
-        if !self.asks_for_lowest() {
+        if !self.has_index_of_lowest(alignment) {
             return self.find_lowest(request.size, alignment, limit);
         }
         // Every other region with room ends above this one.
-        let lowest = self.rooms.ask_lowest(&self.nodes, (request.size, alignment), limit)?;
+        let lowest = self.by_address.ask(&self.nodes, request.size, alignment, limit)?;
         (alignment.align_up(self.nodes.offset(lowest)) + request.size <= limit).then_some(lowest)
     }
 
     fn prepare_lowest(&mut self, request: &Request, regions: usize) -> bool {
         let wanted = (request.size, self.unmet(request.alignment));
-        !self.asks_for_lowest() || self.rooms.ask_lowest_for(&self.nodes, wanted, u64::MAX, regions).is_some()
+        !self.has_index_of_lowest(wanted.1)
+            || self.by_address.ask_some(&self.nodes, wanted, u64::MAX, regions).is_some()
     }
 
     #[inline(always)]
@@ -139,7 +140,7 @@ impl<W: Width> Ranges for Tlsf<W> {
         self.epoch += 1;
         self.nodes.reset(self.size);
         self.stacks.reset(self.size);
-        self.rooms.reset();
+        self.by_address.reset();
         (self.last, self.last_generation) = (1, Nodes::<W>::first_generation());
         (self.used, self.used_count) = (0, 0);
         self.grain = MAX_SIZE - 1;
@@ -232,7 +233,7 @@ impl<W: Width> Ranges for Tlsf<W> {
         self.stacks = self.stacks.grown(&mut self.nodes, self.size);
         self.stacks.shrink();
         // Made again by the first search that needs it.
-        self.rooms = Rooms::default();
+        self.by_address = ByAddress::default();
     }
 
     fn read_around(&self, index: u32, reach: Reach) -> u64 {
@@ -252,7 +253,7 @@ impl<W: Width> Ranges for Tlsf<W> {
     fn check_invariants(&self) {
         self.nodes.check_invariants(self.size);
         self.stacks.check_invariants(&self.nodes);
-        self.rooms.check_invariants(&self.nodes);
+        self.by_address.check_invariants(&self.nodes);
         let (mut used, mut used_count, mut free_count) = (0, 0, 0);
         let (mut index, mut was_free) = (self.first(), false);
         while index != END {

@@ -2,8 +2,8 @@
 
 use core::ops::ControlFlow;
 
+use super::by_address::MANY;
 use super::nodes::END;
-use super::rooms::MANY;
 use super::stacks::{Found, Next};
 use super::{Tlsf, Width};
 use crate::chain::NONE;
@@ -23,7 +23,7 @@ pub(super) enum Search {
     Node(u32),
     /// No region fits.
     Nothing,
-    /// Only the [`Rooms`] know.
+    /// Only an index by address knows.
     Ask,
 }
 
@@ -80,15 +80,17 @@ impl<W: Width> Tlsf<W> {
     fn search_all(&self, request: &Request) -> Search {
         let Request { size, alignment, strategy, .. } = *request;
         match strategy {
-            Strategy::LowestOffset if self.asks_for_lowest() => Search::Ask,
+            Strategy::LowestOffset if self.has_index_of_lowest(alignment) => Search::Ask,
             Strategy::LowestOffset => self.find_lowest(size, alignment, self.size).into(),
             _ => self.find_smallest(size, alignment),
         }
     }
 
-    /// Returns `true` if the lowest region is found by an index: there is one, or are many regions.
-    pub(super) fn asks_for_lowest(&self) -> bool {
-        self.rooms.tells_lowest() || self.stacks.len() as usize > MANY
+    /// Returns `true` if the lowest region is found by an index: there is one, or are so many regions that one is made.
+    pub(super) fn has_index_of_lowest(&self, alignment: Alignment) -> bool {
+        self.stacks.len() as usize > MANY
+            || self.by_address.has(alignment)
+            || self.by_address.has(Alignment::ONE)
     }
 
     /// Searches where the regions that are the first choice do not fit.
@@ -114,9 +116,9 @@ impl<W: Width> Tlsf<W> {
             return Search::Node(last);
         }
         // All that is left are regions that are large enough and aligned wrongly, and perhaps some that fit.
-        if !self.rooms.has(alignment) {
-            let (found, looked) = self.look_at_some(size, alignment, MANY, MANY);
-            if found.is_some() || looked < MANY {
+        if !self.by_address.has(alignment) {
+            let (found, is_all) = self.look_at_some(size, alignment, MANY, MANY);
+            if found.is_some() || is_all {
                 return found.into();
             }
         }
@@ -126,26 +128,19 @@ impl<W: Width> Tlsf<W> {
     /// Returns the smallest fit, the lowest of equals. Where more are equal than a search looks at, the lowest of these; where
     /// that many are aligned wrongly, only the index knows.
     fn find_smallest(&self, size: u64, alignment: Alignment) -> Search {
-        let (smallest, looked) = self.look_at_some(size, alignment, OF_CLASS, OF_ALL);
+        let (smallest, is_all) = self.look_at_some(size, alignment, OF_CLASS, OF_ALL);
         let is_smaller = |other: u32| self.last_size() < self.nodes.end(other) - self.nodes.offset(other);
         match smallest {
             Some(other) if !is_smaller(other) => Search::Node(other),
-            // A class may have more than were looked at.
-            None if looked >= OF_CLASS => Search::Ask,
+            None if !is_all => Search::Ask,
             _ => self.last_if_fits(size, alignment).or(smallest).into(),
         }
     }
 
     /// Returns the smallest fit of the first class that has one, of at most `look` regions in a class and `most` in all,
-    /// and how many were looked at.
-    fn look_at_some(
-        &self,
-        size: u64,
-        alignment: Alignment,
-        look: usize,
-        most: usize,
-    ) -> (Option<u32>, usize) {
-        let mut best = None;
+    /// and whether there are no others.
+    fn look_at_some(&self, size: u64, alignment: Alignment, look: usize, most: usize) -> (Option<u32>, bool) {
+        let (mut best, mut is_all) = (None, true);
         let (mut class, mut in_class, mut in_all) = (NONE, 0, 0);
         let _ = self.stacks.visit(size, &mut |entry| {
             if entry.class != class {
@@ -163,13 +158,15 @@ impl<W: Width> Tlsf<W> {
                 let key = (entry.size, entry.offset, entry.node);
                 best = Some(best.map_or(key, |best| key.min(best)));
             }
-            match () {
+            let next = match () {
                 () if in_all >= most => Next::End,
                 () if in_class >= look => Next::Class,
-                () => Next::Further,
-            }
+                () => return Next::Further,
+            };
+            is_all = false;
+            next
         });
-        (best.map(|(_, _, node)| node), in_all)
+        (best.map(|(_, _, node)| node), is_all)
     }
 
     /// Returns the lowest fit of all that ends at or below `limit`. Looks at all regions that are large enough.

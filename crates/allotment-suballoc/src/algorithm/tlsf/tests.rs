@@ -131,10 +131,10 @@ fn an_index_of_aligned_ranges_is_made_when_it_is_needed_and_dropped_when_it_is_n
     while tlsf.allocate(&Request::new(1)).unwrap().is_some() {}
     all.iter().skip(1).step_by(2).for_each(|&index| tlsf.free(index));
     let aligned = Request::new(64).aligned(Alignment::new(64).unwrap());
-    assert!(!tlsf.rooms.is_used());
-    assert!(tlsf.find(&aligned).is_none() && !tlsf.rooms.is_used(), "a question makes none");
+    assert!(!tlsf.by_address.is_used());
+    assert!(tlsf.find(&aligned).is_none() && !tlsf.by_address.is_used(), "a question makes none");
     assert!(tlsf.allocate(&aligned).unwrap().is_none());
-    assert!(tlsf.rooms.is_used());
+    assert!(tlsf.by_address.is_used());
     tlsf.check_invariants();
     tlsf.free(all[2]);
     assert!(tlsf.allocate(&aligned).unwrap().is_some(), "three holes in a row hold one");
@@ -142,7 +142,7 @@ fn an_index_of_aligned_ranges_is_made_when_it_is_needed_and_dropped_when_it_is_n
         let taken = tlsf.allocate(&Request::new(64)).unwrap().unwrap();
         tlsf.free(taken.index);
     }
-    assert!(!tlsf.rooms.is_used());
+    assert!(!tlsf.by_address.is_used());
     tlsf.check_invariants();
 }
 
@@ -206,12 +206,12 @@ fn an_index_by_address_is_made_where_regions_are_many_and_dropped_where_no_searc
     while let Some(taken) = tlsf.allocate(&Request::new(64)).unwrap() {
         all.push(taken.index);
     }
-    assert!(tlsf.allocate(&lowest).unwrap().is_none() && !tlsf.rooms.is_used(), "no region to look at");
+    assert!(tlsf.allocate(&lowest).unwrap().is_none() && !tlsf.by_address.is_used(), "no region to look at");
     all.iter().skip(3).step_by(2).for_each(|&index| tlsf.free(index));
-    assert!(tlsf.find(&lowest).is_some() && !tlsf.rooms.is_used(), "a question makes none");
+    assert!(tlsf.find(&lowest).is_some() && !tlsf.by_address.is_used(), "a question makes none");
     assert_eq!(tlsf.allocate(&lowest).unwrap().unwrap().offset, 3 * 64);
     assert_eq!(tlsf.allocate(&lowest).unwrap().unwrap().offset, 5 * 64);
-    assert!(tlsf.rooms.tells_lowest());
+    assert!(tlsf.by_address.has(Alignment::ONE));
     tlsf.check_invariants();
     // So many that pages are emptied and merged, up to the root.
     all.iter().step_by(2).for_each(|&index| tlsf.free(index));
@@ -221,7 +221,7 @@ fn an_index_by_address_is_made_where_regions_are_many_and_dropped_where_no_searc
         let taken = tlsf.allocate(&Request::new(64)).unwrap().unwrap();
         tlsf.free(taken.index);
     }
-    assert!(!tlsf.rooms.is_used());
+    assert!(!tlsf.by_address.is_used());
     tlsf.check_invariants();
 }
 
@@ -246,7 +246,27 @@ fn an_alignment_that_many_regions_do_not_have_gets_an_index_of_its_own() {
 }
 
 #[test]
+fn regions_without_room_at_its_alignment_have_no_entry_in_an_index() {
+    let mut tlsf = Tlsf::<u32>::new(1 << 16);
+    let mut holes = Vec::new();
+    // No multiple of 64 is in a hole.
+    while tlsf.allocate(&Request::new(1)).unwrap().is_some() {
+        holes.push(tlsf.allocate(&Request::new(20)).unwrap().unwrap().index);
+        tlsf.allocate(&Request::new(43)).unwrap();
+    }
+    holes.iter().for_each(|&hole| tlsf.free(hole));
+    let aligned = Alignment::new(64).unwrap();
+    assert!(tlsf.allocate(&Request::new(20).aligned(aligned)).unwrap().is_none());
+    assert_eq!(tlsf.by_address.pages(aligned), Some(1));
+    // What is in none must not be taken out of one either.
+    tlsf.allocate(&Request::new(20)).unwrap().unwrap();
+    tlsf.check_invariants();
+    assert!(tlsf.by_address.has(aligned));
+}
+
+#[test]
 fn an_index_by_address_of_few_regions_has_few_pages() {
+    let pages = |tlsf: &Tlsf<u32>| tlsf.by_address.pages(Alignment::ONE).unwrap();
     let mut tlsf = Tlsf::<u32>::new(1 << 20);
     let lowest = Request::new(64).with_strategy(Strategy::LowestOffset);
     let mut all = Vec::new();
@@ -255,12 +275,12 @@ fn an_index_by_address_of_few_regions_has_few_pages() {
     }
     all.iter().step_by(2).for_each(|&index| tlsf.free(index));
     assert_eq!(tlsf.allocate(&lowest).unwrap().unwrap().offset, 0);
-    assert!(tlsf.rooms.pages() < 20, "as far as was asked, which is not far");
+    assert!(pages(&tlsf) < 20, "as far as was asked, which is not far");
     // No region has so much room, so all are looked at.
     let none = Request::new(65).with_strategy(Strategy::LowestOffset);
     assert!(tlsf.allocate(&none).unwrap().is_none());
     tlsf.check_invariants();
-    let many = tlsf.rooms.pages();
+    let many = pages(&tlsf);
     assert!(many > all.len() / 2 / 16, "{many} pages");
     // The free regions become one by and by, but for one in 200, in no order.
     let mut at = 1;
@@ -271,7 +291,7 @@ fn an_index_by_address_of_few_regions_has_few_pages() {
         }
     }
     tlsf.check_invariants();
-    let (pages, regions) = (tlsf.rooms.pages(), tlsf.tally().free_count as usize);
+    let (pages, regions) = (pages(&tlsf), tlsf.tally().free_count as usize);
     assert!(pages <= 2 + regions / 4, "{pages} pages for {regions} regions");
 }
 
@@ -306,8 +326,8 @@ fn an_index_by_address_that_is_made_piece_by_piece_is_right_whatever_changes_in_
     assert!(pieces > 100, "{pieces} pieces");
     let found = tlsf.find(&wanted).map(|node| tlsf.place(node).offset);
     let mut regions = core::iter::successors(Some(tlsf.first()), |&at| Some(tlsf.place(at).after));
-    let regions = regions.by_ref().take_while(|&at| at != crate::chain::NONE).map(|at| tlsf.place(at));
+    let regions = regions.by_ref().take_while(|&at| at != crate::algorithm::NONE).map(|at| tlsf.place(at));
     let fits =
-        |place: &crate::algorithm::Place| place.state == crate::chain::State::Free && place.size >= 3000;
+        |place: &crate::algorithm::Place| place.state == crate::algorithm::State::Free && place.size >= 3000;
     assert_eq!(found, regions.filter(fits).map(|place| place.offset).next());
 }
