@@ -41,7 +41,7 @@ use alloc::vec::Vec;
 use core::mem;
 
 use crate::algorithm::{Engine, Ranges};
-use crate::chain::{NONE, State};
+use crate::algorithm::{NONE, State};
 use crate::handle::BlockId;
 use crate::{Algorithm, Alignment, CompactionError, Handle, MoveError, Request, Unfinished, VirtualBlock};
 

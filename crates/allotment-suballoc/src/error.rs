@@ -5,6 +5,8 @@ use core::fmt;
 
 use crate::{Algorithm, Alignment, MAX_SIZE, Move};
 
+const TOO_MANY_REGIONS: &str = "the block had as many regions at once as its indices can address; clear it";
+
 /// The reason why a block was not created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -126,9 +128,7 @@ impl fmt::Display for AllocateError {
                     "the linear block is used as a ring, its upper side is unavailable until the ring is empty"
                 )
             }
-            Self::TooManyRegions => {
-                write!(f, "the block had as many regions at once as its indices can address; clear it")
-            }
+            Self::TooManyRegions => f.write_str(TOO_MANY_REGIONS),
         }
     }
 }
@@ -221,9 +221,7 @@ impl fmt::Display for ResizeError {
             Self::NoRoom { size, largest } => {
                 write!(f, "cannot resize to {size} units in place: at most {largest} fit")
             }
-            Self::TooManyRegions => {
-                write!(f, "the block had as many regions at once as its indices can address; clear it")
-            }
+            Self::TooManyRegions => f.write_str(TOO_MANY_REGIONS),
         }
     }
 }
@@ -280,9 +278,7 @@ impl fmt::Display for GrowError {
             Self::UpperInUse { ranges } => {
                 write!(f, "{ranges} ranges on the upper side occupy the end of the block")
             }
-            Self::TooManyRegions => {
-                write!(f, "the block had as many regions at once as its indices can address; clear it")
-            }
+            Self::TooManyRegions => f.write_str(TOO_MANY_REGIONS),
         }
     }
 }

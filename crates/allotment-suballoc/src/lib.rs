@@ -83,7 +83,6 @@ extern crate alloc;
 
 mod algorithm;
 mod alignment;
-mod chain;
 mod compaction;
 mod error;
 mod growth;

@@ -3,7 +3,7 @@
 use core::iter::FusedIterator;
 
 use crate::algorithm::Ranges;
-use crate::chain::{NONE, State};
+use crate::algorithm::{NONE, State};
 use crate::{Handle, VirtualBlock};
 
 /// One region of a block: `size` units from `offset`.

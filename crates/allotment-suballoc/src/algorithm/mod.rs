@@ -4,19 +4,15 @@
 //! regions itself, as small as it can.
 
 mod buddy;
-mod chained;
-mod free_lists;
 mod linear;
 mod tlsf;
 
 use core::fmt;
 
-use crate::chain::{State, Tally};
 use crate::read_ahead::Reach;
 use crate::{AllocateError, CreateError, GrowError, MAX_SIZE, Request};
 
 use buddy::Buddy;
-use chained::Chained;
 use linear::Linear;
 use tlsf::{Tlsf, Width};
 
@@ -48,15 +44,73 @@ impl fmt::Display for Algorithm {
     }
 }
 
+/// The index of no region.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// The state of a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum State {
+    /// No region: the index is kept for another one.
+    Vacant = 0,
+    Free = 1,
+    Used = 2,
+    /// Lost to alignment or rounding until its owner is freed.
+    Padding = 3,
+}
+
+/// The number and size of the regions in each state, updated by every change of state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) used_count: u32,
+    /// Free regions, without the gap of the linear algorithm where that is empty.
+    pub(crate) free_count: u32,
+    pub(crate) used: u64,
+    pub(crate) padding: u64,
+    pub(crate) free: u64,
+}
+
+impl Tally {
+    pub(crate) fn add(&mut self, state: State, size: u64) {
+        match state {
+            State::Vacant => {}
+            State::Free => {
+                self.free += size;
+                self.free_count += 1;
+            }
+            State::Used => {
+                self.used += size;
+                self.used_count += 1;
+            }
+            State::Padding => self.padding += size,
+        }
+    }
+
+    pub(crate) fn remove(&mut self, state: State, size: u64) {
+        match state {
+            State::Vacant => {}
+            State::Free => {
+                self.free -= size;
+                self.free_count -= 1;
+            }
+            State::Used => {
+                self.used -= size;
+                self.used_count -= 1;
+            }
+            State::Padding => self.padding -= size,
+        }
+    }
+}
+
 /// A region, as every algorithm tells of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) offset: u64,
     pub(crate) size: u64,
     pub(crate) state: State,
-    /// The neighbour at the lower address, or [`NONE`](crate::chain::NONE).
+    /// The neighbour at the lower address, or [`NONE`].
     pub(crate) before: u32,
-    /// The neighbour at the higher address, or [`NONE`](crate::chain::NONE).
+    /// The neighbour at the higher address, or [`NONE`].
     pub(crate) after: u32,
 }
 
@@ -89,8 +143,10 @@ pub(crate) trait Ranges {
     /// Returns the size of the free region that serves the request.
     fn room_for(&self, request: &Request) -> Option<u64>;
     /// Returns the lowest free region in which the range, and the padding behind it, would end at or below
-    /// `limit`. The linear algorithm has no choice of offsets and returns `None`.
-    fn find_below(&mut self, request: &Request, limit: u64) -> Option<u32>;
+    /// `limit`.
+    fn find_below(&mut self, _request: &Request, _limit: u64) -> Option<u32> {
+        None
+    }
     /// Does a part of the work that the search for the lowest region has to do once, about `regions` regions. Returns `true` if
     /// nothing is left of it.
     fn prepare_lowest(&mut self, _request: &Request, _regions: usize) -> bool {
@@ -98,10 +154,14 @@ pub(crate) trait Ranges {
     }
     /// Splits the range off the free region `index`, which one of the searches returned for this request, and
     /// marks it as used.
-    fn take(&mut self, index: u32, request: &Request) -> Taken;
+    fn take(&mut self, _index: u32, _request: &Request) -> Taken {
+        unreachable!("an algorithm that searches takes what it found")
+    }
     /// Splits `size` units at `offset` off the free region `index`, which contains all of them, and marks them as used.
     /// `None`, with nothing changed, where the algorithm cannot have a range there.
-    fn take_at(&mut self, index: u32, offset: u64, size: u64) -> Option<Taken>;
+    fn take_at(&mut self, _index: u32, _offset: u64, _size: u64) -> Option<Taken> {
+        None
+    }
     /// Frees the used region `index` and its padding.
     fn free(&mut self, index: u32);
     /// Resizes the used region `index` in place, or returns the largest size that it can have.
@@ -128,6 +188,10 @@ pub(crate) trait Ranges {
     fn size(&self) -> u64;
     /// Returns a number above every index.
     fn capacity(&self) -> usize;
+    /// Returns a number above every index after so many further allocations.
+    fn capacity_with(&self, ranges: usize) -> usize {
+        self.capacity() + ranges
+    }
     /// Returns `true` if the indices could run out during one more operation.
     fn is_full(&self) -> bool;
     /// Allocates host memory for further regions.
@@ -147,7 +211,7 @@ pub(crate) enum Engine {
     Tlsf(Tlsf<u32>),
     /// TLSF, with 64 bits for each number.
     WideTlsf(Tlsf<u64>),
-    Buddy(Chained<Buddy>),
+    Buddy(Buddy),
     /// Linear, with 32 bits for each number.
     Linear(Linear<u32>),
     /// Linear, with 64 bits for each number.
@@ -162,7 +226,7 @@ impl Engine {
             size => Ok(match algorithm {
                 Algorithm::Tlsf if size <= <u32 as Width>::MAX => Self::Tlsf(Tlsf::new(size)),
                 Algorithm::Tlsf => Self::WideTlsf(Tlsf::new(size)),
-                Algorithm::Buddy => Self::Buddy(Chained::new(size)),
+                Algorithm::Buddy => Self::Buddy(Buddy::new(size)),
                 Algorithm::Linear if size <= <u32 as Width>::MAX => Self::Linear(Linear::new(size)),
                 Algorithm::Linear => Self::WideLinear(Linear::new(size)),
             }),
@@ -174,17 +238,6 @@ impl Engine {
             Self::Tlsf(_) | Self::WideTlsf(_) => Algorithm::Tlsf,
             Self::Buddy(_) => Algorithm::Buddy,
             Self::Linear(_) | Self::WideLinear(_) => Algorithm::Linear,
-        }
-    }
-
-    /// Returns a number above every index after so many further allocations.
-    pub(crate) fn capacity_with(&self, ranges: usize) -> usize {
-        match self {
-            Self::Linear(linear) => linear.capacity_with(ranges),
-            Self::WideLinear(linear) => linear.capacity_with(ranges),
-            Self::Tlsf(_) | Self::WideTlsf(_) => self.capacity() + ranges,
-            // Padding has an index of its own.
-            Self::Buddy(_) => self.capacity() + 2 * ranges,
         }
     }
 
@@ -272,6 +325,7 @@ impl Ranges for Engine {
         fn size(&self) -> u64;
         #[inline]
         fn capacity(&self) -> usize;
+        fn capacity_with(&self, ranges: usize) -> usize;
         #[inline]
         fn is_full(&self) -> bool;
         fn read_around(&self, index: u32, reach: Reach) -> u64;

@@ -2,7 +2,7 @@
 
 use super::{Allocation, VirtualBlock};
 use crate::algorithm::{Engine, Ranges, Taken, each};
-use crate::chain::{NONE, State};
+use crate::algorithm::{NONE, State};
 use crate::{Algorithm, AllocateError, Handle, MAX_SIZE, Refused, Request, Side};
 
 impl<T> VirtualBlock<T> {
@@ -30,16 +30,16 @@ impl<T> VirtualBlock<T> {
 
     #[inline(never)]
     fn allocate_any(&mut self, request: &Request, data: T) -> Result<Allocation, Refused<T>> {
-        if let Engine::WideTlsf(ranges) = &mut self.engine {
-            if let Some(taken) = ranges.allocate_quickly(request) {
-                return Ok(self.store(taken, request.size, data));
-            }
-        } else if let Engine::WideLinear(ranges) = &mut self.engine {
-            if let Some(taken) = ranges.allocate_quickly(request) {
-                return Ok(self.store(taken, request.size, data));
-            }
+        let quickly = match &mut self.engine {
+            Engine::WideTlsf(ranges) => ranges.allocate_quickly(request),
+            Engine::WideLinear(ranges) => ranges.allocate_quickly(request),
+            // The others tried already, or have no quick way.
+            _ => None,
+        };
+        match quickly {
+            Some(taken) => Ok(self.store(taken, request.size, data)),
+            None => self.allocate_further(request, data),
         }
-        self.allocate_further(request, data)
     }
 
     #[inline(never)]
@@ -247,12 +247,18 @@ impl<T> VirtualBlock<T> {
         if algorithm == Algorithm::Linear {
             return Err(AllocateError::InOrder);
         }
-        check_request(&self.engine, request)?;
+        self.check_request(request)?;
         if request.side == Side::Upper { Err(AllocateError::OneSided { algorithm }) } else { Ok(()) }
     }
 
+    #[inline(always)]
     fn check_request(&self, request: &Request) -> Result<(), AllocateError> {
-        check_request(&self.engine, request)
+        // A size of 0 wraps round.
+        if request.size.wrapping_sub(1) < MAX_SIZE && !self.engine.is_full() {
+            Ok(())
+        } else {
+            Err(bad_request(request))
+        }
     }
 
     #[cold]
@@ -280,16 +286,6 @@ fn allocate_quickly(engine: &mut Engine, request: &Request) -> Option<Taken> {
 #[inline(never)]
 fn allocate_in_other(engine: &mut Engine, request: &Request) -> Option<Taken> {
     each!(engine, ranges => ranges.allocate_quickly(request))
-}
-
-#[inline(always)]
-fn check_request(ranges: &impl Ranges, request: &Request) -> Result<(), AllocateError> {
-    // A size of 0 wraps round.
-    if request.size.wrapping_sub(1) < MAX_SIZE && !ranges.is_full() {
-        Ok(())
-    } else {
-        Err(bad_request(request))
-    }
 }
 
 #[cold]

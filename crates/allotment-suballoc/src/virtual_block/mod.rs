@@ -6,8 +6,8 @@ mod look;
 use alloc::vec::Vec;
 use core::num::NonZeroU64;
 
+use crate::algorithm::State;
 use crate::algorithm::{Engine, Ranges, Taken, each};
-use crate::chain::State;
 use crate::compaction::Moves;
 use crate::growth;
 use crate::handle::BlockId;

@@ -59,7 +59,7 @@ mod tests;
 
 use super::tlsf::Width;
 use super::{Place, Ranges, Taken};
-use crate::chain::{NONE, Tally};
+use crate::algorithm::{NONE, Tally};
 use crate::read_ahead::Reach;
 use crate::{AllocateError, GrowError, Request, Side};
 use places::{FIRST_CODE, GAP, hole_before};
@@ -120,11 +120,6 @@ impl<W: Width> Linear<W> {
         }
     }
 
-    /// Returns a number above every index after so many further allocations.
-    pub(crate) fn capacity_with(&self, ranges: usize) -> usize {
-        self.queue.len_with(ranges)
-    }
-
     /// Returns `true` if the gap has wrapped to the start, so that the space before the end is not one stack.
     fn is_ring(&self) -> bool {
         self.uppers == 0 && self.highest != NONE
@@ -163,7 +158,7 @@ impl<W: Width> Linear<W> {
         // allocated there before the range is freed, so they would only count as free.
         let from = core::mem::replace(&mut self.gap_start, end);
         self.padding += offset - from;
-        Entry::lower(from, offset, end, self.serial)
+        Entry::new(offset, end, from, self.serial)
     }
 
     /// Allocates on the lower side.
@@ -199,7 +194,7 @@ impl<W: Width> Linear<W> {
         self.uppers += 1;
         // Padding lies behind the range, between it and the previous upper range.
         self.padding += self.gap_end - end;
-        let index = self.queue.push_front(Entry::upper(offset, end, self.gap_end, self.serial));
+        let index = self.queue.push_front(Entry::new(offset, end, self.gap_end, self.serial));
         self.gap_end = offset;
         if self.highest == NONE {
             self.highest = index;
@@ -434,18 +429,6 @@ impl<W: Width> Ranges for Linear<W> {
         found.map(|found| self.place(found).size)
     }
 
-    fn find_below(&mut self, _request: &Request, _limit: u64) -> Option<u32> {
-        None
-    }
-
-    fn take(&mut self, _index: u32, _request: &Request) -> Taken {
-        unreachable!("no range of a linear block is placed below a limit")
-    }
-
-    fn take_at(&mut self, _index: u32, _offset: u64, _size: u64) -> Option<Taken> {
-        None
-    }
-
     #[inline(always)]
     fn free(&mut self, index: u32) {
         if index == self.queue.last() {
@@ -555,6 +538,10 @@ impl<W: Width> Ranges for Linear<W> {
     #[inline]
     fn capacity(&self) -> usize {
         self.queue.len()
+    }
+
+    fn capacity_with(&self, ranges: usize) -> usize {
+        self.queue.len_with(ranges)
     }
 
     #[inline]

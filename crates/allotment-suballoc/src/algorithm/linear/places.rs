@@ -14,7 +14,7 @@ use super::Linear;
 use super::queue::Entry;
 use crate::algorithm::Place;
 use crate::algorithm::tlsf::Width;
-use crate::chain::{NONE, State};
+use crate::algorithm::{NONE, State};
 
 /// The lowest index that is not that of an entry.
 pub(super) const FIRST_CODE: u32 = PADDING;

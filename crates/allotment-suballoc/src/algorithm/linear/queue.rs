@@ -22,8 +22,8 @@
 
 use alloc::vec::Vec;
 
+use crate::algorithm::NONE;
 use crate::algorithm::tlsf::Width;
-use crate::chain::NONE;
 use crate::growth;
 
 /// Entries of a chunk, with its header. Two chunks are what a short queue costs at most, and a long one pays for each
@@ -42,20 +42,9 @@ pub(super) struct Entry<W> {
 }
 
 impl<W: Width> Entry<W> {
-    /// Returns an entry on the lower side, whose padding begins at `from`.
+    /// Returns an entry whose padding begins at `padding`, on the lower side, or ends there, on the upper side.
     #[inline]
-    pub(super) fn lower(from: u64, offset: u64, end: u64, serial: u64) -> Self {
-        Self::new(offset, end, from, serial)
-    }
-
-    /// Returns an entry on the upper side, whose padding ends at `to`.
-    #[inline]
-    pub(super) fn upper(offset: u64, end: u64, to: u64, serial: u64) -> Self {
-        Self::new(offset, end, to, serial)
-    }
-
-    #[inline]
-    fn new(offset: u64, end: u64, padding: u64, serial: u64) -> Self {
+    pub(super) fn new(offset: u64, end: u64, padding: u64, serial: u64) -> Self {
         let [offset, end, padding] = [offset, end, padding].map(W::narrow);
         Self { offset, end, padding, serial: serial.to_ne_bytes() }
     }

@@ -132,6 +132,7 @@ impl ByAddress {
     }
 
     /// Returns the lowest free region with room, making the index that tells as far as that takes, or up to `limit`.
+    #[cold]
     pub(super) fn ask<W: Width>(
         &mut self,
         nodes: &Nodes<W>,

@@ -4,8 +4,6 @@
 //! that have any ([`Stacks`]), so two scans of a word find the first class that is sure to fit. A freed region is merged
 //! with its free neighbours at once, so no two free regions ever touch.
 //!
-//! The simple idea, its figures and what was tried: `docs/design/tlsf.md`.
-//!
 //! Where this differs from the published algorithm (Masmano et al., "TLSF: a new dynamic memory
 //! allocator for real-time systems", 2004), and why:
 //!
@@ -66,10 +64,10 @@ mod tests;
 mod width;
 
 use super::Taken;
-use crate::chain::NONE;
+use crate::algorithm::NONE;
 use crate::{Alignment, MAX_SIZE, Request, Side, Strategy};
 use by_address::{ByAddress, Change};
-use nodes::{END, LAST, Node, Nodes, USED};
+use nodes::{END, FIRST_GENERATION, LAST, Node, Nodes, USED};
 use search::Search;
 use stacks::{Choice, Found, Listed, Stacks};
 pub(crate) use width::Width;
@@ -105,7 +103,7 @@ impl<W: Width> Tlsf<W> {
             stacks: Stacks::new(size),
             by_address: ByAddress::default(),
             last: 1,
-            last_generation: Nodes::<W>::first_generation(),
+            last_generation: FIRST_GENERATION,
             size,
             used: 0,
             used_count: 0,
@@ -179,9 +177,21 @@ impl<W: Width> Tlsf<W> {
     /// Makes the used region `index` free: merges it with its free neighbours and lists the result.
     #[inline(always)]
     fn release(&mut self, index: u32) {
+        // R is the range, F and G are free neighbours, and * marks the node that is kept; the others become vacant.
+        //
+        //   │ used │ R* │ used │   ──►  │ used │░ R ░│ used │        R enters a stack
+        //   │░ F* ░│ R  │ used │   ──►  │░░ F + R ░░│ used │        F leaves its stack, the sum enters one
+        //   │ used │ R* │░ G ░░│   ──►  │ used │░░ R + G ░░│        G leaves its stack
+        //   │░ F* ░│ R  │░ G ░░│   ──►  │░░░ F + R + G ░░░░│        both leave
+        //   │  …   │ R  │░last*│   ──►  │  …  │░ R + last ░│ END    the last region is in no stack: `join_last`
+        //   │  …   │ R* │ END      ──►  │  …  │░░░░ R ░░░░░│ END    R becomes the last region
+        //
+        // The handle is stale in each case: the generation is one higher, also where the node becomes vacant.
         let (index, generation) = self.nodes.next_generation(index);
         let nodes = self.nodes.all_mut();
         let node = nodes[index as usize];
+        // Copies, which are old from the first removal on: that moves another entry of the class, perhaps the one of the other
+        // neighbour, whose tag changes. So `remove` reads the tag again. `LAST` never changes so, being in no stack.
         let (before, after) = (nodes[node.before as usize], nodes[node.after as usize]);
         let mut size = after.offset.wide() - node.offset.wide();
         self.used -= size;
@@ -190,6 +200,8 @@ impl<W: Width> Tlsf<W> {
         // neighbour is used. Each neighbour leaves its stack before its size, and so its class, is lost in the merge.
         let mut merged = (index, generation);
         let (mut offset, mut behind) = (node.offset, node.after);
+        // What leaves is noted before what enters: an index by address then replaces one entry where it would remove one and
+        // insert another. In the other order two entries would begin at the offset of F meanwhile.
         if before.is_free() {
             let (size_before, generation_before) = self.remove(node.before);
             size += size_before;
@@ -223,6 +235,8 @@ impl<W: Width> Tlsf<W> {
     /// Adds the region before the last free one to it. `node` is what that region's node contained.
     #[inline]
     fn join_last(&mut self, (index, generation): (u32, u32), node: Node<W>) {
+        // The last region keeps its node, since `last` names it and its generation is kept beside it and not in a stack:
+        //   │ before │ R │░░ last* ░░│ END   ──►   │ before │░░░░ last* ░░░░│ END
         self.note_last(false);
         let last = self.nodes.at_mut(self.last);
         last.offset = node.offset;
@@ -246,6 +260,8 @@ impl<W: Width> Tlsf<W> {
     /// Marks the first `size` units of a free region that left its stack as used.
     #[inline(always)]
     fn take_front(&mut self, removed: Listed, size: u64) -> Taken {
+        //   │░░░░ F* ░░░░│   ──►   │ range* │░ rest ░│
+        // The range takes the node of the region, and the rest a new one: nothing before the region has to be linked again.
         let Listed { offset, size: whole, node: index, generation } = removed;
         self.used += size;
         self.used_count += 1;
@@ -277,6 +293,8 @@ impl<W: Width> Tlsf<W> {
     #[inline(never)]
     fn allocate_almost_quickly(&mut self, request: &Request) -> Option<Taken> {
         let Request { size, alignment, strategy, .. } = *request;
+        // The simple idea: a request nearly always finds its region in the top chunk of one class, so only that is looked at
+        // here, and everything else is left to the search. Which class it is, is all that differs between the two.
         let (class, choice) = match strategy {
             Strategy::Balanced => (self.stacks.first_class(size), Choice::ClosestAligned(alignment)),
             Strategy::LeastTime => (self.stacks.first_sure_class(size), Choice::Top(alignment)),
@@ -323,6 +341,8 @@ impl<W: Width> Tlsf<W> {
     /// Notes the offset of a region.
     #[inline(always)]
     fn note_offset(&mut self, offset: u64) {
+        // Called wherever a region begins at a new offset: a split, a shorter range, a range behind a gap. A place that is
+        // forgotten lets a search take alignment for granted; `check_invariants` compares the grain with every region.
         if offset & self.grain != 0 {
             self.refine(offset);
         }
@@ -364,6 +384,9 @@ impl<W: Width> Tlsf<W> {
         (offset, size): (u64, u64),
         rest: u64,
     ) -> (u32, u32) {
+        //   │░░░░░░░░ F* ░░░░░░░░░░│   ──►   │░ gap* ░│ range │░ rest ░│
+        // The gap begins where the region began, so it keeps the node. It stays free for later requests, where other
+        // allocators count it as lost until the range is freed.
         self.note_offset(offset);
         let (new, new_generation) = self.nodes.take();
         let tag = USED | new_generation;
@@ -380,6 +403,8 @@ impl<W: Width> Tlsf<W> {
     /// its own. Returns the node of the range and its generation.
     #[inline]
     fn take_from_last(&mut self, offset: u64, size: u64) -> (u32, u32) {
+        //   │ before │░░░░░░░ last* ░░░░░░░│ END   ──►   │ before │░ gap ░│ range │░ last* ░│ END
+        // A block that is filled for the first time does only this: no stack is touched as long as nothing is freed.
         self.used += size;
         self.used_count += 1;
         self.note_offset(offset);
@@ -396,6 +421,8 @@ impl<W: Width> Tlsf<W> {
             before = front;
         }
         if offset + size == self.size {
+            // Nothing is left, and an empty region would break an invariant: the range takes the node, and there is no last
+            // free region until something at the end is freed.
             let generation = self.last_generation;
             let node = self.nodes.at_mut(last);
             node.tag = USED | generation;
@@ -411,16 +438,16 @@ impl<W: Width> Tlsf<W> {
         (new, generation)
     }
 
-    #[cold]
-    fn ask_index(&mut self, request: &Request) -> Option<u32> {
-        let alignment = self.unmet(request.alignment);
-        self.by_address.ask(&self.nodes, request.size, alignment, u64::MAX)
-    }
-
     /// Cuts a used region short at `end`, and makes what is behind free.
     fn shorten(&mut self, index: u32, end: u64) {
         let node = self.nodes.at(index);
         let rest = self.nodes.end(index) - end;
+        // What is cut off becomes free, by what is behind the range:
+        //   │ range │░ last* ░│ END   ──►   │ rang │░░ last* ░│ END     the last region begins earlier
+        //   │ range │ END             ──►   │ rang │░│ END              a new last region
+        //   │ range │░ G* ░░│         ──►   │ rang │░░ G* ░░│           G leaves its stack and enters that of its new size
+        //   │ range │ used │          ──►   │ rang │░│ used │           a new region
+        // The handle of the range stays valid, so the range keeps its node.
         self.used -= rest;
         self.note_offset(end);
         if node.after == self.last && node.after != END {
@@ -446,6 +473,7 @@ impl<W: Width> Tlsf<W> {
 
     /// Moves the end of a used region up by `more` of the `room` units of the free region behind it.
     fn lengthen(&mut self, index: u32, more: u64, room: u64) {
+        //   │ range │░░ G* ░░│   ──►   │ range    │░ G* ░│     or, where all of G is needed:   │ range           │
         let after = self.nodes.at(index).after;
         self.used += more;
         let generation = if after == self.last {

@@ -28,7 +28,7 @@
 use alloc::vec::Vec;
 
 use super::width::Width;
-use crate::chain::NONE;
+use crate::algorithm::NONE;
 use crate::growth;
 
 /// The node at the end of every block, which has no region.
@@ -41,7 +41,7 @@ pub(super) const USED: u32 = 1 << 31;
 pub(super) const LAST: u32 = USED - 1;
 
 /// The generation of a new node, where none was freed. Not 0, so that no handle is 0.
-const FIRST_GENERATION: u32 = 1;
+pub(super) const FIRST_GENERATION: u32 = 1;
 
 /// The last generation of a node. Few in this crate's own tests and in fuzzers, so that nodes come to it there.
 const LAST_GENERATION: u32 = if cfg!(any(test, fuzzing)) { 40 } else { USED - 2 };
@@ -87,13 +87,9 @@ impl<W: Width> Nodes<W> {
         self.vacant = END;
         self.new_generation = FIRST_GENERATION;
         self.nodes.clear();
+        //   END (offset 1024, used) ⇄ node 1 (offset 0, LAST) ⇄ END
         self.nodes.push(Node { offset: W::narrow(size), before: 1, after: 1, tag: USED });
         self.nodes.push(Node { offset: W::default(), before: END, after: END, tag: LAST });
-    }
-
-    /// Returns the first generation of a node.
-    pub(super) fn first_generation() -> u32 {
-        FIRST_GENERATION
     }
 
     #[inline]
@@ -145,6 +141,7 @@ impl<W: Width> Nodes<W> {
     /// Takes a vacant node, or a new one, and returns its generation with it. The caller writes all of it.
     #[inline(always)]
     pub(super) fn take(&mut self) -> (u32, u32) {
+        // The vacant node keeps the generation of its next range as its tag, so that it need not be looked up elsewhere.
         let index = self.vacant;
         if index == END {
             return self.take_new();
@@ -164,6 +161,8 @@ impl<W: Width> Nodes<W> {
 
     /// Frees the vacant nodes at the end. O(nodes).
     pub(super) fn shrink(&mut self) {
+        // Handles outlive nodes, so a new node must not begin with a generation that a freed one had. The new ones begin with the
+        // highest of those that go; one that is close to the last generation does not go, or a new node would have few left.
         let nodes = self.nodes.iter().rev();
         // One that has come to its last generation is vacant for ever, or old handles would match the next one there.
         let may_go =
@@ -176,6 +175,8 @@ impl<W: Width> Nodes<W> {
         self.new_generation = highest;
         self.nodes.truncate(self.nodes.len() - freed);
         self.nodes.shrink_to_fit();
+        // The list may lead through nodes that went. Made again from the end, it begins with the lowest: so the regions to come
+        // take low indices, and more can be freed next time.
         self.vacant = END;
         for index in (1..self.nodes.len() as u32).rev() {
             let Node { before, tag, .. } = self.at(index);
@@ -205,6 +206,7 @@ impl<W: Width> Nodes<W> {
     /// Gives a region another node, since its own has no further generation.
     #[cold]
     fn exchange(&mut self, index: u32) -> (u32, u32) {
+        //   before ⇄ index ⇄ after   ──►   before ⇄ new ⇄ after      and `index` is in no list, for ever
         let old = self.at(index);
         // No range had this generation of this node yet.
         let (new, generation) = self.take();

@@ -6,7 +6,7 @@ use super::by_address::MANY;
 use super::nodes::END;
 use super::stacks::{Found, Next};
 use super::{Tlsf, Width};
-use crate::chain::NONE;
+use crate::algorithm::NONE;
 use crate::{Alignment, Request, Strategy};
 
 /// The regions of a class that the search for the smallest looks at: no class whose regions differ in size has more.

@@ -231,6 +231,8 @@ impl<W: Width> Stacks<W> {
 
     /// Returns the same entries for a larger block, with sizes of another width. O(classes and entries).
     pub(super) fn grown<V: Width>(&self, nodes: &mut Nodes<V>, size: u64) -> Stacks<V> {
+        // Pushed one by one. Entries keep no order but that of their classes, so a search may take another one of equal size
+        // than before; and divisions are made again where there are still so many regions.
         let mut grown = Stacks::new(size);
         let _ = self.visit(0, &mut |Entry { slot, node, .. }| {
             let region = self.chunks[slot as usize / DEPTH].get(slot as usize % DEPTH);
@@ -263,6 +265,8 @@ impl<W: Width> Stacks<W> {
     #[inline(always)]
     #[must_use]
     pub(super) fn push(&mut self, nodes: &mut Nodes<W>, region: Listed) -> u32 {
+        // The simple idea: write the entry behind the last one of the class's top chunk, and set the bit of the class. All else,
+        // a full chunk, a class that is new or divided, says that it has no place and takes the other way.
         let class = Classes::class_of(region.size);
         let top = self.classes[class];
         if !top.has_place() {
@@ -295,6 +299,8 @@ impl<W: Width> Stacks<W> {
 
     /// Adds an entry to a class or part, whose bit is set.
     fn push_to(&mut self, nodes: &mut Nodes<W>, mut class: usize, region: Listed) -> u32 {
+        // Each round either writes the entry or comes one step closer to a chunk with a place: down to the part that contains
+        // the size, or to a class that was divided a moment ago, or to a new chunk on top.
         loop {
             let top = self.classes[class];
             let chunk = top.chunk;
@@ -309,6 +315,8 @@ impl<W: Width> Stacks<W> {
                 && self.chunks[chunk as usize].height >= CROWDED
                 && self.width_of(class) > 0
             {
+                // Of regions that all have one size, the first is as good as any: such a class is never divided, however
+                // many it has.
                 self.divide(nodes, class);
             } else {
                 let height = if chunk == NONE { 0 } else { self.chunks[chunk as usize].height + 1 };
@@ -320,12 +328,16 @@ impl<W: Width> Stacks<W> {
 
     /// Returns [`KEPT`] if a chunk is to stay with its class.
     fn kept(&self, class: usize, chunk: u32) -> u32 {
+        // The last chunk of a class stays where the class is likely to need it again: half of the classes of a small block have
+        // one region, or none, in turn. A part gives it back, so that its division can end.
         let is_kept = class < self.whole as usize && self.chunks[chunk as usize].below == NONE;
         if is_kept { KEPT } else { 0 }
     }
 
     /// Takes a chunk for a class, with a place for each entry.
     fn take_chunk(&mut self, class: usize, below: u32, height: u32) -> u32 {
+        // Just below the class: too small for every search there, and close enough for `Width::closest`, which compares
+        // differences. A floor of 0 would wrap round to a size that is large enough.
         let floor = W::narrow(self.smallest_of(class).saturating_sub(1));
         // Only then: a class whose chunk is taken away needs another one soon.
         if self.vacant == NONE
@@ -352,6 +364,7 @@ impl<W: Width> Stacks<W> {
     /// reserved.
     #[cold]
     fn take_unused_chunk(&mut self) {
+        // From where the last search ended, so that the empty chunks before it are not passed again and again.
         let whole = self.whole as usize;
         let classes = (self.cursor..whole).chain(0..self.cursor.min(whole));
         let Some(class) = classes.into_iter().find(|&class| self.classes[class].len == KEPT) else { return };
@@ -381,6 +394,11 @@ impl<W: Width> Stacks<W> {
     /// Removes an entry that was found. The caller writes the tag of its node.
     #[inline(always)]
     pub(super) fn remove_found(&mut self, nodes: &mut Nodes<W>, found: Found) -> Listed {
+        //   top chunk     [ a  b  c  – … ]            [ a  b  –  – … ]
+        //   chunk below   [ d  X  e  f … ]   ──►      [ d  c  e  f … ]
+        //
+        // The node of `c` gets another tag, though nothing happens to its region. Callers that hold a copy of a node must read
+        // its tag again after a removal; `check_invariants` finds a node that does not know its slot.
         let Found { class, chunk, at } = found;
         let (class, at) = (class as usize, at % DEPTH);
         let chunks = self.chunks.as_mut_slice();
@@ -398,7 +416,12 @@ impl<W: Width> Stacks<W> {
         let entries = &mut chunks[top_chunk as usize];
         entries.sizes[last] = entries.floor;
         nodes.at_mut(moved.node).tag = chunk * DEPTH as u32 + at as u32;
-        self.follow_removal(class, len, (top_chunk, below));
+        self.len -= 1;
+        if len == 0 {
+            self.emptied(class, top_chunk, below);
+        } else {
+            self.clear_bit_if(len == KEPT, class);
+        }
         removed
     }
 
@@ -412,9 +435,9 @@ impl<W: Width> Stacks<W> {
         size: u64,
         choice: Choice,
     ) -> Option<Listed> {
-        let top = &mut self.classes[class];
-        // A division is no chunk.
-        let entries = self.chunks.get_mut(top.chunk as usize)?;
+        let top = self.classes[class];
+        // The number of a division has the highest bit set, and so has none of a chunk: no test for it is needed.
+        let entries = self.chunks.get(top.chunk as usize)?;
         let at = match choice {
             Choice::Closest => entries.closest(size)?,
             Choice::ClosestAligned(alignment) => entries.closest_aligned(size, alignment)?,
@@ -423,27 +446,7 @@ impl<W: Width> Stacks<W> {
                 entries.holds(last, size, alignment).then_some(last)?
             }
         };
-        let at = at % DEPTH;
-        top.len -= 1;
-        let Class { chunk, len } = *top;
-        let last = len as usize % DEPTH;
-        let below = entries.below;
-        let (removed, moved) = (entries.get(at), entries.get(last));
-        entries.set(at, moved);
-        entries.sizes[last] = entries.floor;
-        nodes.at_mut(moved.node).tag = chunk * DEPTH as u32 + at as u32;
-        self.follow_removal(class, len, (chunk, below));
-        Some(removed)
-    }
-
-    #[inline(always)]
-    fn follow_removal(&mut self, class: usize, len: u32, (chunk, below): (u32, u32)) {
-        self.len -= 1;
-        if len == 0 {
-            self.emptied(class, chunk, below);
-        } else {
-            self.clear_bit_if(len == KEPT, class);
-        }
+        Some(self.remove_found(nodes, Found { class: class as u32, chunk: top.chunk, at }))
     }
 
     /// Clears the bit of a class that is no part, where `is_emptied`. Without a branch: half of the classes of a small block
@@ -461,8 +464,10 @@ impl<W: Width> Stacks<W> {
     #[inline(never)]
     fn emptied(&mut self, class: usize, chunk: u32, below: u32) {
         if below == NONE {
+            // The only chunk of a class that is no part has the bit `KEPT`, so its length never comes to 0.
             return self.part_emptied(class);
         }
+        // Others are below, all of them full: the next one is the top now.
         self.classes[class] = Class { chunk: below, len: DEPTH as u32 | self.kept(class, below) };
         self.drop_chunk(chunk);
     }

@@ -15,6 +15,8 @@ pub(in crate::algorithm::tlsf) struct Listed {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chunk<W> {
+    // Side by side, so that the sizes of a chunk are half of a cache line (a whole one with wide numbers), and a search reads
+    // nothing else before it has found its entry.
     pub(super) sizes: [W; DEPTH],
     pub(super) offsets: [W; DEPTH],
     pub(super) nodes: [u32; DEPTH],

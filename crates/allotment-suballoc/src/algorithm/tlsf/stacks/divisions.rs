@@ -22,6 +22,7 @@ impl<W: Width> Stacks<W> {
     pub(super) fn part_emptied(&mut self, mut class: usize) {
         let Class { chunk, .. } = core::mem::replace(&mut self.classes[class], Class::UNUSED);
         self.drop_chunk(chunk);
+        // Up from part to division to class, which may be a part of another division, until one has other entries.
         while let Some(part) = class.checked_sub(self.whole as usize) {
             let division = part / GROUP;
             self.divisions[division].bits &= !(1 << (part % GROUP));
@@ -39,6 +40,15 @@ impl<W: Width> Stacks<W> {
     /// Divides a class into parts, and moves its entries there.
     #[cold]
     pub(super) fn divide(&mut self, nodes: &mut Nodes<W>, class: usize) {
+        // The class 1024 to 1055 in parts of one size each:
+        //
+        //   before   class ─► chunk ─► chunk ─► … 17 of them       [ 1050 1024 1031 … ]
+        //   after    class ─► division ─► part 0 ─► chunk          [ 1024 1024 … ]
+        //                              ─► part 1 ─► chunk          [ 1025 … ]
+        //                                 …
+        //
+        // A class with more than 32 sizes gets parts of several, which can be divided in turn: twice down to single sizes where
+        // regions have up to 2^16 units, nine times where they have 2^48.
         let parent = class as u32;
         let width_log2 = self.width_of(class).saturating_sub(GROUP.ilog2());
         let division = Division { bits: 0, parent, smallest: self.smallest_of(class), width_log2 };
@@ -55,6 +65,8 @@ impl<W: Width> Stacks<W> {
         };
         let Class { mut chunk, .. } = self.classes[class];
         self.classes[class] = Class { chunk: DIVIDED | index, len: DEPTH as u32 };
+        // Every entry is pushed again, by which its node gets a new tag. A chunk is dropped once it is read, so the parts take
+        // the chunks of the class, and a division needs little more host memory than the class did.
         while chunk != NONE {
             let entries = self.chunks[chunk as usize];
             // The top chunk may not be full; places without an entry are below the class.

@@ -7,12 +7,6 @@ use super::{CLOSE, Class, Classes, Division, Entry, Found, GROUP, GROUPS, NONE, 
 use crate::Alignment;
 
 impl<W: Width> Stacks<W> {
-    /// Returns `true` if a class, which is no part, has entries.
-    #[inline]
-    pub(super) fn has(&self, class: usize) -> bool {
-        self.words[class / GROUP % GROUPS] >> (class % GROUP) & 1 != 0
-    }
-
     /// Returns the first class that has entries, from a class on.
     #[inline(always)]
     pub(super) fn first_from(&self, class: usize) -> Option<usize> {
@@ -72,6 +66,7 @@ impl<W: Width> Stacks<W> {
     /// lies, and so on. So a search that went from class to class would look at many regions in vain where the alignment is
     /// large beside the size; this one goes on by a growing share of the alignment.
     pub(in crate::algorithm::tlsf) fn close_aligned(&self, size: u64, alignment: Alignment) -> Option<Found> {
+        // For 100 units at an alignment of 64: classes from 100 units on, then from 108, 116 and 132.
         let mut from = 0;
         for share_log2 in [u32::MAX, 3, 2, 1] {
             let more = alignment.get().checked_shr(share_log2).unwrap_or(0);
@@ -93,6 +88,8 @@ impl<W: Width> Stacks<W> {
     /// Returns an entry that holds `size` units closely: of its own class, if that has one, or else of the next that has
     /// entries; of either the closest of one chunk. `None` where there is none. O(1).
     pub(in crate::algorithm::tlsf) fn close(&self, size: u64) -> Option<Found> {
+        // The first class with entries may be the size's own, some of which are too small, or a larger one, where all fit. One
+        // search for both: `closest` compares with the smallest size of the class where that is larger.
         let class = self.first_class(size)?;
         self.close_in(class, size).or_else(|| {
             let class = self.lowest_of(self.first_from(class + 1)?);
@@ -147,6 +144,8 @@ impl<W: Width> Stacks<W> {
 
     /// Returns the smallest entry that holds `size` units. Looks at no more than [`CROWDED`] chunks for each part.
     pub(in crate::algorithm::tlsf) fn closest(&self, size: u64) -> Option<Found> {
+        // Classes and parts are visited from the smallest on, so the first one that has a fit has the closest, and the search
+        // ends where the next one begins.
         let mut closest: Option<Entry> = None;
         let _ = self.visit(size, &mut |entry| {
             if closest.is_some_and(|closest| closest.class != entry.class) {
@@ -166,6 +165,7 @@ impl<W: Width> Stacks<W> {
 
     /// Returns the largest size of all entries. Looks at no more than [`CROWDED`] chunks.
     pub(in crate::algorithm::tlsf) fn largest(&self) -> u64 {
+        // In the highest class or part; a class that is not divided has 136 entries at most.
         let Some(class) = self.highest() else { return 0 };
         if self.width_of(class) == 0 {
             return self.smallest_of(class);
@@ -206,12 +206,6 @@ impl<W: Width> Stacks<W> {
     #[inline]
     pub(in crate::algorithm::tlsf) fn node(&self, found: Found) -> u32 {
         self.chunks[found.chunk as usize].nodes[found.at % DEPTH]
-    }
-
-    /// Returns the size of the entry at a slot.
-    #[inline]
-    pub(in crate::algorithm::tlsf) fn size(&self, slot: u32) -> u64 {
-        self.chunks[slot as usize / DEPTH].sizes[slot as usize % DEPTH].wide()
     }
 
     /// Calls `visit` with the entries of all classes from that of a size on, smaller classes and parts first.
@@ -255,6 +249,7 @@ impl<W: Width> Stacks<W> {
     ) -> ControlFlow<()> {
         let Some(division) = self.classes[class].division() else { return self.visit_stack(class, visit) };
         let Division { mut bits, smallest, .. } = self.divisions[division];
+        // In the own class of the size, parts that are smaller are left out; in larger ones, none is.
         if from > smallest {
             bits &= u32::MAX << self.part_of(division, from);
         }
@@ -271,6 +266,7 @@ impl<W: Width> Stacks<W> {
         visit: &mut impl FnMut(u32, u32) -> Next,
     ) -> ControlFlow<()> {
         let top = self.classes[class];
+        // The top chunk may have any number of entries; those below it are full.
         let (mut chunk, mut len) = (top.chunk, top.len());
         while chunk != NONE {
             match visit(chunk, len) {

@@ -1,4 +1,4 @@
-//! The chain: every region of a block in address order, for the buddy algorithm.
+//! The chain: every region of a buddy block in address order.
 //!
 //! ```text
 //!   first                                                        last
@@ -28,44 +28,33 @@
 //!
 //! Every operation is O(1) except the walk that checks the invariants. A node takes 40 bytes.
 
+#[cfg(all(test, debug_assertions))]
+mod tests;
+
 use alloc::vec::Vec;
 
-/// The index of no node.
-pub(crate) const NONE: u32 = u32::MAX;
+use crate::algorithm::{NONE, State, Tally};
 
-/// The maximum number of nodes that one operation of any algorithm adds: growing a buddy block adds up to two
-/// cells per order.
+/// The maximum number of nodes that one operation adds: growing a block adds up to two cells per order.
 const MOST_NEW_NODES: usize = 128;
 
-/// The state of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum State {
-    /// No region: the node is kept for the next split.
-    Vacant = 0,
-    Free = 1,
-    Used = 2,
-    /// Lost to alignment or rounding until its owner is freed.
-    Padding = 3,
-}
-
 #[derive(Clone, Debug)]
-pub(crate) struct Node {
-    pub(crate) offset: u64,
-    pub(crate) size: u64,
+pub(super) struct Node {
+    pub(super) offset: u64,
+    pub(super) size: u64,
     /// The neighbour at the lower address, or [`NONE`].
-    pub(crate) before: u32,
+    pub(super) before: u32,
     /// The neighbour at the higher address, or [`NONE`].
-    pub(crate) after: u32,
-    /// Free: the neighbours in the algorithm's free list. Used: its padding, and a mark of the algorithm. Padding: its
-    /// owner. Vacant: the next vacant node.
-    pub(crate) link: [u32; 2],
+    pub(super) after: u32,
+    /// Free: the neighbours in its free list. Used: its padding. Padding: its owner.
+    /// Vacant: the next vacant node.
+    pub(super) link: [u32; 2],
     /// The serial number of the node's latest allocation, shifted left by two bits, and its [`State`].
     tag: u64,
 }
 
 impl Node {
-    pub(crate) fn state(&self) -> State {
+    pub(super) fn state(&self) -> State {
         match self.tag & 3 {
             0 => State::Vacant,
             1 => State::Free,
@@ -74,64 +63,21 @@ impl Node {
         }
     }
 
-    pub(crate) fn serial(&self) -> u64 {
+    pub(super) fn serial(&self) -> u64 {
         self.tag >> 2
     }
 
-    pub(crate) fn end(&self) -> u64 {
+    pub(super) fn end(&self) -> u64 {
         self.offset + self.size
     }
 
-    pub(crate) fn is_free(&self) -> bool {
+    pub(super) fn is_free(&self) -> bool {
         self.state() == State::Free
     }
 }
 
-/// The number and size of the regions in each state, updated by every change of state.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
-    pub(crate) used_count: u32,
-    /// Free regions, without the gap of the linear algorithm where that is empty.
-    pub(crate) free_count: u32,
-    pub(crate) used: u64,
-    pub(crate) padding: u64,
-    pub(crate) free: u64,
-}
-
-impl Tally {
-    fn add(&mut self, state: State, size: u64) {
-        match state {
-            State::Vacant => {}
-            State::Free => {
-                self.free += size;
-                self.free_count += u32::from(size != 0);
-            }
-            State::Used => {
-                self.used += size;
-                self.used_count += 1;
-            }
-            State::Padding => self.padding += size,
-        }
-    }
-
-    fn remove(&mut self, state: State, size: u64) {
-        match state {
-            State::Vacant => {}
-            State::Free => {
-                self.free -= size;
-                self.free_count -= u32::from(size != 0);
-            }
-            State::Used => {
-                self.used -= size;
-                self.used_count -= 1;
-            }
-            State::Padding => self.padding -= size,
-        }
-    }
-}
-
 #[derive(Clone, Debug)]
-pub(crate) struct Chain {
+pub(super) struct Chain {
     nodes: Vec<Node>,
     first: u32,
     last: u32,
@@ -146,29 +92,22 @@ pub(crate) struct Chain {
 
 impl Chain {
     /// Creates a chain of one free region, which is node 0.
-    pub(crate) fn new(size: u64) -> Self {
-        let mut chain = Self {
-            nodes: Vec::new(),
-            first: 0,
-            last: 0,
-            vacant: NONE,
-            size,
-            serial: 0,
-            tally: Tally::default(),
-        };
+    pub(super) fn new(size: u64) -> Self {
+        let (nodes, tally) = (Vec::new(), Tally::default());
+        let mut chain = Self { nodes, first: 0, last: 0, vacant: NONE, size, serial: 0, tally };
         chain.take_node(0, size, NONE, NONE);
         chain
     }
 
     /// Makes the block one free region again, which is node 0. The serial numbers go on, so no handle from before matches.
-    pub(crate) fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.nodes.clear();
         (self.first, self.last, self.vacant) = (0, 0, NONE);
         self.tally = Tally::default();
         self.take_node(0, self.size, NONE, NONE);
     }
 
-    pub(crate) fn node(&self, index: u32) -> &Node {
+    pub(super) fn node(&self, index: u32) -> &Node {
         &self.nodes[index as usize]
     }
 
@@ -176,42 +115,42 @@ impl Chain {
         &mut self.nodes[index as usize]
     }
 
-    /// Returns the node at `index` if it is used and its latest allocation has this serial number.
-    pub(crate) fn used(&self, index: u32, serial: u64) -> Option<&Node> {
+    /// Returns `true` if the node at `index` is used and its latest allocation has this serial number.
+    pub(super) fn used(&self, index: u32, serial: u64) -> bool {
         // Serial number and state share one word, so one comparison covers both: the hot path of every handle
         // check.
         let wanted = (serial << 2) | State::Used as u64;
-        self.nodes.get(index as usize).filter(|node| node.tag == wanted)
+        self.nodes.get(index as usize).is_some_and(|node| node.tag == wanted)
     }
 
-    pub(crate) fn first(&self) -> u32 {
+    pub(super) fn first(&self) -> u32 {
         self.first
     }
 
-    pub(crate) fn last(&self) -> u32 {
+    pub(super) fn last(&self) -> u32 {
         self.last
     }
 
-    pub(crate) fn size(&self) -> u64 {
+    pub(super) fn size(&self) -> u64 {
         self.size
     }
 
-    pub(crate) fn tally(&self) -> &Tally {
+    pub(super) fn tally(&self) -> &Tally {
         &self.tally
     }
 
     /// Returns the number of nodes including vacant ones: an upper bound of every index.
-    pub(crate) fn capacity(&self) -> usize {
+    pub(super) fn capacity(&self) -> usize {
         self.nodes.len()
     }
 
     /// Allocates host memory for further nodes.
-    pub(crate) fn reserve(&mut self, nodes: usize) {
+    pub(super) fn reserve(&mut self, nodes: usize) {
         self.nodes.reserve(nodes);
     }
 
     /// Frees host memory behind the last node that is not vacant. O(nodes).
-    pub(crate) fn shrink(&mut self) {
+    pub(super) fn shrink(&mut self) {
         // What a node knew of its old allocations goes with it: serial numbers are those of the chain, so no handle of them
         // matches a new node.
         let used =
@@ -228,63 +167,56 @@ impl Chain {
     }
 
     /// Returns `true` if the indices could run out during one more operation.
-    pub(crate) fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         // Checked before an operation, so that none fails half way: an operation adds a bounded number of nodes.
         self.nodes.len() > NONE as usize - MOST_NEW_NODES
     }
 
-    pub(crate) fn set_link(&mut self, index: u32, which: usize, to: u32) {
+    pub(super) fn set_link(&mut self, index: u32, which: usize, to: u32) {
         self.node_mut(index).link[which] = to;
     }
 
     /// Marks the free region at `index` as used and gives it a new serial number.
-    pub(crate) fn mark_used(&mut self, index: u32) {
+    pub(super) fn mark_used(&mut self, index: u32) {
         debug_assert_eq!(self.node(index).state(), State::Free, "only a free region is allocated");
         self.serial += 1;
-        let tag = (self.serial << 2) | State::Used as u64;
-        self.change_state(index, tag, [NONE, NONE]);
+        self.node_mut(index).tag = self.serial << 2 | State::Free as u64;
+        self.change_state(index, State::Used, [NONE, NONE]);
     }
 
-    /// Marks the free region at `index` as used, and the region beside it, if any, as its padding.
-    pub(crate) fn mark_used_with(&mut self, index: u32, padding: Option<u32>) {
-        self.mark_used(index);
-        if let Some(padding) = padding {
-            self.mark_padding(padding, index);
-        }
-    }
-
-    pub(crate) fn mark_free(&mut self, index: u32) {
-        debug_assert!(
-            matches!(self.node(index).state(), State::Used | State::Padding),
-            "only an allocated region is freed"
-        );
-        // The serial number stays: a stale handle then still differs in the state bits, and the next allocation
-        // of the node takes a new number.
-        let tag = (self.node(index).serial() << 2) | State::Free as u64;
-        self.change_state(index, tag, [NONE, NONE]);
+    pub(super) fn mark_free(&mut self, index: u32) {
+        debug_assert_eq!(self.node(index).state(), State::Used, "only an allocated region is freed");
+        self.change_state(index, State::Free, [NONE, NONE]);
     }
 
     /// Marks the free region at `index` as the padding of the used region `owner`.
-    pub(crate) fn mark_padding(&mut self, index: u32, owner: u32) {
+    pub(super) fn mark_padding(&mut self, index: u32, owner: u32) {
         debug_assert_eq!(self.node(index).state(), State::Free, "padding is cut from free space");
         debug_assert_eq!(self.node(owner).state(), State::Used, "padding belongs to a used region");
-        let tag = (self.node(index).serial() << 2) | State::Padding as u64;
-        self.change_state(index, tag, [owner, NONE]);
+        self.change_state(index, State::Padding, [owner, NONE]);
         self.set_link(owner, 0, index);
     }
 
-    fn change_state(&mut self, index: u32, tag: u64, link: [u32; 2]) {
+    fn change_state(&mut self, index: u32, state: State, link: [u32; 2]) {
+        self.change(index, |node| {
+            // The serial number stays in every state: a stale handle then still differs in the state bits, and the next
+            // allocation of the node takes a new number.
+            node.tag = node.serial() << 2 | state as u64;
+            node.link = link;
+        });
+    }
+
+    /// Changes the state or a border of a region.
+    fn change(&mut self, index: u32, change: impl FnOnce(&mut Node)) {
         let node = &mut self.nodes[index as usize];
-        // The tally counts by state and size, so the node is removed under its old state and added under its
-        // new one.
+        // The tally counts by state and size, so the node leaves it as it was and enters as it is now.
         self.tally.remove(node.state(), node.size);
-        node.tag = tag;
-        node.link = link;
+        change(node);
         self.tally.add(node.state(), node.size);
     }
 
     /// Splits the first `size` units off the free region `index`, as a new free region before it.
-    pub(crate) fn split_front(&mut self, index: u32, size: u64) -> u32 {
+    pub(super) fn split_front(&mut self, index: u32, size: u64) -> u32 {
         debug_assert!(0 < size && size <= self.node(index).size, "a part is cut from within its region");
         let Node { offset, before, .. } = *self.node(index);
         // `index` keeps the rest: the caller has its index, and the node of a region that is already linked need not move.
@@ -293,7 +225,7 @@ impl Chain {
     }
 
     /// Splits the last `size` units off the free or used region `index`, as a new free region after it.
-    pub(crate) fn split_back(&mut self, index: u32, size: u64) -> u32 {
+    pub(super) fn split_back(&mut self, index: u32, size: u64) -> u32 {
         debug_assert!(0 < size && size <= self.node(index).size, "a part is cut from within its region");
         let Node { after, .. } = *self.node(index);
         let end = self.node(index).end();
@@ -302,14 +234,14 @@ impl Chain {
     }
 
     /// Appends `size` units as a new free region at the end.
-    pub(crate) fn append(&mut self, size: u64) -> u32 {
+    pub(super) fn append(&mut self, size: u64) -> u32 {
         let offset = self.size;
         self.size += size;
         self.take_node(offset, size, self.last, NONE)
     }
 
     /// Merges the region after `index`, whatever its state, into `index`; its node becomes vacant.
-    pub(crate) fn absorb_after(&mut self, index: u32) {
+    pub(super) fn absorb_after(&mut self, index: u32) {
         debug_assert_ne!(self.node(index).after, NONE, "there is a region to absorb");
         let after = self.node(index).after;
         let end = self.node(after).end();
@@ -320,7 +252,7 @@ impl Chain {
     }
 
     /// Merges the region before `index`, whatever its state, into `index`; its node becomes vacant.
-    pub(crate) fn absorb_before(&mut self, index: u32) {
+    pub(super) fn absorb_before(&mut self, index: u32) {
         debug_assert_ne!(self.node(index).before, NONE, "there is a region to absorb");
         let before = self.node(index).before;
         let start = self.node(before).offset;
@@ -330,18 +262,11 @@ impl Chain {
     }
 
     fn move_start(&mut self, index: u32, start: u64) {
-        let node = &mut self.nodes[index as usize];
-        self.tally.remove(node.state(), node.size);
-        node.size = node.end() - start;
-        node.offset = start;
-        self.tally.add(node.state(), node.size);
+        self.change(index, |node| (node.offset, node.size) = (start, node.end() - start));
     }
 
     fn move_end(&mut self, index: u32, end: u64) {
-        let node = &mut self.nodes[index as usize];
-        self.tally.remove(node.state(), node.size);
-        node.size = end - node.offset;
-        self.tally.add(node.state(), node.size);
+        self.change(index, |node| node.size = end - node.offset);
     }
 
     /// Links a free region between two neighbours, reusing a vacant node if there is one.
@@ -377,6 +302,7 @@ impl Chain {
         self.debug_assert_linked(index);
         index
     }
+
     /// Unlinks a node from its neighbours and adds it to the vacant nodes. The caller closes the hole that the region
     /// leaves in `0..size`.
     fn release_node(&mut self, index: u32) {
@@ -391,12 +317,10 @@ impl Chain {
             NONE => self.last = before,
             after => self.node_mut(after).before = before,
         }
-        // A vacant node keeps its serial number for the same reason as a free one, and `used` rejects it by its
-        // state.
-        let tag = (self.node(index).serial() << 2) | State::Vacant as u64;
-        self.change_state(index, tag, [self.vacant, NONE]);
+        self.change_state(index, State::Vacant, [self.vacant, NONE]);
         self.vacant = index;
     }
+
     /// Panics, in debug builds only, unless both neighbours of `index` link back to it and touch it: the condition
     /// before each unlink and after each link. O(1).
     fn debug_assert_linked(&self, index: u32) {
@@ -421,7 +345,7 @@ impl Chain {
     }
 
     /// Panics unless the invariants at the top of this file hold. O(regions).
-    pub(crate) fn check_invariants(&self) {
+    pub(super) fn check_invariants(&self) {
         let mut counted = Tally::default();
         let mut linked = 0;
         let (mut expected, mut before) = (0, NONE);
@@ -462,28 +386,5 @@ impl Chain {
             vacant = self.node(vacant).link[0];
         }
         assert_eq!(linked, self.nodes.len(), "no node is lost");
-    }
-}
-
-#[cfg(all(test, debug_assertions))]
-mod tests {
-    use super::*;
-
-    #[test]
-    #[should_panic(expected = "the region before links back")]
-    fn a_broken_link_is_caught_when_its_region_is_unlinked() {
-        let mut chain = Chain::new(100);
-        let front = chain.split_front(0, 40);
-        chain.node_mut(0).before = 0;
-        chain.absorb_after(front);
-    }
-
-    #[test]
-    #[should_panic(expected = "the region before ends where this one begins")]
-    fn a_hole_between_two_regions_is_caught_when_one_is_unlinked() {
-        let mut chain = Chain::new(100);
-        let front = chain.split_front(0, 40);
-        chain.node_mut(front).size = 39;
-        chain.absorb_after(front);
     }
 }
