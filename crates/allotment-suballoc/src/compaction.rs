@@ -117,6 +117,7 @@ impl Moves {
 
     #[cold]
     fn note_born(&mut self, index: u32) {
+        // By index, so an entry may be that of a range which was freed: it is written anew with the next range there.
         let at = index as usize;
         if at >= self.born.len() {
             self.born.resize(at + 1, 0);
@@ -172,6 +173,8 @@ impl Cursor {
         if self.below == 0 {
             return None;
         }
+        //   │ A │░░│ B │░░░│ C │░│ D │       the cursor comes from the right: D, C, B, A
+        //                ▲ below
         // Down from the end: the highest ranges keep the free space apart from the end of the block.
         let mut index = self.start(engine);
         while index != NONE {
@@ -193,6 +196,8 @@ impl Cursor {
         if self.at == NONE || self.at as usize >= engine.capacity() {
             return engine.last();
         }
+        // The hint saves a walk from the end of the block for each step, which would make a run O(n²). It is checked, since the
+        // index may be that of any region by now, or of none.
         // A freed region is merged with its neighbours, so it may begin lower now. If it reaches up to the
         // cursor, no remaining range lies above it.
         let place = engine.place(self.at);
@@ -284,6 +289,8 @@ impl<T> VirtualBlock<T> {
         if cursor.block != self.id {
             return Err(CompactionError::WrongBlock);
         }
+        // Each range once, whether it moves or not: a run ends after as many steps as there are ranges, whatever the caller does in
+        // between.
         while let Some(source) = cursor.step(&self.engine, &self.moves) {
             let Some(data) = self.data_at(source) else { continue };
             let Some(alignment) = alignment_of(data) else { continue };
@@ -302,6 +309,8 @@ impl<T> VirtualBlock<T> {
     }
 
     fn begin_move(&mut self, source: u32, destination: u32, request: &Request, data: T) -> Move {
+        // The destination is stored as a range of its own until the move ends, with a number higher than the run's, so the run
+        // passes it over.
         let destination = self.engine.take(destination, request);
         let to = self.store(destination, request.size, data);
         let destination = to.handle.index;
@@ -328,6 +337,8 @@ impl<T> VirtualBlock<T> {
         if let Err(error) = self.check_move(&moved) {
             return Err(Unfinished { error, moved });
         }
+        // Data moves from the source to the destination, and only then is the source freed: the block has the data of every live
+        // range at each step.
         let Move { from, to, .. } = moved;
         let data = self.data[from.index as usize].take();
         // The data as it is now, and not the clone of `next_move`: the owner may have changed it during the copy.
@@ -361,6 +372,7 @@ impl<T> VirtualBlock<T> {
             return Err(Unfinished { error: MoveError::WrongBlock, moved });
         }
         // The source may be another range by now, whose mark is not this move's to clear.
+        // Its mark is what keeps a range from being a source twice at a time.
         if self.check(moved.from).is_ok() {
             self.moves.open.remove(&moved.from.index);
         }

@@ -69,6 +69,8 @@ impl<T> VirtualBlock<T> {
     }
 
     fn read_all_around(&self, handles: &[Handle]) {
+        // The first loads of all ranges, then the second ones of all: those of one range depend on each other, those of
+        // different ranges do not.
         let sum = Reach::ALL.iter().fold(0, |sum, &reach| {
             handles.iter().fold(sum, |sum, &handle| sum ^ self.read_around(handle, reach))
         });

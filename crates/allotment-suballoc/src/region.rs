@@ -49,6 +49,7 @@ impl<'a, T> Regions<'a, T> {
 
     /// The regions behind the live range at an index.
     pub(crate) fn behind(block: &'a VirtualBlock<T>, index: u32) -> Self {
+        // Behind a buddy or linear range comes its padding first, which is part of what a reader has to see.
         Self { block, next: block.engine.place(index).after }
     }
 }
@@ -57,6 +58,7 @@ impl<'a, T> Iterator for Regions<'a, T> {
     type Item = Region<'a, T>;
 
     fn next(&mut self) -> Option<Region<'a, T>> {
+        // Along the links of the algorithm, which keeps every region: used, free or padding.
         while self.next != NONE {
             let index = self.next;
             let place = self.block.engine.place(index);

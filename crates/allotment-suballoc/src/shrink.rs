@@ -29,6 +29,7 @@ impl<T> VirtualBlock<T> {
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     pub fn shrink_to_fit(&mut self) {
+        // The engine first: an empty one begins anew, with low indices, and the data follows the indices that are left.
         self.engine.shrink();
         let used = self.data.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
         self.data.truncate(used);

@@ -223,6 +223,8 @@ impl Engine {
         match size {
             0 => Err(CreateError::ZeroSize),
             size if size > MAX_SIZE => Err(CreateError::TooLarge { size }),
+            // 32 bits for each number where they hold the size of the block, which no offset in it exceeds: nearly every block
+            // is one of these, and its regions take two thirds of the host memory.
             size => Ok(match algorithm {
                 Algorithm::Tlsf if size <= <u32 as Width>::MAX => Self::Tlsf(Tlsf::new(size)),
                 Algorithm::Tlsf => Self::WideTlsf(Tlsf::new(size)),
@@ -246,6 +248,8 @@ impl Engine {
         if size <= <u32 as Width>::MAX {
             return;
         }
+        // Before the block grows, so that no algorithm has to deal with two widths. Indices, generations and serial numbers stay
+        // as they are, so all handles do.
         match self {
             Self::Tlsf(narrow) => {
                 *self = Self::WideTlsf(core::mem::replace(narrow, Tlsf::new(1)).with_width(size));
@@ -333,6 +337,7 @@ impl Ranges for Engine {
     }
 
     fn grow(&mut self, more: u64) -> Result<(), GrowError> {
+        // Not back again where the block is cleared: it never shrinks.
         self.widen_for(self.size() + more);
         each!(self, ranges => ranges.grow(more))
     }

@@ -16,6 +16,8 @@ impl<T> VirtualBlock<T> {
     #[doc(alias = "vmaVirtualAllocate")]
     #[inline(always)]
     pub fn allocate(&mut self, request: Request, data: T) -> Result<Allocation, Refused<T>> {
+        // Only the two narrow engines are tried in the caller: each more would add its straight line to every call of
+        // `allocate` in a program. The wide ones, and what is not common, are a call away.
         if let Engine::Tlsf(ranges) = &mut self.engine {
             if let Some(taken) = ranges.allocate_quickly(&request) {
                 return Ok(self.store(taken, request.size, data));
@@ -44,6 +46,7 @@ impl<T> VirtualBlock<T> {
 
     #[inline(never)]
     fn allocate_further(&mut self, request: &Request, data: T) -> Result<Allocation, Refused<T>> {
+        // The data goes back to the caller in each refusal: it may be all that holds a resource.
         match self.take_a_range(request) {
             Ok(Some(taken)) => Ok(self.store(taken, request.size, data)),
             Ok(None) => Err(Refused { error: self.no_space(request), data }),
@@ -77,6 +80,7 @@ impl<T> VirtualBlock<T> {
         request: Request,
         data: T,
     ) -> Result<Option<Allocation>, AllocateError> {
+        // A refusal is part of the plan here, so it must not pay for an error: `NoSpace` asks for the largest free region.
         let taken = match allocate_quickly(&mut self.engine, &request) {
             Some(taken) => Some(taken),
             None => self.take_a_range(&request)?,
@@ -210,6 +214,8 @@ impl<T> VirtualBlock<T> {
         offset: u64,
         after: Option<Handle>,
     ) -> Result<Taken, AllocateError> {
+        //   │ after │░░░░░░░░ free ░░░░░░░░│          the region behind `after` has to contain the place whole
+        //                │ offset…end │
         self.check_placed_request(request)?;
         let size = request.size;
         let refused = AllocateError::NotFree { offset, size };

@@ -142,6 +142,7 @@ impl<T> VirtualBlock<T> {
 
     #[inline]
     fn handle(&self, index: u32, serial: u64) -> Handle {
+        // Not 0, so that `Option<Handle>` is as small as a handle.
         match NonZeroU64::new(serial) {
             Some(serial) => Handle { serial, index, block: self.id },
             None => unreachable!("serial numbers count from 1"),
@@ -228,6 +229,7 @@ impl<T> VirtualBlock<T> {
     /// [`GrowError`] if `size` is below the present size or above [`MAX_SIZE`], or if ranges on the upper side
     /// of a linear block occupy its end. Nothing has changed.
     pub fn grow(&mut self, size: u64) -> Result<(), GrowError> {
+        // All checks come before the first change, as everywhere: a call that is refused has changed nothing.
         let current = self.engine.size();
         if size < current {
             return Err(GrowError::Smaller { size, current });
@@ -251,6 +253,7 @@ impl<T> VirtualBlock<T> {
     /// [`shrink_to_fit`](Self::shrink_to_fit) frees.
     #[doc(alias = "vmaClearVirtualBlock")]
     pub fn clear(&mut self) {
+        // Only where TLSF has used up its epochs: then each range is freed, which leaves its handle stale by its generation.
         if !self.engine.clear() {
             for index in 0..self.engine.capacity() as u32 {
                 if self.engine.place(index).state == State::Used {
@@ -270,6 +273,8 @@ impl<T> VirtualBlock<T> {
     /// [`HandleError`] if the handle is stale or belongs to another block.
     #[doc(alias("vmaGetVirtualAllocationInfo", "get_allocation_info"))]
     pub fn get(&self, handle: Handle) -> Result<AllocationInfo<'_, T>, HandleError> {
+        // A handle that passed the check names a used region, which has its data. Should that ever be wrong, the caller gets an
+        // error and no panic.
         self.check(handle)?;
         let place = self.engine.place(handle.index);
         let data = self.data_at(handle.index).ok_or(HandleError::Stale)?;
@@ -336,6 +341,7 @@ impl<T> VirtualBlock<T> {
 
 #[inline(always)]
 fn free_of<T>(ranges: &mut impl Ranges, data: &mut [Option<T>], handle: Handle) -> Result<T, HandleError> {
+    // The number first: in a stale handle the index may be that of another range, whose data stays.
     if !ranges.used(handle.index, handle.serial.get()) {
         return Err(HandleError::Stale);
     }

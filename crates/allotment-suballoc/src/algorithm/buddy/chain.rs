@@ -179,6 +179,8 @@ impl Chain {
     /// Marks the free region at `index` as used and gives it a new serial number.
     pub(super) fn mark_used(&mut self, index: u32) {
         debug_assert_eq!(self.node(index).state(), State::Free, "only a free region is allocated");
+        // One number for the whole block and not one for each node: so a node that was freed for its host memory can come again
+        // without a handle that matches it.
         self.serial += 1;
         self.node_mut(index).tag = self.serial << 2 | State::Free as u64;
         self.change_state(index, State::Used, [NONE, NONE]);
@@ -218,6 +220,7 @@ impl Chain {
     /// Splits the first `size` units off the free region `index`, as a new free region before it.
     pub(super) fn split_front(&mut self, index: u32, size: u64) -> u32 {
         debug_assert!(0 < size && size <= self.node(index).size, "a part is cut from within its region");
+        //   │        index        │   ──►   │ new │     index     │
         let Node { offset, before, .. } = *self.node(index);
         // `index` keeps the rest: the caller has its index, and the node of a region that is already linked need not move.
         self.move_start(index, offset + size);
@@ -227,6 +230,7 @@ impl Chain {
     /// Splits the last `size` units off the free or used region `index`, as a new free region after it.
     pub(super) fn split_back(&mut self, index: u32, size: u64) -> u32 {
         debug_assert!(0 < size && size <= self.node(index).size, "a part is cut from within its region");
+        //   │        index        │   ──►   │     index     │ new │
         let Node { after, .. } = *self.node(index);
         let end = self.node(index).end();
         self.move_end(index, end - size);
@@ -243,6 +247,7 @@ impl Chain {
     /// Merges the region after `index`, whatever its state, into `index`; its node becomes vacant.
     pub(super) fn absorb_after(&mut self, index: u32) {
         debug_assert_ne!(self.node(index).after, NONE, "there is a region to absorb");
+        //   │ index │   after   │   ──►   │       index       │
         let after = self.node(index).after;
         let end = self.node(after).end();
         // The neighbour is unlinked before the border moves, so the tally never counts a unit twice.
@@ -254,6 +259,7 @@ impl Chain {
     /// Merges the region before `index`, whatever its state, into `index`; its node becomes vacant.
     pub(super) fn absorb_before(&mut self, index: u32) {
         debug_assert_ne!(self.node(index).before, NONE, "there is a region to absorb");
+        //   │ before │   index   │   ──►   │       index        │
         let before = self.node(index).before;
         let start = self.node(before).offset;
         self.release_node(before);

@@ -76,6 +76,7 @@ impl FreeLists {
             chain.set_link(prev, NEXT, next);
             return;
         }
+        // Without a branch: whether a list becomes empty is as good as random.
         self.heads[order] = next;
         self.orders &= !(u64::from(next == NONE) << order);
     }

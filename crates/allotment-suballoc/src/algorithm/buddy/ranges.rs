@@ -21,6 +21,7 @@ impl Ranges for Buddy {
     }
 
     fn find_below(&mut self, request: &Request, limit: u64) -> Option<u32> {
+        // The lists are in no order, so every free cell that is large enough is looked at: this is for moves, not for requests.
         // A range begins at the front of its cell, and `take` splits off upper halves, so the offset of the free cell is
         // that of the range. Its padding has to end below the limit as well.
         let cell = cell_for(request.size);
@@ -48,6 +49,7 @@ impl Ranges for Buddy {
     }
 
     fn free(&mut self, index: u32) {
+        //   │ range │ pad │░ buddy ░│   ──►   │    cell    │░ buddy ░│   ──►   │░░░░░░ cell ░░░░░░│
         let has_padding = self.chain.node(index).link[0] != NONE;
         self.chain.mark_free(index);
         if has_padding {
@@ -62,6 +64,10 @@ impl Ranges for Buddy {
         if size == old {
             return Ok(());
         }
+        // From 5 to 12 units, and from 12 to 3:
+        //   │ range 5 │ pad 3 │░░░░░ 8 ░░░░░│   ──►   │    range 12    │ pad 4 │
+        //   │    range 12    │ pad 4 │        ──►   │ range 3 │pad│░░ 4 ░░│░░░░░ 8 ░░░░░│
+        // Refused before anything changes: cells that were absorbed by then would have to be cut again.
         let wanted = cell_for(size);
         let reachable = self.reachable(index, wanted);
         if reachable < wanted {
@@ -163,6 +169,7 @@ impl Ranges for Buddy {
     }
 
     fn shrink(&mut self) {
+        // An empty block has one node for each cell that tiles it; which ones these are is a matter of what was freed last.
         if self.chain.tally().used_count == 0 {
             self.clear();
         }

@@ -139,6 +139,9 @@ impl<W: Width> Linear<W> {
 
     /// Moves the gap to the hole at the start of the block.
     fn wrap(&mut self) {
+        //   │░ hole ░│ B │ C │░ gap ░│   ──►   │░ gap ░│ B │ C │░ hole ░│
+        //
+        // Nothing moves in the queue. It begins above the gap, and that is `B` before and after.
         let end = self.wrapped_end();
         let old = self.gap_end - self.gap_start;
         // The old gap becomes an ordinary hole, unless it is empty.
@@ -184,6 +187,7 @@ impl<W: Width> Linear<W> {
     }
 
     fn allocate_upper(&mut self, request: &Request) -> Result<Option<Taken>, AllocateError> {
+        // An upper range would stand between the gap and the oldest range of the ring, which the gap has to reach next.
         if self.is_ring() {
             return Err(AllocateError::RingInUse);
         }
@@ -218,6 +222,8 @@ impl<W: Width> Linear<W> {
     /// below that.
     #[inline]
     fn run_below(&self, index: u32) -> (u32, Option<u32>) {
+        //   live   dead ─ dead   dead   index       two runs that were not joined: one step for each, not for each entry
+        //    ▲      ╰──────╯
         let mut run = index;
         loop {
             // What the queue has before the lowest range of the block is the highest one.
@@ -289,6 +295,8 @@ impl<W: Width> Linear<W> {
         self.padding -= entry.padding();
         self.uppers -= u32::from(entry.is_upper());
         self.queue.kill(index);
+        // The ends of the queue are beside the gap, so the place of the entry there tells the case. An entry can be the last one
+        // and the highest: then nothing is below the gap, and the range is above it.
         let (first, last) = (self.queue.first(), self.queue.last());
         if index == last && index != self.highest {
             self.free_below_gap(index, entry);
@@ -315,6 +323,7 @@ impl<W: Width> Linear<W> {
     #[inline(always)]
     fn free_newest(&mut self, index: u32) -> bool {
         // The entry before is the one of the range below.
+        // Everything that is not exactly this takes the way by `free_any`, which gives the same result.
         let before = index - 1;
         if index == self.highest || before == self.highest || before % CHUNK == 0 {
             return false;
@@ -333,6 +342,9 @@ impl<W: Width> Linear<W> {
 
     /// Frees a range that ends where the gap begins.
     fn free_below_gap(&mut self, index: u32, entry: Entry<W>) {
+        //   │ A │ B │░ hole ░│ R │░ gap ░│ …   ──►   │ A │ B │░░░░░░░░ gap ░░░░░░░░│ …
+        //
+        // The hole is one with the gap from here on, so it is no hole any more, and its entries leave the queue with that of R.
         let last = match self.live_below(index) {
             Some(below) => {
                 self.gap_start = self.queue.at(below).to();
@@ -354,6 +366,8 @@ impl<W: Width> Linear<W> {
 
     /// Frees a range that begins where the gap ends.
     fn free_above_gap(&mut self, index: u32, entry: Entry<W>) {
+        //   … │░ gap ░│ R │░ hole ░│ C │ D │   ──►   … │░░░░░░░░ gap ░░░░░░░░│ C │ D │
+        //   … │░ gap ░│ R │░ hole ░│           ──►   … │░░░░░░░░ gap ░░░░░░░░│           a ring that is a stack again
         let first = match self.live_above(index) {
             Some(above) => {
                 self.gap_end = self.queue.at(above).from();
@@ -375,6 +389,11 @@ impl<W: Width> Linear<W> {
 
     /// Frees a range that does not touch the gap.
     fn free_between(&mut self, index: u32, entry: Entry<W>) {
+        //   │ A │░░ hole ░░│ R │░ hole ░│ B │   ──►   │ A │░░░░░░░ hole ░░░░░░░░│ B │      two holes become one
+        //   │ A │ R │░ hole ░│ B │             ──►   │ A │░░░░░ hole ░░░░│ B │             it grows
+        //   │ A │ R │ B │                     ──►   │ A │░ hole ░│ B │                    one more
+        //
+        // The gap cannot use it before the ranges between it and the gap are freed: a linear block allocates in order.
         let ((run_start, below), (run_end, above)) = (self.run_below(index), self.run_above(index));
         let start = below.map_or(0, |below| self.queue.at(below).to());
         let end = above.map_or(self.size, |above| self.queue.at(above).from());
@@ -458,6 +477,7 @@ impl<W: Width> Ranges for Linear<W> {
             self.gap_start = end;
             return Ok(());
         }
+        //   │ range │ padding │ used │   ──►   │ rang │░░ hole ░░│ used │
         // An upper range that is cut short gives up its padding: what is behind it is one hole.
         self.padding -= entry.to() - old;
         self.hole_units = self.hole_units + entry.to() - end;
@@ -469,6 +489,7 @@ impl<W: Width> Ranges for Linear<W> {
         if self.uppers != 0 {
             return Err(GrowError::UpperInUse { ranges: self.uppers });
         }
+        // A ring has a hole at its end, or gets one: its gap is at the start, and takes the new units when it comes round.
         if self.highest == NONE {
             self.gap_end += more;
         } else {

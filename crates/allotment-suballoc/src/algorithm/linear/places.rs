@@ -19,6 +19,8 @@ use crate::algorithm::{NONE, State};
 /// The lowest index that is not that of an entry.
 pub(super) const FIRST_CODE: u32 = PADDING;
 
+// Brittle: the two highest bits say which region of an entry is meant. `is_full` refuses a request before an entry has one of
+// them, and the codes of the gap and of the top are above those of any hole.
 const PADDING: u32 = 1 << 30;
 const HOLE: u32 = 2 << 30;
 const CODES: u32 = 3 << 30;
@@ -83,6 +85,8 @@ impl<W: Width> Linear<W> {
 
     /// Returns what is above the entry `index` and its padding.
     fn place_after(&self, index: u32) -> u32 {
+        // The order of addresses is that of the queue but for two places: the gap comes behind the last entry, and the end of
+        // the block behind the highest.
         if self.is_below_gap(index) {
             return GAP;
         }
@@ -101,6 +105,7 @@ impl<W: Width> Linear<W> {
     }
 
     pub(super) fn first_place(&self) -> u32 {
+        //   queue   B C │ D E      B is the first above the gap, C the highest; D, behind C in the queue, is the lowest
         // Above the highest range the queue goes on with the lowest.
         let lowest = match self.highest {
             NONE if self.queue.is_empty() => return GAP,

@@ -28,6 +28,7 @@ use crate::growth;
 
 /// Entries of a chunk, with its header. Two chunks are what a short queue costs at most, and a long one pays for each
 /// header; 32 entries are 640 bytes, and a thirtieth.
+// A power of two, and a chunk begins at a multiple of it: `header_of` clears bits, and `next` looks at them.
 pub(super) const CHUNK: u32 = 32;
 
 /// A range. 20 bytes in a block of fewer than 2^32 units, else 32.
@@ -169,7 +170,7 @@ impl<W: Width> Queue<W> {
                 end = end.max(chunk);
                 chunk = self.at(chunk).next();
             }
-            // The vacant chunks before that one stay.
+            // The vacant chunks before that one stay, since an index is an offset in the vector and a live entry cannot move.
             let mut vacant = core::mem::replace(&mut self.vacant, NONE);
             while vacant != NONE {
                 let next = self.at(vacant).next();
@@ -235,6 +236,7 @@ impl<W: Width> Queue<W> {
     #[inline]
     pub(super) fn before(&self, index: u32) -> u32 {
         debug_assert_ne!(index, self.first, "nothing is before the first entry");
+        // In the same chunk but for the first entry of one, whose header leads to the chunk before.
         let header = header_of(index);
         if index - 1 != header { index - 1 } else { self.at(header).link() + (CHUNK - 1) }
     }
@@ -271,9 +273,11 @@ impl<W: Width> Queue<W> {
 
     /// Adds an entry behind the last one, and returns its index.
     pub(super) fn push_back(&mut self, entry: Entry<W>) -> u32 {
+        //   │ ⇄ │ … │ L │   ──►   │ ⇄ │ … │ L │ ⇄ │ ⇄ │ new │  –  │  –  │
         if (self.last + 1) % CHUNK == 0 {
             let full = header_of(self.last);
             if self.is_empty() {
+                // The chunk is used again from its start: a queue that fills and empties needs no second one.
                 (self.first, self.last) = (full + 1, full);
             } else {
                 let new = self.take_chunk();
@@ -293,6 +297,8 @@ impl<W: Width> Queue<W> {
             return self.push_back(entry);
         }
         let header = header_of(self.first);
+        // A new chunk is filled from its end, since the next entry at this end comes before this one.
+        //   │ ⇄ │ F │ … │   ──►   │ ⇄ │  –  │  –  │ new │ ⇄ │ ⇄ │ F │ … │
         if self.first - 1 == header {
             let new = self.take_chunk();
             self.link_chunks(new, header);
@@ -322,6 +328,8 @@ impl<W: Width> Queue<W> {
     /// Makes `index`, which is not dead, the last entry. What is behind it has been killed.
     #[inline]
     pub(super) fn cut_behind(&mut self, index: u32) {
+        // The chunks behind that of `index` have no entry any more. They are linked already, so all of them become vacant in one
+        // step.
         let (first, last) = (header_of(index), header_of(self.last));
         self.last = index;
         if first != last {
@@ -348,6 +356,7 @@ impl<W: Width> Queue<W> {
     /// Makes the entries from `first` to `last`, all of which are dead, one run.
     #[inline]
     pub(super) fn join(&mut self, first: u32, last: u32) {
+        // The links of entries inside the run are those of older runs, and never read: `across` starts at an end.
         self.at_mut(first).set_link(last);
         self.at_mut(last).set_link(first);
     }

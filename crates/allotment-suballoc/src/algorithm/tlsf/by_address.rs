@@ -98,6 +98,8 @@ impl ByAddress {
     /// Corrects the indices for what the operation changed, and drops those that no search asks any more.
     #[cold]
     pub(super) fn settle<W: Width>(&mut self, nodes: &Nodes<W>) {
+        // At the end of an operation, and not at each change: a node that leaves and enters again is looked at once, as it is
+        // then, and pairs of changes are found.
         let patience = PATIENCE * nodes.len() as u64;
         for index in &mut self.indices {
             index.apply(&self.changes);
@@ -140,6 +142,8 @@ impl ByAddress {
         alignment: Alignment,
         limit: u64,
     ) -> Option<u32> {
+        // Piece by piece, since the lowest region is mostly near the start: a search at the lowest offset then makes an index of a
+        // thousand regions in a block of a million.
         loop {
             if let Some(found) = self.ask_some(nodes, (size, alignment), limit, AT_ONCE) {
                 return found;
@@ -155,6 +159,8 @@ impl ByAddress {
         limit: u64,
         regions: usize,
     ) -> Option<Option<u32>> {
+        // Only the index that serves lives on. Where an alignment has one of its own, that of all offsets is dropped in time,
+        // unless other requests ask it.
         if let Some(at) = self.position(alignment).or_else(|| self.position(Alignment::ONE)) {
             self.indices[at].idle = 0;
         }

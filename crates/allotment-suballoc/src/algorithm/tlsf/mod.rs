@@ -117,6 +117,7 @@ impl<W: Width> Tlsf<W> {
         let mut nodes = self.nodes.with_width();
         let stacks = self.stacks.grown(&mut nodes, size);
         let Self { last, last_generation, size, used, used_count, grain, epoch, .. } = self;
+        // Indices by address are not carried over: the next search that needs one makes it.
         let by_address = ByAddress::default();
         Tlsf { nodes, stacks, by_address, last, last_generation, size, used, used_count, grain, epoch }
     }
@@ -276,6 +277,7 @@ impl<W: Width> Tlsf<W> {
     /// Marks `size` units of a free region that left its stack as used, from where `at` says.
     #[inline]
     fn take_removed(&mut self, removed: Listed, at: impl FnOnce(u64) -> u64, size: u64) -> Taken {
+        // Where the range begins, the request says by its alignment, or the caller by an offset; from here on both are one.
         let Listed { offset: start, size: whole, node: index, generation } = removed;
         let offset = at(start);
         let gap = offset - start;
@@ -315,6 +317,7 @@ impl<W: Width> Tlsf<W> {
     /// Does the same with the free region `index`, which may be the last one.
     #[inline]
     fn take_from(&mut self, index: u32, at: impl FnOnce(u64) -> u64, size: u64) -> Taken {
+        // The last region has no entry in the stacks, so its tag must not be taken for a slot.
         let node = self.nodes.at(index);
         if node.tag == LAST {
             let offset = at(node.offset.wide());

@@ -38,6 +38,7 @@ pub(super) const END: u32 = 0;
 pub(super) const USED: u32 = 1 << 31;
 
 /// The tag of the free region that ends where the block ends.
+// No slot: `is_full` refuses a request long before there are so many chunks.
 pub(super) const LAST: u32 = USED - 1;
 
 /// The generation of a new node, where none was freed. Not 0, so that no handle is 0.
@@ -199,6 +200,8 @@ impl<W: Width> Nodes<W> {
     /// Returns the node that a used region has once it is freed, and the generation of its next range.
     #[inline]
     pub(super) fn next_generation(&mut self, index: u32) -> (u32, u32) {
+        // Raised when the range is freed and not when the next one is allocated: the old handle is stale from here on, in
+        // whatever list the node is.
         let generation = self.at(index).tag & !USED;
         if generation == LAST_GENERATION { self.exchange(index) } else { (index, generation + 1) }
     }
@@ -232,6 +235,8 @@ impl<W: Width> Nodes<W> {
     pub(super) fn check_invariants(&self, size: u64) {
         let end = self.at(END);
         assert_eq!((end.offset.wide(), end.tag), (size, USED), "the node at the end");
+        // A walk along the ring, then one along the vacant nodes: together they must meet every node but those that ran out of
+        // generations.
         let (mut expected, mut before, mut linked) = (0, END, 1);
         let mut index = end.after;
         while index != END {

@@ -10,6 +10,7 @@ use crate::algorithm::NONE;
 use crate::{Alignment, Request, Strategy};
 
 /// The regions of a class that the search for the smallest looks at: no class whose regions differ in size has more.
+// (`CROWDED` + 1) · `DEPTH` of the stacks: change them together.
 const OF_CLASS: usize = 136;
 
 /// The regions that it looks at in all.
@@ -48,6 +49,15 @@ impl<W: Width> Tlsf<W> {
     /// Returns the free region that serves a request.
     #[inline(never)]
     pub(super) fn search(&self, request: &Request) -> Search {
+        // In the order of what it costs, and each step only where the one before found nothing:
+        //
+        //   Balanced       one chunk of the own class, then of the next class ─► the last region
+        //   … aligned      two chunks of four classes ─► a region that fits at any offset ─► the last region ─► 128 others ─► index
+        //   LeastTime      the first region of a class that surely fits ─► all regions of the own class ─► the last region
+        //   LeastMemory    136 regions of the first class that has a fit, and the last region ─► index
+        //   LowestOffset   all regions, where they are few ─► index
+        //
+        // The last region comes late: what is behind the highest range can be given back, or serve a large request.
         let request = &Request { alignment: self.unmet(request.alignment), ..*request };
         let Request { size, alignment, strategy, .. } = *request;
         if strategy != Strategy::Balanced {
@@ -99,6 +109,8 @@ impl<W: Width> Tlsf<W> {
     /// before the request is refused.
     #[inline(never)]
     fn search_further(&self, request: &Request) -> Search {
+        // Without an alignment, a region of the own class that is large enough is found for sure: no class that is not divided
+        // has more than a search looks at.
         let Request { size, alignment, strategy, .. } = *request;
         if alignment == Alignment::ONE {
             let closest = self.stacks.closest(size).map(Search::Listed);
@@ -109,6 +121,8 @@ impl<W: Width> Tlsf<W> {
                 return Search::Listed(close);
             }
         }
+        // Wherever such a region begins, an aligned offset follows within `alignment - 1` units. This is what the published
+        // algorithm searches first; here it comes after those that happen to be aligned, which need not be split so much.
         if let Some(sure) = self.stacks.surely(size + (alignment.get() - 1)) {
             return Search::Listed(sure);
         }
@@ -116,6 +130,7 @@ impl<W: Width> Tlsf<W> {
             return Search::Node(last);
         }
         // All that is left are regions that are large enough and aligned wrongly, and perhaps some that fit.
+        // With an index there is nothing to look for here: it answers in the time of a few of these looks.
         if !self.by_address.has(alignment) {
             let (found, is_all) = self.look_at_some(size, alignment, MANY, MANY);
             if found.is_some() || is_all {
@@ -132,6 +147,7 @@ impl<W: Width> Tlsf<W> {
         let is_smaller = |other: u32| self.last_size() < self.nodes.end(other) - self.nodes.offset(other);
         match smallest {
             Some(other) if !is_smaller(other) => Search::Node(other),
+            // Not where all were looked at: an index costs every change from then on, and this answer is certain.
             None if !is_all => Search::Ask,
             _ => self.last_if_fits(size, alignment).or(smallest).into(),
         }

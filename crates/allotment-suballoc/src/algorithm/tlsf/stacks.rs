@@ -54,9 +54,13 @@ pub(super) use chunk::Listed;
 use divisions::Division;
 
 /// A class is never wider than a 32nd of its sizes, so the first region of the class that surely fits wastes no more than that.
+// Brittle: the classes of `MAX_SIZE` take 45 of the 64 groups below. With a bit more they would take 87, and the masks that prove
+// an index to be within bounds would send large sizes to the classes of small ones.
 type Classes = SizeClasses<5>;
 
 /// Full chunks of a class before it is divided. A search of them takes a fifth of a microsecond.
+// Brittle: so a class has up to (16 + 1) · 8 = 136 entries before it is divided. `OF_CLASS` in search.rs, the documentation of
+// `Strategy`, `VirtualBlock`, `reserve` and `largest_free`, and the tests in tests/tlsf.rs and tests/host_memory.rs count on that.
 const CROWDED: u32 = 16;
 
 /// Chunks of a class that a search for an aligned range looks at before it goes on to a larger class.
@@ -254,6 +258,7 @@ impl<W: Width> Stacks<W> {
 
     /// Frees host memory behind what there is.
     pub(super) fn shrink(&mut self) {
+        // A reservation ends here: chunks without entries stay with their classes again.
         self.classes.shrink_to_fit();
         self.divisions.shrink_to_fit();
         self.vacant_divisions.shrink_to_fit();

@@ -36,7 +36,8 @@ use super::super::width::Width;
 use super::{Change, room_in};
 use crate::Alignment;
 
-/// The entries of a page at most.
+/// The entries of a page at most. With pages of 8 and of 12, changes took 6 % more and 3 % fewer instructions among 10^3 regions,
+/// and the time was the same.
 const FANOUT: usize = 16;
 
 /// The entries of a page below which it is merged with one beside it, if both have place in one.
@@ -186,7 +187,8 @@ impl Index {
         if is_there(self.next) && nodes.offset(self.next) == self.frontier {
             return self.next;
         }
-        // It became part of another region. No free region is between the last one that is in the index and the frontier.
+        // It became part of another region. No free region with room is between the last one that is in the index and the
+        // frontier, so the walk may begin behind the last one again.
         let last = self.last().map_or(END, |last| last.below);
         if self.frontier == u64::MAX { END } else { nodes.at(last).after }
     }
@@ -334,6 +336,7 @@ impl Index {
         // page, whose offset becomes less.
         let at = behind.saturating_sub(1);
         let Some(height) = height.checked_sub(1) else {
+            // Offsets are unique: a region leaves before another one enters at its offset.
             match edit {
                 Edit::Insert(entry) => return self.insert(page, behind, entry),
                 Edit::Remove(_) => entries.remove(at),
@@ -391,6 +394,7 @@ impl Index {
             if first + 1 >= entries.len {
                 continue;
             }
+            // With the page behind, and else with the one before.
             let [front, behind] = [first, first + 1].map(|at| entries.below[at]);
             //   │ a b │ c d e f │   ──►   │ a b c d e f │
             // A place to spare: a page that is full would be split by the next region.
@@ -408,6 +412,7 @@ impl Index {
     }
 
     fn add(&mut self, page: Page) -> u32 {
+        // Pages that were merged away come first: an index that changes without growing gets no memory from the heap.
         if let Some(vacant) = self.vacant.pop() {
             self.pages[vacant as usize] = page;
             return vacant;

@@ -127,6 +127,7 @@ impl<W: Width> Stacks<W> {
                 return close;
             }
         }
+        // The part of the size itself may have only smaller regions.
         // All later parts are larger. Two shifts, since part 31 would need a shift by 32, which overflows.
         let later = bits & ((u32::MAX << part) << 1);
         if later == 0 {
@@ -218,6 +219,7 @@ impl<W: Width> Stacks<W> {
     }
 
     pub(super) fn visit_entries(&self, chunk: u32, len: u32, visit: &mut impl FnMut(Entry) -> Next) -> Next {
+        // From the top on: what was freed last is the most likely to be in a cache.
         for at in (0..len).rev() {
             match visit(self.entry(chunk * DEPTH as u32 + at)) {
                 Next::Further => {}
