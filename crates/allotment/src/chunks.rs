@@ -5,7 +5,8 @@
 //! ```
 //!
 //! A vector of 6 MiB that grows is copied, which takes milliseconds: too long under a lock. Here growth allocates one
-//! chunk, whatever the length. An access costs one load more than in a vector.
+//! chunk, whatever the length. The pages of a large vector that is dropped go back to the system, up to 0.6 ms at once; here
+//! they can go chunk by chunk. An access costs one load more than in a vector.
 
 use core::ops::{Index, IndexMut};
 
@@ -70,6 +71,13 @@ impl<T> Chunks<T> {
         removed
     }
 
+    /// Drops the values of the last chunk. Returns false once no chunk was left.
+    pub(crate) fn drop_chunk(&mut self) -> bool {
+        let Some(last) = self.chunks.pop() else { return false };
+        self.len -= last.len();
+        true
+    }
+
     /// Returns true if [`split_off`](Self::split_off) would return a chunk.
     pub(crate) fn has_chunk_from(&self, len: usize) -> bool {
         len.div_ceil(Self::CHUNK) < self.chunks.len()
@@ -122,6 +130,20 @@ mod tests {
         (0..100_000).for_each(|value| list.push(value));
         assert!(core::ptr::eq(first, &list[0]));
         assert!(list.chunks.iter().all(|chunk| chunk.capacity() == Chunks::<u64>::CHUNK));
+    }
+
+    #[test]
+    fn each_chunk_is_dropped_by_itself_from_the_last_on() {
+        let mut list = Chunks::new();
+        (0..3 * Chunks::<u64>::CHUNK as u64 + 5).for_each(|value| list.push(value));
+        for chunks in [3, 2, 1, 0] {
+            assert!(list.drop_chunk());
+            assert_eq!(list.len(), chunks * Chunks::<u64>::CHUNK);
+            assert!(list.iter().copied().eq(0..list.len() as u64));
+        }
+        assert!(!list.drop_chunk());
+        list.push(3);
+        assert_eq!((list.len(), list[0]), (1, 3));
     }
 
     #[test]

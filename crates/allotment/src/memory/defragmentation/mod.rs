@@ -26,7 +26,6 @@
 //! bytes copied out of it were copied for nothing. Here whole blocks are planned, as in DXVK 2.5: no byte is copied for
 //! a block that stays, and none twice.
 
-mod chunked_list;
 mod desc;
 mod emptied_blocks;
 mod ended_pass;

@@ -8,10 +8,10 @@ use core::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use super::chunked_list::ChunkedList;
 use super::desc::JoinShards;
 use super::movers::{MovedBy, OtherMovers};
 use super::stopwatch::Stopwatch;
+use crate::chunks::Chunks;
 use crate::device::Device;
 use crate::memory::Movability;
 use crate::memory::allocator::Allocator;
@@ -107,7 +107,7 @@ pub(super) struct SurveyedBlock {
 pub(super) struct SurveyedArena {
     pub(super) members: Vec<Member>,
     pub(super) blocks: Vec<SurveyedBlock>,
-    pub(super) allocations: ChunkedList<SurveyedAllocation>,
+    pub(super) allocations: Chunks<SurveyedAllocation>,
     /// Bytes that must stay free for coming requests.
     pub(super) ahead: u64,
     /// Its shards may be joined with others.
@@ -266,7 +266,7 @@ impl Survey {
             self.arenas.push(SurveyedArena {
                 members: Vec::new(),
                 blocks: Vec::new(),
-                allocations: ChunkedList::new(),
+                allocations: Chunks::new(),
                 ahead: 0,
                 joined: joins,
             });
@@ -309,7 +309,7 @@ impl SurveyedArena {
         let mut of_set = Self {
             members: Vec::new(),
             blocks: Vec::new(),
-            allocations: ChunkedList::new(),
+            allocations: Chunks::new(),
             ahead: 0,
             joined: false,
         };
