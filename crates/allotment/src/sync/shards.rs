@@ -24,6 +24,11 @@ const PATIENCE: u32 = 64;
 
 thread_local! {
     /// The shard that the thread tries first, from 1; 0 if not assigned yet.
+    ///
+    /// Not the thread's shard in the allocator's pools (`memory/pool/residents.rs`), which is 0 until the thread has met
+    /// others there often. A shard here costs a few cache lines and no memory of the device, so each thread has its own
+    /// from the first call on; were all at 0 to begin with, each would write the lines of the others until it moves, and
+    /// threads that meet here only never would.
     static PREFERRED: Cell<usize> = const { Cell::new(0) };
 }
 

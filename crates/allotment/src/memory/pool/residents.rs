@@ -23,6 +23,10 @@
 //! which the thread would come back.
 //!
 //! The numbers are hints: whatever they say, every lock is taken and no memory is lost.
+//!
+//! [`Shards`](crate::sync::shards::Shards) number threads in another way: each gets the next number when it first comes, and
+//! keeps it. That is no way here, where a shard has blocks of its own: a program of 16 threads that never meet would hold 16
+//! times as many.
 
 use core::cell::{Cell, RefCell};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
