@@ -80,7 +80,6 @@ pub mod lifetime;
 mod log;
 pub mod memory;
 pub mod prelude;
-mod shrinkable_table;
 mod slab;
 mod sync;
 mod table;

@@ -22,8 +22,6 @@ mod present;
 mod sequence;
 #[path = "../src/sync/shards.rs"]
 mod shards;
-#[path = "../src/shrinkable_table.rs"]
-mod shrinkable_table;
 #[path = "../src/table.rs"]
 mod table;
 #[path = "../src/sync/try_lock.rs"]
@@ -50,7 +48,7 @@ use memory_objects::{MemoryObject, MemoryObjects};
 use present::Present;
 use sequence::Sequence;
 use shards::Shards;
-use shrinkable_table::{Ahead, ShrinkableTable};
+use table::{Ahead, StableTable};
 use try_lock::TryLock;
 
 const QUEUE: QueueIndex = QueueIndex(0);
@@ -419,14 +417,14 @@ impl Drop for Watched {
 /// A pool's records, and which of the first two are used.
 struct Records {
     used: Mutex<[bool; 2]>,
-    table: ShrinkableTable<Watched>,
+    table: StableTable<Watched>,
 }
 
 /// A thread allocates, reads its record without the lock, and frees; another trims. The record lives as long as it is read.
 #[test]
 fn the_end_of_a_table_is_freed_only_when_no_thread_reads_there() {
     model("records", Some(3), || {
-        let records = Arc::new(Records { used: Mutex::new([false; 2]), table: ShrinkableTable::new() });
+        let records = Arc::new(Records { used: Mutex::new([false; 2]), table: StableTable::new() });
         let threads = [0, 1].map(|index| {
             let records = Arc::clone(&records);
             thread::spawn(move || {

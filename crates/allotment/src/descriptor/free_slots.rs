@@ -27,7 +27,7 @@ use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
 use crate::sync::checked::AtomicU64;
-use crate::table::AppendTable;
+use crate::table::StableTable;
 
 /// Slots per word.
 pub(super) const WORD: u32 = u64::BITS;
@@ -37,10 +37,10 @@ struct Word(AtomicU64);
 
 /// The free slots, by index.
 pub(super) struct FreeSlots {
-    words: AppendTable<Word>,
+    words: StableTable<Word>,
     /// The words that have a free slot, 64 per group. The bit of a word that has one is set, except between the
     /// moment its first slot is returned and the update of the group, and while two threads change both.
-    groups: AppendTable<Word>,
+    groups: StableTable<Word>,
     /// The number of words. Only grows.
     count: AtomicU32,
     /// The group to look at first. No earlier group names a word, except for slots that are being returned now.
@@ -48,10 +48,10 @@ pub(super) struct FreeSlots {
 }
 
 impl FreeSlots {
-    pub(super) const fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
-            words: AppendTable::new(),
-            groups: AppendTable::new(),
+            words: StableTable::new(),
+            groups: StableTable::new(),
             count: AtomicU32::new(0),
             first: AtomicU32::new(0),
         }

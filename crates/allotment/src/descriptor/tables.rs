@@ -19,7 +19,7 @@ use super::statistics::{DescriptorHeapStatistics, Usage};
 use crate::events::{Announces, EventLog, lock_to_announce};
 use crate::slab::Slab;
 use crate::sync::locked;
-use crate::table::AppendTable;
+use crate::table::StableTable;
 
 /// The table has no location in the previous generation.
 const NOWHERE: u32 = u32::MAX;
@@ -57,7 +57,7 @@ impl Place {
 /// The tables of a heap.
 pub(super) struct Tables {
     /// By entry.
-    places: AppendTable<Place>,
+    places: StableTable<Place>,
     /// Shared with the list of what announces itself to a reader of events.
     inner: Arc<Mutex<Inner>>,
 }
@@ -105,7 +105,7 @@ impl Tables {
         };
         let inner = Arc::new(Mutex::new(inner));
         log.parts().add(&inner);
-        Self { places: AppendTable::new(), inner }
+        Self { places: StableTable::new(), inner }
     }
 
     /// Takes a range, by its entry; `None` if no range is free now.

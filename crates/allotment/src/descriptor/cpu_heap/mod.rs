@@ -52,7 +52,7 @@ use crate::lifetime::{Reclaimed, ReleaseQueue, SubmissionTracker};
 use crate::memory::{Allocator, DescriptorSites, HasDescriptors, LeakedDescriptors, ShortName};
 use crate::sync::locked;
 use crate::sync::shards::Shards;
-use crate::table::AppendTable;
+use crate::table::StableTable;
 
 /// An owned range of a CPU heap. Return it with [`CpuDescriptorHeap::free`] or [`CpuDescriptorHeap::retire`]; a
 /// range that is dropped is leaked.
@@ -128,7 +128,7 @@ pub struct CpuDescriptorHeap<D: DescriptorDevice> {
     /// Shared with the list of what announces itself to a reader of events, which knows nothing of the device.
     slots: Arc<Slots>,
     /// The device's heaps, by page.
-    heaps: AppendTable<PageHeap<D>>,
+    heaps: StableTable<PageHeap<D>>,
     reclaims: AtomicU32,
     retired: ReleaseQueue<CpuDescriptorRange>,
 }
@@ -238,7 +238,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
             heap_type: desc.heap_type,
             reserve: desc.reserve,
             slots,
-            heaps: AppendTable::new(),
+            heaps: StableTable::new(),
             reclaims: AtomicU32::new(0),
             retired: ReleaseQueue::new(tracker),
         })

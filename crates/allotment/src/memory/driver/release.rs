@@ -7,8 +7,8 @@ use crate::events::Event;
 use crate::memory::allocator::Allocator;
 use crate::memory::block_set::BlockSet;
 use crate::memory::pool::{PoolSlot, PoolState};
-use crate::shrinkable_table::Ahead;
 use crate::sync::locked;
+use crate::table::Ahead;
 
 impl<D: Device> Allocator<D> {
     /// Marks the end of a frame, which advances the clock of the empty-block policy. Visits the pools that were used lately or

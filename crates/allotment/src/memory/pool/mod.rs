@@ -65,9 +65,9 @@ use super::{BudgetPolicy, Name};
 use crate::chunks::Chunks;
 use crate::device::{Device, Priority, PrioritySupport};
 use crate::events::EventLog;
-use crate::shrinkable_table::Ahead;
 use crate::slab::Slab;
 use crate::sync::TurnMutex;
+use crate::table::Ahead;
 
 use active::{ActivePools, Rest};
 pub use desc::{BlockSize, MAX_POOL_TYPES, Pool, PoolDesc};

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use super::PoolSlot;
 use crate::device::Device;
 use crate::memory::token::memory_objects::MemoryObjects;
-use crate::table::AppendTable;
+use crate::table::StableTable;
 
 /// A table of slots that are created one by one, and never move.
 ///
@@ -13,14 +13,14 @@ use crate::table::AppendTable;
 /// pools of 64 shards. So the table itself has 16 bytes an index, and a slot is created when a pool needs it.
 #[derive(Debug)]
 pub(in crate::memory) struct PoolSlots<D: Device> {
-    slots: AppendTable<OnceLock<Box<PoolSlot<D>>>>,
+    slots: StableTable<OnceLock<Box<PoolSlot<D>>>>,
     /// The memory objects of all pools.
     objects: Arc<MemoryObjects>,
 }
 
 impl<D: Device> PoolSlots<D> {
     pub(in crate::memory) fn new() -> Self {
-        Self { slots: AppendTable::new(), objects: MemoryObjects::new() }
+        Self { slots: StableTable::new(), objects: MemoryObjects::new() }
     }
 
     /// Returns the memory objects of all pools.

@@ -21,12 +21,12 @@ use core::sync::atomic::{AtomicBool as PlainBool, AtomicU32};
 use std::sync::Arc;
 
 use crate::sync::checked::{AtomicPtr, AtomicU64, Mutex, fence, locked};
-use crate::table::AppendTable;
+use crate::table::StableTable;
 
 /// The memory objects by index. See the [module](self).
 #[derive(Debug)]
 pub(crate) struct MemoryObjects {
-    entries: AppendTable<Entry>,
+    entries: StableTable<Entry>,
     vacant: Mutex<Vacant>,
     /// The number of empty blocks, by heap. Not an atomic of the model checker, since it orders nothing.
     idle: [AtomicU32; MAX_HEAPS],
@@ -80,7 +80,7 @@ impl MemoryObjects {
     pub(crate) fn new() -> Arc<Self> {
         let idle = core::array::from_fn(|_| AtomicU32::new(0));
         Arc::new(Self {
-            entries: AppendTable::new(),
+            entries: StableTable::new(),
             vacant: Mutex::new(Vacant::default()),
             idle,
             any_unmapped: PlainBool::new(false),

@@ -295,7 +295,7 @@ mod tests {
         AccessError, Allocation, Allocator, AllocatorDesc, BlockSizes, DefragmentationDesc,
         DefragmentationStrategy, MemoryUsage, Movability, NextPass, PassLimits, Pool, PoolDesc,
     };
-    use crate::shrinkable_table::Ahead;
+    use crate::table::Ahead;
     use crate::{AllocationOptions, Requirements};
 
     fn allocator() -> Allocator<SimulatedGpu> {

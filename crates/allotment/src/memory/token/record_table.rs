@@ -20,7 +20,7 @@ use core::mem;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::record::Record;
-use crate::shrinkable_table::{Ahead, ShrinkableTable};
+use crate::table::{Ahead, StableTable};
 
 /// Records with a higher generation are not freed: those that come after them would begin there, and all would come to
 /// the last generation some day. So each new one has at least half of all.
@@ -29,7 +29,7 @@ const HIGHEST_FREED: u32 = u32::MAX / 2;
 /// The records of a pool by index. See the [module](self).
 #[derive(Debug)]
 pub(in crate::memory) struct RecordTable {
-    table: ShrinkableTable<Record>,
+    table: StableTable<Record>,
     /// The generation of records that are made from now on. Changed with the pool's lock held.
     first_generation: AtomicU32,
     /// Handles of freed allocations may be in use. Changed with the pool's lock held.
@@ -39,7 +39,7 @@ pub(in crate::memory) struct RecordTable {
 impl Default for RecordTable {
     fn default() -> Self {
         Self {
-            table: ShrinkableTable::new(),
+            table: StableTable::new(),
             first_generation: AtomicU32::new(0),
             keeps_all: AtomicBool::new(false),
         }
@@ -53,7 +53,7 @@ impl RecordTable {
         self.table.get(index)
     }
 
-    /// Returns a record, making it if needed; see [`ShrinkableTable::get_or_append`]. The caller holds the pool's lock.
+    /// Returns a record, making it if needed; see [`StableTable::get_or_append`]. The caller holds the pool's lock.
     pub(in crate::memory) fn get_or_append(&self, index: u32, ahead: &mut Ahead<Record>) -> Option<&Record> {
         // Relaxed, as for all here: the lock orders it.
         let generation = self.first_generation.load(Ordering::Relaxed);
