@@ -303,9 +303,9 @@ impl fmt::Display for DescriptionError {
                 f,
                 "the memory is shared as handle types {memory:#x} and the resource as {resource:#x}; describe the resource with these types"
             ),
-            Self::ZeroDescriptors => {
-                f.write_str("the capacity of descriptors must be at least 1 descriptor, not 0 descriptors")
-            }
+            Self::ZeroDescriptors => f.write_str(
+                "the `capacity` of a descriptor heap or its layout is 0 descriptors, ask for at least 1",
+            ),
             Self::DescriptorHeapBuffer => f.write_str(
                 "a descriptor heap needs a buffer exactly if `descriptor_heap_buffer` describes one, pass it then and only then",
             ),

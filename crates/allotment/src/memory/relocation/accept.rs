@@ -19,7 +19,7 @@ use super::defragmenter::OnMoved;
 use super::error::MoveError;
 use super::follow::{Follower, Moving};
 use super::new_resource::{NewObject, NewResource, retire_left};
-use crate::device::{Device, MemoryProperties, copy_bytes};
+use crate::device::{Device, DeviceError, MemoryProperties, copy_bytes};
 use crate::lifetime::TimelinePoints;
 use crate::memory::defragmentation::movers::{Mover, MoverId};
 use crate::memory::defragmentation::{Offer, OfferEnded, Released};
@@ -188,14 +188,13 @@ impl<D: Device> Acceptor<D> {
         let (Some(from), Some(to), Some(reserved)) =
             (one.from().mapped_ptr, one.to().mapped_ptr, one.reserved())
         else {
-            let name = cell.with(|current| allocator.name_of(current.resource().allocation()));
-            let memory_type = one.from().memory_type;
-            return Err(MoveError::Access(AccessError::NotHostVisible { memory_type, name }));
+            return Err(MoveError::Device(DeviceError::MapFailed));
         };
         let bytes = 0..self.buffer.size();
         let device_error = |error| match error {
             AccessError::Device { source, .. } => MoveError::Device(source),
-            other => MoveError::Access(other),
+            // Of the rest only unmapped memory is possible: the range is the buffer's, and both places live with the offer.
+            _ => MoveError::Device(DeviceError::MapFailed),
         };
         // Not where only the CPU writes: it would lose what is not flushed yet.
         if self.may_be_written {

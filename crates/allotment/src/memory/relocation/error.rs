@@ -4,7 +4,7 @@ use core::error::Error;
 use core::fmt;
 
 use crate::device::{DeviceError, QueueIndex};
-use crate::memory::{AccessError, DefragmentationError};
+use crate::memory::DefragmentationError;
 
 /// Why a step moved nothing. All resources stay in their places.
 ///
@@ -35,9 +35,7 @@ pub enum MoveError {
     /// The allocator has 32,767 [`Defragmenter`](crate::memory::Defragmenter)s, the most that it can tell apart. One that
     /// was dropped counts until the last resource that it created is dropped.
     TooManyDefragmenters,
-    /// The CPU could not copy the bytes to the new location.
-    Access(AccessError),
-    /// The copies could not be submitted, or a resource for them could not be created.
+    /// The copies could not be made or submitted, or a resource for them could not be created.
     Device(DeviceError),
 }
 
@@ -54,7 +52,6 @@ impl fmt::Display for MoveError {
                 f,
                 "the allocator has 32767 defragmenters, the most it can have: drop some, and the resources that they created"
             ),
-            Self::Access(error) => error.fmt(f),
             Self::Device(error) => write!(f, "nothing could be moved: {error}"),
         }
     }
@@ -64,7 +61,6 @@ impl Error for MoveError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Defragmentation(error) => Some(error),
-            Self::Access(error) => Some(error),
             Self::Device(error) => Some(error),
             Self::NoSuchQueue { .. } | Self::WrongDevice | Self::TooManyDefragmenters => None,
         }
