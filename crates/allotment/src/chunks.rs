@@ -14,11 +14,17 @@ use core::ops::{Index, IndexMut};
 const CHUNK_BYTES: usize = 32 << 10;
 
 /// A list in chunks. See the [module](self).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Chunks<T> {
-    /// All but the last are full.
+    /// All are full but the last that has a value. Behind it may be empty ones, of a list that was longer.
     chunks: Vec<Vec<T>>,
     len: usize,
+}
+
+impl<T> Default for Chunks<T> {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl<T> Chunks<T> {
@@ -46,6 +52,30 @@ impl<T> Chunks<T> {
             None => self.push_first(value),
         }
         self.len += 1;
+    }
+
+    /// Adds some values, which need not be in one chunk.
+    #[inline]
+    pub(crate) fn push_all<const N: usize>(&mut self, values: [T; N]) {
+        match self.chunks.get_mut(self.len / Self::CHUNK) {
+            // In one go, which checks the room once.
+            Some(last) if last.len() + N <= Self::CHUNK => {
+                last.extend(values);
+                self.len += N;
+            }
+            _ => self.push_each(values),
+        }
+    }
+
+    #[cold]
+    fn push_each<const N: usize>(&mut self, values: [T; N]) {
+        values.into_iter().for_each(|value| self.push(value));
+    }
+
+    /// Removes all values. The chunks are kept for the next ones.
+    pub(crate) fn clear(&mut self) {
+        self.chunks.iter_mut().for_each(Vec::clear);
+        self.len = 0;
     }
 
     /// Adds a value in a new chunk.
@@ -174,6 +204,28 @@ mod tests {
                 assert_eq!(list[len], 3);
             }
             assert!(list.into_values().eq(vector));
+        }
+    }
+
+    #[test]
+    fn values_that_are_added_together_and_after_a_clear_are_those_of_a_vector() {
+        for capacity in [0, 1, 100, 100_000] {
+            let mut list = if capacity == 0 { Chunks::new() } else { Chunks::with_capacity(capacity) };
+            let mut vector = Vec::new();
+            for round in 0..4 {
+                for value in 0..5_000_u64 {
+                    list.push_all([value, 1, 2, 3]);
+                    list.push(round);
+                    vector.extend([value, 1, 2, 3, round]);
+                }
+                assert!(list.iter().eq(&vector) && list.len() == vector.len());
+                assert!((0..vector.len()).all(|index| list[index] == vector[index]));
+                assert!(list.chunks.iter().all(|chunk| chunk.len() <= Chunks::<u64>::CHUNK));
+                let chunks = list.chunks.len();
+                list.clear();
+                vector.clear();
+                assert_eq!((list.len(), list.iter().next(), list.chunks.len()), (0, None, chunks));
+            }
         }
     }
 }

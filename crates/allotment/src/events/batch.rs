@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use super::packed::PackedEvents;
 use super::{Event, TextId};
+use crate::chunks::Chunks;
 use crate::memory::{CallSite, Name};
 
 /// Events in their order, and the texts that they name.
@@ -39,7 +40,8 @@ pub struct EventBatch {
     events: Vec<Event>,
     /// The events that have not been unpacked. Empty in the hands of a reader.
     packed: PackedEvents,
-    texts: Vec<Text>,
+    /// In chunks, as the packed events.
+    texts: Chunks<Text>,
     recent: RecentNames,
 }
 
@@ -77,7 +79,7 @@ impl EventBatch {
     #[must_use]
     pub const fn new() -> Self {
         let recent = RecentNames([RecentName { address: 0, len: 0, text: TextId::NONE }; 16]);
-        Self { events: Vec::new(), packed: PackedEvents::new(), texts: Vec::new(), recent }
+        Self { events: Vec::new(), packed: PackedEvents::new(), texts: Chunks::new(), recent }
     }
 
     /// Returns the events, in the order in which the changes happened.

@@ -18,6 +18,7 @@
 use allotment_suballoc::Alignment;
 
 use super::{Allocated, AllocationKey, BlockId, Event, Placement, TextId};
+use crate::chunks::Chunks;
 use crate::device::ResourceKind;
 use crate::memory::MemoryUsage;
 
@@ -53,15 +54,16 @@ const KINDS: [ResourceKind; 4] =
 /// A list of events in their order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PackedEvents {
-    words: Vec<u64>,
+    // In chunks, since they grow while a pool is locked: to copy the events of a large state takes milliseconds.
+    words: Chunks<u64>,
     /// Those that have no short form.
-    others: Vec<Event>,
+    others: Chunks<Event>,
     len: usize,
 }
 
 impl PackedEvents {
     pub(super) const fn new() -> Self {
-        Self { words: Vec::new(), others: Vec::new(), len: 0 }
+        Self { words: Chunks::new(), others: Chunks::new(), len: 0 }
     }
 
     /// Returns how many events there are.
@@ -88,7 +90,7 @@ impl PackedEvents {
                 self.words.push(key_word(RELEASED, allocation));
             }
             Event::CallSite { allocation, site } if is_short(allocation) => {
-                self.words.extend([key_word(CALL_SITE, allocation), site.0.into()]);
+                self.words.push_all([key_word(CALL_SITE, allocation), site.0.into()]);
             }
             // The block's id begins with its pool, as the allocation's does.
             Event::Allocated(is) if is_short(is.allocation) && is.allocation.0 >> 32 == is.block.0 >> 32 => {
@@ -123,7 +125,7 @@ impl PackedEvents {
             | bit(texts, shape::TEXTS)
             | bit(is.user_data != 0, shape::USER_DATA);
         // Once, so that the list checks its room once for most events.
-        self.words.extend([key_word(ALLOCATED, is.allocation), shape, is.offset, is.requested]);
+        self.words.push_all([key_word(ALLOCATED, is.allocation), shape, is.offset, is.requested]);
         if padded {
             self.words.push(is.occupied);
         }
@@ -154,6 +156,7 @@ impl PackedEvents {
                 },
             });
         }
+        drop((words, others));
         self.clear();
     }
 }

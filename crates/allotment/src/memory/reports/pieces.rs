@@ -17,6 +17,8 @@
 //! A piece takes some tens of microseconds. What a piece was read for is put together after it, without the lock: a list
 //! that grows, or a text, may take longer than a piece.
 
+use std::collections::VecDeque;
+
 use allotment_suballoc::{Handle, Region, RegionKind, Regions};
 
 use crate::device::Device;
@@ -31,6 +33,10 @@ const BLOCKS: u32 = 64;
 
 /// The regions of a block that are read in a piece.
 const REGIONS: usize = 256;
+
+/// The live ranges behind the last of which the next piece may begin. More would be found seldom, and a list that grows with
+/// the block is copied, under the lock, for milliseconds.
+const ANCHORS: usize = 4 * REGIONS;
 
 /// How often the regions of a block are read from its start where none of the last piece is left; then at once, since a
 /// block whose ranges go so fast has few.
@@ -56,6 +62,23 @@ pub(in crate::memory) enum SeenKind {
 struct Anchor {
     handle: Handle,
     offset: u64,
+}
+
+/// The last live ranges of the pieces so far.
+struct Anchors(VecDeque<Anchor>);
+
+impl Anchors {
+    fn new() -> Self {
+        Self(VecDeque::with_capacity(ANCHORS))
+    }
+
+    /// Adds the next one. Allocates no host memory.
+    fn push(&mut self, anchor: Anchor) {
+        if self.0.len() == ANCHORS {
+            self.0.pop_front();
+        }
+        self.0.push_back(anchor);
+    }
 }
 
 impl SeenRegion {
@@ -137,7 +160,7 @@ impl<D: Device> PoolSlot<D> {
         (set, index, object): (usize, u32, u32),
         then: impl FnMut(SeenRegion),
     ) {
-        let (mut anchors, mut began, mut restarts) = (Vec::<Anchor>::new(), false, 0);
+        let (mut anchors, mut began, mut restarts) = (Anchors::new(), false, 0);
         let read = |state: &mut PoolState<D>, piece: &mut Vec<SeenRegion>| {
             // The index may be that of another block by now.
             let block = state.sets.get(set).and_then(|blocks| blocks.block(index));
@@ -149,7 +172,7 @@ impl<D: Device> PoolSlot<D> {
                 }
                 block.ranges.regions_behind(anchor.handle).ok()
             };
-            let resumed = core::iter::from_fn(|| anchors.pop()).find_map(behind);
+            let resumed = core::iter::from_fn(|| anchors.0.pop_back()).find_map(behind);
             restarts += u32::from(resumed.is_none() && began);
             began = true;
             let regions = resumed.unwrap_or_else(|| block.ranges.regions());
@@ -256,6 +279,33 @@ mod tests {
         assert_eq!((live, records.largest.get(), records.count.get()), (3000, RECORDS as usize, 12));
         slot.each_block(|_, _, _, _| blocks.read(), |()| blocks.then(slot));
         assert_eq!((blocks.largest.get(), blocks.count.get()), (BLOCKS as usize, 1500_usize.div_ceil(64)));
+        drop(world.allocator.free_many(held));
+    }
+
+    #[test]
+    fn what_a_walk_keeps_of_a_block_does_not_grow_with_it() {
+        let (mut anchors, allocated) = (Anchors::new(), Anchors::new().0.capacity());
+        let world = World::new(4 << 20);
+        let held = world.allocate(8000, SIZE);
+        let (set, index, _) = world.block();
+        let guard = locked(&world.slot().state);
+        let block = guard.as_ref().unwrap().sets[set].block(index).unwrap();
+        let mut live = 0;
+        for region in block.ranges.regions() {
+            if let RegionKind::Used { handle, .. } = region.kind {
+                anchors.push(Anchor { handle, offset: region.offset });
+                live += 1;
+            }
+        }
+        assert!(live > ANCHORS);
+        assert_eq!(
+            (anchors.0.len(), anchors.0.capacity()),
+            (ANCHORS, allocated),
+            "nothing is allocated under the lock"
+        );
+        let last = anchors.0.back().unwrap();
+        assert_eq!(block.ranges.get(last.handle).unwrap().offset, last.offset, "the last ones are kept");
+        drop(guard);
         drop(world.allocator.free_many(held));
     }
 

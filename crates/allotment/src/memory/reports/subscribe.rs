@@ -120,6 +120,9 @@ impl<D: Device> Allocator<D> {
             let announcement = guard.as_mut().and_then(|state| self.announce_pool(*index, state, epoch));
             announced.extend(announcement.map(|announcement| (*index, announcement)));
         }
+        drop(all);
+        // Who found one of them taken stays away from it otherwise, perhaps for longer than this took.
+        shards.indices().filter_map(|index| self.pools.get(index)).for_each(|slot| slot.state.pass());
         announced
     }
 
