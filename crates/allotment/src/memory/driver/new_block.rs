@@ -43,35 +43,55 @@ impl<D: Device> Allocator<D> {
         refused
     }
 
-    /// Returns how many bytes of a heap have to be freed before a request that was refused gets a block of its own size, by
-    /// its pool alone or by any pool over the heap; `None` where no number of bytes helps.
-    pub(in crate::memory) fn missing_for_block(
+    /// Returns how many bytes the blocks of a pool have to give back before a request that was refused gets a block of its own
+    /// size there; `None` where no number of bytes helps.
+    pub(in crate::memory) fn missing_by_own_pool(
         &self,
         (state, set): (&PoolState<D>, usize),
         rounded: &RoundedRequest,
         request: &AllocationRequest<'_>,
-        by_any_pool: bool,
     ) -> Option<u64> {
-        let memory_type = state.sets[set].memory_type;
-        let plan =
-            state.plan_block_sizes(set, rounded, request, self.heaps.heap_size(state.sets[set].heap)).ok()?;
-        // Where all blocks have one size, an empty one is as good as a new one. And what others free is of no use to a pool
-        // that may not have another block.
-        let useless = match by_any_pool {
-            true => state.has_all_blocks(),
-            false => matches!(state.rules.sizing, BlockSize::Fixed(_)),
-        };
-        if useless || request.options.new_blocks == NewBlocks::NeverAllocate {
+        // Where all blocks have one size, an empty one is as good as a new one.
+        if matches!(state.rules.sizing, BlockSize::Fixed(_)) {
             return None;
         }
+        // At least one byte: the pool may have all its blocks.
+        Some(self.missing_for_block((state, set), rounded, request)?.max(1))
+    }
+
+    /// Returns how many bytes of a heap any of its pools have to give back before a request that was refused gets a block of
+    /// its own size; `None` where no number of bytes helps.
+    pub(in crate::memory) fn missing_by_any_pool(
+        &self,
+        (state, set): (&PoolState<D>, usize),
+        rounded: &RoundedRequest,
+        request: &AllocationRequest<'_>,
+    ) -> Option<u64> {
+        // What others free is of no use to a pool that may not have another block.
+        if state.has_all_blocks() {
+            return None;
+        }
+        let missing = self.missing_for_block((state, set), rounded, request)?;
+        // At least one byte: the device may have all its memory objects. Nothing else that was the reason changes by what
+        // other pools free.
+        (missing != 0 || self.heaps.all_objects_exist(&self.device)).then(|| missing.max(1))
+    }
+
+    /// Returns how many bytes a heap has too few for the least block that serves a request; `None` where none may be allocated.
+    fn missing_for_block(
+        &self,
+        (state, set): (&PoolState<D>, usize),
+        rounded: &RoundedRequest,
+        request: &AllocationRequest<'_>,
+    ) -> Option<u64> {
+        if request.options.new_blocks == NewBlocks::NeverAllocate {
+            return None;
+        }
+        let (memory_type, heap) = (state.sets[set].memory_type, state.sets[set].heap);
+        let plan = state.plan_block_sizes(set, rounded, request, self.heaps.heap_size(heap)).ok()?;
         let at_last = RoundedRequest { at_last: true, ..*rounded };
         let (size, _) = plan.attempts(PlanSizes::All, u64::MAX, &at_last).last()?;
-        let policy = state.budget_policy(request.budget);
-        let missing = self.heaps.missing(&self.device, memory_type, size, policy);
-        // At least one byte: the pool may have all its blocks, or the device all its memory objects. Nothing else that was the
-        // reason changes by what other pools free.
-        let may_help = missing != 0 || !by_any_pool || self.heaps.all_objects_exist(&self.device);
-        may_help.then(|| missing.max(1))
+        Some(self.heaps.missing(&self.device, memory_type, size, state.budget_policy(request.budget)))
     }
 
     /// Allocates the block of a plan, after the blocks were freed that the pool has not used for some frames: a new

@@ -16,8 +16,9 @@ use super::execution::{Execution, Progress, Seen, layout_of};
 use super::pace::{Pace, Paced};
 use super::plan::{Wanted, plan};
 use super::replace::{Freeable, by_replacement};
-use super::whole_heap::MissingInHeap;
+use super::whole_heap::{EmptyBytes, MissingInHeap};
 use crate::device::{Device, MemoryHeapIndex, Requirements};
+use crate::memory::AllocationOptions;
 use crate::memory::allocator::{Allocation, AllocationId, Allocator};
 use crate::memory::block_set::Role;
 use crate::memory::defragmentation::desc::Spent;
@@ -32,7 +33,6 @@ use crate::memory::defragmentation::survey::{
 use crate::memory::defragmentation::{DefragmentationDesc, JoinShards, PassLimits};
 use crate::memory::pool::shards::PoolShards;
 use crate::memory::request::desc::AllocationRequest;
-use crate::memory::{AllocationError, AllocationOptions};
 use crate::sync::locked;
 
 /// Plans of a run at most. Pools that change all the time would otherwise keep it going for ever.
@@ -78,14 +78,9 @@ pub(in crate::memory) struct RoomRun {
     scope: Scope,
     /// Others that a run with passes may move allocations of, until it ends.
     pub(super) other_scopes: Vec<Scope>,
-    /// All pools over these heaps take part; `None` while only those of the request do.
-    in_heaps: Option<Vec<MissingInHeap>>,
+    taking_part: TakingPart,
     /// Blocks of all pools were emptied before, and the request was refused all the same: why, the figures do not tell.
     heaps_did_not_help: bool,
-    /// The refusal of the plan for the request's own pools, while all take part.
-    own_pools: Option<NoRoom>,
-    /// The heap whose blocks were emptied for a new one.
-    emptied_in: Option<MemoryHeapIndex>,
     /// Allocations whose moves were ignored.
     ignored: HashSet<AllocationId>,
     /// Memory may be allocated for what has to go aside.
@@ -98,6 +93,15 @@ pub(in crate::memory) struct RoomRun {
     /// Whether the last step found that old places were passed on and are still allocated, in the way of the next moves.
     waits: bool,
     result: Option<Result<Allocation, NoRoom>>,
+}
+
+/// The pools whose allocations may move.
+#[derive(Debug)]
+enum TakingPart {
+    /// Those that suit the request.
+    OwnPools,
+    /// All over some heaps, since no plan for the request's own pools was allowed, for this reason.
+    Heaps(Vec<MissingInHeap>, NoRoom),
 }
 
 #[derive(Debug)]
@@ -248,10 +252,8 @@ impl RoomRun {
             join_shards: desc.join_shards,
             scope,
             other_scopes: Vec::new(),
-            in_heaps: None,
+            taking_part: TakingPart::OwnPools,
             heaps_did_not_help: false,
-            own_pools: None,
-            emptied_in: None,
             ignored: HashSet::new(),
             aside: true,
             allowed: desc.strategy.bytes(),
@@ -297,7 +299,7 @@ impl RoomRun {
     }
 
     fn survey(&mut self, largest: u64) {
-        (self.in_heaps, self.own_pools) = (None, None);
+        self.taking_part = TakingPart::OwnPools;
         let pools = self.pools.iter().map(|&(shards, set)| SurveyedPool { shards, set: Some(set) });
         self.stage = Stage::Surveying(Survey::new(pools.collect(), self.join_shards, largest));
     }
@@ -305,13 +307,13 @@ impl RoomRun {
     /// Begins to survey all pools over the heaps in which a new block would serve the request. Returns false where there is
     /// none, or that was done.
     fn survey_heaps<D: Device>(&mut self, allocator: &Allocator<D>, refused: NoRoom, largest: u64) -> bool {
-        if self.in_heaps.is_some() || self.heaps_did_not_help {
+        if matches!(self.taking_part, TakingPart::Heaps(..)) || self.heaps_did_not_help {
             return false;
         }
         let mut missing = self.missing_in_heaps(allocator);
         // Where empty blocks are enough, nothing has to move.
-        for enough in missing.iter().filter(|missing| missing.bytes == 0) {
-            if let Ok(token) = self.attempt_without_empty_blocks(allocator, enough.heap) {
+        if missing.iter().any(|missing| missing.bytes == 0) {
+            if let Ok(token) = allocator.allocate_for_request(&self.request()) {
                 self.finish(Ok(token));
                 return true;
             }
@@ -321,7 +323,7 @@ impl RoomRun {
             return false;
         }
         let pools = self.pools_over(allocator, &missing, self.scope);
-        (self.in_heaps, self.own_pools) = (Some(missing), Some(refused));
+        self.taking_part = TakingPart::Heaps(missing, refused);
         self.stage = Stage::Surveying(Survey::new(pools, self.join_shards, largest));
         true
     }
@@ -378,8 +380,10 @@ impl RoomRun {
                 }
                 Some(Err(reason)) => {
                     if !self.survey_heaps(allocator, reason, limits.bytes) {
-                        let reason = self.own_pools.map_or(reason, |own| least(own, reason));
-                        self.finish(Err(reason));
+                        self.finish(Err(match self.taking_part {
+                            TakingPart::OwnPools => reason,
+                            TakingPart::Heaps(_, of_own_pools) => least(of_own_pools, reason),
+                        }));
                     }
                     true
                 }
@@ -428,7 +432,7 @@ impl RoomRun {
     /// Begins to plan the room in the first pools that can have it, in the shard where the fewest bytes are copied.
     fn plan<D: Device>(&mut self, allocator: &Allocator<D>, survey: Survey) {
         let (aside, mover, bytes) = (self.aside, self.mover, (self.copied, self.allowed));
-        if let Some(missing) = &self.in_heaps {
+        if let TakingPart::Heaps(missing, _) = &self.taking_part {
             let heaps: Vec<_> = survey
                 .arenas
                 .iter()
@@ -451,10 +455,18 @@ impl RoomRun {
         }
         // By pool, the best first: what the plan needs of them, since it has no lock and outlives this call.
         let mut wanted = Vec::new();
+        let mut empty_bytes = EmptyBytes::default();
         for &(shards, set) in &self.pools {
-            let of = |arena: &SurveyedArena| {
+            let mut of = |arena: &SurveyedArena| {
                 let Arena { pool, set: of } = arena.members.first()?.arena;
-                self.wanted(allocator, pool, set).filter(|_| of == set && shards.contain(pool))
+                if of != set || !shards.contain(pool) {
+                    return None;
+                }
+                let (mut wanted, heap) = self.wanted(allocator, pool, set)?;
+                // An execution that only frees them asks for something all the same.
+                wanted.missing =
+                    wanted.missing.map(|missing| empty_bytes.but(allocator, heap, missing).max(1));
+                Some(wanted)
             };
             let arenas = (0..).zip(&survey.arenas);
             wanted.push(arenas.filter_map(|(at, arena)| Some((at, of(arena)?))).collect::<Vec<_>>());
@@ -469,8 +481,13 @@ impl RoomRun {
         }));
     }
 
-    /// Returns the range of a block that the request needs in a pool; `None` where it cannot share a block there.
-    fn wanted<D: Device>(&self, allocator: &Allocator<D>, pool: u32, set: u8) -> Option<Wanted> {
+    /// Returns the range of a block that the request needs in a pool, and its heap; `None` where it cannot share a block there.
+    fn wanted<D: Device>(
+        &self,
+        allocator: &Allocator<D>,
+        pool: u32,
+        set: u8,
+    ) -> Option<(Wanted, MemoryHeapIndex)> {
         let guard = locked(&allocator.pools.get(pool)?.state);
         let state = guard.as_ref()?;
         let heap = state.sets[usize::from(set)].heap;
@@ -480,12 +497,9 @@ impl RoomRun {
             return None;
         }
         let Request { size, alignment, .. } = rounded.request;
-        let missing = allocator.missing_for_block((state, usize::from(set)), &rounded, &request, false);
+        let missing = allocator.missing_by_own_pool((state, usize::from(set)), &rounded, &request);
         let (bytes, alignment) = state.range_of(usize::from(set), size, alignment);
-        // This locks each pool in turn.
-        drop(guard);
-        let missing = missing.map(|missing| allocator.but_empty_blocks(heap, missing).max(1));
-        Some(Wanted { bytes, alignment, missing })
+        Some((Wanted { bytes, alignment, missing }, heap))
     }
 
     /// Places the request in the room that was made.
@@ -532,8 +546,7 @@ impl RoomRun {
         if self.waits {
             return false;
         }
-        self.emptied_in = allocator.heap_of_arena(execution.arena());
-        self.heaps_did_not_help |= self.in_heaps.is_some();
+        self.heaps_did_not_help |= matches!(self.taking_part, TakingPart::Heaps(..));
         self.change()
     }
 
@@ -546,24 +559,9 @@ impl RoomRun {
         true
     }
 
-    /// Tries the request after the empty blocks of a heap were freed. Of several sizes of a block a request asks for the largest
-    /// first, and frees idle blocks for that alone.
-    fn attempt_without_empty_blocks<D: Device>(
-        &self,
-        allocator: &Allocator<D>,
-        heap: MemoryHeapIndex,
-    ) -> Result<Allocation, AllocationError> {
-        allocator.release_empty(Some(heap), None);
-        allocator.allocate_for_request(&self.request())
-    }
-
     /// Tries the request as it is, and then plans anew.
     fn again<D: Device>(&mut self, allocator: &Allocator<D>, limits: &PassLimits) -> bool {
-        let mut attempted = allocator.allocate_for_request(&self.request());
-        if let Some(heap) = self.emptied_in.take().filter(|_| attempted.is_err()) {
-            attempted = self.attempt_without_empty_blocks(allocator, heap);
-        }
-        match attempted {
+        match allocator.allocate_for_request(&self.request()) {
             Ok(token) => self.finish(Ok(token)),
             Err(refused) => {
                 if self.plans < MAX_PLANS && refused.falls_through() {

@@ -43,7 +43,7 @@ impl RoomRun {
                 let guard = locked(&allocator.pools.get(index)?.state);
                 let state = guard.as_ref()?;
                 let rounded = allocator.round_request(state, set, &request).ok()?;
-                let bytes = allocator.missing_for_block((state, set), &rounded, &request, true)?;
+                let bytes = allocator.missing_by_any_pool((state, set), &rounded, &request)?;
                 Some(MissingInHeap { heap: state.sets[set].heap, bytes })
             };
             // The request has asked one of them for a block.
@@ -54,8 +54,9 @@ impl RoomRun {
                 missing.push(found);
             }
         }
+        let mut empty_bytes = EmptyBytes::default();
         for missing in &mut missing {
-            missing.bytes = allocator.but_empty_blocks(missing.heap, missing.bytes);
+            missing.bytes = empty_bytes.but(allocator, missing.heap, missing.bytes);
         }
         missing
     }
@@ -103,15 +104,31 @@ impl RoomRun {
     }
 }
 
-impl<D: Device> Allocator<D> {
+/// The bytes of the empty blocks of each heap that was asked for. To add them up locks each pool in turn.
+#[derive(Default)]
+pub(super) struct EmptyBytes(Vec<(MemoryHeapIndex, u64)>);
+
+impl EmptyBytes {
     /// Returns the bytes of a heap that are still missing once its empty blocks are freed.
-    pub(super) fn but_empty_blocks(&self, heap: MemoryHeapIndex, missing: u64) -> u64 {
-        // Most often there is none, and no pool has to be locked to find that.
-        let any = self.pools.objects().idle_in(heap.get()) != 0;
-        let empty = if any { self.empty_bytes(heap, None) } else { 0 };
+    pub(super) fn but<D: Device>(
+        &mut self,
+        allocator: &Allocator<D>,
+        heap: MemoryHeapIndex,
+        missing: u64,
+    ) -> u64 {
+        let known = self.0.iter().find(|(of, _)| *of == heap).map(|&(_, bytes)| bytes);
+        let empty = known.unwrap_or_else(|| {
+            // Most often there is none, and no pool has to be locked to find that.
+            let any = allocator.pools.objects().idle_in(heap.get()) != 0;
+            let bytes = if any { allocator.empty_bytes(heap, None) } else { 0 };
+            self.0.push((heap, bytes));
+            bytes
+        });
         missing.saturating_sub(empty)
     }
+}
 
+impl<D: Device> Allocator<D> {
     /// Returns the heap of a block set.
     pub(super) fn heap_of_arena(&self, Arena { pool, set }: Arena) -> Option<MemoryHeapIndex> {
         let guard = locked(&self.pools.get(pool)?.state);
