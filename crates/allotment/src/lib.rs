@@ -71,7 +71,10 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod choices;
 mod chunks;
+#[doc(hidden)]
+pub mod compiled;
 pub mod descriptor;
 pub mod device;
 pub mod events;

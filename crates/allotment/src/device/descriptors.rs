@@ -17,7 +17,7 @@
 use core::fmt::{self, Debug};
 
 use super::Device;
-use crate::Alignment;
+use allotment_suballoc::Alignment;
 
 /// The type of the descriptors in a descriptor heap, as `D3D12_DESCRIPTOR_HEAP_TYPE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

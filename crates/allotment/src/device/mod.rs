@@ -20,8 +20,6 @@ mod bytes;
 #[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
 mod command_pools;
 mod commands;
-#[doc(hidden)]
-pub mod compiled;
 mod copy;
 mod copy_error;
 #[cfg(all(feature = "d3d12", windows))]

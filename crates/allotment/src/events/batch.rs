@@ -5,8 +5,9 @@ use std::borrow::Cow;
 
 use super::packed::PackedEvents;
 use super::{Event, TextId};
+use crate::choices::Name;
+use crate::choices::call_site::CallSite;
 use crate::chunks::Chunks;
-use crate::memory::{CallSite, Name};
 
 /// Events in their order, and the texts that they name.
 ///

@@ -5,12 +5,13 @@ use core::fmt;
 use super::codes::{
     BlockKind, DeletionQueueKind, DescriptorKind, Placement, RefusalReason, RingKind, StallKind,
 };
+use crate::choices::blocks::{BlockSize, EmptyBlockPolicy};
+use crate::choices::{BudgetPolicy, Dedicated, Lifetime, MemoryUsage, NewBlocks};
 use crate::device::{
     DedicatedNeed, MemoryHeapIndex, MemoryProperties, MemoryTypeIndex, MemoryTypeMask, QueueIndex,
     ResourceKind,
 };
-use crate::memory::{BlockSize, BudgetPolicy, Dedicated, EmptyBlockPolicy, Lifetime, MemoryUsage, NewBlocks};
-use crate::{Algorithm, Alignment, Side, Strategy};
+use allotment_suballoc::{Algorithm, Alignment, Side, Strategy};
 
 /// Names a pool among those that exist: unique until its [`Event::PoolDestroyed`], and then used again.
 ///

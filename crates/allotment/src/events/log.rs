@@ -14,7 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
 use super::{Event, EventBatch, Parts};
-use crate::memory::Name;
+use crate::choices::Name;
 use crate::sync::{TryLock, TryLockGuard, locked};
 
 /// The most events after which the reader is woken, less than a megabyte of most kinds: the lists that writers and the

@@ -18,9 +18,9 @@
 use allotment_suballoc::Alignment;
 
 use super::{Allocated, AllocationKey, BlockId, Event, Placement, TextId};
+use crate::choices::MemoryUsage;
 use crate::chunks::Chunks;
 use crate::device::ResourceKind;
-use crate::memory::MemoryUsage;
 
 const OTHER: u64 = 0;
 const FREED: u64 = 1;

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use super::EventBatch;
 use super::log::EventLog;
-use crate::memory::Name;
+use crate::choices::Name;
 
 /// Options of a subscription.
 ///

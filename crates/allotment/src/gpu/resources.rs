@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use super::{Gpu, ReadBufferError};
-use crate::AllocationOptions;
 use crate::device::{Device, QueueIndex, QueueKind};
+use crate::memory::AllocationOptions;
 use crate::memory::{
     AllocationError, Buffer, Buffers, Image, Images, MappedBuffer, Movability, ResourceError, Transfer,
     TransferError,

@@ -47,6 +47,10 @@ mod request;
 mod resource;
 mod token;
 
+pub use crate::choices::blocks::{BlockSize, BlockSizes, EmptyBlockPolicy};
+pub use crate::choices::call_site::{CallSite, CallSites};
+pub use crate::choices::name::{LIBRARY_CATEGORY, Name};
+pub use crate::choices::{BudgetPolicy, Dedicated, Lifetime, MemoryUsage, Movability, NewBlocks};
 pub use allocator::{Allocation, AllocationId, Allocator, AllocatorDesc};
 pub use defragmentation::{
     BlockLayout, Defragmentation, DefragmentationDesc, DefragmentationError, DefragmentationPlan,
@@ -54,19 +58,16 @@ pub use defragmentation::{
     JoinShards, LayoutAllocation, LayoutArena, LayoutBlock, LayoutMove, MakingRoom, Move, NextPass,
     NotThisMove, Pass, PassLimits, PlannedBlock, RoomError,
 };
-pub use driver::growth::BlockSizes;
 pub use driver::heaps::{DriverCallStatistics, MemoryHeapReport};
-pub use pool::empty_block_policy::EmptyBlockPolicy;
 pub use pool::growth_ahead::{BlockGrowth, Watermark};
 pub use pool::maintenance::MaintenanceReport;
 pub use pool::maintenance_thread::MaintenanceThread;
 pub use pool::residents::use_shard;
 pub use pool::time::{ManualTime, TimeSource};
-pub use pool::{BlockSize, CreatePoolError, DestroyPoolError, MAX_POOL_TYPES, Pool, PoolDesc};
+pub use pool::{CreatePoolError, DestroyPoolError, MAX_POOL_TYPES, Pool, PoolDesc};
 pub use relocation::{
     AcceptedMove, DefragmentationStep, Defragmenter, DefragmenterDesc, MoveError, StepOutcome,
 };
-pub use reports::call_site::{CallSite, CallSites};
 pub use reports::descriptors::LeakedDescriptors;
 pub(crate) use reports::descriptors::{DescriptorSites, HasDescriptors};
 #[doc(hidden)]
@@ -78,10 +79,8 @@ pub use reports::listing::ListedAllocation;
 pub use reports::stalls::StallStatistics;
 pub use reports::statistics::{DetailedStatistics, Statistics};
 pub use request::candidates::{MemoryTypeCandidate, Suitability};
-pub use request::choices::{BudgetPolicy, Dedicated, Lifetime, MemoryUsage, Movability, NewBlocks};
 pub use request::desc::AllocationOptions;
 pub use request::error::{AccessError, AllocationError, CreateAllocatorError, WrongAllocator};
-pub use request::name::{LIBRARY_CATEGORY, Name};
 pub use request::name_table::NameTable;
 pub use request::preview::AllocationPreview;
 pub use request::short_name::ShortName;

@@ -27,7 +27,6 @@ use super::slice::UploadSlice;
 use super::tracked_ring::FRAMES;
 use super::upload_ring::UploadRing;
 use super::{RingDesc, WaitFor};
-use crate::Alignment;
 use crate::device::{
     BufferCopy, CopyDirection, Device, DeviceError, ImageCopy, QueueIndex, Submission, TexelBlock,
     TimelinePoint, TimelineValue,
@@ -35,6 +34,7 @@ use crate::device::{
 use crate::lifetime::{Recording, SubmissionTracker, SubmitError};
 use crate::log::event;
 use crate::memory::{AccessError, AllocationId, OwningAllocator, ShortName};
+use allotment_suballoc::Alignment;
 
 /// Batches per ring, so that one can be filled while others are copied.
 pub(super) const BATCHES: u64 = 4;

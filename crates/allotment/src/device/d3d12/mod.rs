@@ -51,7 +51,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod allocator;
 mod budget;
 mod buffers;
 mod commands;

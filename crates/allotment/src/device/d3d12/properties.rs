@@ -6,11 +6,11 @@ use windows::Win32::Graphics::Dxgi::{DXGI_ADAPTER_DESC, IDXGIAdapter3};
 
 use super::budget::{GROUPS, segment};
 use super::refused;
-use crate::Alignment;
 use crate::device::{
     Api, DescriptionError, DescriptionLimit, DeviceError, DeviceProperties, Limits, MemoryHeap,
     MemoryHeapIndex, MemoryProperties, MemoryType, MemoryTypeMask, QueueIndex, QueueInfo, QueueKind,
 };
+use allotment_suballoc::Alignment;
 
 /// The default placement alignment of resources.
 pub(super) const PLACEMENT: u64 = D3D12_DEFAULT_RESOURCE_PLACEMENT_ALIGNMENT as u64;

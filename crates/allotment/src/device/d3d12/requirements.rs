@@ -7,8 +7,8 @@ use windows::core::Interface as _;
 use super::properties::{ResourceClasses, USE_TIGHT_ALIGNMENT, types_that_support};
 use super::resources::to_desc1;
 use super::{ResourceInfo, Shared, images};
-use crate::Alignment;
 use crate::device::{DedicatedNeed, DescriptionError, DeviceError, Requirements, ResourceKind};
+use allotment_suballoc::Alignment;
 
 const TARGETS: D3D12_RESOURCE_FLAGS = D3D12_RESOURCE_FLAGS(
     D3D12_RESOURCE_FLAG_ALLOW_RENDER_TARGET.0 | D3D12_RESOURCE_FLAG_ALLOW_DEPTH_STENCIL.0,

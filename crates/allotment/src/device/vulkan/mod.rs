@@ -36,7 +36,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod allocator;
 mod budget;
 mod buffers;
 mod commands;
@@ -376,6 +375,36 @@ impl Device {
     #[must_use]
     pub unsafe fn requirements_of_image(&self, image: vk::Image) -> Requirements {
         image.memory_requirements(&self.shared)
+    }
+
+    /// Binds a buffer that the application created.
+    ///
+    /// # Safety
+    ///
+    /// It is live, of this device and not bound; its memory requirements hold at `offset`.
+    pub(crate) unsafe fn bind_existing_buffer(
+        &self,
+        buffer: vk::Buffer,
+        memory: vk::DeviceMemory,
+        offset: u64,
+    ) -> Result<(), DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { buffer.bind(&self.shared, memory, offset) }.map_err(refused)
+    }
+
+    /// Binds an image that the application created.
+    ///
+    /// # Safety
+    ///
+    /// It is live, of this device, not bound and not disjoint; its memory requirements hold at `offset`.
+    pub(crate) unsafe fn bind_existing_image(
+        &self,
+        image: vk::Image,
+        memory: vk::DeviceMemory,
+        offset: u64,
+    ) -> Result<(), DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { image.bind(&self.shared, memory, offset) }.map_err(refused)
     }
 }
 

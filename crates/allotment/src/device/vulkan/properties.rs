@@ -3,11 +3,11 @@
 use ash::vk;
 
 use super::EnabledFeatures;
-use crate::Alignment;
 use crate::device::{
     Api, DeviceError, DeviceProperties, Limits, MemoryHeap, MemoryHeapIndex, MemoryProperties, MemoryType,
     QueueIndex, QueueInfo, QueueKind,
 };
+use allotment_suballoc::Alignment;
 
 /// Returns the properties of a physical device, without queues, and the maximum size of a buffer.
 ///

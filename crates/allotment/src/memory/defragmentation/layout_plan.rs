@@ -15,7 +15,7 @@ use super::plan::{DefragmentationPlan, Planner};
 use super::stopwatch::Stopwatch;
 use super::survey::{Arena, Survey, SurveyedArena, SurveyedBlock};
 use crate::memory::Movability;
-use crate::{Algorithm, Alignment};
+use allotment_suballoc::{Algorithm, Alignment};
 
 /// The most bytes that all blocks of a layout have together, and all its allocations: sums of sums still fit 64 bits.
 const MOST_BYTES: u64 = 1 << 60;

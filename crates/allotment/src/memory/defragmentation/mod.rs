@@ -78,9 +78,9 @@ pub(super) use self::run::{Found, Run};
 pub(super) use self::survey::Scope;
 use super::allocator::{Allocation, AllocationId, Allocator};
 use super::pool::Pool;
-use crate::Algorithm;
 use crate::device::Device;
 use crate::sync::locked;
+use allotment_suballoc::Algorithm;
 
 /// The callback of a defragmentation, for each allocation that moved.
 type OnMoved<'a, D> = Box<CallMoved<'a, D>>;

@@ -2,6 +2,7 @@
 //!
 //! No pool is locked during a driver call. A [`PendingBlock`] tells other threads that one is under way.
 
+use crate::choices::blocks::BlockSize;
 use crate::device::{
     Device, MemoryDesc, MemoryHandle as _, MemoryHeapIndex, MemoryTypeIndex, OwnedMemory, Priority,
 };
@@ -13,7 +14,7 @@ use crate::memory::driver::refusals::Terms;
 use crate::memory::pool::shards::LockedShard;
 use crate::memory::pool::time::Moment;
 use crate::memory::pool::{
-    BlockPlan, BlockSize, LentBlock, PendingBlock, PlanSizes, PoolSlot, PoolState, RoundedRequest, Source,
+    BlockPlan, LentBlock, PendingBlock, PlanSizes, PoolSlot, PoolState, RoundedRequest, Source,
 };
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::{AllocationError, NewBlocks, ShortName};

@@ -5,13 +5,14 @@ use std::sync::PoisonError;
 
 use allotment_suballoc::{Algorithm, Alignment, MAX_SIZE};
 
+use crate::choices::blocks::BlockSize;
 use crate::device::{Device, Mapping, MemoryDesc, MemoryTypeIndex, OwnedMemory};
 use crate::memory::allocator::Allocator;
 use crate::memory::block_set::{BlockSet, Role};
 use crate::memory::driver::ladder::IdleBlocks;
 use crate::memory::driver::new_block::NO_ATTEMPT;
 use crate::memory::pool::shards::{MOST_CUSTOM_SHARDS, PoolShards};
-use crate::memory::pool::{BlockSize, MAX_POOL_TYPES, Pool, PoolDesc, PoolSlot, PoolState, Rules};
+use crate::memory::pool::{MAX_POOL_TYPES, Pool, PoolDesc, PoolSlot, PoolState, Rules};
 use crate::memory::reports::statistics::Statistics;
 use crate::memory::{AllocationError, CreatePoolError, DestroyPoolError, ShortName};
 use crate::sync::locked;

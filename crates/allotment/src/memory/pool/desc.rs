@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use allotment_suballoc::{Algorithm, Alignment};
 
+use crate::choices::blocks::BlockSize;
+use crate::choices::blocks::EmptyBlockPolicy;
 use crate::device::{MemoryTypeIndex, Priority};
-use crate::memory::driver::growth::BlockSizes;
-use crate::memory::pool::empty_block_policy::EmptyBlockPolicy;
 use crate::memory::pool::shards::PoolShards;
 use crate::memory::{BlockGrowth, BudgetPolicy, Name, ShortName};
 
@@ -113,32 +113,6 @@ impl Pool {
 /// Returns the other block set of the same memory type, of a pool that keeps movable allocations apart.
 pub(in crate::memory) fn other_set(set: usize, memory_types: usize, separate_movable: bool) -> Option<usize> {
     separate_movable.then(|| if set < memory_types { set + memory_types } else { set - memory_types })
-}
-
-/// The size of a pool's blocks.
-///
-/// ```
-/// # use allotment::device::simulated::{Profile, SimulatedGpu};
-/// # use allotment::prelude::*;
-/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-/// # let best = allocator.explain(&Requirements::new(1024), &MemoryUsage::GpuOnly.into())[0].memory_type;
-/// use allotment::{AllocationError, memory::BlockSize};
-///
-/// let mut desc = PoolDesc::new([best]);
-/// desc.sizing = Some(BlockSize::Fixed(1 << 20)); // bytes: every block, and so the largest request
-/// let pool = allocator.create_pool(desc)?;
-/// let refused = allocator.allocate(&Requirements::new(2 << 20), &MemoryUsage::GpuOnly.with_pool(&pool));
-/// assert!(matches!(refused, Err(AllocationError::TooLargeForBlock { block_size: 0x10_0000, .. })));
-/// # allocator.destroy_pool(pool)?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BlockSize {
-    /// Block size grows with usage; resources larger than the threshold get dedicated memory.
-    Growing(BlockSizes),
-    /// Every block has this many bytes; no resource gets dedicated memory.
-    Fixed(u64),
 }
 
 /// The description of a custom pool.

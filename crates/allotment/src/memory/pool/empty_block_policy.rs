@@ -3,79 +3,10 @@
 //! A driver takes milliseconds to allocate a block, so a pool must not free a block in one frame and allocate it
 //! again in the next. A block that no request needs any more must not stay allocated for ever either.
 
+use crate::choices::blocks::EmptyBlockPolicy;
 use crate::memory::pool::time::Moment;
 
-/// When a pool frees its empty blocks to the driver.
-///
-/// Time is counted in frames: calls of [`Allocator::end_frame`](crate::memory::Allocator::end_frame). In a program that
-/// has not called `end_frame` for ten seconds, a frame is a sixtieth of a second of [real
-/// time](crate::memory::TimeSource), or 64 frees in a pool, whichever comes first. The allocator reads the clock only
-/// inside later calls, on any pool: when it allocates memory from the driver, at every 64th free, and at every fourth
-/// free that empties a memory object. A [`MaintenanceThread`](crate::memory::MaintenanceThread) reads the clock as
-/// well. A program that makes no more calls should [trim](crate::memory::Allocator::trim) instead.
-///
-/// ```
-/// # use allotment::device::simulated::{Profile, SimulatedGpu};
-/// # use allotment::prelude::*;
-/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-/// use allotment::memory::EmptyBlockPolicy;
-///
-/// let mut desc = AllocatorDesc::default();
-/// desc.empty_blocks = EmptyBlockPolicy::NONE; // a tool that shares the GPU with others
-/// let allocator = Allocator::new(device, desc)?;
-/// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
-/// allocator.free(mesh)?;
-/// assert_eq!(allocator.statistics().block_bytes, 0, "freed to the driver at once");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct EmptyBlockPolicy {
-    /// A pool frees a block once the block has been empty for this number of frames.
-    pub frames: u32,
-    /// Bytes of empty blocks that a pool keeps beyond its peak usage of the last [`frames`](Self::frames). The pool
-    /// frees empty blocks above that as soon as they are empty, or, in a program that ends frames, once they have been
-    /// empty for three frames.
-    pub kept_bytes: u64,
-    /// The pool keeps its peak usage divided by this number in addition to [`kept_bytes`](Self::kept_bytes); 0 adds
-    /// nothing.
-    pub kept_divisor: u64,
-    /// Whether the pool keeps its peak usage of the last [`frames`](Self::frames). If not, it keeps
-    /// [`kept_bytes`](Self::kept_bytes) and the divided part beyond what is in use now: less memory, also in a program
-    /// that makes no more calls, and more calls of the driver.
-    ///
-    /// ```
-    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
-    /// # use allotment::prelude::*;
-    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-    /// let mut desc = AllocatorDesc::default();
-    /// desc.empty_blocks.keeps_peak = false; // a service that computes for a second and waits for an hour
-    /// let allocator = Allocator::new(device, desc)?;
-    /// let request = Requirements::new(1 << 20);
-    /// let tensors: Vec<_> = (0..200)
-    ///     .map(|_| allocator.allocate(&request, &MemoryUsage::GpuOnly.into()))
-    ///     .collect::<Result<_, _>>()?;
-    /// for tensor in tensors {
-    ///     allocator.free(tensor)?;
-    /// }
-    /// assert!(allocator.statistics().block_bytes < 32 << 20, "of 200 MiB, without a later call");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub keeps_peak: bool,
-}
-
-impl Default for EmptyBlockPolicy {
-    /// Two seconds of frames at 60 Hz; one small block and a sixteenth of the peak usage. Twice these bytes left a
-    /// tenth more of the recorded training traces' memory idle and saved hardly a driver call.
-    fn default() -> Self {
-        Self { frames: 120, kept_bytes: 4 << 20, kept_divisor: 16, keeps_peak: true }
-    }
-}
-
 impl EmptyBlockPolicy {
-    /// Frees every block as soon as it is empty.
-    pub const NONE: Self = Self { frames: 0, kept_bytes: 0, kept_divisor: 0, keeps_peak: true };
-
     /// Returns the bytes that may lie idle in a pool whose peak usage is `needed` bytes.
     pub(in crate::memory) fn idle_bytes(&self, needed: u64) -> u64 {
         self.kept_bytes.saturating_add(needed.checked_div(self.kept_divisor).unwrap_or(0))

@@ -53,7 +53,7 @@ use std::sync::{Arc, Condvar, Once, RwLock};
 use allotment_suballoc::{Algorithm, Alignment};
 
 use super::block_set::BlockSet;
-use super::pool::empty_block_policy::{Clock, EmptyBlockPolicy};
+use super::pool::empty_block_policy::Clock;
 use super::pool::growth_ahead::{Flow, Watermark};
 use super::pool::shards::PoolShards;
 use super::pool::use_of_shard::UseOfShard;
@@ -62,6 +62,7 @@ use super::token::memory_objects::MemoryObjects;
 use super::token::record::Record;
 use super::token::record_table::RecordTable;
 use super::{BudgetPolicy, Name};
+use crate::choices::blocks::{BlockSize, EmptyBlockPolicy};
 use crate::chunks::Chunks;
 use crate::device::{Device, Priority, PrioritySupport};
 use crate::events::EventLog;
@@ -70,8 +71,8 @@ use crate::sync::TurnMutex;
 use crate::table::Ahead;
 
 use active::{ActivePools, Rest};
-pub use desc::{BlockSize, MAX_POOL_TYPES, Pool, PoolDesc};
 use desc::{MAX_POOL_SETS, other_set};
+pub use desc::{MAX_POOL_TYPES, Pool, PoolDesc};
 pub use error::{CreatePoolError, DestroyPoolError};
 use events::PoolEvents;
 pub(super) use free::{EndedAllocation, Freed};

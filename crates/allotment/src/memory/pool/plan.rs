@@ -14,7 +14,8 @@
 
 use allotment_suballoc::Algorithm;
 
-use super::{BlockSize, PoolState, RoundedRequest, Rules};
+use super::{PoolState, RoundedRequest, Rules};
+use crate::choices::blocks::BlockSize;
 use crate::device::{Device, Mapping, MemoryTypeIndex, Priority};
 use crate::memory::block_set::{BlockSet, Role};
 use crate::memory::driver::refusals::{Remembered, Terms};

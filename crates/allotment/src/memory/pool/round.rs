@@ -2,7 +2,8 @@
 
 use allotment_suballoc::{Algorithm, Alignment, Request, Side};
 
-use super::{BlockSize, PoolState};
+use super::PoolState;
+use crate::choices::blocks::BlockSize;
 use crate::device::{DedicatedNeed, Device, Priority, ResourceKind};
 use crate::memory::block_set::{Role, Sizes, UsableBlocks};
 use crate::memory::request::dedicated::block_role;

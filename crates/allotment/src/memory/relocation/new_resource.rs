@@ -112,7 +112,7 @@ impl<D: Device> NewResource<D> {
     /// Replaces the old resource. Returns that one with its place, and the new one where its copy has to be waited for.
     pub(super) fn replace_old(
         self,
-        old: crate::Allocation,
+        old: crate::memory::Allocation,
         copied_at: Option<TimelinePoint>,
     ) -> (OldResource<D>, Option<PendingCopy<D>>) {
         // Only these have to be looked at again by a step: the allocator refuses access to them until the copy is known
@@ -142,7 +142,7 @@ impl<D: Device> NewResource<D> {
     }
 
     /// Retires the new resource together with its place.
-    pub(super) fn retire(self, memory: &OwningAllocator<D>, place: crate::Allocation) {
+    pub(super) fn retire(self, memory: &OwningAllocator<D>, place: crate::memory::Allocation) {
         match self {
             Self::Buffer(NewObject { to, size, .. }) => memory.retire_parts::<Buffers>(to, size, place),
             Self::Image(NewObject { to, size, .. }) => memory.retire_parts::<Images>(to, size, place),

@@ -6,7 +6,7 @@ use core::panic::Location;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 
-use super::call_site::{CallSite, CallSites};
+use crate::choices::call_site::{CallSite, CallSites};
 use crate::sync::locked;
 
 /// Descriptors that a program has not given back, as a leak report shows them.

@@ -10,11 +10,12 @@ use std::collections::HashMap;
 use allotment_suballoc::Statistics as RangeStatistics;
 use allotment_suballoc::json::{self, Object};
 
+use crate::choices::blocks::BlockSize;
 use crate::device::{Api, Device, MemoryHeapIndex, MemoryTypeIndex, ResourceKind};
 use crate::memory::Name;
 use crate::memory::allocator::Allocator;
 use crate::memory::block_set::{Block, Role};
-use crate::memory::pool::{BlockSize, Detail, PoolSlot, PoolState};
+use crate::memory::pool::{Detail, PoolSlot, PoolState};
 use crate::memory::reports::dump_schema::{self as schema, Flavor};
 use crate::memory::reports::pieces::{SeenKind, SeenRegion};
 

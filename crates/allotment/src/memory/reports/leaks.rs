@@ -7,12 +7,12 @@ use core::fmt;
 use std::io::Write;
 use std::sync::{Arc, Mutex, Weak};
 
+use crate::choices::call_site::CallSite;
 use crate::device::{Device, MemoryTypeIndex, ResourceKind};
 use crate::log::event;
 use crate::memory::Name;
 use crate::memory::allocator::Allocator;
 use crate::memory::pool::{Detail, Label, PoolState};
-use crate::memory::reports::call_site::CallSite;
 use crate::memory::reports::descriptors::LeakedDescriptors;
 use crate::memory::token::record::Record;
 use crate::sync::locked;

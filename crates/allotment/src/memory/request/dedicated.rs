@@ -26,11 +26,12 @@
 //!   all once a 16th of the bytes in use is wasted. If the pool then has more than it needed lately, the block of
 //!   20 MiB is freed first: at once if 20 MiB did not come back since, else when it has been idle for three frames.
 
+use crate::choices::blocks::BlockSize;
+use crate::choices::blocks::BlockSizes;
 use crate::device::{DedicatedNeed, Device};
 use crate::memory::allocator::Allocator;
 use crate::memory::block_set::Role;
-use crate::memory::driver::growth::BlockSizes;
-use crate::memory::pool::{BlockSize, PoolState, RoundedRequest};
+use crate::memory::pool::{PoolState, RoundedRequest};
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::{AllocationError, Dedicated, Lifetime, NewBlocks, ShortName};
 

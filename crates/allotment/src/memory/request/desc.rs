@@ -4,9 +4,9 @@ use core::cell::Cell;
 
 use allotment_suballoc::{Alignment, Side, Strategy};
 
-use super::choices::{BudgetPolicy, Dedicated, Lifetime, MemoryUsage, Movability, NewBlocks};
-use super::name::Name;
 use super::short_name::ShortName;
+use crate::choices::name::Name;
+use crate::choices::{BudgetPolicy, Dedicated, Lifetime, MemoryUsage, Movability, NewBlocks};
 use crate::device::{DedicatedNeed, Mapping, MemoryProperties, MemoryTypeMask, Priority, Requirements};
 use crate::memory::driver::refusals::Remembered;
 use crate::memory::pool::Pool;
@@ -414,5 +414,43 @@ impl<'a> AllocationRequest<'a> {
             && options.dedicated != Dedicated::Always
             && matches!(options.strategy, Strategy::Balanced | Strategy::LeastTime)
             && options.side == Side::Lower
+    }
+}
+
+impl MemoryUsage {
+    /// Returns options for this usage in a custom pool, with the defaults for everything else.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// # let best = allocator.explain(&Requirements::new(1024), &MemoryUsage::GpuOnly.into())[0].memory_type;
+    /// let pool = allocator.create_pool(PoolDesc::new([best]))?;
+    /// let tile = allocator.allocate(&Requirements::new(1 << 20), &MemoryUsage::GpuOnly.with_pool(&pool))?;
+    /// # allocator.free(tile)?;
+    /// # allocator.destroy_pool(pool)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn with_pool(self, pool: &Pool) -> AllocationOptions {
+        AllocationOptions::new(self).with_pool(pool)
+    }
+
+    /// Returns options for this usage with a debug name, and the defaults for everything else.
+    ///
+    /// The name is known at compile time, which lets this function be `const`. A name that is made at run time is given
+    /// to [`AllocationOptions::with_name`]:
+    ///
+    /// ```
+    /// use allotment::{AllocationOptions, MemoryUsage};
+    ///
+    /// let mesh = MemoryUsage::GpuOnly.with_name("mesh");
+    /// let meshes = (0..3).map(|i| AllocationOptions::new(MemoryUsage::GpuOnly).with_name(format!("mesh/{i}")));
+    /// # assert_eq!(meshes.last().unwrap().name.unwrap().as_str(), "mesh/2");
+    /// ```
+    #[must_use]
+    pub const fn with_name(self, name: &'static str) -> AllocationOptions {
+        AllocationOptions::new_with_name(self, Some(Name::Static(name)))
     }
 }

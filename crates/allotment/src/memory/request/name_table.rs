@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
-use super::name::Name;
+use crate::choices::name::Name;
 use crate::sync::locked;
 
 /// Fewer texts than this are never looked through for unused ones.

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::name::Name;
+use crate::choices::name::Name;
 
 /// The debug name of the allocation that an error is about, cut to 47 bytes. Stored inline, so that errors need no
 /// host memory.

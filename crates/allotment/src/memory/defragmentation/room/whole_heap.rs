@@ -17,12 +17,12 @@
 use std::collections::HashSet;
 
 use super::run::RoomRun;
-use crate::Algorithm;
 use crate::device::{Device, MemoryHeapIndex};
 use crate::memory::allocator::Allocator;
 use crate::memory::defragmentation::movers::MoverId;
 use crate::memory::defragmentation::survey::{Arena, Scope, SurveyedPool};
 use crate::sync::locked;
+use allotment_suballoc::Algorithm;
 
 /// Bytes that a heap has to give back.
 #[derive(Clone, Copy, Debug)]

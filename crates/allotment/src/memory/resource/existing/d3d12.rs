@@ -2,7 +2,7 @@
 
 use windows::Win32::Graphics::Direct3D12::ID3D12Resource;
 
-use super::{Device, Memory, MemoryOptions, ResourceInfo};
+use crate::device::d3d12::{Device, Memory, MemoryOptions, ResourceInfo};
 use crate::device::{QueueIndex, TimelinePoint};
 use crate::memory::{
     AccessError, Allocation, AllocationOptions, Allocator, RawResource, ResourceError, WrongAllocator,

@@ -174,8 +174,8 @@ macro_rules! compiled_for {
 }
 
 #[cfg(feature = "simulated")]
-compiled_for!(for_simulated, super::simulated::SimulatedGpu);
+compiled_for!(for_simulated, crate::device::simulated::SimulatedGpu);
 #[cfg(feature = "vulkan")]
-compiled_for!(for_vulkan, super::vulkan::Device);
+compiled_for!(for_vulkan, crate::device::vulkan::Device);
 #[cfg(all(feature = "d3d12", windows))]
-compiled_for!(for_d3d12, super::d3d12::Device);
+compiled_for!(for_d3d12, crate::device::d3d12::Device);

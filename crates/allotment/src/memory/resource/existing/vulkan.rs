@@ -2,7 +2,7 @@
 
 use ash::vk;
 
-use super::{DedicatedTo, Device, MemoryOptions, refused};
+use crate::device::vulkan::{DedicatedTo, Device, MemoryOptions};
 use crate::device::{Requirements, ResourceKind};
 use crate::memory::{Allocation, AllocationError, AllocationOptions, Allocator, ResourceError};
 
@@ -110,9 +110,8 @@ impl Allocator<Device> {
         // The requirements are queried here although the allocation knows some: nothing says that the buffer is
         // the one it was made for.
         self.bind_existing(allocation, offset, &requirements, |memory, offset| {
-            let _shared = self.device().shared.memory_shared();
             // SAFETY: the caller's promise, and the requirements hold there.
-            unsafe { self.device().raw().bind_buffer_memory(buffer, memory, offset) }.map_err(refused)
+            unsafe { self.device().bind_existing_buffer(buffer, memory, offset) }
         })
     }
 
@@ -137,9 +136,8 @@ impl Allocator<Device> {
         // SAFETY: the caller's promise.
         let requirements = unsafe { self.device().requirements_of_image(image) };
         self.bind_existing(allocation, offset, &requirements, |memory, offset| {
-            let _shared = self.device().shared.memory_shared();
             // SAFETY: the caller's promise, and the requirements hold there.
-            unsafe { self.device().raw().bind_image_memory(image, memory, offset) }.map_err(refused)
+            unsafe { self.device().bind_existing_image(image, memory, offset) }
         })
     }
 }

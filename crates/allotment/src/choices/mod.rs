@@ -1,10 +1,19 @@
-//! What the options of an allocation choose between. The first of each is the default.
+//! What callers name and choose: small values that the events, the allocator and files share.
+//!
+//! ```text
+//!   mod         what the options of an allocation choose between; the first of each is the default
+//!   name        debug names
+//!   call_site   where in the program an allocation was made
+//!   blocks      the sizes of blocks, and which empty ones are kept
+//! ```
+
+pub(crate) mod blocks;
+pub(crate) mod call_site;
+pub(crate) mod name;
 
 use core::fmt;
 
-use super::desc::AllocationOptions;
-use super::name::Name;
-use crate::memory::pool::Pool;
+pub(crate) use name::Name;
 
 /// What memory is for. The allocator chooses a memory type by it; [`Allocator::explain`] says why.
 ///
@@ -60,42 +69,6 @@ impl MemoryUsage {
         Self::Transient,
         Self::DeviceMapped,
     ];
-
-    /// Returns options for this usage in a custom pool, with the defaults for everything else.
-    ///
-    /// ```
-    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
-    /// # use allotment::prelude::*;
-    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// # let best = allocator.explain(&Requirements::new(1024), &MemoryUsage::GpuOnly.into())[0].memory_type;
-    /// let pool = allocator.create_pool(PoolDesc::new([best]))?;
-    /// let tile = allocator.allocate(&Requirements::new(1 << 20), &MemoryUsage::GpuOnly.with_pool(&pool))?;
-    /// # allocator.free(tile)?;
-    /// # allocator.destroy_pool(pool)?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[must_use]
-    pub fn with_pool(self, pool: &Pool) -> AllocationOptions {
-        AllocationOptions::new(self).with_pool(pool)
-    }
-
-    /// Returns options for this usage with a debug name, and the defaults for everything else.
-    ///
-    /// The name is known at compile time, which lets this function be `const`. A name that is made at run time is given
-    /// to [`AllocationOptions::with_name`]:
-    ///
-    /// ```
-    /// use allotment::{AllocationOptions, MemoryUsage};
-    ///
-    /// let mesh = MemoryUsage::GpuOnly.with_name("mesh");
-    /// let meshes = (0..3).map(|i| AllocationOptions::new(MemoryUsage::GpuOnly).with_name(format!("mesh/{i}")));
-    /// # assert_eq!(meshes.last().unwrap().name.unwrap().as_str(), "mesh/2");
-    /// ```
-    #[must_use]
-    pub const fn with_name(self, name: &'static str) -> AllocationOptions {
-        AllocationOptions::new_with_name(self, Some(Name::Static(name)))
-    }
 }
 
 impl fmt::Display for MemoryUsage {

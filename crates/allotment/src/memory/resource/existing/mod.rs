@@ -1,5 +1,10 @@
 //! Memory for a resource that the application created itself, for backends whose API can do that.
 
+#[cfg(all(feature = "d3d12", windows))]
+mod d3d12;
+#[cfg(feature = "vulkan")]
+mod vulkan;
+
 use super::ResourceError;
 use crate::device::{DedicatedNeed, Device, DeviceError, MemoryDesc, Requirements};
 use crate::memory::allocator::{Allocation, Allocator};
