@@ -184,9 +184,16 @@ impl Current {
         mut check: Check,
         time: &mut Stopwatch,
     ) -> Step {
+        // The list is turned around once. Each move is taken from the front, and goes to the back if its allocation is
+        // there:
+        //   [a b c d] ► [b c d a] ► [c d a] ► [d a c] ► [a c d]          b was freed since the survey
+        // So the check needs no second list, can stop anywhere, and leaves the largest allocation at the front, which
+        // `reserve` needs: small ones that come first would cut up the ranges of large ones.
         while check.left > 0 {
             let Some(planned) = self.moves.pop_front() else { break };
             check.left -= 1;
+            // Counting the block's allocations instead is not enough: another run may have emptied the block since the
+            // survey, and a new block with as many may have its index. It would be closed, and none of them moved.
             let is_there = |slot: &PoolSlot<D>| {
                 let guard = locked(&slot.state);
                 guard.as_ref().is_some_and(|state| of.has(state, slot, &planned))
@@ -199,6 +206,7 @@ impl Current {
                 break;
             }
         }
+        // `live` is from the moment of the closing. Nothing came in since then, so an equal number means the same ones.
         // What is freed during the check may look like an unplanned allocation, but none can look like a planned one.
         let all_known = self.moves.len() == check.live;
         self.phase = match check.left {
@@ -211,6 +219,8 @@ impl Current {
 
     /// Indexes the planned moves by record, so that the search for other allocations keeps their planned places.
     pub(super) fn index_planned(&mut self, time: &mut Stopwatch) -> Step {
+        // From here on the moves are in the order of the records, as the search finds them. Each planned place goes
+        // along (`to`), so what the order by size has found is kept; only unplanned allocations take what is left.
         self.known.reserve(self.moves.len());
         while let Some(planned) = self.moves.pop_front() {
             self.known.insert((planned.pool, planned.record), planned);
@@ -254,10 +264,16 @@ impl Evacuation {
         desc: &DefragmentationDesc,
         now: &mut Current,
     ) -> Step {
+        // Before the lock of the block's shard: the look takes the locks of all joined shards in turn, this one's as
+        // well.
         if desc.join_shards == JoinShards::WhenIdle && self.is_in_use(allocator) {
             self.arena.disclaim(allocator, self.block, mover);
             return Step::KeepBlock;
         }
+        // None of the block's ranges may wait in a quick list when it is closed: they count as used, so a block with
+        // nothing else would not be seen to be empty. They are merged before, a few at a time:
+        //   block    [a ▓ b ▓ ▓ ░]      ▓ freed, in a quick list      ► NotYet, some more merged, …
+        //            [a ░ b ░ ░ ░]                                    ► Closed
         let mut guard = locked(&slot.state);
         let Some(state) = guard.as_mut() else { return Step::KeepBlock };
         now.close_attempts += 1;
@@ -270,6 +286,9 @@ impl Evacuation {
             Close::NotClaimed => return Step::Left,
             Close::Closed(closing) => self.closing = closing,
         }
+        // Under the lock of the closing. A count from before could miss an allocation that comes in between, and
+        // `check` would take the planned ones for all: that one would keep a block for which everything else was
+        // copied.
         let live = state.sets[self.set()].block(self.block).map_or(0, |block| block.live() as usize);
         now.phase = Phase::Checking(Check { left: now.moves.len(), live });
         Step::Continue
@@ -294,6 +313,12 @@ impl Evacuation {
         worth: &Worth<impl Fn(&SurveyedAllocation) -> bool>,
         time: &mut Stopwatch,
     ) -> Step {
+        // A block knows its ranges, but not the records of its allocations. So all records of the pool are read once,
+        // and those that name this block are kept: its own shard's and all others', since a record stays in its shard
+        // when its allocation moves to a block of another one.
+        //
+        // Brittle: the reset below has to come before the returns for shards without a state, or the planned cost would
+        // be added to the counted one where the first shard was never used.
         // Counted anew by the search: the planned cost may be out of date.
         if (shard, first) == (0, 0) && now.seen.is_empty() {
             self.uncopied = 0;
@@ -309,6 +334,8 @@ impl Evacuation {
             return Step::Continue;
         };
         let it = (home, self.set(), self.block);
+        // `first` moves on only once `seen` is empty. A step that was interrupted comes back with the same `first`,
+        // finds some left, and reads nothing again.
         let next = first.saturating_add(RECORDS_AT_ONCE);
         // Grown before the lock is taken.
         now.seen.reserve(RECORDS_AT_ONCE as usize);
@@ -327,7 +354,9 @@ impl Evacuation {
             let SurveyedAllocation { pool, record, generation, .. } = allocation;
             stays |= allocation.movability == Movability::Pinned || !(worth.can_move)(&allocation);
             cost += if allocation.movability == Movability::Copied { allocation.size } else { 0 };
+            // Without the generation, an allocation that has the record of a freed one would get that one's place.
             let known = now.known.get(&(pool, record)).filter(|known| known.generation == generation);
+            // Moved even if it came after the survey: a block that is left with it would be emptied for nothing.
             // An unplanned allocation gets its block only when its place is reserved.
             let to = known.and_then(|known| known.to);
             now.moves.push_back(PlannedMove { pool, record, generation, to });
@@ -339,6 +368,7 @@ impl Evacuation {
             now.phase = if next < records { Phase::Searching((shard, next)) } else { next_shard };
         }
         self.uncopied += cost;
+        // Asked after each batch, so that a block which turns out to stay is not searched to its end.
         // The strategy found the block worth its cost at the survey; allocations placed in it since may change that.
         let dear =
             !worth.strategy.is_worth(self.uncopied, self.size) || self.uncopied > worth.strategy.bytes();
@@ -353,6 +383,11 @@ impl Evacuation {
         now: &mut Current,
         time: &mut Stopwatch,
     ) -> Step {
+        // All places first, and only then the first move: this is what makes a plan of a whole block worth more than
+        // single moves. A place is an allocation, so no request can take it while the rest are found:
+        //   closed   [e ░ f ░]      stays   [a a b ░ ░]
+        //   closed   [e ░ f ░]      stays   [a a b F E]      F and E: reserved for f and e
+        // If one finds no place, all are freed again and the block stays, without a byte copied.
         // Grown before the lock is taken.
         self.reserved.reserve(AT_ONCE);
         {
@@ -393,17 +428,23 @@ impl Evacuation {
         planned: &PlannedMove,
     ) -> OnePlace {
         let &PlannedMove { pool, record, generation, to } = planned;
+        // The planned shard first, and any other that is joined as a way out. The survey is some passes old: requests
+        // may have taken the range, and the plan keeps no range, only the block.
         let first = to.map_or(self.arena.pool, |(to, _)| to);
         let joined = Arc::clone(&self.joined);
         let others = joined.iter().map(|&(other, _)| other).filter(|&other| other != first);
         for destination in core::iter::once(first).chain(others) {
             if locks.as_ref().is_none_or(|locks| !locks.are(pool, destination)) {
+                // `lock_two` takes the lower shard first, whichever has the record: two runs that move in opposite
+                // directions do not wait for each other.
                 // Dropped first, or the thread would wait for itself.
                 *locks = None;
                 *locks = allocator.lock_two(pool, destination);
             }
             let Some(locks) = locks else { return OnePlace::NotNeeded };
             let (state, slot) = locks.one();
+            // Asked for each destination anew: between two pairs of locks the owner may free it, or another run move
+            // it.
             if !self.has(state, slot, planned) {
                 return OnePlace::NotNeeded;
             }
@@ -416,6 +457,7 @@ impl Evacuation {
             let (state, slot) = locks.other();
             let to = allocator.token(destination, reserved, slot);
             self.reserved.push_back(Reserved { from, to, mover, copied });
+            // An allocation that was not planned has no block here, so it always counts as found elsewhere.
             let found = state.detail(reserved).map(|detail| detail.block);
             return if found == block { OnePlace::AsPlanned } else { OnePlace::Elsewhere };
         }
@@ -425,6 +467,8 @@ impl Evacuation {
     /// Returns true when the allocation that was planned is live, and still in the block: a move keeps its record. `state`
     /// is that of the record's shard.
     fn has<D: Device>(&self, state: &PoolState<D>, slot: &PoolSlot<D>, planned: &PlannedMove) -> bool {
+        // Live is not enough, since a move keeps the record and its generation: one that another run has moved is live
+        // somewhere else.
         let record = slot.records.get(planned.record);
         let is_live = record.is_some_and(|record| record.generation() == planned.generation);
         let here = |detail: &Detail| {
@@ -437,6 +481,8 @@ impl Evacuation {
 
     /// Returns true while the block is closed by this evacuation, or held for its run since then.
     pub(super) fn is_closed<D: Device>(&self, state: &PoolState<D>) -> bool {
+        // By the number of the closing. The index alone may by now be that of a new block, or of this one after a
+        // request has reopened it and another run has closed it again.
         state.sets[self.set()].block(self.block).is_some_and(|block| block.is_kept_by(self.closing))
     }
 
@@ -455,12 +501,20 @@ impl Evacuation {
         limits: &PassLimits,
         spent: &mut Spent,
     ) -> HandedOut {
+        // Up to here the owner could do all with the allocation, though a place is reserved for it. From here on a
+        // queue may copy it, so all that could have changed is looked at once more:
+        //   addresses     the new places are mapped like the old ones     a driver call, so before any lock
+        //   the block     closed still                                    or no block is gained by the copies
+        //   each move     live, not mapped, not pinned, within the limits
+        //   then          marked as moving: from now on the CPU may read it, but neither write nor map it
         // Grown before the locks are taken.
         found.reserve(AT_ONCE);
         // Before any of them moves: an allocation that has an address has one in its new place.
         if !self.reserved.iter().take(AT_ONCE).all(|one| allocator.map_as_before(one.from, &one.to)) {
             return HandedOut::Refused;
         }
+        // Looked at before the batch and not under its locks, which may be those of another shard. A request that
+        // reopens the block in between is noticed before the next batch; this one is copied for a block that stays.
         let closed = locked(&slot.state).as_ref().is_some_and(|state| self.is_closed(state));
         let is_live = |from: AllocationId| allocator.lock_live(from, |_, _, _| Some(())).is_ok();
         // A request reopened the block, so copying the rest would not free it. If no allocation is left to copy, the
@@ -468,11 +522,13 @@ impl Evacuation {
         if !closed && self.reserved.iter().any(|reserved| is_live(reserved.from)) {
             return HandedOut::Refused;
         }
+        // None is left where other movers have all of the block, or its owners have freed the rest.
         // A batch of allocations of one shard, which need not be that of the block.
         let Some(pool) = self.reserved.front().map(|reserved| reserved.from.pool) else {
             return HandedOut::All;
         };
         let Some(slot) = allocator.pools.get(pool) else { return HandedOut::All };
+        // `changes` before the state, as at the end of a pass (`finish`).
         // A thread that writes through a handle holds `changes` for reading. So it has either ended before, or finds the
         // allocation marked as moving.
         let alone = slot.changes.write().unwrap_or_else(PoisonError::into_inner);
@@ -490,6 +546,7 @@ impl Evacuation {
             let Some(record) = slot.records.get(from.record).filter(|it| it.generation() == from.generation)
             else {
                 // The owner freed the allocation since its place was reserved.
+                // Its place is not given to another of the block: the others have theirs.
                 unneeded.push(to);
                 continue;
             };
@@ -512,6 +569,8 @@ impl Evacuation {
         drop(alone);
         unneeded.into_iter().for_each(|to| allocator.free_own(to));
         match (self.reserved.is_empty(), limit) {
+            // Before the others. Moves of this batch that were handed out already stay so, and end with their pass; the
+            // rest is given up. (`what_is_mapped_after_it_was_planned_and_reserved_stays`)
             _ if refused => HandedOut::Refused,
             (true, _) => HandedOut::All,
             (false, true) => HandedOut::Limit,
@@ -536,6 +595,7 @@ impl Evacuation {
         let some = self.reserved.len().min(AT_ONCE);
         // The places are freed after the locks, since a free locks the pool.
         let mut given = Vec::with_capacity(some);
+        // Moves in flight are not among these: their places belong to the pass that has them, and are freed at its end.
         given.extend(self.reserved.drain(..some));
         for Reserved { from, .. } in &given {
             let Some(slot) = allocator.pools.get(from.pool) else { continue };
@@ -545,6 +605,8 @@ impl Evacuation {
                 state.note_moving(slot, from.record, false);
             }
         }
+        // By the number of the closing: a block that a request has reopened, and another run has closed since, is that
+        // run's.
         let all = self.reserved.is_empty();
         if let Some(state) = locked(&slot.state).as_mut().filter(|_| all) {
             state.sets[self.set()].reopen_closing(self.block, self.closing);

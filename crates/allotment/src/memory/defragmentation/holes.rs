@@ -55,6 +55,10 @@ impl Holes {
 
     /// Cuts a place out of the smallest range that holds it.
     pub(super) fn cut(&mut self, size: u64, alignment: Alignment) -> Option<Cut> {
+        // Best fit: the smallest hole that is large enough. The tree has them by size, so those that are large enough
+        // begin at one point, and only the alignment is to be tried. Among many holes of one size at odd offsets that
+        // may go on for long; after some tries it takes one that is larger by the alignment, and so holds the place for
+        // sure.
         let fits =
             |&&(hole, _, offset): &&(u64, u32, u64)| alignment.align_up(offset) + size <= offset + hole;
         let close = self.by_size.range((size, 0, 0)..).take(MAX_CANDIDATES).find(fits);
@@ -62,6 +66,10 @@ impl Holes {
         let sure = || self.by_size.range((size + alignment.get() - 1, 0, 0)..).next();
         let &(hole, block, start) = close.or_else(sure)?;
         let offset = alignment.align_up(start);
+        //   hole    start ├───────┬──────────┬─────────┤ start + hole
+        //           left  │       │  place   │         │ right
+        //                         └ offset   └ offset + size
+        // The cut remembers the hole, not the remainders: these follow from it.
         // The remainders on both sides stay available for smaller allocations.
         self.remove(block, start, hole);
         self.add(block, start, offset - start);
@@ -72,6 +80,9 @@ impl Holes {
     /// Undoes a cut. Cuts are undone in the opposite order, so the remainders on both sides are still whole.
     pub(super) fn undo(&mut self, cut: &Cut) {
         let (start, hole) = cut.hole;
+        // Brittle: a remainder that was cut again since is not in the tree, and to remove it does nothing. The whole
+        // hole would be added beside what is left of it, and its bytes be planned twice. Hence the opposite order.
+        // (`the_smallest_range_that_holds_a_place_is_cut_and_given_back_whole`)
         let end = cut.offset + cut.size;
         self.remove(cut.block, start, cut.offset - start);
         self.remove(cut.block, end, start + hole - end);

@@ -137,6 +137,7 @@ impl BlockLayout {
     ) -> Result<(DefragmentationPlan, Vec<LayoutMove>), ImpossibleLayout> {
         let (survey, blocks) = self.survey()?;
         let mut planner = Planner::new(strategy, survey).keeping_offsets();
+        // The planner of a run, without its pauses: a step ends only when the plan is complete.
         let mut unlimited = Stopwatch::new(Duration::MAX);
         let (plan, evacuations) = loop {
             if let Some(done) = planner.step(&mut unlimited) {
@@ -145,6 +146,7 @@ impl BlockLayout {
         };
         let planned = evacuations.iter().flat_map(|evacuation| &evacuation.moves);
         let moves = planned.zip(planner.take_offsets()).filter_map(|(planned, offset)| {
+            // The planner knows the block by its arena and its number there, the caller by its index in the list.
             let (arena, block) = planned.to?;
             let block = blocks[arena as usize][block as usize];
             let allocation = &self.allocations[planned.record as usize];
@@ -169,6 +171,8 @@ impl BlockLayout {
         for (index, block) in (0..).zip(&self.blocks) {
             let of_arena = blocks.get_mut(block.arena as usize).ok_or(ImpossibleLayout)?;
             sums[0] = add(sums[0], block.size)?;
+            // A block that takes no part uses up no number. It gets one all the same, that of the block after it:
+            // nothing looks it up, as its allocations take no part either.
             let number = of_arena.len() as u32;
             in_arena.push(number);
             if self.takes_part(block) {

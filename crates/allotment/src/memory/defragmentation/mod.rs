@@ -447,6 +447,7 @@ impl<D: Device> Allocator<D> {
         if let Some(mover) = defragmenter {
             return Ok(Run::new(self, desc, scope, mover));
         }
+        // Before the mark, which holds the mover's key; and gone again where another run has set it.
         let mover = self.movers.add_passes(scope.shards(self), desc.strategy);
         if !self.begin_passes(scope, mover) {
             self.remove_mover(mover);
@@ -502,6 +503,7 @@ impl<D: Device> Allocator<D> {
         }
         let mover = run.mover;
         self.end_passes(run.scope(), mover);
+        // Where room was made over a whole heap, it has marked other pools too.
         let others = run.room().into_iter().flat_map(RoomRun::take_other_scopes);
         others.for_each(|scope| self.end_passes(scope, mover));
     }
@@ -584,6 +586,8 @@ impl<'a, D: Device> Defragmentation<'a, D> {
     #[inline(never)]
     #[doc(alias("vmaBeginDefragmentationPass", "begin_pass"))]
     pub fn next_pass(&mut self) -> NextPass<'_, D> {
+        // A pass that was forgotten (`mem::forget`) never ended. Its moves are in the list, so it can be cancelled
+        // here. (`a_pass_that_was_forgotten_is_cancelled_by_the_next`)
         cancel_forgotten(&self.allocator, &mut self.run, &mut self.moves);
         // Those of the pass before.
         self.moves.clear();

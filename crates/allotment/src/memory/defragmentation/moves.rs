@@ -100,6 +100,8 @@ impl<D: Device> PoolState<D> {
         let free_to_move = detail.state() == DetailState::Settled && entry.maps() == 0;
         let size = self.size_elsewhere(set, detail.kind(), entry.size());
         let (needed, needed_alignment) = self.range_of(set, size, detail.alignment());
+        // The range as it is, and the range that a request of today would get in its stead: dedicated memory may be
+        // larger than its resource needs elsewhere.
         let (range, occupied) = (detail.range(), detail.occupied);
         Some(SurveyedAllocation {
             pool: self.shards.index(self.shard as u8),
@@ -109,6 +111,7 @@ impl<D: Device> PoolState<D> {
             home: range.home,
             block: range.block,
             offset: entry.offset(),
+            // Dedicated memory is one range, and no cell of a buddy block.
             taken: if range.dedicated { occupied } else { self.sets[set].least_block(occupied) },
             size,
             needed,
@@ -151,6 +154,7 @@ impl<D: Device> PoolState<D> {
         // A range in a quick list counts as used. With the lists empty, a block without allocations shows as empty.
         let empty = self.sets[set].block(block).is_none_or(|block| block.is_empty());
         if empty {
+            // The claim would keep moves out of a block that nobody empties any more.
             self.sets[set].disclaim(block, run);
             return Close::Empty;
         }
@@ -164,6 +168,8 @@ impl<D: Device> PoolState<D> {
         // A pool never falls below its minimum, nor frees a block that `reserve` has just allocated.
         let at_least = shared && self.is_minimum(set);
         let goes = release == EmptiedBlocks::Free && !at_least && !self.holds_reserve();
+        // Unless a request is in need of it, nothing else would open it: the run counts it as emptied, and looks at it
+        // no more.
         if !goes {
             self.sets[set].reopen(block);
         }
@@ -200,6 +206,8 @@ impl<D: Device> PoolState<D> {
         let range = Request::new(found.size).aligned(found.alignment);
         let sizes = Sizes { requested, occupied: found.size };
         let placed = place(&mut self.sets[set], &range, sizes)?;
+        // No request has asked for it. What a request settles first (a new block, dedicated memory, a mapped one) is
+        // ruled out here: a move that needed another block would gain none.
         let fitted = RoundedRequest {
             request: range,
             sizes,
@@ -228,6 +236,13 @@ impl<D: Device> PoolState<D> {
 
     /// Marks an allocation as having a place reserved for it, or not.
     pub(in crate::memory) fn note_moving(&mut self, slot: &PoolSlot<D>, record: u32, moving: bool) {
+        // Two marks, for two questions. The detail says whether a place is reserved, so that no second run moves it;
+        // the record says whether a queue may be copying, which threads with a handle read without the lock:
+        //                    detail    record
+        //   reserved         Moving    –           the owner reads, writes, maps, and frees it at once
+        //   handed out       Moving    moving      the owner reads it; if it frees it, the ranges stay until the end
+        //   copy in flight   Moving    arriving    in its new place, which the CPU must not read yet
+        //   ended            Settled   –
         if let Some(detail) = self.detail_mut(record) {
             detail.set_state(if moving { DetailState::Moving } else { DetailState::Settled });
         }
@@ -246,6 +261,11 @@ impl<D: Device> PoolState<D> {
         if !place.moving || place.arriving {
             return None;
         }
+        // Two things that a free does at once are taken apart: the handle dies now; the range is freed at the end of
+        // the move, since a queue may be reading it
+        // (`what_is_freed_while_it_is_copied_keeps_both_places_until_the_pass_ends`).
+        // Brittle: `Move::source_left` names the range by the generation that is one higher than the handle's, so
+        // `retire` must raise it here, and nothing else before the end of the move.
         detail.set_state(DetailState::Freed);
         detail.set_has_resource(false);
         entry.retire();
@@ -285,6 +305,7 @@ impl<D: Device> PoolState<D> {
             held.sizes.requested,
             "the two have the same size, so the record keeps its own"
         );
+        // Asked anew for each range: dedicated memory and blocks of other shards keep nothing in the quick lists.
         let may_wait = self.sets[set].may_wait(&held.range, held.sizes);
         if let Some(detail) = self.detail_mut(record) {
             detail.hold(held.range, held.sizes.occupied, may_wait);
@@ -321,6 +342,7 @@ impl<D: Device> TwoShards<'_, D> {
         place: impl FnOnce(&mut BlockSet<D>, &Request, Sizes) -> Option<PlacedRange>,
     ) -> Option<u32> {
         let (state, slot) = self.one();
+        // A survey of one record, under the lock: what the plan knows is some passes old.
         let found = state.survey_allocation(slot, record);
         let found = found.filter(|found| found.movability != Movability::Pinned)?;
         let needs = (state.detail(record)?.kind(), slot.records.get(record)?.size());
@@ -329,6 +351,8 @@ impl<D: Device> TwoShards<'_, D> {
         let reservation = state.events.allocation(reserved);
         let (state, slot) = self.one();
         state.emit_reserved(reservation, record);
+        // Last, when nothing can fail any more. Both shards are locked since the look above, so no thread has freed or
+        // pinned the allocation in between, nor reserved another place for it.
         state.note_moving(slot, record, true);
         Some(reserved)
     }
@@ -338,6 +362,12 @@ impl<D: Device> TwoShards<'_, D> {
     ///
     /// Neither range is touched, so their shards need not be locked, which may be others than those of the records.
     pub(in crate::memory) fn exchange(&mut self, record: u32, reserved: u32, arriving: bool) {
+        // The basic idea is simple: two allocations swap what they name.
+        //            record ──► A      reserved ──► B
+        //   held     old = A           new = B             both are read before either is written
+        //   hold     record ──► B      reserved ──► A
+        // No range is allocated, freed or resized. So no block has to be locked, no size or count changes, and once
+        // both are read, nothing can fail: the early returns below come before the first write, and have to stay there.
         let (state, slot) = self.one();
         let Some(old) = state.held(slot, record) else { return };
         state.announce_before_exchange(slot, record);
@@ -347,6 +377,8 @@ impl<D: Device> TwoShards<'_, D> {
         state.announce_before_exchange(slot, reserved);
         let of_a_defragmenter = old.place.mover != MoverId::PASSES;
         let dedicated_to_resource = old.place.dedicated_to_resource;
+        // What belongs to the memory goes with the range (memory object, offset, address); what belongs to the resource
+        // stays with the record, but for what is set here.
         state.hold(slot, reserved, &old, |place| RawPlace {
             dedicated_to_resource,
             mover: MoverId::PASSES,
@@ -370,6 +402,7 @@ impl<D: Device> TwoShards<'_, D> {
         });
         state.emit_exchanged(record, reservation);
         if arriving {
+            // Set after `hold`, which has cleared both marks.
             // Until the copy completes the allocation must not be moved again, nor read or written by the CPU.
             state.detail_mut(record).into_iter().for_each(|detail| detail.set_state(DetailState::Moving));
             slot.records.get(record).into_iter().for_each(Record::set_arriving);
@@ -400,6 +433,12 @@ impl<D: Device> TwoShards<'_, D> {
         reserved: u32,
         now: impl FnOnce() -> Moment,
     ) -> Option<(Freed<D>, u32, Option<Moment>)> {
+        // The same as an exchange and a free, without naming A by a record in between, of which nothing would be left:
+        //            record ──► A      reserved ──► B
+        //   end      record ──► A                   B      has no record: nothing may return from here …
+        //   hold     record ──► B                          … to here, or B would never be freed
+        //   free                A
+        // So all that can be missing is looked up first: the two records, and the shard that has A.
         let (state, slot) = self.one();
         let old = state.held(slot, record)?;
         let home = state.shards.index(old.range.home);
@@ -425,6 +464,8 @@ impl<D: Device> TwoShards<'_, D> {
         state.emit_exchanged(record, reservation);
         let (state, _) = self.other();
         state.emit_freed(reserved);
+        // The record that ended had B; the range to free is A. The sizes are A's as well, which as dedicated memory may
+        // be larger than B.
         let ended = ended.with_range(old.range, old.sizes);
         let (state, slot) = self.locked(home)?;
         // As every free does, before a block becomes empty.

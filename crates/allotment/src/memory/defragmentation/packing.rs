@@ -40,6 +40,10 @@ impl Packing {
         holes: &mut Holes,
         time: &mut Stopwatch,
     ) -> Packed {
+        //   place ──► all have one ──────────────────────────────────────────────────────► Whole
+        //     └─────► one has none ──► its cuts undone ──► its own holes added ───────────► Not
+        // `stays` remembers which of the two rows an interrupted block is in. Without it the next step would go on
+        // placing the rest of a block that cannot leave.
         if !self.stays {
             match self.place(arena, candidate, holes, time) {
                 Packed::Not => self.stays = true,
@@ -71,6 +75,8 @@ impl Packing {
         while let Some((_, item)) = self.rest.pop() {
             let SurveyedAllocation { needed, needed_alignment, pool, record, generation, .. } =
                 arena.allocations[item as usize];
+            // The allocation without a place is not kept for another try: a second look begins with a `Packing` of its
+            // own.
             let Some(cut) = holes.cut(needed, needed_alignment) else { return Packed::Not };
             // Of the place only the block is kept. The pool changes until the place is reserved, so its range is found
             // anew then.
@@ -125,9 +131,13 @@ pub(super) fn measure(
     end: &mut u64,
     time: &mut Stopwatch,
 ) -> bool {
+    // The ranges come by offset. What lies between the end of one and the start of the next is a hole:
+    //   0 ├▓▓▓▓░░░▓▓▓░░░░░▓▓░░░┤ size
+    //         end ┘  └ offset of the next
     while let Some(Reverse((offset, size))) = found.ranges.pop() {
         // Saturating, since the survey read the records at different times and may have seen one range twice.
         add_hole((at, found), holes, *end, offset.saturating_sub(*end));
+        // And the larger end, for the same reason: a range that lies within another one must not open a hole there.
         *end = (*end).max(offset + size);
         if time.is_over() {
             return false;
@@ -142,6 +152,7 @@ pub(super) fn measure(
 fn add_hole((at, found): (u32, &mut SurveyedBlock), holes: &mut Holes, offset: u64, size: u64) {
     if size != 0 {
         holes.add(at, offset, size);
+        // A second look takes these away again while it tries to empty this very block.
         found.holes.push((offset, size));
     }
 }

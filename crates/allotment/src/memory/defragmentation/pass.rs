@@ -81,6 +81,8 @@ impl<D: Device> Move<D> {
         id: AllocationId,
         reserved: Allocation,
     ) -> Self {
+        // Copied here, under the locks of the hand-out, so that a move can be read without them, and after its pass
+        // too.
         let place = |slot: &PoolSlot<D>, record| match slot.records.get(record) {
             Some(record) => record.read(&slot.objects),
             None => unreachable!("a live allocation has a record"),
@@ -191,6 +193,7 @@ impl<D: Device> Move<D> {
         let Some(slot) = allocator.pools.get(self.id.pool) else {
             unreachable!("the pool of a live allocation is there")
         };
+        // As `finish`, for one move that an owner has accepted by itself.
         let alone = slot.changes.write().unwrap_or_else(PoisonError::into_inner);
         let ended =
             self.end_and_keep(allocator.lock_two(self.id.pool, self.pool_of_new_place()).as_mut(), false);
@@ -531,6 +534,12 @@ fn finish<D: Device>(
     (arriving, sources): (impl Fn(usize) -> bool, Sources),
     mut leave: impl FnMut(Released, Allocation),
 ) {
+    // A batch of moves at a time, in two halves:
+    //   with the locks    it is decided how each move ends, and the ranges are exchanged
+    //   without           memory goes to the driver, the run counts, `leave` gets the places
+    // `leave` is the caller's code, which may use the allocator, take its time, or panic: so it gets nothing while a
+    // lock is held, and before it gets anything its whole batch has ended and is counted.
+    // (`a_retire_that_panics_leaves_what_moved_in_its_new_places`)
     // After a panic of `leave`, the moves of the batches before have ended.
     let mut first = moves.iter().take_while(|one| !one.is_open()).count();
     // Allocated before the locks are taken, and used for all batches.
@@ -550,6 +559,8 @@ fn finish<D: Device>(
         let pairs = batch.iter().filter_map(|one| Some((one.id.record, one.reserved.as_ref()?.record)));
         guard.iter_mut().for_each(|shards| shards.read_ahead(pairs.clone()));
         for (index, one) in (first..).zip(batch.iter_mut()) {
+            // With `end` nothing uses the old place any more, so it is freed here, with the locks that are held anyway.
+            // With `end_with` a queue may still read it: then it becomes an allocation that the caller passes on.
             let end = match sources {
                 Sources::Leave => one.end_and_keep(guard.as_mut(), arriving(index)),
                 Sources::Free => one.end_and_free(guard.as_mut(), || allocator.time.now(), &mut freed),
@@ -565,10 +576,13 @@ fn finish<D: Device>(
             let Some(slot) = allocator.pools.get(home) else { continue };
             allocator.after_free(slot, left, now);
         }
+        // The first half of the batch is over for the run too, before `leave` may panic: sums and blocks are right.
         run.ended(allocator, ended.drain(..));
         for one in batch {
             // After the locks: freeing the place takes the pool's lock again.
             let (Some(place), Some(outcome)) = (one.reserved.take(), one.ended) else { continue };
+            // Brittle: one call for each move, in their order, and the old place of a freed allocation directly after
+            // its new one. `next_of` in `relocation/step.rs` finds by this order what was created for a move.
             match outcome {
                 Outcome::Moved => leave(Released::Source, place),
                 Outcome::Freed { .. } | Outcome::Stays => leave(Released::Destination, place),
@@ -585,6 +599,7 @@ fn moved_first<D: Device>(moves: &mut [Move<D>]) -> &[Move<D>] {
     let mut count = 0;
     for at in 0..moves.len() {
         if moves[at].has_moved() {
+            // Those that moved keep their order; the others change theirs, and are not shown.
             moves.swap(count, at);
             count += 1;
         }
@@ -623,11 +638,17 @@ impl<D: Device> Move<D> {
         now: impl FnOnce() -> Moment,
         freed: &mut Vec<(Freed<D>, u32, Option<Moment>)>,
     ) -> Ended {
+        // Three shards may be concerned, where shards are joined, and two are locked:
+        //   record    stays in the shard that the request came to            locked
+        //   new       in the shard that has a block with room                locked
+        //   old       wherever the last move has put it                      may be a third
+        // With a third the range is only exchanged. `leave` frees it then, with the locks that this needs.
         let ended = self.end(shards.as_deref_mut());
         if let (Some(shards), Some(place), Outcome::Moved) = (shards, &self.reserved, ended.outcome) {
             match shards.move_to(self.id.record, place.record, now) {
                 Some(left) => {
                     freed.push(left);
+                    // So that `finish` has no place to pass on for this move.
                     self.reserved = None;
                 }
                 None => shards.exchange(self.id.record, place.record, false),
@@ -639,6 +660,7 @@ impl<D: Device> Move<D> {
     /// Decides how the move ends, and ends it unless the allocation is to be [moved](Outcome::Moved) now: then both
     /// allocations are live.
     fn end(&self, shards: Option<&mut TwoShards<'_, D>>) -> Ended {
+        // Without the shards the pool is gone, and both ranges with it.
         let outcome = shards.map_or(Outcome::Freed { holds_its_place: false }, |shards| self.end_in(shards));
         // Recreated allocations cost no copy, so they do not count towards `WithinBytes`.
         let copied = if self.contents == Movability::Copied { self.size } else { 0 };
@@ -649,6 +671,13 @@ impl<D: Device> Move<D> {
         let live = |slot: &PoolSlot<D>, record: u32, generation| {
             slot.records.get(record).is_some_and(|record| record.generation() == generation)
         };
+        // Between the hand-out and this moment the owner could free the allocation or pin it, and the pool could be
+        // reset. For each of them both ranges were left where they were, and it is decided here who has them now:
+        //                          the allocation        its old place             its new place
+        //   as planned             moves                 released                  its own
+        //   ignored, pinned        stays                 its own                   released
+        //   freed by its owner     is gone               released                  released
+        //   pool reset             is gone               gone, perhaps another's   gone
         // A reset of the pool frees both allocations.
         let (_, slot) = shards.other();
         let reserved = self.reserved.as_ref().is_some_and(|it| live(slot, it.record, it.generation));
@@ -662,6 +691,7 @@ impl<D: Device> Move<D> {
         // The owner may have pinned the allocation while it was being moved.
         let detail = state.detail(self.id.record);
         let pinned = detail.is_none_or(|detail| detail.movability() == Movability::Pinned);
+        // The mark stays on for now: `exchange` clears it, or sets that of a copy that is in flight.
         if reserved && !self.stays && !pinned {
             return Outcome::Moved;
         }
@@ -687,6 +717,7 @@ impl<D: Device> Drop for Pass<'_, D> {
     #[inline(never)]
     fn drop(&mut self) {
         let allocator = self.allocator;
+        // Whatever ends a pass, a call, a drop or a panic, comes through here: so no reserved place is forgotten.
         // Of moves that are open still: none where the pass has ended.
         self.cancel(|_, place| allocator.free_own(place));
         self.run.before_pass = self.run.statistics;

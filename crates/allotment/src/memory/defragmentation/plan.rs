@@ -134,8 +134,11 @@ impl DefragmentationPlan {
         self.left_to_others += blocks.iter().filter(|block| block.is_left_to_others()).count() as u32;
         self.block_bytes += blocks.iter().map(|block| block.size).sum::<u64>();
         self.occupied_bytes += occupied;
+        // Bounds for the reader of a plan, to compare it with; the plan itself does not use them.
         // The fewest blocks that hold the bytes are the largest ones.
         blocks.sort_by_key(|block| Reverse(block.size));
+        // Of blocks of 8, 8 and 4 with 10 bytes in all, the two large ones would do, so one is too many. To get rid of
+        // one costs at least what the cheapest of the three does.
         let mut held = 0;
         let ideal = blocks.iter().take_while(|block| {
             let more = held < occupied;
@@ -229,6 +232,7 @@ impl EmptiedByPlan {
         placed: Vec<(PlannedMove, Cut)>,
     ) {
         self.note_filled(candidate.arena, &placed);
+        // In the order of `evacuations`, and of the moves in each: `BlockLayout::plan` zips the two lists.
         if let Some(offsets) = &mut self.offsets {
             offsets.extend(placed.iter().map(|(_, cut)| cut.offset));
         }
@@ -307,6 +311,11 @@ impl Planner {
         &mut self,
         time: &mut Stopwatch,
     ) -> Option<(DefragmentationPlan, Vec<PlannedEvacuation>)> {
+        // The stages, of which each hands on what the later ones need:
+        //   Selecting ──► Measuring ──► Packing ──► LookingAgain ──► Clearing ──► Done
+        //       └──────────── no block is worth it ───────────────────┘
+        // All of them pause but the first and the beginning of the second look, which work with a few numbers for each
+        // block. Work for each allocation has no place there: with many it would be a pause of milliseconds.
         loop {
             // Taken out, so that an arm can move its parts into the next stage. An arm that runs out of time puts them
             // back.
@@ -314,6 +323,7 @@ impl Planner {
                 Stage::Selecting(survey) => {
                     let found = candidates(&survey.arenas);
                     let selected = select(self.strategy, &survey.arenas, &found);
+                    // Of each arena, since nothing is moved from one to another.
                     let holes = survey.arenas.iter().map(|_| Holes::default()).collect();
                     // Without a block to empty, the free ranges would be collected for nothing.
                     self.stage = if selected.is_empty() {
@@ -353,6 +363,7 @@ impl Planner {
                     while !over && survey.drop_piece() {
                         over = time.is_over();
                     }
+                    // When all is dropped, the stage is `Done` already: it was put there when this one was taken out.
                     if over || !holes.iter_mut().all(|holes| holes.clear(time)) {
                         self.stage = Stage::Clearing(survey, holes);
                         return None;
@@ -361,6 +372,7 @@ impl Planner {
                 Stage::Done => {
                     let EmptiedByPlan { steps, evacuations, offsets, .. } =
                         core::mem::take(&mut self.emptied);
+                    // The caller takes these after the plan.
                     self.emptied.offsets = offsets;
                     let plan = DefragmentationPlan { steps, ..core::mem::take(&mut self.plan) };
                     return Some((plan, evacuations));
@@ -379,6 +391,12 @@ impl Planner {
         packing: &mut Packing,
         time: &mut Stopwatch,
     ) -> bool {
+        // The cheapest block first, and each with what those before it have left:
+        //   1  fits            its places are cut out of the holes
+        //   2  does not fit    its places are joined to the holes again, and its own holes are added: it stays
+        //   3  is tried with all of that
+        // Block 3 may move into block 2, never the other way round: so nothing is moved into a block that is emptied
+        // later.
         while let Some(candidate) = selected.get(*at) {
             let arena = &mut survey.arenas[candidate.arena];
             match packing.step(arena, candidate, &mut holes[candidate.arena], time) {
@@ -420,6 +438,7 @@ fn measure_all(
         let concerned = going.iter().any(|(going, _)| going == arena);
         while let Some(found) = surveyed.blocks.get_mut(*block).filter(|_| concerned) {
             // The free ranges of a selected block are added only if it turns out to stay.
+            // Those of an empty block never are, which had better be freed, nor those of one that another run empties.
             let stays = found.may_take() && !going.contains(&(*arena, *block));
             if stays && !measure((*block as u32, found), &mut holes[*arena], end, time) {
                 return false;

@@ -213,6 +213,8 @@ impl Run {
     fn prepare<D: Device>(&mut self, allocator: &Allocator<D>, time: &mut Stopwatch) {
         match &mut self.stage {
             Stage::Surveying(survey) => {
+                // Who moves what is asked once for the whole survey, so that all blocks are ranked by one answer. A
+                // mover that stops meanwhile is noticed when it is handed its part: the block stays then.
                 let tick = || allocator.time.now().tick;
                 let others = self.others.get_or_insert_with(|| allocator.movers.others(self.mover, tick()));
                 let moved_by = |allocation: &SurveyedAllocation| {
@@ -228,6 +230,11 @@ impl Run {
             Stage::Planning(planner) => {
                 if let Some((plan, evacuations)) = planner.step(time) {
                     self.statistics.blocks_left_to_others = plan.left_to_others;
+                    // From the plan to the first move: a block is claimed here, closed when its turn comes, and emptied
+                    // last of all. A claim keeps moves out of the block, of this run and of others, but requests may
+                    // still be placed in it:
+                    //   claimed    no move goes in, requests do   costs nothing: a whole plan may wait so
+                    //   closed     nothing goes in                its free bytes serve no one: as late as can be
                     self.plan = plan;
                     let mut waiting = VecDeque::from(evacuations);
                     let all = waiting.len();
@@ -253,8 +260,14 @@ impl Run {
         if let Some(room) = &mut self.room {
             return room.find(allocator, &limits, found);
         }
+        // This is fairly simple: prepare until there is a plan, then take one small step after the other, until a step
+        // says that it cannot go on, or the time is over. All that is kept between two passes is in `self`, so it does
+        // not matter where a pass stops. (`a_run_that_pauses_wherever_it_can_moves_the_same_to_the_same_places` stops
+        // it everywhere.)
         // One stopwatch for the whole pass: the survey, the plan and the reservations share its time.
         let mut time = Stopwatch::new(limits.time.saturating_sub(spent.time));
+        // Before anything is planned: a part that its mover leaves alone keeps a block closed, and its reserved places
+        // are free bytes that the plan could count on.
         allocator.cancel_expired_parts();
         self.note_call(allocator);
         loop {
@@ -275,6 +288,8 @@ impl Run {
         if !found.is_empty() {
             return Found::Moves;
         }
+        // `has_parts` is also true while a block that stays has reserved places: the run is not done before they are
+        // free.
         if !matches!(self.stage, Stage::Finished) || self.has_parts(allocator) {
             return Found::LimitReached;
         }
@@ -295,6 +310,12 @@ impl Run {
         spent: &mut Spent,
         time: &mut Stopwatch,
     ) -> bool {
+        // The cases come in the order in which others wait for them. One call does one batch of one of them:
+        //   1  a block that stays       its reserved places are bytes that no request gets
+        //   2  another run's block      it is closed, and waits for this mover
+        //   3  the current block        it is closed, and waits for nobody but this run
+        //   4  the next of the plan     it is claimed, but requests may still use it
+        //   5  another round            nothing is closed, nothing is in flight
         // First of all: reserved places of a cancelled evacuation are room that requests may need.
         if let Some(index) = self.cancelling {
             let evacuation = &mut self.evacuations[index];
@@ -319,11 +340,14 @@ impl Run {
                     let evacuation = self.evacuations.len() - 1;
                     *current = Some(Current::new(evacuation, moves));
                 }
+                // Not finished yet, perhaps: blocks that were kept may be worth another look.
                 // The last block of the plan was handed out.
                 None => return self.begin_another_round(allocator, !found.is_empty()),
             }
             return true;
         };
+        // The current block is left out of the sum: where it is searched, its bytes are counted anew, and added to
+        // this.
         // Bytes of other blocks whose moves are in flight are spent as well, though not copied yet.
         let others = self.evacuations.iter().enumerate().filter(|&(at, _)| at != now.evacuation);
         let promised = others.map(|(_, other)| other.uncopied).sum();
@@ -339,10 +363,14 @@ impl Run {
             Phase::Searching(next) => {
                 let next = *next;
                 let (others, largest) = (self.others.as_ref(), self.desc.limits.bytes);
+                // The same answer as for the survey, to allocations that came after it. One that nobody moves keeps the
+                // block, before a place is reserved for any other. (`what_came_after_the_plan_counts_too` has one that
+                // costs too much.)
                 let can_move = |allocation: &SurveyedAllocation| {
                     let id = allocation.id(allocator.id);
                     match others.map(|others| moved_by(others, &self.ignored, id, allocation)) {
                         Some(MovedBy::Own) => allocation.size <= largest,
+                        // Its own limit of bytes was compared in `OtherMovers::of`.
                         Some(MovedBy::Other(_)) => true,
                         Some(MovedBy::Inactive | MovedBy::None) | None => false,
                     }
@@ -364,6 +392,7 @@ impl Run {
                 match evacuation.hand_out(allocator, slot, now.evacuation, found, limits, spent) {
                     HandedOut::All => Step::HandedOut,
                     HandedOut::Some => Step::Continue,
+                    // The next pass goes on here: the block stays current and closed, its other places stay reserved.
                     HandedOut::Limit => return false,
                     HandedOut::Refused => Step::KeepBlock,
                 }
@@ -373,6 +402,9 @@ impl Run {
             Step::Continue => {}
             Step::HandedOut => {
                 evacuation.state = EvacuationState::HandedOut;
+                // The next block is closed and its places are reserved while the moves of this one are still in flight.
+                // Where the owners freed all that was to be handed out, no move ends later, so the block is counted
+                // now.
                 let index = now.evacuation;
                 *current = None;
                 self.count_emptied(allocator, index);
@@ -383,11 +415,15 @@ impl Run {
                 *current = None;
             }
             Step::KeepBlock => {
+                // Its places are freed by the first case above, a batch a step: a block may have thousands of them.
                 let index = now.evacuation;
                 *current = None;
                 self.keep_block(index);
             }
             Step::Left => {
+                // The claim ended while this run stayed away, and another run may have the block. Nothing was closed or
+                // reserved here, so there is nothing to free; and nothing to count as kept, since the other may empty
+                // it.
                 evacuation.state = EvacuationState::Cancelled;
                 self.changed = true;
                 *current = None;
@@ -418,6 +454,8 @@ impl Run {
             // No move is in flight, so no index into the list is left.
             self.evacuations.clear();
             self.others = None;
+            // Two things are carried over: the bytes that are left, and the allocations whose moves were ignored. All
+            // else begins anew, with the limits of the present pass, which may have changed since the run began.
             let (join_shards, largest) = (self.desc.join_shards, self.desc.limits.bytes);
             let pools = self.scope.pools(allocator);
             self.stage = Stage::Surveying(Survey::new(pools, join_shards, largest));
@@ -430,10 +468,16 @@ impl Run {
     /// Counts a block from which all allocations were moved, unless a request reopened it meanwhile.
     pub(super) fn count_emptied<D: Device>(&mut self, allocator: &Allocator<D>, evacuation: usize) {
         let evacuation = &mut self.evacuations[evacuation];
+        // Called after the last hand-out, and after the end of each move. In whatever order these come, exactly one
+        // call finds all moves handed out and none in flight, and it replaces the state: so the block is counted once.
         if evacuation.state != EvacuationState::HandedOut || evacuation.in_flight != 0 {
             return;
         }
         evacuation.uncopied = 0;
+        // The block as it may be found now:
+        //   closed             old places are in it still, passed on to be freed later     emptied
+        //   empty, or gone     the last old place was freed, perhaps the block with it     emptied
+        //   open, with more    a request was placed in it                                   kept, though all was moved
         // A request may have reopened the block after its last move was handed out, and placed something in it.
         let left = |slot: &PoolSlot<D>| {
             let guard = locked(&slot.state);
@@ -464,10 +508,13 @@ impl Run {
         for ended in moves {
             let Ended { evacuation: index, id, copied, outcome, with_others } = ended;
             match outcome {
+                // Bytes are spent when they have moved. A move that is ignored or freed gives back what was promised
+                // for it, so that another block may have it.
                 Outcome::Moved => {
                     self.statistics.moves += 1;
                     self.statistics.bytes_moved += copied;
                     self.bytes_left = self.bytes_left.saturating_sub(copied);
+                    // It can be moved after all: a refusal from before would make other runs leave its block.
                     if allocator.movers.have_refused() {
                         allocator.movers.note_refused(self.mover, id, false);
                     }
@@ -497,6 +544,8 @@ impl Run {
                         // resources of a block as well, and notes those that it cannot move itself.
                         allocator.movers.note_refused(self.mover, id, true);
                     }
+                    // One that stays keeps its block, so what is not handed out yet is not moved. Moves of the block in
+                    // the same pass end as their owners said: they are copied already.
                     // Several moves of one block may be ignored; the block counts once.
                     if evacuation.state != EvacuationState::Cancelled {
                         self.statistics.blocks_kept += 1;
@@ -513,6 +562,8 @@ impl Run {
 
     /// Stops emptying the current block.
     fn stop_current(&mut self, evacuation: usize) {
+        // Brittle: a cancelled evacuation has no reserved places. If it stayed current, the next step would take that
+        // for "all handed out", and count the block a second time.
         self.helping.take_if(|helping| *helping == evacuation);
         if let Stage::Moving { current, .. } = &mut self.stage {
             current.take_if(|current| current.evacuation == evacuation);
@@ -522,6 +573,9 @@ impl Run {
     /// Frees all reserved places, reopens the blocks that are not emptied yet, and ends the claims to others.
     pub(super) fn cancel<D: Device>(&mut self, allocator: &Allocator<D>) {
         self.room.iter_mut().for_each(|room| room.cancel(allocator));
+        // What a run has of a pool, from the weakest to the strongest: claims, closed blocks, reserved places. A claim
+        // that is left would keep the other movers out of the block until a survey finds that its run is gone.
+        // (`dropped_after_any_number_of_passes_it_leaves_nothing_behind` stops a run at each point.)
         if let Stage::Moving { waiting, current } = &self.stage {
             let waiting = waiting.iter().map(|planned| (planned.arena, planned.block));
             // The current block is claimed still if it is not closed yet.

@@ -63,6 +63,8 @@ impl SecondLook {
         let mut rooms: Vec<_> = arenas.iter().map(Room::of).collect();
         for candidate in &emptied.candidates {
             let room = &mut rooms[candidate.arena];
+            // Never too little: the plan empties some of the selected blocks, and all of these fit together by their
+            // sums.
             *room = room.without(candidate).unwrap_or(*room);
         }
         // The free ranges of other arenas were not collected.
@@ -91,10 +93,17 @@ impl SecondLook {
         while let Some(&candidate) = self.rest.get(self.at) {
             let (arena, position) = (&arenas[candidate.arena], candidate.block as u32);
             let (own, holes) = (&arena.blocks[candidate.block].holes, &mut holes[candidate.arena]);
+            // The block's own holes are in the tree with all others, so an allocation would be moved within its block,
+            // and the block stay. They are taken out first, and come back if the block stays after all:
+            //   Removing ──► Placing ──► each has a place: emptied, its holes stay away ──► next block
+            //                   └──► Undoing ──► Returning, all is as before ──────────────► next block
+            // A hole is one piece of work, after which the time is looked at; `place` and `undo` look at it themselves.
             match self.phase {
                 Phase::Removing(0) if !self.may_go(&candidate, emptied) => self.at += 1,
                 Phase::Removing(next) => match own.get(next) {
                     Some(&(offset, size)) => {
+                        // It is there as it was measured: nothing was moved into this block, as `may_go` has seen, and
+                        // what was cut out for a block that stayed has been undone.
                         holes.remove(position, offset, size);
                         self.phase = Phase::Removing(next + 1);
                     }
@@ -104,6 +113,8 @@ impl SecondLook {
                     Packed::Interrupted => return false,
                     Packed::Whole => {
                         emptied.add(arena, &candidate, core::mem::take(&mut self.packing).placed);
+                        // Its free bytes are no room for the blocks after it, and its allocations have taken some of
+                        // the others'.
                         let room = &mut self.rooms[candidate.arena];
                         *room = room.without(&candidate).unwrap_or(*room);
                         (self.at, self.phase) = (self.at + 1, Phase::Removing(0));
@@ -114,6 +125,7 @@ impl SecondLook {
                     if !self.packing.undo(holes, time) {
                         return false;
                     }
+                    // Undone before its holes come back: the cuts were made without them, and are undone without them.
                     (self.packing, self.phase) = (Packing::default(), Phase::Returning(own.len()));
                 }
                 Phase::Returning(0) => (self.at, self.phase) = (self.at + 1, Phase::Removing(0)),

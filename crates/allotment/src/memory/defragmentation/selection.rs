@@ -40,6 +40,8 @@ pub(super) struct Room {
 impl Room {
     pub(super) fn of(arena: &SurveyedArena) -> Self {
         let free = |block: &SurveyedBlock| block.size.saturating_sub(block.occupied);
+        // The sum of all holes, as if they were one. This may promise too much, never too little, so no block is ruled
+        // out here that could be emptied; which of them really can is for the plan to find, with the holes as they are.
         // Empty blocks are not counted: to fill one would free nothing.
         let open = arena.blocks.iter().filter(|block| block.may_take());
         let promised: u64 =
@@ -59,6 +61,8 @@ impl Room {
     /// Returns the room that remains when a block is emptied into the others; `None` when they cannot hold it.
     pub(super) fn without(self, candidate: &Candidate) -> Option<Self> {
         // The block's own free bytes are lost first, then the others take in its allocations.
+        // A block of 16 with 4 occupied, and 20 free in all with it: the others have 8, and 4 of them remain.
+        //   free    20 ── its own 12 ──► 8 ── its 4 ──► 4
         let mut blocks = self.blocks;
         blocks[candidate.member] = blocks[candidate.member].checked_sub(u32::from(candidate.shared))?;
         Some(Self { free: self.free.checked_sub(candidate.free)?.checked_sub(candidate.needed)?, blocks })
@@ -110,6 +114,8 @@ pub(super) fn select(
     let rooms: Vec<_> = arenas.iter().map(Room::of).collect();
     let worth: Vec<_> =
         candidates.iter().copied().filter(|block| strategy.is_worth(block.cost, block.size)).collect();
+    // By price alone is best where only the room is limited and blocks are alike. With a limit of bytes it may not be:
+    // of 10 bytes to copy, a block of 4 for 1 byte is the cheaper one, and leaves too few for a block of 16 for 10.
     let taken = match strategy {
         DefragmentationStrategy::WithinBytes(bytes) => Knapsack::solve(&worth, rooms, bytes),
         DefragmentationStrategy::Fast | DefragmentationStrategy::Full => greedily(&worth, rooms, |_| true),
@@ -123,6 +129,7 @@ fn greedily(
     mut rooms: Vec<Room>,
     mut affordable: impl FnMut(&Candidate) -> bool,
 ) -> Vec<bool> {
+    // A block that does not fit is passed over and does not end the selection: a dearer one may be smaller.
     let take = |candidate: &Candidate| match rooms[candidate.arena].without(candidate) {
         // Asked last, since a yes spends the bytes.
         Some(left) if affordable(candidate) => {
@@ -177,6 +184,7 @@ impl<'a> Knapsack<'a> {
             self.best = (size, self.taken.clone());
         }
         let Some(&candidate) = self.candidates.get(at) else { return };
+        // The tree of all choices, with and without each block, depth first.
         // The bound is an upper one, so a branch that cannot beat the best selection is not worth following.
         if self.work == 0 || size + self.bound(at, left) <= self.best.0 {
             return;
@@ -197,6 +205,9 @@ impl<'a> Knapsack<'a> {
     /// Returns an upper bound of the bytes that the candidates from `at` on can free.
     fn bound(&mut self, at: usize, mut left: u64) -> u64 {
         let mut size = 0;
+        // By price, so what comes first frees most for its bytes: no choice of the rest frees more than the blocks from
+        // the front on. The order of `candidates` is relied on here; in another one this is no bound.
+        // (`no_set_of_blocks_gives_back_more_for_as_many_bytes` compares with all sets.)
         // Whether the allocations fit is left out. That can only raise the bound, so no better selection is missed.
         for candidate in &self.candidates[at..] {
             self.work = self.work.saturating_sub(1);
@@ -204,6 +215,7 @@ impl<'a> Knapsack<'a> {
                 Some(rest) => (left, size) = (rest, size + candidate.size),
                 // The fractional knapsack: the first block that is too expensive counts in part.
                 None => {
+                    // Its cost is more than what is left, so it is not 0.
                     let part = u128::from(candidate.size) * u128::from(left) / u128::from(candidate.cost);
                     return size + part as u64;
                 }

@@ -50,6 +50,8 @@ impl Readings {
     }
 
     fn adapt(&mut self, since: Duration) {
+        // Doubled and halved, so that it follows within a few readings where tiny pieces are followed by large ones.
+        // Between the two times it stays as it is, or it would go up and down with each reading.
         if since > LATE {
             self.pieces = (self.pieces / 2).max(1);
         } else if since < SOON {
@@ -77,6 +79,7 @@ const MARGIN: Duration = Duration::from_micros(60);
 impl Stopwatch {
     /// Starts a stopwatch that ends a little early, since the work in progress at the end takes time as well.
     pub(super) fn new(time: Duration) -> Self {
+        // At most half of the time, or nothing would be left of one that is shorter than the margin.
         let early = (time / 2).min(MARGIN);
         let readings = Readings::new();
         // `Duration::MAX` exceeds what an `Instant` can hold, and means no limit.
@@ -92,6 +95,8 @@ impl Stopwatch {
     /// Returns true once the time is over. Call it after each small piece of work.
     #[inline]
     pub(super) fn is_over(&mut self) -> bool {
+        // Between two readings this is a comparison and a subtraction, so that it may be asked after work of some 100
+        // ns.
         // Without a limit the clock is never read.
         if self.end.is_some() && self.readings.are_due() { self.is_over_now() } else { self.over }
     }
@@ -102,6 +107,9 @@ impl Stopwatch {
         if let Some(end) = self.end {
             let (now, since) = self.readings.read();
             self.longest = self.longest.max(since);
+            //   ├───────────── time ─────────────┤ limit
+            //                          ├─ early ─┤
+            //                   ├ more ┤               where one piece took longer than `early`, at most as much again
             // Where the pieces of work turn out to be longer than the margin, it stops the earlier.
             let more = self.longest.saturating_sub(self.early).min(self.early);
             self.over |= now + more >= end;

@@ -173,6 +173,13 @@ impl Survey {
         moved_by: impl Fn(&SurveyedAllocation) -> MovedBy,
         time: &mut Stopwatch,
     ) -> bool {
+        // `at` says what comes next, in this order for each pool:
+        //   (pool, None)                     the blocks of all its shards
+        //   (pool, Some((shard, record)))    a batch of the records of one shard
+        //   (pool, Some((count, 0)))         all are read: what the other movers say of the blocks
+        // Blocks come before records, so that each allocation finds its block. Requests come and go between two
+        // batches: an allocation that is placed behind the survey's back is found when its block is closed, and one
+        // that is freed then is missing when its place is to be reserved.
         // Allocated before the lock is taken: the heap is not used under it.
         let mut seen = Vec::with_capacity(AT_ONCE as usize);
         while let Some(&pool) = self.pools.get(self.at.0) {
@@ -190,6 +197,7 @@ impl Survey {
                     let index = pool.shards.index(shard as u8);
                     let more = look_at_records(allocator, index, first, &mut seen);
                     for allocation in seen.drain(..) {
+                        // No lock is held here: the pool goes on while the copies are sorted into their blocks.
                         let by = moved_by(&allocation);
                         let too_large = by == MovedBy::Own && allocation.size > self.largest;
                         self.add(allocation, if too_large { MovedBy::None } else { by }, movers);
@@ -197,6 +205,7 @@ impl Survey {
                     self.at.1 = Some(if more { (shard, first + AT_ONCE) } else { (shard + 1, 0) });
                 }
                 Some(_) => {
+                    // Only now, since what a mover agrees to depends on the cost of the whole block.
                     self.arenas[self.first..].iter_mut().for_each(|arena| arena.ask(movers));
                     self.at = (self.at.0 + 1, None);
                     // No lock was taken, so no time has passed.
@@ -245,6 +254,7 @@ impl Survey {
                 of_another_run: block.is_of_another_run(movers.own_key()),
                 ..SurveyedBlock::new(index, block.memory.size(), block.role == Role::Shared)
             }));
+            // Compared when a block is closed: an idle shard that has served a request since then is in use again.
             let requests = state.use_of_shard.requests();
             // The index is built from the copy, outside the lock.
             drop(guard);
@@ -258,6 +268,10 @@ impl Survey {
 
     /// Returns the arena of the current pool for the blocks of a set: that of all shards that are joined, or a new one.
     fn arena_for(&mut self, set: u8, joins: bool) -> &mut SurveyedArena {
+        // With `WhenIdle`, of a pool whose second shard is in use, two arenas:
+        //   shard 0  idle    [a b ░ ░] [c ░ ░ ░]  ┐
+        //   shard 2  idle    [d ░ e ░]            ┘ one, within which moves go anywhere
+        //   shard 1  in use  [f ░ ░ ░] [g ░ ░ ░]    another, of its own: nothing comes in, nothing leaves
         let is_it = |arena: &SurveyedArena| {
             joins && arena.joined && arena.members.iter().all(|member| member.arena.set == set)
         };
@@ -321,6 +335,7 @@ impl SurveyedArena {
     fn add_blocks(&mut self, mut member: Member, blocks: Vec<SurveyedBlock>) {
         let count = blocks.iter().map(|block| block.index as usize + 1).max().unwrap_or(0);
         // An array: block indices are small, and each record looks its block up.
+        // An index without a block gets a position beyond every list.
         member.place_of.resize(count, u32::MAX);
         for (at, block) in (self.blocks.len() as u32..).zip(&blocks) {
             member.place_of[block.index as usize] = at;
@@ -368,11 +383,15 @@ impl SurveyedArena {
         let Some(block) = self.blocks.get_mut(at as usize) else { return };
         let copied = if allocation.movability == Movability::Copied { allocation.size } else { 0 };
         match by {
+            // Pinned by its owner, mapped, or on its way already, whoever moves it: asked before the movers.
             _ if allocation.movability == Movability::Pinned => block.pinned = true,
+            // No mover will move it: for this run it is as good as pinned, and all that reads the survey later shall see
+            // it so.
             MovedBy::None => {
                 block.pinned = true;
                 allocation.movability = Movability::Pinned;
             }
+            // No mover moves it at present. Not pinned: the block counts as left to others, and may go another time.
             MovedBy::Inactive => block.left_to_others = true,
             MovedBy::Own => block.own = true,
             MovedBy::Other(mover) => {
@@ -387,6 +406,7 @@ impl SurveyedArena {
         block.occupied += allocation.taken;
         block.needed += allocation.needed;
         block.cost += copied;
+        // Where it lies matters as well for what stays: the holes of its block are found between the ranges.
         block.ranges.push(Reverse((allocation.offset, allocation.taken)));
         block.allocations.push(self.allocations.len() as u32);
         self.allocations.push(allocation);
@@ -397,6 +417,7 @@ impl SurveyedArena {
     /// Leaves the blocks to others that the other movers in them do not agree to empty.
     fn ask(&mut self, movers: &OtherMovers) {
         for block in &mut self.blocks {
+            // One that does not agree is enough: its part would stay, and the others would copy theirs for nothing.
             let agrees =
                 |&(mover, part): &(usize, u64)| movers.terms(mover).agree(block.size, block.cost, part);
             block.left_to_others |= !block.others.iter().all(agrees);

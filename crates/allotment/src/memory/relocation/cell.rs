@@ -120,6 +120,8 @@ impl<D: Device, C: BufferOrImage<D>> Cell<D, C> {
     /// Lets steps move the resource, or keeps them from it: an image whose contents are to be kept stays where it is as
     /// long as its state is not known, since its texels could not be copied.
     fn allow_moves(&self, now: &CurrentResource<D, C>) {
+        // Pinned for as long as this is so, rather than refused by each step: a pinned one keeps its block out of the
+        // plans, so that nothing is reserved or created for the others in it.
         let is_unknown = C::NEEDS_STATE && now.state.is_none() && self.movability == Movability::Copied;
         let movability = if is_unknown { Movability::Pinned } else { self.movability };
         let (resource, mover) = (&now.resource, self.members.ids().defragmenter);
@@ -195,6 +197,9 @@ impl<D: Device, C: BufferOrImage<D>> Cell<D, C> {
         copied_at: Option<TimelinePoint>,
         blocks_cpu_access: bool,
     ) -> RawResource<C::Handle> {
+        // Handle, place and point change under one lock, so that no thread reads the new handle without the point that
+        // its use has to wait for.
+        // (`a_submission_that_takes_a_new_handle_waits_for_its_copy_also_while_the_step_has_not_returned`)
         let mut current = locked(&self.current);
         current.blocks_cpu_access = blocks_cpu_access;
         if copied_at.is_none() {

@@ -138,6 +138,9 @@ impl<D: Device> Drop for MovingCell<D> {
 impl<D: Device> Moving<D> {
     /// Prepares the followers of all resources. Returns which of them are refused.
     pub(super) fn prepare(created: &[Option<NewResource<D>>]) -> (Self, Vec<bool>) {
+        // In two rounds. First all lists of followers are kept as they are: a heap that is about to bind one of the
+        // resources for the first time waits from here on. Then each follower is prepared once, for all resources: a
+        // heap is replaced once, however many of its descriptors change.
         let mut moving = Self { prepared: Vec::new(), followers: Vec::new(), resources: Vec::new() };
         let mut refused = vec![false; created.len()];
         for new in created.iter().flatten() {
@@ -173,6 +176,7 @@ impl<D: Device> Moving<D> {
     /// resources have to stay.
     pub(super) fn switch(mut self, moved: &[bool]) -> (Vec<Weak<dyn Follower<D>>>, bool) {
         let followers = self.followers.iter().map(Arc::downgrade).collect();
+        // The handles are new by now: a heap that does not follow stays wrong, whatever became of another.
         // All of them, also after one that failed.
         let failed = self.prepared.drain(..).filter_map(|one| (!one.switch(moved)).then_some(())).count();
         (followers, failed == 0)

@@ -76,6 +76,7 @@ impl<D: Device> NewResource<D> {
 
     /// Leaves out the copy of a buffer that was never written.
     pub(super) fn note_contents(&mut self) {
+        // Only buffers: of an image the state is known where it is copied, so something has been done with it.
         if let Self::Buffer(NewObject { cell, copied, .. }) = self {
             *copied &= cell.has_contents();
         }

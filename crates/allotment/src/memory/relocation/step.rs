@@ -23,6 +23,19 @@ impl<D: Device> Defragmenter<D> {
         pending: &mut Vec<PendingCopy<D>>,
         followers: &mut Vec<Weak<dyn Follower<D>>>,
     ) -> Result<DefragmentationStep, DeviceError> {
+        // Eight steps. Up to the submission, `OpenPass::stay` can take everything back; from there on it cannot:
+        //   1  create     the new resources, in their places            one fails: its block stays
+        //   2  prepare    descriptor heaps take all that they need      one refuses: its block stays
+        //   3  quiet      no recording is open, none can be opened      one is open: everything stays
+        //   4  submit     the copies                                    it fails: everything stays
+        //   ───────────── no way back: a queue has the copies ─────────────
+        //   5  finish     ranges are exchanged, owners get the new handles
+        //   6  switch     descriptors name the new resources            one fails: the old ones are leaked
+        //   7  not quiet  recordings are opened again
+        //   8  retire     the old resources, which older recordings may still use
+        // So what is added goes above the line if it can fail.
+        // (`a_step_that_fails_at_any_call_leaves_descriptors_that_are_right` lets each call of the device fail in
+        // turn.)
         debug_assert!(created.is_empty(), "each step clears the list at its end");
         let device = self.memory.allocator().device();
         let mut open = OpenPass { memory: &self.memory, pass, created };
@@ -46,6 +59,7 @@ impl<D: Device> Defragmenter<D> {
         let recording = tracker.record("defragmentation").only_reads().leaving_orphans();
         // No recording is opened from here until the new handles are in place. One that is opened earlier keeps the
         // resources where they are; one that is opened later has the new handles, and what it submits waits for the copies.
+        // As late as this, since no thread can begin a frame until it ends: all that can be done before has been.
         let Some(quiet) = tracker.keep_quiet() else {
             // No queue has used the new resources.
             created.iter_mut().filter_map(Option::take).for_each(|new| new.destroy(device));
@@ -55,6 +69,8 @@ impl<D: Device> Defragmenter<D> {
         // A buffer that was just created has nothing to copy, and its first bytes need not wait for that.
         created.iter_mut().flatten().for_each(NewResource::note_contents);
         let has_images = created.iter().flatten().any(NewResource::is_image);
+        // While quiet: a write that is recorded beside it would go to the old place while the copy reads that, in no
+        // order. (`a_write_that_is_recorded_while_a_step_submits_its_copies_comes_after_them`)
         let submitted = match self.submit(recording, created) {
             Err(SubmitError { recording, error: DeviceError::Unsupported | DeviceError::InvalidCopy(_) })
                 if has_images =>
@@ -107,10 +123,13 @@ impl<D: Device> Defragmenter<D> {
         };
         pass.finish(|index| arriving[index], leave);
         drop(ended);
+        // After the handles and before the end of the quiet, so that a recording has both old or both new.
         let (following, can_leave) = moving.switch(&moved);
         // Until here a recording could begin that reads the old descriptors.
         drop(quiet);
         *followers = following;
+        // Last. What is retired waits for the recordings that are open now; one that could still begin with the old
+        // descriptors would not be among them.
         retire_left(&self.memory, left, can_leave);
         Ok(step)
     }
@@ -181,6 +200,8 @@ impl<D: Device> Defragmenter<D> {
         if copies.is_empty() && full_images.is_empty() {
             return Ok(None);
         }
+        // Their own queue is left out: its submissions are in order as it is.
+        // (`the_copies_of_a_step_come_after_what_other_queues_were_given_before`)
         // The copies read what other queues wrote, so they wait for all work submitted before. No recording is open that may
         // write, so nothing that is submitted later does.
         let waits: Vec<_> =
@@ -207,6 +228,8 @@ fn copied<D: Device>(new: &Option<NewResource<D>>) -> bool {
 /// Returns what was created for the move of which a pass releases a place. Nothing was for one whose owner freed its
 /// allocation meanwhile, since what was created keeps the owner: so the GPU has finished with its old place.
 fn next_of<T>(released: &Released, created: &mut impl Iterator<Item = T>) -> Option<T> {
+    // Counts on the order of `finish` in `pass.rs`: a freed allocation releases two places, the new one first, and the
+    // list has one entry for both.
     if matches!(released, Released::FreedSource) { None } else { created.next() }
 }
 
@@ -264,6 +287,9 @@ fn ignore_unmovable_blocks<D: Device>(
     pass: &mut Pass<'_, D>,
     created: &mut [Option<NewResource<D>>],
 ) {
+    // A block of which one allocation stays is not freed, and what is copied out of it is copied for nothing. So all
+    // its moves of this pass go the same way: `ignore` for those that cannot move, which are not planned again, and
+    // `ignore_with_others` for the rest, which may be planned another time.
     for stays in 0..created.len() {
         if created[stays].is_some() || pass.moves()[stays].is_ignored() {
             continue;
