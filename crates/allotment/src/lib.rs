@@ -41,7 +41,7 @@
 //! # Layers
 //!
 //! From the program down to the driver. Each layer depends on those below it in this list, never on one above it
-//! (`ARCHITECTURE.md` draws them, and names three exceptions):
+//! (`ARCHITECTURE.md` draws them, and says how far that is so):
 //!
 //! | layer | where | what it is |
 //! |---|---|---|
