@@ -3,7 +3,7 @@
 use core::error::Error;
 use core::fmt;
 
-use crate::device::{DescriptorHeapType, DeviceError};
+use crate::device::{DescriptorHeapType, DeviceError, SamplerError};
 use crate::lifetime::{WaitFor, WrongTracker};
 use crate::memory::{ResourceError, ShortName};
 
@@ -239,9 +239,8 @@ pub enum DescriptorError {
         /// Name of the resource, if it has one.
         name: ShortName,
     },
-    /// A parameter of the sampler is out of range; see
-    /// [`SamplerDesc::is_valid`](crate::device::SamplerDesc::is_valid).
-    InvalidSampler,
+    /// A number of the sampler is out of its range, or is none.
+    InvalidSampler(SamplerError),
     /// The device returned an error.
     Device(DeviceError),
     /// The memory of a descriptor heap could not be allocated.
@@ -406,9 +405,7 @@ impl fmt::Display for DescriptorError {
                      bytes and the end of {end_alignment} bytes"
                 )
             }
-            Self::InvalidSampler => f.write_str(
-                "a parameter of the sampler is out of range or not a number, see `SamplerDesc::is_valid`",
-            ),
+            Self::InvalidSampler(error) => error.fmt(f),
             Self::Device(error) if error.is_callers() => error.fmt(f),
             Self::Device(error) => write!(f, "the device refused the descriptors: {error}"),
             Self::Memory(error) => write!(f, "no memory for a descriptor heap: {error}"),

@@ -133,9 +133,7 @@ impl<D: DescriptorDevice> SamplerCache<D> {
     #[inline(never)]
     #[track_caller]
     pub fn get(&self, desc: &SamplerDesc) -> Result<CachedSampler<D>, DescriptorError> {
-        if !desc.is_valid() {
-            return Err(DescriptorError::InvalidSampler);
-        }
+        desc.check().map_err(DescriptorError::InvalidSampler)?;
         // The common case: programs have few distinct samplers.
         if let Some(found) = self.inner.find(desc) {
             return Ok(found);

@@ -6,6 +6,7 @@ use core::fmt;
 
 #[cfg(any(feature = "simulated", all(feature = "d3d12", windows)))]
 use super::ImageDesc;
+use super::SamplerError;
 
 /// The rule that a description breaks: of a buffer, an image, a memory object, a descriptor heap, a sampler or a device. The
 /// driver was not called.
@@ -115,9 +116,8 @@ pub enum DescriptionError {
     SharedHeap,
     /// A shared handle comes with a resource that is committed: the handle opens a heap, and a committed resource has none.
     SharedHandleOfCommitted,
-    /// A parameter of a sampler is out of range or not a number, see
-    /// [`SamplerDesc::is_valid`](super::SamplerDesc::is_valid).
-    Sampler,
+    /// A number of a sampler is out of its range, or is none.
+    Sampler(SamplerError),
 }
 
 /// A limit of a device, named as in its API, or of this library.
@@ -331,9 +331,7 @@ impl fmt::Display for DescriptionError {
             Self::SharedHandleOfCommitted => f.write_str(
                 "a shared handle opens a heap, and the resource would be committed: allocate the memory by itself and create the resource in it",
             ),
-            Self::Sampler => f.write_str(
-                "a parameter of the sampler is out of range or not a number, see `SamplerDesc::is_valid`",
-            ),
+            Self::Sampler(error) => error.fmt(f),
         }
     }
 }
@@ -355,6 +353,12 @@ fn write_bits(f: &mut fmt::Formatter<'_>, mask: u32) -> fmt::Result {
 }
 
 impl Error for DescriptionError {}
+
+impl From<SamplerError> for DescriptionError {
+    fn from(error: SamplerError) -> Self {
+        Self::Sampler(error)
+    }
+}
 
 impl fmt::Display for DescriptionLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

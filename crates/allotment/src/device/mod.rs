@@ -67,7 +67,7 @@ pub use properties::{
 };
 pub use queue::{QueueIndex, Submission, TimelinePoint, TimelineValue};
 pub use resource::{BufferDesc, ImageDesc, ResourceKind, Tiling};
-pub use sampler::{AddressMode, BorderColor, Compare, Filter, SamplerDesc};
+pub use sampler::{AddressMode, BorderColor, Compare, Filter, SamplerDesc, SamplerError, SamplerNumber};
 pub use traits::{
     BufferDevice, CommandDevice, DescriptorDevice, Device, ImageDevice, MemoryDevice, QueueDevice,
 };

@@ -1,5 +1,7 @@
 //! Samplers, described independently of the API.
 
+use core::error::Error;
+use core::fmt;
 use core::hash::{Hash, Hasher};
 
 /// How texels are filtered.
@@ -114,14 +116,32 @@ impl SamplerDesc {
     /// Returns true if all numbers are finite and in the ranges that their fields document.
     #[must_use]
     pub fn is_valid(&self) -> bool {
+        self.check().is_ok()
+    }
+
+    /// Checks that all numbers are finite and in the ranges that their fields document.
+    ///
+    /// # Errors
+    ///
+    /// [`SamplerError`], of the first number that is not.
+    pub fn check(&self) -> Result<(), SamplerError> {
+        let wrong = |number, value: f32| Err(SamplerError { number, bits: value.to_bits() });
         // The end is exclusive: 15.99 is the largest bias of Direct3D 12 (`D3D12_MIP_LOD_BIAS_MAX`). A NaN is in
         // no range.
-        (-16.0..16.0).contains(&self.lod_bias)
-            && self.min_lod >= 0.0
-            && self.min_lod <= self.max_lod
-            // NaN fails the comparison above; an infinite maximum is left to no driver.
-            && self.max_lod.is_finite()
-            && (1..=16).contains(&self.max_anisotropy)
+        if !(-16.0..16.0).contains(&self.lod_bias) {
+            return wrong(SamplerNumber::LodBias, self.lod_bias);
+        }
+        if !(0.0..=f32::INFINITY).contains(&self.min_lod) {
+            return wrong(SamplerNumber::MinLod, self.min_lod);
+        }
+        // An infinite maximum is left to no driver.
+        if !(self.min_lod..f32::INFINITY).contains(&self.max_lod) {
+            return wrong(SamplerNumber::MaxLod, self.max_lod);
+        }
+        if !(1..=16).contains(&self.max_anisotropy) {
+            return wrong(SamplerNumber::MaxAnisotropy, self.max_anisotropy.into());
+        }
+        Ok(())
     }
 
     /// Returns all fields in a form that can be compared and hashed. In few words, since a hash of each field would
@@ -145,6 +165,52 @@ impl SamplerDesc {
         [u64::from_le_bytes(modes), levels, bits(self.max_lod) << 32 | self.border as u64]
     }
 }
+
+/// A number of a [`SamplerDesc`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SamplerNumber {
+    /// [`SamplerDesc::lod_bias`].
+    LodBias,
+    /// [`SamplerDesc::min_lod`].
+    MinLod,
+    /// [`SamplerDesc::max_lod`].
+    MaxLod,
+    /// [`SamplerDesc::max_anisotropy`].
+    MaxAnisotropy,
+}
+
+/// A number of a [`SamplerDesc`] is out of its range, or is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct SamplerError {
+    /// Which number.
+    pub number: SamplerNumber,
+    /// As bits, since `f32` has neither `Eq` nor `Hash`.
+    bits: u32,
+}
+
+impl SamplerError {
+    /// Returns what the number was.
+    #[must_use]
+    pub const fn value(self) -> f32 {
+        f32::from_bits(self.bits)
+    }
+}
+
+impl fmt::Display for SamplerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, range) = match self.number {
+            SamplerNumber::LodBias => ("lod_bias", "from -16 to 15.99"),
+            SamplerNumber::MinLod => ("min_lod", "of at least 0"),
+            SamplerNumber::MaxLod => ("max_lod", "of at least `min_lod` that is finite"),
+            SamplerNumber::MaxAnisotropy => ("max_anisotropy", "from 1 to 16"),
+        };
+        write!(f, "`{name}` of the sampler is {}, choose a number {range}", self.value())
+    }
+}
+
+impl Error for SamplerError {}
 
 impl PartialEq for SamplerDesc {
     fn eq(&self, other: &Self) -> bool {
@@ -197,18 +263,22 @@ mod tests {
     }
 
     #[test]
-    fn numbers_out_of_range_are_not_valid() {
+    fn a_number_out_of_range_is_named_with_its_value() {
         let valid = SamplerDesc::default();
         assert!(valid.is_valid());
         for (wrong, what) in [
-            (SamplerDesc { lod_bias: 16.0, ..valid }, "bias"),
-            (SamplerDesc { min_lod: -1.0, ..valid }, "least level"),
-            (SamplerDesc { min_lod: 2.0, max_lod: 1.0, ..valid }, "levels"),
-            (SamplerDesc { max_lod: f32::INFINITY, ..valid }, "largest level"),
-            (SamplerDesc { max_anisotropy: 0, ..valid }, "none"),
-            (SamplerDesc { max_anisotropy: 17, ..valid }, "too many"),
+            (SamplerDesc { lod_bias: 16.0, ..valid }, "`lod_bias` of the sampler is 16,"),
+            (SamplerDesc { lod_bias: f32::NAN, ..valid }, "`lod_bias` of the sampler is NaN,"),
+            (SamplerDesc { min_lod: -1.0, ..valid }, "`min_lod` of the sampler is -1,"),
+            (SamplerDesc { min_lod: f32::NAN, ..valid }, "`min_lod` of the sampler is NaN,"),
+            (SamplerDesc { min_lod: 2.0, max_lod: 1.0, ..valid }, "`max_lod` of the sampler is 1,"),
+            (SamplerDesc { max_lod: f32::NAN, ..valid }, "`max_lod` of the sampler is NaN,"),
+            (SamplerDesc { max_lod: f32::INFINITY, ..valid }, "`max_lod` of the sampler is inf,"),
+            (SamplerDesc { max_anisotropy: 0, ..valid }, "`max_anisotropy` of the sampler is 0,"),
+            (SamplerDesc { max_anisotropy: 17, ..valid }, "`max_anisotropy` of the sampler is 17,"),
         ] {
-            assert!(!wrong.is_valid(), "{what}");
+            let said = wrong.check().unwrap_err().to_string();
+            assert!(said.starts_with(what) && !wrong.is_valid(), "{said}");
         }
     }
 }

@@ -94,7 +94,8 @@ fn a_sampler_that_is_none_is_refused() {
     let rig = Rig::new();
     let cache = cache(&rig, 64);
     let wrong = SamplerDesc { lod_bias: f32::NAN, ..SamplerDesc::default() };
-    assert_eq!(cache.get(&wrong).unwrap_err(), DescriptorError::InvalidSampler);
+    let why = DescriptorError::InvalidSampler(wrong.check().unwrap_err());
+    assert_eq!(cache.get(&wrong).unwrap_err(), why);
     let border = SamplerDesc { address: [AddressMode::ClampToBorder; 3], ..SamplerDesc::default() };
     assert!(cache.get(&border).is_ok());
     let resources = rig.resources(1, 0, 0);

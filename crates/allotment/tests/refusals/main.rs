@@ -13,8 +13,8 @@ use allotment::descriptor::{Binding, BindingSet, ShaderVisibleHeapDesc};
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{
     BufferDesc, BufferUse, CopyError, DescriptionError, DescriptionLimit, DeviceError, ImageDesc,
-    MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask, QueueDevice as _, QueueIndex, SamplerDesc, Submission,
-    TexelBlock, TransferUsage,
+    MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask, QueueDevice as _, QueueIndex, SamplerDesc,
+    SamplerError, Submission, TexelBlock, TransferUsage,
 };
 use allotment::gpu::{Gpu, GpuDesc};
 use allotment::memory::{
@@ -215,7 +215,7 @@ fn what_the_device_layer_refuses_has_units_and_a_remedy() {
         (DescriptionError::ZeroDescriptors.into(), "at least 1"),
         (DescriptionError::DescriptorHeapBuffer.into(), "descriptor_heap_buffer"),
         (DescriptionError::DescriptorTypes.into(), "listed once"),
-        (DescriptionError::Sampler.into(), "is_valid"),
+        (DescriptionError::Sampler(wrong_sampler()).into(), "from 1 to 16"),
         (above(DescriptionLimit::DescriptorHeapCapacity), "request less"),
         (above(DescriptionLimit::SamplerAnisotropy), "request less"),
         (above(DescriptionLimit::SamplerLodBias), "request less"),
@@ -224,6 +224,11 @@ fn what_the_device_layer_refuses_has_units_and_a_remedy() {
         is.refuses(&format!("{error:?}"), Err::<(), _>(error), "", remedy);
     }
     finish(&is, 34);
+}
+
+/// The error for a sampler of 17 samples.
+fn wrong_sampler() -> SamplerError {
+    SamplerDesc { max_anisotropy: 17, ..SamplerDesc::default() }.check().unwrap_err()
 }
 
 /// The error for 17 of something of which there are 16.
@@ -474,7 +479,12 @@ fn a_refused_descriptor_is_named_with_units_and_a_remedy() {
     let shadow = d.binding_layout(&[Binding::static_("shadow map")]).unwrap();
     is.refuses("a set before its static bindings", BindingSet::new(&shadow), "\"shadow map\"", "bind_static");
     let sampler = SamplerDesc { lod_bias: f32::NAN, ..SamplerDesc::default() };
-    is.refuses("a sampler of NaN", d.samplers().get(&sampler), "", "is_valid");
+    is.refuses(
+        "a sampler of NaN",
+        d.samplers().get(&sampler),
+        "`lod_bias` of the sampler is NaN",
+        "choose a number",
+    );
     finish(&is, 14);
     drop(slots);
 }

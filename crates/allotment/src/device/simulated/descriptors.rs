@@ -509,9 +509,7 @@ unsafe impl DescriptorDevice for SimulatedGpu {
 
     fn create_sampler(&self, desc: &SamplerDesc) -> Result<SimulatedSampler, DeviceError> {
         self.shared.faults.check()?;
-        if !desc.is_valid() {
-            return Err(DescriptionError::Sampler.into());
-        }
+        desc.check().map_err(DescriptionError::Sampler)?;
         // Real devices have a limit of sampler objects, 4000 for example, which the sampler cache has to respect.
         if !self.shared.memories.count_sampler(self.shared.profile.descriptors.max_samplers) {
             return Err(DeviceError::TooManyAllocations);

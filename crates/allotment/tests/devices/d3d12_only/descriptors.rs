@@ -538,5 +538,5 @@ fn samplers_are_what_they_were_described_as(gpu: &D3d12) {
     assert_eq!(at, 128);
     let wrong = SamplerDesc { max_anisotropy: 0, ..SamplerDesc::default() };
     let refused = gpu.device().create_sampler(&wrong).map(drop);
-    assert_eq!(refused, Err(DescriptionError::Sampler.into()));
+    assert_eq!(refused, Err(DescriptionError::Sampler(wrong.check().unwrap_err()).into()));
 }

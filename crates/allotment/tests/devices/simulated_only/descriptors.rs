@@ -522,7 +522,10 @@ fn whichever_call_fails_no_heap_or_sampler_is_left_behind(rig: &Rig<'_>) {
     assert_eq!(script(), Ok(()), "there are four calls that can fail");
     device.clear_faults();
     let desc = SamplerDesc { max_anisotropy: 0, ..SamplerDesc::default() };
-    assert_eq!(device.create_sampler(&desc).err(), Some(DescriptionError::Sampler.into()));
+    assert_eq!(
+        device.create_sampler(&desc).err(),
+        Some(DescriptionError::Sampler(desc.check().unwrap_err()).into())
+    );
     assert_eq!(device.usage().samplers, 0);
 }
 

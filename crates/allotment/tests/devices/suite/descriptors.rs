@@ -498,7 +498,7 @@ fn a_sampler_out_of_range_is_refused<F: DescriptorFixture>(rig: &Rig<'_, F>) {
         SamplerDesc { max_anisotropy: 17, ..valid },
     ] {
         let refused = rig.device().create_sampler(&desc).err();
-        assert_eq!(refused, Some(DescriptionError::Sampler.into()), "{desc:?}");
+        assert_eq!(refused, Some(DescriptionError::Sampler(desc.check().unwrap_err()).into()), "{desc:?}");
     }
 }
 

@@ -18,9 +18,7 @@ impl Sampler {
         let anisotropic = desc.max_anisotropy > 1;
         // The nearest mip level needs `AnisoFilterWithPointMipSupported` of options 19.
         let possible = !anisotropic || desc.mip_filter == Filter::Linear || nearest_mip;
-        if !desc.is_valid() {
-            return Err(DescriptionError::Sampler.into());
-        }
+        desc.check().map_err(DescriptionError::Sampler)?;
         if !possible {
             return Err(DeviceError::Unsupported);
         }

@@ -40,9 +40,7 @@ impl SamplerLimits {
     /// Creates a sampler, which the caller has to destroy.
     pub(super) fn create(self, raw: &ash::Device, desc: &SamplerDesc) -> Result<vk::Sampler, DeviceError> {
         // Drivers need not check these numbers: a bias above the limit is undefined behaviour (VUID 01069).
-        if !desc.is_valid() {
-            return Err(DescriptionError::Sampler.into());
-        }
+        desc.check().map_err(DescriptionError::Sampler)?;
         DescriptionLimit::SamplerAnisotropy.check(desc.max_anisotropy.into(), self.max_anisotropy as u64)?;
         // In whole levels the limit is rounded down and the bias up, so what is above the limit stays above it.
         if desc.lod_bias.abs() > self.max_lod_bias {
