@@ -77,7 +77,7 @@ use self::room::RoomRun;
 pub(super) use self::run::{Found, Run};
 pub(super) use self::survey::Scope;
 use super::allocator::{Allocation, AllocationId, Allocator};
-use super::pool::Pool;
+use super::pool::{Pool, PoolSlot};
 use crate::device::Device;
 use crate::sync::locked;
 use allotment_suballoc::Algorithm;
@@ -434,10 +434,8 @@ impl<D: Device> Allocator<D> {
         let linear = match scope {
             Scope::DefaultPools => self.desc.algorithm == Algorithm::Linear,
             Scope::Pool(shards) => {
-                let slot = self.pools.get(shards.first).ok_or(DefragmentationError::WrongPool)?;
-                let guard = locked(&slot.state);
-                let state = guard.as_ref().ok_or(DefragmentationError::WrongPool)?;
-                state.rules.algorithm == Algorithm::Linear
+                let algorithm = self.pools.get(shards.first).and_then(PoolSlot::algorithm);
+                algorithm.ok_or(DefragmentationError::WrongPool)? == Algorithm::Linear
             }
         };
         // A linear block takes new ranges at its ends only, so the holes that a plan counts on could not be filled.
@@ -463,14 +461,7 @@ impl<D: Device> Allocator<D> {
             Scope::DefaultPools => !self.defragmented.swap(true, Ordering::Acquire),
             // One mark for all shards, in the first.
             Scope::Pool(shards) => {
-                let slot = self.pools.get(shards.first);
-                let mut guard = slot.map(|slot| locked(&slot.state));
-                let Some(state) = guard.as_mut().and_then(|guard| guard.as_mut()) else { return false };
-                let free = state.defragmented == 0;
-                if free {
-                    state.defragmented = mover.key;
-                }
-                free
+                self.pools.get(shards.first).is_some_and(|slot| slot.begin_passes(mover.key))
             }
         }
     }
@@ -480,12 +471,7 @@ impl<D: Device> Allocator<D> {
             // Pairs with the exchange in `begin_passes`: the next run sees all that this one has freed.
             Scope::DefaultPools => self.defragmented.store(false, Ordering::Release),
             Scope::Pool(shards) => {
-                let slot = self.pools.get(shards.first);
-                let mut guard = slot.map(|slot| locked(&slot.state));
-                let state = guard.as_mut().and_then(|guard| guard.as_mut());
-                // Where room was made, the pool may have been destroyed, and another one be in its place.
-                let state = state.filter(|state| state.defragmented == mover.key);
-                state.into_iter().for_each(|state| state.defragmented = 0);
+                self.pools.get(shards.first).into_iter().for_each(|slot| slot.end_passes(mover.key));
             }
         }
     }

@@ -113,7 +113,7 @@ impl<D: Device> Allocator<D> {
             // With a maintenance thread, that thread frees blocks.
             if allowed && !self.grows_ahead() {
                 self.free_all(self.pass_time(now));
-                self.release_from(slot, |state| state.take_stale(preferred));
+                self.release_each(|| slot.take_stale(preferred));
             }
             self.allocate_block(plan, (sizes, rounded), source)
         })
@@ -197,11 +197,8 @@ impl<D: Device> Allocator<D> {
 
     /// Returns the bytes of a heap that [`release_empty`](Self::release_empty) would free.
     pub(in crate::memory) fn empty_bytes(&self, heap: MemoryHeapIndex, but: Option<&PoolSlot<D>>) -> u64 {
-        let of_slot = |slot: &PoolSlot<D>| {
-            let guard = locked(&slot.state);
-            guard.as_ref().map_or(0, |state| state.empty_bytes(heap))
-        };
-        self.slots().filter(|slot| !but.is_some_and(|but| core::ptr::eq(*slot, but))).map(of_slot).sum()
+        let others = self.slots().filter(|slot| !but.is_some_and(|but| core::ptr::eq(*slot, but)));
+        others.map(|slot| slot.empty_bytes(heap)).sum()
     }
 
     /// Adds the memory that the driver allocated to the pool and places the request in it; or returns the refusal.

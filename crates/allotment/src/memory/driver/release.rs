@@ -7,8 +7,6 @@ use crate::events::Event;
 use crate::memory::allocator::Allocator;
 use crate::memory::block_set::BlockSet;
 use crate::memory::pool::{PoolSlot, PoolState};
-use crate::sync::locked;
-use crate::table::Ahead;
 
 impl<D: Device> Allocator<D> {
     /// Marks the end of a frame, which advances the clock of the empty-block policy. Visits the pools that were used lately or
@@ -45,20 +43,12 @@ impl<D: Device> Allocator<D> {
         passed.into_iter().for_each(|now| self.active.note_moment(now));
         self.active.each(|index| {
             let Some(slot) = self.pools.get(index) else { return };
-            let mut guard = locked(&slot.state);
-            let Some(state) = guard.as_mut() else { return };
-            state.count_frames();
-            passed.into_iter().for_each(|now| state.use_of_shard.look(now.tick));
-            let mut may_have_more = state.has_empty_blocks();
-            // The maintenance thread makes the driver calls, if there is one.
-            if grows_ahead && may_have_more {
+            // One a frame; the maintenance thread makes the driver calls, if there is one.
+            let (has_empty, taken) = slot.end_frame(passed, !grows_ahead && unwanted.is_none());
+            if grows_ahead && has_empty {
                 self.to_do.ring();
-            } else if unwanted.is_none() && may_have_more {
-                unwanted = state.take_unwanted();
-                may_have_more = unwanted.is_some();
-                state.store_counters(slot);
             }
-            state.rest_if_settled(may_have_more);
+            unwanted = unwanted.take().or(taken);
         });
         if let Some(memory) = unwanted {
             self.waiting(|| self.heaps.free(&self.device, memory));
@@ -90,7 +80,7 @@ impl<D: Device> Allocator<D> {
         // First, since a block whose last ranges wait for requests is empty as well. Whoever reads the events sees it in this
         // order, and can repeat it.
         for slot in self.slots() {
-            locked(&slot.state).as_mut().into_iter().for_each(|state| state.flush_quick_lists_and_say_so());
+            slot.flush();
         }
         let any = self.release_empty(None, None);
         self.shrink_tables();
@@ -103,20 +93,7 @@ impl<D: Device> Allocator<D> {
     /// Frees the host memory that tables have for more allocations than there are.
     fn shrink_tables(&self) {
         for slot in self.slots() {
-            let mut guard = locked(&slot.state);
-            match guard.as_mut() {
-                Some(state) => {
-                    let unused = state.shrink(slot);
-                    drop(guard);
-                    drop(unused);
-                }
-                None => {
-                    // SAFETY: the lock is held, and a slot without a pool has no live allocation.
-                    let unused = unsafe { slot.records.free_unused(0, &mut Ahead::new()) };
-                    drop(guard);
-                    drop(unused);
-                }
-            }
+            drop(slot.shrink());
         }
     }
 
@@ -129,69 +106,22 @@ impl<D: Device> Allocator<D> {
         // First the memory that already left its pool and waits for the maintenance thread.
         let mut any = self.return_memory() != 0;
         for slot in self.slots().filter(|slot| !but.is_some_and(|but| core::ptr::eq(*slot, but))) {
-            let of_heap = |state: &PoolState<D>| {
-                state.sets.iter().any(|set| set.empty_blocks != 0 && heap.is_none_or(|heap| set.heap == heap))
-            };
-            // Most pools have no empty block; for these a look is enough, and no counters are stored.
-            if locked(&slot.state).as_ref().is_some_and(of_heap) {
-                any |= self.release_empty_of(slot, heap);
+            // Some at a time.
+            loop {
+                let memory = slot.take_empty(heap);
+                if memory.is_empty() {
+                    break;
+                }
+                any = true;
+                self.free_all(memory);
             }
         }
         any
     }
 
-    /// Frees all empty blocks of a pool, of one heap or of all heaps, some at a time. Returns true if any was freed.
-    pub(in crate::memory) fn release_empty_of(
-        &self,
-        slot: &PoolSlot<D>,
-        heap: Option<MemoryHeapIndex>,
-    ) -> bool {
-        let mut any = false;
-        loop {
-            let mut guard = locked(&slot.state);
-            let Some(state) = guard.as_mut() else { return any };
-            let memory = state.take_all_empty(heap);
-            state.store_counters(slot);
-            // Before the driver calls: other threads allocate from the pool meanwhile.
-            drop(guard);
-            if memory.is_empty() {
-                return any;
-            }
-            any = true;
-            self.free_all(memory);
-        }
-    }
-
-    /// Frees the blocks that `take` takes out of a pool, one by one, with the lock released for each. Returns true if
-    /// any was freed.
-    pub(in crate::memory) fn release_from(
-        &self,
-        slot: &PoolSlot<D>,
-        take: impl Fn(&mut PoolState<D>) -> Option<OwnedMemory<D>>,
-    ) -> bool {
-        let mut any = false;
-        // `take` decides anew each time, since other threads may have used an empty block or freed one meanwhile.
-        while self.release_one(slot, &take) {
-            any = true;
-        }
-        any
-    }
-
-    /// Frees the block that `take` takes out of a pool. Returns false if there is none.
-    pub(in crate::memory) fn release_one(
-        &self,
-        slot: &PoolSlot<D>,
-        take: impl FnOnce(&mut PoolState<D>) -> Option<OwnedMemory<D>>,
-    ) -> bool {
-        let mut guard = locked(&slot.state);
-        let Some(state) = guard.as_mut() else { return false };
-        let memory = take(state);
-        state.store_counters(slot);
-        // Before the driver call: other threads allocate from the pool meanwhile.
-        drop(guard);
-        let Some(memory) = memory else { return false };
-        self.heaps.free(&self.device, memory);
-        true
+    /// Frees the blocks that `take` takes out of a pool, one by one. Returns how many there were.
+    pub(in crate::memory) fn release_each(&self, take: impl FnMut() -> Option<OwnedMemory<D>>) -> u32 {
+        core::iter::from_fn(take).map(|memory| self.heaps.free(&self.device, memory)).count() as u32
     }
 
     /// Frees all memory of a pool that is destroyed.

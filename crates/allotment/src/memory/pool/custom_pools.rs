@@ -17,6 +17,29 @@ use crate::memory::reports::statistics::Statistics;
 use crate::memory::{AllocationError, CreatePoolError, DestroyPoolError, ShortName};
 use crate::sync::locked;
 
+impl<D: Device> PoolSlot<D> {
+    /// Returns the algorithm of the pool's blocks; `None` where there is no pool.
+    pub(in crate::memory) fn algorithm(&self) -> Option<Algorithm> {
+        locked(&self.state).as_ref().map(|state| state.rules.algorithm)
+    }
+
+    /// Marks the pool as one whose allocations a run with passes may move. Returns false where another run has, or there is no
+    /// pool.
+    pub(in crate::memory) fn begin_passes(&self, mover: u64) -> bool {
+        let mut guard = locked(&self.state);
+        let Some(state) = guard.as_mut().filter(|state| state.defragmented == 0) else { return false };
+        state.defragmented = mover;
+        true
+    }
+
+    /// Removes the mark of a run. Where room was made, the pool may have been destroyed, and another one be in its place.
+    pub(in crate::memory) fn end_passes(&self, mover: u64) {
+        let mut guard = locked(&self.state);
+        let marked = guard.as_mut().filter(|state| state.defragmented == mover);
+        marked.into_iter().for_each(|state| state.defragmented = 0);
+    }
+}
+
 impl<D: Device> Allocator<D> {
     /// Creates a custom pool with its minimum of blocks.
     ///

@@ -14,9 +14,11 @@
 //! 20 MiB more than it needed, so it frees the 33 MiB, which are enough alone: at once if no request of about 33 MiB came
 //! since that size was freed first, as when a window was resized; else if they have been empty for three frames.
 
-use super::PoolState;
+use super::time::Moment;
+use super::{PoolSlot, PoolState};
 use crate::device::{Device, MemoryHeapIndex, OwnedMemory};
 use crate::memory::block_set::{EmptyBlock, Role};
+use crate::sync::locked;
 
 /// Ticks after which an unused empty block may be freed as surplus, and before the pool grows further.
 ///
@@ -30,6 +32,66 @@ const TOGETHER: usize = 256;
 /// Dedicated memory whose size did not come back is freed before its time if it has at most this many times the bytes
 /// that the pool would have too much: memory of a similar size takes its place.
 const REPLACED_FACTOR: u64 = 4;
+
+/// What is taken out is returned to the driver by the caller, without the lock: other threads allocate from the pool meanwhile.
+impl<D: Device> PoolSlot<D> {
+    /// Counts the end of a frame. Returns whether the pool has an empty block, and one that the policy does not keep if `takes`
+    /// is true.
+    pub(in crate::memory) fn end_frame(
+        &self,
+        now: Option<Moment>,
+        takes: bool,
+    ) -> (bool, Option<OwnedMemory<D>>) {
+        let mut guard = locked(&self.state);
+        let Some(state) = guard.as_mut() else { return (false, None) };
+        state.count_frames();
+        now.into_iter().for_each(|now| state.use_of_shard.look(now.tick));
+        let has_empty = state.has_empty_blocks();
+        if !(takes && has_empty) {
+            state.rest_if_settled(has_empty);
+            return (has_empty, None);
+        }
+        let unwanted = state.take_unwanted();
+        state.store_counters(self);
+        state.rest_if_settled(unwanted.is_some());
+        (has_empty, unwanted)
+    }
+
+    /// Takes out a block that the policy does not keep. Other threads may use an empty block or free one between two calls.
+    pub(in crate::memory) fn take_unwanted(&self) -> Option<OwnedMemory<D>> {
+        self.take(PoolState::take_unwanted)
+    }
+
+    /// Takes out a block that is in the way of one of `wanted` bytes. See [`PoolState::take_stale`].
+    pub(in crate::memory) fn take_stale(&self, wanted: u64) -> Option<OwnedMemory<D>> {
+        self.take(|state| state.take_stale(wanted))
+    }
+
+    fn take(&self, take: impl FnOnce(&mut PoolState<D>) -> Option<OwnedMemory<D>>) -> Option<OwnedMemory<D>> {
+        let mut guard = locked(&self.state);
+        let state = guard.as_mut()?;
+        let memory = take(state);
+        state.store_counters(self);
+        memory
+    }
+
+    /// Takes out some of the empty blocks of one heap, or of all: none when none is left.
+    pub(in crate::memory) fn take_empty(&self, heap: Option<MemoryHeapIndex>) -> Vec<OwnedMemory<D>> {
+        let mut guard = locked(&self.state);
+        // Most pools have no empty block; for these a look is enough, and no counters are stored.
+        let Some(state) = guard.as_mut().filter(|state| state.has_empty_blocks_in(heap)) else {
+            return Vec::new();
+        };
+        let memory = state.take_all_empty(heap);
+        state.store_counters(self);
+        memory
+    }
+
+    /// Returns the bytes of its empty blocks of a heap.
+    pub(in crate::memory) fn empty_bytes(&self, heap: MemoryHeapIndex) -> u64 {
+        locked(&self.state).as_ref().map_or(0, |state| state.empty_bytes(heap))
+    }
+}
 
 impl<D: Device> PoolState<D> {
     /// Takes out an empty block that the empty-block policy does not keep.
@@ -169,9 +231,14 @@ impl<D: Device> PoolState<D> {
         of_heap.map(|(i, set)| set.freeable_bytes(self.least_blocks(i))).sum()
     }
 
+    /// Returns true if a block of one heap, or of any, is empty.
+    fn has_empty_blocks_in(&self, heap: Option<MemoryHeapIndex>) -> bool {
+        self.sets.iter().any(|set| set.empty_blocks != 0 && heap.is_none_or(|heap| set.heap == heap))
+    }
+
     /// Returns true if a block is empty.
     pub(in crate::memory) fn has_empty_blocks(&self) -> bool {
-        self.sets.iter().any(|set| set.empty_blocks != 0)
+        self.has_empty_blocks_in(None)
     }
 
     /// Returns the bytes that the pool keeps by its own usage, before the policy adds to them.

@@ -262,6 +262,13 @@ impl<D: Device> Allocator<D> {
     }
 }
 
+impl<D: Device> PoolSlot<D> {
+    /// Returns true if blocks of the pool are allocated ahead of demand, and freed by whoever does that.
+    pub(in crate::memory) fn grows_ahead(&self) -> bool {
+        locked(&self.state).as_ref().is_some_and(|state| state.rules.ahead.is_some())
+    }
+}
+
 impl<D: Device> PoolState<D> {
     /// Returns the size of the block to allocate ahead of demand; `None` when there is enough room.
     fn block_wanted_ahead(&mut self, heap_size: u64) -> Option<u64> {

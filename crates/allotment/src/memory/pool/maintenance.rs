@@ -16,7 +16,6 @@ use crate::device::{Device, OwnedMemory};
 use crate::events::Event;
 use crate::log::event;
 use crate::memory::allocator::Allocator;
-use crate::memory::pool::PoolState;
 use crate::sync::locked;
 
 /// Result of one call of [`Allocator::maintain`].
@@ -127,9 +126,7 @@ impl<D: Device> Allocator<D> {
                 done.blocks += 1;
                 done.bytes += bytes;
             }
-            while self.release_one(slot, PoolState::take_unwanted) {
-                done.returned += 1;
-            }
+            done.returned += self.release_each(|| slot.take_unwanted());
         });
         if (time_passed || done != MaintenanceReport::default()) && self.events.is_read() {
             self.events.push_always(|_| Event::Maintained);

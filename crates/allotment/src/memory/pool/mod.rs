@@ -33,6 +33,7 @@ pub(in crate::memory) mod invariants;
 pub(in crate::memory) mod maintenance;
 pub(in crate::memory) mod maintenance_thread;
 mod pending;
+pub(in crate::memory) mod pieces;
 mod place;
 mod plan;
 pub(in crate::memory) mod quick_lists;
@@ -43,7 +44,7 @@ mod round;
 pub(in crate::memory) mod shards;
 mod shrink;
 mod slots;
-mod statistics;
+pub(in crate::memory) mod statistics;
 pub(in crate::memory) mod time;
 mod two_shards;
 mod use_of_shard;
@@ -181,7 +182,7 @@ pub(super) struct PoolState<D: Device> {
     /// The tick at which the maintenance thread was refused a block. It tries again in the next.
     pub(super) refused_ahead: Option<u64>,
     /// The key of the run with passes that may move the pool's allocations; 0 where there is none.
-    pub(super) defragmented: u64,
+    defragmented: u64,
     /// Memory that was reused, and its new priority: the thread that holds the lock passes it to the device once it has
     /// released the lock.
     pub(super) changed_priority: Option<(D::Memory, Priority)>,

@@ -10,6 +10,7 @@ use crate::memory::block_set::Sizes;
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::token::record::Record;
 use crate::memory::{Movability, Name};
+use crate::sync::locked;
 
 /// Ranges that are joined with their neighbours together: enough that the processor waits for the memory of many at
 /// once, few enough that the first is still in its caches when the last was read.
@@ -39,6 +40,13 @@ impl RecordInUse {
     #[inline]
     pub(in crate::memory) fn generation(self) -> u32 {
         self.0 as u32
+    }
+}
+
+impl<D: Device> PoolSlot<D> {
+    /// Returns all waiting ranges to their blocks. A reader of the events is told.
+    pub(in crate::memory) fn flush(&self) {
+        locked(&self.state).iter_mut().for_each(PoolState::flush_quick_lists_and_say_so);
     }
 }
 

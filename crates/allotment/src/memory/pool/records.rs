@@ -12,6 +12,7 @@ use crate::memory::request::desc::AllocationRequest;
 use crate::memory::token::record::RawPlace;
 use crate::memory::{AllocationError, AllocationOptions, CallSite, Movability, Name, ShortName};
 use crate::slab::Slab;
+use crate::sync::locked;
 
 /// The part of an allocation that is read under the pool's lock only. Where its range begins, and how many bytes were
 /// requested, stands in its [`Record`](crate::memory::token::record::Record), which a free needs too.
@@ -248,6 +249,15 @@ pub(in crate::memory) struct HeldRange {
     pub(in crate::memory) sizes: Sizes,
     /// What the record of the allocation says.
     pub(in crate::memory) place: RawPlace,
+}
+
+impl<D: Device> PoolSlot<D> {
+    /// Notes that a resource is bound to an allocation. A pool with resources cannot be reset.
+    pub(in crate::memory) fn note_resource(&self, record: u32) {
+        let mut guard = locked(&self.state);
+        let detail = guard.as_mut().and_then(|state| state.detail_mut(record));
+        detail.into_iter().for_each(|detail| detail.set_has_resource(true));
+    }
 }
 
 impl<D: Device> PoolState<D> {

@@ -6,12 +6,26 @@
 
 use super::{PoolSlot, PoolState};
 use crate::device::Device;
+use crate::sync::locked;
+use crate::table::Ahead;
+
+impl<D: Device> PoolSlot<D> {
+    /// Takes out what the pool's tables have for allocations of an earlier peak.
+    #[must_use = "dropping it takes long, and is done without the lock"]
+    pub(in crate::memory) fn shrink(&self) -> impl Sized + use<D> {
+        match locked(&self.state).as_mut() {
+            Some(state) => (Some(state.shrink(self)), None),
+            // SAFETY: the lock is held until the end of the statement, and a slot without a pool has no live allocation.
+            None => (None, Some(unsafe { self.records.free_unused(0, &mut Ahead::new()) })),
+        }
+    }
+}
 
 impl<D: Device> PoolState<D> {
     /// Takes out what the pool's tables have for allocations of an earlier peak, to be dropped once the lock is released.
     /// O(allocations of the peak), where there is much to take out.
     #[must_use = "dropping it takes longer than the pool's lock should be held"]
-    pub(in crate::memory) fn shrink(&mut self, slot: &PoolSlot<D>) -> impl Sized + use<D> {
+    fn shrink(&mut self, slot: &PoolSlot<D>) -> impl Sized + use<D> {
         // A range that waits has a record, perhaps the last one.
         self.flush_quick_lists_and_say_so();
         self.sets.iter_mut().for_each(|set| set.shrink());

@@ -3,9 +3,11 @@
 use allotment_suballoc::SizeRange;
 
 use super::{Detail, PoolSlot, PoolState};
+use crate::choices::Name;
+use crate::choices::blocks::BlockSize;
 use crate::device::{Device, MemoryTypeIndex};
 use crate::memory::block_set::Block;
-use crate::memory::reports::pieces::SeenKind;
+use crate::memory::pool::pieces::SeenKind;
 use crate::memory::reports::statistics::{DetailedStatistics, Statistics};
 
 impl<D: Device> PoolState<D> {
@@ -40,8 +42,28 @@ impl<D: Device> PoolState<D> {
     }
 }
 
+/// What a pool, or a shard of it, is.
+pub(in crate::memory) struct Description {
+    pub(in crate::memory) shard: u32,
+    pub(in crate::memory) sizing: BlockSize,
+    pub(in crate::memory) name: Option<Name>,
+    /// By block set.
+    pub(in crate::memory) memory_types: Vec<MemoryTypeIndex>,
+}
+
 impl<D: Device> PoolSlot<D> {
-    /// Passes the detailed statistics of each memory type to `add`, from a walk in [pieces](super::super::reports::pieces).
+    /// Returns what the pool is; `None` where there is none.
+    pub(in crate::memory) fn describe(&self) -> Option<Description> {
+        let describe = |state: &PoolState<D>| Description {
+            shard: state.shard,
+            sizing: state.rules.sizing,
+            name: state.rules.name.clone(),
+            memory_types: state.sets.iter().map(|set| set.memory_type).collect(),
+        };
+        self.state.look(|state| state.as_ref().map(describe))
+    }
+
+    /// Passes the detailed statistics of each memory type to `add`, from a walk in [pieces](super::pieces).
     pub(in crate::memory) fn add_detailed(&self, mut add: impl FnMut(MemoryTypeIndex, DetailedStatistics)) {
         let mut sets: Vec<(MemoryTypeIndex, DetailedStatistics)> = Vec::new();
         let mut blocks = Vec::new();

@@ -15,9 +15,10 @@ use crate::device::{Api, Device, MemoryHeapIndex, MemoryTypeIndex, ResourceKind}
 use crate::memory::Name;
 use crate::memory::allocator::Allocator;
 use crate::memory::block_set::{Block, Role};
+use crate::memory::pool::pieces::{SeenKind, SeenRegion};
+use crate::memory::pool::statistics::Description;
 use crate::memory::pool::{Detail, PoolSlot, PoolState};
 use crate::memory::reports::dump_schema::{self as schema, Flavor};
-use crate::memory::reports::pieces::{SeenKind, SeenRegion};
 
 impl<D: Device> Allocator<D> {
     /// Returns all allocations, with location and name, as JSON in the GpuMemDump schema.
@@ -70,8 +71,8 @@ impl<D: Device> Allocator<D> {
             properties.indexed_types().try_for_each(|(index, _)| {
                 let mut shown = Vec::new();
                 for slot in self.default_slots().filter(|slot| slot.has_memory()) {
-                    let of_type = |state: &PoolState<D>| state.sets[0].memory_type == index;
-                    if slot.state.look(|state| state.as_ref().is_some_and(of_type)) {
+                    // A default pool has one block set.
+                    if slot.describe().is_some_and(|pool| pool.memory_types.contains(&index)) {
                         shown
                             .extend(Seen::blocks_of(slot).iter().map(|seen| seen.draw(slot, owners, flavor)));
                     }
@@ -117,13 +118,9 @@ impl<D: Device> Allocator<D> {
         let flavor = self.flavor();
         let mut shown: Vec<(String, u64, Vec<Drawn>)> = Vec::new();
         for (index, slot) in self.custom_slots() {
-            let describe = |state: &PoolState<D>| {
-                let sets: Vec<usize> =
-                    (0..state.sets.len()).filter(|&set| state.sets[set].memory_type == memory_type).collect();
-                (state.shard, state.rules.sizing, state.rules.name.clone(), sets)
-            };
-            let described = slot.state.look(|state| state.as_ref().map(describe));
-            let Some((shard, sizing, name, sets)) = described else { continue };
+            let Some(Description { shard, sizing, name, memory_types }) = slot.describe() else { continue };
+            let sets = (0..).zip(memory_types).filter(|(_, of)| *of == memory_type);
+            let sets: Vec<usize> = sets.map(|(set, _)| set).collect();
             if sets.is_empty() {
                 continue;
             }

@@ -7,7 +7,6 @@ pub mod dump_schema;
 pub(in crate::memory) mod inspect;
 pub(in crate::memory) mod leaks;
 pub(in crate::memory) mod listing;
-pub(in crate::memory) mod pieces;
 pub(in crate::memory) mod stalls;
 pub(in crate::memory) mod statistics;
 pub(in crate::memory) mod subscribe;

@@ -105,7 +105,7 @@ impl<D: Device> Allocator<D> {
             Some(memory) => self.waiting(|| {
                 self.heaps.free(&self.device, memory);
                 if more {
-                    self.release_from(slot, PoolState::take_unwanted);
+                    self.release_each(|| slot.take_unwanted());
                 }
             }),
             None => {}

@@ -8,7 +8,6 @@ use crate::memory::defragmentation::movers::MoverId;
 use crate::memory::request::dedicated::DedicatedForResource;
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::{AllocationOptions, Movability, WrongAllocator};
-use crate::sync::locked;
 
 impl<D: Device> Allocator<D> {
     /// Creates a buffer with memory for it, from the default pools or from the custom pool that the options name.
@@ -181,11 +180,7 @@ impl<D: Device> Allocator<D> {
     /// Notes in its pool that a resource is bound to an allocation that the caller [holds](Self::hold). A pool with
     /// resources cannot be reset.
     pub(super) fn note_resource(&self, allocation: &Allocation) {
-        let Some(slot) = self.pools.get(allocation.pool) else { return };
-        let mut guard = locked(&slot.state);
-        if let Some(detail) = guard.as_mut().and_then(|state| state.detail_mut(allocation.record)) {
-            detail.set_has_resource(true);
-        }
+        self.pools.get(allocation.pool).into_iter().for_each(|slot| slot.note_resource(allocation.record));
     }
 
     fn create_placed<C: Class<D>>(

@@ -29,7 +29,7 @@ use crate::memory::defragmentation::pass::Move;
 use crate::memory::defragmentation::stopwatch::Stopwatch;
 use crate::memory::defragmentation::survey::{Arena, SurveyedArena, SurveyedBlock};
 use crate::memory::driver::ladder::IdleBlocks;
-use crate::memory::pool::{PoolState, TwoShards};
+use crate::memory::pool::TwoShards;
 use crate::memory::token::record::Record;
 use crate::memory::{BudgetPolicy, EmptiedBlocks, Movability};
 use crate::sync::locked;
@@ -541,8 +541,8 @@ impl Execution {
         // Blocks that are empty in the end are kept or freed as any others; a maintenance thread looks for them itself.
         for &(arena, ..) in self.blocks.iter().filter(|(_, _, touched)| *touched != Touched::Never) {
             let Some(slot) = allocator.pools.get(arena.pool) else { continue };
-            if locked(&slot.state).as_ref().is_some_and(|state| state.rules.ahead.is_none()) {
-                allocator.release_from(slot, PoolState::take_unwanted);
+            if !slot.grows_ahead() {
+                allocator.release_each(|| slot.take_unwanted());
             }
         }
     }
