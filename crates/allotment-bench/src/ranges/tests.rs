@@ -43,7 +43,7 @@ fn each_workload_has_a_time_for_each_contender_that_can_do_it() {
     let plans = all();
     assert_eq!(workloads, plans.iter().map(|plan| plan.name.as_str()).collect());
     let in_order = rows(&json, "frames");
-    assert_eq!(in_order.len(), 19, "all contenders: {:?}", contenders(&in_order));
+    assert_eq!(in_order.len(), 17, "all contenders: {:?}", contenders(&in_order));
     for row in rows(&json, "churn-1e4") {
         assert!(row["laps"] == 2 && row["ns_per_op"].is_number() && row["refused"] == 0, "{row}");
         assert_eq!(row["ratio"].is_number(), row["contender"] != "empty", "{row}");
