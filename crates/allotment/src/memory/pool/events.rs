@@ -474,7 +474,9 @@ fn asked(request: &AllocationRequest<'_>) -> RequestedOptions {
         budget: request.budget,
         strategy: options.strategy,
         side: options.side,
+        // The quick path looks in the quick lists of the best memory type only.
         skips_quick_lists: request.without_quick_lists
+            || request.second_choice
             || !(options.required | options.preferred | options.avoided).is_empty(),
         with_resource: request.with_resource,
     }

@@ -251,10 +251,7 @@ impl<D: Device> Allocator<D> {
             // The usual case: one thread at a time.
             return self.allocate_from_locked_pool(pool, slot, guard, (set, PlanSizes::All), request);
         }
-        // The quick path has looked in the quick lists of the best memory type only.
-        let without_quick_lists = request.without_quick_lists || request.second_choice;
-        let searching = &AllocationRequest { without_quick_lists, ..*request };
-        if let Some(allocation) = self.place_in_shard(pool, slot, guard, set, searching)? {
+        if let Some(allocation) = self.place_in_shard(pool, slot, guard, set, request)? {
             return Ok(allocation);
         }
         if let Some(allocation) = self.place_in_lent_block(shards, pool, slot, set, request)? {
