@@ -2,7 +2,7 @@
 
 use allotment_trace::recording::TextId;
 
-use crate::timeline::{AllocationIndex, Timeline};
+use crate::timeline::{AllocationIndex, Texts, Timeline};
 
 /// The property by which allocations are grouped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -19,11 +19,28 @@ pub enum Grouping {
 }
 
 impl Grouping {
+    /// All groupings.
+    pub const ALL: [Self; 4] = [Self::CallSite, Self::Name, Self::NamePrefix, Self::Category];
+
+    /// Returns what allocations are grouped by, in words.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::CallSite => "call site",
+            Self::Name => "name",
+            Self::NamePrefix => "name before digits",
+            Self::Category => "category",
+        }
+    }
+
     /// Returns the group of an allocation. Empty for one that lacks the text.
     #[must_use]
     pub fn of<'a>(self, timeline: &Timeline<'a>, allocation: AllocationIndex) -> &'a str {
-        let texts = timeline.texts(allocation);
-        let text = |id: TextId| timeline.recording().text(id).unwrap_or("");
+        self.key(timeline.texts(allocation), |id| timeline.recording().text(id).unwrap_or(""))
+    }
+
+    /// Returns the group of an allocation with some texts.
+    pub fn key<'a>(self, texts: Texts, text: impl Fn(TextId) -> &'a str) -> &'a str {
         match self {
             Self::CallSite if texts.call_site.is_none() => name_prefix(text(texts.name)),
             Self::CallSite => text(texts.call_site),

@@ -34,6 +34,10 @@ impl AllocationGroup {
     /// How many allocations a group names.
     pub const EXAMPLES: usize = 16;
 
+    /// What [`is_steady`](Self::is_steady) means, as a sentence.
+    pub const STEADY: &'static str = "Steady where allocations came in 8 frames or more, in at least a quarter of all \
+                                      frames since the first, and recently. A leak looks like that.";
+
     /// Returns how many of them came a frame, from the first to the last.
     #[must_use]
     pub fn per_frame(&self) -> f64 {

@@ -2,7 +2,8 @@
 //!
 //! A [`Recording`](allotment_trace::recording::Recording) is a list of events. [`Timeline::new`] indexes it once; a
 //! [`Cursor`] then is at any of its moments, and moves forwards and backwards. All analyses are functions of these
-//! two. There is no user interface here: commands, reports and viewers draw what this crate counts.
+//! two. There is no user interface here: commands, reports and viewers draw what this crate counts, and [`tables`] has
+//! the headings and cells that all of them show.
 //!
 //! ```
 //! # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -98,6 +99,7 @@ mod scope;
 mod search;
 mod segments;
 mod series;
+pub mod tables;
 mod time_axis;
 mod timeline;
 pub mod units;

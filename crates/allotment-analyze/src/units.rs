@@ -9,33 +9,6 @@
 /// ```
 #[must_use]
 pub fn bytes(bytes: u64) -> String {
-    let (value, unit) = in_unit(bytes);
-    let digits = match value {
-        _ if unit == "B" => 0,
-        99.95.. => 0,
-        9.995.. => 1,
-        _ => 2,
-    };
-    format!("{value:.digits$} {unit}")
-}
-
-/// Returns bytes with one digit behind the point, in the largest unit with at least one whole digit: numbers in a column
-/// have their points below each other.
-///
-/// ```
-/// use allotment_analyze::units::bytes_in_column;
-///
-/// assert_eq!((bytes_in_column(96 << 20), bytes_in_column(1536)), ("96.0 MiB".into(), "1.5 KiB".into()));
-/// ```
-#[must_use]
-pub fn bytes_in_column(bytes: u64) -> String {
-    match in_unit(bytes) {
-        (value, "B") => format!("{value} B"),
-        (value, unit) => format!("{value:.1} {unit}"),
-    }
-}
-
-fn in_unit(bytes: u64) -> (f64, &'static str) {
     const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
     let mut value = bytes as f64;
     let mut unit = 0;
@@ -43,7 +16,30 @@ fn in_unit(bytes: u64) -> (f64, &'static str) {
         value /= 1024.0;
         unit += 1;
     }
-    (value, UNITS[unit])
+    let digits = match value {
+        _ if unit == 0 => 0,
+        99.95.. => 0,
+        9.995.. => 1,
+        _ => 2,
+    };
+    format!("{value:.digits$} {}", UNITS[unit])
+}
+
+/// Returns a change of bytes, with its sign.
+///
+/// ```
+/// use allotment_analyze::units::signed_bytes;
+///
+/// assert_eq!((signed_bytes(-2048), signed_bytes(2048)), ("−2.00 KiB".into(), "+2.00 KiB".into()));
+/// ```
+#[must_use]
+pub fn signed_bytes(change: i128) -> String {
+    let size = bytes(u64::try_from(change.unsigned_abs()).unwrap_or(u64::MAX));
+    match change {
+        0 => size,
+        1.. => format!("+{size}"),
+        _ => format!("−{size}"),
+    }
 }
 
 /// Returns a whole number with thousands set apart.
@@ -62,6 +58,33 @@ pub fn count(number: u64) -> String {
         text.push(digit);
     }
     text
+}
+
+/// Returns a number of things: `1 frame`, `2 frames`.
+///
+/// ```
+/// assert_eq!(allotment_analyze::units::plural(2, "frame"), "2 frames");
+/// ```
+#[must_use]
+pub fn plural(number: u64, one: &str) -> String {
+    format!("{} {one}{}", count(number), if number == 1 { "" } else { "s" })
+}
+
+/// Returns a share of a whole in percent, with one digit behind the point below 10 %.
+///
+/// ```
+/// use allotment_analyze::units::percent;
+///
+/// assert_eq!((percent(1, 3), percent(1, 30), percent(0, 0)), ("33 %".into(), "3.3 %".into(), "–".into()));
+/// ```
+#[must_use]
+pub fn percent(part: u64, whole: u64) -> String {
+    if whole == 0 {
+        return "–".to_owned();
+    }
+    let share = part as f64 * 100.0 / whole as f64;
+    let digits = usize::from(part > 0 && share < 10.0);
+    format!("{share:.digits$} %")
 }
 
 /// Returns a duration in the largest unit with at least one whole digit.
@@ -99,9 +122,6 @@ mod tests {
             (u64::MAX, "16384 PiB"),
         ] {
             assert_eq!(bytes(number), text);
-        }
-        for (number, text) in [(1023, "1023 B"), (1536, "1.5 KiB"), (u64::MAX, "16384.0 PiB")] {
-            assert_eq!(bytes_in_column(number), text);
         }
         assert_eq!((count(0), count(999), count(1_234_567)), ("0".into(), "999".into(), "1,234,567".into()));
         assert_eq!(duration(16_600_000), "16.6 ms");

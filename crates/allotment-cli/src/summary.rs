@@ -1,6 +1,5 @@
 //! `allotment replay`: replays a trace; prints a table or JSON, and writes the HTML report.
 
-use allotment_analyze::Timeline;
 use allotment_trace::recording::Recording;
 use serde::Serialize;
 
@@ -96,7 +95,7 @@ fn page_of(source: &Source, args: &ReplayArgs, recorded: Option<Recording>) -> R
         }
         (None, None) => Recording::default(),
     };
-    report::page(&source.title, &recording, &Timeline::new(&recording))
+    report::page(&source.title, &recording)
 }
 
 /// Returns the figures of the table.

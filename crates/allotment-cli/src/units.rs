@@ -1,6 +1,6 @@
 //! Number formatting.
 
-pub(crate) use allotment_analyze::units::{bytes_in_column as bytes, count};
+pub(crate) use allotment_analyze::units::{bytes, count};
 
 /// Formats a time in the largest unit with at least one whole digit.
 pub(crate) fn nanoseconds(nanoseconds: u64) -> String {

@@ -95,7 +95,7 @@ fn a_person_is_told_the_same_in_words() {
     assert!(output.status.success());
     let text = String::from_utf8(output.stdout).unwrap();
     for line in [
-        "  heap 0      8.0 GiB device-local, budget 7.2 GiB, 0 B (0.0 %) in use",
+        "  heap 0     8.00 GiB device-local, budget 7.20 GiB, 0 B (0.0 %) in use",
         "  type 3   heap 0: device-local, host-visible, host-coherent",
         "  max memory allocations             4,096",
         "  device-upload",

@@ -3,7 +3,7 @@
 use allotment::Algorithm;
 use allotment::device::{MemoryTypeIndex, ResourceKind};
 use allotment::memory::MemoryUsage;
-pub(crate) use allotment_analyze::units::{bytes, count, duration};
+pub(crate) use allotment_analyze::units::{bytes, count, duration, percent, plural, signed_bytes as signed};
 use allotment_analyze::{AllocationIndex, BlockIndex, Timeline};
 use allotment_trace::recording::Moment;
 
@@ -12,30 +12,6 @@ use crate::loaded::Loaded;
 /// Bytes, exactly.
 pub(crate) fn exact(bytes: u64) -> String {
     format!("{} B", count(bytes))
-}
-
-/// A change of bytes, with its sign.
-pub(crate) fn signed(change: i128) -> String {
-    let size = bytes(u64::try_from(change.unsigned_abs()).unwrap_or(u64::MAX));
-    match change {
-        0 => size,
-        1.. => format!("+{size}"),
-        _ => format!("−{size}"),
-    }
-}
-
-/// `1 frame`, `2 frames`.
-pub(crate) fn plural(number: u64, one: &str) -> String {
-    format!("{} {one}{}", count(number), if number == 1 { "" } else { "s" })
-}
-
-pub(crate) fn percent(part: u64, whole: u64) -> String {
-    if whole == 0 {
-        return "–".to_owned();
-    }
-    let share = part as f64 * 100.0 / whole as f64;
-    let digits = usize::from(part > 0 && share < 10.0);
-    format!("{share:.digits$} %")
 }
 
 pub(crate) fn hex(offset: u64) -> String {
@@ -138,14 +114,4 @@ pub(crate) fn heap(loaded: &Loaded, heap: u8) -> String {
 pub(crate) fn sentence(text: &str) -> String {
     let mut characters = text.chars();
     characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_change_has_its_sign() {
-        assert_eq!((signed(-2048), signed(2048)), ("−2.00 KiB".to_owned(), "+2.00 KiB".to_owned()));
-    }
 }

@@ -1,5 +1,18 @@
 // The difference of two moments, A and B.
 
+/** Counts the names of a group's allocations. */
+class Names {
+  constructor() { this.counts = new Map(); }
+  add(id) { if (id) this.counts.set(id, (this.counts.get(id) ?? 0) + 1); }
+  /** The commonest name, and how many others there are. */
+  text(model) {
+    let best = 0, most = 0;
+    for (const [id, count] of this.counts) if (count > most) { best = id; most = count; }
+    const others = this.counts.size - 1;
+    return best ? `${model.text(best)}${others ? ` and ${plural(others, "other")}` : ""}` : "";
+  }
+}
+
 const compare = { what: "all" };
 const KINDS = [["all", "all"], ["new", "only in B"], ["freed", "only in A"], ["both", "in both"], ["moved", "moved"]];
 
@@ -26,7 +39,7 @@ function drawCompare(panel) {
     const size = model.requested[i];
     counts[kind][0]++; counts[kind][1] += size;
     if (compare.what !== "all" && compare.what !== kind) continue;
-    const key = model.groupOf(i), group = groups.get(key) ?? { key, sited: model.field("site", i) > 0, names: new Names(), i, counts: [0, 0], bytes: [0, 0] };
+    const key = model.field("group", i), group = groups.get(key) ?? { key, names: new Names(), i, counts: [0, 0], bytes: [0, 0] };
     group.names.add(model.field("name", i));
     for (const side of [0, 1]) if (kind !== (side ? "freed" : "new")) { group.counts[side]++; group.bytes[side] += size; }
     // A row shows an allocation that changed, if there is one.
@@ -36,7 +49,11 @@ function drawCompare(panel) {
   const grown = g => g.bytes[1] - g.bytes[0], same = g => g.bytes[0] === g.bytes[1] && g.counts[0] === g.counts[1];
   const rows = [...groups.values()].filter(g => compare.what !== "all" || !same(g))
     .sort((x, y) => Math.abs(grown(y)) - Math.abs(grown(x)) || y.bytes[1] - x.bytes[1]), shown = rows.slice(0, 300);
-  const delta = n => el("td", { class: `r ${n > 0 ? "pos" : n < 0 ? "neg" : ""}` }, signed(n, bytes)), right = text => el("td", { class: "r" }, text);
+  const keys = model.columns.texts("group.key"), texts = model.columns.texts("group.text");
+  const cells = g => {
+    const key = keys.get(g.key), name = g.names.text(model);
+    return [{ text: texts.get(g.key), title: key }, { text: name === key ? "" : name, title: name }, ...g.counts.map(int), ...g.bytes.map(bytes), { text: signed(grown(g), bytes), mark: grown(g) > 0 ? "pos" : grown(g) < 0 ? "neg" : "" }];
+  };
   const line = (text, value, before) => el("span", {}, `${text} `, el("b", {}, signed(value - before, bytes)));
   panel.replaceChildren(
     el("div", { class: "row" },
@@ -45,9 +62,7 @@ function drawCompare(panel) {
     el("p", { class: "sum" }, line("Used", B.totals.used, A.totals.used), line("Overhead", B.totals.overhead, A.totals.overhead), line("Pending", B.totals.pending, A.totals.pending),
       line("Free", B.totals.free, A.totals.free), line("From the driver", B.totals.reserved, A.totals.reserved)),
     el("p", { class: "sum muted", id: "difference" }, ...KINDS.slice(1).map(([kind, text]) => el("span", {}, `${text}: ${int(counts[kind][0])}, ${bytes(counts[kind][1])}`))),
-    rows.length ? el("div", { class: "scroll" }, el("table", {},
-      el("thead", {}, el("tr", {}, ["Call site or name", "Name", "Change", "Bytes in A", "Bytes in B", "Count in A", "Count in B"].map((text, k) => el("th", { class: k > 1 ? "r" : "" }, text)))),
-      el("tbody", {}, shown.map(g => el("tr", { class: "go", onclick: () => show(g.i) }, groupCells(model, g), delta(grown(g)), g.bytes.map(n => right(bytes(n))), g.counts.map(n => right(int(n))))))))
+    rows.length ? declaredTable(columnsOf("compare"), shown.map(g => ({ cells: cells(g), click: () => show(g.i) })))
       : el("p", { class: "empty" }, a === b ? "A and B are the same moment. Move the cursor and press “Set A” or “Set B”." : "No such allocation."),
     el("p", { class: "more" }, rows.length > shown.length ? `${int(shown.length)} of ${int(rows.length)} groups shown.` : ""));
   press("changes", compare.what);

@@ -58,7 +58,7 @@ function rangeDetails(i) {
       ["Memory type", typeText(b) + (flag(SECOND_CHOICE) ? " – not the best for the request" : "")],
       ["Usage", field("usage") ? model.word("usage", field("usage")) : null],
       ["Placed in", field("placement") ? model.word("placement", field("placement")) : null],
-      ["Call site", site ? el("dd", { title: site }, shortSite(site)) : null], ["User data", user],
+      ["Call site", site ? el("dd", { title: site }, model.site(i)) : null], ["User data", user],
       ["CPU", flag(MAPPED) ? "was mapped" : null], ["Movable", flag(MOVABLE) ? "yes" : null],
       [before ? "Moved here" : "Allocated", momentLink(model.from[i])],
       ["Moved from", before ? el("button", { class: "link", onclick: () => show(before - 1) }, placeText(before - 1)) : null],

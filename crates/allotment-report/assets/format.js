@@ -26,21 +26,6 @@ function duration(ns) {
 const plural = (n, one, many = `${one}s`) => `${int(n)} ${n === 1 ? one : many}`;
 const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
 
-/** The part of a call site that says where in a program it is: the crate's folder, the file and the line. The analysis of
-    recordings has the same rule; a test compares the two. */
-function shortSite(site) {
-  const [, path, line] = site.match(/^(.*?)(:\d+)(:\d+)?$/s) ?? [];
-  if (path == null) return site;
-  const parts = path.split(/[\\/]/).slice(0, -1), named = k => k >= 0 && !/^(\.{0,2}|.*:)$/.test(parts[k]);
-  let first = parts.lastIndexOf("src");
-  if (first < 0) first = parts.findLastIndex(part => ["tests", "examples", "benches"].includes(part));
-  if (first >= 0) first -= named(first - 1);
-  else first = parts.length && /^$|:$/.test(parts[0]) && named(parts.length - 1) ? parts.length - 1 : 0;
-  return path.slice(parts.slice(0, first).reduce((sum, part) => sum + part.length + 1, 0)) + line;
-}
-/** All of a name up to its first digit, without the separators at the end. The whole name where nothing would be left. */
-const namePrefix = name => name.replace(/\d.*$/s, "").replace(/[ _.:#[(\/-]+$/, "") || name;
-
 const $ = id => document.getElementById(id);
 
 /** An element. Texts become text nodes, so nothing in a name is ever HTML. */

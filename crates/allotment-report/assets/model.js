@@ -89,8 +89,11 @@ class Model {
   field(name, i) { return this.columns.numbers(`range.${name}`)[i]; }
   occupied(i) { return this.requested[i] + this.beyond[i]; }
   name(i) { return this.text(this.field("name", i)) || "(no name)"; }
-  /** What allocations are grouped by: the call site; of one without, what its name begins with. */
-  groupOf(i) { return this.text(this.field("site", i)) || namePrefix(this.name(i)); }
+  /** The call site of a range as people read it. */
+  site(i) {
+    if (!this.sites) { const short = this.columns.list("site.short"); this.sites = new Map(Array.from(this.columns.numbers("site.id"), (id, k) => [id, short[k]])); }
+    return this.sites.get(this.field("site", i)) ?? "";
+  }
   isReservation(i) { return (this.flags[i] & RESERVATION) > 0; }
 
   /** What the requested bytes of a range are at a moment; the bytes beyond are rounding, unless reserved. */

@@ -12,7 +12,7 @@ const COLUMNS = [
   ["from", "Allocated", true, (m, i) => int(m.from[i]), (m, i) => m.from[i]],
   ["to", "Freed", true, (m, i) => m.to[i] <= m.end ? int(m.to[i]) : "–", (m, i) => m.to[i]],
   ["life", "Lifetime", true, (m, i) => lifeText(m, m.from[i], m.to[i]), (m, i) => Math.min(m.to[i], m.end) - m.from[i]],
-  ["site", "Call site", false, (m, i) => shortSite(m.text(m.field("site", i))), (m, i) => textRank(m, m.field("site", i))],
+  ["site", "Call site", false, (m, i) => m.site(i), (m, i) => textRank(m, m.field("site", i))],
 ];
 
 const tableColumn = name => COLUMNS.find(column => column[0] === name);

@@ -30,8 +30,9 @@ mod page;
 mod payload;
 mod report;
 mod running;
+mod tables;
 
-pub use report::{Report, write_report};
+pub use report::write_report;
 pub use running::{ReportError, WriteReport};
 
 /// The code of the guide, compiled and run as doctests.

@@ -4,36 +4,34 @@ use std::io::{self, Write};
 
 use allotment::Algorithm;
 use allotment::device::{MemoryProperties, ResourceKind};
-use allotment::memory::LIBRARY_CATEGORY;
+use allotment_analyze::tables::Table;
 use allotment_trace::recording::{
-    Api, BlockKind, DeletionQueueKind, DescriptorKind, Header, Placement, RefusalReason, RingKind, StallKind,
-    TextId,
+    Api, BlockKind, DeletionQueueKind, DescriptorKind, Header, Placement, Recording, RefusalReason, RingKind,
+    StallKind, TextId,
 };
 
 use crate::columns::ColumnWriter;
 use crate::lives::{Lives, NEVER, ObjectLife, RangeLife, Sample};
+use crate::tables;
 
 /// What a page shows.
 pub(crate) struct Content<'a> {
-    pub(crate) title: String,
-    pub(crate) header: Header,
+    pub(crate) title: &'a str,
+    pub(crate) recording: &'a Recording,
     pub(crate) lives: Lives,
-    /// Texts, and the moments that they are about.
-    pub(crate) advice: Vec<(String, Option<u64>)>,
-    /// The texts of the recording.
-    pub(crate) texts: &'a [String],
+    pub(crate) leaks: Table,
+    pub(crate) advice: Vec<String>,
 }
 
 /// Writes all columns. Columns of one table begin with its name and have equally many values.
 pub(crate) fn write<W: Write>(content: &Content<'_>, out: &mut ColumnWriter<W>) -> io::Result<()> {
-    let Content { title, header, lives, advice, texts } = content;
-    head(title, header, out)?;
+    let Content { title, recording, lives, advice, .. } = content;
+    head(title, &recording.header, out)?;
     out.plain("events", [lives.events])?;
     out.plain("contradictions", [lives.contradictions])?;
-    out.texts("texts", *texts)?;
-    out.texts("advice.text", advice.iter().map(|(text, _)| text))?;
-    // 0 for none.
-    out.plain("advice.at", advice.iter().map(|(_, at)| at.map_or(0, |at| at.saturating_add(1))))?;
+    out.texts("texts", &recording.texts)?;
+    out.texts("advice.text", advice)?;
+    tables::write(content, out)?;
     memory(lives, out)?;
     ranges(&lives.ranges, out)?;
     objects(lives, out)?;
@@ -43,7 +41,6 @@ pub(crate) fn write<W: Write>(content: &Content<'_>, out: &mut ColumnWriter<W>) 
 /// Where the recording was made, and the words for the codes that other columns have.
 fn head<W: Write>(title: &str, header: &Header, out: &mut ColumnWriter<W>) -> io::Result<()> {
     out.texts("title", [title])?;
-    out.texts("library", [LIBRARY_CATEGORY])?;
     let api = match header.api {
         Api::Simulated => "simulated GPU",
         Api::Vulkan => "Vulkan",

@@ -1,14 +1,14 @@
 //! `allotment diff`: what changed between two moments of a recording, or between two recordings.
 
+use allotment_analyze::units::signed_bytes;
 use allotment_analyze::{Amount, Cursor, Difference, Figures, GroupDifference};
 use allotment_trace::recording::Moment;
 use serde::Serialize;
 
 use super::args::{By, DiffArgs};
-use super::groups::Labels;
 use super::json::{FiguresJson, MomentJson};
 use super::load::{index, load_path};
-use super::table::{Align, Table, print_pairs, shown};
+use super::table::{self, print_pairs, shown};
 use super::when::{When, words};
 use crate::failure::Failure;
 use crate::units::{bytes, count};
@@ -49,7 +49,7 @@ fn print(titles: [&String; 2], sides: &[(Moment, Figures); 2], by: By, differenc
     let amount = |is: Amount| format!("{}, {}", count(is.count), bytes(is.bytes));
     let change = |figure: fn(&Figures) -> u64| {
         let [a, b] = [figure(&sides[0].1), figure(&sides[1].1)];
-        format!("{} → {} ({})", bytes(a), bytes(b), signed(i128::from(b) - i128::from(a)))
+        format!("{} → {} ({})", bytes(a), bytes(b), signed_bytes(i128::from(b) - i128::from(a)))
     };
     print_pairs(&[
         row("Blocks", format!("{} → {}", count(sides[0].1.blocks), count(sides[1].1.blocks))),
@@ -61,34 +61,7 @@ fn print(titles: [&String; 2], sides: &[(Moment, Figures); 2], by: By, differenc
         row("… moved", amount(difference.moved)),
         row("… of another size", count(difference.resized)),
     ]);
-    let changed: Vec<_> = difference.groups.iter().filter(|group| group.a != group.b).collect();
-    if changed.is_empty() {
-        return;
-    }
-    let labels = Labels::new(by, changed.iter().map(|group| (&*group.key, &group.name)));
-    say!();
-    let mut columns = ["Change", "Bytes in A", "Bytes in B", "Count in A", "Count in B"]
-        .map(|title| (title, Align::Right))
-        .to_vec();
-    columns.extend(labels.columns());
-    let mut table = Table::new(&columns);
-    for group in changed {
-        let mut cells = vec![signed(group.grown()), bytes(group.a.bytes), bytes(group.b.bytes)];
-        cells.extend([count(group.a.count), count(group.b.count)]);
-        cells.extend(labels.cells(&group.key, &group.name));
-        table.row(cells);
-    }
-    table.print();
-}
-
-/// Formats a change of bytes with its sign.
-fn signed(change: i128) -> String {
-    let size = bytes(u64::try_from(change.unsigned_abs()).unwrap_or(u64::MAX));
-    match change {
-        0 => "0 B".to_owned(),
-        1.. => format!("+{size}"),
-        _ => format!("−{size}"),
-    }
+    table::print(&difference.table(by.grouping()));
 }
 
 /// The JSON output.

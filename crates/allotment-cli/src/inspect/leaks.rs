@@ -7,10 +7,9 @@ use super::args::LeaksArgs;
 use super::groups::{self, GroupJson};
 use super::json::MomentJson;
 use super::load::{index, load};
-use super::table::shown;
+use super::table::{self, shown};
 use super::when::words;
 use crate::failure::Failure;
-use crate::units::{bytes, count};
 
 pub(crate) fn run(args: &LeaksArgs) -> Result<(), Failure> {
     let loaded = load(&args.shown.file)?;
@@ -34,24 +33,7 @@ pub(crate) fn run(args: &LeaksArgs) -> Result<(), Failure> {
         return Ok(());
     }
     say!("{} at {}", shown(&loaded.title), words(leaks.at));
-    if leaks.library_count != 0 {
-        let [of_library, size] = [count(leaks.library_count), bytes(leaks.library_bytes)];
-        let noun = if leaks.library_count == 1 { "allocation" } else { "allocations" };
-        say!(
-            "The library itself has {of_library} {noun}, {size}, until its Gpu is dropped. They are left out."
-        );
-    }
-    if leaks.count == 0 {
-        say!("No allocation exists that was not released.");
-        return Ok(());
-    }
-    let exist = match leaks.count {
-        1 => "allocation exists and was not released",
-        _ => "allocations exist and were not released",
-    };
-    say!("{} {exist}, {}", count(leaks.count), bytes(leaks.bytes));
-    say!();
-    groups::print(&leaks.groups, args.by, leaks.at);
+    table::print(&leaks.table(&timeline, args.by.grouping()));
     Ok(())
 }
 

@@ -8,10 +8,9 @@ use super::args::{By, LifetimesArgs};
 use super::groups::{self, GroupJson};
 use super::json::MomentJson;
 use super::load::{index, load_path};
-use super::table::{Align, Table, shown};
+use super::table::{self, Align, Table, shown};
 use super::when::{When, words};
 use crate::failure::Failure;
-use crate::units::{bytes, count};
 
 const MARKERS: [&str; 4] = ["A", "B", "C", "D"];
 
@@ -38,7 +37,7 @@ pub(crate) fn run(args: &LifetimesArgs) -> Result<(), Failure> {
             serde_json::to_string(&LifetimesJson::new(&loaded.title, rule, &moments, &timeline, &found))?
         );
     } else {
-        print(&loaded.title, rule, args.by, &moments, &found);
+        print(&loaded.title, rule, args.by, &moments, &timeline, &found);
     }
     Ok(())
 }
@@ -90,30 +89,25 @@ impl Found {
     }
 }
 
-fn print(title: &str, rule: LifetimeRule, by: By, moments: &[Moment], found: &Found) {
+fn print(
+    title: &str,
+    rule: LifetimeRule,
+    by: By,
+    moments: &[Moment],
+    timeline: &Timeline<'_>,
+    found: &Found,
+) {
     say!("{}, rule {}", shown(title), rule.name());
     say!("{}", rule.question());
     for (moment, marker) in moments.iter().zip(MARKERS) {
         say!("  {marker}: {}", words(*moment));
     }
     let now = moments.last().copied().unwrap_or_default();
-    print_part(&found.allocations, "", by, now);
+    let of = |part: &AllocationGroups, what: &str| part.table(timeline, by.grouping(), now, what);
+    table::print(&of(&found.allocations, "allocation"));
     if let Some(declined) = &found.declined {
         say!();
-        print_part(declined, " declined", by, now);
-    }
-}
-
-fn print_part(part: &AllocationGroups, what: &str, by: By, now: Moment) {
-    say!(
-        "{} allocation{}{what}, {}",
-        count(part.count),
-        if part.count == 1 { "" } else { "s" },
-        bytes(part.bytes)
-    );
-    if part.count != 0 {
-        say!();
-        groups::print(&part.groups, by, now);
+        table::print(&of(declined, "declined allocation"));
     }
 }
 

@@ -16,8 +16,10 @@ pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
         return Err(Failure::Usage(format!("{file} is the recording and would be overwritten")));
     }
     let loaded = load(&args.file)?;
+    // The page is about what makes sense, and the warning about the rest.
+    index(&loaded);
     // Whole in memory before it is written, as every file of this command is.
-    let page = page(&loaded.title, &loaded.recording, &index(&loaded))?;
+    let page = page(&loaded.title, &loaded.recording)?;
     output.write(&page)?;
     let (path, size) = (args.output.display().to_string(), page.len() as u64);
     if args.json {

@@ -1,5 +1,6 @@
 //! Tables of text.
 
+use allotment_analyze::tables::{self, Cell};
 use console::measure_text_width;
 
 /// How a column is aligned.
@@ -49,6 +50,34 @@ impl Table {
     }
 }
 
+/// Prints a table of an analysis: its summary, its columns, and what its warnings mean. Texts come last, since one may be
+/// longer than the line.
+pub(super) fn print(table: &tables::Table) {
+    for line in &table.summary {
+        say!("{line}");
+    }
+    if table.rows.is_empty() {
+        return;
+    }
+    say!();
+    let warns = |column: usize| table.rows.iter().any(|row| matches!(row.cells[column], Cell::Warning(_)));
+    let mut order: Vec<_> = (0..table.columns.len()).collect();
+    order.sort_by_key(|&column| (!table.columns[column].is_number, !warns(column)));
+    let heading = |&column: &usize| {
+        let column = table.columns[column];
+        (column.heading, if column.is_number { Align::Right } else { Align::Left })
+    };
+    let mut lines = Table::new(&order.iter().map(heading).collect::<Vec<_>>());
+    for row in &table.rows {
+        lines.row(order.iter().map(|&column| shown(&row.cells[column].text())).collect::<Vec<_>>());
+    }
+    lines.print();
+    for column in order.into_iter().filter(|&column| warns(column)) {
+        say!();
+        say!("{}: {}", table.columns[column].heading, table.columns[column].help);
+    }
+}
+
 /// Prints rows of a label and a value, indented.
 pub(super) fn print_pairs(rows: &[(String, String)]) {
     let width = rows.iter().map(|(label, _)| measure_text_width(label)).max().unwrap_or(0);
@@ -66,5 +95,5 @@ pub(super) fn shown(text: &str) -> String {
 
 /// Returns the name of a group or of an object as a terminal can show it, or what stands for none.
 pub(super) fn name_or_none(name: &str) -> String {
-    if name.is_empty() { "(without a name)".to_owned() } else { shown(name) }
+    if name.is_empty() { "(no name)".to_owned() } else { shown(name) }
 }

@@ -1,19 +1,23 @@
-//! Allocations that exist at the cursor and that nothing released, by what made them.
+//! Allocations that exist at the cursor and that nothing released, by what they have in common.
 
-use allotment_analyze::{AllocationGroups, Cursor, Grouping, Leaks};
-use egui::{RichText, Ui};
+use std::sync::Arc;
 
-use super::{empty, figure, groups, table, waiting};
+use allotment_analyze::tables::Table;
+use allotment_analyze::{Cursor, Grouping, Leaks};
+use egui::Ui;
+
+use super::table::{SortedTable, groupings};
+use super::{empty, waiting};
 use crate::background::Background;
-use crate::state::State;
-use crate::text;
+use crate::state::{Palette, State};
 
 /// The pane.
 #[derive(Default)]
 pub(crate) struct LeaksPane {
     grouping: Grouping,
     since_a: bool,
-    found: Background<(u64, Grouping, Option<u64>), Leaks>,
+    found: Background<(u64, Grouping, Option<u64>), Arc<Table>>,
+    table: SortedTable,
 }
 
 impl LeaksPane {
@@ -23,10 +27,7 @@ impl LeaksPane {
 
     pub(crate) fn ui(&mut self, ui: &mut Ui, state: &mut State) {
         ui.horizontal_wrapped(|ui| {
-            ui.label("By");
-            for (grouping, word) in table::GROUPINGS {
-                ui.selectable_value(&mut self.grouping, grouping, word);
-            }
+            groupings(ui, &mut self.grouping);
             ui.separator();
             ui.checkbox(&mut self.since_a, "only what was allocated since A").on_hover_text(
                 "Set A behind the loading phase of a program, and what it loaded is left out.",
@@ -36,36 +37,16 @@ impl LeaksPane {
         let since = self.since_a.then(|| state.markers()[0]);
         let found = self.found.get(ui.ctx(), &state.loaded, (position, grouping, since), move |timeline| {
             let cursor = Cursor::at(timeline, position);
-            Leaks::since(&cursor, grouping, since.unwrap_or(0))
+            Arc::new(Leaks::since(&cursor, grouping, since.unwrap_or(0)).table(timeline, grouping))
         });
-        let Some(leaks) = found else { return waiting(ui) };
-        ui.horizontal_wrapped(|ui| {
-            figure(ui, "Not released at this moment", &text::plural(leaks.count, "allocation"));
-            figure(ui, "with", &text::bytes(leaks.bytes));
-            if leaks.library_count > 0 {
-                let library = format!(
-                    "and {} of the library itself, {}",
-                    text::count(leaks.library_count),
-                    text::bytes(leaks.library_bytes)
-                );
-                ui.label(RichText::new(library).weak());
-            }
-        });
-        if leaks.groups.is_empty() {
-            empty(
-                ui,
-                "Nothing is left at this moment. Move the cursor to the end of the program, or before it.",
-            );
-            return;
+        let Some(table) = found else { return waiting(ui) };
+        let palette = Palette::new(state.palette, ui.visuals().dark_mode);
+        let clicked = self.table.ui(ui, "leaks", table, &palette);
+        if table.rows.is_empty() {
+            empty(ui, "Move the cursor to the end of the program, or before it.");
         }
-        let groups =
-            AllocationGroups { count: leaks.count, bytes: leaks.bytes, groups: leaks.groups.clone() };
-        if let Some(key) = groups::table(ui, state, "leaks", &groups) {
-            let example =
-                groups.groups.iter().find(|group| group.key == key).and_then(|group| group.examples.first());
-            if let Some(&allocation) = example {
-                state.show(allocation);
-            }
+        if let Some(allocation) = clicked.and_then(|row| table.rows[row].allocation) {
+            state.show(allocation);
         }
     }
 }

@@ -8,7 +8,6 @@ mod descriptors;
 mod details;
 mod difference;
 mod free_ranges;
-mod groups;
 mod history;
 pub(crate) mod keyboard;
 mod latency;

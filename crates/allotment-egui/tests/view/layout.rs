@@ -37,7 +37,7 @@ fn a_key_opens_the_pane_of_its_number() {
     let mut view = open();
     view.key_press(Key::Num5);
     view.run();
-    assert!(has_text(&view, "Not released at this moment"));
+    assert!(has_text(&view, "unreleased allocation"));
 }
 
 #[test]

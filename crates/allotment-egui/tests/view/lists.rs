@@ -1,17 +1,50 @@
 //! The other lists.
 
+use allotment_analyze::tables::Cell;
+use allotment_analyze::{Cursor, Grouping, Leaks, Timeline};
 use allotment_egui::AnalyzerView;
 use egui::Key;
 use egui_kittest::kittest::Queryable as _;
 
-use super::{behind_mark, first, has_text, open, open_tab, program, show};
+use super::{View, behind_mark, first, has_text, open, open_tab, program, show};
 
 #[test]
-fn what_was_never_freed_is_grouped_by_what_made_it_and_a_steady_group_says_so() {
+fn leaks_have_the_headings_and_rows_of_the_analysis_and_sort_by_a_click() {
     let mut view = open();
     open_tab(&mut view, "Never freed");
-    assert!(has_text(&view, "town/src/particles.rs:57"));
-    assert!(has_text(&view, "a frame, still coming"));
+    let recording = program::game();
+    let timeline = Timeline::new(&recording);
+    let leaks = Leaks::at(&Cursor::at(&timeline, view.state().position()), Grouping::CallSite);
+    let table = leaks.table(&timeline, Grouping::CallSite);
+    assert!(table.rows.iter().any(|row| row.cells.contains(&Cell::Warning("steady"))));
+    for column in &table.columns {
+        assert!(view.query_by_role_and_label(egui::Role::Button, column.heading).is_some(), "{column:?}");
+    }
+    let cells =
+        table.summary.iter().cloned().chain(table.rows.iter().flat_map(|row| &row.cells).map(Cell::text));
+    for cell in cells {
+        assert!(has_text(&view, &cell), "{cell}");
+    }
+    // The order of the first column's texts, from top to bottom.
+    let names: Vec<_> = table.rows.iter().map(|row| row.cells[0].text()).collect();
+    let shown = |view: &View| {
+        let top = |name: &String| view.get_by_label(name).rect().top();
+        let mut order: Vec<_> = (0..names.len()).collect();
+        order.sort_by(|&a, &b| top(&names[a]).total_cmp(&top(&names[b])));
+        order
+    };
+    assert!(shown(&view).is_sorted());
+    let count = table.columns.iter().position(|column| column.heading == "Count").unwrap();
+    let ranks = table.ranks(count);
+    for down in [true, false] {
+        view.get_by_role_and_label(egui::Role::Button, "Count").click();
+        view.run();
+        let ranks: Vec<_> = shown(&view).into_iter().map(|row| ranks[row]).collect();
+        assert!(
+            if down { ranks.is_sorted_by(|a, b| a >= b) } else { ranks.is_sorted() },
+            "{down}: {ranks:?}"
+        );
+    }
     first(&view, "town/src/particles.rs:57").click();
     view.run();
     assert!(view.state().selected().is_some());

@@ -15,8 +15,8 @@ use allotment::device::BufferDesc;
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::{Gpu, GpuDesc, MemoryUsage};
 use allotment_analyze::{
-    CommonName, Cursor, Difference, Grouping, Lanes, Leaks, LifetimeEnd, LifetimeRule, ReleaseLatency,
-    Timeline, name_prefix, short_call_site,
+    AdviceThresholds, Cursor, Difference, Grouping, Lanes, Leaks, LifetimeEnd, LifetimeRule, ReleaseLatency,
+    Timeline, advice,
 };
 use allotment_report::write_report;
 use allotment_trace::Collector;
@@ -455,89 +455,87 @@ fn a_list_that_changes_under_a_pressed_button_still_gets_the_click() {
     assert!(page.value("!panelWaits && !pressed") == true);
 }
 
-#[test]
-fn call_sites_and_names_are_shortened_as_the_analysis_does() {
-    let Some(mut page) = open(&Recording::default(), "shortened") else { return };
-    for site in [
-        "/a/game/crates/ring/src/upload/ring.rs:30:32",
-        "/home/a/.cargo/registry/src/index-1/hash-0.1/src/map.rs:1:2",
-        "crates/game/examples/town.rs:12:3",
-        "/a/game/src/tests/advice.rs:5:1",
-        r"C:\game\examples\town.rs:30:5",
-        r"D:\src\main.rs:5:1",
-        "/src/main.rs:5:1",
-        "./src/main.rs:5:1",
-        "/opt/tool/lib/load.cpp:7",
-        "/main.cpp:5",
-        "main.rs:5:1:7",
-        "12:3",
-        ":1:2",
-        "",
-        "shadow map 17",
-        "tex_0_20",
-        "mips [0]",
-        "4K buffer",
-        "a\nb.rs:1:2",
-    ] {
-        let text = serde_json::to_string(site).unwrap();
-        assert_eq!(page.text(&format!("shortSite({text})")), short_call_site(site), "{site}");
-        assert_eq!(page.text(&format!("namePrefix({text})")), name_prefix(site), "{site}");
-    }
-}
-
-#[test]
-fn groups_by_call_site_have_the_commonest_name_in_both_lists_as_the_analysis_has_it() {
-    let mut recording = recordings::program(300);
+/// The call sites as a compiler writes them.
+fn with_whole_paths(mut recording: Recording) -> Recording {
     for text in &mut recording.texts {
         if text.starts_with("src/") {
             *text = format!("/home/me/harbour/{text}");
         }
     }
-    let Some(mut page) = open(&recording, "names") else { return };
-    let timeline = Timeline::new(&recording);
-    let at = |t: usize| Cursor::at(&timeline, t as u64);
-    let end = recording.events.len();
-    // Each row: the title of its first cell, which is the group, and the texts of all.
-    let rows = |page: &mut Chromium| -> Vec<Vec<String>> {
-        page.settle();
-        let rows = "[...document.querySelectorAll('#panel tbody tr')].map(r => [r.cells[0].title, ...[...r.cells].map(c => c.textContent)])";
-        serde_json::from_str(&page.text(&format!("JSON.stringify({rows})"))).unwrap()
-    };
-    let check = |row: &[String], key: &str, name: &CommonName| {
-        assert_eq!((&*row[0], &*row[1]), (key, short_call_site(key)));
-        // Of equally common names, either may be shown.
-        let others = |text: &str| text.split_once(" and ").map(|(_, others)| others.to_owned());
-        assert_eq!(others(&row[2]), others(&name.to_string()), "{row:?}");
-    };
-    page.click_on("#tabs button[data-v=leaks]");
-    let found = rows(&mut page);
-    let leaks = Leaks::at(&at(end), Grouping::CallSite);
-    assert_eq!(found.len(), leaks.groups.len());
-    assert!(
-        found.iter().any(|row| row[1].starts_with("harbour/src/mesh.rs:") && row[2].starts_with("mesh "))
-    );
-    for row in &found {
-        let group = leaks.groups.iter().find(|group| group.key == row[0]).unwrap();
-        check(row, &group.key, &group.name);
-        assert_eq!(row[3].replace(',', ""), group.count.to_string());
-    }
+    recording
+}
 
-    page.value(&format!("view.a = {}; view.b = {}; showTab('compare')", end / 4, end / 2));
-    let found = rows(&mut page);
-    let difference = Difference::between(&at(end / 4), &at(end / 2), Grouping::CallSite);
-    let changed: Vec<_> = difference.groups.iter().filter(|group| group.a != group.b).collect();
-    assert_eq!(found.len(), changed.len());
-    for row in &found {
-        let group = changed.iter().find(|group| group.key == row[0]).unwrap();
-        check(row, &group.key, &group.name);
-        let counts = [group.a.count, group.b.count].map(|count| count.to_string());
-        assert_eq!(row[6..], counts, "{row:?}");
+/// The texts of the cells of the list, row by row; the headings are the first row.
+fn cells(page: &mut Chromium) -> Vec<Vec<String>> {
+    page.settle();
+    let rows = "[...document.querySelectorAll('#panel tr')].map(r => [...r.cells].map(c => c.textContent))";
+    serde_json::from_str(&page.text(&format!("JSON.stringify({rows})"))).unwrap()
+}
+
+#[test]
+fn leaks_have_the_headings_and_rows_of_the_analysis_and_sort_by_a_click() {
+    let recording = with_whole_paths(recordings::program(300));
+    let Some(mut page) = open(&recording, "leaks") else { return };
+    let timeline = Timeline::new(&recording);
+    let leaks = Leaks::at(&Cursor::at(&timeline, timeline.end()), Grouping::CallSite);
+    let table = leaks.table(&timeline, Grouping::CallSite);
+    page.click_on("#tabs button[data-v=leaks]");
+    let shown = cells(&mut page);
+    let headings: Vec<_> = table.columns.iter().map(|column| column.heading).collect();
+    assert_eq!(shown[0], headings);
+    let rows = |order: &[usize]| -> Vec<Vec<String>> {
+        let texts = |&row: &usize| table.rows[row].cells.iter().map(|cell| cell.text()).collect();
+        order.iter().map(texts).collect()
+    };
+    let mut order: Vec<_> = (0..table.rows.len()).collect();
+    assert_eq!(shown[1..], rows(&order));
+    assert!(page.text("$('panel').textContent").starts_with(&table.summary[0]));
+    assert!(
+        page.value(
+            "[...document.querySelectorAll('#panel td')].some(cell => cell.title.startsWith('/home/me/harbour/src/mesh.rs:') \
+             && cell.textContent.startsWith('harbour/src/mesh.rs:'))"
+        ) == true
+    );
+    // Numbers begin with the largest; a second click turns the order.
+    let count = headings.iter().position(|&heading| heading == "Count").unwrap();
+    let ranks = table.ranks(count);
+    for down in [true, false] {
+        page.click_on(&format!("#panel th:nth-child({}) button", count + 1));
+        order = (0..table.rows.len()).collect();
+        order.sort_by(|&a, &b| if down { ranks[b].cmp(&ranks[a]) } else { ranks[a].cmp(&ranks[b]) });
+        assert_eq!(cells(&mut page)[1..], rows(&order), "down: {down}");
     }
+    page.click_on("#panel tbody tr:first-child");
+    assert_eq!(page.text("view.tab"), "table");
+    assert!(page.number("document.querySelectorAll('#rows tbody tr').length") > 0.0);
+}
+
+#[test]
+fn the_groups_of_two_moments_have_the_headings_and_rows_of_the_analysis() {
+    let recording = with_whole_paths(recordings::program(300));
+    let Some(mut page) = open(&recording, "groups") else { return };
+    let (timeline, end) = (Timeline::new(&recording), recording.events.len() as u64);
+    let at = |t: u64| Cursor::at(&timeline, t);
+    let table = Difference::between(&at(end / 4), &at(end / 2), Grouping::CallSite).table(Grouping::CallSite);
+    page.value(&format!("view.a = {}; view.b = {}; showTab('compare')", end / 4, end / 2));
+    let mut shown = cells(&mut page);
+    let headings: Vec<_> = table.columns.iter().map(|column| column.heading).collect();
+    assert_eq!(shown.remove(0), headings);
+    // Of equally common names, either may be shown; so may of equally large changes.
+    let mut expected: Vec<Vec<String>> =
+        table.rows.iter().map(|row| row.cells.iter().map(|cell| cell.text()).collect()).collect();
+    for rows in [&mut shown, &mut expected] {
+        for row in rows.iter_mut() {
+            row[1] = row[1].split_once(" and ").map_or("", |(_, others)| others).to_owned();
+        }
+        rows.sort_unstable();
+    }
+    assert_eq!(shown, expected);
 }
 
 #[test]
 fn the_names_of_the_lists_fit_into_a_window_of_any_width() {
-    let page = page_of_advice(&recordings::program(60));
+    let page = page_of(&recordings::program(60), "advice");
     for (width, most_rows) in [(1400, 2), (1385, 2), (1100, 2), (800, 3)] {
         let Some(mut page) = Chromium::open(&page, width, 900) else { return };
         let inside = "[...$('tabs').children].every(tab => tab.getBoundingClientRect().right <= $('tabs').getBoundingClientRect().right)";
@@ -592,7 +590,7 @@ fn leaks_descriptors_queues_and_refusals_have_their_lists() {
         "(m => m.from.reduce((n, _, i) => n + (m.to[i] > m.end && m.pending[i] <= m.end), 0))(view.model)",
     );
     let expected = leaked["allocations"].as_u64().unwrap() - pending as u64;
-    assert!(text.contains(&format!("Never freed {expected} allocations")), "{text}");
+    assert!(text.contains(&format!("{expected} unreleased allocations")), "{text}");
     page.click_on("#tabs button[data-v=descriptors]");
     assert!(page.text("$('panel').textContent").contains("resources"));
     page.click_on("#tabs button[data-v=queues]");
@@ -688,24 +686,9 @@ fn no_text_of_a_recording_is_part_of_the_html() {
     assert!(!html.contains("harmed") && !html.contains("loader.rs"));
 }
 
-/// Writes a page with all lists, of which the last is about advice.
-fn page_of_advice(recording: &Recording) -> PathBuf {
-    let mut report = allotment_report::Report::new("advice", &recording.header);
-    recording.events.iter().for_each(|event| report.push(event));
-    report.advise("a 16 MiB block is empty for 60 frames", Some(100));
-    report.advise("no moment", None);
-    let path = scratch("report").join("report.html");
-    report.write(&recording.texts, std::fs::File::create(&path).unwrap()).unwrap();
-    path
-}
-
-fn open_with_advice(recording: &Recording) -> Option<Chromium> {
-    Chromium::open(&page_of_advice(recording), 1400, 900)
-}
-
 #[test]
 fn each_list_has_a_key_and_the_help_says_which() {
-    let Some(mut page) = open_with_advice(&recordings::program(60)) else { return };
+    let Some(mut page) = open(&recordings::program(60), "advice") else { return };
     let tabs: Vec<String> =
         serde_json::from_str(&page.text("JSON.stringify(TABS.map(([name]) => name))")).unwrap();
     assert_eq!(tabs.len(), 11);
@@ -730,12 +713,15 @@ fn each_list_has_a_key_and_the_help_says_which() {
 }
 
 #[test]
-fn advice_is_listed_and_leads_to_its_moment() {
-    let Some(mut page) = open_with_advice(&recordings::program(60)) else { return };
+fn advice_of_the_analysis_about_the_end_is_listed() {
+    let recording = recordings::program(60);
+    let Some(mut page) = open(&recording, "advice") else { return };
+    let timeline = Timeline::new(&recording);
+    let advice = advice(&Cursor::at(&timeline, timeline.end()), &AdviceThresholds::default());
     page.click_on("#tabs button[data-v=advice]");
-    page.click_on("#panel tbody tr:first-child button");
-    assert_eq!(page.number("view.t"), 100.0);
-    assert_eq!(page.text("$('panel').querySelector('tr:last-child').textContent"), "no moment");
+    let shown: Vec<_> = cells(&mut page).concat();
+    assert!(!shown.is_empty());
+    assert_eq!(shown, advice.iter().map(ToString::to_string).collect::<Vec<_>>());
 }
 
 #[test]
@@ -743,7 +729,7 @@ fn a_recording_without_events_says_what_is_not_there() {
     let Some(mut page) = open(&Recording::default(), "nothing") else { return };
     for (tab, text) in [
         ("table", "Nothing is allocated"),
-        ("leaks", "was freed"),
+        ("leaks", "No unreleased allocations"),
         ("compare", "the same moment"),
         ("lifetimes", "No allocation answers this question"),
         ("free", "No block exists"),
@@ -844,7 +830,7 @@ fn what_the_library_has_for_itself_is_no_leak_of_the_program() {
     page.value("showTab('leaks')");
     page.settle();
     let shown = page.text("$('panel').textContent");
-    assert!(shown.contains("Never freed 1 allocation, 4.00 KiB"), "{shown}");
+    assert!(shown.contains("1 unreleased allocation, 4.00 KiB"), "{shown}");
     let noun = if leaks.library_count == 1 { "allocation" } else { "allocations" };
     assert!(shown.contains(&format!("The library itself has {} {noun}", leaks.library_count)), "{shown}");
 }

@@ -1,10 +1,12 @@
 //! The allocations as a table that can be searched, sorted and grouped.
 
 mod columns;
+mod drawn;
 
 use core::time::Duration;
 use std::sync::Arc;
 
+use allotment_analyze::tables::Table;
 use allotment_analyze::{
     AllocationGroups, AllocationIndex, AllocationSearch, Cursor, Grouping, LifetimeRule, Scope, Status,
     Timeline,
@@ -12,10 +14,11 @@ use allotment_analyze::{
 use egui::{RichText, TextEdit, Ui};
 
 use crate::background::Background;
-use crate::panes::{empty, groups, waiting};
-use crate::state::{Selection, State};
+use crate::panes::{empty, waiting};
+use crate::state::{Palette, Selection, State};
 use crate::text;
 pub(super) use columns::{Column, allocation_rows};
+pub(super) use drawn::SortedTable;
 
 /// The table makes its rows anew when one of these changes.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,7 +37,9 @@ struct Key {
 #[derive(Default)]
 struct Found {
     allocations: Vec<AllocationIndex>,
-    groups: AllocationGroups,
+    groups: Arc<Table>,
+    /// The keys of the groups.
+    keys: Vec<String>,
     bytes: u64,
 }
 
@@ -48,6 +53,7 @@ pub(crate) struct TablePane {
     found: Background<Key, Arc<Found>>,
     /// The last rows that were found. They stay while others are looked for.
     shown: Arc<Found>,
+    groups: SortedTable,
 }
 
 impl Default for TablePane {
@@ -59,6 +65,7 @@ impl Default for TablePane {
             sort: (Column::Requested, true),
             found: Background::default(),
             shown: Arc::default(),
+            groups: SortedTable::default(),
         }
     }
 }
@@ -66,17 +73,17 @@ impl Default for TablePane {
 /// What it takes to find and sort the rows, for each allocation that may be one.
 const EACH_ALLOCATION: Duration = Duration::from_nanos(150);
 
-/// The groupings, with their words.
-pub(super) const GROUPINGS: [(Grouping, &str); 4] = [
-    (Grouping::CallSite, "call site"),
-    (Grouping::Name, "name"),
-    (Grouping::NamePrefix, "name before digits"),
-    (Grouping::Category, "category"),
-];
+/// The choice of what allocations are grouped by.
+pub(super) fn groupings(ui: &mut Ui, chosen: &mut Grouping) {
+    ui.label("By");
+    for grouping in Grouping::ALL {
+        ui.selectable_value(chosen, grouping, grouping.name());
+    }
+}
 
 impl TablePane {
     pub(crate) fn row_count(&self) -> usize {
-        if self.grouping.is_some() { self.shown.groups.groups.len() } else { self.shown.allocations.len() }
+        if self.grouping.is_some() { self.shown.keys.len() } else { self.shown.allocations.len() }
     }
 
     /// Looks for the rows again, for a recording that goes on where the one so far ends.
@@ -100,8 +107,9 @@ impl TablePane {
             return;
         }
         if self.grouping.is_some() {
-            if let Some(key) = groups::table(ui, state, "groups of the table", &shown.groups) {
-                self.open_group(key);
+            let palette = Palette::new(state.palette, ui.visuals().dark_mode);
+            if let Some(row) = self.groups.ui(ui, "groups of the table", &shown.groups, &palette) {
+                self.open_group(shown.keys[row].clone());
             }
             return;
         }
@@ -153,8 +161,8 @@ impl TablePane {
             ui.separator();
             ui.label("By");
             ui.selectable_value(&mut self.grouping, None, "allocation");
-            for (grouping, word) in GROUPINGS {
-                ui.selectable_value(&mut self.grouping, Some(grouping), word);
+            for grouping in Grouping::ALL {
+                ui.selectable_value(&mut self.grouping, Some(grouping), grouping.name());
             }
             ui.separator();
             let sum = text::plural(self.shown.allocations.len() as u64, "allocation");
@@ -213,14 +221,15 @@ fn find(timeline: &Timeline<'_>, key: &Key) -> Found {
     // In the order of time, as groups need them, and as equal rows stay.
     allocations.sort_unstable();
     let bytes = allocations.iter().fold(0u64, |sum, &one| sum.saturating_add(timeline.requested(one)));
-    let groups = key
-        .grouping
-        .map(|grouping| AllocationGroups::of(timeline, grouping, allocations.iter().copied()))
-        .unwrap_or_default();
-    if key.grouping.is_none() {
+    let Some(grouping) = key.grouping else {
         columns::sort(timeline, &mut allocations, key.sort, key.position);
-    }
-    Found { allocations, groups, bytes }
+        return Found { allocations, bytes, ..Found::default() };
+    };
+    let found = AllocationGroups::of(timeline, grouping, allocations.iter().copied());
+    let now = timeline.moment(key.position.unwrap_or(key.end));
+    let groups = Arc::new(found.table(timeline, grouping, now, "allocation"));
+    let keys = found.groups.into_iter().map(|group| group.key).collect();
+    Found { allocations, groups, keys, bytes }
 }
 
 /// The allocations of a rule, for the pane that shows them in this table's columns.

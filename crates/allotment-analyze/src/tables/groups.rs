@@ -1,0 +1,111 @@
+//! The table of groups of allocations.
+
+use allotment_trace::recording::Moment;
+
+use super::{Cell, Column, Definition, Table};
+use crate::grouping::Grouping;
+use crate::groups::{AllocationGroup, AllocationGroups, CommonName};
+use crate::timeline::Timeline;
+use crate::units::{bytes, plural};
+
+/// A row, and what its cells need of the whole.
+struct GroupRow<'a> {
+    group: &'a AllocationGroup,
+    grouping: Grouping,
+    /// Bytes of all groups.
+    bytes: u64,
+    /// The recording has frames.
+    has_frames: bool,
+    now: Moment,
+}
+
+impl GroupRow<'_> {
+    fn when(&self, moment: Moment) -> Cell {
+        Cell::Count(if self.has_frames { moment.frame } else { moment.event })
+    }
+}
+
+fn columns<'a>(grouping: Grouping, has_frames: bool) -> [Definition<GroupRow<'a>>; 9] {
+    let [first, last] =
+        if has_frames { ["First frame", "Last frame"] } else { ["First event", "Last event"] };
+    [
+        (grouping.column(), |row| row.grouping.cell(&row.group.key)),
+        (Grouping::COMMONEST, |row| Grouping::commonest(&row.group.key, &row.group.name)),
+        (Column::number("Count", "Allocations of the group."), |row| Cell::Count(row.group.count)),
+        (Column::number("Bytes", "Bytes that were requested for them."), |row| Cell::Bytes(row.group.bytes)),
+        (Column::number("Share", "Their share of the bytes of all groups."), |row| {
+            Cell::Share(row.group.bytes, row.bytes)
+        }),
+        (Column::number(first, "When the first of them was allocated."), |row| row.when(row.group.first)),
+        (Column::number(last, "When the last of them was allocated."), |row| row.when(row.group.last)),
+        (Column::number("Per frame", "Allocations per frame, from the first to the last."), |row| {
+            if row.has_frames { Cell::Decimal(row.group.per_frame()) } else { Cell::Empty }
+        }),
+        (Column::text("Growth", AllocationGroup::STEADY), |row| {
+            if row.group.is_steady(row.now) { Cell::Warning("steady") } else { Cell::Text(String::new()) }
+        }),
+    ]
+}
+
+/// Makes the table of some groups that have so many bytes in all.
+pub(super) fn table(
+    timeline: &Timeline<'_>,
+    grouping: Grouping,
+    now: Moment,
+    bytes: u64,
+    groups: &[AllocationGroup],
+) -> Table {
+    let has_frames = timeline.frame_count() > 0;
+    let row = |group| GroupRow { group, grouping, bytes, has_frames, now };
+    let rows: Vec<_> = groups.iter().map(row).collect();
+    Table::of(&columns(grouping, has_frames), &rows, |row| row.group.examples.first().copied())
+}
+
+impl AllocationGroups {
+    /// Returns the groups as a table. `now` is the moment up to which a steady group grows, `what` what one of them is:
+    /// `allocation`.
+    #[must_use]
+    pub fn table(&self, timeline: &Timeline<'_>, grouping: Grouping, now: Moment, what: &str) -> Table {
+        let mut table = table(timeline, grouping, now, self.bytes, &self.groups);
+        table.summary.push(format!("{}, {}.", plural(self.count, what), bytes(self.bytes)));
+        table
+    }
+}
+
+impl Grouping {
+    /// The column of the commonest names.
+    pub(super) const COMMONEST: Column =
+        Column::text("Name", "The name that most allocations of the group have.");
+
+    /// The cell of a commonest name. One that only repeats the key says nothing.
+    pub(super) fn commonest(key: &str, name: &CommonName) -> Cell {
+        let name = name.to_string();
+        Cell::Text(if name == key { String::new() } else { name })
+    }
+
+    /// The column of the keys.
+    pub(super) const fn column(self) -> Column {
+        match self {
+            Self::CallSite => Column::text(
+                "Call site or name",
+                "Where the allocations were made; of those without a call site, what the name begins with.",
+            ),
+            Self::Name => Column::text("Name", "The whole name."),
+            Self::NamePrefix => {
+                Column::text("Name before digits", "What the name begins with, up to its first digit.")
+            }
+            Self::Category => Column::text("Category", "The category."),
+        }
+    }
+
+    /// Returns the cell of a group's key.
+    #[must_use]
+    pub fn cell(self, key: &str) -> Cell {
+        match self {
+            Self::Category if key.is_empty() => Cell::Text("(no category)".to_owned()),
+            _ if key.is_empty() => Cell::Text("(no name)".to_owned()),
+            Self::CallSite => Cell::CallSite(key.to_owned()),
+            _ => Cell::Text(key.to_owned()),
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! The tables that the command, the window and the page show: what each column is called and has, said once.
+//!
+//! A table is declared in a file of its own, as a list of columns, each with the function that makes its cells:
+//!
+//! ```text
+//!   groups.rs   [(Column, row → Cell), …]  ──┐
+//!   rows        of an analysis            ──┴─▶ Table ─┬─▶ command   texts, padded
+//!                                                      ├─▶ window    drawn, sorted by a click
+//!                                                      └─▶ page      texts and ranks, no rule of its own
+//! ```
+//!
+//! So a new column is one more entry of the list.
+
+mod difference;
+mod groups;
+mod leaks;
+
+use core::cmp::Ordering;
+
+use crate::call_site::short_call_site;
+use crate::timeline::AllocationIndex;
+use crate::units;
+
+/// A column of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// What stands above it.
+    pub heading: &'static str,
+    /// What it has, as a sentence or two, for a person who points at the heading.
+    pub help: &'static str,
+    /// It has numbers: they stand at the right, and a first click on the heading sorts the largest to the top.
+    pub is_number: bool,
+}
+
+impl Column {
+    const fn text(heading: &'static str, help: &'static str) -> Self {
+        Self { heading, help, is_number: false }
+    }
+
+    const fn number(heading: &'static str, help: &'static str) -> Self {
+        Self { heading, help, is_number: true }
+    }
+}
+
+/// A cell of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell {
+    /// The row has no such value.
+    Empty,
+    /// A text.
+    Text(String),
+    /// A call site, whole; its [`text`](Self::text) is the end of it that people read.
+    CallSite(String),
+    /// A warning.
+    Warning(&'static str),
+    /// A number of things.
+    Count(u64),
+    /// Bytes.
+    Bytes(u64),
+    /// How many bytes more there are than before.
+    Change(i128),
+    /// A part, and the whole that it is a share of.
+    Share(u64, u64),
+    /// A number with two digits behind the point.
+    Decimal(f64),
+}
+
+impl Cell {
+    /// Returns the cell as people read it.
+    ///
+    /// ```
+    /// use allotment_analyze::tables::Cell;
+    ///
+    /// assert_eq!(Cell::Bytes(1536).text(), "1.50 KiB");
+    /// assert_eq!(Cell::CallSite("/home/me/game/src/sky.rs:41:9".into()).text(), "game/src/sky.rs:41");
+    /// assert_eq!(Cell::Empty.text(), "–");
+    /// ```
+    #[must_use]
+    pub fn text(&self) -> String {
+        match self {
+            Self::Empty => "–".to_owned(),
+            Self::Text(text) => text.clone(),
+            Self::CallSite(site) => short_call_site(site).to_owned(),
+            Self::Warning(text) => (*text).to_owned(),
+            &Self::Count(count) => units::count(count),
+            &Self::Bytes(bytes) => units::bytes(bytes),
+            &Self::Change(change) => units::signed_bytes(change),
+            &Self::Share(part, whole) => units::percent(part, whole),
+            Self::Decimal(number) => format!("{number:.2}"),
+        }
+    }
+
+    /// Returns the whole text of a cell that shows a part of it, else `None`.
+    #[must_use]
+    pub fn whole(&self) -> Option<&str> {
+        match self {
+            Self::CallSite(site) if short_call_site(site) != site => Some(site),
+            _ => None,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        matches!(self, Self::Empty) || matches!(self, Self::Text(text) if text.is_empty())
+    }
+
+    /// Orders two cells of a column: numbers by size, texts by the alphabet, those without a value first.
+    fn compare(&self, other: &Self) -> Ordering {
+        match (self.number(), other.number()) {
+            (Some(a), Some(b)) => a.total_cmp(&b),
+            _ => self.text().to_lowercase().cmp(&other.text().to_lowercase()),
+        }
+    }
+
+    fn number(&self) -> Option<f64> {
+        match *self {
+            Self::Empty => Some(f64::NEG_INFINITY),
+            Self::Count(number) | Self::Bytes(number) => Some(number as f64),
+            Self::Change(change) => Some(change as f64),
+            Self::Share(part, whole) => Some(part as f64 / whole.max(1) as f64),
+            Self::Decimal(number) => Some(number),
+            Self::Text(_) | Self::CallSite(_) | Self::Warning(_) => None,
+        }
+    }
+}
+
+/// A row of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// A cell for each column.
+    pub cells: Vec<Cell>,
+    /// The allocation that the row is about, or the first of several.
+    pub allocation: Option<AllocationIndex>,
+}
+
+/// A table.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Table {
+    /// What stands above the table: a line with the sums, and lines about what is left out.
+    pub summary: Vec<String>,
+    /// The columns in which a row has something.
+    pub columns: Vec<Column>,
+    /// The rows, the most important first.
+    pub rows: Vec<Row>,
+}
+
+/// A column, and its cell of a row.
+type Definition<R> = (Column, fn(&R) -> Cell);
+
+impl Table {
+    /// Makes the cells of some rows. A column in which no row has anything is left out.
+    fn of<R>(
+        definitions: &[Definition<R>],
+        rows: &[R],
+        allocation: fn(&R) -> Option<AllocationIndex>,
+    ) -> Self {
+        let mut columns = Vec::new();
+        let mut made: Vec<_> =
+            rows.iter().map(|row| Row { cells: Vec::new(), allocation: allocation(row) }).collect();
+        for &(column, cell) in definitions {
+            let cells: Vec<_> = rows.iter().map(cell).collect();
+            if cells.iter().all(Cell::is_empty) {
+                continue;
+            }
+            columns.push(column);
+            for (row, cell) in made.iter_mut().zip(cells) {
+                row.cells.push(cell);
+            }
+        }
+        Self { summary: Vec::new(), columns, rows: made }
+    }
+
+    /// Returns for each row its rank in a column, the smallest 0. Equal cells have the same rank.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such column.
+    #[must_use]
+    pub fn ranks(&self, column: usize) -> Vec<usize> {
+        let cell = |row: usize| &self.rows[row].cells[column];
+        let mut order: Vec<_> = (0..self.rows.len()).collect();
+        order.sort_by(|&a, &b| cell(a).compare(cell(b)));
+        let mut ranks = vec![0; self.rows.len()];
+        for pair in order.windows(2) {
+            let differs = cell(pair[0]).compare(cell(pair[1])) != Ordering::Equal;
+            ranks[pair[1]] = ranks[pair[0]] + usize::from(differs);
+        }
+        ranks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_column_in_which_no_row_has_anything_is_left_out() {
+        let definitions: [Definition<u64>; 3] = [
+            (Column::text("Name", ""), |_| Cell::Text(String::new())),
+            (Column::number("Bytes", ""), |&row| Cell::Bytes(row)),
+            (Column::number("Frame", ""), |_| Cell::Empty),
+        ];
+        let table = Table::of(&definitions, &[1, 2], |_| None);
+        assert_eq!(table.columns, [definitions[1].0]);
+        assert_eq!(table.rows[1].cells, [Cell::Bytes(2)]);
+    }
+
+    #[test]
+    fn equal_cells_have_one_rank_and_texts_go_by_the_alphabet() {
+        let cells = ["b", "A", "b", "c"];
+        let definitions: [Definition<&str>; 1] =
+            [(Column::text("Name", ""), |&name| Cell::Text(name.to_owned()))];
+        assert_eq!(Table::of(&definitions, &cells, |_| None).ranks(0), [1, 0, 1, 2]);
+    }
+}

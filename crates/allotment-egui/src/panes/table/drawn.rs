@@ -1,0 +1,183 @@
+//! A table of columns that the analysis declares, drawn: only the rows that are visible cost anything.
+
+use std::sync::Arc;
+
+use allotment_analyze::tables::{Cell, Column, Table};
+use egui::{Align, Layout, RichText, Ui};
+use egui_extras::{Column as Width, TableBuilder};
+
+use crate::panes::details::of_change;
+use crate::state::Palette;
+
+/// A column to sort by, and whether the largest comes first.
+pub(crate) type Sort = (usize, bool);
+
+/// What is drawn, beside the cells.
+pub(crate) struct Drawn<'a> {
+    pub(crate) salt: &'a str,
+    pub(crate) columns: &'a [Column],
+    pub(crate) rows: usize,
+    /// A click on a heading sorts, and this is the order so far.
+    pub(crate) sort: Option<Option<Sort>>,
+}
+
+/// The rows that a person points at and clicks, and the order that a click on a heading asks for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Answer {
+    pub(crate) clicked: Option<usize>,
+    pub(crate) hovered: Option<usize>,
+    pub(crate) sort: Option<Sort>,
+}
+
+impl Drawn<'_> {
+    /// Draws the cells that a function makes of the numbers of a row and of a column.
+    pub(crate) fn ui(
+        &self,
+        ui: &mut Ui,
+        palette: &Palette,
+        is_selected: impl Fn(usize) -> bool,
+        cell: impl Fn(usize, usize) -> Cell,
+    ) -> Answer {
+        let mut answer = Answer::default();
+        let line = ui.text_style_height(&egui::TextStyle::Body) + 4.0;
+        egui::ScrollArea::horizontal().id_salt(self.salt).show(ui, |ui| {
+            let mut table = TableBuilder::new(ui)
+                .id_salt(self.salt)
+                .striped(true)
+                .resizable(true)
+                .auto_shrink(false)
+                .sense(egui::Sense::click())
+                .cell_layout(Layout::left_to_right(Align::Center));
+            for index in 0..self.columns.len() {
+                table = table.column(Width::initial(self.width(index, &cell)).at_least(40.0).clip(true));
+            }
+            let table = table.header(line + 2.0, |mut header| {
+                for (index, column) in self.columns.iter().enumerate() {
+                    header.col(|ui| {
+                        ui.with_layout(layout(column), |ui| {
+                            answer.sort = self.heading(ui, index).or(answer.sort);
+                        });
+                    });
+                }
+            });
+            table.body(|body| {
+                body.rows(line, self.rows, |mut row| {
+                    let index = row.index();
+                    row.set_selected(is_selected(index));
+                    for (number, column) in self.columns.iter().enumerate() {
+                        row.col(|ui| {
+                            ui.with_layout(layout(column), |ui| draw(ui, &cell(index, number), palette));
+                        });
+                    }
+                    let response = row.response();
+                    if response.hovered() {
+                        answer.hovered = Some(index);
+                    }
+                    if response.clicked() {
+                        answer.clicked = Some(index);
+                    }
+                });
+            });
+        });
+        answer
+    }
+
+    /// As wide as the heading and the first rows need.
+    fn width(&self, column: usize, cell: &impl Fn(usize, usize) -> Cell) -> f32 {
+        let rows = (0..self.rows.min(50)).map(|row| cell(row, column).text().chars().count());
+        let longest = rows.chain([self.columns[column].heading.len() + 2]).max().unwrap_or(0);
+        (longest as f32 * 7.0 + 12.0).clamp(60.0, 300.0)
+    }
+
+    fn heading(&self, ui: &mut Ui, index: usize) -> Option<Sort> {
+        let column = &self.columns[index];
+        let heading = RichText::new(column.heading).strong();
+        let Some(sort) = self.sort else {
+            ui.label(heading).on_hover_text(column.help);
+            return None;
+        };
+        let button = ui.add(egui::Button::new(heading).frame(false)).on_hover_text(column.help);
+        let sorted = sort.filter(|&(by, _)| by == index);
+        if let Some((_, down)) = sorted {
+            arrow(ui, down);
+        }
+        button.clicked().then(|| (index, sorted.map_or(column.is_number, |(_, down)| !down)))
+    }
+}
+
+fn draw(ui: &mut Ui, cell: &Cell, palette: &Palette) {
+    let text = RichText::new(cell.text());
+    let text = match *cell {
+        Cell::Warning(_) => text.color(ui.visuals().warn_fg_color),
+        Cell::Change(change) => text.color(of_change(change, palette)),
+        _ => text,
+    };
+    let label = ui.add(egui::Label::new(text).truncate().selectable(false));
+    if let Some(whole) = cell.whole() {
+        label.on_hover_text(whole);
+    }
+}
+
+/// The order of a column. Painted, since the font has no arrows.
+fn arrow(ui: &mut Ui, down: bool) {
+    let (rect, _) = ui.allocate_exact_size(egui::vec2(8.0, 8.0), egui::Sense::hover());
+    let (flat, tip) =
+        if down { (rect.top() + 1.5, rect.bottom() - 1.0) } else { (rect.bottom() - 1.5, rect.top() + 1.0) };
+    let points =
+        vec![egui::pos2(rect.left(), flat), egui::pos2(rect.right(), flat), egui::pos2(rect.center().x, tip)];
+    ui.painter().add(egui::Shape::convex_polygon(points, ui.visuals().text_color(), egui::Stroke::NONE));
+}
+
+/// Numbers stand at the right.
+fn layout(column: &Column) -> Layout {
+    if column.is_number { Layout::right_to_left(Align::Center) } else { Layout::left_to_right(Align::Center) }
+}
+
+/// A whole table, and the order in which a person sorted its rows.
+#[derive(Default)]
+pub(crate) struct SortedTable {
+    sort: Option<Sort>,
+    /// The rows of a table in an order, so that it is not sorted in each frame.
+    order: Option<(Arc<Table>, Option<Sort>, Vec<usize>)>,
+}
+
+impl SortedTable {
+    /// Draws the table below its summary. Returns the number of the row that is clicked.
+    pub(crate) fn ui(
+        &mut self,
+        ui: &mut Ui,
+        salt: &str,
+        table: &Arc<Table>,
+        palette: &Palette,
+    ) -> Option<usize> {
+        for (index, line) in table.summary.iter().enumerate() {
+            let line = RichText::new(line);
+            ui.label(if index == 0 { line.strong() } else { line.weak() });
+        }
+        if table.rows.is_empty() {
+            return None;
+        }
+        // Another table may have other columns.
+        self.sort = self.sort.filter(|&(column, _)| column < table.columns.len());
+        let is_known = |(of, sort, _): &(Arc<Table>, _, _)| Arc::ptr_eq(of, table) && *sort == self.sort;
+        if !self.order.as_ref().is_some_and(is_known) {
+            self.order = Some((Arc::clone(table), self.sort, order(table, self.sort)));
+        }
+        let order = self.order.as_ref().map_or(&[][..], |(.., order)| order);
+        let drawn = Drawn { salt, columns: &table.columns, rows: order.len(), sort: Some(self.sort) };
+        let cell = |row: usize, column: usize| table.rows[order[row]].cells[column].clone();
+        let answer = drawn.ui(ui, palette, |_| false, cell);
+        let clicked = answer.clicked.map(|row| order[row]);
+        self.sort = answer.sort.or(self.sort);
+        clicked
+    }
+}
+
+fn order(table: &Table, sort: Option<Sort>) -> Vec<usize> {
+    let mut order: Vec<_> = (0..table.rows.len()).collect();
+    if let Some((column, down)) = sort {
+        let ranks = table.ranks(column);
+        order.sort_by(|&a, &b| if down { ranks[b].cmp(&ranks[a]) } else { ranks[a].cmp(&ranks[b]) });
+    }
+    order
+}
