@@ -6,7 +6,10 @@ use core::time::Duration;
 use std::collections::HashMap;
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
-use allotment::device::{DedicatedNeed, MemoryDevice as _, MemoryProperties, MemoryTypeIndex, ResourceKind};
+use allotment::device::{
+    DedicatedNeed, MemoryDevice as _, MemoryHeapIndex, MemoryProperties, MemoryTypeIndex, MemoryTypeMask,
+    ResourceKind,
+};
 use allotment::memory::{
     AllocatorDesc, BlockSize, BlockSizes, BudgetPolicy, Dedicated, EmptyBlockPolicy, LeakHandler, Lifetime,
     ManualTime, Movability, NewBlocks, Pool, PoolDesc, TimeSource, use_shard,
@@ -17,7 +20,7 @@ use allotment::{
 };
 use allotment_analyze::{BlockBytes, Cursor, Peaks, Scope, Timeline, recorded_settings, what_if};
 use allotment_trace::Collector;
-use allotment_trace::recording::{Event, Recording};
+use allotment_trace::recording::{Event, Placement, Recording};
 use proptest::prelude::*;
 
 /// A call, as three random numbers.
@@ -244,6 +247,81 @@ proptest! {
             };
             prop_assert_eq!(bytes(&is), bytes(&was), "the program has the same bytes in the end");
         }
+    }
+}
+
+/// Plays a recording again, with its settings. Returns the first of the decisions that is another one.
+fn first_difference(recording: &Recording) -> Option<(&'static str, [u64; 4])> {
+    let same = what_if(recording, &recorded_settings(recording)).unwrap();
+    let (was, is) = (decisions(recording), decisions(&same.recording));
+    was.into_iter().zip(is).find(|(was, is)| was != is).map(|(was, _)| was)
+}
+
+#[test]
+fn a_request_that_names_properties_searches_mapped_blocks_first_only_where_the_cpu_is_among_them() {
+    for (named, block) in [(MemoryProperties::DEVICE_LOCAL, 2), (MemoryProperties::HOST_VISIBLE, 1)] {
+        let mut desc = AllocatorDesc::default();
+        desc.block_sizes = BlockSizes::fixed(1 << 20);
+        // A mapped block that is nearly empty, and a full one that is not mapped.
+        let mut program = Program::new("mobile", desc);
+        let mut make = |size, options: &AllocationOptions| {
+            let made = program.allocator.allocate(&Requirements::new(size), options).unwrap();
+            program.live.push((made, false));
+        };
+        make(100 << 10, &MemoryUsage::Upload.into());
+        make(950 << 10, &MemoryUsage::GpuOnly.into());
+        make(10 << 10, &AllocationOptions::from(MemoryUsage::GpuOnly).with_required(named));
+        let recording = program.collector.into_recording();
+        assert!(matches!(decisions(&recording).last(), Some((_, [3, at, ..])) if *at == block));
+        assert_eq!(first_difference(&recording), None, "{named:?}");
+    }
+}
+
+#[test]
+fn a_request_that_another_memory_type_served_from_a_range_that_waited_there_is_served_so_again() {
+    let mut desc = AllocatorDesc::default();
+    desc.shards = 1;
+    let mut program = Program::new("nvidia-h200", desc);
+    let mut make = |options: &AllocationOptions| {
+        let made = program.allocator.allocate(&Requirements::new(1024), options).unwrap();
+        program.live.push((made, false));
+    };
+    make(&MemoryUsage::DeviceUpload.into());
+    make(&MemoryUsage::DeviceUpload.into());
+    let (freed, _) = program.live.pop().unwrap();
+    program.allocator.free(freed).unwrap();
+    let mut no_block = AllocationOptions::from(MemoryUsage::GpuOnly);
+    no_block.new_blocks = NewBlocks::NeverAllocate;
+    program.live.push((program.allocator.allocate(&Requirements::new(1024), &no_block).unwrap(), false));
+    let recording = program.collector.into_recording();
+    let reused = recording.events.iter().rev().find_map(|event| match event {
+        Event::Allocated(is) => Some((is.placement, is.second_choice)),
+        _ => None,
+    });
+    assert_eq!(reused, Some((Placement::ReusedRange, true)));
+    assert_eq!(first_difference(&recording), None);
+}
+
+#[test]
+fn idle_blocks_are_freed_again_where_another_heap_kept_a_request_within_the_budget_and_only_there() {
+    for (types, freed) in [(MemoryTypeMask::ALL, true), (MemoryTypeMask(1 << 3), false)] {
+        let mut program = Program::new("discrete-small-bar", AllocatorDesc::default());
+        let mut upload = AllocationOptions::from(MemoryUsage::DeviceUpload);
+        upload.memory_types = types;
+        let request = Requirements::new(100);
+        let idle = program.allocator.allocate(&request, &upload).unwrap();
+        assert_eq!(program.allocator.info(&idle).unwrap().memory_type, MemoryTypeIndex(3));
+        program.allocator.free(idle).unwrap();
+        for heap in 0..program.allocator.device().properties().heaps.len() {
+            program.allocator.device().set_budget(MemoryHeapIndex(heap as u8), 4 << 20);
+        }
+        program.allocator.refresh_budgets();
+        // In another pool of the same heap.
+        upload.lifetime = Lifetime::Short;
+        program.live.push((program.allocator.allocate(&request, &upload).unwrap(), false));
+        let recording = program.collector.into_recording();
+        assert_eq!(decisions(&recording).contains(&("block freed", [1, 0, 0, 0])), freed);
+        assert_eq!(first_difference(&recording), None);
     }
 }
 

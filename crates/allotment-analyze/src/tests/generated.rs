@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use allotment::device::{
-    MemoryHeapIndex, MemoryProperties, MemoryTypeIndex, MemoryTypeMask, QueueIndex, ResourceKind,
-};
+use allotment::device::{MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask, QueueIndex, ResourceKind};
 use allotment::memory::{BlockSize, Lifetime};
 use allotment::{Algorithm, Alignment, MemoryUsage};
 use allotment_trace::recording::{
@@ -180,9 +178,6 @@ fn described(state: &State, allocation: Option<AllocationKey>, a: u16, b: u16) -
             usage: MemoryUsage::GpuOnly,
             lifetime: Lifetime::Long,
             movable: false,
-            required: MemoryProperties::empty(),
-            preferred: MemoryProperties::empty(),
-            avoided: MemoryProperties::empty(),
             pool: Some(pool),
             shard: u32::from(a),
             options: RequestedOptions::default(),

@@ -7,10 +7,12 @@ use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{MemoryDevice as _, MemoryProperties, MemoryTypeIndex, MemoryTypeMask};
 use allotment::events::{EventBatch, EventSubscription, RefusedRequest, RequestedOptions, SubscriptionDesc};
 use allotment::memory::{
-    AllocatorDesc, CallSites, CreateAllocatorError, LeakHandler, ManualTime, Movability, TimeSource,
-    use_shard,
+    AllocatorDesc, BudgetPolicy, CallSites, CreateAllocatorError, LeakHandler, ManualTime, Movability,
+    TimeSource, use_shard,
 };
-use allotment::{Allocation, AllocationError, AllocationOptions, Allocator, Requirements, ResourceKind};
+use allotment::{
+    Allocation, AllocationError, AllocationOptions, Allocator, MemoryUsage, Requirements, ResourceKind,
+};
 use allotment_trace::allocator_settings;
 use allotment_trace::recording::{Allocated, AllocationKey, BlockId, Event, Placement, PoolId, Recording};
 
@@ -151,6 +153,8 @@ impl<'a> Player<'a> {
                 // What other programs use of the heap stays; the blocks are this allocator's.
                 let others = usage.saturating_sub(self.bytes.of(heap));
                 self.allocator.device().set_budget(heap, budget.saturating_sub(others));
+                // As the original did just now.
+                self.allocator.refresh_budgets();
                 let usage = others.saturating_add(self.story.bytes.of(heap));
                 self.story.copy(&Event::Budget { heap, usage, budget });
             }
@@ -236,13 +240,22 @@ impl<'a> Player<'a> {
         if self.pools.separates_movable(pool) && (is.movable || self.is_soon_movable(number, is.allocation)) {
             options.movability = Movability::Copied;
         }
-        if asked.skips_quick_lists {
-            // As does every request that names properties; these change nothing else, with one memory type.
-            options.preferred = properties;
+        if asked.skips_quick_lists && (options.required | options.preferred).is_empty() {
+            // As does every request that names properties; these change nothing else, with one memory type. (Those that are
+            // required or preferred decide whether the memory is mapped.)
             options.avoided = MemoryProperties::all().difference(properties);
         }
         self.done.requests += 1;
+        let has_other_heaps = matches!(options.usage, MemoryUsage::DeviceUpload | MemoryUsage::DeviceMapped);
+        if has_other_heaps && !asked.last_heap {
+            options.budget = BudgetPolicy::WithinBudget;
+        }
         let mut made = self.request(&requirements, &options, asked.with_resource);
+        if made.is_err() && options.budget != asked.budget {
+            // What another heap would serve there is better served over the budget here than not at all.
+            options.budget = asked.budget;
+            made = self.request(&requirements, &options, asked.with_resource);
+        }
         if matches!(made, Err(AllocationError::NoMemoryType { .. })) {
             // The usage was another tool's, or the program required properties that the usage alone does not use.
             (options.usage, options.required) = (usage_for(properties), properties);
@@ -266,8 +279,6 @@ impl<'a> Player<'a> {
         let mut requirements = Requirements::new(asked.size).with_alignment(asked.alignment);
         (requirements.kind, requirements.memory_types) = (asked.kind, asked.memory_types);
         let mut options = AllocationOptions::new(asked.usage);
-        (options.required, options.preferred, options.avoided) =
-            (asked.required, asked.preferred, asked.avoided);
         options.lifetime = asked.lifetime;
         if asked.movable {
             options.movability = Movability::Copied;
@@ -377,4 +388,5 @@ fn set_options(requirements: &mut Requirements, options: &mut AllocationOptions,
     (options.dedicated, options.new_blocks, options.budget) =
         (asked.dedicated, asked.new_blocks, asked.budget);
     (options.strategy, options.side) = (asked.strategy, asked.side);
+    (options.required, options.preferred, options.avoided) = (asked.required, asked.preferred, asked.avoided);
 }

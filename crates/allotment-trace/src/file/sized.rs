@@ -79,13 +79,18 @@ pub(super) fn put(event: &Event, out: &mut Vec<u8>) -> Option<u8> {
         Event::Requested { allocation, options } => {
             put_number(out, allocation.0);
             out.extend(bytes_of_options(options));
+            let RequestedOptions { required, preferred, avoided, last_heap, .. } = options;
+            // Few requests name any, and recordings of before it was known end here.
+            if last_heap || !(required | preferred | avoided).is_empty() {
+                put_properties(out, &options);
+                out.push(last_heap.into());
+            }
             kind::REQUESTED
         }
         Event::RefusedRequest(asked) => {
             let pool = asked.pool.map_or(0, |pool| u64::from(pool.0) + 1);
             put_numbers(out, &[asked.size, asked.memory_types.0.into(), pool, asked.shard.into()]);
-            let properties = [asked.required, asked.preferred, asked.avoided];
-            put_numbers(out, &properties.map(|properties| properties.bits().into()));
+            put_properties(out, &asked.options);
             let (usage, kind) = (codes::of_usage(Some(asked.usage)), codes::of_resource(asked.kind));
             let lifetime = codes::of_lifetime(asked.lifetime);
             out.extend([asked.alignment.log2() as u8, usage, kind, lifetime, asked.movable.into()]);
@@ -141,7 +146,14 @@ pub(super) fn read(kind: u8, mut input: Input<'_>) -> Result<Option<Event>, Wron
             bytes: input.number()?,
         },
         kind::REQUESTED => {
-            Event::Requested { allocation: AllocationKey(input.number()?), options: options(&mut input)? }
+            let allocation = AllocationKey(input.number()?);
+            let mut options = options(&mut input)?;
+            // Before their properties were known, records ended here.
+            if !input.is_empty() {
+                read_properties(&mut input, &mut options)?;
+                options.last_heap = input.byte()? != 0;
+            }
+            Event::Requested { allocation, options }
         }
         kind::REFUSED_REQUEST => Event::RefusedRequest(refused_request(&mut input)?),
         _ => return Ok(None),
@@ -171,29 +183,41 @@ fn options(input: &mut Input<'_>) -> Result<RequestedOptions, Wrong> {
         side: codes::side(input.byte()?),
         skips_quick_lists: input.byte()? != 0,
         with_resource: input.byte()? != 0,
+        ..RequestedOptions::default()
     })
+}
+
+fn put_properties(out: &mut Vec<u8>, options: &RequestedOptions) {
+    let properties = [options.required, options.preferred, options.avoided];
+    put_numbers(out, &properties.map(|properties| properties.bits().into()));
+}
+
+fn read_properties(input: &mut Input<'_>, options: &mut RequestedOptions) -> Result<(), Wrong> {
+    for properties in [&mut options.required, &mut options.preferred, &mut options.avoided] {
+        *properties = MemoryProperties::from_bits_truncate(input.number32()?);
+    }
+    Ok(())
 }
 
 fn refused_request(input: &mut Input<'_>) -> Result<RefusedRequest, Wrong> {
     let (size, memory_types) = (input.number()?, MemoryTypeMask(input.number32()?));
     let (pool, shard) = (input.number()?, input.number32()?);
     let pool = pool.checked_sub(1).map(|pool| u32::try_from(pool).map(PoolId)).transpose();
-    let mut properties = || input.number32().map(MemoryProperties::from_bits_truncate);
+    let mut named = RequestedOptions::default();
+    read_properties(input, &mut named)?;
+    let RequestedOptions { required, preferred, avoided, .. } = named;
     Ok(RefusedRequest {
         size,
         memory_types,
         pool: pool.map_err(|_| "a pool's number is above 2^32")?,
         shard,
-        required: properties()?,
-        preferred: properties()?,
-        avoided: properties()?,
         alignment: alignment(input)?,
         // Every writer knows it; that of a later version may know another.
         usage: codes::usage(input.byte()?).unwrap_or(MemoryUsage::GpuOnly),
         kind: codes::resource(input.byte()?),
         lifetime: codes::lifetime(input.byte()?),
         movable: input.byte()? != 0,
-        options: options(input)?,
+        options: RequestedOptions { required, preferred, avoided, ..options(input)? },
     })
 }
 

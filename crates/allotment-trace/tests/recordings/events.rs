@@ -133,6 +133,7 @@ impl Numbers {
     fn sized(self) -> Event {
         let Self { kind, ids, sizes: [a, b, c, d], codes, flags, .. } = self;
         let (pool, memory_type) = (PoolId(ids[1] as u32), MemoryTypeIndex(codes[1]));
+        let properties = |number| MemoryProperties::from_bits_truncate(number as u32);
         let budget = code(&[BudgetPolicy::AllowOverBudget, BudgetPolicy::WithinBudget], codes[0]);
         let options = RequestedOptions {
             dedicated: code(&[Dedicated::Automatic, Dedicated::Always, Dedicated::Never], codes[1]),
@@ -146,6 +147,10 @@ impl Numbers {
             side: code(&[Side::Lower, Side::Upper], codes[2]),
             skips_quick_lists: flags[1],
             with_resource: flags[0],
+            required: properties(c),
+            preferred: properties(d),
+            avoided: properties(a),
+            last_heap: false,
         };
         match kind % KINDS {
             32 => Event::PoolServes {
@@ -184,25 +189,23 @@ impl Numbers {
             38 => Event::Trimmed,
             39 => Event::Maintained,
             40 => Event::RoomReserved { pool, memory_type, requested: a, bytes: b },
-            41 => Event::Requested { allocation: AllocationKey(ids[0]), options },
-            _ => {
-                let properties = |number| MemoryProperties::from_bits_truncate(number as u32);
-                Event::RefusedRequest(RefusedRequest {
-                    size: a,
-                    alignment: Alignment::new(1 << (codes[0] % 49)).unwrap(),
-                    kind: code(&RESOURCES, codes[2]),
-                    memory_types: MemoryTypeMask(b as u32),
-                    usage: code(&MemoryUsage::ALL, codes[1]),
-                    lifetime: code(&[Lifetime::Long, Lifetime::Short], codes[3]),
-                    movable: flags[1],
-                    required: properties(c),
-                    preferred: properties(d),
-                    avoided: properties(a),
-                    pool: flags[0].then_some(pool),
-                    shard: d as u32,
-                    options,
-                })
+            41 => {
+                let options = RequestedOptions { last_heap: flags[0] != flags[1], ..options };
+                Event::Requested { allocation: AllocationKey(ids[0]), options }
             }
+            // Never of a request that was placed.
+            _ => Event::RefusedRequest(RefusedRequest {
+                size: a,
+                alignment: Alignment::new(1 << (codes[0] % 49)).unwrap(),
+                kind: code(&RESOURCES, codes[2]),
+                memory_types: MemoryTypeMask(b as u32),
+                usage: code(&MemoryUsage::ALL, codes[1]),
+                lifetime: code(&[Lifetime::Long, Lifetime::Short], codes[3]),
+                movable: flags[1],
+                pool: flags[0].then_some(pool),
+                shard: d as u32,
+                options,
+            }),
         }
     }
 }

@@ -170,6 +170,7 @@ fn later_recording() -> Recording {
                 side: Side::Upper,
                 skips_quick_lists: true,
                 with_resource: true,
+                ..RequestedOptions::default()
             },
         },
         Event::RefusedRequest(RefusedRequest {
@@ -180,12 +181,15 @@ fn later_recording() -> Recording {
             usage: MemoryUsage::Readback,
             lifetime: Lifetime::Short,
             movable: true,
-            required: MemoryProperties::HOST_VISIBLE,
-            preferred: MemoryProperties::HOST_CACHED,
-            avoided: MemoryProperties::DEVICE_LOCAL | MemoryProperties::DEVICE_COHERENT,
             pool: Some(pool),
             shard: 7,
-            options: RequestedOptions { dedicated: Dedicated::Always, ..RequestedOptions::default() },
+            options: RequestedOptions {
+                dedicated: Dedicated::Always,
+                required: MemoryProperties::HOST_VISIBLE,
+                preferred: MemoryProperties::HOST_CACHED,
+                avoided: MemoryProperties::DEVICE_LOCAL | MemoryProperties::DEVICE_COHERENT,
+                ..RequestedOptions::default()
+            },
         }),
         Event::Joined { pool },
         Event::TimePassed { sixtieths: 1234 },

@@ -69,6 +69,12 @@ impl MemoryUsage {
         Self::Transient,
         Self::DeviceMapped,
     ];
+
+    /// Returns true where memory of another heap serves the usage nearly as well, so that its first heap is not taken over
+    /// the budget for it.
+    pub(crate) fn has_other_heaps(self) -> bool {
+        matches!(self, Self::DeviceUpload | Self::DeviceMapped)
+    }
 }
 
 impl fmt::Display for MemoryUsage {

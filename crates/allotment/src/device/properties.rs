@@ -61,7 +61,7 @@ impl MemoryTypeMask {
 
 bitflags! {
     /// The properties of a memory type, named as in Vulkan, and the restrictions of Direct3D 12's heap types.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct MemoryProperties: u32 {
         /// The GPU accesses the memory at full speed.
         const DEVICE_LOCAL = 1;

@@ -147,6 +147,15 @@ pub struct RequestedOptions {
     pub skips_quick_lists: bool,
     /// The memory was allocated together with its resource, or with options of the API.
     pub with_resource: bool,
+    /// The properties that a memory type must have.
+    pub required: MemoryProperties,
+    /// The properties that a memory type should have.
+    pub preferred: MemoryProperties,
+    /// The properties that a memory type should not have.
+    pub avoided: MemoryProperties,
+    /// Of a usage that another heap can serve, too: memory was allocated for it when no other heap was left to be tried, so
+    /// that its policy alone decided about the budget. Else such memory is within the budget.
+    pub last_heap: bool,
 }
 
 /// What a refused request asked for. Part of [`Event::RefusedRequest`].
@@ -168,12 +177,6 @@ pub struct RefusedRequest {
     pub lifetime: Lifetime,
     /// Defragmentation was to move it.
     pub movable: bool,
-    /// The properties that a memory type must have.
-    pub required: MemoryProperties,
-    /// The properties that a memory type should have.
-    pub preferred: MemoryProperties,
-    /// The properties that a memory type should not have.
-    pub avoided: MemoryProperties,
     /// The pool of the program's own that it named: the first of its copies.
     pub pool: Option<PoolId>,
     /// The copy of each pool that the thread used.

@@ -27,7 +27,7 @@ use crate::memory::allocator::Served;
 use crate::memory::block_set::Role;
 use crate::memory::pool::residents::own_shard;
 use crate::memory::request::desc::AllocationRequest;
-use crate::memory::{MemoryUsage, Movability, Name};
+use crate::memory::{BudgetPolicy, MemoryUsage, Movability, Name};
 
 /// The bits of a block's id that are its index in its block set, and its block set in the pool.
 const INDEX_BITS: u32 = 27;
@@ -323,7 +323,11 @@ impl<D: Device> PoolState<D> {
             allocated.category = texts.add_static(options.category);
             Event::Allocated(allocated)
         });
-        let asked = asked(request);
+        let mut asked = asked(request);
+        // Which blocks serve it does not depend on that; what is freed for a new one does.
+        asked.last_heap &= allocated_memory(placement);
+        // Whichever path found it.
+        asked.skips_quick_lists &= placement != Placement::ReusedRange;
         if asked != RequestedOptions::default() {
             let allocation = allocated.allocation;
             self.events.source.emit(|_| Event::Requested { allocation, options: asked });
@@ -479,7 +483,17 @@ fn asked(request: &AllocationRequest<'_>) -> RequestedOptions {
             || request.second_choice
             || !(options.required | options.preferred | options.avoided).is_empty(),
         with_resource: request.with_resource,
+        // Not only its type depends on them: also whether the memory is mapped, and mapped blocks are searched first.
+        required: options.required,
+        preferred: options.preferred,
+        avoided: options.avoided,
+        last_heap: options.usage.has_other_heaps() && options.budget == BudgetPolicy::AllowOverBudget,
     }
+}
+
+/// Returns true where an allocation is in a memory object that was allocated for it.
+fn allocated_memory(placement: Placement) -> bool {
+    matches!(placement, Placement::NewBlock | Placement::DedicatedBlock | Placement::DedicatedToResource)
 }
 
 /// Returns what a refused request asked for.
@@ -493,9 +507,6 @@ pub(in crate::memory) fn refused_request(request: &AllocationRequest<'_>) -> Ref
         usage: options.usage,
         lifetime: options.lifetime,
         movable: request.among_movable,
-        required: options.required,
-        preferred: options.preferred,
-        avoided: options.avoided,
         pool: options.pool.as_ref().map(|pool| PoolId(pool.shards().first)),
         shard: own_shard(),
         options: asked(request),

@@ -55,7 +55,7 @@ use crate::memory::pool::shards::PoolShards;
 use crate::memory::pool::{PendingBlock, PlanSizes, Pool, PoolSlot, PoolState, RecordInUse, RoundedRequest};
 use crate::memory::request::candidates::{MemoryTypeCandidate, Ranking, judge};
 use crate::memory::request::desc::AllocationRequest;
-use crate::memory::{AllocationError, AllocationOptions, BudgetPolicy, MemoryUsage, NewBlocks, ShortName};
+use crate::memory::{AllocationError, AllocationOptions, BudgetPolicy, NewBlocks, ShortName};
 use crate::sync::{locked, try_locked};
 
 /// In which rounds the memory types are tried: whether last resorts are allowed, and what is done about remembered refusals.
@@ -648,8 +648,7 @@ impl<D: Device> Allocator<D> {
 /// also be staged, or be read over the bus, does not push the memory of other programs out, as long as another heap
 /// serves it.
 fn within_budget_where_another_heap_suits(options: &AllocationOptions) -> Option<AllocationOptions> {
-    let has_another = matches!(options.usage, MemoryUsage::DeviceUpload | MemoryUsage::DeviceMapped);
-    let limited = has_another && options.budget == BudgetPolicy::AllowOverBudget;
+    let limited = options.usage.has_other_heaps() && options.budget == BudgetPolicy::AllowOverBudget;
     limited.then(|| options.clone().with_budget(BudgetPolicy::WithinBudget))
 }
 
