@@ -177,7 +177,7 @@ fn described(state: &State, allocation: Option<AllocationKey>, a: u16, b: u16) -
             memory_types: MemoryTypeMask(u32::from(b)),
             usage: MemoryUsage::GpuOnly,
             lifetime: Lifetime::Long,
-            movable: false,
+            movers: 0,
             pool: Some(pool),
             shard: u32::from(a),
             options: RequestedOptions::default(),
@@ -190,7 +190,7 @@ fn described(state: &State, allocation: Option<AllocationKey>, a: u16, b: u16) -
             first_type: MemoryTypeIndex(1),
             lifetime: Lifetime::Short,
             optimal_images: a % 2 == 0,
-            movable: b % 8 == 0,
+            movers: (b % 8) as u8,
         },
         1 => Event::PoolSized {
             pool,

@@ -280,9 +280,7 @@ impl<'a> Player<'a> {
         (requirements.kind, requirements.memory_types) = (asked.kind, asked.memory_types);
         let mut options = AllocationOptions::new(asked.usage);
         options.lifetime = asked.lifetime;
-        if asked.movable {
-            options.movability = Movability::Copied;
-        }
+        options = options.in_mover_group(asked.movers);
         if let Some(pool) = asked.pool {
             // Without its pool the request would be another one.
             let Some(custom) = self.pools.custom(pool) else { return };
@@ -358,9 +356,7 @@ impl<'a> Player<'a> {
         let mut options = AllocationOptions::new(usage_for(self.properties(memory_type)));
         options.memory_types = MemoryTypeMask(1_u32.checked_shl(memory_type.0.into()).unwrap_or(0));
         options.lifetime = serves.lifetime;
-        if serves.movable {
-            options.movability = Movability::Copied;
-        }
+        options = options.in_mover_group(serves.movers);
         options.pool = self.pools.custom(pool).cloned();
         (requirements, options)
     }

@@ -16,7 +16,7 @@ pub(super) struct Serves {
     pub(super) shard: u32,
     pub(super) lifetime: Lifetime,
     pub(super) optimal_images: bool,
-    pub(super) movable: bool,
+    pub(super) movers: u8,
 }
 
 /// The pools that exist.
@@ -75,9 +75,9 @@ impl Pools {
                 first_type,
                 lifetime,
                 optimal_images,
-                movable,
+                movers,
             } => {
-                self.serves.insert(pool, Serves { first, shard, lifetime, optimal_images, movable });
+                self.serves.insert(pool, Serves { first, shard, lifetime, optimal_images, movers });
                 if let Some(desc) = self.descriptions.get_mut(&pool) {
                     // Each request is made of one memory type, so the order of the others does not matter.
                     let types = (0..32).map(MemoryTypeIndex);

@@ -22,10 +22,10 @@ pub(super) fn put(event: &Event, out: &mut Vec<u8>) -> Option<u8> {
             first_type,
             lifetime,
             optimal_images,
-            movable,
+            movers,
         } => {
             put_numbers(out, &[pool.0.into(), first.0.into(), shard.into(), memory_types.0.into()]);
-            out.extend([first_type.0, codes::of_lifetime(lifetime), optimal_images.into(), movable.into()]);
+            out.extend([first_type.0, codes::of_lifetime(lifetime), optimal_images.into(), movers]);
             kind::POOL_SERVES
         }
         Event::PoolSized { pool, sizing, min_blocks, max_blocks } => {
@@ -93,7 +93,7 @@ pub(super) fn put(event: &Event, out: &mut Vec<u8>) -> Option<u8> {
             put_properties(out, &asked.options);
             let (usage, kind) = (codes::of_usage(Some(asked.usage)), codes::of_resource(asked.kind));
             let lifetime = codes::of_lifetime(asked.lifetime);
-            out.extend([asked.alignment.log2() as u8, usage, kind, lifetime, asked.movable.into()]);
+            out.extend([asked.alignment.log2() as u8, usage, kind, lifetime, asked.movers]);
             out.extend(bytes_of_options(asked.options));
             kind::REFUSED_REQUEST
         }
@@ -113,7 +113,7 @@ pub(super) fn read(kind: u8, mut input: Input<'_>) -> Result<Option<Event>, Wron
             lifetime: codes::lifetime(input.byte()?),
             optimal_images: input.byte()? != 0,
             // Before movable allocations had pools of their own, records ended here.
-            movable: !input.is_empty() && input.byte()? != 0,
+            movers: if input.is_empty() { 0 } else { input.byte()? },
         },
         kind::POOL_SIZED => Event::PoolSized {
             pool: pool(&mut input)?,
@@ -216,7 +216,7 @@ fn refused_request(input: &mut Input<'_>) -> Result<RefusedRequest, Wrong> {
         usage: codes::usage(input.byte()?).unwrap_or(MemoryUsage::GpuOnly),
         kind: codes::resource(input.byte()?),
         lifetime: codes::lifetime(input.byte()?),
-        movable: input.byte()? != 0,
+        movers: input.byte()?,
         options: RequestedOptions { required, preferred, avoided, ..options(input)? },
     })
 }

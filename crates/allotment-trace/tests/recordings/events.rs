@@ -161,7 +161,7 @@ impl Numbers {
                 first_type: memory_type,
                 lifetime: code(&[Lifetime::Long, Lifetime::Short], codes[0]),
                 optimal_images: flags[0],
-                movable: flags[1],
+                movers: codes[1],
             },
             33 => {
                 let mut sizes = BlockSizes::fixed(a);
@@ -201,7 +201,7 @@ impl Numbers {
                 memory_types: MemoryTypeMask(b as u32),
                 usage: code(&MemoryUsage::ALL, codes[1]),
                 lifetime: code(&[Lifetime::Long, Lifetime::Short], codes[3]),
-                movable: flags[1],
+                movers: codes[2],
                 pool: flags[0].then_some(pool),
                 shard: d as u32,
                 options,

@@ -139,7 +139,7 @@ fn later_recording() -> Recording {
             first_type: MemoryTypeIndex(2),
             lifetime: Lifetime::Short,
             optimal_images: true,
-            movable: true,
+            movers: 1,
         },
         Event::PoolSized { pool, sizing: BlockSize::Fixed(1 << 20), min_blocks: 1, max_blocks: u32::MAX },
         Event::PoolSized { pool, sizing: BlockSize::Growing(sizes), min_blocks: 0, max_blocks: 9 },
@@ -180,7 +180,7 @@ fn later_recording() -> Recording {
             memory_types: MemoryTypeMask(0x8000_0005),
             usage: MemoryUsage::Readback,
             lifetime: Lifetime::Short,
-            movable: true,
+            movers: 1,
             pool: Some(pool),
             shard: 7,
             options: RequestedOptions {

@@ -175,8 +175,8 @@ pub struct RefusedRequest {
     pub usage: MemoryUsage,
     /// How long it was to live.
     pub lifetime: Lifetime,
-    /// Defragmentation was to move it.
-    pub movable: bool,
+    /// Who was to move it, as in [`Event::PoolServes`].
+    pub movers: u8,
     /// The pool of the program's own that it named: the first of its copies.
     pub pool: Option<PoolId>,
     /// The copy of each pool that the thread used.
@@ -260,9 +260,10 @@ pub enum Event {
         lifetime: Lifetime,
         /// It serves optimal images alone.
         optimal_images: bool,
-        /// It serves allocations that defragmentation may move. Of the program's own pools, which serve all, it says
+        /// Whose allocations it serves: 0 for those that stay, 1 for those that passes of a defragmentation move, more for
+        /// those of a [`Defragmenter`](crate::memory::Defragmenter). Of the program's own pools, which serve all, it says
         /// nothing.
-        movable: bool,
+        movers: u8,
     },
     /// The sizes and the number of the blocks of one of the program's own pools.
     PoolSized {

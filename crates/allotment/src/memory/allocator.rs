@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex};
 use allotment_suballoc::{Algorithm, Alignment};
 
 use super::block_set::BlockSet;
+use super::defragmentation::Offers;
 use super::defragmentation::movers::Movers;
 use super::driver::heaps::Heaps;
 use super::driver::ladder::Reclaimable;
+use super::mover::MOVER_GROUPS;
 use super::pool::active::ActivePools;
 use super::pool::growth_ahead::BlockGrowth;
 use super::pool::invariants::NamedRanges;
@@ -268,6 +270,8 @@ pub struct Allocator<D: Device> {
     pub(super) defragmented: AtomicBool,
     /// Who moves allocations.
     pub(super) movers: Movers,
+    /// Places that owners of mapped buffers may accept.
+    pub(super) offers: Offers,
     /// Held by the thread that maps memory which could not be mapped when it was allocated.
     pub(super) mapping: Mutex<()>,
     pub(super) stalls: Stalls,
@@ -282,8 +286,11 @@ pub struct Allocator<D: Device> {
     pub(super) descriptor_heaps: DescriptorHeaps,
 }
 
+/// Default pools of a memory type for each group of movers.
+pub(super) const POOLS_PER_GROUP: u32 = 4;
+
 /// Default pools per memory type: one for each [`Served`].
-const POOLS_PER_TYPE: u32 = 8;
+const POOLS_PER_TYPE: u32 = POOLS_PER_GROUP * MOVER_GROUPS;
 
 /// Which allocations of a memory type a default pool serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -291,9 +298,9 @@ pub(super) struct Served {
     pub(super) lifetime: Lifetime,
     /// Optimal images, where the device wants them apart from linear resources.
     pub(super) optimal: bool,
-    /// Allocations that defragmentation may move. One that it may not keeps its block from being emptied, so they have
-    /// blocks of their own.
-    pub(super) movable: bool,
+    /// The group of their mover: one that another mover moves, or none, keeps its block from being emptied, so each has
+    /// blocks of its own.
+    pub(super) movers: u8,
 }
 
 impl Served {
@@ -304,13 +311,17 @@ impl Served {
         u32::from(memory_type.0) * POOLS_PER_TYPE
             + bit(self.optimal, 0)
             + bit(short, 1)
-            + bit(self.movable, 2)
+            + u32::from(self.movers) * POOLS_PER_GROUP
     }
 
     /// Returns what the default pool with an index within its shard serves, and of which memory type.
     pub(super) fn by(place: u32) -> (MemoryTypeIndex, Self) {
         let lifetime = if place & 2 == 0 { Lifetime::Long } else { Lifetime::Short };
-        let served = Self { lifetime, optimal: place & 1 != 0, movable: place & 4 != 0 };
+        let served = Self {
+            lifetime,
+            optimal: place & 1 != 0,
+            movers: (place % POOLS_PER_TYPE / POOLS_PER_GROUP) as u8,
+        };
         (MemoryTypeIndex((place / POOLS_PER_TYPE) as u8), served)
     }
 }
@@ -376,6 +387,7 @@ impl<D: Device> Allocator<D> {
             rankings,
             defragmented: AtomicBool::new(false),
             movers: Movers::default(),
+            offers: Offers::default(),
             mapping: Mutex::default(),
             stalls: Stalls::default(),
             time: Time::new(desc.time.clone()),
@@ -489,10 +501,11 @@ impl<D: Device> Allocator<D> {
         custom.filter_map(|index| Some((index, self.pools.get(index)?)))
     }
 
-    /// Returns the slots of default pools.
-    pub(super) fn default_slots(&self) -> impl Iterator<Item = &PoolSlot<D>> {
+    /// Returns the slots of the default pools of a memory type.
+    pub(super) fn default_slots(&self, memory_type: MemoryTypeIndex) -> impl Iterator<Item = &PoolSlot<D>> {
         let default = self.indexed_slots().take_while(|(index, _)| *index < self.default_pool_count());
-        default.map(|(_, slot)| slot)
+        let is_of_type = move |index: u32| Served::by(index % self.pools_per_shard()).0 == memory_type;
+        default.filter(move |&(index, _)| is_of_type(index)).map(|(_, slot)| slot)
     }
 
     /// Returns the number of default pools per shard.

@@ -40,6 +40,7 @@ mod allocator;
 mod block_set;
 mod defragmentation;
 mod driver;
+mod mover;
 mod pool;
 pub(crate) mod relocation;
 mod reports;

@@ -2,7 +2,7 @@
 //!
 //! Several runs may empty blocks of a set at the same time. A run *claims* the blocks of its plan first, so that no
 //! other run empties them, nor fills them with moves. When it comes to a block, it closes it. Each closing has a number,
-//! by which a run, and the movers that it handed a part of the block to, see whether the block is still closed by it.
+//! by which a run, and the owners to whom it offered places, see whether the block is still closed by it.
 
 use allotment_suballoc::{Handle, Request, Strategy, VirtualBlock};
 
@@ -33,14 +33,6 @@ impl<D: Device> BlockSet<D> {
     pub(in crate::memory) fn disclaim(&mut self, index: u32, run: u64) {
         let block = self.blocks.get_mut(index).filter(|block| block.claim == run);
         block.into_iter().for_each(|block| block.claim = 0);
-    }
-
-    /// Ends the claims of all runs for which `holds` returns false.
-    pub(in crate::memory) fn end_claims(&mut self, holds: impl Fn(u64) -> bool) {
-        for index in 0..self.blocks.bound() {
-            let claimed = |block: &&mut Block<D>| block.claim != 0 && !holds(block.claim);
-            self.blocks.get_mut(index).filter(claimed).into_iter().for_each(|block| block.claim = 0);
-        }
     }
 
     /// Closes a block: nothing new is placed in it. None of its ranges may wait in the quick lists. Returns the number

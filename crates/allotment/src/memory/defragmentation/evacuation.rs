@@ -1,23 +1,22 @@
 //! The evacuation of one block: close, search, reserve, hand out, or cancel.
 //!
 //! ```text
-//!   Closing ──► Checking ────────────► Reserving ──► HandingOver ──► HandingOut ──► all moves handed out
-//!                  └──► Indexing ──► Searching ──┘
+//!   Closing ──► Checking ────────────► Reserving ──► HandingOut ──► all moves handed out
+//!                  └──► Indexing ──► Searching ──┘     └──► offered to the owners of the allocations
 //!
 //!   from each phase: cancelled, when the block cannot be emptied any more: its reserved places are freed, it is reopened
 //! ```
 //!
-//! `Indexing` and `Searching` are needed only for a block into which allocations came after the survey. `HandingOver`
-//! hands each of the other movers its part of the block, which that mover hands out (`handover.rs`). Each phase works in
-//! batches under the pool's lock; `run` calls the next one.
+//! `Indexing` and `Searching` are needed only for a block into which allocations came after the survey. A block of mapped
+//! buffers is not handed out: its reserved places are offered to their owners (`offers.rs`). Each phase works in batches
+//! under the pool's lock; `run` calls the next one.
 
-use core::sync::atomic::AtomicU32;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, PoisonError};
 
 use super::PassLimits;
 use super::desc::{DefragmentationDesc, DefragmentationStrategy, JoinShards, Spent};
-use super::movers::{Mover, MoverId};
+use super::movers::Mover;
 use super::moves::{Close, SurveyedAllocation};
 use super::pass::Move;
 use super::plan::PlannedMove;
@@ -68,7 +67,6 @@ pub(super) enum Phase {
     /// Searching the block for all allocations, from this shard and this record of it on.
     Searching((u32, u32)),
     Reserving,
-    HandingOver,
     HandingOut,
 }
 
@@ -81,7 +79,7 @@ pub(super) struct Check {
     live: usize,
 }
 
-/// The evacuation of one block, or one mover's part of it.
+/// The evacuation of one block.
 #[derive(Debug)]
 pub(super) struct Evacuation {
     pub(super) arena: Arena,
@@ -96,10 +94,8 @@ pub(super) struct Evacuation {
     pub(super) state: EvacuationState,
     /// The closing of the block; 0 before.
     pub(super) closing: u64,
-    /// Where several movers empty the block: the number of those that have not moved their part yet.
-    pub(super) movers_left: Option<Arc<AtomicU32>>,
-    /// The tick at which it was handed to its mover.
-    pub(super) handed_over: u64,
+    /// The owners of its allocations accept the moves.
+    pub(super) by_owners: bool,
     /// The shards whose blocks are joined, each with the requests that it had served; none where it is one.
     pub(super) joined: Arc<[(u32, u32)]>,
 }
@@ -109,9 +105,11 @@ pub(super) enum EvacuationState {
     InProgress,
     /// All moves were handed out.
     HandedOut,
+    /// All places were offered to the owners of the allocations, which end the evacuation.
+    Offered,
     /// Cancelled: the block stays.
     Cancelled,
-    /// All moves have ended, and the block is empty but for the parts of other movers.
+    /// All moves have ended, and the block is empty.
     Emptied,
 }
 
@@ -119,7 +117,6 @@ pub(super) enum EvacuationState {
 pub(super) struct Reserved {
     pub(super) from: AllocationId,
     pub(super) to: Allocation,
-    pub(super) mover: MoverId,
     /// Bytes that the move copies.
     pub(super) copied: u64,
 }
@@ -245,10 +242,17 @@ impl Evacuation {
             uncopied: cost,
             state: EvacuationState::InProgress,
             closing: 0,
-            movers_left: None,
-            handed_over: 0,
+            by_owners: false,
             joined: Arc::new([]),
         }
+    }
+
+    /// Returns the evacuation of the same block with all the reserved places, which this one has no longer.
+    pub(super) fn take_offered(&mut self) -> Self {
+        self.state = EvacuationState::Offered;
+        let reserved = core::mem::take(&mut self.reserved);
+        let cost = core::mem::take(&mut self.uncopied);
+        Self { reserved, closing: self.closing, ..Self::new(self.arena, self.block, self.size, cost) }
     }
 
     pub(super) fn set(&self) -> usize {
@@ -414,7 +418,7 @@ impl Evacuation {
             }
         }
         if now.moves.is_empty() {
-            now.phase = Phase::HandingOver;
+            now.phase = Phase::HandingOut;
         }
         Step::Continue
     }
@@ -450,13 +454,12 @@ impl Evacuation {
             }
             let copied = state.detail(record).is_some_and(|detail| detail.movability() == Movability::Copied);
             let copied = slot.records.get(record).filter(|_| copied).map_or(0, Record::size);
-            let mover = slot.records.get(record).map_or(MoverId::PASSES, Record::mover);
             let block = to.filter(|&(to, _)| to == destination).map(|(_, block)| block);
             let Some(reserved) = locks.reserve_place(record, block) else { continue };
             let from = AllocationId { allocator: allocator.id, pool, record, generation };
             let (state, slot) = locks.other();
             let to = allocator.token(destination, reserved, slot);
-            self.reserved.push_back(Reserved { from, to, mover, copied });
+            self.reserved.push_back(Reserved { from, to, copied });
             // An allocation that was not planned has no block here, so it always counts as found elsewhere.
             let found = state.detail(reserved).map(|detail| detail.block);
             return if found == block { OnePlace::AsPlanned } else { OnePlace::Elsewhere };
@@ -522,7 +525,7 @@ impl Evacuation {
         if !closed && self.reserved.iter().any(|reserved| is_live(reserved.from)) {
             return HandedOut::Refused;
         }
-        // None is left where other movers have all of the block, or its owners have freed the rest.
+        // None is left where the owners have freed the rest.
         // A batch of allocations of one shard, which need not be that of the block.
         let Some(pool) = self.reserved.front().map(|reserved| reserved.from.pool) else {
             return HandedOut::All;
@@ -541,7 +544,7 @@ impl Evacuation {
             if self.reserved.front().is_none_or(|reserved| reserved.from.pool != pool) {
                 break;
             }
-            let Some(Reserved { from, to, mover, copied }) = self.reserved.pop_front() else { break };
+            let Some(Reserved { from, to, copied }) = self.reserved.pop_front() else { break };
             let Some(to_slot) = allocator.pools.get(to.pool) else { continue };
             let Some(record) = slot.records.get(from.record).filter(|it| it.generation() == from.generation)
             else {
@@ -557,7 +560,7 @@ impl Evacuation {
             refused = record.maps() != 0 || !record.is_movable();
             if limit || refused {
                 // The next pass, or the cancellation, continues with this one.
-                self.reserved.push_front(Reserved { from, to, mover, copied });
+                self.reserved.push_front(Reserved { from, to, copied });
                 break;
             }
             record.set_moving(true);
@@ -586,8 +589,6 @@ impl Evacuation {
     /// Frees a batch of the reserved places. Returns true once all are freed and the block is open.
     pub(super) fn cancel_batch<D: Device>(&mut self, allocator: &Allocator<D>, slot: &PoolSlot<D>) -> bool {
         self.state = EvacuationState::Cancelled;
-        // No other mover needs to move its part any more.
-        self.take_back_parts(allocator);
         // Moves in flight count as bytes to copy until they end.
         if self.in_flight == 0 {
             self.uncopied = 0;

@@ -9,12 +9,13 @@ use core::fmt;
 use core::time::Duration;
 
 use super::desc::DefragmentationStrategy;
-use super::movers::{MovedBy, Mover, MoverId, Movers};
+use super::movers::MovedBy;
 use super::moves::SurveyedAllocation;
 use super::plan::{DefragmentationPlan, Planner};
 use super::stopwatch::Stopwatch;
 use super::survey::{Arena, Survey, SurveyedArena, SurveyedBlock};
 use crate::memory::Movability;
+use crate::memory::mover::MoverId;
 use allotment_suballoc::{Algorithm, Alignment};
 
 /// The most bytes that all blocks of a layout have together, and all its allocations: sums of sums still fit 64 bits.
@@ -186,8 +187,6 @@ impl BlockLayout {
                 SurveyedArena::of_set(Arena { pool, set: 0 }, arena.least_blocks, blocks)
             })
             .collect();
-        // The run has no other movers.
-        let others = Movers::default().others(Mover { id: MoverId::PASSES, key: 0 }, 0);
         for (record, allocation) in (0..).zip(&self.allocations) {
             let block = self.blocks.get(allocation.block as usize).ok_or(ImpossibleLayout)?;
             let end = allocation.offset.checked_add(allocation.occupied).ok_or(ImpossibleLayout)?;
@@ -197,7 +196,7 @@ impl BlockLayout {
             }
             if self.takes_part(block) {
                 let surveyed = self.surveyed(record, block, in_arena[allocation.block as usize], allocation);
-                arenas[block.arena as usize].add(0, surveyed, MovedBy::Own, &others);
+                arenas[block.arena as usize].add(0, surveyed, Some(MovedBy::Own));
             }
         }
         Ok((Survey::of_arenas(arenas), numbers))

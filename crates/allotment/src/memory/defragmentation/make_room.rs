@@ -264,7 +264,7 @@ impl<D: Device> Allocator<D> {
                 let suits =
                     types.filter(|&(_, memory_type)| allowed.contains(memory_type) && has(memory_type));
                 let sets = suits.flat_map(|(position, _)| {
-                    let own = pool.set_of(position, request.among_movable);
+                    let own = pool.set_of(position, request.mover.is_some());
                     // Where they have blocks of their own, a request shares those of the others at the last.
                     core::iter::once(own).chain(pool.other_set(own))
                 });
@@ -273,8 +273,9 @@ impl<D: Device> Allocator<D> {
             None => {
                 let Ok(ranking) = self.ranking(request) else { return Vec::new() };
                 let pools = ranking.types(allowed).flat_map(|memory_type| {
-                    let (own, others) = self.default_pools_for(memory_type, request);
-                    [(own, 0), (others, 0)]
+                    let own = self.default_pool_for(memory_type, request);
+                    let others = self.default_pools_of_others(memory_type, request);
+                    core::iter::once(own).chain(others).map(|pool| (pool, 0))
                 });
                 pools.collect()
             }

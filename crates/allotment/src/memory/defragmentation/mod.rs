@@ -14,8 +14,8 @@
 //! `evacuation` of a block after the other: it reserves the places and hands out the moves. `pass` ends them. The pools
 //! only reserve places and exchange them (`moves.rs`).
 //!
-//! Several movers may work over the same pools (`movers`): of a block that holds allocations of more than one, each gets
-//! its part (`handover`), which its own run moves (`helping`).
+//! Each mover has blocks of its own (`memory/mover.rs`): the passes of the program, each `Defragmenter`, and the owners of
+//! its mapped buffers, to whom places are offered (`offers`).
 //!
 //! A worked example, with sizes, is at the top of `run.rs`.
 //!
@@ -31,8 +31,6 @@ mod emptied_blocks;
 mod ended_pass;
 mod error;
 mod evacuation;
-mod handover;
-mod helping;
 mod holes;
 mod layout_plan;
 mod make_room;
@@ -67,7 +65,8 @@ pub use pass::{Move, NextPass, Pass};
 pub use plan::{DefragmentationPlan, PlannedBlock};
 pub use room::RoomError;
 
-use self::movers::{Mover, MoverId};
+use self::movers::Mover;
+pub(super) use self::offers::Offers;
 pub(super) use self::offers::{Offer, OfferEnded};
 use self::owner::Owner;
 use self::pass::CallMoved;
@@ -77,6 +76,7 @@ use self::room::RoomRun;
 pub(super) use self::run::{Found, Run};
 pub(super) use self::survey::Scope;
 use super::allocator::{Allocation, AllocationId, Allocator};
+use super::mover::MoverId;
 use super::pool::{Pool, PoolSlot};
 use crate::device::Device;
 use crate::sync::locked;
@@ -119,12 +119,9 @@ pub struct DefragmentationStatistics {
     pub blocks_emptied: u32,
     /// Bytes of these memory objects.
     pub bytes_emptied: u64,
-    /// Blocks that the plan would have emptied, but that were kept because the pool changed meanwhile, or another mover
-    /// did not move its part.
+    /// Blocks that the plan would have emptied, but that were kept because the pool changed meanwhile, or an owner did not
+    /// accept a move.
     pub blocks_kept: u32,
-    /// Blocks from which this mover moved its allocations, while another mover still had to move its own. The mover that
-    /// comes last counts the block as emptied.
-    pub blocks_handed_over: u32,
     /// Blocks that were [left to other movers](DefragmentationPlan::left_to_others), for each run as of its last survey.
     pub blocks_left_to_others: u32,
 }
@@ -142,7 +139,6 @@ impl core::ops::Add for DefragmentationStatistics {
             blocks_emptied: self.blocks_emptied.saturating_add(other.blocks_emptied),
             bytes_emptied: self.bytes_emptied.saturating_add(other.bytes_emptied),
             blocks_kept: self.blocks_kept.saturating_add(other.blocks_kept),
-            blocks_handed_over: self.blocks_handed_over.saturating_add(other.blocks_handed_over),
             blocks_left_to_others: self.blocks_left_to_others.saturating_add(other.blocks_left_to_others),
         }
     }
@@ -162,7 +158,6 @@ impl core::ops::Sub for DefragmentationStatistics {
             blocks_emptied: self.blocks_emptied.saturating_sub(earlier.blocks_emptied),
             bytes_emptied: self.bytes_emptied.saturating_sub(earlier.bytes_emptied),
             blocks_kept: self.blocks_kept.saturating_sub(earlier.blocks_kept),
-            blocks_handed_over: self.blocks_handed_over.saturating_sub(earlier.blocks_handed_over),
             blocks_left_to_others: self.blocks_left_to_others.saturating_sub(earlier.blocks_left_to_others),
         }
     }
@@ -204,15 +199,14 @@ impl core::ops::Sub for DefragmentationStatistics {
 ///
 /// # Beside `Defragmenter`s
 ///
-/// A defragmentation and any number of [`Defragmenter`](super::Defragmenter)s work over the same pools at the same time,
-/// in any order, on one thread or on several. Each moves its own allocations only. A block that holds allocations of
-/// several is emptied by all of them: the one whose plan it is reserves places for all allocations in it, and the others
-/// move theirs in their next pass or step. The block is freed with the last one.
+/// A defragmentation and any number of [`Defragmenter`](super::Defragmenter)s work at the same time, in any order, on one
+/// thread or on several. Each moves its own allocations only, and needs nothing of the others: in the default pools,
+/// movable allocations, the resources of each of the first three `Defragmenter`s and their mapped buffers have blocks of
+/// their own, as pinned allocations have. This costs a partly filled block for each of them that is used.
 ///
-/// So no byte is copied for a block that another mover keeps, as long as that mover goes on. It takes part if it executed
-/// a pass or a step within the last second, and has not ended or [stopped](super::Defragmenter::stop) since; otherwise
-/// its allocations count as pinned, and [`left_to_others`](DefragmentationPlan::left_to_others) counts their blocks.
-/// Moves that a mover does not begin within a second are cancelled, and their blocks are opened again.
+/// A block with allocations of several stays where it is, and no byte of it is copied:
+/// [`left_to_others`](DefragmentationPlan::left_to_others) counts these blocks. There are such blocks in custom pools, where
+/// a fourth `Defragmenter` shares the blocks of the first, and where a request could get no block of its own.
 ///
 /// # Cost
 ///
@@ -287,8 +281,8 @@ pub struct Defragmentation<'a, D: Device> {
 
 impl<D: Device> Allocator<D> {
     /// Begins to defragment all default pools, each memory type by itself. The passes do not move resources of a
-    /// [`Defragmenter`](super::Defragmenter): only it can create them again, and it moves those in blocks that the plan
-    /// [empties](Defragmentation#beside-defragmenters).
+    /// [`Defragmenter`](super::Defragmenter): only it can create them again, and it moves them
+    /// [by itself](Defragmentation#beside-defragmenters).
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -445,10 +439,8 @@ impl<D: Device> Allocator<D> {
         if let Some(mover) = defragmenter {
             return Ok(Run::new(self, desc, scope, mover));
         }
-        // Before the mark, which holds the mover's key; and gone again where another run has set it.
-        let mover = self.movers.add_passes(scope.shards(self), desc.strategy);
+        let mover = self.movers.with_key(MoverId::PASSES);
         if !self.begin_passes(scope, mover) {
-            self.remove_mover(mover);
             return Err(DefragmentationError::AlreadyRunning);
         }
         Ok(Run::new(self, desc, scope, mover))
@@ -477,17 +469,12 @@ impl<D: Device> Allocator<D> {
     }
 
     pub(super) fn end_run(&self, run: &mut Run) {
-        let with_passes = run.mover.id == MoverId::PASSES;
-        if with_passes {
-            // First, so that no other run hands it another part.
-            self.remove_mover(run.mover);
-        }
         // Before the marks are cleared: the next run must find no reserved places of this one.
         run.cancel(self);
-        if !with_passes {
+        let mover = run.mover;
+        if mover.id.is_defragmenter() {
             return;
         }
-        let mover = run.mover;
         self.end_passes(run.scope(), mover);
         // Where room was made over a whole heap, it has marked other pools too.
         let others = run.room().into_iter().flat_map(RoomRun::take_other_scopes);

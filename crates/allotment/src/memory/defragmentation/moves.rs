@@ -17,7 +17,7 @@ use crate::events::{Event, Placement};
 use crate::memory::EmptiedBlocks;
 use crate::memory::allocator::{Allocation, AllocationId, Allocator};
 use crate::memory::block_set::{BlockSet, PlacedRange, Role, Sizes, UsableBlocks};
-use crate::memory::defragmentation::movers::MoverId;
+use crate::memory::mover::MoverId;
 use crate::memory::pool::time::Moment;
 use crate::memory::pool::{
     Detail, DetailState, Freed, HeldRange, PoolSlot, PoolState, RoundedRequest, TwoShards,

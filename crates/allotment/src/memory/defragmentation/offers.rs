@@ -1,38 +1,72 @@
 //! Moves of mapped buffers, which are offered to their owners: an owner accepts when it is done with the old address.
 //!
 //! ```text
-//!   run       close ── reserve places for all ── hand over: the mapped buffers of the block are a part of its own
+//!   run       close ── reserve places for all ── offer them
 //!   owner     uses the old place ─────────────────────────────── take ── copies the bytes ── end: the new place
 //!                                                                 └── or put back, where the GPU may still write
 //! ```
 //!
 //! An offer is a place that is reserved, and nothing else: nothing was created or copied for it, and no access is refused.
-//! So the owner goes on using the old place, and an offer that is not accepted costs only the room. It is withdrawn after
-//! as long as any mover may stay away, when the owner drops the buffer, and when a request reopens the block.
+//! So the owner goes on using the old place, and an offer that is not accepted costs only the room. It is withdrawn after a
+//! second, when the owner drops the buffer, and when a request reopens the block. Then the buffers are pinned until their
+//! owners look at them again.
+//!
+//! The list of offers has a lock of its own, which is taken last: no other lock is taken while it is held.
 
-use std::sync::PoisonError;
+use core::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use super::evacuation::{Evacuation, Reserved};
-use super::movers::{Mover, Movers};
+use super::movers::Mover;
 use super::pass::Move;
 use super::run::{Ended, Outcome};
 use super::survey::Arena;
 use super::{DefragmentationStatistics, Released};
 use crate::device::Device;
+use crate::memory::Movability;
 use crate::memory::allocator::{Allocation, AllocationId, Allocator};
+use crate::memory::mover::MoverId;
 use crate::sync::locked;
 
-/// The part of a block that an offer belongs to.
+/// Ticks (sixtieths of a second) for which an offer stands.
+const OFFERED_FOR: u64 = 60;
+
+/// The blocks whose allocations are offered new places.
+#[derive(Debug, Default)]
+pub(in crate::memory) struct Offers {
+    list: Mutex<List>,
+    /// The number of blocks, which is read without the lock.
+    count: AtomicU32,
+}
+
+#[derive(Debug, Default)]
+struct List {
+    blocks: Vec<OfferedBlock>,
+    /// By whom blocks were closed that stay, since owners did not accept; once for each block.
+    kept: Vec<Mover>,
+}
+
+#[derive(Debug)]
+struct OfferedBlock {
+    /// The `Defragmenter` whose run closed the block.
+    by: Mover,
+    /// The tick of the offer.
+    since: u64,
+    /// Its reserved places are what is offered.
+    evacuation: Evacuation,
+}
+
+/// A closing of a block that offers belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct PartKey {
+struct ClosedBlock {
     arena: Arena,
     block: u32,
     closing: u64,
 }
 
-impl PartKey {
-    fn of(part: &Evacuation) -> Self {
-        Self { arena: part.arena, block: part.block, closing: part.closing }
+impl ClosedBlock {
+    fn of(evacuation: &Evacuation) -> Self {
+        Self { arena: evacuation.arena, block: evacuation.block, closing: evacuation.closing }
     }
 }
 
@@ -40,8 +74,7 @@ impl PartKey {
 /// the allocation stays, and the offer with it.
 pub(in crate::memory) struct Offer<'a, D: Device> {
     allocator: &'a Allocator<D>,
-    owners: Mover,
-    part: PartKey,
+    closed: ClosedBlock,
     /// `None` once it has ended.
     one: Option<Move<D>>,
     copied: u64,
@@ -54,77 +87,143 @@ pub(in crate::memory) struct OfferEnded<D: Device> {
     pub(in crate::memory) statistics: DefragmentationStatistics,
 }
 
-impl Movers {
+impl Offers {
+    /// Offers the reserved places of a block.
+    pub(super) fn add(&self, evacuation: Evacuation, by: Mover, since: u64) {
+        let mut list = locked(&self.list);
+        list.blocks.push(OfferedBlock { by, since, evacuation });
+        self.note_count(&list);
+    }
+
+    /// Relaxed: an offer that comes at this moment is found by the next look.
+    fn note_count(&self, list: &List) {
+        self.count.store(list.blocks.len() as u32, Ordering::Relaxed);
+    }
+
+    fn are_none(&self) -> bool {
+        self.count.load(Ordering::Relaxed) == 0
+    }
+
     /// Returns true if a move is offered for an allocation.
-    pub(in crate::memory) fn has_offer(&self, owners: Mover, id: AllocationId) -> bool {
-        let offers = |part: &Evacuation| part.reserved.iter().any(|reserved| reserved.from == id);
-        self.has_parts() && locked(&self.list).entry(owners.key).is_some_and(|it| it.parts.iter().any(offers))
+    pub(in crate::memory) fn has(&self, id: AllocationId) -> bool {
+        let offers = |offered: &OfferedBlock| offered.evacuation.reserved.iter().any(|one| one.from == id);
+        !self.are_none() && locked(&self.list).blocks.iter().any(offers)
     }
 
     /// Takes the offer of an allocation.
-    fn take_offered(&self, owners: Mover, id: AllocationId) -> Option<(PartKey, Reserved)> {
-        if !self.has_parts() {
+    fn take(&self, id: AllocationId) -> Option<(ClosedBlock, Reserved)> {
+        if self.are_none() {
             return None;
         }
-        let mut list = locked(&self.list);
-        list.entry(owners.key)?.parts.iter_mut().find_map(|part| {
-            let at = part.reserved.iter().position(|reserved| reserved.from == id)?;
-            // A part that is empty but for offers in the hands of owners is not at its end.
-            part.in_flight += 1;
-            Some((PartKey::of(part), part.reserved.remove(at)?))
+        locked(&self.list).blocks.iter_mut().find_map(|OfferedBlock { evacuation, .. }| {
+            let at = evacuation.reserved.iter().position(|reserved| reserved.from == id)?;
+            // A block that is empty but for offers in the hands of owners is not at its end.
+            evacuation.in_flight += 1;
+            Some((ClosedBlock::of(evacuation), evacuation.reserved.remove(at)?))
         })
     }
 
-    /// Ends what [`take_offered`](Self::take_offered) began: with `back`, the offer stands again. Returns the part where
-    /// this was its last offer; or else the offer, where the part was taken back meanwhile.
-    fn end_offered(
-        &self,
-        owners: Mover,
-        key: PartKey,
-        back: Option<Reserved>,
-    ) -> (Option<Evacuation>, Option<Reserved>) {
+    /// Ends what [`take`](Self::take) began: with `back`, the offer stands again. Returns the evacuation where this was its
+    /// last offer; or else the offer, where the block was taken back meanwhile.
+    fn end(&self, closed: ClosedBlock, back: Option<Reserved>) -> (Option<Evacuation>, Option<Reserved>) {
         let mut list = locked(&self.list);
-        let Some(parts) = list.entry(owners.key).map(|entry| &mut entry.parts) else { return (None, back) };
-        let Some(at) = parts.iter().position(|part| PartKey::of(part) == key) else { return (None, back) };
-        let part = &mut parts[at];
-        part.in_flight -= 1;
-        part.reserved.extend(back);
-        if part.in_flight != 0 || !part.reserved.is_empty() {
+        let is_it = |offered: &OfferedBlock| ClosedBlock::of(&offered.evacuation) == closed;
+        let Some(at) = list.blocks.iter().position(is_it) else { return (None, back) };
+        let evacuation = &mut list.blocks[at].evacuation;
+        evacuation.in_flight -= 1;
+        evacuation.reserved.extend(back);
+        if evacuation.in_flight != 0 || !evacuation.reserved.is_empty() {
             return (None, None);
         }
-        let ended = parts.remove(at);
-        self.note_taken(1);
-        (ended, None)
+        let ended = list.blocks.swap_remove(at).evacuation;
+        self.note_count(&list);
+        (Some(ended), None)
+    }
+
+    /// Returns the number of blocks that stay since owners did not accept the offers of a `Defragmenter`, since the last call.
+    pub(in crate::memory) fn take_kept(&self, by: Mover) -> u32 {
+        let kept = &mut locked(&self.list).kept;
+        let before = kept.len();
+        kept.retain(|other| *other != by);
+        (before - kept.len()) as u32
+    }
+
+    /// Takes the offers of some blocks back, to be cancelled.
+    fn take_back(&self, of: impl Fn(&OfferedBlock) -> bool) -> Vec<OfferedBlock> {
+        if self.are_none() {
+            return Vec::new();
+        }
+        let mut list = locked(&self.list);
+        let (back, stay) = core::mem::take(&mut list.blocks).into_iter().partition(of);
+        list.blocks = stay;
+        self.note_count(&list);
+        back
     }
 }
 
 impl<D: Device> Allocator<D> {
+    /// Withdraws the offers of a `Defragmenter`.
+    pub(in crate::memory) fn withdraw_offers_by(&self, by: Mover) {
+        self.cancel_offers(self.offers.take_back(|offered| offered.by == by));
+        // Nobody asks for them any more.
+        self.offers.take_kept(by);
+    }
+
+    /// Withdraws the offers that stand for too long. Their owners do not look at them, so these buffers are pinned until they
+    /// do.
+    pub(in crate::memory) fn withdraw_old_offers(&self) {
+        if self.offers.are_none() {
+            return;
+        }
+        let now = self.time.now().tick;
+        let old = self.offers.take_back(|offered| now.saturating_sub(offered.since) > OFFERED_FOR);
+        let late = old.iter().flat_map(|it| &it.evacuation.reserved).map(|reserved| reserved.from);
+        let late: Vec<_> = late.collect();
+        locked(&self.offers.list).kept.extend(old.iter().map(|offered| offered.by));
+        self.cancel_offers(old);
+        late.into_iter().for_each(|id| self.pin_until_looked_at(id));
+    }
+
+    /// Frees places that were offered, and reopens the blocks.
+    fn cancel_offers(&self, offered: Vec<OfferedBlock>) {
+        for OfferedBlock { mut evacuation, .. } in offered {
+            if let Some(slot) = self.pools.get(evacuation.arena.pool) {
+                evacuation.cancel(self, slot);
+            }
+        }
+    }
+
+    /// Pins a mapped buffer: no step offers a move before its owner looks for one again.
+    fn pin_until_looked_at(&self, id: AllocationId) {
+        self.allow_moves_of(id, Movability::Pinned, MoverId::PASSES);
+    }
+
     /// Takes the move that is offered for an allocation. `None` where there is none any more.
-    pub(in crate::memory) fn take_offer(&self, owners: Mover, id: AllocationId) -> Option<Offer<'_, D>> {
-        let (part, reserved) = self.movers.take_offered(owners, id)?;
+    pub(in crate::memory) fn take_offer(&self, id: AllocationId) -> Option<Offer<'_, D>> {
+        let (closed, reserved) = self.offers.take(id)?;
         let copied = reserved.copied;
         let reachable = self.map_as_before(reserved.from, &reserved.to);
-        let begun = if reachable { self.begin_offered(part, reserved) } else { Err(reserved) };
+        let begun = if reachable { self.begin_offered(closed, reserved) } else { Err(reserved) };
         match begun {
-            Ok(one) => Some(Offer { allocator: self, owners, part, one: Some(one), copied, refused: false }),
+            Ok(one) => Some(Offer { allocator: self, closed, one: Some(one), copied, refused: false }),
             Err(reserved) => {
-                self.give_up(owners, part, reserved);
+                self.give_up(closed, reserved);
                 None
             }
         }
     }
 
     /// Marks the allocation as being moved, where its move would still free the block.
-    fn begin_offered(&self, part: PartKey, reserved: Reserved) -> Result<Move<D>, Reserved> {
+    fn begin_offered(&self, closed: ClosedBlock, reserved: Reserved) -> Result<Move<D>, Reserved> {
         let from = reserved.from;
         let slots = self.pools.get(from.pool).zip(self.pools.get(reserved.to.pool));
         let Some((slot, to_slot)) = slots else { return Err(reserved) };
         // A thread that writes by the handle holds `changes` for reading: none is in the middle of it.
         let _alone = slot.changes.write().unwrap_or_else(PoisonError::into_inner);
-        let Some(mut shards) = self.lock_two(from.pool, part.arena.pool) else { return Err(reserved) };
+        let Some(mut shards) = self.lock_two(from.pool, closed.arena.pool) else { return Err(reserved) };
         let (home, _) = shards.other();
-        let block = home.sets[usize::from(part.arena.set)].block(part.block);
-        let is_kept = block.is_some_and(|block| block.is_kept_by(part.closing));
+        let block = home.sets[usize::from(closed.arena.set)].block(closed.block);
+        let is_kept = block.is_some_and(|block| block.is_kept_by(closed.closing));
         let record = slot.records.get(from.record).filter(|it| it.generation() == from.generation);
         // Memory that is mapped by its handle stays, and so does a block that a request reopened.
         let may_move = is_kept && record.is_some_and(|record| record.maps() == 0 && record.is_movable());
@@ -138,31 +237,30 @@ impl<D: Device> Allocator<D> {
     /// by being freed. Returns whether a block was emptied.
     pub(in crate::memory) fn withdraw_offer(
         &self,
-        owners: Mover,
         id: AllocationId,
         leaves: bool,
     ) -> DefragmentationStatistics {
         let none = DefragmentationStatistics::default();
-        let Some((part, reserved)) = self.movers.take_offered(owners, id) else { return none };
+        let Some((closed, reserved)) = self.offers.take(id) else { return none };
         if !leaves {
-            self.give_up(owners, part, reserved);
+            self.give_up(closed, reserved);
             return none;
         }
         // So the rest of the block can go still.
         self.note_offered(id, false);
         self.free_own(reserved.to);
-        self.end_part(owners, part)
+        self.end_offer(closed)
     }
 
     /// Gives up a block that an allocation does not leave.
-    fn give_up(&self, owners: Mover, part: PartKey, reserved: Reserved) {
+    fn give_up(&self, closed: ClosedBlock, reserved: Reserved) {
         self.note_offered(reserved.from, false);
         self.free_own(reserved.to);
-        _ = self.movers.end_offered(owners, part, None);
-        // Not planned again for some time.
-        self.movers.note_refused(owners, reserved.from, true);
-        self.cancel_parts(self.movers.take_parts(|other| PartKey::of(other) == part));
-        let PartKey { arena, block, closing } = part;
+        _ = self.offers.end(closed, None);
+        // Not planned again before its owner looks for a move.
+        self.pin_until_looked_at(reserved.from);
+        self.cancel_offers(self.offers.take_back(|offered| ClosedBlock::of(&offered.evacuation) == closed));
+        let ClosedBlock { arena, block, closing } = closed;
         let Some(slot) = self.pools.get(arena.pool) else { return };
         if let Some(state) = locked(&slot.state).as_mut() {
             state.sets[usize::from(arena.set)].reopen_closing(block, closing);
@@ -179,16 +277,14 @@ impl<D: Device> Allocator<D> {
         true
     }
 
-    /// Ends a part if it has no other offer. Returns whether the block was emptied.
-    fn end_part(&self, owners: Mover, key: PartKey) -> DefragmentationStatistics {
+    /// Ends an offer that was accepted or is not needed. Returns whether that emptied the block.
+    fn end_offer(&self, closed: ClosedBlock) -> DefragmentationStatistics {
         let mut sums = DefragmentationStatistics::default();
-        let (Some(mut part), _) = self.movers.end_offered(owners, key, None) else { return sums };
-        let Some(slot) = self.pools.get(part.arena.pool) else { return sums };
+        let (Some(evacuation), _) = self.offers.end(closed, None) else { return sums };
+        let Some(slot) = self.pools.get(evacuation.arena.pool) else { return sums };
         let guard = locked(&slot.state);
-        let goes = guard.as_ref().is_none_or(|it| part.is_closed(it) || part.is_empty_or_freed(it));
-        drop(guard);
-        if part.is_last_part() && goes {
-            (sums.blocks_emptied, sums.bytes_emptied) = (1, part.size);
+        if guard.as_ref().is_none_or(|it| evacuation.is_closed(it) || evacuation.is_empty_or_freed(it)) {
+            (sums.blocks_emptied, sums.bytes_emptied) = (1, evacuation.size);
         }
         sums
     }
@@ -217,7 +313,7 @@ impl<D: Device> Offer<'_, D> {
         let mut one = self.one.take()?;
         let Ended { outcome, copied, .. } = one.end_alone(self.allocator);
         let moved = outcome == Outcome::Moved;
-        let mut statistics = self.allocator.end_part(self.owners, self.part);
+        let mut statistics = self.allocator.end_offer(self.closed);
         if moved {
             (statistics.moves, statistics.bytes_moved) = (1, copied);
         }
@@ -237,12 +333,12 @@ impl<D: Device> Drop for Offer<'_, D> {
         one.end_alone(self.allocator);
         let from = one.id();
         let Some(to) = one.take_reserved() else { return };
-        let reserved = Reserved { from, to, mover: self.owners.id, copied: self.copied };
+        let reserved = Reserved { from, to, copied: self.copied };
         if self.refused || !self.allocator.note_offered(from, true) {
-            return self.allocator.give_up(self.owners, self.part, reserved);
+            return self.allocator.give_up(self.closed, reserved);
         }
-        let (_, left) = self.allocator.movers.end_offered(self.owners, self.part, Some(reserved));
-        // The part was taken back meanwhile, and its block reopened.
+        let (_, left) = self.allocator.offers.end(self.closed, Some(reserved));
+        // The block was taken back meanwhile, and reopened.
         if let Some(left) = left {
             self.allocator.note_offered(from, false);
             self.allocator.free_own(left.to);

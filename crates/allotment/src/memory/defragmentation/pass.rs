@@ -229,8 +229,8 @@ impl<D: Device> Move<D> {
 pub enum NextPass<'d, D: Device> {
     /// A pass with at least one move.
     Moves(Pass<'d, D>),
-    /// The time was up before the first move was found, or what comes next waits: for old places that are still in use, or
-    /// for another mover's part of a block. The next call continues from here.
+    /// The time was up before the first move was found, or what comes next waits for old places that are still in use. The
+    /// next call continues from here.
     LimitReached,
     /// There is nothing more to gain.
     Done,

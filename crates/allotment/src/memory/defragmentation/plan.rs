@@ -67,9 +67,7 @@ pub struct DefragmentationPlan {
     /// for the bytes that it copies.
     pub steps: Vec<PlannedBlock>,
     /// Blocks that the plan leaves to the other movers of the allocator, which are
-    /// [`Defragmenter`](crate::memory::Defragmenter)s and runs of passes: another one is emptying the block, or is going
-    /// to; or the block has allocations of one that is not active, or whose strategy does not find the block worth its
-    /// cost.
+    /// [`Defragmenter`](crate::memory::Defragmenter)s and runs of passes: they move all or some of the allocations in it.
     pub left_to_others: u32,
 }
 
@@ -95,9 +93,9 @@ pub struct DefragmentationPlan {
 pub struct PlannedBlock {
     /// Bytes that it frees.
     pub size: u64,
-    /// Bytes that are copied out of it, including those that other movers copy.
+    /// Bytes that are copied out of it.
     pub bytes_moved: u64,
-    /// Allocations that are moved out of it, including those of other movers.
+    /// Allocations that are moved out of it.
     pub moves: u32,
 }
 
@@ -149,7 +147,7 @@ impl DefragmentationPlan {
         self.ideal_blocks += ideal as u32;
         let too_many = blocks.len() - ideal;
         // Not a plan, only a bound: it ignores whether the allocations fit, so no real plan copies less.
-        blocks.retain(|block| !block.pinned && !block.left_to_others);
+        blocks.retain(|block| !block.pinned && !block.moved_by.are_others());
         blocks.sort_by_key(|block| block.cost);
         let cheapest = blocks.iter().take(too_many);
         self.lower_bound_bytes += cheapest.map(|block| block.cost).sum::<u64>();
@@ -179,6 +177,8 @@ pub(super) struct PlannedEvacuation {
     pub(super) moves: Vec<PlannedMove>,
     /// The shards whose blocks are joined, each with the requests that it had served; none where it is one.
     pub(super) joined: Arc<[(u32, u32)]>,
+    /// The owners of its allocations accept the moves.
+    pub(super) by_owners: bool,
 }
 
 impl PlannedEvacuation {
@@ -242,8 +242,9 @@ impl EmptiedByPlan {
         let &Candidate { size, cost, .. } = candidate;
         let (home, block) = arena.block(candidate.block);
         self.steps.push(PlannedBlock { size, bytes_moved: cost, moves: moves.len() as u32 });
+        let by_owners = arena.blocks[candidate.block].moved_by.are_owners();
         let (arena, joined) = (home, arena.joined_shards());
-        self.evacuations.push(PlannedEvacuation { arena, block, size, cost, moves, joined });
+        self.evacuations.push(PlannedEvacuation { arena, block, size, cost, moves, joined, by_owners });
         self.candidates.push(*candidate);
     }
 
@@ -405,13 +406,6 @@ impl Planner {
                 Packed::Whole => {
                     let placed = core::mem::take(packing).placed;
                     *at += 1;
-                    if !candidate.own {
-                        // Its movers rank the blocks alike, and empty this one. Their places stay cut out of the ranges, so
-                        // that the run does not take them.
-                        self.emptied.note_filled(candidate.arena, &placed);
-                        self.plan.left_to_others += 1;
-                        continue;
-                    }
                     self.emptied.add(arena, candidate, placed);
                 }
                 Packed::Not => {

@@ -4,7 +4,6 @@
 //!   survey ──► plan ──► block by block: close, reserve places for all of it, hand out moves ──► finished
 //!     ▲                                              │
 //!     └────────── the pools changed meanwhile ◄──────┘
-//!   parts of blocks that runs of other movers empty: hand out moves, first of all
 //! ```
 //!
 //! Each arrow and each box can be interrupted, and continues in the next pass. No lock is held for longer than some
@@ -15,11 +14,10 @@
 //! meanwhile reopens the block before the driver is asked for another one; then the reserved places are freed, and the
 //! block stays.
 //!
-//! Several runs may be open over the same pools, one for each mover (`movers.rs`). All of them rank the blocks alike: by
-//! the bytes of all allocations that any active mover can move. A run claims the blocks of its plan before it reserves
-//! the first place, and leaves blocks that another run has claimed or closed. Of a block with allocations of several
-//! movers, it hands each of them its part (`handover.rs`). A block that has none of its own allocations it leaves to
-//! their movers, and places nothing there.
+//! Several runs may be open over the same pools, one for each mover. A run empties the blocks in which all allocations are
+//! its mover's (`mover.rs`). It claims the blocks of its plan before it reserves the first place, and leaves blocks that
+//! another run has claimed or closed. Blocks of mapped buffers are emptied by their owners, to whom the run of their
+//! `Defragmenter` offers the places that it reserved (`offers.rs`).
 //!
 //! # A worked example
 //!
@@ -57,7 +55,7 @@ use std::collections::{HashSet, VecDeque};
 
 use super::desc::{DefragmentationDesc, Spent};
 use super::evacuation::{Current, Evacuation, EvacuationState, HandedOut, Phase, Step, Worth};
-use super::movers::{MovedBy, Mover, MoverId, OtherMovers};
+use super::movers::{MovedBy, Mover};
 use super::moves::SurveyedAllocation;
 use super::pass::Move;
 use super::plan::{DefragmentationPlan, PlannedEvacuation, Planner};
@@ -80,8 +78,6 @@ pub(in crate::memory) struct Run {
     pub(super) desc: DefragmentationDesc,
     scope: Scope,
     pub(super) mover: Mover,
-    /// The other movers, since the last survey began.
-    others: Option<OtherMovers>,
     stage: Stage,
     /// The latest plan.
     plan: DefragmentationPlan,
@@ -91,8 +87,6 @@ pub(in crate::memory) struct Run {
     pub(super) evacuations: Vec<Evacuation>,
     /// The index of the evacuation that was cancelled and is freeing its reserved places.
     pub(super) cancelling: Option<usize>,
-    /// The index of the part of another run's block that is being handed out.
-    pub(super) helping: Option<usize>,
     /// Number of surveys so far.
     rounds: u32,
     /// A block could not be emptied because its pool changed since the survey.
@@ -136,17 +130,17 @@ impl Run {
         scope: Scope,
         mover: Mover,
     ) -> Self {
+        let pools = scope.pools(allocator, mover.id);
+        let survey = Survey::new(pools, desc.join_shards, desc.limits.bytes, mover);
         Self {
             desc,
             scope,
             mover,
-            others: None,
-            stage: Stage::Surveying(Survey::new(scope.pools(allocator), desc.join_shards, desc.limits.bytes)),
+            stage: Stage::Surveying(survey),
             plan: DefragmentationPlan::default(),
             ignored: HashSet::new(),
             evacuations: Vec::new(),
             cancelling: None,
-            helping: None,
             rounds: 1,
             changed: false,
             bytes_left: desc.strategy.bytes(),
@@ -175,23 +169,8 @@ impl Run {
         self.room.as_deref_mut()
     }
 
-    /// Creates a run that only moves the parts that other runs hand over.
-    pub(in crate::memory) fn of_parts<D: Device>(
-        allocator: &Allocator<D>,
-        desc: DefragmentationDesc,
-        mover: Mover,
-    ) -> Self {
-        let run = Self::new(allocator, desc, Scope::DefaultPools, mover);
-        Self { stage: Stage::Finished, rounds: 0, ..run }
-    }
-
     pub(super) fn scope(&self) -> Scope {
         self.scope
-    }
-
-    /// Returns false if the run only moved parts that other runs handed over.
-    pub(in crate::memory) fn had_survey(&self) -> bool {
-        self.rounds != 0
     }
 
     /// Sets the limits of the next passes. Allocations larger than its bytes count as pinned from the next survey on.
@@ -213,14 +192,10 @@ impl Run {
     fn prepare<D: Device>(&mut self, allocator: &Allocator<D>, time: &mut Stopwatch) {
         match &mut self.stage {
             Stage::Surveying(survey) => {
-                // Who moves what is asked once for the whole survey, so that all blocks are ranked by one answer. A
-                // mover that stops meanwhile is noticed when it is handed its part: the block stays then.
-                let tick = || allocator.time.now().tick;
-                let others = self.others.get_or_insert_with(|| allocator.movers.others(self.mover, tick()));
-                let moved_by = |allocation: &SurveyedAllocation| {
-                    moved_by(others, &self.ignored, allocation.id(allocator.id), allocation)
-                };
-                if survey.step(allocator, others, moved_by, time) {
+                let (mover, ignored) = (self.mover, &self.ignored);
+                let moved_by =
+                    |allocation: &SurveyedAllocation| moved_by(mover, ignored, allocator, allocation);
+                if survey.step(allocator, moved_by, time) {
                     let survey = survey.take();
                     // A later survey may spend only the bytes that the passes before it left.
                     let strategy = self.desc.strategy.with_bytes_left(self.bytes_left);
@@ -266,14 +241,9 @@ impl Run {
         // it everywhere.)
         // One stopwatch for the whole pass: the survey, the plan and the reservations share its time.
         let mut time = Stopwatch::new(limits.time.saturating_sub(spent.time));
-        // Before anything is planned: a part that its mover leaves alone keeps a block closed, and its reserved places
-        // are free bytes that the plan could count on.
-        allocator.cancel_expired_parts();
-        self.note_call(allocator);
         loop {
-            // Parts of blocks that other runs empty come first: these blocks are closed already.
             let prepared = matches!(self.stage, Stage::Moving { .. } | Stage::Finished);
-            if !prepared && !self.has_parts(allocator) {
+            if !prepared && self.cancelling.is_none() {
                 self.prepare(allocator, &mut time);
             } else if !self.advance(allocator, found, spent, &mut time) {
                 break;
@@ -288,18 +258,12 @@ impl Run {
         if !found.is_empty() {
             return Found::Moves;
         }
-        // `has_parts` is also true while a block that stays has reserved places: the run is not done before they are
-        // free.
-        if !matches!(self.stage, Stage::Finished) || self.has_parts(allocator) {
-            return Found::LimitReached;
+        // While a block that stays has reserved places, the run is not done: it frees them first.
+        if matches!(self.stage, Stage::Finished) && self.cancelling.is_none() {
+            Found::Done
+        } else {
+            Found::LimitReached
         }
-        // The program may drop a run of passes once it is done, so no other run hands it a part from now on. A
-        // `Defragmenter` is called again in any case.
-        if self.mover.id != MoverId::PASSES || allocator.movers.note_rest(self.mover) {
-            return Found::Done;
-        }
-        // A part came at this moment.
-        self.find(allocator, found, spent)
     }
 
     /// Executes the next small step. Returns false when there is nothing to do, or a limit is reached.
@@ -312,10 +276,9 @@ impl Run {
     ) -> bool {
         // The cases come in the order in which others wait for them. One call does one batch of one of them:
         //   1  a block that stays       its reserved places are bytes that no request gets
-        //   2  another run's block      it is closed, and waits for this mover
-        //   3  the current block        it is closed, and waits for nobody but this run
-        //   4  the next of the plan     it is claimed, but requests may still use it
-        //   5  another round            nothing is closed, nothing is in flight
+        //   2  the current block        it is closed, and waits for nobody but this run
+        //   3  the next of the plan     it is claimed, but requests may still use it
+        //   4  another round            nothing is closed, nothing is in flight
         // First of all: reserved places of a cancelled evacuation are room that requests may need.
         if let Some(index) = self.cancelling {
             let evacuation = &mut self.evacuations[index];
@@ -325,18 +288,12 @@ impl Run {
             }
             return true;
         }
-        if let Some(more) = self.help(allocator, found, spent) {
-            return more;
-        }
-        let Stage::Moving { waiting, current, .. } = &mut self.stage else {
-            // A part that was taken back meanwhile leaves the survey to be continued.
-            return !matches!(self.stage, Stage::Finished);
-        };
+        let Stage::Moving { waiting, current, .. } = &mut self.stage else { return false };
         let Some(now) = current else {
             match waiting.pop_front() {
-                Some(PlannedEvacuation { arena, block, size, cost, moves, joined }) => {
+                Some(PlannedEvacuation { arena, block, size, cost, moves, joined, by_owners }) => {
                     let evacuation = Evacuation::new(arena, block, size, cost);
-                    self.evacuations.push(Evacuation { joined, ..evacuation });
+                    self.evacuations.push(Evacuation { joined, by_owners, ..evacuation });
                     let evacuation = self.evacuations.len() - 1;
                     *current = Some(Current::new(evacuation, moves));
                 }
@@ -362,30 +319,31 @@ impl Run {
             Phase::Indexing => now.index_planned(time),
             Phase::Searching(next) => {
                 let next = *next;
-                let (others, largest) = (self.others.as_ref(), self.desc.limits.bytes);
-                // The same answer as for the survey, to allocations that came after it. One that nobody moves keeps the
-                // block, before a place is reserved for any other. (`what_came_after_the_plan_counts_too` has one that
-                // costs too much.)
-                let can_move = |allocation: &SurveyedAllocation| {
-                    let id = allocation.id(allocator.id);
-                    match others.map(|others| moved_by(others, &self.ignored, id, allocation)) {
-                        Some(MovedBy::Own) => allocation.size <= largest,
-                        // Its own limit of bytes was compared in `OtherMovers::of`.
-                        Some(MovedBy::Other(_)) => true,
-                        Some(MovedBy::Inactive | MovedBy::None) | None => false,
-                    }
+                let (by_owners, largest) = (evacuation.by_owners, self.desc.limits.bytes);
+                // The same answer as for the survey, to allocations that came after it. One that the run does not move
+                // keeps the block, before a place is reserved for any other. (`what_came_after_the_plan_counts_too` has
+                // one that costs too much.)
+                let can_move = |allocation: &SurveyedAllocation| match moved_by(
+                    self.mover,
+                    &self.ignored,
+                    allocator,
+                    allocation,
+                ) {
+                    Some(MovedBy::Own) => !by_owners && allocation.size <= largest,
+                    Some(MovedBy::Owner) => by_owners,
+                    Some(MovedBy::Other) | None => false,
                 };
                 let left = self.bytes_left.saturating_sub(promised);
                 let worth = Worth { strategy: self.desc.strategy.with_bytes_left(left), can_move };
                 evacuation.search(allocator, slot, now, next, &worth, time)
             }
             Phase::Reserving => evacuation.reserve(allocator, slot, now, time),
-            Phase::HandingOver => {
-                let before = evacuation.uncopied;
-                let step = evacuation.hand_over(allocator, self.mover, now);
-                // Bytes that others copy for this run's plan are spent as well.
-                self.bytes_left = self.bytes_left.saturating_sub(before - evacuation.uncopied);
-                step
+            Phase::HandingOut if evacuation.by_owners => {
+                // Bytes that owners copy for this run's plan are spent as well.
+                self.bytes_left = self.bytes_left.saturating_sub(evacuation.uncopied);
+                allocator.offers.add(evacuation.take_offered(), self.mover, allocator.time.now().tick);
+                *current = None;
+                return true;
             }
             Phase::HandingOut => {
                 let limits = &self.desc.limits;
@@ -453,12 +411,11 @@ impl Run {
             self.rounds += 1;
             // No move is in flight, so no index into the list is left.
             self.evacuations.clear();
-            self.others = None;
             // Two things are carried over: the bytes that are left, and the allocations whose moves were ignored. All
             // else begins anew, with the limits of the present pass, which may have changed since the run began.
             let (join_shards, largest) = (self.desc.join_shards, self.desc.limits.bytes);
-            let pools = self.scope.pools(allocator);
-            self.stage = Stage::Surveying(Survey::new(pools, join_shards, largest));
+            let pools = self.scope.pools(allocator, self.mover.id);
+            self.stage = Stage::Surveying(Survey::new(pools, join_shards, largest, self.mover));
             return true;
         }
         self.stage = Stage::Finished;
@@ -487,12 +444,8 @@ impl Run {
         };
         if allocator.pools.get(evacuation.arena.pool).is_none_or(left) {
             evacuation.state = EvacuationState::Emptied;
-            if evacuation.is_last_part() {
-                self.statistics.blocks_emptied += 1;
-                self.statistics.bytes_emptied += evacuation.size;
-            } else {
-                self.statistics.blocks_handed_over += 1;
-            }
+            self.statistics.blocks_emptied += 1;
+            self.statistics.bytes_emptied += evacuation.size;
         } else {
             evacuation.state = EvacuationState::Cancelled;
             self.statistics.blocks_kept += 1;
@@ -514,10 +467,6 @@ impl Run {
                     self.statistics.moves += 1;
                     self.statistics.bytes_moved += copied;
                     self.bytes_left = self.bytes_left.saturating_sub(copied);
-                    // It can be moved after all: a refusal from before would make other runs leave its block.
-                    if allocator.movers.have_refused() {
-                        allocator.movers.note_refused(self.mover, id, false);
-                    }
                 }
                 Outcome::Freed { .. } => self.statistics.freed += 1,
                 Outcome::Stays => self.statistics.ignored += 1,
@@ -539,11 +488,6 @@ impl Run {
                     } else {
                         self.ignored.insert(id);
                     }
-                    if self.mover.id == MoverId::PASSES {
-                        // Another mover would copy the rest of the block for nothing. A `Defragmenter` ignores the other
-                        // resources of a block as well, and notes those that it cannot move itself.
-                        allocator.movers.note_refused(self.mover, id, true);
-                    }
                     // One that stays keeps its block, so what is not handed out yet is not moved. Moves of the block in
                     // the same pass end as their owners said: they are copied already.
                     // Several moves of one block may be ignored; the block counts once.
@@ -564,7 +508,6 @@ impl Run {
     fn stop_current(&mut self, evacuation: usize) {
         // Brittle: a cancelled evacuation has no reserved places. If it stayed current, the next step would take that
         // for "all handed out", and count the block a second time.
-        self.helping.take_if(|helping| *helping == evacuation);
         if let Stage::Moving { current, .. } = &mut self.stage {
             current.take_if(|current| current.evacuation == evacuation);
         }
@@ -574,7 +517,7 @@ impl Run {
     pub(super) fn cancel<D: Device>(&mut self, allocator: &Allocator<D>) {
         self.room.iter_mut().for_each(|room| room.cancel(allocator));
         // What a run has of a pool, from the weakest to the strongest: claims, closed blocks, reserved places. A claim
-        // that is left would keep the other movers out of the block until a survey finds that its run is gone.
+        // that is left would keep every later run out of the block.
         // (`dropped_after_any_number_of_passes_it_leaves_nothing_behind` stops a run at each point.)
         if let Stage::Moving { waiting, current } = &self.stage {
             let waiting = waiting.iter().map(|planned| (planned.arena, planned.block));
@@ -596,14 +539,15 @@ impl Run {
     }
 }
 
-/// Returns which mover can move an allocation, unless its move was ignored before.
-fn moved_by(
-    others: &OtherMovers,
+/// Returns by whom an allocation is moved; `None` where its move was ignored before.
+fn moved_by<D: Device>(
+    mover: Mover,
     ignored: &HashSet<AllocationId>,
-    id: AllocationId,
+    allocator: &Allocator<D>,
     allocation: &SurveyedAllocation,
-) -> MovedBy {
-    if !ignored.is_empty() && ignored.contains(&id) { MovedBy::None } else { others.of(id, allocation) }
+) -> Option<MovedBy> {
+    let was_ignored = !ignored.is_empty() && ignored.contains(&allocation.id(allocator.id));
+    (!was_ignored).then(|| mover.moves(allocation.mover))
 }
 
 /// The end of a move.

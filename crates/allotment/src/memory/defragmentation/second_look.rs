@@ -73,7 +73,7 @@ impl SecondLook {
         let mut rest = candidates(arenas);
         rest.retain(|one| {
             let stays = arenas_of.contains(&one.arena) && !gone.contains(&(one.arena, one.block));
-            stays && one.own && strategy.is_worth(one.cost, one.size)
+            stays && strategy.is_worth(one.cost, one.size)
         });
         // The sums of a plan with a limit of bytes were found by trying out which blocks free most.
         if matches!(strategy, DefragmentationStrategy::WithinBytes(_)) {

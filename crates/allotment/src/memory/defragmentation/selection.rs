@@ -23,8 +23,6 @@ pub(super) struct Candidate {
     /// Bytes to copy.
     pub(super) cost: u64,
     shared: bool,
-    /// The run has allocations of its own in it. A block without is left to the movers of its allocations.
-    pub(super) own: bool,
     /// Free bytes of the block, which the other blocks lose when it is emptied.
     free: u64,
 }
@@ -85,7 +83,6 @@ pub(super) fn candidates(arenas: &[SurveyedArena]) -> Vec<Candidate> {
                 needed: block.needed,
                 cost: block.cost,
                 shared: block.shared,
-                own: block.own,
                 // What is free in dedicated memory holds no other allocation, so the other blocks lose nothing with it.
                 free: if block.shared { block.size.saturating_sub(block.occupied) } else { 0 },
             })
@@ -230,17 +227,7 @@ mod tests {
     use super::*;
 
     fn block(size: u64, cost: u64) -> Candidate {
-        Candidate {
-            arena: 0,
-            block: 0,
-            member: 0,
-            size,
-            needed: cost,
-            cost,
-            shared: true,
-            own: true,
-            free: size - cost,
-        }
+        Candidate { arena: 0, block: 0, member: 0, size, needed: cost, cost, shared: true, free: size - cost }
     }
 
     fn by_price(mut blocks: Vec<Candidate>) -> Vec<Candidate> {

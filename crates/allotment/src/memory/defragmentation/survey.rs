@@ -9,14 +9,15 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use super::desc::JoinShards;
-use super::movers::{MovedBy, OtherMovers};
+use super::movers::{MovedBy, Mover};
 use super::stopwatch::Stopwatch;
 use crate::chunks::Chunks;
 use crate::device::Device;
 use crate::memory::Movability;
-use crate::memory::allocator::Allocator;
+use crate::memory::allocator::{Allocator, Served};
 use crate::memory::block_set::Role;
 use crate::memory::defragmentation::moves::SurveyedAllocation;
+use crate::memory::mover::MoverId;
 use crate::memory::pool::shards::PoolShards;
 use crate::memory::reports::statistics::Counters;
 use crate::sync::locked;
@@ -41,21 +42,19 @@ pub(in crate::memory) enum Scope {
 }
 
 impl Scope {
-    /// Returns the shards of all the pools.
-    pub(super) fn shards<D: Device>(self, allocator: &Allocator<D>) -> PoolShards {
-        match self {
-            Self::DefaultPools => PoolShards { first: 0, stride: 1, count: allocator.default_pool_count() },
-            Self::Pool(shards) => shards,
-        }
-    }
-
-    /// Returns the pools.
-    pub(super) fn pools<D: Device>(self, allocator: &Allocator<D>) -> Vec<SurveyedPool> {
+    /// Returns the pools, of default pools those that a mover has allocations in.
+    pub(super) fn pools<D: Device>(self, allocator: &Allocator<D>, mover: MoverId) -> Vec<SurveyedPool> {
         let all = |shards| SurveyedPool { shards, set: None };
         match self {
             Self::DefaultPools => {
                 let (stride, count) = (allocator.pools_per_shard(), allocator.shards);
-                (0..stride).map(|first| all(PoolShards { first, stride, count })).collect()
+                // Passes have a plan that says what is in all pools.
+                let serves_it = |served: Served| {
+                    let serves = |mover| served.movers == MoverId::group(Some(mover));
+                    !mover.is_defragmenter() || serves(mover) || serves(mover.owners())
+                };
+                let places = (0..stride).filter(|&place| serves_it(Served::by(place).1));
+                places.map(|first| all(PoolShards { first, stride, count })).collect()
             }
             Self::Pool(shards) => vec![all(shards)],
         }
@@ -81,12 +80,9 @@ pub(super) struct SurveyedBlock {
     pub(super) pinned: bool,
     /// Another run is emptying the block, or is going to; or an earlier one has, and its old places are not free yet.
     pub(super) of_another_run: bool,
-    /// Some of its allocations belong to a mover that is not active, or does not agree to empty the block.
-    pub(super) left_to_others: bool,
-    /// The run has allocations of its own in it.
-    pub(super) own: bool,
-    /// The other movers that have allocations in it, with the bytes that they would copy.
-    pub(super) others: Vec<(usize, u64)>,
+    /// The run moves some of its allocations, owners accept the moves of some, and others move some. A block is emptied
+    /// where one of these moves all.
+    pub(super) moved_by: MoversOfBlock,
     /// Bytes of the allocated ranges.
     pub(super) occupied: u64,
     /// Bytes that its allocations need in other blocks.
@@ -99,6 +95,34 @@ pub(super) struct SurveyedBlock {
     pub(super) ranges: BinaryHeap<Reverse<(u64, u64)>>,
     /// The free ranges between them, once these were found: offsets and sizes.
     pub(super) holes: Vec<(u64, u64)>,
+}
+
+/// By whom the allocations of a block are moved that are not pinned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct MoversOfBlock {
+    own: bool,
+    owners: bool,
+    others: bool,
+}
+
+impl MoversOfBlock {
+    fn add(&mut self, by: MovedBy) {
+        match by {
+            MovedBy::Own => self.own = true,
+            MovedBy::Owner => self.owners = true,
+            MovedBy::Other => self.others = true,
+        }
+    }
+
+    /// Returns true if the run cannot empty the block, since it does not move all of the allocations alike.
+    pub(super) fn are_others(self) -> bool {
+        self.others || self.own && self.owners
+    }
+
+    /// Returns true if the owners of its allocations move them.
+    pub(super) fn are_owners(self) -> bool {
+        self.owners
+    }
 }
 
 /// Block sets that are treated as one, as the survey saw them: of one shard of a pool, or of all whose blocks may be
@@ -127,7 +151,7 @@ pub(super) struct Member {
 }
 
 /// The survey so far.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Survey {
     pub(super) arenas: Vec<SurveyedArena>,
     pools: Vec<SurveyedPool>,
@@ -136,24 +160,31 @@ pub(super) struct Survey {
     /// The first arena of the current pool.
     first: usize,
     join_shards: JoinShards,
-    /// Larger allocations are not moved.
+    /// Larger allocations are not moved, but by their owners.
     largest: u64,
+    /// The key of the run.
+    key: u64,
 }
 
 impl Survey {
     /// Begins a survey in which allocations larger than `largest` bytes count as pinned.
-    pub(super) fn new(pools: Vec<SurveyedPool>, join_shards: JoinShards, largest: u64) -> Self {
-        Self { arenas: Vec::new(), pools, at: (0, None), first: 0, join_shards, largest }
+    pub(super) fn new(
+        pools: Vec<SurveyedPool>,
+        join_shards: JoinShards,
+        largest: u64,
+        Mover { key, .. }: Mover,
+    ) -> Self {
+        Self { arenas: Vec::new(), pools, at: (0, None), first: 0, join_shards, largest, key }
     }
 
     /// Returns a survey that is complete.
     pub(super) fn of_arenas(arenas: Vec<SurveyedArena>) -> Self {
-        Self { arenas, ..Self::new(Vec::new(), JoinShards::Never, u64::MAX) }
+        Self { arenas, ..Self::default() }
     }
 
     /// Takes the survey out.
     pub(super) fn take(&mut self) -> Self {
-        core::mem::replace(self, Self::new(Vec::new(), self.join_shards, 0))
+        core::mem::take(self)
     }
 
     /// Drops a small piece of what was read. Returns false once nothing is left.
@@ -169,14 +200,12 @@ impl Survey {
     pub(super) fn step<D: Device>(
         &mut self,
         allocator: &Allocator<D>,
-        movers: &OtherMovers,
-        moved_by: impl Fn(&SurveyedAllocation) -> MovedBy,
+        moved_by: impl Fn(&SurveyedAllocation) -> Option<MovedBy>,
         time: &mut Stopwatch,
     ) -> bool {
         // `at` says what comes next, in this order for each pool:
         //   (pool, None)                     the blocks of all its shards
         //   (pool, Some((shard, record)))    a batch of the records of one shard
-        //   (pool, Some((count, 0)))         all are read: what the other movers say of the blocks
         // Blocks come before records, so that each allocation finds its block. Requests come and go between two
         // batches: an allocation that is placed behind the survey's back is found when its block is closed, and one
         // that is freed then is missing when its place is to be reserved.
@@ -186,9 +215,7 @@ impl Survey {
             match self.at.1 {
                 None => {
                     self.first = self.arenas.len();
-                    pool.shards
-                        .indices()
-                        .for_each(|index| self.look_at_blocks(allocator, movers, pool, index));
+                    pool.shards.indices().for_each(|index| self.look_at_blocks(allocator, pool, index));
                     self.at.1 = Some((0, 0));
                 }
                 // The records of all shards, since an allocation may be in a block of another one; those of a pool without
@@ -198,15 +225,13 @@ impl Survey {
                     let more = look_at_records(allocator, index, first, &mut seen);
                     for allocation in seen.drain(..) {
                         // No lock is held here: the pool goes on while the copies are sorted into their blocks.
-                        let by = moved_by(&allocation);
-                        let too_large = by == MovedBy::Own && allocation.size > self.largest;
-                        self.add(allocation, if too_large { MovedBy::None } else { by }, movers);
+                        let fits = |by: &MovedBy| *by != MovedBy::Own || allocation.size <= self.largest;
+                        let by = moved_by(&allocation).filter(fits);
+                        self.add(allocation, by);
                     }
                     self.at.1 = Some(if more { (shard, first + AT_ONCE) } else { (shard + 1, 0) });
                 }
                 Some(_) => {
-                    // Only now, since what a mover agrees to depends on the cost of the whole block.
-                    self.arenas[self.first..].iter_mut().for_each(|arena| arena.ask(movers));
                     self.at = (self.at.0 + 1, None);
                     // No lock was taken, so no time has passed.
                     continue;
@@ -221,13 +246,7 @@ impl Survey {
     }
 
     /// Reads the blocks of a shard.
-    fn look_at_blocks<D: Device>(
-        &mut self,
-        allocator: &Allocator<D>,
-        movers: &OtherMovers,
-        pool: SurveyedPool,
-        index: u32,
-    ) {
+    fn look_at_blocks<D: Device>(&mut self, allocator: &Allocator<D>, pool: SurveyedPool, index: u32) {
         // A shard without memory has nothing to move, and a default pool's state may not have been created yet.
         let Some(slot) = allocator.pools.get(index).filter(|slot| slot.has_memory()) else { return };
         let tick = allocator.time.now().tick;
@@ -244,14 +263,12 @@ impl Survey {
                 JoinShards::Never => false,
             };
             let at = usize::from(set);
-            // The plan of a run that is not continued must not keep others from its blocks.
-            state.sets[at].end_claims(|run| movers.holds_claims(run));
             // The pool's watermark concerns its first memory type only.
             let least_blocks = state.least_blocks(at);
             let first = state.first_sets().any(|first| first == at);
             let ahead = if first { state.room_to_keep() } else { 0 };
             blocks.extend(state.sets[at].blocks().map(|(index, block)| SurveyedBlock {
-                of_another_run: block.is_of_another_run(movers.own_key()),
+                of_another_run: block.is_of_another_run(self.key),
                 ..SurveyedBlock::new(index, block.memory.size(), block.role == Role::Shared)
             }));
             // Compared when a block is closed: an idle shard that has served a request since then is in use again.
@@ -290,7 +307,7 @@ impl Survey {
     }
 
     /// Adds an allocation to the arena of its block.
-    fn add(&mut self, allocation: SurveyedAllocation, by: MovedBy, movers: &OtherMovers) {
+    fn add(&mut self, allocation: SurveyedAllocation, by: Option<MovedBy>) {
         let Some(pool) = self.pools.get(self.at.0) else { return };
         let home = Arena { pool: pool.shards.index(allocation.home), set: allocation.set };
         let of = |arena: &SurveyedArena| arena.members.iter().position(|member| member.arena == home);
@@ -298,7 +315,7 @@ impl Survey {
         let Some((arena, member)) = arenas.filter_map(|arena| of(arena).map(|at| (arena, at))).next() else {
             return;
         };
-        arena.add(member, allocation, by, movers);
+        arena.add(member, allocation, by);
     }
 }
 
@@ -370,14 +387,8 @@ impl SurveyedArena {
         (self.members[block.member].arena, block.index)
     }
 
-    /// Adds an allocation to its block.
-    pub(super) fn add(
-        &mut self,
-        member: usize,
-        mut allocation: SurveyedAllocation,
-        by: MovedBy,
-        movers: &OtherMovers,
-    ) {
+    /// Adds an allocation to its block, and by whom it is moved; `None` where it stays.
+    pub(super) fn add(&mut self, member: usize, mut allocation: SurveyedAllocation, by: Option<MovedBy>) {
         // A block that was added after the blocks were read is not part of this survey.
         let Some(&at) = self.members[member].place_of.get(allocation.block as usize) else { return };
         let Some(block) = self.blocks.get_mut(at as usize) else { return };
@@ -385,23 +396,13 @@ impl SurveyedArena {
         match by {
             // Pinned by its owner, mapped, or on its way already, whoever moves it: asked before the movers.
             _ if allocation.movability == Movability::Pinned => block.pinned = true,
-            // No mover will move it: for this run it is as good as pinned, and all that reads the survey later shall see
-            // it so.
-            MovedBy::None => {
+            // Larger than a pass, or its move was ignored before: for this run it is as good as pinned, and all that reads
+            // the survey later shall see it so.
+            None => {
                 block.pinned = true;
                 allocation.movability = Movability::Pinned;
             }
-            // No mover moves it at present. Not pinned: the block counts as left to others, and may go another time.
-            MovedBy::Inactive => block.left_to_others = true,
-            MovedBy::Own => block.own = true,
-            MovedBy::Other(mover) => {
-                // Owners have no run that would empty the block.
-                block.own |= movers.is_of_own(mover);
-                match block.others.iter_mut().find(|(other, _)| *other == mover) {
-                    Some((_, part)) => *part += copied,
-                    None => block.others.push((mover, copied)),
-                }
-            }
+            Some(by) => block.moved_by.add(by),
         }
         block.occupied += allocation.taken;
         block.needed += allocation.needed;
@@ -410,18 +411,6 @@ impl SurveyedArena {
         block.ranges.push(Reverse((allocation.offset, allocation.taken)));
         block.allocations.push(self.allocations.len() as u32);
         self.allocations.push(allocation);
-    }
-}
-
-impl SurveyedArena {
-    /// Leaves the blocks to others that the other movers in them do not agree to empty.
-    fn ask(&mut self, movers: &OtherMovers) {
-        for block in &mut self.blocks {
-            // One that does not agree is enough: its part would stay, and the others would copy theirs for nothing.
-            let agrees =
-                |&(mover, part): &(usize, u64)| movers.terms(mover).agree(block.size, block.cost, part);
-            block.left_to_others |= !block.others.iter().all(agrees);
-        }
     }
 }
 
@@ -435,9 +424,7 @@ impl SurveyedBlock {
             shared,
             pinned: false,
             of_another_run: false,
-            left_to_others: false,
-            own: false,
-            others: Vec::new(),
+            moved_by: MoversOfBlock::default(),
             occupied: 0,
             needed: 0,
             cost: 0,
@@ -447,14 +434,14 @@ impl SurveyedBlock {
         }
     }
 
-    /// Returns true if the block could be emptied, by one mover or by several.
+    /// Returns true if the block could be emptied.
     pub(super) fn may_go(&self) -> bool {
-        !self.pinned && !self.left_to_others && !self.of_another_run && !self.is_empty()
+        !self.pinned && !self.moved_by.are_others() && !self.of_another_run && !self.is_empty()
     }
 
     /// Returns true if only other movers keep the run from emptying the block.
     pub(super) fn is_left_to_others(&self) -> bool {
-        !self.pinned && !self.is_empty() && (self.left_to_others || self.of_another_run)
+        !self.pinned && !self.is_empty() && (self.moved_by.are_others() || self.of_another_run)
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -6,7 +6,7 @@ use crate::device::{Device, MemoryHeapIndex, OwnedMemory};
 use crate::events::Event;
 use crate::memory::allocator::Allocator;
 use crate::memory::block_set::BlockSet;
-use crate::memory::pool::{PoolSlot, PoolState};
+use crate::memory::pool::{FrameEnd, PoolSlot, PoolState, TakesUnwanted};
 
 impl<D: Device> Allocator<D> {
     /// Marks the end of a frame, which advances the clock of the empty-block policy. Visits the pools that were used lately or
@@ -38,17 +38,19 @@ impl<D: Device> Allocator<D> {
         // First: from here on a thread that reads the clock counts no real time beside this frame.
         let passed = self.time.note_frame();
         self.emit_frame_end(passed);
-        self.cancel_expired_parts();
+        self.withdraw_old_offers();
         self.active.count_frame();
         passed.into_iter().for_each(|now| self.active.note_moment(now));
         self.active.each(|index| {
             let Some(slot) = self.pools.get(index) else { return };
             // One a frame; the maintenance thread makes the driver calls, if there is one.
-            let (has_empty, taken) = slot.end_frame(passed, !grows_ahead && unwanted.is_none());
-            if grows_ahead && has_empty {
-                self.to_do.ring();
+            let takes =
+                if grows_ahead || unwanted.is_some() { TakesUnwanted::No } else { TakesUnwanted::Yes };
+            match slot.end_frame(passed, takes) {
+                FrameEnd::Took(memory) => unwanted = Some(memory),
+                FrameEnd::HasEmpty if grows_ahead => self.to_do.ring(),
+                FrameEnd::HasEmpty | FrameEnd::NothingIsEmpty => {}
             }
-            unwanted = unwanted.take().or(taken);
         });
         if let Some(memory) = unwanted {
             self.waiting(|| self.heaps.free(&self.device, memory));
@@ -120,8 +122,13 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Frees the blocks that `take` takes out of a pool, one by one. Returns how many there were.
-    pub(in crate::memory) fn release_each(&self, take: impl FnMut() -> Option<OwnedMemory<D>>) -> u32 {
-        core::iter::from_fn(take).map(|memory| self.heaps.free(&self.device, memory)).count() as u32
+    pub(in crate::memory) fn release_each(&self, mut take: impl FnMut() -> Option<OwnedMemory<D>>) -> u32 {
+        let mut count = 0;
+        while let Some(memory) = take() {
+            self.heaps.free(&self.device, memory);
+            count += 1;
+        }
+        count
     }
 
     /// Frees all memory of a pool that is destroyed.

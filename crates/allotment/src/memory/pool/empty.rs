@@ -33,28 +33,40 @@ const TOGETHER: usize = 256;
 /// that the pool would have too much: memory of a similar size takes its place.
 const REPLACED_FACTOR: u64 = 4;
 
+/// Whether the end of a frame takes out a block that the policy does not keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::memory) enum TakesUnwanted {
+    Yes,
+    No,
+}
+
+/// What the end of a frame found in a pool.
+#[derive(Debug)]
+pub(in crate::memory) enum FrameEnd<D: Device> {
+    NothingIsEmpty,
+    /// A block is empty, and stays for now.
+    HasEmpty,
+    /// A block that is to be returned to the driver.
+    Took(OwnedMemory<D>),
+}
+
 /// What is taken out is returned to the driver by the caller, without the lock: other threads allocate from the pool meanwhile.
 impl<D: Device> PoolSlot<D> {
-    /// Counts the end of a frame. Returns whether the pool has an empty block, and one that the policy does not keep if `takes`
-    /// is true.
-    pub(in crate::memory) fn end_frame(
-        &self,
-        now: Option<Moment>,
-        takes: bool,
-    ) -> (bool, Option<OwnedMemory<D>>) {
+    /// Counts the end of a frame, and takes out a block that the policy does not keep where `takes` says so.
+    pub(in crate::memory) fn end_frame(&self, now: Option<Moment>, takes: TakesUnwanted) -> FrameEnd<D> {
         let mut guard = locked(&self.state);
-        let Some(state) = guard.as_mut() else { return (false, None) };
+        let Some(state) = guard.as_mut() else { return FrameEnd::NothingIsEmpty };
         state.count_frames();
         now.into_iter().for_each(|now| state.use_of_shard.look(now.tick));
         let has_empty = state.has_empty_blocks();
-        if !(takes && has_empty) {
+        if !has_empty || takes == TakesUnwanted::No {
             state.rest_if_settled(has_empty);
-            return (has_empty, None);
+            return if has_empty { FrameEnd::HasEmpty } else { FrameEnd::NothingIsEmpty };
         }
         let unwanted = state.take_unwanted();
         state.store_counters(self);
         state.rest_if_settled(unwanted.is_some());
-        (has_empty, unwanted)
+        unwanted.map_or(FrameEnd::HasEmpty, FrameEnd::Took)
     }
 
     /// Takes out a block that the policy does not keep. Other threads may use an empty block or free one between two calls.

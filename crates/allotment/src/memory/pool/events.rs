@@ -25,6 +25,7 @@ use crate::events::{
 };
 use crate::memory::allocator::Served;
 use crate::memory::block_set::Role;
+use crate::memory::mover::MoverId;
 use crate::memory::pool::residents::own_shard;
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::{BudgetPolicy, MemoryUsage, Movability, Name};
@@ -163,7 +164,7 @@ impl<D: Device> PoolState<D> {
             first_type: self.sets.first().map_or(MemoryTypeIndex(0), |set| set.memory_type),
             lifetime: place.served.lifetime,
             optimal_images: place.served.optimal,
-            movable: place.served.movable,
+            movers: place.served.movers,
         });
         if custom {
             self.announce_rules(&announcement, PoolId(pool), place.granularity);
@@ -506,7 +507,7 @@ pub(in crate::memory) fn refused_request(request: &AllocationRequest<'_>) -> Ref
         memory_types: requirements.memory_types,
         usage: options.usage,
         lifetime: options.lifetime,
-        movable: request.among_movable,
+        movers: MoverId::group(request.mover),
         pool: options.pool.as_ref().map(|pool| PoolId(pool.shards().first)),
         shard: own_shard(),
         options: asked(request),

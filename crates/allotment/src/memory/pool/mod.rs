@@ -74,6 +74,7 @@ use crate::table::Ahead;
 use active::{ActivePools, Rest};
 use desc::{MAX_POOL_SETS, other_set};
 pub use desc::{MAX_POOL_TYPES, Pool, PoolDesc};
+pub(super) use empty::{FrameEnd, TakesUnwanted};
 pub use error::{CreatePoolError, DestroyPoolError};
 use events::PoolEvents;
 pub(super) use free::{EndedAllocation, Freed};

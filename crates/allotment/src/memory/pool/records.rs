@@ -7,7 +7,7 @@ use super::{PoolSlot, PoolState, RoundedRequest};
 use crate::device::{Device, MemoryHandle, PrioritySupport, ResourceKind};
 use crate::events::Placement;
 use crate::memory::block_set::{BlockRange, PlacedRange, Role, Sizes};
-use crate::memory::defragmentation::movers::MoverId;
+use crate::memory::mover::MoverId;
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::token::record::RawPlace;
 use crate::memory::{AllocationError, AllocationOptions, CallSite, Movability, Name, ShortName};

@@ -302,7 +302,7 @@ impl<D: Device> Allocator<D> {
         }
     }
 
-    /// Places a movable allocation among pinned ones of a default pool, or the other way round, in the blocks that there
+    /// Places an allocation among those of other movers, or among pinned ones, in the blocks of default pools that there
     /// are: where no block can be had for a request, that is better than a refusal.
     pub(in crate::memory) fn place_among_others(
         &self,
@@ -313,11 +313,12 @@ impl<D: Device> Allocator<D> {
         if !refused.falls_through() {
             return Err(refused);
         }
-        let (own, others) = self.default_pools_for(memory_type, request);
-        if let Some(allocation) = self.place_in_any(others, None, 0, request)? {
-            return Ok(allocation);
+        for others in self.default_pools_of_others(memory_type, request) {
+            if let Some(allocation) = self.place_in_any(others, None, 0, request)? {
+                return Ok(allocation);
+            }
         }
-        Err(self.with_room_of(own.indices().chain(others.indices()).map(|pool| (pool, 0)), refused))
+        Err(self.with_room_of_all_groups(memory_type, request, refused))
     }
 
     /// Does what [`place_among_others`](Self::place_among_others) does, in a custom pool that keeps movable and pinned
@@ -504,11 +505,24 @@ impl<D: Device> Allocator<D> {
         if !refused.falls_through() {
             return Err(refused);
         }
-        let (own, others) = self.default_pools_for(memory_type, request);
-        if let Some(memory_type) = self.would_place_in_any(others, 0, request)? {
-            return Ok(AllocationPreview::Fits { memory_type });
+        for others in self.default_pools_of_others(memory_type, request) {
+            if let Some(memory_type) = self.would_place_in_any(others, 0, request)? {
+                return Ok(AllocationPreview::Fits { memory_type });
+            }
         }
-        Err(self.with_room_of(own.indices().chain(others.indices()).map(|pool| (pool, 0)), refused))
+        Err(self.with_room_of_all_groups(memory_type, request, refused))
+    }
+
+    /// Replaces the room in a refusal by that of the default pools of all groups of movers.
+    fn with_room_of_all_groups(
+        &self,
+        memory_type: MemoryTypeIndex,
+        request: &AllocationRequest<'_>,
+        refused: AllocationError,
+    ) -> AllocationError {
+        let own = self.default_pool_for(memory_type, request);
+        let all = core::iter::once(own).chain(self.default_pools_of_others(memory_type, request));
+        self.with_room_of(all.flat_map(PoolShards::indices).map(|pool| (pool, 0)), refused)
     }
 
     /// Returns the memory type where [`place_in_any`](Self::place_in_any) would find room.

@@ -9,7 +9,7 @@ use crate::table::StableTable;
 
 /// A table of slots that are created one by one, and never move.
 ///
-/// A slot has some 2 KiB, and the indices of the default pools alone are up to 16,384: 32 memory types, each with 8
+/// A slot has some 2 KiB, and the indices of the default pools alone are up to 65,536: 32 memory types, each with 32
 /// pools of 64 shards. So the table itself has 16 bytes an index, and a slot is created when a pool needs it.
 #[derive(Debug)]
 pub(in crate::memory) struct PoolSlots<D: Device> {

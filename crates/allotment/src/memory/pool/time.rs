@@ -175,7 +175,7 @@ impl<D: Device> Allocator<D> {
         }
         // A program without frames ends none, where it would be done.
         self.announce_if_asked();
-        self.cancel_expired_parts();
+        self.withdraw_old_offers();
         self.active.note_moment(now);
         self.active.each(|index| {
             let Some(slot) = self.pools.get(index) else { return };

@@ -12,7 +12,9 @@
 //!
 //! So a shard is never taken for unused too early; it may be taken for used a little too long.
 
-use crate::memory::defragmentation::movers::AWAY_TICKS;
+/// Ticks (sixtieths of a second) without a request after which a shard is idle: longer than most pauses of a program that
+/// allocates in each frame, short beside the time for which its blocks could be missed.
+const IDLE_TICKS: u64 = 60;
 
 /// Counts the requests of a shard.
 #[derive(Debug, Default)]
@@ -49,10 +51,10 @@ impl UseOfShard {
         }
     }
 
-    /// Returns true where no request came for as long as a mover may pause before it counts as away.
+    /// Returns true where no request came for a second.
     pub(in crate::memory) fn is_idle(&mut self, tick: u64) -> bool {
         self.look(tick);
-        tick.saturating_sub(self.unused_since) >= AWAY_TICKS
+        tick.saturating_sub(self.unused_since) >= IDLE_TICKS
     }
 }
 

@@ -21,8 +21,8 @@ use super::follow::{Follower, Moving};
 use super::new_resource::{NewObject, NewResource, retire_left};
 use crate::device::{Device, DeviceError, MemoryProperties, copy_bytes};
 use crate::lifetime::TimelinePoints;
-use crate::memory::defragmentation::movers::{Mover, MoverId};
 use crate::memory::defragmentation::{Offer, OfferEnded, Released};
+use crate::memory::mover::MoverId;
 use crate::memory::resource::Buffers;
 use crate::memory::{
     AccessError, Allocation, Buffer, DefragmentationStatistics, Movability, OwningAllocator,
@@ -88,7 +88,8 @@ impl<D: Device> Reports<D> {
 /// The owner's part in the moves of a mapped buffer. Dropped, the buffer stays where it is from then on.
 pub(in crate::memory) struct Acceptor<D: Device> {
     pub(super) memory: OwningAllocator<D>,
-    pub(super) owners: Mover,
+    /// Who moves the buffer: its owner.
+    pub(super) mover: MoverId,
     pub(super) reports: Arc<Reports<D>>,
     /// What the options say of its bytes.
     pub(super) movability: Movability,
@@ -114,10 +115,10 @@ impl<D: Device> Acceptor<D> {
         // owner accepts.
         let is_movable = allocator.lock_live(id, |_, _, record| Some(record.is_movable())) == Ok(true);
         if !is_movable {
-            allocator.allow_moves_of(id, self.movability, self.owners.id);
+            allocator.allow_moves_of(id, self.movability, self.mover);
             return false;
         }
-        allocator.movers.has_offer(self.owners, id)
+        allocator.offers.has(id)
     }
 
     /// Returns the points at which no queue writes to the buffer any more. `None` while a recording is open that may.
@@ -141,7 +142,7 @@ impl<D: Device> Acceptor<D> {
             return Ok(AcceptedMove::NotYet);
         }
         let allocator = self.memory.allocator();
-        let Some(mut offer) = allocator.take_offer(self.owners, cell.id()) else {
+        let Some(mut offer) = allocator.take_offer(cell.id()) else {
             return Ok(AcceptedMove::NotOffered);
         };
         let device = allocator.device();
@@ -220,7 +221,7 @@ impl<D: Device> Drop for Acceptor<D> {
         allocator.allow_moves_of(id, Movability::Pinned, MoverId::PASSES);
         // A binding set may have the buffer still: then it stays in the block.
         let leaves = Arc::strong_count(&self.buffer) == 1;
-        self.reports.add(allocator.withdraw_offer(self.owners, id, leaves));
+        self.reports.add(allocator.withdraw_offer(id, leaves));
     }
 }
 

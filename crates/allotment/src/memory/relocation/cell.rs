@@ -10,7 +10,7 @@ use super::follow::{CellKey, Follower, Followers, key_of};
 use crate::device::{Device, DeviceError, MemoryProperties, TimelinePoint};
 use crate::lifetime::Owned;
 use crate::memory::allocator::{Allocation, AllocationId, Allocator};
-use crate::memory::defragmentation::movers::MoverIds;
+use crate::memory::mover::MoverId;
 use crate::memory::resource::{BufferOrImage, Buffers, Images, RawResource, Unique};
 use crate::memory::{AccessError, Movability, Pool};
 use crate::sync::locked;
@@ -27,23 +27,23 @@ pub enum Member<D: Device> {
 /// one.
 type List<D> = HashMap<AllocationId, (Member<D>, Option<Pool>)>;
 
-/// The resources of a defragmenter. Lives as long as it or any of them, and so do the ids of their movers.
+/// The resources of a defragmenter. Lives as long as it or any of them, and so does the id of their mover.
 pub(super) struct Members<D: Device> {
     allocator: Arc<Allocator<D>>,
-    ids: MoverIds,
+    mover: MoverId,
     /// Weak references, so that a defragmenter does not keep its resources alive.
     list: Mutex<List<D>>,
 }
 
 impl<D: Device> Members<D> {
-    /// Takes the ids of another defragmenter. `None` where none are left.
+    /// Takes the id of another defragmenter. `None` where none is left.
     pub(super) fn new(allocator: &Arc<Allocator<D>>) -> Option<Arc<Self>> {
-        let ids = allocator.movers.take_ids()?;
-        Some(Arc::new(Self { allocator: Arc::clone(allocator), ids, list: Mutex::default() }))
+        let mover = allocator.movers.ids.take()?;
+        Some(Arc::new(Self { allocator: Arc::clone(allocator), mover, list: Mutex::default() }))
     }
 
-    pub(super) fn ids(&self) -> MoverIds {
-        self.ids
+    pub(super) fn mover(&self) -> MoverId {
+        self.mover
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, List<D>> {
@@ -53,7 +53,7 @@ impl<D: Device> Members<D> {
 
 impl<D: Device> Drop for Members<D> {
     fn drop(&mut self) {
-        self.allocator.movers.give_back(self.ids);
+        self.allocator.movers.ids.give_back(self.mover);
     }
 }
 
@@ -124,7 +124,7 @@ impl<D: Device, C: BufferOrImage<D>> Cell<D, C> {
         // plans, so that nothing is reserved or created for the others in it.
         let is_unknown = C::NEEDS_STATE && now.state.is_none() && self.movability == Movability::Copied;
         let movability = if is_unknown { Movability::Pinned } else { self.movability };
-        let (resource, mover) = (&now.resource, self.members.ids().defragmenter);
+        let (resource, mover) = (&now.resource, self.members.mover());
         resource.allocator().allow_moves(resource.allocation(), movability, mover);
     }
 

@@ -89,16 +89,15 @@ impl<D: Device> Defragmenter<D> {
         let device = self.memory.allocator().device();
         let own = device.remappable_buffer_info(info).ok_or_else(|| not_again(options))?;
         let queues_may_write = device.queues_may_write(info);
-        let options = MappedBuffer::<D>::mapped(&movable(options));
+        let owner = self.members.mover().owners();
+        let options = MappedBuffer::<D>::mapped(&options.clone().moved_by(owner));
         let (buffer, movability) = self.memory.create_pinned::<Buffers>(&own, &options)?;
         // Pinned until its owner shows that it accepts moves.
         let buffer = Arc::new(self.adopt(own, buffer, Movability::Pinned, &options));
         let memory_type = device.properties().memory_type(buffer.location().memory_type);
         let acceptor = Acceptor {
             memory: self.memory.clone(),
-            owners: *self.owners.get_or_init(|| {
-                self.memory.allocator().movers.add_owners(self.members.ids().owners, self.mover)
-            }),
+            mover: owner,
             reports: Arc::clone(&self.reports),
             movability,
             may_be_written: queues_may_write && memory_type.is_none_or(|it| queues_write(it.properties)),
@@ -148,13 +147,18 @@ impl<D: Device> Defragmenter<D> {
         device.relocatable_image_info(info).filter(|_| draws).ok_or_else(|| not_again(options))
     }
 
+    /// Returns the options of an allocation that this defragmenter moves, whatever they say of it.
+    pub(super) fn movable(&self, options: &AllocationOptions) -> AllocationOptions {
+        options.clone().moved_by(self.members.mover())
+    }
+
     #[track_caller]
     pub(super) fn create<C: BufferOrImage<D>>(
         &self,
         info: C::Info<'static>,
         options: &AllocationOptions,
     ) -> Result<Resource<D, C>, ResourceError> {
-        let (resource, movability) = self.memory.create_pinned::<C>(&info, &movable(options))?;
+        let (resource, movability) = self.memory.create_pinned::<C>(&info, &self.movable(options))?;
         Ok(self.adopt(info, resource, movability, options))
     }
 
@@ -169,12 +173,6 @@ impl<D: Device> Defragmenter<D> {
         let pool = options.pool.clone();
         Resource::relocatable(Cell::new(&self.members, info, resource, movability, pool))
     }
-}
-
-/// Returns the description of a movable allocation, whatever `desc` says.
-pub(super) fn movable(desc: &AllocationOptions) -> AllocationOptions {
-    let desc = desc.clone();
-    if desc.movability == Movability::Pinned { desc.with_movability(Movability::Copied) } else { desc }
 }
 
 /// Returns the refusal of a description from which no second resource can be created, or not copied to.

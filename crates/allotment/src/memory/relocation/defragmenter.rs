@@ -2,7 +2,7 @@
 
 use core::fmt;
 use core::time::Duration;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Instant;
 
 use super::accept::Reports;
@@ -59,8 +59,8 @@ use crate::sync::locked;
 ///
 /// Resources in memory that queues cannot both read and write (upload and readback heaps of Direct3D 12) are not moved.
 ///
-/// A program may have several, beside [passes](crate::memory::Defragmentation) of its own. Each moves its own resources;
-/// blocks with resources of several are [emptied by all of them](crate::memory::Defragmentation#beside-defragmenters).
+/// A program may have several, beside [passes](crate::memory::Defragmentation) of its own. Each moves its own resources, and
+/// the first three of an allocator have [blocks of their own](crate::memory::Defragmentation#beside-defragmenters).
 ///
 /// ```
 /// use std::sync::Arc;
@@ -108,8 +108,6 @@ pub struct Defragmenter<D: Device> {
     /// `None` while a thread executes a step.
     state: Mutex<Option<State<D>>>,
     pub(super) reports: Arc<Reports<D>>,
-    /// The owners of its mapped buffers, from the first one on.
-    pub(super) owners: OnceLock<Mover>,
 }
 
 /// The callback for each resource that moved.
@@ -172,8 +170,7 @@ impl<D: Device> Defragmenter<D> {
         }
         let allocator = memory.allocator();
         let members = Members::new(allocator).ok_or(MoveError::TooManyDefragmenters)?;
-        let strategy = desc.defragmentation.strategy;
-        let mover = allocator.movers.add_defragmenter(members.ids().defragmenter, strategy);
+        let mover = allocator.movers.with_key(members.mover());
         let state = State {
             run: None,
             waiting: Vec::new(),
@@ -192,7 +189,6 @@ impl<D: Device> Defragmenter<D> {
             members,
             state: Mutex::new(Some(state)),
             reports: Reports::new(),
-            owners: OnceLock::new(),
         })
     }
 
@@ -336,9 +332,9 @@ impl<D: Device> Defragmenter<D> {
     /// [submitted](crate::upload::Uploader::submit). Take the handle of a relocatable resource while the recording is
     /// open that uses it, not before.
     ///
-    /// Movable allocations of others are not moved. Blocks with such allocations are emptied where their movers are
-    /// [at work](crate::memory::Defragmentation#beside-defragmenters) too. While another thread executes a step, this returns
-    /// [`LimitReached`](StepOutcome::LimitReached) at once.
+    /// Movable allocations of others are not moved, and stay in
+    /// [blocks of their own](crate::memory::Defragmentation#beside-defragmenters). While another thread executes a step, this
+    /// returns [`LimitReached`](StepOutcome::LimitReached) at once.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -407,12 +403,11 @@ impl<D: Device> Defragmenter<D> {
 
     /// Withdraws the offers to the owners of mapped buffers: the places are room that others may need.
     pub(super) fn withdraw_offers(&self) {
-        self.owners.get().into_iter().for_each(|owners| self.memory.allocator().stop_mover(*owners));
+        self.memory.allocator().withdraw_offers_by(self.mover);
     }
 
     /// Ends the current run: frees all reserved places, and opens the blocks that were not emptied yet. Until the next
-    /// step, which begins a new run, no other defragmentation empties a block with its resources. Call it before a time
-    /// without steps. Does nothing while another thread executes a step.
+    /// step, which begins a new run, its resources stay where they are. Call it before a time without steps. Does nothing while another thread executes a step.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -434,7 +429,6 @@ impl<D: Device> Defragmenter<D> {
         if let Some(mut state) = state {
             state.end_run(self.memory.allocator());
             *locked(&self.state) = Some(state);
-            self.memory.allocator().stop_mover(self.mover);
             self.withdraw_offers();
         }
     }
@@ -478,8 +472,7 @@ impl<D: Device> Drop for Defragmenter<D> {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         let runs = state.iter_mut().filter_map(|state| state.run.as_mut());
         runs.for_each(|(run, _)| self.memory.allocator().end_run(run));
-        self.memory.allocator().remove_mover(self.mover);
-        self.owners.get().into_iter().for_each(|owners| self.memory.allocator().remove_mover(*owners));
+        self.withdraw_offers();
     }
 }
 

@@ -66,18 +66,12 @@ impl<D: Device> Defragmenter<D> {
         let allocator = self.memory.allocator();
         // The list of moves is that of one pass.
         self.keep_moved(state);
-        if state.run.is_none() && allocator.movers.has_parts_for(self.mover) {
-            // Another run waits for the resources in blocks that it has closed, so a survey comes later.
-            state.run = Some((Run::of_parts(allocator, self.desc, self.mover), None));
-        }
         let at_rest = state.run.is_none() && state.waiting.is_empty();
         // Also in steps without a run: offers that no owner accepts keep room.
-        allocator.cancel_expired_parts();
+        allocator.withdraw_old_offers();
+        locked(&self.reports.statistics).blocks_kept += allocator.offers.take_kept(self.mover);
         let now = at_rest.then(|| allocator.statistics());
         if now.is_some_and(|now| state.rest.goes_on(now)) {
-            let tick = allocator.time.now().tick;
-            locked(&self.reports.statistics).blocks_kept +=
-                allocator.movers.note_idle_call(self.mover, limits.bytes, tick);
             return Ok(DefragmentationStep::new(StepOutcome::Idle));
         }
         if state.run.is_none() {
@@ -117,12 +111,11 @@ impl<D: Device> Defragmenter<D> {
         // Ended here, not with the defragmenter: the blocks that an open run is going to empty are kept from others.
         if found == Found::Done {
             allocator.end_run(run);
-            let had_survey = run.had_survey();
             state.run = None;
-            if had_survey && state.waiting.is_empty() {
+            if state.waiting.is_empty() {
                 state.rest.begin(allocator.statistics());
             } else {
-                // Other pools come next. Or only parts of other runs were moved: the next survey is due when it was before.
+                // Other pools come next.
                 done.iter_mut().for_each(|step| step.outcome = StepOutcome::LimitReached);
             }
         }

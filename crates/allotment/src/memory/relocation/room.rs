@@ -3,7 +3,6 @@
 use core::time::Duration;
 use std::time::Instant;
 
-use super::create::movable;
 use super::defragmenter::{Defragmenter, State};
 use crate::device::Device;
 use crate::memory::allocator::Allocation;
@@ -125,7 +124,7 @@ impl<D: Device> Defragmenter<D> {
         let room = |request: &AllocationRequest<'_>| {
             self.make_room(request, timeout, reclaim).map_err(ResourceError::Room)
         };
-        let (resource, movability) = self.memory.create_in_room::<C>(&info, &movable(options), room)?;
+        let (resource, movability) = self.memory.create_in_room::<C>(&info, &self.movable(options), room)?;
         Ok(self.adopt(info, resource, movability, options))
     }
 

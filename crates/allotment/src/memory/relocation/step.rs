@@ -51,7 +51,6 @@ impl<D: Device> Defragmenter<D> {
             new.take().into_iter().for_each(|it| it.destroy(device));
         }
         // Before the submission, so that no byte is copied for a block that stays.
-        self.note_refused(pass, created);
         ignore_unmovable_blocks(device, pass, created);
         let tracker = self.memory.deletion_queue().tracker();
         // Last of all, without the lock: it runs destructors.
@@ -79,7 +78,6 @@ impl<D: Device> Defragmenter<D> {
                 for new in created.iter_mut() {
                     new.take_if(|new| new.is_image()).into_iter().for_each(|it| it.destroy(device));
                 }
-                self.note_refused(pass, created);
                 ignore_unmovable_blocks(device, pass, created);
                 self.submit(recording, created)
             }
@@ -162,13 +160,6 @@ impl<D: Device> Defragmenter<D> {
                 Some(NewResource::Image(new))
             }
         }
-    }
-
-    /// Notes the resources that could not be created again, so that no other mover copies anything out of their blocks.
-    fn note_refused(&self, pass: &Pass<'_, D>, created: &[Option<NewResource<D>>]) {
-        let refused =
-            pass.moves().iter().zip(created).filter(|(one, new)| new.is_none() && !one.is_ignored());
-        refused.for_each(|(one, _)| self.memory.allocator().movers.note_refused(self.mover, one.id(), true));
     }
 
     /// Submits the copies. Returns `None` when there is nothing to copy.

@@ -70,12 +70,8 @@ impl<D: Device> Allocator<D> {
         dump.object("DefaultPools", |pools| {
             properties.indexed_types().try_for_each(|(index, _)| {
                 let mut shown = Vec::new();
-                for slot in self.default_slots().filter(|slot| slot.has_memory()) {
-                    // A default pool has one block set.
-                    if slot.describe().is_some_and(|pool| pool.memory_types.contains(&index)) {
-                        shown
-                            .extend(Seen::blocks_of(slot).iter().map(|seen| seen.draw(slot, owners, flavor)));
-                    }
+                for slot in self.default_slots(index).filter(|slot| slot.has_memory()) {
+                    shown.extend(Seen::blocks_of(slot).iter().map(|seen| seen.draw(slot, owners, flavor)));
                 }
                 if shown.is_empty() {
                     return Ok(());

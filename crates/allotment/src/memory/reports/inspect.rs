@@ -11,6 +11,22 @@ use crate::memory::pool::{Pool, PoolState};
 use crate::memory::reports::statistics::{DetailedStatistics, Statistics};
 use crate::memory::{AllocationError, Name};
 
+/// The names of default pools: by movers (none, passes, a `Defragmenter`), lifetime, and kind of resources.
+const DEFAULT_POOL_NAMES: [[[&str; 3]; 2]; 3] = [
+    [
+        ["long-lived", "long-lived, linear", "long-lived, optimal"],
+        ["short-lived", "short-lived, linear", "short-lived, optimal"],
+    ],
+    [
+        ["long-lived, movable", "long-lived, linear, movable", "long-lived, optimal, movable"],
+        ["short-lived, movable", "short-lived, linear, movable", "short-lived, optimal, movable"],
+    ],
+    [
+        ["long-lived, relocatable", "long-lived, linear, relocatable", "long-lived, optimal, relocatable"],
+        ["short-lived, relocatable", "short-lived, linear, relocatable", "short-lived, optimal, relocatable"],
+    ],
+];
+
 /// A memory object of an allocator; see [`Allocator::blocks`].
 ///
 /// ```
@@ -176,23 +192,18 @@ impl<D: Device> Allocator<D> {
         if index >= self.default_pool_count() {
             return Name::Static("custom");
         }
-        let (_, Served { lifetime, optimal, movable }) = Served::by(index % self.pools_per_shard());
+        let (_, Served { lifetime, optimal, movers }) = Served::by(index % self.pools_per_shard());
         // Without pools of optimal images, those of linear ones serve both.
-        let kind = self.separate_optimal.then_some(optimal);
-        Name::Static(match (lifetime, kind, movable) {
-            (Lifetime::Long, None, false) => "long-lived",
-            (Lifetime::Long, Some(false), false) => "long-lived, linear",
-            (Lifetime::Long, Some(true), false) => "long-lived, optimal",
-            (Lifetime::Short, None, false) => "short-lived",
-            (Lifetime::Short, Some(false), false) => "short-lived, linear",
-            (Lifetime::Short, Some(true), false) => "short-lived, optimal",
-            (Lifetime::Long, None, true) => "long-lived, movable",
-            (Lifetime::Long, Some(false), true) => "long-lived, linear, movable",
-            (Lifetime::Long, Some(true), true) => "long-lived, optimal, movable",
-            (Lifetime::Short, None, true) => "short-lived, movable",
-            (Lifetime::Short, Some(false), true) => "short-lived, linear, movable",
-            (Lifetime::Short, Some(true), true) => "short-lived, optimal, movable",
-        })
+        let kind = match (self.separate_optimal, optimal) {
+            (false, _) => 0,
+            (true, false) => 1,
+            (true, true) => 2,
+        };
+        let lifetime = match lifetime {
+            Lifetime::Long => 0,
+            Lifetime::Short => 1,
+        };
+        Name::Static(DEFAULT_POOL_NAMES[usize::from(movers.min(2))][lifetime][kind])
     }
 
     /// Returns the memory in use in one custom pool. Reads counters and takes no lock.

@@ -174,7 +174,7 @@ impl<D: Device> Allocator<D> {
     fn place_of(&self, index: u32, shard: u32) -> PoolPlace {
         let custom = index >= self.default_pool_count();
         let stride = if custom { 1 } else { self.pools_per_shard() };
-        let of_the_program = Served { lifetime: Lifetime::Long, optimal: false, movable: false };
+        let of_the_program = Served { lifetime: Lifetime::Long, optimal: false, movers: 0 };
         let served = if custom { of_the_program } else { Served::by(index % stride).1 };
         PoolPlace {
             index,

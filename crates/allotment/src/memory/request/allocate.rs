@@ -48,9 +48,10 @@ use allotment_suballoc::{Alignment, MAX_SIZE};
 
 use crate::device::{Device, Mapping, MemoryTypeIndex, Requirements, ResourceKind};
 use crate::log::event;
-use crate::memory::allocator::{Allocation, Allocator, Served};
+use crate::memory::allocator::{Allocation, Allocator, POOLS_PER_GROUP, Served};
 use crate::memory::block_set::{Role, UsableBlocks};
 use crate::memory::driver::refusals::Remembered;
+use crate::memory::mover::{MOVER_GROUPS, MoverId};
 use crate::memory::pool::shards::PoolShards;
 use crate::memory::pool::{PendingBlock, PlanSizes, Pool, PoolSlot, PoolState, RecordInUse, RoundedRequest};
 use crate::memory::request::candidates::{MemoryTypeCandidate, Ranking, judge};
@@ -216,7 +217,7 @@ impl<D: Device> Allocator<D> {
                 let mut types = pool.memory_types().enumerate();
                 let (position, memory_type) =
                     types.find(|&(_, memory_type)| allowed.contains(memory_type))?;
-                (memory_type, pool.shards(), pool.set_of(position, request.among_movable))
+                (memory_type, pool.shards(), pool.set_of(position, request.mover.is_some()))
             }
         };
         // Where the driver could not map, the slow path chooses among the blocks; a freed range may be in any.
@@ -366,7 +367,7 @@ impl<D: Device> Allocator<D> {
             request,
             false,
             || types().filter(&suits),
-            |(position, _), request| attempt(pool.set_of(position, request.among_movable), request),
+            |(position, _), request| attempt(pool.set_of(position, request.mover.is_some()), request),
         );
         let name = ShortName::NONE;
         tried.map_err(|refused| {
@@ -405,20 +406,22 @@ impl<D: Device> Allocator<D> {
     ) -> PoolShards {
         // Resources of an unknown kind are placed among the linear ones, rounded up to whole pages.
         let optimal = self.separate_optimal && request.requirements.kind == ResourceKind::OptimalImage;
-        let (lifetime, movable) = (request.options.lifetime, request.among_movable);
-        let first = Served { lifetime, optimal, movable }.pool(memory_type);
+        let (lifetime, movers) = (request.options.lifetime, MoverId::group(request.mover));
+        let first = Served { lifetime, optimal, movers }.pool(memory_type);
         PoolShards { first, stride: self.pools_per_shard(), count: self.shards }
     }
 
-    /// Returns the shards of the default pool for a request, and those of the pool that serves movable allocations where
-    /// the first serves pinned ones, or the other way round.
-    pub(in crate::memory) fn default_pools_for(
+    /// Iterates over the shards of the default pools that serve the same for the other groups of movers.
+    pub(in crate::memory) fn default_pools_of_others(
         &self,
         memory_type: MemoryTypeIndex,
         request: &AllocationRequest<'_>,
-    ) -> (PoolShards, PoolShards) {
-        let other = &AllocationRequest { among_movable: !request.among_movable, ..*request };
-        (self.default_pool_for(memory_type, request), self.default_pool_for(memory_type, other))
+    ) -> impl Iterator<Item = PoolShards> + use<'_, D> {
+        let (own, group) = (self.default_pool_for(memory_type, request), MoverId::group(request.mover));
+        let (first, others) = (own.first, (0..MOVER_GROUPS).filter(move |&other| other != group.into()));
+        // The groups of a memory type follow each other, at one distance.
+        let at = move |other: u32| first + other * POOLS_PER_GROUP - u32::from(group) * POOLS_PER_GROUP;
+        others.map(move |other| PoolShards { first: at(other), ..own })
     }
 
     /// Returns true if the CPU's accesses to memory of this type need flushes and invalidates.

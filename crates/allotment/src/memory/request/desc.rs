@@ -9,6 +9,7 @@ use crate::choices::name::Name;
 use crate::choices::{BudgetPolicy, Dedicated, Lifetime, MemoryUsage, Movability, NewBlocks};
 use crate::device::{DedicatedNeed, Mapping, MemoryProperties, MemoryTypeMask, Priority, Requirements};
 use crate::memory::driver::refusals::Remembered;
+use crate::memory::mover::MoverId;
 use crate::memory::pool::Pool;
 use crate::memory::pool::quick_lists::LARGEST_WAITING;
 
@@ -73,6 +74,8 @@ pub struct AllocationOptions {
     pub user_data: u64,
     /// Category by which reports sum up, such as "texture", "mesh" or "ui". Empty for none.
     pub category: &'static str,
+    /// Who moves the allocation, if it is movable.
+    mover: MoverId,
 }
 
 impl AllocationOptions {
@@ -109,6 +112,29 @@ impl AllocationOptions {
             name,
             user_data: 0,
             category: "",
+            mover: MoverId::PASSES,
+        }
+    }
+
+    /// Returns who is going to move the allocation; `None` for a pinned one.
+    pub(in crate::memory) fn mover(&self) -> Option<MoverId> {
+        (self.movability != Movability::Pinned).then_some(self.mover)
+    }
+
+    /// Sets who moves the allocation, which is movable from now on.
+    pub(in crate::memory) fn moved_by(mut self, mover: MoverId) -> Self {
+        self.mover = mover;
+        if self.movability == Movability::Pinned { self.with_movability(Movability::Copied) } else { self }
+    }
+
+    /// Places the allocation where a recording says: in the default pools of a group of movers. Hidden, and no part of the
+    /// stable interface: it is public for the replay of recordings, which is another crate.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn in_mover_group(self, group: u8) -> Self {
+        match MoverId::of_group(group) {
+            Some(mover) => self.moved_by(mover),
+            None => self.with_movability(Movability::Pinned),
         }
     }
 
@@ -334,8 +360,8 @@ pub(in crate::memory) struct AllocationRequest<'a> {
     pub mapped_blocks_only: bool,
     /// The memory is allocated together with its resource, or with options of the API.
     pub with_resource: bool,
-    /// It is placed among allocations that may be moved: it may be moved itself, if only once its resource is bound.
-    pub among_movable: bool,
+    /// Who is going to move the allocation, if only once its resource is bound. It is placed among those of the same mover.
+    pub mover: Option<MoverId>,
 }
 
 impl<'a> AllocationRequest<'a> {
@@ -362,7 +388,7 @@ impl<'a> AllocationRequest<'a> {
             remembered: Remembered::Holds,
             mapped_blocks_only: false,
             with_resource: false,
-            among_movable: options.movability != Movability::Pinned,
+            mover: options.mover(),
         }
     }
 

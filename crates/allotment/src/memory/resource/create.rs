@@ -4,7 +4,7 @@ use super::class::{Buffers, Class, Images};
 use super::{RawBuffer, RawImage, RawResource, ResourceError};
 use crate::device::Device;
 use crate::memory::allocator::{Allocation, Allocator};
-use crate::memory::defragmentation::movers::MoverId;
+use crate::memory::mover::MoverId;
 use crate::memory::request::dedicated::DedicatedForResource;
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::{AllocationOptions, Movability, WrongAllocator};
@@ -115,8 +115,8 @@ impl<D: Device> Allocator<D> {
         let mut movability = options.movability;
         // Pinned while it is created: a pass of another thread could move memory to which nothing is bound yet.
         let pinned = options.clone().with_movability(Movability::Pinned);
-        let among_movable = movability != Movability::Pinned;
-        let request = &AllocationRequest { among_movable, ..AllocationRequest::new(&requirements, &pinned) };
+        let mover = options.mover();
+        let request = &AllocationRequest { mover, ..AllocationRequest::new(&requirements, &pinned) };
         let (handle, allocation) = match self.dedicated_for_resource(request, memory_options.is_some()) {
             DedicatedForResource::No => self.create_placed::<C>(info, request)?,
             DedicatedForResource::Preferred => {
@@ -151,8 +151,8 @@ impl<D: Device> Allocator<D> {
         let named = |error: ResourceError| error.of(options.short_name());
         let requirements = C::requirements(self.device(), info).map_err(|error| named(error.into()))?;
         let pinned = options.clone().with_movability(Movability::Pinned);
-        let among_movable = options.movability != Movability::Pinned;
-        let request = &AllocationRequest { among_movable, ..AllocationRequest::new(&requirements, &pinned) };
+        let mover = options.mover();
+        let request = &AllocationRequest { mover, ..AllocationRequest::new(&requirements, &pinned) };
         let allocation = room(request).map_err(named)?;
         let (handle, allocation) = self.create_bound::<C>(info, request, allocation).map_err(named)?;
         self.note_call_site(allocation.id());

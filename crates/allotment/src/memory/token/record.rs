@@ -11,7 +11,7 @@ use allotment_suballoc::MAX_SIZE;
 
 use super::memory_objects::{MemoryObject, MemoryObjects};
 use crate::device::MemoryTypeIndex;
-use crate::memory::defragmentation::movers::MoverId;
+use crate::memory::mover::MoverId;
 use crate::sync::sequence::Sequence;
 
 /// The record of one allocation, live or not yet. Two fill a cache line.

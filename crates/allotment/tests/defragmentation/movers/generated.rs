@@ -125,8 +125,6 @@ fn run(ops: &[Op]) {
         let moves = (world.sums() + by_hand).moves;
         (0..world.sets.len()).for_each(|set| world.step_until_idle(set));
         by_hand = by_hand + world.passes();
-        // Again, where the passes have handed something over.
-        (0..world.sets.len()).for_each(|set| world.step_until_idle(set));
         if (world.sums() + by_hand).moves == moves {
             break;
         }

@@ -1,4 +1,5 @@
-//! Several movers over the same pools: sets of resources, each with its `Defragmenter`, and passes of the program.
+//! Several movers of one allocator: sets of resources, each with its `Defragmenter`, and passes of the program. Each has
+//! blocks of its own.
 
 mod cancelled;
 mod generated;
@@ -37,6 +38,8 @@ enum Thing {
 }
 
 struct Held {
+    /// The set, if it is of one.
+    set: Option<usize>,
     thing: Thing,
     bytes: Vec<u8>,
 }
@@ -98,7 +101,7 @@ impl World {
                 Thing::Allocation(token)
             }
         };
-        self.live.push(Held { thing, bytes });
+        self.live.push(Held { set, thing, bytes });
     }
 
     fn free(&mut self, at: usize) {
@@ -108,7 +111,7 @@ impl World {
         }
     }
 
-    /// Creates `blocks` full blocks, the movers by turns, and keeps the first `kept` of each sixteen.
+    /// Fills `blocks` blocks, the movers by turns, and keeps the first `kept` of each sixteen.
     fn interleave(&mut self, blocks: u64, movers: &[Option<usize>], kept: u64) {
         for at in 0..blocks * 16 {
             self.create(movers[at as usize % movers.len()], SIZE);
@@ -165,7 +168,7 @@ impl World {
     }
 
     fn check_bytes(&self) {
-        for Held { thing, bytes } in &self.live {
+        for Held { thing, bytes, .. } in &self.live {
             let mut found = vec![0; bytes.len()];
             match thing {
                 Thing::Buffer(buffer) => buffer.read(0, &mut found).unwrap(),
@@ -201,11 +204,23 @@ impl World {
 
     /// Returns the block in which each allocation is.
     fn blocks(&self) -> Vec<u64> {
-        let memory = |held: &Held| match &held.thing {
+        self.live.iter().map(|held| self.block_of(held)).collect()
+    }
+
+    fn block_of(&self, held: &Held) -> u64 {
+        match &held.thing {
             Thing::Buffer(buffer) => buffer.location().memory.to_raw(),
             Thing::Allocation(token) => self.allocator().location(token).unwrap().memory.to_raw(),
-        };
-        self.live.iter().map(memory).collect()
+        }
+    }
+
+    /// Checks that no block has allocations of two movers.
+    fn assert_blocks_of_their_own(&self) {
+        let mut movers = BTreeMap::new();
+        for held in &self.live {
+            let first = *movers.entry(self.block_of(held)).or_insert(held.set);
+            assert_eq!(first, held.set, "a block of two movers");
+        }
     }
 
     /// Checks that each block of those in `before` was left by all allocations or by none.
@@ -218,12 +233,16 @@ impl World {
         }
     }
 
+    /// Returns the least number of blocks in which the allocations of each mover fit.
     fn ideal(&self) -> u64 {
-        self.live.iter().map(|held| held.bytes.len() as u64).sum::<u64>().div_ceil(BLOCK)
+        let mut bytes = BTreeMap::new();
+        self.live.iter().for_each(|held| *bytes.entry(held.set).or_insert(0) += held.bytes.len() as u64);
+        bytes.into_values().map(|bytes: u64| bytes.div_ceil(BLOCK)).sum()
     }
 
     fn assert_ideal(&self) {
         assert_eq!(u64::from(self.allocator().statistics().blocks), self.ideal());
+        self.assert_blocks_of_their_own();
         self.check_bytes();
     }
 

@@ -42,8 +42,8 @@ fn traffic(world: &World, seed: u64, rounds: u64) {
             0..4 if live.len() < 60 => {
                 let (size, serial) = (1 + random.below(6 * KIB), seed + round);
                 let bytes = pattern(serial, size);
-                let set = random.below(3) as usize;
-                let (thing, written) = if let Some(set) = world.sets.get(set) {
+                let set = Some(random.below(3) as usize).filter(|&set| set < world.sets.len());
+                let (thing, written) = if let Some(set) = set.map(|set| &world.sets[set]) {
                     let buffer = set.create_buffer(&BufferDesc::new(size), &options()).unwrap();
                     let written = buffer.write(0, &bytes);
                     (Thing::Buffer(buffer), written)
@@ -53,7 +53,7 @@ fn traffic(world: &World, seed: u64, rounds: u64) {
                     (Thing::Allocation(token), written)
                 };
                 match written {
-                    Ok(()) => live.push(Held { thing, bytes }),
+                    Ok(()) => live.push(Held { set, thing, bytes }),
                     // A mover was faster: its bytes are not known.
                     Err(AccessError::Moving { .. }) => release(world, thing),
                     Err(error) => panic!("{error}"),
@@ -90,7 +90,7 @@ fn release(world: &World, thing: Thing) {
 #[test]
 fn two_sets_and_passes_on_a_thread_each_keep_all_bytes_under_the_traffic_of_two_others() {
     let mut world = World::new(&[FULL; 2]);
-    // These stay all the time, in blocks that all movers share with each other and with the traffic.
+    // These stay all the time, in blocks that their mover shares with the traffic.
     for at in 0..96 {
         world.create([Some(0), None, Some(1)][at % 3], SIZE);
     }

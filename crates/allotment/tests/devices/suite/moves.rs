@@ -4,12 +4,13 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use allotment::AllocationOptions;
 use allotment::MemoryUsage;
+use allotment::PoolDesc;
 use allotment::device::{BufferCopy, BufferDesc, CopyDirection, ImageCopy, QueueDevice as _, Submission};
 use allotment::lifetime::Recording;
 use allotment::memory::{
-    AccessError, BlockSizes, Buffer, DefragmentationDesc, DefragmentationStatistics, DefragmentationStrategy,
-    Defragmenter, DefragmenterDesc, EmptyBlockPolicy, Image, JoinShards, Movability, NextPass, PassLimits,
-    StepOutcome, use_shard,
+    AccessError, BlockSize, BlockSizes, Buffer, DefragmentationDesc, DefragmentationStatistics,
+    DefragmentationStrategy, Defragmenter, DefragmenterDesc, EmptyBlockPolicy, Image, JoinShards, Movability,
+    NextPass, PassLimits, StepOutcome, use_shard,
 };
 use allotment::upload::{ImageWrite, Uploader, UploaderDesc};
 
@@ -440,12 +441,18 @@ fn what_belongs_to_a_defragmenter_is_moved_by_nobody_else<F: Fixture>(gpu: &Gpu<
 fn a_pinned_buffer_among_relocatable_ones_stays_and_costs_nothing<F: Fixture>(gpu: &Gpu<F>) {
     let stage = stage(gpu);
     let defragmenter = defragmenter(&stage);
-    // One of the application's own among those of each block.
-    let desc = wanted().with_movability(Movability::Copied);
+    // One of the application's own among those of each block, in a pool that does not keep them apart.
+    let first = defragmenter.create_buffer(&BufferDesc::new(SIZE).into(), &wanted()).unwrap();
+    let mut desc = PoolDesc::new([first.info().memory_type]);
+    desc.sizing = Some(BlockSize::Fixed(MIB));
+    let pool = stage.memory.allocator().create_pool(desc).unwrap();
+    drop(first);
+    let wanted = wanted().with_pool(&pool);
+    let desc = wanted.clone().with_movability(Movability::Copied);
     let mut own = Vec::new();
     let mut buffers = Vec::new();
     for i in 0..64u64 {
-        buffers.push(defragmenter.create_buffer(&BufferDesc::new(SIZE).into(), &wanted()).unwrap());
+        buffers.push(defragmenter.create_buffer(&BufferDesc::new(SIZE).into(), &wanted).unwrap());
         if i % 4 == 3 {
             own.push(stage.memory.create_buffer(&BufferDesc::new(SIZE).into(), &desc).unwrap());
         }
@@ -462,6 +469,7 @@ fn a_pinned_buffer_among_relocatable_ones_stays_and_costs_nothing<F: Fixture>(gp
         "each block has one that stays"
     );
     assert_eq!(places(&own), before);
+    drop(pool);
 }
 
 fn threads_make_read_and_drop_buffers_while_they_are_moved<F: Fixture>(gpu: &Gpu<F>) {

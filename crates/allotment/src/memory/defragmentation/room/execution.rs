@@ -385,7 +385,7 @@ impl Execution {
         let (state, slot) = locks.one();
         let copied = state.detail(record).is_some_and(|detail| detail.movability() == Movability::Copied);
         let copied = slot.records.get(record).filter(|_| copied).map_or(0, Record::size);
-        self.moves.reserved.push_back(Reserved { from, to: token, mover: self.mover.id, copied });
+        self.moves.reserved.push_back(Reserved { from, to: token, copied });
         self.steps.pop_front();
         true
     }

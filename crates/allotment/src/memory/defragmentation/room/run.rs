@@ -31,6 +31,7 @@ use crate::memory::defragmentation::survey::{
     Arena, Scope, Survey, SurveyedArena, SurveyedBlock, SurveyedPool,
 };
 use crate::memory::defragmentation::{DefragmentationDesc, JoinShards, PassLimits};
+use crate::memory::mover::MoverId;
 use crate::memory::pool::shards::PoolShards;
 use crate::memory::request::desc::AllocationRequest;
 use crate::sync::locked;
@@ -56,13 +57,13 @@ pub(in crate::memory) enum NoRoom {
 struct OwnedRequest {
     requirements: Requirements,
     options: AllocationOptions,
-    among_movable: bool,
+    mover: Option<MoverId>,
 }
 
 impl OwnedRequest {
     fn request(&self) -> AllocationRequest<'_> {
-        let Self { requirements, options, among_movable, .. } = self;
-        AllocationRequest { among_movable: *among_movable, ..AllocationRequest::new(requirements, options) }
+        let Self { requirements, options, mover } = self;
+        AllocationRequest { mover: *mover, ..AllocationRequest::new(requirements, options) }
     }
 }
 
@@ -245,7 +246,7 @@ impl RoomRun {
             wanted: OwnedRequest {
                 requirements: request.requirements,
                 options: request.options.clone(),
-                among_movable: request.among_movable,
+                mover: request.mover,
             },
             pools: allocator.pools_for(request),
             mover,
@@ -301,7 +302,7 @@ impl RoomRun {
     fn survey(&mut self, largest: u64) {
         self.taking_part = TakingPart::OwnPools;
         let pools = self.pools.iter().map(|&(shards, set)| SurveyedPool { shards, set: Some(set) });
-        self.stage = Stage::Surveying(Survey::new(pools.collect(), self.join_shards, largest));
+        self.stage = Stage::Surveying(Survey::new(pools.collect(), self.join_shards, largest, self.mover));
     }
 
     /// Begins to survey all pools over the heaps in which a new block would serve the request. Returns false where there is
@@ -324,7 +325,7 @@ impl RoomRun {
         }
         let pools = self.pools_over(allocator, &missing, self.scope);
         self.taking_part = TakingPart::Heaps(missing, refused);
-        self.stage = Stage::Surveying(Survey::new(pools, self.join_shards, largest));
+        self.stage = Stage::Surveying(Survey::new(pools, self.join_shards, largest, self.mover));
         true
     }
 
@@ -356,15 +357,14 @@ impl RoomRun {
     ) -> bool {
         match &mut self.stage {
             Stage::Surveying(survey) => {
-                let others = allocator.movers.others(self.mover, allocator.time.now().tick);
-                let ignored = &self.ignored;
-                // A run that makes room moves what is its mover's own.
+                let (mover, ignored) = (self.mover, &self.ignored);
+                // A run that makes room moves what is its mover's own, and waits for no owner to accept an offer.
                 let moved_by = |seen: &SurveyedAllocation| {
-                    let id = seen.id(allocator.id);
-                    let own = others.of(id, seen) == MovedBy::Own && !ignored.contains(&id);
-                    if own { MovedBy::Own } else { MovedBy::None }
+                    let own =
+                        mover.moves(seen.mover) == MovedBy::Own && !ignored.contains(&seen.id(allocator.id));
+                    own.then_some(MovedBy::Own)
                 };
-                if survey.step(allocator, &others, moved_by, time) {
+                if survey.step(allocator, moved_by, time) {
                     let survey = survey.take();
                     self.plan(allocator, survey);
                 }

@@ -19,7 +19,6 @@ use std::collections::HashSet;
 use super::run::RoomRun;
 use crate::device::{Device, MemoryHeapIndex};
 use crate::memory::allocator::Allocator;
-use crate::memory::defragmentation::movers::MoverId;
 use crate::memory::defragmentation::survey::{Arena, Scope, SurveyedPool};
 use crate::sync::locked;
 use allotment_suballoc::Algorithm;
@@ -93,7 +92,7 @@ impl RoomRun {
     /// Returns whether the run may move allocations of some pools, from now on until it ends.
     fn takes<D: Device>(&mut self, allocator: &Allocator<D>, scope: Scope, own: Scope) -> bool {
         // A `Defragmenter` moves what is its own wherever it is.
-        if self.mover().id != MoverId::PASSES || scope == own || self.other_scopes.contains(&scope) {
+        if self.mover().id.is_defragmenter() || scope == own || self.other_scopes.contains(&scope) {
             return true;
         }
         let begun = allocator.begin_passes(scope, self.mover());
