@@ -84,9 +84,8 @@ impl<T> StableTable<T> {
     }
 
     /// Returns the entry at `index`, creating its chunk of what `make` returns if needed, for a table that grows by one entry
-    /// after the other. Each call makes a few entries of
-    /// the chunk after that, so that no call makes many. `ahead` keeps them, and is of this table alone. `None` beyond the
-    /// last chunk.
+    /// after the other. Each call makes a few entries of the chunk after that, so that no call makes many. `ahead` keeps them,
+    /// and is of this table alone. `None` beyond the last chunk.
     pub(crate) fn get_or_append(&self, index: u32, ahead: &mut Ahead<T>, make: impl Fn() -> T) -> Option<&T> {
         let (chunk, at) = locate(index);
         if self.chunks.get(chunk)?.load(Ordering::Relaxed).is_null() {

@@ -47,7 +47,26 @@ fn imported(code: &str) -> Vec<String> {
     for (at, _) in code.match_indices("crate::") {
         let rest = &code[at + "crate::".len()..];
         match rest.strip_prefix('{') {
-            Some(list) => names.extend(list.split('}').next().unwrap_or(list).split(',').map(name)),
+            Some(list) => {
+                // What stands within further braces belongs to the name before them.
+                let mut depth = 1;
+                let mut starts = true;
+                for (at, c) in list.char_indices() {
+                    match c {
+                        '{' => depth += 1,
+                        '}' => depth -= 1,
+                        ',' if depth == 1 => starts = true,
+                        _ if starts && !c.is_whitespace() => {
+                            names.push(name(&list[at..]));
+                            starts = false;
+                        }
+                        _ => {}
+                    }
+                    if depth == 0 {
+                        break;
+                    }
+                }
+            }
             None => names.push(name(rest)),
         }
     }
@@ -95,6 +114,7 @@ fn an_import_that_runs_up_is_found_however_it_is_written() {
     let wrong = |code: &str| wrong_imports("events/log.rs", &code_of(code));
     assert_eq!(wrong("use crate::memory::Name;"), ["events/log.rs imports memory"]);
     assert_eq!(wrong("use crate::{device::Device, gpu::Gpu};"), ["events/log.rs imports gpu"]);
+    assert_eq!(wrong("use crate::{device::{Device}, gpu::Gpu};"), ["events/log.rs imports gpu"]);
     assert_eq!(wrong("let x: crate::upload::Ring = y;"), ["events/log.rs imports upload"]);
     assert_eq!(wrong("use crate::lifetime::Tracker;"), ["events/log.rs imports lifetime"]);
     assert_eq!(wrong("use crate::Allocator;"), ["events/log.rs imports Allocator"]);

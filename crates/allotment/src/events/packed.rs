@@ -140,6 +140,11 @@ impl PackedEvents {
     /// Moves all events to the end of a list.
     pub(super) fn unpack_into(&mut self, events: &mut Vec<Event>) {
         events.reserve(self.len);
+        self.unpack_all(events);
+        self.clear();
+    }
+
+    fn unpack_all(&self, events: &mut Vec<Event>) {
         let (mut words, mut others) = (self.words.iter().copied(), self.others.iter().copied());
         while let Some(first) = words.next() {
             let allocation = key_of(first);
@@ -156,8 +161,6 @@ impl PackedEvents {
                 },
             });
         }
-        drop((words, others));
-        self.clear();
     }
 }
 
