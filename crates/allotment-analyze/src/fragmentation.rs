@@ -66,7 +66,7 @@ impl Holes {
     /// Returns all free bytes.
     #[must_use]
     pub fn free(&self) -> u64 {
-        self.sizes.iter().fold(0, |sum, &size| sum.saturating_add(size))
+        self.bytes(0)
     }
 
     /// Returns the bytes of the largest hole; 0 where there is none.
@@ -102,9 +102,19 @@ impl Holes {
     /// Returns the share of the free bytes that is in holes of at least some bytes, from 0 to 1.
     #[must_use]
     pub fn share_in_holes_of(&self, at_least: u64) -> f64 {
-        let count = self.sizes.partition_point(|&size| size >= at_least);
-        let bytes = self.sizes[..count].iter().fold(0u64, |sum, &size| sum.saturating_add(size));
-        share(bytes, self.free())
+        share(self.bytes(at_least), self.free())
+    }
+
+    /// Returns the sizes of the holes of at least some bytes, largest first.
+    #[must_use]
+    pub fn of_at_least(&self, at_least: u64) -> &[u64] {
+        &self.sizes[..self.sizes.partition_point(|&size| size >= at_least)]
+    }
+
+    /// Returns the bytes of the holes of at least some bytes.
+    #[must_use]
+    pub fn bytes(&self, at_least: u64) -> u64 {
+        self.of_at_least(at_least).iter().fold(0, |sum, &size| sum.saturating_add(size))
     }
 
     /// Returns the curve: for each power of two up to the largest hole, the share of the free bytes in holes of

@@ -22,7 +22,13 @@ pub fn bytes(bytes: u64) -> String {
         9.995.. => 1,
         _ => 2,
     };
-    format!("{value:.digits$} {}", UNITS[unit])
+    format!("{} {}", fixed(value, digits), UNITS[unit])
+}
+
+/// Writes a number with some digits behind the point. Halves are rounded up, as by `toFixed` in the page's JavaScript.
+pub(crate) fn fixed(value: f64, digits: usize) -> String {
+    let scale = [1.0, 10.0, 100.0][digits.min(2)];
+    format!("{:.digits$}", (value * scale).round() / scale)
 }
 
 /// Returns a change of bytes, with its sign.
@@ -84,7 +90,7 @@ pub fn percent(part: u64, whole: u64) -> String {
     }
     let share = part as f64 * 100.0 / whole as f64;
     let digits = usize::from(part > 0 && share < 10.0);
-    format!("{share:.digits$} %")
+    format!("{} %", fixed(share, digits))
 }
 
 /// Returns a duration in the largest unit with at least one whole digit.
@@ -96,7 +102,7 @@ pub fn percent(part: u64, whole: u64) -> String {
 pub fn duration(nanoseconds: u64) -> String {
     let three = |value: f64| {
         let digits = if value >= 99.95 { 0 } else { 1 + usize::from(value < 9.995) };
-        format!("{value:.digits$}")
+        fixed(value, digits)
     };
     match nanoseconds {
         0..1_000 => format!("{nanoseconds} ns"),
@@ -116,6 +122,7 @@ mod tests {
             (0, "0 B"),
             (1023, "1023 B"),
             (1536, "1.50 KiB"),
+            (35072, "34.3 KiB"), // 34.25
             (96 << 20, "96.0 MiB"),
             (256 << 20, "256 MiB"),
             (3 << 30, "3.00 GiB"),

@@ -442,9 +442,9 @@ fn descriptor_heaps_print_as_expected() {
     let path = written(&folder, "descriptors.altr", &recording_of_descriptor_heaps());
     let stats = text(&allotment(&folder, &["stats", &path, "--at", "frame:0"]));
     let expected = "\n  \
-        Descriptor heap  Type                      Slots  Allocated          Ranges  Longest free run  Fragmentation  Peak  in frame\n  \
-        resources        shader-visible resources    256        128  50.0 %       3               128          0.000   128         0\n  \
-        (no name)        render targets               16          0   0.0 %       0                16          0.000     0         0\n";
+        Slots  Allocated  Share  Ranges  Longest free run  Fragmentation  Peak  Peak frame  Descriptor heap  Type\n    \
+          256        128   50 %       3               128           0.00   128           0  resources        shader-visible resources\n     \
+           16          0    0 %       0                16           0.00     0           0  (no name)        render targets\n";
     assert!(stats.ends_with(expected), "{stats}");
     let race = text(&allotment(&folder, &["stats", &race()]));
     assert!(!race.contains("Descriptor heap"), "{race}");

@@ -1,8 +1,9 @@
 //! Numbers and names as people read them: the words are those of the HTML report.
 
 use allotment::Algorithm;
-use allotment::device::{MemoryTypeIndex, ResourceKind};
+use allotment::device::MemoryTypeIndex;
 use allotment::memory::MemoryUsage;
+pub(crate) use allotment_analyze::tables::kind;
 pub(crate) use allotment_analyze::units::{bytes, count, duration, percent, plural, signed_bytes as signed};
 use allotment_analyze::{AllocationIndex, BlockIndex, Timeline};
 use allotment_trace::recording::Moment;
@@ -24,15 +25,6 @@ pub(crate) fn moment(timeline: &Timeline<'_>, moment: Moment) -> String {
     if timeline.frame_count() > 0 { format!("{event}, frame {}", count(moment.frame)) } else { event }
 }
 
-/// The time for which something existed: in frames where the recording has some.
-pub(crate) fn span(timeline: &Timeline<'_>, from: u64, to: u64) -> String {
-    if timeline.frame_count() > 0 {
-        plural(timeline.moment(to).frame - timeline.moment(from).frame, "frame")
-    } else {
-        plural(to - from, "event")
-    }
-}
-
 /// The name of an allocation, as the recording has it last.
 pub(crate) fn name<'a>(timeline: &Timeline<'a>, allocation: AllocationIndex) -> &'a str {
     let name = timeline.recording().text(timeline.texts(allocation).name).unwrap_or("");
@@ -42,15 +34,6 @@ pub(crate) fn name<'a>(timeline: &Timeline<'a>, allocation: AllocationIndex) -> 
 /// A block: the number that the events know it by.
 pub(crate) fn block(timeline: &Timeline<'_>, block: BlockIndex) -> String {
     format!("#{}", timeline.block_info(block).id)
-}
-
-pub(crate) const fn kind(kind: ResourceKind) -> &'static str {
-    match kind {
-        ResourceKind::Buffer => "buffer",
-        ResourceKind::LinearImage => "linear image",
-        ResourceKind::OptimalImage => "optimal image",
-        _ => "",
-    }
 }
 
 pub(crate) const fn usage(usage: MemoryUsage) -> &'static str {

@@ -21,13 +21,24 @@ class FreeOverTime {
   }
 }
 
+/** For each power of two up to the largest free range: the ranges of at least that size. */
+function freeRows(sizes, free) {
+  const rows = [];
+  for (let size = 1, most = sizes[0]; size <= most; size *= 2) {
+    let count = 0, sum = 0, fit = 0;
+    for (; count < sizes.length && sizes[count] >= size; count++) { sum += sizes[count]; fit += Math.floor(sizes[count] / size); }
+    const bar = el("span", { style: `display:inline-block;width:${(240 * sum / free).toFixed(0)}px;height:9px;background:var(--free);border-radius:2px` });
+    rows.unshift({ cells: [bytes(size), int(count), bytes(sum), int(fit), percent(sum, free), bar] });
+  }
+  return rows;
+}
+
 function drawFree(panel) {
   if (view.freeOverTime?.scope !== view.scope) view.freeOverTime = new FreeOverTime(view.scope);
-  const { model, moment } = view, over = view.freeOverTime, n = moment.totals, counts = new Map();
-  const hole = size => { const power = Math.floor(Math.log2(size)), c = counts.get(power) ?? { count: 0, bytes: 0 }; c.count++; c.bytes += size; counts.set(power, c); };
-  for (const b of moment.blocks) eachHole(model, moment.of(b), moment.size[b], (low, high) => hole(high - low));
-  if (!counts.size) { panel.replaceChildren(el("p", { class: "empty" }, n.blocks ? "No byte of the blocks is free." : "No block exists at this moment.")); return; }
-  let share = 0;
+  const { model, moment } = view, over = view.freeOverTime, n = moment.totals, sizes = [];
+  for (const b of moment.blocks) eachHole(model, moment.of(b), moment.size[b], (low, high) => sizes.push(high - low));
+  if (!sizes.length) { panel.replaceChildren(el("p", { class: "empty" }, n.blocks ? "No byte of the blocks is free." : "No block exists at this moment.")); return; }
+  sizes.sort((a, b) => b - a);
   panel.replaceChildren(...[
     el("p", { class: "sum" }, el("span", {}, "Free ", el("b", {}, bytes(n.free))), el("span", {}, "of which alignment padding ", el("b", {}, bytes(n.padding))), el("span", {}, "Largest range ", el("b", {}, bytes(n.largestFree)), ` (${percent(n.largestFree, n.free)} of the free bytes)`),
       el("span", { title: "The sum of the squares of all free ranges, divided by the square of their sum: 1 if there is only one range." }, "Unfragmented ", el("b", {}, n.unfragmented.toFixed(3)))),
@@ -35,13 +46,6 @@ function drawFree(panel) {
     timeLine("Fragmentation over time", over.at, over.share, 1, share => percent(share, 1)),
     over.padding.some(n => n > 0) ? [el("h3", {}, "Alignment padding over time"), timeLine("Alignment padding over time", over.at, over.padding, Math.max(...over.padding), bytes, "overhead", 76)] : [],
     el("p", { class: "more" }, over.next <= over.count ? "Sampling …" : `At most ${percent(Math.max(...over.share), 1)}, in ${int(over.count)} samples.`),
-    el("div", { class: "scroll" }, el("table", {},
-      el("thead", {}, el("tr", {}, ["Ranges of at least", "Count", "Bytes", "Free bytes in ranges at least so large"].map((text, k) => el("th", { class: k < 3 ? "r" : "" }, text)))),
-      el("tbody", {}, [...counts.keys()].sort((a, b) => b - a).map(power => {
-        const c = counts.get(power);
-        share += c.bytes;
-        const bar = el("span", { style: `display:inline-block;width:${(240 * share / n.free).toFixed(0)}px;height:9px;background:var(--free);border-radius:2px;margin-right:8px` });
-        return el("tr", {}, el("td", { class: "r" }, bytes(2 ** power)), el("td", { class: "r" }, int(c.count)), el("td", { class: "r" }, bytes(c.bytes)), el("td", {}, bar, percent(share, n.free)));
-      }))))].flat());
+    declaredTable([...columnsOf("free"), { heading: "", help: "" }], freeRows(sizes, n.free))].flat());
   if (over.work()) setTimeout(() => { if (view.tab === "free") redraw("panel"); }, 20);
 }

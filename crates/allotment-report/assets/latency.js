@@ -37,12 +37,12 @@ function drawLatency(panel) {
   if (view.releases?.key !== key) view.releases = { key, ...releases(model, t, scope) };
   const found = view.releases, { waiting } = found;
   if (!found.completed && !waiting.length) { panel.replaceChildren(el("p", { class: "empty" }, found.immediate ? `No memory was released before the GPU was done with it: ${plural(found.immediate, "allocation")} of this recording ${found.immediate === 1 ? "was" : "were"} freed at once.` : "No memory was released before this moment.")); return; }
-  const frames = n => n >= FRAMES_APART - 1 ? `${n} frames or more` : plural(n, "frame"), fact = (name, ...value) => el("span", {}, `${name} `, el("b", {}, value));
+  const frames = n => n >= FRAMES_APART - 1 ? `${n} frames or more` : plural(n, "frame"), facts = model.columns.list("latency.facts"), fact = (k, ...value) => el("span", {}, `${facts[k]} `, el("b", {}, value));
   const oldest = waiting[0], waited = at => plural(after(model.frames, t) - after(model.frames, at), "frame");
-  const parts = [el("p", { class: "sum", id: "releases" }, fact("Waiting now", plural(waiting.length, "allocation"), ", ", bytes(found.bytes)),
+  const parts = [el("p", { class: "sum", id: "releases" }, fact(0, plural(waiting.length, "allocation"), ", ", bytes(found.bytes)),
     oldest ? el("span", {}, "Oldest ", el("button", { class: "link", onclick: () => show(oldest.i) }, model.name(oldest.i)), `, since ${model.when(oldest.released)}`) : "",
-    fact("Freed after waiting", int(found.completed)), fact("Freed at once", int(found.immediate)),
-    found.completed && model.frames.length ? fact("Half within", frames(framesAt(found, 0.5))) : "", found.completed && model.frames.length ? fact("99 % within", frames(framesAt(found, 0.99))) : "")];
+    fact(1, int(found.completed)), fact(2, int(found.immediate)),
+    found.completed && model.frames.length ? fact(3, frames(framesAt(found, 0.5))) : "", found.completed && model.frames.length ? fact(4, frames(framesAt(found, 0.99))) : "")];
   if (found.completed && (model.frames.length || model.timeAt.length)) {
     parts.push(el("h3", {}, model.frames.length ? "Frames from release to free" : "Time from release to free"), model.frames.length
       ? bars(found.frames, n => n === FRAMES_APART - 1 ? `${n}+` : int(n), n => `after ${frames(n)}`) : bars(found.times, n => n ? duration(2 ** (n - 1)) : "0", n => n ? `after ${duration(2 ** (n - 1))} to ${duration(2 ** n)}` : "at once"));

@@ -56,18 +56,12 @@ function findLifetimes(model, [, , ...ranges], marks, scope = -1) {
   return parts;
 }
 
-/** The columns of the allocations, of which a moved one was made when its first range was. */
-const LIFETIME_COLUMNS = [...["name", "category", "kind", "size", "block", "offset"].map(tableColumn),
-  ["from", "Allocated", true, (m, i) => int(m.from[m.origin(i)])], tableColumn("to"),
-  ["life", "Lifetime", true, (m, i) => lifeText(m, m.from[m.origin(i)], m.to[i])], tableColumn("site")];
-
 function drawLifetimes(panel) {
   const { model, scope } = view, rule = lifetimeRule(lifetimes.rule), marks = marksOf(rule), at = lifetimeMarks(), key = [lifetimes.rule, scope, ...Object.values(at)].join();
   if (lifetimes.key !== key) { lifetimes.key = key; lifetimes.parts = findLifetimes(model, rule, at, scope); lifetimes.most = 200; }
   const [found, declined] = lifetimes.parts, gone = new Set(declined?.list), all = declined ? [...found.list, ...declined.list] : found.list;
   const shown = firstBy(all, i => model.requested[i], true, lifetimes.most), count = part => [el("b", {}, plural(part.list.length, "allocation")), ", ", el("b", {}, bytes(part.bytes))];
-  const size = ["size", "Requested", true, (m, i) => signed(gone.has(i) ? -m.requested[i] : m.requested[i], bytes)];
-  const columns = declined ? LIFETIME_COLUMNS.map(column => column[0] === "size" ? size : column) : LIFETIME_COLUMNS;
+  const change = (k, i, text) => k === REQUESTED && gone.has(i) ? signed(-model.requested[i], bytes) : k === REQUESTED && declined ? `+${text}` : text;
   const focus = panel.contains(document.activeElement) && document.activeElement.id;
   panel.replaceChildren(
     el("div", { class: "row" },
@@ -77,7 +71,7 @@ function drawLifetimes(panel) {
     el("div", { class: "row marks" }, marks.map(mark => el("span", { class: "row tight" }, el("b", {}, mark.toUpperCase()), momentLink(at[mark]),
       el("button", { class: "btn", id: `mark-${mark}`, onclick: () => setMark(mark) }, `Set ${mark.toUpperCase()} here`)))),
     el("p", { class: "sum", id: "lifetimes" }, el("span", {}, declined ? "Grown " : "Found ", count(found)), declined ? el("span", {}, "Declined ", count(declined)) : ""),
-    all.length ? el("div", { class: "scroll" }, rangeTable(columns, shown, ([, text]) => text))
+    all.length ? rangeTable(columnsOf("allocations"), shown, { change })
       : el("p", { class: "empty" }, "No allocation answers this question. Move the cursor, and set the moments to other ones."),
     el("p", { class: "more" }, all.length ? `${int(shown.length)} of ${plural(all.length, "allocation")} shown, the largest first. ` : "",
       all.length > shown.length ? el("button", { class: "link", onclick: () => { lifetimes.most *= 5; redraw("panel"); } }, "Show more") : ""));

@@ -39,6 +39,7 @@ function drawDescriptors(panel) {
   }
   const of = model.columns.numbers("slots.of"), first = model.columns.numbers("slots.first"), size = model.columns.numbers("slots.count");
   const from = model.columns.numbers("slots.from"), to = model.objectEnds.slots ??= model.ends("slots");
+  const peak = model.columns.numbers("heaps.peak"), peakFrame = model.columns.numbers("heaps.peak_frame");
   const rows = heaps.map(heap => {
     const live = [];
     for (let i = 0; i < of.length; i++) if (of[i] === heap.index && from[i] <= t && t < to[i]) live.push(i);
@@ -46,13 +47,10 @@ function drawDescriptors(panel) {
     let used = 0, reach = 0, longest = 0;
     for (const i of live) { used += size[i]; longest = Math.max(longest, first[i] - reach); reach = Math.max(reach, first[i] + size[i]); }
     longest = Math.max(longest, heap.capacity - reach);
-    return el("tr", {}, el("td", {}, heap.name || "(no name)"), el("td", {}, heap.kind),
-      el("td", { class: "r" }, `${int(used)} of ${int(heap.capacity)}`), el("td", { class: "r" }, percent(used, heap.capacity)),
-      el("td", { class: "r" }, int(longest)), el("td", { style: "width:45%" }, slotStrip(live, first, size, heap.capacity)));
+    const free = heap.capacity - used, strip = el("div", { style: "min-width:260px" }, slotStrip(live, first, size, heap.capacity));
+    return { cells: [heap.name || "(no name)", heap.kind, int(heap.capacity), int(used), percent(used, heap.capacity), int(live.length), int(longest), (free ? 1 - longest / free : 0).toFixed(2), int(peak[heap.index]), int(peakFrame[heap.index]), strip] };
   });
-  panel.replaceChildren(el("div", { class: "scroll" }, el("table", {},
-    el("thead", {}, el("tr", {}, [["Heap"], ["Descriptors"], ["Used", 1], ["", 1], ["Longest free run", 1], ["Slots"]].map(([text, right]) => el("th", { class: right ? "r" : "" }, text)))),
-    el("tbody", {}, rows))));
+  panel.replaceChildren(declaredTable([...columnsOf("heaps"), { heading: "In use", help: "" }], rows));
 }
 
 /** The slots of a heap, in the colours of the block map. */

@@ -1,21 +1,21 @@
 // The allocations, as a table that can be searched and sorted.
 
-/** Columns: key, heading, aligned right, text of a range, number to sort by. */
-const COLUMNS = [
-  ["name", "Name", false, (m, i) => m.name(i), (m, i) => textRank(m, m.field("name", i))],
-  ["category", "Category", false, (m, i) => m.text(m.field("category", i)), (m, i) => textRank(m, m.field("category", i))],
-  ["kind", "Kind", false, (m, i) => m.word("kind", m.field("kind", i)), (m, i) => m.field("kind", i)],
-  ["size", "Requested", true, (m, i) => bytes(m.requested[i]), (m, i) => m.requested[i]],
-  ["over", "Overhead", true, (m, i) => m.beyond[i] ? bytes(m.beyond[i]) : "–", (m, i) => m.beyond[i]],
-  ["block", "Block", true, (m, i) => `#${blockName(m.block.id[m.blockOf[i]])}`, (m, i) => m.block.id[m.blockOf[i]]],
-  ["offset", "Offset", true, (m, i) => hex(m.offset[i]), (m, i) => m.offset[i]],
-  ["from", "Allocated", true, (m, i) => int(m.from[i]), (m, i) => m.from[i]],
-  ["to", "Freed", true, (m, i) => m.to[i] <= m.end ? int(m.to[i]) : "–", (m, i) => m.to[i]],
-  ["life", "Lifetime", true, (m, i) => lifeText(m, m.from[i], m.to[i]), (m, i) => Math.min(m.to[i], m.end) - m.from[i]],
-  ["site", "Call site", false, (m, i) => m.site(i), (m, i) => textRank(m, m.field("site", i))],
+/** Of each column that the analysis declares: the text of a range, and the number to sort by. What an allocation was moved
+    from counts for when it was made. */
+const CELLS = [
+  [(m, i) => m.name(i), (m, i) => textRank(m, m.field("name", i))],
+  [(m, i) => m.text(m.field("category", i)), (m, i) => textRank(m, m.field("category", i))],
+  [(m, i) => m.word("kind", m.field("kind", i)), (m, i) => m.field("kind", i)],
+  [(m, i) => bytes(m.requested[i]), (m, i) => m.requested[i]],
+  [(m, i) => m.beyond[i] ? bytes(m.beyond[i]) : "–", (m, i) => m.beyond[i]],
+  [(m, i) => `#${blockName(m.block.id[m.blockOf[i]])}`, (m, i) => m.block.id[m.blockOf[i]]],
+  [(m, i) => hex(m.offset[i]), (m, i) => m.offset[i]],
+  [(m, i) => int(m.from[m.origin(i)]), (m, i) => m.from[m.origin(i)]],
+  [(m, i) => m.to[i] <= m.end ? int(m.to[i]) : "–", (m, i) => m.to[i] <= m.end ? m.to[i] : -1],
+  [(m, i) => lifeText(m, m.from[m.origin(i)], m.to[i]), (m, i) => Math.min(m.to[i], m.end) - m.from[m.origin(i)]],
+  [(m, i) => m.site(i), (m, i) => textRank(m, m.field("site", i))],
 ];
-
-const tableColumn = name => COLUMNS.find(column => column[0] === name);
+const REQUESTED = 3, SITE = 10;
 
 /** How long something existed. */
 function lifeText(model, from, to) {
@@ -47,7 +47,7 @@ function firstBy(items, key, down, most) {
   return chosen.slice(0, most).map(k => items[k]);
 }
 
-const table = { query: "", whole: false, sort: "size", down: true, most: 200 };
+const table = { query: "", whole: false, by: REQUESTED, down: true, most: 200 };
 
 function drawTable(panel) {
   const { model, moment } = view, test = parseQuery(table.query, model), found = [];
@@ -57,26 +57,29 @@ function drawTable(panel) {
     if (model.isReservation(i) || (table.whole && view.scope >= 0 && model.heapOf(model.blockOf[i]) !== view.scope)) continue;
     if (!test || test(i)) found.push(i);
   }
-  const key = tableColumn(table.sort)[4];
+  const key = CELLS[table.by][1], heads = columnsOf("allocations");
   const shown = firstBy(found, i => key(model, i), table.down, table.most);
   let sum = 0;
   for (const i of found) sum += model.requested[i];
-  if (!$("search")) panel.replaceChildren(tableHead(), el("div", { class: "scroll", id: "rows" }), el("p", { class: "more", id: "more" }));
+  if (!$("search")) panel.replaceChildren(tableHead(), el("div", { id: "rows" }), el("p", { class: "more", id: "more" }));
   press("whole", table.whole ? "recording" : "moment");
-  const heading = ([name, text, right]) => el("button", { onclick: () => { table.down = table.sort === name ? !table.down : right; table.sort = name; redraw("panel"); } }, `${text}${table.sort === name ? (table.down ? " ↓" : " ↑") : ""}`);
-  $("rows").replaceChildren(found.length ? rangeTable(COLUMNS, shown, heading, table)
+  const sort = k => { table.down = table.by === k ? !table.down : heads[k].number; table.by = k; redraw("panel"); };
+  $("rows").replaceChildren(found.length ? rangeTable(heads, shown, { sorted: table, sort })
     : el("p", { class: "empty" }, table.query ? "Nothing matches the search." : table.whole ? "No allocation was made in this recording." : "Nothing is allocated at this moment."));
   const more = found.length > shown.length ? el("button", { class: "link", onclick: () => { table.most *= 5; redraw("panel"); } }, "Show more") : null;
   $("more").replaceChildren(`${int(shown.length)} of ${plural(found.length, "allocation")} shown, ${bytes(sum)} requested by all. `, more ?? "");
 }
 
-/** A table with a row for each range, which a click selects. A column in which no row has a category or a call site is left out. */
-function rangeTable(all, ranges, heading, sorted = null) {
-  const { model } = view, columns = all.filter(([name, , , text]) => !["category", "site"].includes(name) || ranges.some(i => text(model, i)));
-  return el("table", {},
-    el("thead", {}, el("tr", {}, columns.map(column => el("th", { class: column[2] ? "r" : "", "aria-sort": sorted?.sort === column[0] && (sorted.down ? "descending" : "ascending") }, heading(column))))),
-    el("tbody", {}, ranges.map(i => el("tr", { class: view.selected?.range === i ? "go sel" : "go", "data-range": i, onclick: () => show(i) },
-      columns.map(([name, , right, text]) => { const shownText = text(model, i), whole = name === "site" ? model.text(model.field(name, i)) : shownText; return el("td", { class: right ? "r" : "", style: name === "category" && "max-width:150px", title: (whole.length > 40 || whole !== shownText) && whole }, shownText); })))));
+/** A table with a row for each range, which a click selects. `change` may write a cell otherwise. */
+function rangeTable(heads, ranges, { sorted = null, sort = null, change = (k, i, text) => text }) {
+  const { model } = view;
+  return declaredTable(heads, ranges.map(i => {
+    const cells = CELLS.map(([text], k) => {
+      const shown = change(k, i, text(model, i)), whole = k === SITE ? model.text(model.field("site", i)) : shown;
+      return { text: shown, title: (whole.length > 40 || whole !== shown) && whole };
+    });
+    return { cells, click: () => show(i), range: i, selected: view.selected?.range === i };
+  }), sorted, sort);
 }
 
 function tableHead() {

@@ -7,7 +7,7 @@ function columnsOf(name) {
   return columns.list(`${name}.heading`).map((heading, k) => ({ heading, help: help[k], number: number[k] > 0 }));
 }
 
-/** A table of such columns. `rows` are `{ cells, click }`; a cell is a text, an element, or `{ text, title, mark }`. A column in
+/** A table of such columns. `rows` are `{ cells, click, range, selected }`; a cell is a text, an element, or `{ text, title, mark }`. A column in
     which no row has anything is left out. With `sort`, a click on a heading calls it with the number of the column. */
 function declaredTable(columns, rows, sorted = null, sort = null) {
   const shown = columns.map((column, k) => ({ ...column, k })).filter(({ k }) => rows.some(({ cells }) => (cells[k].text ?? cells[k]) !== ""));
@@ -15,7 +15,7 @@ function declaredTable(columns, rows, sorted = null, sort = null) {
   const cell = (is, number) => el("td", { class: `${number ? "r" : ""} ${is.mark ?? ""}`, title: is.title }, is.text ?? is);
   return el("div", { class: "scroll" }, el("table", {},
     el("thead", {}, el("tr", {}, shown.map(column => el("th", { class: column.number ? "r" : "", title: column.help, "aria-sort": sorted?.by === column.k && (sorted.down ? "descending" : "ascending") }, heading(column))))),
-    el("tbody", {}, rows.map(({ cells, click }) => el("tr", { class: click ? "go" : "", onclick: click }, shown.map(({ k, number }) => cell(cells[k], number)))))));
+    el("tbody", {}, rows.map(({ cells, click, range, selected }) => el("tr", { class: `${click ? "go" : ""} ${selected ? "sel" : ""}`, onclick: click, "data-range": range }, shown.map(({ k, number }) => cell(cells[k], number)))))));
 }
 
 const leaks = { by: null, down: false };

@@ -4,7 +4,8 @@ use std::io::{self, Write};
 
 use allotment::Algorithm;
 use allotment::device::{MemoryProperties, ResourceKind};
-use allotment_analyze::tables::Table;
+use allotment_analyze::Timeline;
+use allotment_analyze::tables::{self as declared, Table};
 use allotment_trace::recording::{
     Api, BlockKind, DeletionQueueKind, DescriptorKind, Header, Placement, Recording, RefusalReason, RingKind,
     StallKind, TextId,
@@ -18,6 +19,7 @@ use crate::tables;
 pub(crate) struct Content<'a> {
     pub(crate) title: &'a str,
     pub(crate) recording: &'a Recording,
+    pub(crate) timeline: &'a Timeline<'a>,
     pub(crate) lives: Lives,
     pub(crate) leaks: Table,
     pub(crate) advice: Vec<String>,
@@ -69,7 +71,8 @@ fn head<W: Write>(title: &str, header: &Header, out: &mut ColumnWriter<W>) -> io
     words(out, "words.ring", RingKind::ALL)?;
     words(out, "words.queue", DeletionQueueKind::ALL)?;
     out.texts("words.algorithm", ["TLSF", "buddy", "linear"])?;
-    out.texts("words.kind", ["buffer", "linear image", "optimal image", "not known"])?;
+    let kinds = [ResourceKind::Buffer, ResourceKind::LinearImage, ResourceKind::OptimalImage];
+    out.texts("words.kind", kinds.map(declared::kind).into_iter().chain(["not known"]))?;
     out.texts(
         "words.usage",
         ["not known", "GPU only", "upload", "readback", "device upload", "transient", "device mapped"],

@@ -33,6 +33,7 @@ pub fn write_report(title: &str, recording: &Recording, out: impl Write) -> io::
     let content = Content {
         title,
         recording,
+        timeline: &timeline,
         lives,
         leaks: Leaks::at(&end, grouping).table(&timeline, grouping),
         advice: advice(&end, &AdviceThresholds::default()).iter().map(ToString::to_string).collect(),

@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use allotment_analyze::tables::{Cell, Column, Table};
-use allotment_analyze::{Difference, Grouping, Texts, short_call_site};
+use allotment_analyze::tables::{Cell, Column, DescriptorHeapRow, Table, allocation_columns};
+use allotment_analyze::{
+    DescriptorHistory, Difference, Grouping, Holes, ReleaseLatency, Texts, short_call_site,
+};
 use allotment_trace::recording::TextId;
 
 use crate::columns::ColumnWriter;
@@ -15,6 +17,15 @@ use crate::payload::Content;
 pub(crate) fn write<W: Write>(content: &Content<'_>, out: &mut ColumnWriter<W>) -> io::Result<()> {
     table(out, "leaks", &content.leaks)?;
     headings(out, "compare", &Difference::columns(Grouping::CallSite))?;
+    headings(out, "allocations", &allocation_columns())?;
+    headings(out, "free", &Holes::columns())?;
+    headings(out, "heaps", &DescriptorHeapRow::columns())?;
+    out.texts("latency.facts", ReleaseLatency::FACTS)?;
+    let timeline = content.timeline;
+    let peaks: Vec<_> =
+        timeline.descriptor_heaps().map(|heap| DescriptorHistory::of(timeline, heap, 1).peak).collect();
+    out.plain("heaps.peak", peaks.iter().map(|&(slots, _)| slots))?;
+    out.plain("heaps.peak_frame", peaks.iter().map(|(_, moment)| moment.frame))?;
     groups(&content.lives.ranges, &content.recording.texts, out)
 }
 

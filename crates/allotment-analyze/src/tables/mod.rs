@@ -11,11 +11,19 @@
 //!
 //! So a new column is one more entry of the list.
 
+mod allocations;
+mod descriptors;
 mod difference;
+mod free_ranges;
 mod groups;
 mod leaks;
+mod release_latency;
 
 use core::cmp::Ordering;
+
+pub use allocations::{REQUESTED, allocation_cell, allocation_columns, kind, sort_allocations};
+use allotment_trace::recording::BlockId;
+pub use descriptors::DescriptorHeapRow;
 
 use crate::call_site::short_call_site;
 use crate::timeline::AllocationIndex;
@@ -55,6 +63,12 @@ pub enum Cell {
     Warning(&'static str),
     /// A number of things.
     Count(u64),
+    /// A number of things, and what one of them is called.
+    Things(u64, &'static str),
+    /// A block.
+    Block(BlockId),
+    /// Where something begins in a block.
+    Offset(u64),
     /// Bytes.
     Bytes(u64),
     /// How many bytes more there are than before.
@@ -83,10 +97,13 @@ impl Cell {
             Self::CallSite(site) => short_call_site(site).to_owned(),
             Self::Warning(text) => (*text).to_owned(),
             &Self::Count(count) => units::count(count),
+            &Self::Things(count, one) => units::plural(count, one),
+            Self::Block(id) => format!("#{id}"),
+            Self::Offset(offset) => format!("0x{offset:x}"),
             &Self::Bytes(bytes) => units::bytes(bytes),
             &Self::Change(change) => units::signed_bytes(change),
             &Self::Share(part, whole) => units::percent(part, whole),
-            Self::Decimal(number) => format!("{number:.2}"),
+            &Self::Decimal(number) => units::fixed(number, 2),
         }
     }
 
@@ -99,28 +116,36 @@ impl Cell {
         }
     }
 
-    fn is_empty(&self) -> bool {
-        matches!(self, Self::Empty) || matches!(self, Self::Text(text) if text.is_empty())
-    }
-
-    /// Orders two cells of a column: numbers by size, texts by the alphabet, those without a value first.
-    fn compare(&self, other: &Self) -> Ordering {
-        match (self.number(), other.number()) {
-            (Some(a), Some(b)) => a.total_cmp(&b),
-            _ => self.text().to_lowercase().cmp(&other.text().to_lowercase()),
+    /// Returns true if there is nothing in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Self::Empty => true,
+            Self::Text(text) | Self::CallSite(text) => text.is_empty(),
+            _ => false,
         }
     }
 
-    fn number(&self) -> Option<f64> {
+    /// What cells of a column are sorted by: numbers by size, texts by the alphabet, those without a value first.
+    fn key(&self) -> Key {
         match *self {
-            Self::Empty => Some(f64::NEG_INFINITY),
-            Self::Count(number) | Self::Bytes(number) => Some(number as f64),
-            Self::Change(change) => Some(change as f64),
-            Self::Share(part, whole) => Some(part as f64 / whole.max(1) as f64),
-            Self::Decimal(number) => Some(number),
-            Self::Text(_) | Self::CallSite(_) | Self::Warning(_) => None,
+            Self::Empty => Key::Number(f64::NEG_INFINITY),
+            Self::Count(number) | Self::Things(number, _) | Self::Offset(number) | Self::Bytes(number) => {
+                Key::Number(number as f64)
+            }
+            Self::Block(id) => Key::Number(id.0 as f64),
+            Self::Change(change) => Key::Number(change as f64),
+            Self::Share(part, whole) => Key::Number(part as f64 / whole.max(1) as f64),
+            Self::Decimal(number) => Key::Number(number),
+            Self::Text(_) | Self::CallSite(_) | Self::Warning(_) => Key::Text(self.text().to_lowercase()),
         }
     }
+}
+
+#[derive(PartialEq, PartialOrd)]
+enum Key {
+    Number(f64),
+    Text(String),
 }
 
 /// A row of a table.
@@ -176,13 +201,12 @@ impl Table {
     /// If there is no such column.
     #[must_use]
     pub fn ranks(&self, column: usize) -> Vec<usize> {
-        let cell = |row: usize| &self.rows[row].cells[column];
-        let mut order: Vec<_> = (0..self.rows.len()).collect();
-        order.sort_by(|&a, &b| cell(a).compare(cell(b)));
-        let mut ranks = vec![0; self.rows.len()];
+        let keys: Vec<_> = self.rows.iter().map(|row| row.cells[column].key()).collect();
+        let mut order: Vec<_> = (0..keys.len()).collect();
+        order.sort_by(|&a, &b| keys[a].partial_cmp(&keys[b]).unwrap_or(Ordering::Equal));
+        let mut ranks = vec![0; keys.len()];
         for pair in order.windows(2) {
-            let differs = cell(pair[0]).compare(cell(pair[1])) != Ordering::Equal;
-            ranks[pair[1]] = ranks[pair[0]] + usize::from(differs);
+            ranks[pair[1]] = ranks[pair[0]] + usize::from(keys[pair[0]] != keys[pair[1]]);
         }
         ranks
     }

@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use allotment_analyze::tables::DescriptorHeapRow;
 use allotment_analyze::{Cursor, Figures, Peak, Peaks, PoolIndex, Scope, Timeline};
 use allotment_trace::recording::{Budget, Event, StallKind};
 use serde::Serialize;
 
 use super::args::StatsArgs;
-use super::descriptor_heaps::{self, DescriptorHeap, DescriptorHeapJson};
+use super::descriptor_heaps::DescriptorHeapJson;
 use super::json::{FiguresJson, MomentJson, PeakJson};
 use super::load::{Loaded, index, load};
-use super::table::{Align, Table, name_or_none, print_pairs, shown};
+use super::table::{self, Align, Table, name_or_none, print_pairs, shown};
 use super::when::{marks, words};
 use crate::failure::Failure;
 use crate::units::{bytes, count, nanoseconds, percent};
@@ -40,7 +41,7 @@ struct Stats {
     lost: u64,
     stalls: Vec<Stalls>,
     /// `None` where the recording has none at any moment.
-    descriptor_heaps: Option<Vec<DescriptorHeap>>,
+    descriptor_heaps: Option<Vec<DescriptorHeapRow>>,
 }
 
 /// Stalls of one kind up to the moment.
@@ -62,7 +63,7 @@ impl Stats {
             refused: timeline.refusals().filter(|&event| event < cursor.position()).count() as u64,
             lost: timeline.losses().filter(|&event| event < cursor.position()).count() as u64,
             stalls: stalls(timeline, cursor.position()),
-            descriptor_heaps: DescriptorHeap::all(cursor),
+            descriptor_heaps: (timeline.descriptor_heaps().len() > 0).then(|| DescriptorHeapRow::all(cursor)),
         };
         for block in cursor.blocks() {
             let info = timeline.block_info(block);
@@ -111,8 +112,7 @@ fn print(loaded: &Loaded, cursor: &Cursor<'_, '_>, stats: &Stats) {
         print_pools(stats);
     }
     if let Some(heaps @ [_, ..]) = stats.descriptor_heaps.as_deref() {
-        say!();
-        descriptor_heaps::print(heaps);
+        table::print(&DescriptorHeapRow::table(heaps));
     }
     print_marks(cursor.timeline());
 }

@@ -1,63 +1,54 @@
 //! The descriptor heaps at the cursor: how full they are, and which slots are free.
 
-use allotment_analyze::{Class, DescriptorOccupancy};
-use allotment_trace::recording::DescriptorHeap;
-use egui::{Rect, RichText, ScrollArea, Sense, Ui};
+use std::sync::Arc;
 
-use super::empty;
+use allotment_analyze::tables::{DescriptorHeapRow, Table};
+use allotment_analyze::{Class, Cursor};
+use allotment_trace::recording::DescriptorHeap;
+use egui::{Rect, Sense, Ui};
+
+use super::table::SortedTable;
+use super::{empty, waiting};
+use crate::background::Background;
 use crate::paint::Rects;
 use crate::state::{Palette, State};
-use crate::text;
 
-pub(crate) fn ui(ui: &mut Ui, state: &State) {
-    let (timeline, position) = (state.loaded.timeline(), state.position());
-    let heaps: Vec<_> = timeline
-        .descriptor_heaps()
-        .filter_map(|heap| {
-            let (_, is) = timeline.descriptor_heap_at(heap, position)?;
-            let occupancy = DescriptorOccupancy::of(timeline.moment(position), is.capacity, &is.ranges);
-            Some((is, occupancy))
-        })
-        .collect();
-    if heaps.is_empty() {
-        empty(
-            ui,
-            if timeline.descriptor_heaps().len() == 0 {
-                "This recording has no descriptor heaps."
-            } else {
-                "No descriptor heap exists at this moment."
-            },
-        );
-        return;
+/// The pane.
+#[derive(Default)]
+pub(crate) struct DescriptorsPane {
+    found: Background<u64, (Vec<DescriptorHeapRow>, Arc<Table>)>,
+    table: SortedTable,
+}
+
+impl DescriptorsPane {
+    pub(crate) const fn outdate(&mut self) {
+        self.found.outdate();
     }
-    let palette = Palette::new(state.palette, ui.visuals().dark_mode);
-    ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
-        egui::Grid::new("descriptor heaps").num_columns(6).spacing([16.0, 5.0]).striped(true).show(
-            ui,
-            |ui| {
-                for heading in ["Heap", "Descriptors", "Used", "", "Longest free run", "Slots"] {
-                    ui.label(RichText::new(heading).strong());
-                }
-                ui.end_row();
-                for (heap, occupancy) in &heaps {
-                    let name = state.loaded.recording().text(heap.name).filter(|name| !name.is_empty());
-                    ui.label(name.unwrap_or("(no name)"));
-                    ui.label(heap.kind.to_string());
-                    let (used, all) = (u64::from(occupancy.allocated), u64::from(occupancy.capacity));
-                    ui.label(format!("{} of {}", text::count(used), text::count(all)));
-                    ui.label(text::percent(used, all));
-                    ui.label(text::count(u64::from(occupancy.longest_free)));
-                    slots(ui, heap, &palette);
-                    ui.end_row();
-                }
-            },
-        );
-    });
+
+    pub(crate) fn ui(&mut self, ui: &mut Ui, state: &State) {
+        let position = state.position();
+        let found = self.found.get(ui.ctx(), &state.loaded, position, move |timeline| {
+            let heaps = DescriptorHeapRow::all(&Cursor::at(timeline, position));
+            let table = Arc::new(DescriptorHeapRow::table(&heaps));
+            (heaps, table)
+        });
+        let Some((heaps, table)) = found else { return waiting(ui) };
+        if heaps.is_empty() {
+            let none = state.loaded.timeline().descriptor_heaps().len() == 0;
+            let why =
+                ["No descriptor heap exists at this moment.", "This recording has no descriptor heaps."];
+            empty(ui, why[usize::from(none)]);
+            return;
+        }
+        let palette = Palette::new(state.palette, ui.visuals().dark_mode);
+        let draw = |ui: &mut Ui, row: usize| slots(ui, &heaps[row].heap, &palette);
+        self.table.with_picture(ui, "descriptor heaps", table, &palette, Some(("In use", &draw)));
+    }
 }
 
 /// The slots of a heap, in the colours of the block map.
 fn slots(ui: &mut Ui, heap: &DescriptorHeap, palette: &Palette) {
-    let width = ui.available_width().clamp(200.0, 700.0);
+    let width = ui.available_width().max(100.0);
     let (area, _) = ui.allocate_exact_size(egui::vec2(width, 14.0), Sense::hover());
     let mut rects = Rects::new(ui.ctx());
     rects.add_class(area, Class::Free, palette);

@@ -193,9 +193,9 @@ fn of_allocation(ui: &mut Ui, state: &mut State, allocation: AllocationIndex) {
             None => facts.text("Freed", "never in this recording"),
         }
         if let (Some(requested), Some(freed)) = (life.free_requested, life.freed) {
-            facts.text("Waited for the GPU", text::span(timeline, requested, freed));
+            facts.text("Waited for the GPU", timeline.span(requested, freed).text());
         }
-        facts.text("Lifetime", text::span(timeline, life.allocated, life.freed.unwrap_or(end)));
+        facts.text("Lifetime", timeline.span(life.allocated, life.freed.unwrap_or(end)).text());
     });
     let range = (place.block, live.is.offset, live.is.offset.saturating_add(live.is.occupied.max(1)));
     follow(state, go_to, select);

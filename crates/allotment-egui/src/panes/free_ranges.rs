@@ -1,8 +1,12 @@
 //! Free ranges by size, which say what still fits without a new block, and fragmentation over time.
 
+use std::sync::Arc;
+
+use allotment_analyze::tables::{Cell, Table};
 use allotment_analyze::{Cursor, FragmentationSample, Holes, Scope, fragmentation_over_time};
 use egui::{RichText, Sense, Ui, pos2};
 
+use super::table::{SortedTable, bar};
 use super::{empty, figure, waiting};
 use crate::background::Background;
 use crate::state::{Palette, State};
@@ -14,8 +18,9 @@ const SAMPLES: usize = 160;
 /// The pane.
 #[derive(Default)]
 pub(crate) struct FreeRangesPane {
-    holes: Background<(u64, Scope), Holes>,
+    holes: Background<(u64, Scope), (Holes, Arc<Table>)>,
     over_time: Background<Scope, Vec<FragmentationSample>>,
+    table: SortedTable,
 }
 
 impl FreeRangesPane {
@@ -28,12 +33,14 @@ impl FreeRangesPane {
         let (position, scope) = (state.position(), state.scope);
         let palette = Palette::new(state.palette, ui.visuals().dark_mode);
         let holes = self.holes.get(ui.ctx(), &state.loaded, (position, scope), move |timeline| {
-            Holes::of_scope(&Cursor::at(timeline, position), scope)
+            let holes = Holes::of_scope(&Cursor::at(timeline, position), scope);
+            let table = Arc::new(holes.table());
+            (holes, table)
         });
         let samples = self.over_time.get(ui.ctx(), &state.loaded, scope, move |timeline| {
             fragmentation_over_time(timeline, scope, SAMPLES)
         });
-        let Some(holes) = holes else { return waiting(ui) };
+        let Some((holes, table)) = holes else { return waiting(ui) };
         ui.horizontal_wrapped(|ui| {
             figure(ui, "Free", &text::bytes(holes.free()));
             figure(ui, "in", &text::plural(holes.sizes().len() as u64, "range"));
@@ -43,19 +50,22 @@ impl FreeRangesPane {
                 RichText::new("the share of the free bytes that is outside the largest free range").weak(),
             );
         });
-        egui::ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
-            ui.label(RichText::new("Fragmentation over time").strong());
-            match samples {
-                Some(samples) => chart(ui, state, samples, &palette),
-                None => waiting(ui),
+        ui.label(RichText::new("Fragmentation over time").strong());
+        match samples {
+            Some(samples) => chart(ui, state, samples, &palette),
+            None => waiting(ui),
+        }
+        if holes.sizes().is_empty() {
+            empty(ui, "No byte of the blocks is free at this moment.");
+            return;
+        }
+        ui.add_space(6.0);
+        let draw = |ui: &mut Ui, row: usize| {
+            if let Some(&Cell::Share(part, whole)) = table.rows[row].cells.last() {
+                bar(ui, part as f32 / whole as f32, palette.free, &palette);
             }
-            if holes.sizes().is_empty() {
-                empty(ui, "No byte of the blocks is free at this moment.");
-                return;
-            }
-            ui.add_space(6.0);
-            curve(ui, holes, &palette);
-        });
+        };
+        self.table.with_picture(ui, "free ranges", table, &palette, Some(("", &draw)));
     }
 }
 
@@ -82,27 +92,4 @@ fn chart(ui: &mut Ui, state: &State, samples: &[FragmentationSample], palette: &
     let points = samples.iter().map(|sample| pos2(x(sample.moment.event), y(sample.fragmentation))).collect();
     painter.add(egui::Shape::line(points, (1.5, palette.accent)));
     painter.vline(x(state.position()), plot.y_range(), (1.5, palette.cursor));
-}
-
-/// For each power of two: how much of the free bytes is in ranges of at least that size.
-fn curve(ui: &mut Ui, holes: &Holes, palette: &Palette) {
-    egui::Grid::new("free ranges").num_columns(5).spacing([18.0, 3.0]).striped(true).show(ui, |ui| {
-        for heading in
-            ["Ranges of at least", "Count", "So many of it fit", "Free bytes in ranges at least so large", ""]
-        {
-            ui.label(RichText::new(heading).strong());
-        }
-        ui.end_row();
-        for (size, part) in holes.curve().into_iter().rev() {
-            ui.label(text::bytes(size));
-            ui.label(text::count(holes.sizes().partition_point(|&hole| hole >= size) as u64));
-            ui.label(text::count(holes.fitting(size)));
-            let (bar, _) = ui.allocate_exact_size(egui::vec2(240.0, 9.0), Sense::hover());
-            ui.painter().rect_filled(bar, 2.0, palette.grid);
-            let filled = bar.with_max_x(bar.left() + bar.width() * part as f32);
-            ui.painter().rect_filled(filled, 2.0, palette.free);
-            ui.label(share(part));
-            ui.end_row();
-        }
-    });
 }

@@ -6,7 +6,7 @@ use allotment_analyze::{AllocationIndex, LifetimeEnd, LifetimeRule, Scope};
 use egui::{ComboBox, RichText, Ui};
 
 use super::{empty, figure, table};
-use crate::state::{Selection, State};
+use crate::state::State;
 use crate::text;
 
 type Key = (LifetimeRule, [u64; 4], LifetimeEnd, Scope, u64);
@@ -62,18 +62,8 @@ impl LifetimesPane {
             );
             return;
         }
-        let selected = match state.selected {
-            Some(Selection::Allocation(allocation)) => Some(allocation),
-            _ => None,
-        };
         let rows = Arc::clone(&self.found.rows);
-        let answer = table::allocation_rows(ui, state, "lifetimes", &rows, None, selected);
-        if let Some(allocation) = answer.clicked {
-            state.show(allocation);
-        }
-        if answer.hovered.is_some() {
-            state.hovered = answer.hovered;
-        }
+        table::allocation_rows(ui, state, "lifetimes", &rows, None);
     }
 
     fn controls(&mut self, ui: &mut Ui, state: &mut State) {

@@ -35,6 +35,7 @@ pub(crate) struct Panes {
     defragmentation: defragmentation::DefragmentationPane,
     what_if: what_if::WhatIfPane,
     latency: latency::LatencyPane,
+    descriptors: descriptors::DescriptorsPane,
     advice: advice::AdvicePane,
     pub(crate) help_is_open: bool,
 }
@@ -52,7 +53,7 @@ impl Panes {
             PaneKind::FreeRanges => self.free_ranges.ui(ui, state),
             PaneKind::ReleaseLatency => self.latency.ui(ui, state),
             PaneKind::Aliasing => aliasing::ui(ui, state),
-            PaneKind::Descriptors => descriptors::ui(ui, state),
+            PaneKind::Descriptors => self.descriptors.ui(ui, state),
             PaneKind::Defragmentation => self.defragmentation.ui(ui, state),
             PaneKind::WhatIf => self.what_if.ui(ui, state),
             PaneKind::Advice => self.advice.ui(ui, state),
@@ -70,6 +71,7 @@ impl Panes {
         self.defragmentation.outdate();
         self.what_if.outdate();
         self.latency.outdate();
+        self.descriptors.outdate();
         self.advice.outdate();
     }
 
@@ -84,6 +86,7 @@ impl Panes {
         self.defragmentation.forget();
         self.what_if.forget();
         self.latency = latency::LatencyPane::default();
+        self.descriptors = descriptors::DescriptorsPane::default();
         self.advice = advice::AdvicePane::default();
     }
 }

@@ -1,7 +1,7 @@
 //! The other lists.
 
-use allotment_analyze::tables::Cell;
-use allotment_analyze::{Cursor, Grouping, Leaks, Timeline};
+use allotment_analyze::tables::{Cell, DescriptorHeapRow};
+use allotment_analyze::{Cursor, Grouping, Holes, Leaks, ReleaseLatency, Scope, Timeline};
 use allotment_egui::AnalyzerView;
 use egui::Key;
 use egui_kittest::kittest::Queryable as _;
@@ -83,7 +83,7 @@ fn free_ranges_say_what_still_fits() {
     let mut view = open();
     open_tab(&mut view, "Free ranges");
     assert!(has_text(&view, "Largest range"));
-    assert!(has_text(&view, "So many of it fit"));
+    assert!(has_text(&view, "Requests that fit"));
     view.key_press(Key::Home);
     view.run();
     assert!(has_text(&view, "No byte of the blocks is free at this moment."));
@@ -93,11 +93,32 @@ fn free_ranges_say_what_still_fits() {
 fn the_wait_for_the_gpu_is_a_histogram_and_its_longest_can_be_clicked() {
     let mut view = open();
     open_tab(&mut view, "Release latency");
-    assert!(has_text(&view, "Waited and freed"));
+    assert!(has_text(&view, "Freed after waiting"));
     assert!(has_text(&view, "3 frames"));
     view.get_all_by_role(egui::Role::Link).last().unwrap().click();
     view.run();
     assert!(view.state().selected().is_some());
+}
+
+#[test]
+fn free_ranges_latency_and_descriptor_heaps_have_the_headings_and_rows_of_the_analysis() {
+    let mut view = open();
+    let recording = program::game();
+    let timeline = Timeline::new(&recording);
+    let cursor = Cursor::at(&timeline, view.state().position());
+    for (tab, table) in [
+        ("Free ranges", Holes::of_scope(&cursor, Scope::All).table()),
+        ("Release latency", ReleaseLatency::at(&timeline, cursor.position()).table()),
+        ("Descriptor heaps", DescriptorHeapRow::table(&DescriptorHeapRow::all(&cursor))),
+    ] {
+        open_tab(&mut view, tab);
+        let headings = table.columns.iter().map(|column| column.heading.to_owned());
+        // The rows that can be seen without scrolling.
+        let rows = table.rows.iter().take(3).flat_map(|row| row.cells.iter().map(Cell::text));
+        for text in headings.chain(rows) {
+            assert!(has_text(&view, &text), "{tab}: {text}");
+        }
+    }
 }
 
 #[test]

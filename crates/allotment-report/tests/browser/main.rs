@@ -14,9 +14,10 @@ use std::path::PathBuf;
 use allotment::device::BufferDesc;
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::{Gpu, GpuDesc, MemoryUsage};
+use allotment_analyze::tables::{Cell, DescriptorHeapRow, Row, Table, allocation_cell, allocation_columns};
 use allotment_analyze::{
-    AdviceThresholds, Cursor, Difference, Grouping, Lanes, Leaks, LifetimeEnd, LifetimeRule, ReleaseLatency,
-    Timeline, advice,
+    AdviceThresholds, AllocationIndex, Cursor, Difference, Grouping, Holes, Lanes, Leaks, LifetimeEnd,
+    LifetimeRule, ReleaseLatency, Scope, Status, Timeline, advice,
 };
 use allotment_report::write_report;
 use allotment_trace::Collector;
@@ -288,9 +289,7 @@ fn two_moments_are_compared_as_sets_of_allocations() {
     let timeline = Timeline::new(&recording);
     let [in_a, in_b] = [a, b].map(|t| {
         let cursor = Cursor::at(&timeline, t as u64);
-        let is_program = |&i: &allotment_analyze::AllocationIndex| {
-            timeline.status_at(i, t as u64) != allotment_analyze::Status::Reserved
-        };
+        let is_program = |&i: &AllocationIndex| timeline.status_at(i, t as u64) != Status::Reserved;
         cursor.allocations().filter(is_program).collect::<std::collections::HashSet<_>>()
     });
     let text = page.text("$('difference').textContent");
@@ -480,15 +479,11 @@ fn leaks_have_the_headings_and_rows_of_the_analysis_and_sort_by_a_click() {
     let leaks = Leaks::at(&Cursor::at(&timeline, timeline.end()), Grouping::CallSite);
     let table = leaks.table(&timeline, Grouping::CallSite);
     page.click_on("#tabs button[data-v=leaks]");
-    let shown = cells(&mut page);
+    assert_eq!(cells(&mut page), texts(&table));
     let headings: Vec<_> = table.columns.iter().map(|column| column.heading).collect();
-    assert_eq!(shown[0], headings);
-    let rows = |order: &[usize]| -> Vec<Vec<String>> {
-        let texts = |&row: &usize| table.rows[row].cells.iter().map(|cell| cell.text()).collect();
-        order.iter().map(texts).collect()
-    };
-    let mut order: Vec<_> = (0..table.rows.len()).collect();
-    assert_eq!(shown[1..], rows(&order));
+    let rows =
+        |order: &[usize]| -> Vec<_> { order.iter().map(|row| texts(&table)[row + 1].clone()).collect() };
+    let mut order: Vec<_>;
     assert!(page.text("$('panel').textContent").starts_with(&table.summary[0]));
     assert!(
         page.value(
@@ -510,6 +505,63 @@ fn leaks_have_the_headings_and_rows_of_the_analysis_and_sort_by_a_click() {
     assert!(page.number("document.querySelectorAll('#rows tbody tr').length") > 0.0);
 }
 
+/// The texts of a table, row by row; the headings are the first row.
+fn texts(table: &Table) -> Vec<Vec<String>> {
+    let headings = table.columns.iter().map(|column| column.heading.to_owned()).collect();
+    let row = |row: &Row| row.cells.iter().map(Cell::text).collect();
+    core::iter::once(headings).chain(table.rows.iter().map(row)).collect()
+}
+
+#[test]
+fn free_ranges_and_descriptor_heaps_have_the_headings_and_rows_of_the_analysis() {
+    let recording = recordings::program(300);
+    let Some(mut page) = open(&recording, "rows") else { return };
+    let timeline = Timeline::new(&recording);
+    for t in [recording.events.len() / 3, recording.events.len()] {
+        page.value(&format!("goTo({t}); showTab('free')"));
+        page.settle();
+        let cursor = Cursor::at(&timeline, t as u64);
+        // The page has padding among its free ranges, as the analysis has. The last column is a drawing.
+        let mut without_pictures = |tab: &str| {
+            page.value(&format!("showTab('{tab}')"));
+            cells(&mut page).into_iter().map(|mut row| {
+                row.pop();
+                row
+            })
+        };
+        let shown: Vec<_> = without_pictures("free").collect();
+        assert_eq!(shown, texts(&Holes::of_scope(&cursor, Scope::All).table()), "at {t}");
+        let shown: Vec<_> = without_pictures("descriptors").collect();
+        assert_eq!(shown, texts(&DescriptorHeapRow::table(&DescriptorHeapRow::all(&cursor))), "at {t}");
+    }
+}
+
+#[test]
+fn allocations_have_the_headings_and_cells_of_the_analysis() {
+    let recording = with_whole_paths(recordings::program(120));
+    let Some(mut page) = open(&recording, "cells") else { return };
+    let timeline = Timeline::new(&recording);
+    page.value("goTo(view.model.end); table.most = 1e9; showTab('table')");
+    let mut shown = cells(&mut page);
+    shown[0].iter_mut().for_each(|heading| *heading = heading.trim_end_matches(" ↓").to_owned());
+    let headings: Vec<_> = allocation_columns().iter().map(|column| column.heading).collect();
+    assert_eq!(shown[0], headings);
+    let cursor = Cursor::at(&timeline, timeline.end());
+    let is_program = |&one: &AllocationIndex| timeline.status_at(one, timeline.end()) != Status::Reserved;
+    // The page counts the events before a moment, so the event that the analysis calls 0 is 1 there.
+    let compared: Vec<_> = (0..headings.len()).filter(|&column| headings[column] != "Allocated").collect();
+    let cell = |row, column| allocation_cell(&timeline, row, timeline.end(), column).text();
+    let rows = cursor.allocations().filter(is_program);
+    let mut expected: Vec<Vec<String>> =
+        rows.map(|row| compared.iter().map(|&column| cell(row, column)).collect()).collect();
+    let of_page = |row: &Vec<String>| compared.iter().map(|&column| row[column].clone()).collect();
+    let mut found: Vec<Vec<String>> = shown[1..].iter().map(of_page).collect();
+    // Those that are equal may be in either order.
+    expected.sort_unstable();
+    found.sort_unstable();
+    assert_eq!(found, expected);
+}
+
 #[test]
 fn the_groups_of_two_moments_have_the_headings_and_rows_of_the_analysis() {
     let recording = with_whole_paths(recordings::program(300));
@@ -519,11 +571,9 @@ fn the_groups_of_two_moments_have_the_headings_and_rows_of_the_analysis() {
     let table = Difference::between(&at(end / 4), &at(end / 2), Grouping::CallSite).table(Grouping::CallSite);
     page.value(&format!("view.a = {}; view.b = {}; showTab('compare')", end / 4, end / 2));
     let mut shown = cells(&mut page);
-    let headings: Vec<_> = table.columns.iter().map(|column| column.heading).collect();
-    assert_eq!(shown.remove(0), headings);
+    let mut expected = texts(&table);
+    assert_eq!(shown.remove(0), expected.remove(0));
     // Of equally common names, either may be shown; so may of equally large changes.
-    let mut expected: Vec<Vec<String>> =
-        table.rows.iter().map(|row| row.cells.iter().map(|cell| cell.text()).collect()).collect();
     for rows in [&mut shown, &mut expected] {
         for row in rows.iter_mut() {
             row[1] = row[1].split_once(" and ").map_or("", |(_, others)| others).to_owned();

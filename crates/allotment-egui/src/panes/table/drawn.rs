@@ -19,7 +19,12 @@ pub(crate) struct Drawn<'a> {
     pub(crate) rows: usize,
     /// A click on a heading sorts, and this is the order so far.
     pub(crate) sort: Option<Option<Sort>>,
+    /// What is drawn of a row behind its cells.
+    pub(crate) picture: Option<Picture<'a>>,
 }
+
+/// The heading of a column that has drawings, and how a row's is drawn.
+pub(crate) type Picture<'a> = (&'a str, &'a dyn Fn(&mut Ui, usize));
 
 /// The rows that a person points at and clicks, and the order that a click on a heading asks for.
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,6 +56,9 @@ impl Drawn<'_> {
             for index in 0..self.columns.len() {
                 table = table.column(Width::initial(self.width(index, &cell)).at_least(40.0).clip(true));
             }
+            if self.picture.is_some() {
+                table = table.column(Width::initial(300.0).at_least(100.0).clip(true));
+            }
             let table = table.header(line + 2.0, |mut header| {
                 for (index, column) in self.columns.iter().enumerate() {
                     header.col(|ui| {
@@ -58,6 +66,9 @@ impl Drawn<'_> {
                             answer.sort = self.heading(ui, index).or(answer.sort);
                         });
                     });
+                }
+                if let Some((heading, _)) = self.picture {
+                    header.col(|ui| drop(ui.label(RichText::new(heading).strong())));
                 }
             });
             table.body(|body| {
@@ -68,6 +79,9 @@ impl Drawn<'_> {
                         row.col(|ui| {
                             ui.with_layout(layout(column), |ui| draw(ui, &cell(index, number), palette));
                         });
+                    }
+                    if let Some((_, draw)) = self.picture {
+                        row.col(|ui| draw(ui, index));
                     }
                     let response = row.response();
                     if response.hovered() {
@@ -150,6 +164,18 @@ impl SortedTable {
         table: &Arc<Table>,
         palette: &Palette,
     ) -> Option<usize> {
+        self.with_picture(ui, salt, table, palette, None)
+    }
+
+    /// As [`ui`](Self::ui), with a drawing of each row.
+    pub(crate) fn with_picture(
+        &mut self,
+        ui: &mut Ui,
+        salt: &str,
+        table: &Arc<Table>,
+        palette: &Palette,
+        picture: Option<Picture<'_>>,
+    ) -> Option<usize> {
         for (index, line) in table.summary.iter().enumerate() {
             let line = RichText::new(line);
             ui.label(if index == 0 { line.strong() } else { line.weak() });
@@ -164,7 +190,10 @@ impl SortedTable {
             self.order = Some((Arc::clone(table), self.sort, order(table, self.sort)));
         }
         let order = self.order.as_ref().map_or(&[][..], |(.., order)| order);
-        let drawn = Drawn { salt, columns: &table.columns, rows: order.len(), sort: Some(self.sort) };
+        let draw = |ui: &mut Ui, row: usize| picture.map_or((), |(_, draw)| draw(ui, order[row]));
+        let picture: Option<Picture<'_>> = picture.map(|(heading, _)| (heading, &draw as _));
+        let drawn =
+            Drawn { salt, columns: &table.columns, rows: order.len(), sort: Some(self.sort), picture };
         let cell = |row: usize, column: usize| table.rows[order[row]].cells[column].clone();
         let answer = drawn.ui(ui, palette, |_| false, cell);
         let clicked = answer.clicked.map(|row| order[row]);
@@ -180,4 +209,12 @@ fn order(table: &Table, sort: Option<Sort>) -> Vec<usize> {
         order.sort_by(|&a, &b| if down { ranks[b].cmp(&ranks[a]) } else { ranks[a].cmp(&ranks[b]) });
     }
     order
+}
+
+/// A bar that is filled to a share, from 0 to 1.
+pub(crate) fn bar(ui: &mut Ui, share: f32, fill: egui::Color32, palette: &Palette) {
+    let size = egui::vec2(ui.available_width().min(320.0), 10.0);
+    let (bar, _) = ui.allocate_exact_size(size, egui::Sense::hover());
+    ui.painter().rect_filled(bar, 2.0, palette.grid);
+    ui.painter().rect_filled(bar.with_max_x(bar.left() + bar.width() * share), 2.0, fill);
 }

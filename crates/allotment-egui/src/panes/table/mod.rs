@@ -6,7 +6,7 @@ mod drawn;
 use core::time::Duration;
 use std::sync::Arc;
 
-use allotment_analyze::tables::Table;
+use allotment_analyze::tables::{REQUESTED, Table, sort_allocations};
 use allotment_analyze::{
     AllocationGroups, AllocationIndex, AllocationSearch, Cursor, Grouping, LifetimeRule, Scope, Status,
     Timeline,
@@ -15,10 +15,11 @@ use egui::{RichText, TextEdit, Ui};
 
 use crate::background::Background;
 use crate::panes::{empty, waiting};
-use crate::state::{Palette, Selection, State};
+use crate::state::{Palette, State};
 use crate::text;
-pub(super) use columns::{Column, allocation_rows};
-pub(super) use drawn::SortedTable;
+pub(super) use columns::allocation_rows;
+use drawn::Sort;
+pub(super) use drawn::{SortedTable, bar};
 
 /// The table makes its rows anew when one of these changes.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,7 +31,7 @@ struct Key {
     position: Option<u64>,
     end: u64,
     grouping: Option<Grouping>,
-    sort: (Column, bool),
+    sort: Sort,
 }
 
 /// The rows of a search.
@@ -49,7 +50,7 @@ pub(crate) struct TablePane {
     /// All allocations of the recording, instead of those at the cursor.
     whole: bool,
     grouping: Option<Grouping>,
-    sort: (Column, bool),
+    sort: Sort,
     found: Background<Key, Arc<Found>>,
     /// The last rows that were found. They stay while others are looked for.
     shown: Arc<Found>,
@@ -62,7 +63,7 @@ impl Default for TablePane {
             query: String::new(),
             whole: false,
             grouping: None,
-            sort: (Column::Requested, true),
+            sort: (REQUESTED, true),
             found: Background::default(),
             shown: Arc::default(),
             groups: SortedTable::default(),
@@ -113,21 +114,8 @@ impl TablePane {
             }
             return;
         }
-        let selected = match state.selected {
-            Some(Selection::Allocation(allocation)) => Some(allocation),
-            _ => None,
-        };
-        let answer = allocation_rows(ui, state, "allocations", &shown.allocations, Some(self.sort), selected);
-        if let Some(column) = answer.sort {
-            let down = if self.sort.0 == column { !self.sort.1 } else { column.begins_down() };
-            self.sort = (column, down);
-        }
-        if let Some(allocation) = answer.clicked {
-            state.show(allocation);
-        }
-        if answer.hovered.is_some() {
-            state.hovered = answer.hovered;
-        }
+        let sort = allocation_rows(ui, state, "allocations", &shown.allocations, Some(self.sort));
+        self.sort = sort.unwrap_or(self.sort);
     }
 
     const fn why_empty(&self) -> &'static str {
@@ -222,7 +210,7 @@ fn find(timeline: &Timeline<'_>, key: &Key) -> Found {
     allocations.sort_unstable();
     let bytes = allocations.iter().fold(0u64, |sum, &one| sum.saturating_add(timeline.requested(one)));
     let Some(grouping) = key.grouping else {
-        columns::sort(timeline, &mut allocations, key.sort, key.position);
+        sort_allocations(timeline, &mut allocations, key.sort, key.position);
         return Found { allocations, bytes, ..Found::default() };
     };
     let found = AllocationGroups::of(timeline, grouping, allocations.iter().copied());
