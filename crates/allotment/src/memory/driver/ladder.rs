@@ -1,4 +1,5 @@
-//! The ladder: what is tried before a request for memory of the driver is refused, on every path.
+//! The ladder: what is tried before a request for memory of the driver is refused, on every path. Its rungs have numbers
+//! of their own, apart from the steps of a request (`request/allocate.rs`).
 //!
 //! ```text
 //!   a request                                  memory of the driver by itself: a pool's first blocks, a reservation,
@@ -8,17 +9,17 @@
 //!   2 empty blocks of the other shards           │
 //!   3 what the GPU has finished with is          │
 //!     destroyed; then 1 again                    │
-//!   4 a new block of the wanted size  ◄──────────┘  of its one size; refused: step 3, then once more
+//!   4 a new block of the wanted size  ◄──────────┘  of its one size; refused: rung 3, then once more
 //!   5 idle blocks of the heap are freed; then 4 again
 //!   6 free ranges of the other shards
 //!   7 smaller blocks, down to an eighth of the wanted size
 //!   8 the pool of movable, or pinned, allocations
 //!   9 the next memory type, from 1 on
-//!  10 over the budget, and a memory object for a small request alone, step 5 included: all types from 4 on
+//!  10 over the budget, and a memory object for a small request alone, rung 5 included: all types from 4 on
 //!  11 where a remembered refusal was the answer: all types from 1 on, for which the driver is asked once more
 //! ```
 //!
-//! | step | where |
+//! | rung | where |
 //! |---|---|
 //! | 1 to 5, 7, 10, 11 | [`Allocator::allocate_from_locked_pool`] (`request/allocate.rs`), `new_block.rs` |
 //! | 2, 6, 8 | `pool/shards.rs` |
@@ -26,9 +27,9 @@
 //! | memory by itself | [`Allocator::memory_of_driver`] |
 //!
 //! Nothing waits for the GPU, and what the driver refused before is not asked for until something has changed
-//! (`refusals.rs`), but for step 11. Step 3 is before step 4, since destroying what is done with takes microseconds and a block
-//! milliseconds. Step 7 is before step 9, since a block of at least an eighth of the wanted size costs each heap a handful
-//! of memory objects; an object for each small request, which step 10 allows, costs thousands, of which Vulkan guarantees
+//! (`refusals.rs`), but for rung 11. Rung 3 is before rung 4, since destroying what is done with takes microseconds and a block
+//! milliseconds. Rung 7 is before rung 9, since a block of at least an eighth of the wanted size costs each heap a handful
+//! of memory objects; an object for each small request, which rung 10 allows, costs thousands, of which Vulkan guarantees
 //! 4096 for all heaps. Without idle blocks being freed (5) for blocks ahead of demand: two pools would free each other's.
 //!
 //! A worked example: a heap of 256 MiB has 3 MiB left, another has 4 GiB. A request for 1 KiB suits the first best, and
@@ -112,7 +113,7 @@ impl<D: Device> Allocator<D> {
         any
     }
 
-    /// Allocates memory of the driver by itself, with every step of the [ladder](self) that such memory has. `make` calls
+    /// Allocates memory of the driver by itself, with every rung of the [ladder](self) that such memory has. `make` calls
     /// the driver. Called with no lock held.
     pub(in crate::memory) fn memory_of_driver<T>(
         &self,

@@ -23,13 +23,13 @@ impl<D: Device> PoolState<D> {
     ///
     /// In this order, from the cheapest source of room to the one that disturbs most:
     ///
-    /// 1. a spare dedicated block of about the size, for a request that wants a dedicated block; else the free ranges
-    ///    of the shared blocks;
-    /// 2. the shared blocks, for a request that wants a dedicated block and [may share](Self::may_share_block);
-    /// 3. a spare dedicated block that is [not too large](RoundedRequest::largest_spare) to become a shared one;
-    /// 4. what the quick lists hold, joined with its free neighbours;
-    /// 5. a block that defragmentation is emptying, which is opened again;
-    /// 6. an empty block of the [other set](Self::other_set), which becomes one of this set.
+    /// - a spare dedicated block of about the size, for a request that wants a dedicated block; else the free ranges
+    ///   of the shared blocks;
+    /// - the shared blocks, for a request that wants a dedicated block and [may share](Self::may_share_block);
+    /// - a spare dedicated block that is [not too large](RoundedRequest::largest_spare) to become a shared one;
+    /// - what the quick lists hold, joined with its free neighbours;
+    /// - a block that defragmentation is emptying, which is opened again;
+    /// - an empty block of the [other set](Self::other_set), which becomes one of this set.
     pub(in crate::memory) fn place_in_existing(
         &mut self,
         slot: &PoolSlot<D>,
