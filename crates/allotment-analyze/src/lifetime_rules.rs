@@ -164,8 +164,10 @@ impl LifetimeRule {
             .then_some(1)
     }
 
-    /// The events in which an allocation began, and those in which it ended. The last event is the end of time.
-    const fn ranges(self, [a, b, c, d]: [u64; 4]) -> (Range<u64>, Range<u64>) {
+    /// Returns the events in which an allocation began, and those in which it ended; of
+    /// [`GrowthAndDecline`](Self::GrowthAndDecline), those of the growth. `u64::MAX` is the end of time.
+    #[must_use]
+    pub const fn ranges(self, [a, b, c, d]: [u64; 4]) -> (Range<u64>, Range<u64>) {
         const END: u64 = u64::MAX;
         match self {
             Self::Active => (0..a, a..END),

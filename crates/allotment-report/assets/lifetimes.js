@@ -1,29 +1,18 @@
 // Fourteen questions about when allocations were made and freed, with one to four moments A ≤ B ≤ C ≤ D.
 
-/** Name, question, then the moments between which an allocation was made, and those between which it was freed: after the
-    first, up to the second. ^ is before the first event, $ is never. A second pair counts as negative. The analysis of
-    recordings has the same rules; a test compares the two. */
-const LIFETIME_RULES = [
-  ["active", "Which allocations exist at A?", "^A", "A$"],
-  ["before", "Which allocations were freed before A?", "^A", "^A"],
-  ["after", "Which allocations were made after A?", "A$", "^$"],
-  ["decline", "Which allocations existed at A, and were freed by B?", "^A", "AB"],
-  ["growth", "Which allocations were made between A and B, and exist at B?", "AB", "B$"],
-  ["growth-and-decline", "Which allocations were made between A and B, and exist at B; and which existed at A, and were freed by B?", "AB", "B$", "^A", "AB"],
-  ["frees", "Which allocations were freed between A and B?", "^$", "AB"],
-  ["allocations", "Which allocations were made between A and B?", "AB", "^$"],
-  ["short-living", "Which allocations were made and freed between A and B?", "AB", "AB"],
-  ["long-living", "Which allocations were made before A, and exist at B?", "^A", "B$"],
-  ["leaks", "Which allocations were made between A and B, and exist at C?", "AB", "C$"],
-  ["limited-lifetime", "Which allocations were made between A and B, and freed between B and C?", "AB", "BC"],
-  ["decline-of-long-living", "Which allocations were made before A, and freed between B and C?", "^A", "BC"],
-  ["specific-lifetime", "Which allocations were made between A and B, and freed between C and D?", "AB", "CD"],
-];
+/** The rules: `{ name, question, pairs }`. A pair is the bounds of the moments at which an allocation was made, and of those at
+    which it was freed: after the first, up to the second. 0 is the start, 1 to 4 are A to D, 5 is never. A second pair counts
+    as negative. */
+function lifetimeRules() {
+  const { columns } = view.model, question = columns.list("rule.question"), pairs = columns.numbers("rule.pairs"), bounds = columns.numbers("rule.bounds");
+  let at = 0;
+  return view.model.rules ??= columns.list("rule.name").map((name, k) => ({ name, question: question[k], pairs: Array.from({ length: pairs[k] }, () => [...bounds.slice(at, at += 4)]) }));
+}
 
 const lifetimes = { rule: "growth", most: 200 };
-const lifetimeRule = name => LIFETIME_RULES.find(rule => rule[0] === name);
+const lifetimeRule = name => lifetimeRules().find(rule => rule.name === name);
 /** The moments that a rule looks at. */
-const marksOf = ([, , ...ranges]) => MARKS.filter(mark => ranges.some(range => range.includes(mark.toUpperCase())));
+const marksOf = rule => MARKS.filter((_, k) => rule.pairs.some(pair => pair.includes(k + 1)));
 
 /** The four moments. Those that nobody set are spread evenly between the others, the first event and the end. */
 function lifetimeMarks() {
@@ -38,12 +27,11 @@ function lifetimeMarks() {
 }
 
 /** The allocations that a rule means, each by its last range: `{ list, bytes }` for each of its pairs. */
-function findLifetimes(model, [, , ...ranges], marks, scope = -1) {
-  const { from, to, movedOn } = model, before = model.columns.numbers("range.before"), moment = { "^": -1, $: Infinity };
-  for (const mark of MARKS) moment[mark.toUpperCase()] = marks[mark];
+function findLifetimes(model, { pairs }, marks, scope = -1) {
+  const { from, to, movedOn } = model, before = model.columns.numbers("range.before"), moments = [0, ...MARKS.map(mark => marks[mark]), Infinity];
   const parts = [];
-  for (let k = 0; k < ranges.length; k += 2) {
-    const [madeAfter, madeBy, freedAfter, freedBy] = [...ranges[k], ...ranges[k + 1]].map(mark => moment[mark]), part = { list: [], bytes: 0 };
+  for (const pair of pairs) {
+    const [madeAfter, madeBy, freedAfter, freedBy] = pair.map(bound => moments[bound]), part = { list: [], bytes: 0 };
     for (let i = 0; i < model.count; i++) {
       if (to[i] <= freedAfter || to[i] > freedBy || movedOn[i] || model.isReservation(i)) continue;
       const made = before[i] ? from[model.origin(i)] : from[i];
@@ -66,8 +54,8 @@ function drawLifetimes(panel) {
   panel.replaceChildren(
     el("div", { class: "row" },
       el("select", { id: "rule", "aria-label": "Rule", onchange: e => { lifetimes.rule = e.target.value; redraw("panel", "cursor"); } },
-        LIFETIME_RULES.map(([name]) => el("option", { value: name, selected: name === lifetimes.rule }, sentence(name.replaceAll("-", " "))))),
-      el("span", {}, rule[1])),
+        lifetimeRules().map(({ name }) => el("option", { value: name, selected: name === lifetimes.rule }, sentence(name.replaceAll("-", " "))))),
+      el("span", {}, rule.question)),
     el("div", { class: "row marks" }, marks.map(mark => el("span", { class: "row tight" }, el("b", {}, mark.toUpperCase()), momentLink(at[mark]),
       el("button", { class: "btn", id: `mark-${mark}`, onclick: () => setMark(mark) }, `Set ${mark.toUpperCase()} here`)))),
     el("p", { class: "sum", id: "lifetimes" }, el("span", {}, declined ? "Grown " : "Found ", count(found)), declined ? el("span", {}, "Declined ", count(declined)) : ""),

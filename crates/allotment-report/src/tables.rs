@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use allotment_analyze::tables::{Cell, Column, DescriptorHeapRow, Table, allocation_columns};
 use allotment_analyze::{
-    DescriptorHistory, Difference, Grouping, Holes, ReleaseLatency, Texts, short_call_site,
+    DescriptorHistory, Difference, Grouping, Holes, LifetimeRule, ReleaseLatency, Texts, short_call_site,
 };
 use allotment_trace::recording::TextId;
 
@@ -26,6 +26,7 @@ pub(crate) fn write<W: Write>(content: &Content<'_>, out: &mut ColumnWriter<W>) 
         timeline.descriptor_heaps().map(|heap| DescriptorHistory::of(timeline, heap, 1).peak).collect();
     out.plain("heaps.peak", peaks.iter().map(|&(slots, _)| slots))?;
     out.plain("heaps.peak_frame", peaks.iter().map(|(_, moment)| moment.frame))?;
+    rules(out)?;
     groups(&content.lives.ranges, &content.recording.texts, out)
 }
 
@@ -46,6 +47,23 @@ fn table<W: Write>(out: &mut ColumnWriter<W>, name: &str, table: &Table) -> io::
     out.plain(&format!("{name}.warning"), cells.iter().map(|cell| matches!(cell, Cell::Warning(_)).into()))?;
     let ranks = (0..table.columns.len()).flat_map(|column| table.ranks(column));
     out.plain(&format!("{name}.rank"), ranks.map(|rank| rank as u64))
+}
+
+/// Writes the rules of lifetimes. One has a range of moments for the beginning of an allocation and one for its end, or two
+/// pairs of these: a bound is 0 for the start, 1 to 4 for A to D, 5 for what never ends.
+fn rules<W: Write>(out: &mut ColumnWriter<W>) -> io::Result<()> {
+    let pairs = |rule| match rule {
+        LifetimeRule::GrowthAndDecline => vec![LifetimeRule::Growth, LifetimeRule::Decline],
+        rule => vec![rule],
+    };
+    let bounds = |rule: LifetimeRule| {
+        let (began, ended) = rule.ranges([1, 2, 3, 4]);
+        [began.start, began.end, ended.start, ended.end].map(|bound| bound.min(5))
+    };
+    out.texts("rule.name", LifetimeRule::ALL.map(LifetimeRule::name))?;
+    out.texts("rule.question", LifetimeRule::ALL.map(LifetimeRule::question))?;
+    out.plain("rule.pairs", LifetimeRule::ALL.map(|rule| pairs(rule).len() as u64))?;
+    out.plain("rule.bounds", LifetimeRule::ALL.into_iter().flat_map(pairs).flat_map(bounds))
 }
 
 /// Writes of which group each range is, what the groups are called, and the call sites as people read them.

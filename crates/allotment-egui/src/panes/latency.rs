@@ -60,7 +60,7 @@ impl LatencyPane {
         } else {
             let most = latency.frames.iter().copied().max().unwrap_or(1).max(1) as f32;
             let draw = |ui: &mut Ui, row: usize| {
-                bar(ui, latency.frames[row] as f32 / most, palette.pending, &palette)
+                bar(ui, latency.frames[row] as f32 / most, palette.pending, &palette);
             };
             self.table.with_picture(ui, "latency", table, &palette, Some(("", &draw)));
         }

@@ -319,8 +319,9 @@ fn each_lifetime_rule_finds_what_the_analysis_of_the_recording_finds() {
     let Some(mut page) = open(&recording, "lifetimes") else { return };
     let (timeline, end) = (Timeline::new(&recording), recording.events.len() as u64);
     for (k, rule) in LifetimeRule::ALL.into_iter().enumerate() {
-        let described = page
-            .text(&format!("(r => JSON.stringify([r[0], r[1], marksOf(r).length]))(LIFETIME_RULES[{k}])"));
+        let described = page.text(&format!(
+            "(r => JSON.stringify([r.name, r.question, marksOf(r).length]))(lifetimeRules()[{k}])"
+        ));
         let described: (String, String, usize) = serde_json::from_str(&described).unwrap();
         assert_eq!(
             (&*described.0, &*described.1, described.2),
@@ -337,7 +338,7 @@ fn each_lifetime_rule_finds_what_the_analysis_of_the_recording_finds() {
         ] {
             let [a, b, c, d] = moments;
             let found = page.text(&format!(
-                "JSON.stringify(findLifetimes(view.model, LIFETIME_RULES[{k}], {{ a: {a}, b: {b}, c: {c}, d: {d} }}) \
+                "JSON.stringify(findLifetimes(view.model, lifetimeRules()[{k}], {{ a: {a}, b: {b}, c: {c}, d: {d} }}) \
                  .map(part => [part.list.length, part.bytes]))"
             ));
             let mut found: Vec<(u64, u64)> = serde_json::from_str(&found).unwrap();
