@@ -15,7 +15,8 @@ use allotment_suballoc::{Algorithm, Alignment, Side, Strategy};
 
 /// Names a pool among those that exist: unique until its [`Event::PoolDestroyed`], and then used again.
 ///
-/// The default pools are pools as well: one for each memory type, lifetime and shard.
+/// The default pools are pools as well: one for each memory type, lifetime, mover and shard, and on some devices one more for
+/// optimal images.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PoolId(pub u32);
 

@@ -255,6 +255,8 @@ pub struct Allocator<D: Device> {
     pub(super) shards: u32,
     /// Shards of default pools from here on were never needed.
     pub(super) used_shards: AtomicU32,
+    /// The groups of movers of which a default pool was made, a bit each. Written before `used_shards`.
+    pub(super) used_groups: AtomicU32,
     /// How many threads use each shard.
     pub(super) residents: Residents,
     /// Slots of custom pools that were destroyed, to be reused by pools of as many shards. Not the list of a
@@ -380,6 +382,7 @@ impl<D: Device> Allocator<D> {
             slot_count: AtomicU32::new(types * POOLS_PER_TYPE * shards),
             shards,
             used_shards: AtomicU32::new(0),
+            used_groups: AtomicU32::new(0),
             residents: Residents::default(),
             vacant_slots: Mutex::default(),
             id: next_id(&NEXT).ok_or(CreateAllocatorError::TooManyAllocators)?,
@@ -489,8 +492,14 @@ impl<D: Device> Allocator<D> {
     pub(super) fn indexed_slots(&self) -> impl Iterator<Item = (u32, &PoolSlot<D>)> {
         // Default pools of shards that no thread used have an index each, and no slot.
         let default = 0..self.used_shards.load(Ordering::Acquire) * self.pools_per_shard();
+        let used = self.used_groups.load(Ordering::Relaxed);
+        let groups = default.step_by(POOLS_PER_GROUP as usize);
+        let groups = groups.filter(move |&first| used >> Served::by(first).1.movers & 1 != 0);
         let with_slot = |index| Some((index, self.pools.get(index)?));
-        default.filter_map(with_slot).chain(self.custom_slots())
+        groups
+            .flat_map(|first| first..first + POOLS_PER_GROUP)
+            .filter_map(with_slot)
+            .chain(self.custom_slots())
     }
 
     /// Returns the slots of custom pools, with their indices.

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! A block is emptied whole or not at all, and only by a run that moves all of its allocations. So each group has default
-//! pools of its own, and with them blocks of its own, as pinned allocations have. A fourth Defragmenter shares the pools of
-//! the first, and so on; blocks with resources of both stay. So do blocks of a custom pool with allocations of several
+//! pools of its own, and with them blocks of its own, as pinned allocations have. Where more than three Defragmenters live,
+//! the fourth shares the pools of the first, and so on; blocks with resources of both stay. So do blocks of a custom pool with allocations of several
 //! movers, and those that a request shares at last where no block can be allocated.
 
 use std::sync::Mutex;
@@ -87,7 +87,9 @@ impl FreeMoverIds {
             Some(2 * pair + 1)
         };
         let Free { pairs, free } = &mut *ids;
-        free.pop().or_else(|| unused(pairs)).map(MoverId)
+        // The least, so that as few as can be share a group.
+        let least = (0..free.len()).min_by_key(|&at| free[at]).map(|at| free.swap_remove(at));
+        least.or_else(|| unused(pairs)).map(MoverId)
     }
 
     /// Gives back what [`take`](Self::take) returned.
@@ -110,8 +112,9 @@ mod tests {
         all.sort_unstable();
         all.dedup();
         assert_eq!((all.len(), all[0]), (65_534, 1), "each once, and none is that of passes");
-        ids.give_back(taken[7]);
-        assert_eq!((ids.take(), ids.take()), (Some(taken[7]), None));
+        [7, 3, 9].into_iter().for_each(|at| ids.give_back(taken[at]));
+        let again: Vec<_> = core::iter::from_fn(|| ids.take()).collect();
+        assert_eq!(again, [taken[3], taken[7], taken[9]], "the least first");
     }
 
     #[test]

@@ -9,8 +9,8 @@ use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{BufferCopy, BufferDesc, BufferUse, QueueDevice as _, Submission};
 use allotment::memory::{
     AcceptedMove, AccessError, BlockSize, BlockSizes, DefragmentationDesc, DefragmentationStrategy,
-    Defragmenter, DefragmenterDesc, EmptyBlockPolicy, ManualTime, MappedBuffer, Movability, MoveError,
-    PassLimits, TimeSource,
+    Defragmenter, DefragmenterDesc, DestroyPoolError, EmptyBlockPolicy, ManualTime, MappedBuffer, Movability,
+    MoveError, PassLimits, TimeSource,
 };
 use allotment::{AllocationOptions, AllocatorDesc, GpuDesc, MemoryUsage, PoolDesc, Requirements};
 
@@ -478,6 +478,82 @@ fn a_device_that_refuses_the_new_buffer_leaves_the_old_one_as_it_was() {
     }
     assert_eq!(town.rig.gpu.allocator().statistics().allocations, 2, "the place is free again");
     drop(two);
+    town.finish();
+}
+
+#[test]
+fn a_buffer_that_could_not_move_is_offered_a_place_again_after_a_second_and_then_after_two() {
+    let town = Town::on("discrete-no-bar");
+    let options = MemoryUsage::Upload.with_name("mapped");
+    let create = || town.defragmenter.create_mapped_buffer(&BufferDesc::new(SIZE), &options).unwrap();
+    let all: Vec<_> = (0..8).map(|_| create()).collect();
+    let mut two: Vec<_> = all.into_iter().step_by(4).collect();
+    town.rig.gpu.reclaim();
+    let is_offered = |buffer: &mut MappedBuffer<SimulatedGpu>| {
+        assert_eq!(buffer.accept_move(), Ok(AcceptedMove::NotOffered), "its owner asks in each frame");
+        (0..300).for_each(|_| _ = town.defragmenter.step(PassLimits::NONE).unwrap());
+        town.rig.gpu.allocator().statistics().allocations == 3
+    };
+    assert!(is_offered(&mut two[0]));
+    for wait in [1000, 2000] {
+        town.rig.device.fail_call(1, allotment::device::DeviceError::OutOfDeviceMemory);
+        assert!(two[0].accept_move().is_err());
+        assert!(!is_offered(&mut two[0]));
+        town.time.advance(Duration::from_millis(wait - 100));
+        assert!(!is_offered(&mut two[0]));
+        town.time.advance(Duration::from_millis(200));
+        assert!(is_offered(&mut two[0]));
+    }
+    assert_eq!(two[0].accept_move(), Ok(AcceptedMove::Moved));
+    drop(two);
+    town.finish();
+}
+
+#[test]
+fn owners_that_go_between_the_reservation_of_places_and_the_offer_leave_no_place_behind() {
+    let town = Town::on("discrete-no-bar");
+    let two = town.two(MemoryUsage::Upload);
+    let allocator = town.rig.gpu.allocator();
+    let small = PassLimits::NONE.with_time(Duration::ZERO);
+    for _ in 0..100 {
+        town.defragmenter.step(small).unwrap();
+        if allocator.statistics().allocations == 3 {
+            break;
+        }
+    }
+    assert_eq!(allocator.statistics().allocations, 3, "a place is reserved, and offered in the next step");
+    drop(two);
+    town.rig.gpu.reclaim();
+    (0..20).for_each(|_| _ = town.defragmenter.step(small).unwrap());
+    assert_eq!((allocator.statistics().allocations, town.blocks()), (0, 0));
+    assert_eq!(town.defragmenter.statistics().blocks_kept, 0);
+    town.finish();
+}
+
+#[test]
+fn a_pool_that_is_in_use_counts_no_places_that_are_offered() {
+    let town = Town::on("discrete-no-bar");
+    let memory_type = town.mapped(0, MemoryUsage::Upload).buffer().unwrap().info().memory_type;
+    let mut desc = PoolDesc::new([memory_type]);
+    desc.sizing = Some(BlockSize::Fixed(1 << 20));
+    let allocator = town.rig.gpu.allocator();
+    let pool = allocator.create_pool(desc).unwrap();
+    let options = MemoryUsage::Upload.with_pool(&pool);
+    let create = || town.defragmenter.create_mapped_buffer(&BufferDesc::new(SIZE), &options).unwrap();
+    let all: Vec<_> = (0..8).map(|_| create()).collect();
+    let mut two: Vec<_> = all.into_iter().step_by(4).collect();
+    two.iter_mut().for_each(|it| assert_eq!(it.accept_move(), Ok(AcceptedMove::NotOffered)));
+    town.rig.gpu.reclaim();
+    town.steps();
+    assert_eq!(allocator.pool_statistics(&pool).unwrap().allocations, 3);
+    let Err(DestroyPoolError::InUse { pool, allocations: 2 }) = allocator.destroy_pool(pool) else {
+        panic!()
+    };
+    assert_eq!(allocator.pool_statistics(&pool).unwrap().allocations, 2, "the place is free");
+    drop((two, options));
+    town.rig.gpu.reclaim();
+    town.defragmenter.stop();
+    allocator.destroy_pool(pool).unwrap();
     town.finish();
 }
 

@@ -204,9 +204,11 @@ impl core::ops::Sub for DefragmentationStatistics {
 /// movable allocations, the resources of each of the first three `Defragmenter`s and their mapped buffers have blocks of
 /// their own, as pinned allocations have. This costs a partly filled block for each of them that is used.
 ///
-/// A block with allocations of several stays where it is, and no byte of it is copied:
-/// [`left_to_others`](DefragmentationPlan::left_to_others) counts these blocks. There are such blocks in custom pools, where
-/// a fourth `Defragmenter` shares the blocks of the first, and where a request could get no block of its own.
+/// A block with allocations of several stays where it is, and no byte of it is copied. There are such blocks in custom pools,
+/// where a fourth `Defragmenter` shares the blocks of the first, and where a request could get no block of its own. Of these
+/// a run keeps those of its plan from the others until it ends: drop it, or [stop](super::Defragmenter::stop) it, before a
+/// time without passes or steps. [`left_to_others`](DefragmentationPlan::left_to_others) counts the blocks that are another
+/// mover's, whole or in part.
 ///
 /// # Cost
 ///

@@ -26,6 +26,7 @@ use crate::device::Device;
 use crate::memory::Movability;
 use crate::memory::allocator::{Allocation, AllocationId, Allocator};
 use crate::memory::mover::MoverId;
+use crate::memory::pool::shards::PoolShards;
 use crate::sync::locked;
 
 /// Ticks (sixtieths of a second) for which an offer stands.
@@ -88,8 +89,7 @@ pub(in crate::memory) struct OfferEnded<D: Device> {
 }
 
 impl Offers {
-    /// Offers the reserved places of a block.
-    pub(super) fn add(&self, evacuation: Evacuation, by: Mover, since: u64) {
+    fn add(&self, evacuation: Evacuation, by: Mover, since: u64) {
         let mut list = locked(&self.list);
         list.blocks.push(OfferedBlock { by, since, evacuation });
         self.note_count(&list);
@@ -125,7 +125,7 @@ impl Offers {
 
     /// Ends what [`take`](Self::take) began: with `back`, the offer stands again. Returns the evacuation where this was its
     /// last offer; or else the offer, where the block was taken back meanwhile.
-    fn end(&self, closed: ClosedBlock, back: Option<Reserved>) -> (Option<Evacuation>, Option<Reserved>) {
+    fn end(&self, closed: ClosedBlock, back: Option<Reserved>) -> (Option<OfferedBlock>, Option<Reserved>) {
         let mut list = locked(&self.list);
         let is_it = |offered: &OfferedBlock| ClosedBlock::of(&offered.evacuation) == closed;
         let Some(at) = list.blocks.iter().position(is_it) else { return (None, back) };
@@ -135,7 +135,7 @@ impl Offers {
         if evacuation.in_flight != 0 || !evacuation.reserved.is_empty() {
             return (None, None);
         }
-        let ended = list.blocks.swap_remove(at).evacuation;
+        let ended = list.blocks.swap_remove(at);
         self.note_count(&list);
         (Some(ended), None)
     }
@@ -146,6 +146,10 @@ impl Offers {
         let before = kept.len();
         kept.retain(|other| *other != by);
         (before - kept.len()) as u32
+    }
+
+    fn note_kept<'a>(&self, blocks: impl IntoIterator<Item = &'a OfferedBlock>) {
+        locked(&self.list).kept.extend(blocks.into_iter().map(|offered| offered.by));
     }
 
     /// Takes the offers of some blocks back, to be cancelled.
@@ -162,11 +166,31 @@ impl Offers {
 }
 
 impl<D: Device> Allocator<D> {
+    /// Offers the reserved places of a block to the owners of its allocations. Returns whether all of these were gone, and the
+    /// block with them.
+    pub(super) fn offer(&self, evacuation: Evacuation, by: Mover) -> DefragmentationStatistics {
+        let offered: Vec<_> = evacuation.reserved.iter().map(|reserved| reserved.from).collect();
+        self.offers.add(evacuation, by, self.time.now().tick);
+        // Only now: an owner that goes from here on finds its offer, and withdraws it itself.
+        let mut sums = DefragmentationStatistics::default();
+        for id in offered {
+            match self.lock_live(id, |_, _, record| Some(record.is_movable())) {
+                Ok(true) => {}
+                Ok(false) => sums = sums + self.withdraw_offer(id, false),
+                Err(_) => sums = sums + self.withdraw_offer(id, true),
+            }
+        }
+        sums
+    }
+
+    /// Withdraws the offers in blocks of a pool.
+    pub(in crate::memory) fn withdraw_offers_in(&self, pools: PoolShards) {
+        self.cancel_offers(self.offers.take_back(|offered| pools.contain(offered.evacuation.arena.pool)));
+    }
+
     /// Withdraws the offers of a `Defragmenter`.
     pub(in crate::memory) fn withdraw_offers_by(&self, by: Mover) {
         self.cancel_offers(self.offers.take_back(|offered| offered.by == by));
-        // Nobody asks for them any more.
-        self.offers.take_kept(by);
     }
 
     /// Withdraws the offers that stand for too long. Their owners do not look at them, so these buffers are pinned until they
@@ -179,7 +203,7 @@ impl<D: Device> Allocator<D> {
         let old = self.offers.take_back(|offered| now.saturating_sub(offered.since) > OFFERED_FOR);
         let late = old.iter().flat_map(|it| &it.evacuation.reserved).map(|reserved| reserved.from);
         let late: Vec<_> = late.collect();
-        locked(&self.offers.list).kept.extend(old.iter().map(|offered| offered.by));
+        self.offers.note_kept(&old);
         self.cancel_offers(old);
         late.into_iter().for_each(|id| self.pin_until_looked_at(id));
     }
@@ -256,10 +280,12 @@ impl<D: Device> Allocator<D> {
     fn give_up(&self, closed: ClosedBlock, reserved: Reserved) {
         self.note_offered(reserved.from, false);
         self.free_own(reserved.to);
-        _ = self.offers.end(closed, None);
+        let (ended, _) = self.offers.end(closed, None);
         // Not planned again before its owner looks for a move.
         self.pin_until_looked_at(reserved.from);
-        self.cancel_offers(self.offers.take_back(|offered| ClosedBlock::of(&offered.evacuation) == closed));
+        let rest = self.offers.take_back(|offered| ClosedBlock::of(&offered.evacuation) == closed);
+        self.offers.note_kept(ended.iter().chain(&rest));
+        self.cancel_offers(rest);
         let ClosedBlock { arena, block, closing } = closed;
         let Some(slot) = self.pools.get(arena.pool) else { return };
         if let Some(state) = locked(&slot.state).as_mut() {
@@ -280,7 +306,7 @@ impl<D: Device> Allocator<D> {
     /// Ends an offer that was accepted or is not needed. Returns whether that emptied the block.
     fn end_offer(&self, closed: ClosedBlock) -> DefragmentationStatistics {
         let mut sums = DefragmentationStatistics::default();
-        let (Some(evacuation), _) = self.offers.end(closed, None) else { return sums };
+        let (Some(OfferedBlock { evacuation, .. }), _) = self.offers.end(closed, None) else { return sums };
         let Some(slot) = self.pools.get(evacuation.arena.pool) else { return sums };
         let guard = locked(&slot.state);
         if guard.as_ref().is_none_or(|it| evacuation.is_closed(it) || evacuation.is_empty_or_freed(it)) {

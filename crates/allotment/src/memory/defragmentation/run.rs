@@ -338,10 +338,13 @@ impl Run {
                 evacuation.search(allocator, slot, now, next, &worth, time)
             }
             Phase::Reserving => evacuation.reserve(allocator, slot, now, time),
-            Phase::HandingOut if evacuation.by_owners => {
+            // Where all owners have gone meanwhile, nothing is left to offer, and the block is counted as one that was handed
+            // out.
+            Phase::HandingOut if evacuation.by_owners && !evacuation.reserved.is_empty() => {
                 // Bytes that owners copy for this run's plan are spent as well.
                 self.bytes_left = self.bytes_left.saturating_sub(evacuation.uncopied);
-                allocator.offers.add(evacuation.take_offered(), self.mover, allocator.time.now().tick);
+                let sums = allocator.offer(evacuation.take_offered(), self.mover);
+                self.statistics = self.statistics + sums;
                 *current = None;
                 return true;
             }
@@ -379,9 +382,8 @@ impl Run {
                 self.keep_block(index);
             }
             Step::Left => {
-                // The claim ended while this run stayed away, and another run may have the block. Nothing was closed or
-                // reserved here, so there is nothing to free; and nothing to count as kept, since the other may empty
-                // it.
+                // The block was freed since it was claimed, and another one has its index. Nothing was closed or reserved
+                // here, so there is nothing to free, and nothing to count as kept.
                 evacuation.state = EvacuationState::Cancelled;
                 self.changed = true;
                 *current = None;

@@ -119,6 +119,11 @@ impl MoversOfBlock {
         self.others || self.own && self.owners
     }
 
+    /// Returns true if another mover moves all of them.
+    fn are_only_others(self) -> bool {
+        self.others && !self.own && !self.owners
+    }
+
     /// Returns true if the owners of its allocations move them.
     pub(super) fn are_owners(self) -> bool {
         self.owners
@@ -455,6 +460,8 @@ impl SurveyedBlock {
 
     /// Returns true when moved allocations may be placed in this block.
     pub(super) fn may_take(&self) -> bool {
-        self.shared && !self.of_another_run && !self.is_empty()
+        // Of a pool that does not keep them apart: a block that another mover could empty is not made one that nobody can.
+        let of_others = self.moved_by.are_only_others() && !self.pinned;
+        self.shared && !self.of_another_run && !self.is_empty() && !of_others
     }
 }

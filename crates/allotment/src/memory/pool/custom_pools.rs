@@ -362,6 +362,8 @@ impl<D: Device> Allocator<D> {
         // before the allocations: a thread that makes one and drops its clone in between is found by its allocation.
         let clones = pool.other_clones();
         let slots: Vec<_> = slots.collect();
+        // Places that are offered would count as allocations.
+        self.withdraw_offers_in(pool.shards());
         let allocations_of = |slot: &&PoolSlot<D>| {
             let guard = locked(&slot.state);
             guard.as_ref().map_or(0, |state| state.statistics().allocations)

@@ -54,7 +54,7 @@ use std::sync::MutexGuard;
 use allotment_suballoc::Strategy;
 
 use crate::device::{Device, MemoryTypeIndex};
-use crate::memory::allocator::{Allocation, Allocator};
+use crate::memory::allocator::{Allocation, Allocator, Served};
 use crate::memory::driver::new_block::NO_ATTEMPT;
 use crate::memory::pool::residents::{Contended, note_uncontended, own_shard_of};
 use crate::memory::pool::{PlanSizes, Pool, PoolSlot, PoolState};
@@ -220,6 +220,8 @@ impl<D: Device> Allocator<D> {
             if let Some(state) = self.new_default_pool(pool) {
                 self.install(pool, state);
             }
+            let place = pool % self.pools_per_shard();
+            self.used_groups.fetch_or(1 << Served::by(place).1.movers, Relaxed);
             self.used_shards.fetch_max(pool / self.pools_per_shard() + 1, Release);
         });
         Ok(slot)

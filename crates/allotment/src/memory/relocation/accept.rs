@@ -23,6 +23,7 @@ use crate::device::{Device, DeviceError, MemoryProperties, copy_bytes};
 use crate::lifetime::TimelinePoints;
 use crate::memory::defragmentation::{Offer, OfferEnded, Released};
 use crate::memory::mover::MoverId;
+use crate::memory::pool::DetailState;
 use crate::memory::resource::Buffers;
 use crate::memory::{
     AccessError, Allocation, Buffer, DefragmentationStatistics, Movability, OwningAllocator,
@@ -96,7 +97,19 @@ pub(in crate::memory) struct Acceptor<D: Device> {
     /// A queue can write to the buffer.
     pub(super) may_be_written: bool,
     pub(super) buffer: Arc<Buffer<D>>,
+    pub(super) refused: Mutex<Refused>,
 }
+
+/// Since the buffer could not move: until which tick it is not offered a place, and for how long, in ticks.
+#[derive(Debug, Default)]
+pub(super) struct Refused {
+    until: u64,
+    wait: u64,
+}
+
+/// In ticks, sixtieths of a second.
+const FIRST_WAIT: u64 = 60;
+const MOST_WAIT: u64 = 60 * 60;
 
 impl<D: Device> Acceptor<D> {
     /// Returns the buffer.
@@ -113,12 +126,22 @@ impl<D: Device> Acceptor<D> {
         }
         // Only now, and again after an offer that expired: the rest of a block would be copied for nothing where no
         // owner accepts.
-        let is_movable = allocator.lock_live(id, |_, _, record| Some(record.is_movable())) == Ok(true);
-        if !is_movable {
-            allocator.allow_moves_of(id, self.movability, self.mover);
-            return false;
+        let found = allocator.lock_live(id, |state, _, record| {
+            let has_place = state.detail(id.record)?.state() == DetailState::Moving;
+            Some((record.is_movable(), has_place))
+        });
+        match found {
+            // Most of the time: no look at the list, which all owners share.
+            Ok((true, false)) | Err(_) => false,
+            Ok((true, true)) => allocator.offers.has(id),
+            Ok((false, _)) => {
+                let until = locked(&self.refused).until;
+                if allocator.time.now().tick >= until {
+                    allocator.allow_moves_of(id, self.movability, self.mover);
+                }
+                false
+            }
         }
-        allocator.offers.has(id)
     }
 
     /// Returns the points at which no queue writes to the buffer any more. `None` while a recording is open that may.
@@ -149,6 +172,7 @@ impl<D: Device> Acceptor<D> {
         let new = match NewObject::create(device, Arc::clone(cell), &offer.one().to(), [false, true]) {
             Ok(new) => NewResource::Buffer(new),
             Err(error) => {
+                self.note_refused();
                 offer.refuse();
                 return Err(MoveError::Device(error));
             }
@@ -159,6 +183,7 @@ impl<D: Device> Acceptor<D> {
         let (moving, refused) = Moving::prepare(&open.created);
         if refused[0] {
             // A descriptor heap has no room to follow, as where a step moves a buffer.
+            self.note_refused();
             open.refuse();
             return Ok(AcceptedMove::NotOffered);
         }
@@ -176,10 +201,19 @@ impl<D: Device> Acceptor<D> {
         locked(&self.reports.followers).extend(followers);
         drop(in_progress);
         let Some(OfferEnded { moved, statistics }) = ended else { return Ok(AcceptedMove::NotOffered) };
+        *locked(&self.refused) = Refused::default();
         self.reports.add(statistics);
         let callback = locked(&self.reports.on_moved).clone();
         callback.into_iter().for_each(|callback| callback(&moved));
         Ok(AcceptedMove::Moved)
+    }
+
+    /// Notes that the buffer cannot move at present. Its mates in the block may have moved, so it is not offered another place
+    /// for a second, then for two, and so on.
+    fn note_refused(&self) {
+        let mut refused = locked(&self.refused);
+        refused.wait = (refused.wait * 2).clamp(FIRST_WAIT, MOST_WAIT);
+        refused.until = self.memory.allocator().time.now().tick + refused.wait;
     }
 
     /// Copies the bytes to the new place.

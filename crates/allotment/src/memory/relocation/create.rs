@@ -1,6 +1,6 @@
 //! Creates relocatable buffers and images.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use super::Defragmenter;
 use super::accept::{Acceptor, queues_write};
@@ -102,6 +102,7 @@ impl<D: Device> Defragmenter<D> {
             movability,
             may_be_written: queues_may_write && memory_type.is_none_or(|it| queues_write(it.properties)),
             buffer,
+            refused: Mutex::default(),
         };
         MappedBuffer::relocatable(self.memory.allocator(), acceptor)
     }

@@ -407,7 +407,8 @@ impl<D: Device> Defragmenter<D> {
     }
 
     /// Ends the current run: frees all reserved places, and opens the blocks that were not emptied yet. Until the next
-    /// step, which begins a new run, its resources stay where they are. Call it before a time without steps. Does nothing while another thread executes a step.
+    /// step, which begins a new run, its resources stay where they are. Call it before a time without steps. Does nothing
+    /// while another thread executes a step.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -473,6 +474,8 @@ impl<D: Device> Drop for Defragmenter<D> {
         let runs = state.iter_mut().filter_map(|state| state.run.as_mut());
         runs.for_each(|(run, _)| self.memory.allocator().end_run(run));
         self.withdraw_offers();
+        // Nobody asks for them any more.
+        self.memory.allocator().offers.take_kept(self.mover);
     }
 }
 
