@@ -25,7 +25,8 @@ use super::survey::Arena;
 use crate::device::Device;
 use crate::memory::Movability;
 use crate::memory::allocator::{Allocation, AllocationId, Allocator};
-use crate::memory::pool::{Detail, PoolSlot, PoolState, TwoShards};
+use crate::memory::pool::emptying::{AfterClosing, BlockOfSet, CloseHow};
+use crate::memory::pool::{PoolSlot, TwoShards};
 use crate::memory::token::record::Record;
 use crate::sync::locked;
 
@@ -192,8 +193,7 @@ impl Current {
             // Counting the block's allocations instead is not enough: another run may have emptied the block since the
             // survey, and a new block with as many may have its index. It would be closed, and none of them moved.
             let is_there = |slot: &PoolSlot<D>| {
-                let guard = locked(&slot.state);
-                guard.as_ref().is_some_and(|state| of.has(state, slot, &planned))
+                slot.has_in_block((planned.record, planned.generation), of.arena.pool, of.block())
             };
             if allocator.pools.get(planned.pool).is_some_and(is_there) {
                 // Behind the others: once all were looked at, they are in their order again.
@@ -255,8 +255,14 @@ impl Evacuation {
         Self { reserved, closing: self.closing, ..Self::new(self.arena, self.block, self.size, cost) }
     }
 
-    pub(super) fn set(&self) -> usize {
-        usize::from(self.arena.set)
+    /// Returns the block, in its pool.
+    fn block(&self) -> BlockOfSet {
+        (self.arena.set.into(), self.block)
+    }
+
+    /// Returns what became of the block since it was closed; `None` where its pool is gone.
+    pub(super) fn after_closing<D: Device>(&self, allocator: &Allocator<D>) -> Option<AfterClosing> {
+        allocator.pools.get(self.arena.pool)?.after_closing(self.block(), self.closing)
     }
 
     /// Closes the block: no new allocation is placed in it from now on.
@@ -278,31 +284,28 @@ impl Evacuation {
         // nothing else would not be seen to be empty. They are merged before, a few at a time:
         //   block    [a ▓ b ▓ ▓ ░]      ▓ freed, in a quick list      ► NotYet, some more merged, …
         //            [a ░ b ░ ░ ░]                                    ► Closed
-        let mut guard = locked(&slot.state);
-        let Some(state) = guard.as_mut() else { return Step::KeepBlock };
         now.close_attempts += 1;
         let at_once = now.close_attempts > MAX_CLOSE_ATTEMPTS;
-        let closed = state.close(self.set(), (self.block, mover.key), desc.emptied_blocks, at_once);
-        state.store_counters(slot);
+        let how = CloseHow { release: desc.emptied_blocks, at_once, hold: false };
+        let closed = slot.close(self.block(), mover.key, how);
+        let Some((closed, live)) = closed else { return Step::KeepBlock };
         match closed {
             Close::NotYet => return Step::Continue,
             Close::Empty => return Step::BlockFreed,
             Close::NotClaimed => return Step::Left,
             Close::Closed(closing) => self.closing = closing,
         }
-        // Under the lock of the closing. A count from before could miss an allocation that comes in between, and
-        // `check` would take the planned ones for all: that one would keep a block for which everything else was
-        // copied.
-        let live = state.sets[self.set()].block(self.block).map_or(0, |block| block.live() as usize);
-        now.phase = Phase::Checking(Check { left: now.moves.len(), live });
+        // Of the moment of the closing: with an older count, `check` would take the planned ones for all, and one that came
+        // in between would keep a block for which everything else was copied.
+        now.phase = Phase::Checking(Check { left: now.moves.len(), live: live as usize });
         Step::Continue
     }
 
     /// Returns true where a thread allocated since the survey from a shard that is joined: it is no longer idle.
     fn is_in_use<D: Device>(&self, allocator: &Allocator<D>) -> bool {
         self.joined.iter().any(|&(pool, requests)| {
-            let Some(slot) = allocator.pools.get(pool) else { return false };
-            locked(&slot.state).as_ref().is_some_and(|state| state.use_of_shard.requests() != requests)
+            let now = allocator.pools.get(pool).and_then(PoolSlot::requests);
+            now.is_some_and(|now| now != requests)
         })
     }
 
@@ -327,8 +330,7 @@ impl Evacuation {
         if (shard, first) == (0, 0) && now.seen.is_empty() {
             self.uncopied = 0;
         }
-        let of_pool = locked(&slot.state).as_ref().map(|state| (state.shards, state.shard));
-        let Some((shards, home)) = of_pool else { return Step::KeepBlock };
+        let Some(shards) = slot.shards() else { return Step::KeepBlock };
         let (mut stays, mut cost) = (false, 0);
         let next_shard =
             if shard + 1 < shards.count { Phase::Searching((shard + 1, 0)) } else { Phase::Reserving };
@@ -337,23 +339,14 @@ impl Evacuation {
             now.phase = next_shard;
             return Step::Continue;
         };
-        let it = (home, self.set(), self.block);
         // `first` moves on only once `seen` is empty. A step that was interrupted comes back with the same `first`,
         // finds some left, and reads nothing again.
         let next = first.saturating_add(RECORDS_AT_ONCE);
         // Grown before the lock is taken.
         now.seen.reserve(RECORDS_AT_ONCE as usize);
-        let records = locked(&slot.state).as_ref().map_or(0, |state| {
-            // What was read before and not looked at comes first.
-            if now.seen.is_empty() {
-                state.survey_allocations(slot, first, RECORDS_AT_ONCE, |allocation| {
-                    if (u32::from(allocation.home), usize::from(allocation.set), allocation.block) == it {
-                        now.seen.push_back(allocation);
-                    }
-                });
-            }
-            state.records()
-        });
+        // What was read before and not looked at comes first.
+        let count = if now.seen.is_empty() { RECORDS_AT_ONCE } else { 0 };
+        let records = slot.find_in_block((first, count), self.arena.pool, self.block(), &mut now.seen);
         while let Some(allocation) = now.seen.pop_front() {
             let SurveyedAllocation { pool, record, generation, .. } = allocation;
             stays |= allocation.movability == Movability::Pinned || !(worth.can_move)(&allocation);
@@ -394,14 +387,12 @@ impl Evacuation {
         // If one finds no place, all are freed again and the block stays, without a byte copied.
         // Grown before the lock is taken.
         self.reserved.reserve(AT_ONCE);
-        {
-            let guard = locked(&slot.state);
-            let Some(state) = guard.as_ref() else { return Step::KeepBlock };
-            if !self.is_closed(state) {
-                // A request found no other room and reopened the block. One that does so from here on is noticed before a
-                // byte is copied.
-                return if self.is_empty_or_freed(state) { Step::BlockFreed } else { Step::KeepBlock };
-            }
+        match slot.after_closing(self.block(), self.closing) {
+            Some(AfterClosing::Closed) => {}
+            Some(AfterClosing::Empty) => return Step::BlockFreed,
+            // A request found no other room and reopened the block. One that does so from here on is noticed before a byte is
+            // copied.
+            Some(AfterClosing::InUse) | None => return Step::KeepBlock,
         }
         // Kept from one place to the next: most moves are between the same shards.
         let mut locks = None;
@@ -449,7 +440,7 @@ impl Evacuation {
             let (state, slot) = locks.one();
             // Asked for each destination anew: between two pairs of locks the owner may free it, or another run move
             // it.
-            if !self.has(state, slot, planned) {
+            if !state.has_in_block(slot, (record, generation), self.arena.pool, self.block()) {
                 return OnePlace::NotNeeded;
             }
             let copied = state.detail(record).is_some_and(|detail| detail.movability() == Movability::Copied);
@@ -465,33 +456,6 @@ impl Evacuation {
             return if found == block { OnePlace::AsPlanned } else { OnePlace::Elsewhere };
         }
         OnePlace::None
-    }
-
-    /// Returns true when the allocation that was planned is live, and still in the block: a move keeps its record. `state`
-    /// is that of the record's shard.
-    fn has<D: Device>(&self, state: &PoolState<D>, slot: &PoolSlot<D>, planned: &PlannedMove) -> bool {
-        // Live is not enough, since a move keeps the record and its generation: one that another run has moved is live
-        // somewhere else.
-        let record = slot.records.get(planned.record);
-        let is_live = record.is_some_and(|record| record.generation() == planned.generation);
-        let here = |detail: &Detail| {
-            let range = detail.range();
-            let home = state.shards.index(range.home);
-            (home, detail.set, range.block) == (self.arena.pool, self.arena.set, self.block)
-        };
-        is_live && state.detail(planned.record).is_some_and(here)
-    }
-
-    /// Returns true while the block is closed by this evacuation, or held for its run since then.
-    pub(super) fn is_closed<D: Device>(&self, state: &PoolState<D>) -> bool {
-        // By the number of the closing. The index alone may by now be that of a new block, or of this one after a
-        // request has reopened it and another run has closed it again.
-        state.sets[self.set()].block(self.block).is_some_and(|block| block.is_kept_by(self.closing))
-    }
-
-    /// Returns true when all allocations of the block were freed, perhaps with the block itself.
-    pub(super) fn is_empty_or_freed<D: Device>(&self, state: &PoolState<D>) -> bool {
-        state.sets[self.set()].block(self.block).is_none_or(|block| block.is_empty())
     }
 
     /// Hands out the reserved moves, as many as fit into the pass.
@@ -518,7 +482,7 @@ impl Evacuation {
         }
         // Looked at before the batch and not under its locks, which may be those of another shard. A request that
         // reopens the block in between is noticed before the next batch; this one is copied for a block that stays.
-        let closed = locked(&slot.state).as_ref().is_some_and(|state| self.is_closed(state));
+        let closed = slot.after_closing(self.block(), self.closing) == Some(AfterClosing::Closed);
         let is_live = |from: AllocationId| allocator.lock_live(from, |_, _, _| Some(())).is_ok();
         // A request reopened the block, so copying the rest would not free it. If no allocation is left to copy, the
         // evacuation can still end.
@@ -599,18 +563,13 @@ impl Evacuation {
         // Moves in flight are not among these: their places belong to the pass that has them, and are freed at its end.
         given.extend(self.reserved.drain(..some));
         for Reserved { from, .. } in &given {
-            let Some(slot) = allocator.pools.get(from.pool) else { continue };
-            let mut guard = locked(&slot.state);
-            let Some(state) = guard.as_mut() else { continue };
-            if slot.records.get(from.record).is_some_and(|record| record.generation() == from.generation) {
-                state.note_moving(slot, from.record, false);
-            }
+            allocator.note_arrived(*from);
         }
         // By the number of the closing: a block that a request has reopened, and another run has closed since, is that
         // run's.
         let all = self.reserved.is_empty();
-        if let Some(state) = locked(&slot.state).as_mut().filter(|_| all) {
-            state.sets[self.set()].reopen_closing(self.block, self.closing);
+        if all {
+            slot.reopen(self.block(), self.closing);
         }
         given.into_iter().for_each(|Reserved { to, .. }| allocator.free_own(to));
         all

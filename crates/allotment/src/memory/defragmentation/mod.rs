@@ -79,7 +79,6 @@ use super::allocator::{Allocation, AllocationId, Allocator};
 use super::mover::MoverId;
 use super::pool::{Pool, PoolSlot};
 use crate::device::Device;
-use crate::sync::locked;
 use allotment_suballoc::Algorithm;
 
 /// The callback of a defragmentation, for each allocation that moved.
@@ -485,11 +484,7 @@ impl<D: Device> Allocator<D> {
 
     /// Records that the copy of an allocation's bytes has completed, so that it may be accessed and moved again.
     pub(super) fn note_arrived(&self, id: AllocationId) {
-        let Some(slot) = self.pools.get(id.pool) else { return };
-        let mut guard = locked(&slot.state);
-        // The record may belong to another allocation by now.
-        let same = slot.records.get(id.record).is_some_and(|record| record.generation() == id.generation);
-        guard.iter_mut().filter(|_| same).for_each(|state| state.note_moving(slot, id.record, false));
+        self.pools.get(id.pool).into_iter().for_each(|slot| _ = slot.note_reserved(id, false));
     }
 
     /// Frees an allocation that is known to belong to this allocator.

@@ -18,6 +18,7 @@ use crate::memory::EmptiedBlocks;
 use crate::memory::allocator::{Allocation, AllocationId, Allocator};
 use crate::memory::block_set::{BlockSet, PlacedRange, Role, Sizes, UsableBlocks};
 use crate::memory::mover::MoverId;
+use crate::memory::pool::emptying::BlockOfSet;
 use crate::memory::pool::time::Moment;
 use crate::memory::pool::{
     Detail, DetailState, Freed, HeldRange, PoolSlot, PoolState, RoundedRequest, TwoShards,
@@ -134,6 +135,29 @@ impl<D: Device> PoolState<D> {
     /// Returns the size of a new place for an allocation of `requested` bytes.
     fn size_elsewhere(&self, set: usize, kind: ResourceKind, requested: u64) -> u64 {
         self.size_multiple(set, kind).align_up(requested)
+    }
+
+    /// Returns true while a block is closed by a closing, or held for its run since then.
+    pub(in crate::memory) fn is_kept_by(&self, (set, block): BlockOfSet, closing: u64) -> bool {
+        self.sets[set].block(block).is_some_and(|block| block.is_kept_by(closing))
+    }
+
+    /// Returns true where an allocation is live, and in a block of the shard in slot `home`.
+    pub(in crate::memory) fn has_in_block(
+        &self,
+        slot: &PoolSlot<D>,
+        (record, generation): (u32, u32),
+        home: u32,
+        block: BlockOfSet,
+    ) -> bool {
+        // Live is not enough, since a move keeps the record and its generation: one that another run has moved is live
+        // somewhere else.
+        let is_live = slot.records.get(record).is_some_and(|record| record.generation() == generation);
+        let here = |detail: &Detail| {
+            let range = detail.range();
+            (self.shards.index(range.home), (usize::from(detail.set), range.block)) == (home, block)
+        };
+        is_live && self.detail(record).is_some_and(here)
     }
 
     /// Closes a block that a run has claimed: places nothing new in it. With `at_once`, merges all ranges that wait

@@ -26,6 +26,7 @@ use crate::device::Device;
 use crate::memory::Movability;
 use crate::memory::allocator::{Allocation, AllocationId, Allocator};
 use crate::memory::mover::MoverId;
+use crate::memory::pool::emptying::AfterClosing;
 use crate::memory::pool::shards::PoolShards;
 use crate::sync::locked;
 
@@ -246,8 +247,7 @@ impl<D: Device> Allocator<D> {
         let _alone = slot.changes.write().unwrap_or_else(PoisonError::into_inner);
         let Some(mut shards) = self.lock_two(from.pool, closed.arena.pool) else { return Err(reserved) };
         let (home, _) = shards.other();
-        let block = home.sets[usize::from(closed.arena.set)].block(closed.block);
-        let is_kept = block.is_some_and(|block| block.is_kept_by(closed.closing));
+        let is_kept = home.is_kept_by((closed.arena.set.into(), closed.block), closed.closing);
         let record = slot.records.get(from.record).filter(|it| it.generation() == from.generation);
         // Memory that is mapped by its handle stays, and so does a block that a request reopened.
         let may_move = is_kept && record.is_some_and(|record| record.maps() == 0 && record.is_movable());
@@ -287,29 +287,20 @@ impl<D: Device> Allocator<D> {
         self.offers.note_kept(ended.iter().chain(&rest));
         self.cancel_offers(rest);
         let ClosedBlock { arena, block, closing } = closed;
-        let Some(slot) = self.pools.get(arena.pool) else { return };
-        if let Some(state) = locked(&slot.state).as_mut() {
-            state.sets[usize::from(arena.set)].reopen_closing(block, closing);
-        }
+        let slot = self.pools.get(arena.pool);
+        slot.into_iter().for_each(|slot| slot.reopen((arena.set.into(), block), closing));
     }
 
     /// Notes whether a place is reserved for an allocation. Returns false if that was freed.
     fn note_offered(&self, id: AllocationId, offered: bool) -> bool {
-        let Some(slot) = self.pools.get(id.pool) else { return false };
-        let mut guard = locked(&slot.state);
-        let live = slot.records.get(id.record).is_some_and(|record| record.generation() == id.generation);
-        let Some(state) = guard.as_mut().filter(|_| live) else { return false };
-        state.note_moving(slot, id.record, offered);
-        true
+        self.pools.get(id.pool).is_some_and(|slot| slot.note_reserved(id, offered))
     }
 
     /// Ends an offer that was accepted or is not needed. Returns whether that emptied the block.
     fn end_offer(&self, closed: ClosedBlock) -> DefragmentationStatistics {
         let mut sums = DefragmentationStatistics::default();
         let (Some(OfferedBlock { evacuation, .. }), _) = self.offers.end(closed, None) else { return sums };
-        let Some(slot) = self.pools.get(evacuation.arena.pool) else { return sums };
-        let guard = locked(&slot.state);
-        if guard.as_ref().is_none_or(|it| evacuation.is_closed(it) || evacuation.is_empty_or_freed(it)) {
+        if evacuation.after_closing(self) != Some(AfterClosing::InUse) {
             (sums.blocks_emptied, sums.bytes_emptied) = (1, evacuation.size);
         }
         sums

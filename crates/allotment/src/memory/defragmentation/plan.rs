@@ -31,7 +31,6 @@ use super::stopwatch::Stopwatch;
 use super::survey::{Arena, Survey, SurveyedArena};
 use crate::device::Device;
 use crate::memory::allocator::Allocator;
-use crate::sync::locked;
 
 /// The expected gain of a defragmentation, as of its planning.
 ///
@@ -184,20 +183,16 @@ pub(super) struct PlannedEvacuation {
 impl PlannedEvacuation {
     /// Claims the block for a run. Returns false if another run has claimed or closed it.
     pub(super) fn claim<D: Device>(&self, allocator: &Allocator<D>, mover: Mover) -> bool {
-        let Some(slot) = allocator.pools.get(self.arena.pool) else { return false };
-        let mut guard = locked(&slot.state);
-        let set = guard.as_mut().map(|state| &mut state.sets[usize::from(self.arena.set)]);
-        set.is_some_and(|set| set.claim(self.block, mover.key))
+        let slot = allocator.pools.get(self.arena.pool);
+        slot.is_some_and(|slot| slot.claim((self.arena.set.into(), self.block), mover.key))
     }
 }
 
 impl Arena {
     /// Ends the claim of a run to a block, if it has one.
     pub(super) fn disclaim<D: Device>(self, allocator: &Allocator<D>, block: u32, mover: Mover) {
-        let Some(slot) = allocator.pools.get(self.pool) else { return };
-        if let Some(state) = locked(&slot.state).as_mut() {
-            state.sets[usize::from(self.set)].disclaim(block, mover.key);
-        }
+        let slot = allocator.pools.get(self.pool);
+        slot.into_iter().for_each(|slot| slot.disclaim((self.set.into(), block), mover.key));
     }
 }
 

@@ -65,8 +65,7 @@ use super::survey::{Scope, Survey};
 use super::{DefragmentationStatistics, PassLimits};
 use crate::device::Device;
 use crate::memory::allocator::{AllocationId, Allocator};
-use crate::memory::pool::PoolSlot;
-use crate::sync::locked;
+use crate::memory::pool::emptying::AfterClosing;
 
 /// Surveys of a run at most. Pools that change all the time would otherwise keep it going for ever.
 const MAX_ROUNDS: u32 = 4;
@@ -438,13 +437,7 @@ impl Run {
         //   empty, or gone     the last old place was freed, perhaps the block with it     emptied
         //   open, with more    a request was placed in it                                   kept, though all was moved
         // A request may have reopened the block after its last move was handed out, and placed something in it.
-        let left = |slot: &PoolSlot<D>| {
-            let guard = locked(&slot.state);
-            guard
-                .as_ref()
-                .is_none_or(|state| evacuation.is_closed(state) || evacuation.is_empty_or_freed(state))
-        };
-        if allocator.pools.get(evacuation.arena.pool).is_none_or(left) {
+        if evacuation.after_closing(allocator) != Some(AfterClosing::InUse) {
             evacuation.state = EvacuationState::Emptied;
             self.statistics.blocks_emptied += 1;
             self.statistics.bytes_emptied += evacuation.size;

@@ -25,6 +25,7 @@ pub(in crate::memory) mod custom_pools;
 mod desc;
 mod empty;
 pub(in crate::memory) mod empty_block_policy;
+pub(in crate::memory) mod emptying;
 mod error;
 pub(in crate::memory) mod events;
 mod free;

@@ -106,7 +106,7 @@ pub struct Defragmenter<D: Device> {
     pub(super) mover: Mover,
     pub(super) members: Arc<Members<D>>,
     /// `None` while a thread executes a step.
-    state: Mutex<Option<State<D>>>,
+    between_steps: Mutex<Option<State<D>>>,
     pub(super) reports: Arc<Reports<D>>,
 }
 
@@ -187,7 +187,7 @@ impl<D: Device> Defragmenter<D> {
             desc: desc.defragmentation,
             mover,
             members,
-            state: Mutex::new(Some(state)),
+            between_steps: Mutex::new(Some(state)),
             reports: Reports::new(),
         })
     }
@@ -373,7 +373,7 @@ impl<D: Device> Defragmenter<D> {
         end: impl FnOnce(),
     ) -> Result<DefragmentationStep, MoveError> {
         // Taken out of the mutex, so that no lock is held during driver calls.
-        let Some(state) = locked(&self.state).take() else {
+        let Some(state) = locked(&self.between_steps).take() else {
             return Ok(DefragmentationStep::new(StepOutcome::LimitReached));
         };
         let mut guard = StepGuard { defragmenter: self, state: Some(state) };
@@ -393,7 +393,7 @@ impl<D: Device> Defragmenter<D> {
         let began = Instant::now();
         loop {
             // A statement of its own, so that the lock is released before the thread yields.
-            let state = locked(&self.state).take();
+            let state = locked(&self.between_steps).take();
             if state.is_some() || began.elapsed() >= timeout {
                 return state.map(|state| StepGuard { defragmenter: self, state: Some(state) });
             }
@@ -426,10 +426,10 @@ impl<D: Device> Defragmenter<D> {
     #[inline(never)]
     pub fn stop(&self) {
         // A statement of its own releases the lock here, before `end_run` takes pools' locks.
-        let state = locked(&self.state).take();
+        let state = locked(&self.between_steps).take();
         if let Some(mut state) = state {
             state.end_run(self.memory.allocator());
-            *locked(&self.state) = Some(state);
+            *locked(&self.between_steps) = Some(state);
             self.withdraw_offers();
         }
     }
@@ -449,7 +449,7 @@ impl<D: Device> StepGuard<'_, D> {
 
 impl<D: Device> Drop for StepGuard<'_, D> {
     fn drop(&mut self) {
-        *locked(&self.defragmenter.state) = self.state.take();
+        *locked(&self.defragmenter.between_steps) = self.state.take();
     }
 }
 
@@ -470,7 +470,7 @@ impl<D: Device> State<D> {
 impl<D: Device> Drop for Defragmenter<D> {
     #[inline(never)]
     fn drop(&mut self) {
-        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let state = self.between_steps.get_mut().unwrap_or_else(PoisonError::into_inner);
         let runs = state.iter_mut().filter_map(|state| state.run.as_mut());
         runs.for_each(|(run, _)| self.memory.allocator().end_run(run));
         self.withdraw_offers();

@@ -57,7 +57,7 @@ pub(crate) enum NewHandle<'a, D: Device> {
 
 /// The followers of one resource.
 pub(super) struct Followers<D: Device> {
-    state: Mutex<State<D>>,
+    following: Mutex<State<D>>,
     moved: Condvar,
 }
 
@@ -69,12 +69,12 @@ struct State<D: Device> {
 
 impl<D: Device> Followers<D> {
     pub(super) fn new() -> Self {
-        Self { state: Mutex::new(State { list: Vec::new(), is_moving: false }), moved: Condvar::new() }
+        Self { following: Mutex::new(State { list: Vec::new(), is_moving: false }), moved: Condvar::new() }
     }
 
     /// Adds a follower, which the next step asks. Waits for a step that would not ask it.
     pub(super) fn add(&self, follower: &Arc<dyn Follower<D>>) {
-        let mut state = locked(&self.state);
+        let mut state = locked(&self.following);
         loop {
             if state.list.iter().any(|it| core::ptr::addr_eq(it.as_ptr(), Arc::as_ptr(follower))) {
                 return;
@@ -90,13 +90,13 @@ impl<D: Device> Followers<D> {
     }
 
     fn begin_move(&self) -> Vec<Arc<dyn Follower<D>>> {
-        let mut state = locked(&self.state);
+        let mut state = locked(&self.following);
         state.is_moving = true;
         state.list.iter().filter_map(Weak::upgrade).collect()
     }
 
     fn end_move(&self) {
-        locked(&self.state).is_moving = false;
+        locked(&self.following).is_moving = false;
         self.moved.notify_all();
     }
 }

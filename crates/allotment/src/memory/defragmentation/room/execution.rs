@@ -13,7 +13,7 @@ use std::collections::{HashSet, VecDeque};
 
 use allotment_suballoc::Handle;
 
-use super::holders::{Holder, Holders, is_live, is_live_in, range_of};
+use super::holders::{Holder, Holders, is_live, range_of};
 use super::layout::{At, Item, Layout, Place};
 use super::pace::Pace;
 use super::plan::RoomPlan;
@@ -30,9 +30,9 @@ use crate::memory::defragmentation::stopwatch::Stopwatch;
 use crate::memory::defragmentation::survey::{Arena, SurveyedArena, SurveyedBlock};
 use crate::memory::driver::ladder::IdleBlocks;
 use crate::memory::pool::TwoShards;
+use crate::memory::pool::emptying::CloseHow;
 use crate::memory::token::record::Record;
-use crate::memory::{BudgetPolicy, EmptiedBlocks, Movability};
-use crate::sync::locked;
+use crate::memory::{EmptiedBlocks, Movability};
 
 /// Places that are reserved per lock: 20 to 40 microseconds.
 const AT_ONCE: usize = 16;
@@ -282,23 +282,22 @@ impl Execution {
         }
         let set = usize::from(arena.set);
         let Some(slot) = allocator.pools.get(arena.pool) else { return Progress::Changed };
-        let mut guard = locked(&slot.state);
-        let Some(state) = guard.as_mut() else { return Progress::Changed };
         // Another run may have claimed or closed it since the survey.
-        if touched == Touched::Planned && !state.sets[set].claim(block, self.mover.key) {
+        if touched == Touched::Planned && !slot.claim((set, block), self.mover.key) {
             return Progress::Changed;
         }
         self.blocks[next].2 = Touched::Claimed;
         self.close_attempts += 1;
         let at_once = self.close_attempts > MAX_CLOSE_ATTEMPTS;
-        let closed = state.close(set, (block, self.mover.key), EmptiedBlocks::KeepByPolicy, at_once);
-        state.store_counters(slot);
+        // Held: the plan may empty it first, and fill it again.
+        let how = CloseHow { release: EmptiedBlocks::KeepByPolicy, at_once, hold: true };
+        let Some((closed, _)) = slot.close((set, block), self.mover.key, how) else {
+            return Progress::Changed;
+        };
         match closed {
             Close::NotYet => Progress::Continue,
             Close::Closed(closing) => {
                 self.blocks[next].2 = Touched::Closed(closing);
-                // The plan may empty it first, and fill it again.
-                state.sets[set].hold(block, closing, self.mover.key);
                 if (arena, block) == (self.moves.arena, self.moves.block) {
                     self.moves.closing = closing;
                 }
@@ -369,7 +368,7 @@ impl Execution {
         let holder @ (pool, record, generation) = self.items[item as usize];
         let Some(mut locks) = allocator.lock_two(pool, arena.pool) else { return false };
         // Its owner may have freed it a moment ago; the next look finds that.
-        if !is_live_in(locks.one().1, holder) {
+        if !locks.one().1.has_generation(record, generation) {
             return false;
         }
         let Some(reserved) = place(&mut locks, record) else { return false };
@@ -414,14 +413,8 @@ impl Execution {
         }
         let (arena, set) = (self.arena, usize::from(self.arena.set));
         let Some(slot) = allocator.pools.get(arena.pool) else { return Progress::Changed };
-        let (source, size) = {
-            let guard = locked(&slot.state);
-            let Some(state) = guard.as_ref() else { return Progress::Changed };
-            // Within the budget, whatever the pool says: what is wanted is room, not more memory.
-            let source = state.source_ahead(set, BudgetPolicy::WithinBudget);
-            // A buddy block has a power of two.
-            (source, state.sets[set].least_block(self.aside.bytes))
-        };
+        let source = slot.source_for_run(set, self.aside.bytes);
+        let Some((source, size)) = source else { return Progress::Changed };
         let desc = MemoryDesc::new(source.memory_type, size).with_priority(source.priority);
         let desc = desc.with_options(source.options.as_ref());
         let memory = allocator.waiting(|| {
@@ -525,18 +518,12 @@ impl Execution {
         let aside = aside.map(|(block, closing)| (self.arena, block, Touched::Closed(closing)));
         for &(arena, block, touched) in self.blocks.iter().chain(&aside) {
             let Some(slot) = allocator.pools.get(arena.pool) else { continue };
-            let mut guard = locked(&slot.state);
-            let Some(state) = guard.as_mut() else { continue };
-            let set = usize::from(arena.set);
+            let block = (usize::from(arena.set), block);
             match touched {
-                Touched::Never | Touched::Planned => continue,
-                Touched::Claimed => state.sets[set].disclaim(block, self.mover.key),
-                Touched::Closed(closing) => {
-                    state.sets[set].reopen_closing(block, closing);
-                    state.sets[set].end_hold(block, self.mover.key);
-                }
+                Touched::Never | Touched::Planned => {}
+                Touched::Claimed => slot.disclaim(block, self.mover.key),
+                Touched::Closed(closing) => slot.end_hold(block, closing, self.mover.key),
             }
-            state.store_counters(slot);
         }
         // Blocks that are empty in the end are kept or freed as any others; a maintenance thread looks for them itself.
         for &(arena, ..) in self.blocks.iter().filter(|(_, _, touched)| *touched != Touched::Never) {

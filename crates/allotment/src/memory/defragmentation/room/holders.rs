@@ -8,34 +8,20 @@ use crate::device::Device;
 use crate::memory::allocator::Allocator;
 use crate::memory::block_set::PlacedRange;
 use crate::memory::defragmentation::survey::Arena;
-use crate::memory::pool::PoolSlot;
-use crate::sync::locked;
 
 /// A record and its generation, by the shard that has it: an allocation, or a place that is reserved or left.
 pub(super) type Holder = (u32, u32, u32);
 
 /// Returns true while a holder is what it was. Locks the shard of its record.
-pub(super) fn is_live<D: Device>(allocator: &Allocator<D>, holder @ (pool, ..): Holder) -> bool {
-    let Some(slot) = allocator.pools.get(pool) else { return false };
-    let _guard = locked(&slot.state);
-    is_live_in(slot, holder)
-}
-
-/// Returns the same where the shard is locked: the record of one that is gone may be freed.
-pub(super) fn is_live_in<D: Device>(slot: &PoolSlot<D>, (_, record, generation): Holder) -> bool {
-    slot.records.get(record).is_some_and(|entry| entry.generation() == generation)
+pub(super) fn is_live<D: Device>(allocator: &Allocator<D>, (pool, record, generation): Holder) -> bool {
+    allocator.pools.get(pool).is_some_and(|slot| slot.is_live(record, generation))
 }
 
 /// Returns the range of a holder, with the block set that has it.
 pub(super) fn range_of<D: Device>(allocator: &Allocator<D>, holder: Holder) -> Option<(Arena, PlacedRange)> {
-    let (pool, record, _) = holder;
-    let slot = allocator.pools.get(pool)?;
-    let guard = locked(&slot.state);
-    let state = guard.as_ref().filter(|_| is_live_in(slot, holder))?;
-    let detail = state.detail(record)?;
-    let home = state.shards.index(detail.home);
-    let placed = PlacedRange { range: detail.range(), offset: slot.records.get(record)?.offset() };
-    Some((Arena { pool: home, set: detail.set }, placed))
+    let (pool, record, generation) = holder;
+    let (pool, set, placed) = allocator.pools.get(pool)?.range_of(record, generation)?;
+    Some((Arena { pool, set }, placed))
 }
 
 /// The ranges of some blocks by offset, as far as they are known. One that is gone is forgotten when it is met.

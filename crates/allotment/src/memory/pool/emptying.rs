@@ -1,0 +1,193 @@
+//! What runs that empty blocks ask of a pool: to claim a block, to close it, to see what became of it, to open it again.
+//!
+//! Each verb holds the pool's lock for a moment. Between two of them other threads allocate and free, so a run asks anew for
+//! what it relies on.
+//!
+//! ```text
+//!   claim ──► close ──► (places are reserved, moves are handed out) ──► look: closed still, or empty ──► emptied
+//!     │         └─ empty, or another block by now                        └─ in use again ──► it stays
+//!     └──► disclaim                                    reopen ◄── given up
+//! ```
+
+use std::collections::VecDeque;
+
+use super::shards::PoolShards;
+use super::{PoolSlot, Source};
+use crate::device::Device;
+use crate::memory::allocator::AllocationId;
+use crate::memory::block_set::PlacedRange;
+use crate::memory::defragmentation::moves::{Close, SurveyedAllocation};
+use crate::memory::{BudgetPolicy, EmptiedBlocks};
+use crate::sync::locked;
+
+/// A block of a pool: its set, and its index there.
+pub(in crate::memory) type BlockOfSet = (usize, u32);
+
+/// How a block is closed.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::memory) struct CloseHow {
+    /// What becomes of the block once it is empty.
+    pub(in crate::memory) release: EmptiedBlocks,
+    /// All ranges that wait in the quick lists are merged first, however many they are.
+    pub(in crate::memory) at_once: bool,
+    /// The run needs the block also once it is empty: it may fill it again.
+    pub(in crate::memory) hold: bool,
+}
+
+/// What became of a block since a run closed it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::memory) enum AfterClosing {
+    /// It is closed still, or held for the run.
+    Closed,
+    /// All its allocations were freed, perhaps with the block itself.
+    Empty,
+    /// A request reopened it, and it has allocations.
+    InUse,
+}
+
+impl<D: Device> PoolSlot<D> {
+    /// Claims a block for a run. Returns false if there is none, or another run has claimed or closed it.
+    pub(in crate::memory) fn claim(&self, (set, block): BlockOfSet, run: u64) -> bool {
+        locked(&self.state).as_mut().is_some_and(|state| state.sets[set].claim(block, run))
+    }
+
+    /// Ends the claim of a run to a block, if it has one.
+    pub(in crate::memory) fn disclaim(&self, (set, block): BlockOfSet, run: u64) {
+        if let Some(state) = locked(&self.state).as_mut() {
+            state.sets[set].disclaim(block, run);
+        }
+    }
+
+    /// Closes a block that a run has claimed: nothing new is placed in it from now on. Returns the number of its allocations
+    /// as well. See [`PoolState::close`](super::PoolState::close). `None` where there is no pool.
+    pub(in crate::memory) fn close(
+        &self,
+        (set, block): BlockOfSet,
+        run: u64,
+        how: CloseHow,
+    ) -> Option<(Close, u32)> {
+        let mut guard = locked(&self.state);
+        let state = guard.as_mut()?;
+        let closed = state.close(set, (block, run), how.release, how.at_once);
+        if let (Close::Closed(closing), true) = (closed, how.hold) {
+            state.sets[set].hold(block, closing, run);
+        }
+        // Under the lock of the closing: a count from before could miss an allocation that comes in between.
+        let live = state.sets[set].block(block).map_or(0, |block| block.live());
+        state.store_counters(self);
+        Some((closed, live))
+    }
+
+    /// Returns what became of a block since a closing; `None` where there is no pool.
+    pub(in crate::memory) fn after_closing(
+        &self,
+        (set, block): BlockOfSet,
+        closing: u64,
+    ) -> Option<AfterClosing> {
+        let guard = locked(&self.state);
+        // By the number of the closing. The index alone may by now be that of a new block, or of this one after a request has
+        // reopened it and another run has closed it again.
+        Some(match guard.as_ref()?.sets[set].block(block) {
+            Some(block) if block.is_kept_by(closing) => AfterClosing::Closed,
+            Some(block) if !block.is_empty() => AfterClosing::InUse,
+            Some(_) | None => AfterClosing::Empty,
+        })
+    }
+
+    /// Opens a block again if it is still closed by a closing.
+    pub(in crate::memory) fn reopen(&self, (set, block): BlockOfSet, closing: u64) {
+        if let Some(state) = locked(&self.state).as_mut() {
+            state.sets[set].reopen_closing(block, closing);
+        }
+    }
+
+    /// Opens a block that was closed to be held, and ends that.
+    pub(in crate::memory) fn end_hold(&self, (set, block): BlockOfSet, closing: u64, run: u64) {
+        if let Some(state) = locked(&self.state).as_mut() {
+            state.sets[set].reopen_closing(block, closing);
+            state.sets[set].end_hold(block, run);
+            state.store_counters(self);
+        }
+    }
+
+    /// Returns where a block comes from that a run needs for itself, and its size where it holds `bytes`.
+    pub(in crate::memory) fn source_for_run(&self, set: usize, bytes: u64) -> Option<(Source<D>, u64)> {
+        let guard = locked(&self.state);
+        let state = guard.as_ref()?;
+        // Within the budget, whatever the pool says: what is wanted is room, not more memory. A buddy block has a power of two.
+        Some((state.source_ahead(set, BudgetPolicy::WithinBudget), state.sets[set].least_block(bytes)))
+    }
+
+    /// Returns true while a record of the pool has this generation.
+    pub(in crate::memory) fn is_live(&self, record: u32, generation: u32) -> bool {
+        let _guard = locked(&self.state);
+        self.has_generation(record, generation)
+    }
+
+    /// Returns the same where the pool is locked: the record of one that is gone may be freed.
+    pub(in crate::memory) fn has_generation(&self, record: u32, generation: u32) -> bool {
+        self.records.get(record).is_some_and(|entry| entry.generation() == generation)
+    }
+
+    /// Returns the range of an allocation, with the slot and the set of its block.
+    pub(in crate::memory) fn range_of(&self, record: u32, generation: u32) -> Option<(u32, u8, PlacedRange)> {
+        let guard = locked(&self.state);
+        let state = guard.as_ref().filter(|_| self.has_generation(record, generation))?;
+        let detail = state.detail(record)?;
+        let placed = PlacedRange { range: detail.range(), offset: self.records.get(record)?.offset() };
+        Some((state.shards.index(detail.home), detail.set, placed))
+    }
+
+    /// Notes whether a place is reserved for an allocation of the pool. Returns false if that was freed.
+    pub(in crate::memory) fn note_reserved(&self, id: AllocationId, reserved: bool) -> bool {
+        let mut guard = locked(&self.state);
+        // The record may belong to another allocation by now.
+        let live = self.has_generation(id.record, id.generation);
+        let Some(state) = guard.as_mut().filter(|_| live) else { return false };
+        state.note_moving(self, id.record, reserved);
+        true
+    }
+
+    /// Returns true where an allocation of the pool's records is live in a block, which may be of another shard: `home` is the
+    /// slot of that.
+    pub(in crate::memory) fn has_in_block(
+        &self,
+        (record, generation): (u32, u32),
+        home: u32,
+        (set, block): BlockOfSet,
+    ) -> bool {
+        let guard = locked(&self.state);
+        let state = guard.as_ref();
+        state.is_some_and(|state| state.has_in_block(self, (record, generation), home, (set, block)))
+    }
+
+    /// Adds the allocations of a block of the shard in slot `home` to `seen`, of `count` records from `first` on. Returns the number of records; 0 where
+    /// there is no pool.
+    pub(in crate::memory) fn find_in_block(
+        &self,
+        (first, count): (u32, u32),
+        home: u32,
+        (set, block): BlockOfSet,
+        seen: &mut VecDeque<SurveyedAllocation>,
+    ) -> u32 {
+        locked(&self.state).as_ref().map_or(0, |state| {
+            state.survey_allocations(self, first, count, |allocation| {
+                let its_home = state.shards.index(allocation.home);
+                if (its_home, usize::from(allocation.set), allocation.block) == (home, set, block) {
+                    seen.push_back(allocation);
+                }
+            });
+            state.records()
+        })
+    }
+
+    /// Returns the shards of the pool.
+    pub(in crate::memory) fn shards(&self) -> Option<PoolShards> {
+        locked(&self.state).as_ref().map(|state| state.shards)
+    }
+
+    /// Returns how many requests the shard has served.
+    pub(in crate::memory) fn requests(&self) -> Option<u32> {
+        locked(&self.state).as_ref().map(|state| state.use_of_shard.requests())
+    }
+}
