@@ -21,12 +21,12 @@ function declaredTable(columns, rows, sorted = null, sort = null) {
 const leaks = { by: null, down: false };
 
 function drawLeaks(panel) {
-  const { columns } = view.model, heads = columnsOf("leaks"), text = columns.list("leaks.text"), whole = columns.list("leaks.whole"), warning = columns.numbers("leaks.warning"), rank = columns.numbers("leaks.rank");
+  const { columns } = view.model, heads = columnsOf("leaks"), text = columns.list("leaks.text"), whole = columns.list("leaks.whole"), mark = columns.numbers("leaks.mark"), rank = columns.numbers("leaks.rank");
   const count = heads.length ? text.length / heads.length : 0, order = Array.from({ length: count }, (_, row) => row), sign = leaks.down ? -1 : 1, most = 300;
   if (leaks.by != null) order.sort((a, b) => sign * (rank[leaks.by * count + a] - rank[leaks.by * count + b]));
   const rows = order.slice(0, most).map(row => {
-    const cells = heads.map((_, k) => row * heads.length + k).map(at => ({ text: text[at], title: whole[at] || (text[at].length > 40 && text[at]), mark: warning[at] ? "pos" : "" }));
-    return { cells, click: () => { table.query = cells[0].title || cells[0].text; table.whole = true; showTab("table", true); } };
+    const cells = heads.map((_, k) => row * heads.length + k).map(at => ({ text: text[at], title: whole[at] || (text[at].length > 40 && text[at]), mark: mark[at] === 1 ? "pos" : "" }));
+    return { cells, click: () => { table.query = mark[row * heads.length] === 2 ? "" : cells[0].title || cells[0].text; table.whole = true; showTab("table", true); } };
   });
   const sort = k => { leaks.down = leaks.by === k ? !leaks.down : heads[k].number; leaks.by = k; redraw("panel"); };
   const [sum, ...notes] = columns.list("leaks.summary");

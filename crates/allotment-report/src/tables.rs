@@ -44,7 +44,12 @@ fn table<W: Write>(out: &mut ColumnWriter<W>, name: &str, table: &Table) -> io::
     let texts: Vec<_> = cells.iter().map(|cell| cell.text()).collect();
     out.texts(&format!("{name}.text"), &texts)?;
     out.texts(&format!("{name}.whole"), cells.iter().map(|cell| cell.whole().unwrap_or("")))?;
-    out.plain(&format!("{name}.warning"), cells.iter().map(|cell| matches!(cell, Cell::Warning(_)).into()))?;
+    let mark = |cell: &&Cell| match cell {
+        Cell::Warning(_) => 1,
+        Cell::Unnamed(_) => 2,
+        _ => 0,
+    };
+    out.plain(&format!("{name}.mark"), cells.iter().map(mark))?;
     let ranks = (0..table.columns.len()).flat_map(|column| table.ranks(column));
     out.plain(&format!("{name}.rank"), ranks.map(|rank| rank as u64))
 }

@@ -102,8 +102,8 @@ impl Grouping {
     #[must_use]
     pub fn cell(self, key: &str) -> Cell {
         match self {
-            Self::Category if key.is_empty() => Cell::Text("(no category)".to_owned()),
-            _ if key.is_empty() => Cell::Text("(no name)".to_owned()),
+            Self::Category if key.is_empty() => Cell::Unnamed("(no category)"),
+            _ if key.is_empty() => Cell::Unnamed("(no name)"),
             Self::CallSite => Cell::CallSite(key.to_owned()),
             _ => Cell::Text(key.to_owned()),
         }

@@ -57,6 +57,8 @@ pub enum Cell {
     Empty,
     /// A text.
     Text(String),
+    /// Words in the place of a name that something does not have.
+    Unnamed(&'static str),
     /// A call site, whole; its [`text`](Self::text) is the end of it that people read.
     CallSite(String),
     /// A warning.
@@ -65,6 +67,8 @@ pub enum Cell {
     Count(u64),
     /// A number of things, and what one of them is called.
     Things(u64, &'static str),
+    /// So many of them, or more.
+    AtLeast(u64, &'static str),
     /// A block.
     Block(BlockId),
     /// Where something begins in a block.
@@ -95,9 +99,10 @@ impl Cell {
             Self::Empty => "–".to_owned(),
             Self::Text(text) => text.clone(),
             Self::CallSite(site) => short_call_site(site).to_owned(),
-            Self::Warning(text) => (*text).to_owned(),
+            Self::Warning(text) | Self::Unnamed(text) => (*text).to_owned(),
             &Self::Count(count) => units::count(count),
             &Self::Things(count, one) => units::plural(count, one),
+            &Self::AtLeast(count, one) => format!("{} or more", units::plural(count, one)),
             Self::Block(id) => format!("#{id}"),
             Self::Offset(offset) => format!("0x{offset:x}"),
             &Self::Bytes(bytes) => units::bytes(bytes),
@@ -129,10 +134,12 @@ impl Cell {
     /// What cells of a column are sorted by: numbers by size, texts by the alphabet, those without a value first.
     fn key(&self) -> Key {
         match *self {
-            Self::Empty => Key::Number(f64::NEG_INFINITY),
-            Self::Count(number) | Self::Things(number, _) | Self::Offset(number) | Self::Bytes(number) => {
-                Key::Number(number as f64)
-            }
+            Self::Empty | Self::Unnamed(_) => Key::Number(f64::NEG_INFINITY),
+            Self::Count(number)
+            | Self::Things(number, _)
+            | Self::AtLeast(number, _)
+            | Self::Offset(number)
+            | Self::Bytes(number) => Key::Number(number as f64),
             Self::Block(id) => Key::Number(id.0 as f64),
             Self::Change(change) => Key::Number(change as f64),
             Self::Share(part, whole) => Key::Number(part as f64 / whole.max(1) as f64),

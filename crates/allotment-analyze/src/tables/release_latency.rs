@@ -7,7 +7,7 @@ use crate::units::{bytes, count, plural};
 const fn columns<'a>() -> [Definition<(&'a ReleaseLatency, usize)>; 3] {
     [
         (Column::number("Waited", "From the release until the memory was free."), |&(_, frames)| {
-            Cell::Text(frames_of(frames as u64))
+            frames_of(frames as u64)
         }),
         (Column::number("Allocations", "Allocations that waited so long."), |(latency, frames)| {
             Cell::Count(latency.frames[*frames])
@@ -18,9 +18,9 @@ const fn columns<'a>() -> [Definition<(&'a ReleaseLatency, usize)>; 3] {
     ]
 }
 
-fn frames_of(frames: u64) -> String {
-    let more = if frames + 1 == ReleaseLatency::FRAMES as u64 { " or more" } else { "" };
-    format!("{}{more}", plural(frames, "frame"))
+fn frames_of(frames: u64) -> Cell {
+    let is_last = frames + 1 == ReleaseLatency::FRAMES as u64;
+    if is_last { Cell::AtLeast(frames, "frame") } else { Cell::Things(frames, "frame") }
 }
 
 impl ReleaseLatency {
@@ -45,7 +45,7 @@ impl ReleaseLatency {
             count(self.immediate),
         ];
         if self.completed > 0 {
-            values.extend([0.5, 0.99].map(|share| frames_of(self.frames_at(share))));
+            values.extend([0.5, 0.99].map(|share| frames_of(self.frames_at(share)).text()));
         }
         Self::FACTS.into_iter().zip(values).collect()
     }

@@ -150,7 +150,8 @@ fn layout(column: &Column) -> Layout {
 /// A whole table, and the order in which a person sorted its rows.
 #[derive(Default)]
 pub(crate) struct SortedTable {
-    sort: Option<Sort>,
+    /// By its heading: the next table may have other columns, or the same in other places.
+    sort: Option<(&'static str, bool)>,
     /// The rows of a table in an order, so that it is not sorted in each frame.
     order: Option<(Arc<Table>, Option<Sort>, Vec<usize>)>,
 }
@@ -183,21 +184,21 @@ impl SortedTable {
         if table.rows.is_empty() {
             return None;
         }
-        // Another table may have other columns.
-        self.sort = self.sort.filter(|&(column, _)| column < table.columns.len());
-        let is_known = |(of, sort, _): &(Arc<Table>, _, _)| Arc::ptr_eq(of, table) && *sort == self.sort;
+        let place = |heading| table.columns.iter().position(|column| column.heading == heading);
+        let sort = self.sort.and_then(|(heading, down)| Some((place(heading)?, down)));
+        let is_known = |(of, known, _): &(Arc<Table>, _, _)| Arc::ptr_eq(of, table) && *known == sort;
         if !self.order.as_ref().is_some_and(is_known) {
-            self.order = Some((Arc::clone(table), self.sort, order(table, self.sort)));
+            self.order = Some((Arc::clone(table), sort, order(table, sort)));
         }
         let order = self.order.as_ref().map_or(&[][..], |(.., order)| order);
         let draw = |ui: &mut Ui, row: usize| picture.map_or((), |(_, draw)| draw(ui, order[row]));
         let picture: Option<Picture<'_>> = picture.map(|(heading, _)| (heading, &draw as _));
-        let drawn =
-            Drawn { salt, columns: &table.columns, rows: order.len(), sort: Some(self.sort), picture };
+        let drawn = Drawn { salt, columns: &table.columns, rows: order.len(), sort: Some(sort), picture };
         let cell = |row: usize, column: usize| table.rows[order[row]].cells[column].clone();
         let answer = drawn.ui(ui, palette, |_| false, cell);
         let clicked = answer.clicked.map(|row| order[row]);
-        self.sort = answer.sort.or(self.sort);
+        let chosen = answer.sort.map(|(column, down)| (table.columns[column].heading, down));
+        self.sort = chosen.or(self.sort);
         clicked
     }
 }
