@@ -7,8 +7,6 @@ use std::collections::BTreeSet;
 
 use allotment_suballoc::Alignment;
 
-use super::stopwatch::Stopwatch;
-
 /// The free ranges of the blocks that stay.
 #[derive(Debug, Default)]
 pub(super) struct Holes {
@@ -38,14 +36,9 @@ impl Holes {
         }
     }
 
-    /// Removes ranges until none is left or the time is over. Returns true when none is left.
-    pub(super) fn clear(&mut self, time: &mut Stopwatch) -> bool {
-        while self.by_size.pop_first().is_some() {
-            if time.is_over() {
-                return false;
-            }
-        }
-        true
+    /// Drops a small piece. Returns false once nothing is left.
+    pub(super) fn drop_piece(&mut self) -> bool {
+        self.by_size.pop_first().is_some()
     }
 
     /// Removes a free range.

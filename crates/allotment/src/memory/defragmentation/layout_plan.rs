@@ -6,13 +6,12 @@
 
 use core::error::Error;
 use core::fmt;
-use core::time::Duration;
 
 use super::desc::DefragmentationStrategy;
 use super::movers::MovedBy;
 use super::moves::SurveyedAllocation;
-use super::plan::{DefragmentationPlan, Planner};
-use super::stopwatch::Stopwatch;
+use super::pace::Paced;
+use super::plan::{DefragmentationPlan, Planned, plan};
 use super::survey::{Arena, Survey, SurveyedArena, SurveyedBlock};
 use crate::memory::Movability;
 use crate::memory::mover::MoverId;
@@ -137,16 +136,13 @@ impl BlockLayout {
         strategy: DefragmentationStrategy,
     ) -> Result<(DefragmentationPlan, Vec<LayoutMove>), ImpossibleLayout> {
         let (survey, blocks) = self.survey()?;
-        let mut planner = Planner::new(strategy, survey).keeping_offsets();
-        // The planner of a run, without its pauses: a step ends only when the plan is complete.
-        let mut unlimited = Stopwatch::new(Duration::MAX);
-        let (plan, evacuations) = loop {
-            if let Some(done) = planner.step(&mut unlimited) {
-                break done;
-            }
+        // The plan of a run, without its pauses.
+        let mut planning = Paced::new(move |mut pace| async move { plan(strategy, survey, &mut pace).await });
+        let Some(Planned { plan, evacuations, offsets }) = planning.go_on(None) else {
+            unreachable!("a plan that has all the time pauses nowhere")
         };
         let planned = evacuations.iter().flat_map(|evacuation| &evacuation.moves);
-        let moves = planned.zip(planner.take_offsets()).filter_map(|(planned, offset)| {
+        let moves = planned.zip(offsets).filter_map(|(planned, offset)| {
             // The planner knows the block by its arena and its number there, the caller by its index in the list.
             let (arena, block) = planned.to?;
             let block = blocks[arena as usize][block as usize];

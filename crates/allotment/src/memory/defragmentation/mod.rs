@@ -38,6 +38,7 @@ pub(in crate::memory) mod movers;
 pub(in crate::memory) mod moves;
 mod offers;
 mod owner;
+mod pace;
 mod packing;
 mod pass;
 mod plan;

@@ -24,10 +24,10 @@ use std::sync::Arc;
 use super::desc::DefragmentationStrategy;
 use super::holes::{Cut, Holes};
 use super::movers::Mover;
-use super::packing::{Packed, Packing, measure};
-use super::second_look::SecondLook;
+use super::pace::Pace;
+use super::packing::{measure, pack};
+use super::second_look::look_again;
 use super::selection::{Candidate, candidates, select};
-use super::stopwatch::Stopwatch;
 use super::survey::{Arena, Survey, SurveyedArena};
 use crate::device::Device;
 use crate::memory::allocator::Allocator;
@@ -196,13 +196,13 @@ impl Arena {
     }
 }
 
-/// Makes a plan, in steps.
+/// A plan that is complete.
 #[derive(Debug)]
-pub(super) struct Planner {
-    strategy: DefragmentationStrategy,
-    stage: Stage,
-    plan: DefragmentationPlan,
-    emptied: EmptiedByPlan,
+pub(super) struct Planned {
+    pub(super) plan: DefragmentationPlan,
+    pub(super) evacuations: Vec<PlannedEvacuation>,
+    /// The offset of each move's place, in the order of the evacuations. A run finds the places anew when it reserves them.
+    pub(super) offsets: Vec<u64>,
 }
 
 /// The blocks that a plan empties.
@@ -214,8 +214,8 @@ pub(super) struct EmptiedByPlan {
     evacuations: Vec<PlannedEvacuation>,
     /// Of each block of each arena, whether the plan moves something into it. No set: there is an entry for each move.
     filled: Vec<Vec<bool>>,
-    /// The offset of each move's place, in the order of the evacuations; `None` where no one asks.
-    offsets: Option<Vec<u64>>,
+    /// The offset of each move's place, in the order of the evacuations.
+    offsets: Vec<u64>,
 }
 
 impl EmptiedByPlan {
@@ -228,9 +228,7 @@ impl EmptiedByPlan {
     ) {
         self.note_filled(candidate.arena, &placed);
         // In the order of `evacuations`, and of the moves in each: `BlockLayout::plan` zips the two lists.
-        if let Some(offsets) = &mut self.offsets {
-            offsets.extend(placed.iter().map(|(_, cut)| cut.offset));
-        }
+        self.offsets.extend(placed.iter().map(|(_, cut)| cut.offset));
         // In a vector of its own: one that is collected in place would keep the bytes of the cuts.
         let mut moves = Vec::with_capacity(placed.len());
         moves.extend(placed.into_iter().map(|(planned, _)| planned));
@@ -255,191 +253,75 @@ impl EmptiedByPlan {
     }
 }
 
-#[derive(Debug)]
-enum Stage {
-    Selecting(Survey),
-    /// Collecting the free ranges of the blocks that stay; `at` is the arena and its next block.
-    Measuring {
-        survey: Survey,
-        selected: Vec<Candidate>,
-        going: HashSet<(usize, usize)>,
-        at: (usize, usize),
-        holes: Vec<Holes>,
-        end: u64,
-    },
-    /// Finding places for the allocations of the selected blocks; `at` is the next block.
-    Packing {
-        survey: Survey,
-        selected: Vec<Candidate>,
-        holes: Vec<Holes>,
-        at: usize,
-        block: Packing,
-    },
-    /// Looking again at the blocks that stay.
-    LookingAgain(Survey, Vec<Holes>, SecondLook),
-    /// Dropping the survey and the free ranges, in steps, since freeing them takes time as well.
-    Clearing(Survey, Vec<Holes>),
-    Done,
-}
-
-impl Planner {
-    pub(super) fn new(strategy: DefragmentationStrategy, survey: Survey) -> Self {
-        let mut plan = DefragmentationPlan::default();
-        survey.arenas.iter().for_each(|arena| plan.add_survey(arena));
-        let filled = survey.arenas.iter().map(|arena| vec![false; arena.blocks.len()]).collect();
-        let emptied = EmptiedByPlan { filled, ..EmptiedByPlan::default() };
-        Self { strategy, stage: Stage::Selecting(survey), plan, emptied }
-    }
-
-    /// Keeps the offsets of the places. A run finds them anew when it reserves the places.
-    pub(super) fn keeping_offsets(mut self) -> Self {
-        self.emptied.offsets = Some(Vec::new());
-        self
-    }
-
-    /// Takes the offsets of the places that were kept.
-    pub(super) fn take_offsets(&mut self) -> Vec<u64> {
-        self.emptied.offsets.take().unwrap_or_default()
-    }
-
-    /// Continues planning until the time is over. Returns the plan once it is complete.
-    pub(super) fn step(
-        &mut self,
-        time: &mut Stopwatch,
-    ) -> Option<(DefragmentationPlan, Vec<PlannedEvacuation>)> {
-        // The stages, of which each hands on what the later ones need:
-        //   Selecting ──► Measuring ──► Packing ──► LookingAgain ──► Clearing ──► Done
-        //       └──────────── no block is worth it ───────────────────┘
-        // All of them pause but the first and the beginning of the second look, which work with a few numbers for each
-        // block. Work for each allocation has no place there: with many it would be a pause of milliseconds.
-        loop {
-            // Taken out, so that an arm can move its parts into the next stage. An arm that runs out of time puts them
-            // back.
-            match core::mem::replace(&mut self.stage, Stage::Done) {
-                Stage::Selecting(survey) => {
-                    let found = candidates(&survey.arenas);
-                    let selected = select(self.strategy, &survey.arenas, &found);
-                    // Of each arena, since nothing is moved from one to another.
-                    let holes = survey.arenas.iter().map(|_| Holes::default()).collect();
-                    // Without a block to empty, the free ranges would be collected for nothing.
-                    self.stage = if selected.is_empty() {
-                        Stage::Clearing(survey, holes)
-                    } else {
-                        let going = selected.iter().map(|it| (it.arena, it.block)).collect();
-                        Stage::Measuring { survey, selected, going, at: (0, 0), holes, end: 0 }
-                    };
-                }
-                Stage::Measuring { mut survey, selected, going, mut at, mut holes, mut end } => {
-                    if measure_all(&mut survey, &going, &mut at, &mut holes, &mut end, time) {
-                        self.stage =
-                            Stage::Packing { survey, selected, holes, at: 0, block: Packing::default() };
-                    } else {
-                        self.stage = Stage::Measuring { survey, selected, going, at, holes, end };
-                        return None;
-                    }
-                }
-                Stage::Packing { mut survey, selected, mut holes, mut at, mut block } => {
-                    let done = self.pack(&mut survey, &selected, &mut holes, &mut at, &mut block, time);
-                    if !done {
-                        self.stage = Stage::Packing { survey, selected, holes, at, block };
-                        return None;
-                    }
-                    let again = SecondLook::new(self.strategy, &survey.arenas, &selected, &self.emptied);
-                    self.stage = Stage::LookingAgain(survey, holes, again);
-                }
-                Stage::LookingAgain(survey, mut holes, mut again) => {
-                    if !again.step(&survey.arenas, &mut holes, &mut self.emptied, time) {
-                        self.stage = Stage::LookingAgain(survey, holes, again);
-                        return None;
-                    }
-                    self.stage = Stage::Clearing(survey, holes);
-                }
-                Stage::Clearing(mut survey, mut holes) => {
-                    let mut over = false;
-                    while !over && survey.drop_piece() {
-                        over = time.is_over();
-                    }
-                    // When all is dropped, the stage is `Done` already: it was put there when this one was taken out.
-                    if over || !holes.iter_mut().all(|holes| holes.clear(time)) {
-                        self.stage = Stage::Clearing(survey, holes);
-                        return None;
-                    }
-                }
-                Stage::Done => {
-                    let EmptiedByPlan { steps, evacuations, offsets, .. } =
-                        core::mem::take(&mut self.emptied);
-                    // The caller takes these after the plan.
-                    self.emptied.offsets = offsets;
-                    let plan = DefragmentationPlan { steps, ..core::mem::take(&mut self.plan) };
-                    return Some((plan, evacuations));
-                }
-            }
-        }
-    }
-
-    /// Finds places for the allocations of the selected blocks. Returns true once all blocks were tried.
-    fn pack(
-        &mut self,
-        survey: &mut Survey,
-        selected: &[Candidate],
-        holes: &mut [Holes],
-        at: &mut usize,
-        packing: &mut Packing,
-        time: &mut Stopwatch,
-    ) -> bool {
+/// Plans which blocks of a survey to empty, and where their allocations go.
+pub(super) async fn plan(strategy: DefragmentationStrategy, mut survey: Survey, pace: &mut Pace) -> Planned {
+    let mut plan = DefragmentationPlan::default();
+    survey.arenas.iter().for_each(|arena| plan.add_survey(arena));
+    let arenas = &mut survey.arenas;
+    // What pauses nowhere, here and at the beginning of the second look, works with a few numbers for each block. Work for each
+    // allocation has no place there: with many it would be a pause of milliseconds.
+    let selected = select(strategy, arenas, &candidates(arenas));
+    let filled = arenas.iter().map(|arena| vec![false; arena.blocks.len()]).collect();
+    let mut emptied = EmptiedByPlan { filled, ..EmptiedByPlan::default() };
+    // Of each arena, since nothing is moved from one to another.
+    let mut holes: Vec<_> = arenas.iter().map(|_| Holes::default()).collect();
+    // Without a block to empty, the free ranges would be collected for nothing.
+    if !selected.is_empty() {
+        measure_all(arenas, &selected, &mut holes, pace).await;
         // The cheapest block first, and each with what those before it have left:
         //   1  fits            its places are cut out of the holes
         //   2  does not fit    its places are joined to the holes again, and its own holes are added: it stays
         //   3  is tried with all of that
         // Block 3 may move into block 2, never the other way round: so nothing is moved into a block that is emptied
         // later.
-        while let Some(candidate) = selected.get(*at) {
-            let arena = &mut survey.arenas[candidate.arena];
-            match packing.step(arena, candidate, &mut holes[candidate.arena], time) {
-                // `packing` keeps what was placed so far; the next step goes on from there.
-                Packed::Interrupted => return false,
-                Packed::Whole => {
-                    let placed = core::mem::take(packing).placed;
-                    *at += 1;
-                    self.emptied.add(arena, candidate, placed);
-                }
-                Packed::Not => {
-                    *packing = Packing::default();
-                    *at += 1;
+        for candidate in &selected {
+            let (arena, holes) = (&mut arenas[candidate.arena], &mut holes[candidate.arena]);
+            match pack(arena, candidate, holes, pace).await {
+                Some(placed) => emptied.add(arena, candidate, placed),
+                None => {
+                    let block = &mut arena.blocks[candidate.block];
+                    if block.may_take() {
+                        // Capacity for the blocks after it, which cost more per byte freed.
+                        measure(candidate.block as u32, block, holes, pace).await;
+                    }
                 }
             }
         }
-        true
+        look_again(strategy, arenas, &selected, &mut holes, &mut emptied, pace).await;
     }
+    // Dropped in pieces, since freeing them takes time as well.
+    while survey.drop_piece() {
+        pace.step().await;
+    }
+    for mut holes in holes {
+        while holes.drop_piece() {
+            pace.step().await;
+        }
+    }
+    let EmptiedByPlan { steps, evacuations, offsets, .. } = emptied;
+    Planned { plan: DefragmentationPlan { steps, ..plan }, evacuations, offsets }
 }
 
-/// Collects the free ranges of the blocks that stay. Returns true once all blocks were measured.
-fn measure_all(
-    survey: &mut Survey,
-    going: &HashSet<(usize, usize)>,
-    (arena, block): &mut (usize, usize),
+/// Collects the free ranges of the blocks that stay.
+async fn measure_all(
+    arenas: &mut [SurveyedArena],
+    selected: &[Candidate],
     holes: &mut [Holes],
-    end: &mut u64,
-    time: &mut Stopwatch,
-) -> bool {
-    while let Some(surveyed) = survey.arenas.get_mut(*arena) {
+    pace: &mut Pace,
+) {
+    let going: HashSet<_> = selected.iter().map(|one| (one.arena, one.block)).collect();
+    for (number, (arena, holes)) in arenas.iter_mut().zip(holes).enumerate() {
         // An arena of which no block is emptied needs no places.
-        let concerned = going.iter().any(|(going, _)| going == arena);
-        while let Some(found) = surveyed.blocks.get_mut(*block).filter(|_| concerned) {
+        if !selected.iter().any(|one| one.arena == number) {
+            continue;
+        }
+        for (at, block) in arena.blocks.iter_mut().enumerate() {
             // The free ranges of a selected block are added only if it turns out to stay.
             // Those of an empty block never are, which had better be freed, nor those of one that another run empties.
-            let stays = found.may_take() && !going.contains(&(*arena, *block));
-            if stays && !measure((*block as u32, found), &mut holes[*arena], end, time) {
-                return false;
+            if block.may_take() && !going.contains(&(number, at)) {
+                measure(at as u32, block, holes, pace).await;
             }
-            // Blocks are measured one by one; the next one begins at its offset 0.
-            *end = 0;
-            *block += 1;
-            if time.is_over() {
-                return false;
-            }
+            pace.step().await;
         }
-        (*arena, *block) = (*arena + 1, 0);
     }
-    true
 }

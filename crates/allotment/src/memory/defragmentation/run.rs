@@ -57,8 +57,9 @@ use super::desc::{DefragmentationDesc, Spent};
 use super::evacuation::{Current, Evacuation, EvacuationState, HandedOut, Phase, Step, Worth};
 use super::movers::{MovedBy, Mover};
 use super::moves::SurveyedAllocation;
+use super::pace::Paced;
 use super::pass::Move;
-use super::plan::{DefragmentationPlan, PlannedEvacuation, Planner};
+use super::plan::{DefragmentationPlan, Planned, PlannedEvacuation, plan};
 use super::room::RoomRun;
 use super::stopwatch::Stopwatch;
 use super::survey::{Scope, Survey};
@@ -102,7 +103,7 @@ pub(in crate::memory) struct Run {
 #[derive(Debug)]
 enum Stage {
     Surveying(Survey),
-    Planning(Box<Planner>),
+    Planning(Paced<Planned>),
     /// The plan is complete; `waiting` are the blocks that are emptied next.
     Moving {
         waiting: VecDeque<PlannedEvacuation>,
@@ -198,11 +199,13 @@ impl Run {
                     let survey = survey.take();
                     // A later survey may spend only the bytes that the passes before it left.
                     let strategy = self.desc.strategy.with_bytes_left(self.bytes_left);
-                    self.stage = Stage::Planning(Box::new(Planner::new(strategy, survey)));
+                    self.stage = Stage::Planning(Paced::new(move |mut pace| async move {
+                        plan(strategy, survey, &mut pace).await
+                    }));
                 }
             }
-            Stage::Planning(planner) => {
-                if let Some((plan, evacuations)) = planner.step(time) {
+            Stage::Planning(planning) => {
+                if let Some(Planned { plan, evacuations, .. }) = planning.go_on(time.end()) {
                     self.statistics.blocks_left_to_others = plan.left_to_others;
                     // From the plan to the first move: a block is claimed here, closed when its turn comes, and emptied
                     // last of all. A claim keeps moves out of the block, of this run and of others, but requests may

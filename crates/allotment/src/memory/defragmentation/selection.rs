@@ -29,13 +29,13 @@ pub(super) struct Candidate {
 
 /// The free bytes and blocks of an arena while blocks of it are selected.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Room {
+pub(super) struct Capacity {
     free: u64,
     /// Of each block set: a shard keeps its part of the pool's minimum.
     blocks: [u32; MOST_SHARDS as usize],
 }
 
-impl Room {
+impl Capacity {
     pub(super) fn of(arena: &SurveyedArena) -> Self {
         let free = |block: &SurveyedBlock| block.size.saturating_sub(block.occupied);
         // The sum of all holes, as if they were one. This may promise too much, never too little, so no block is ruled
@@ -49,14 +49,14 @@ impl Room {
         let members = blocks.iter_mut().zip(&arena.members);
         members.for_each(|(blocks, member)| *blocks = blocks.saturating_sub(member.least_blocks));
         Self {
-            // Room for coming requests is not filled with moves, nor is that which other runs need for blocks that they
+            // Capacity for coming requests is not filled with moves, nor is that which other runs need for blocks that they
             // have claimed and for which they may not have reserved it yet.
             free: open.map(free).sum::<u64>().saturating_sub(arena.ahead).saturating_sub(promised),
             blocks,
         }
     }
 
-    /// Returns the room that remains when a block is emptied into the others; `None` when they cannot hold it.
+    /// Returns the capacity that remains when a block is emptied into the others; `None` when they cannot hold it.
     pub(super) fn without(self, candidate: &Candidate) -> Option<Self> {
         // The block's own free bytes are lost first, then the others take in its allocations.
         // A block of 16 with 4 occupied, and 20 free in all with it: the others have 8, and 4 of them remain.
@@ -108,14 +108,16 @@ pub(super) fn select(
     arenas: &[SurveyedArena],
     candidates: &[Candidate],
 ) -> Vec<Candidate> {
-    let rooms: Vec<_> = arenas.iter().map(Room::of).collect();
+    let capacities: Vec<_> = arenas.iter().map(Capacity::of).collect();
     let worth: Vec<_> =
         candidates.iter().copied().filter(|block| strategy.is_worth(block.cost, block.size)).collect();
-    // By price alone is best where only the room is limited and blocks are alike. With a limit of bytes it may not be:
+    // By price alone is best where only the capacity is limited and blocks are alike. With a limit of bytes it may not be:
     // of 10 bytes to copy, a block of 4 for 1 byte is the cheaper one, and leaves too few for a block of 16 for 10.
     let taken = match strategy {
-        DefragmentationStrategy::WithinBytes(bytes) => Knapsack::solve(&worth, rooms, bytes),
-        DefragmentationStrategy::Fast | DefragmentationStrategy::Full => greedily(&worth, rooms, |_| true),
+        DefragmentationStrategy::WithinBytes(bytes) => Knapsack::solve(&worth, capacities, bytes),
+        DefragmentationStrategy::Fast | DefragmentationStrategy::Full => {
+            greedily(&worth, capacities, |_| true)
+        }
     };
     worth.into_iter().zip(taken).filter_map(|(block, taken)| taken.then_some(block)).collect()
 }
@@ -123,14 +125,14 @@ pub(super) fn select(
 /// Selects each candidate that fits beside those before it and is affordable.
 fn greedily(
     candidates: &[Candidate],
-    mut rooms: Vec<Room>,
+    mut capacities: Vec<Capacity>,
     mut affordable: impl FnMut(&Candidate) -> bool,
 ) -> Vec<bool> {
     // A block that does not fit is passed over and does not end the selection: a dearer one may be smaller.
-    let take = |candidate: &Candidate| match rooms[candidate.arena].without(candidate) {
+    let take = |candidate: &Candidate| match capacities[candidate.arena].without(candidate) {
         // Asked last, since a yes spends the bytes.
         Some(left) if affordable(candidate) => {
-            rooms[candidate.arena] = left;
+            capacities[candidate.arena] = left;
             true
         }
         _ => false,
@@ -145,7 +147,7 @@ fn greedily(
 /// case, is the best possible. After [`WORK`] steps it takes the best selection seen.
 struct Knapsack<'a> {
     candidates: &'a [Candidate],
-    rooms: Vec<Room>,
+    capacities: Vec<Capacity>,
     /// Steps that remain.
     work: usize,
     taken: Vec<bool>,
@@ -156,7 +158,7 @@ struct Knapsack<'a> {
 const WORK: usize = 50_000;
 
 impl<'a> Knapsack<'a> {
-    fn solve(candidates: &'a [Candidate], rooms: Vec<Room>, bytes: u64) -> Vec<bool> {
+    fn solve(candidates: &'a [Candidate], capacities: Vec<Capacity>, bytes: u64) -> Vec<bool> {
         let mut left = bytes;
         let affordable = |candidate: &Candidate| match left.checked_sub(candidate.cost) {
             Some(rest) => {
@@ -165,12 +167,12 @@ impl<'a> Knapsack<'a> {
             }
             None => false,
         };
-        let greedy = greedily(candidates, rooms.clone(), affordable);
+        let greedy = greedily(candidates, capacities.clone(), affordable);
         let sizes = candidates.iter().zip(&greedy).filter(|(_, taken)| **taken);
         // A good first selection lets the search cut branches from the beginning.
         let best = (sizes.map(|(candidate, _)| candidate.size).sum(), greedy);
         let taken = vec![false; candidates.len()];
-        let mut knapsack = Self { candidates, rooms, work: WORK, taken, best };
+        let mut knapsack = Self { candidates, capacities, work: WORK, taken, best };
         knapsack.branch(0, bytes, 0);
         knapsack.best.1
     }
@@ -186,15 +188,16 @@ impl<'a> Knapsack<'a> {
         if self.work == 0 || size + self.bound(at, left) <= self.best.0 {
             return;
         }
-        let room = self.rooms[candidate.arena];
+        let capacity = self.capacities[candidate.arena];
         // With the block first: the cheapest blocks are in most good selections, so good bounds are found early.
-        if let (Some(left), Some(without)) = (left.checked_sub(candidate.cost), room.without(&candidate)) {
-            self.rooms[candidate.arena] = without;
+        if let (Some(left), Some(without)) = (left.checked_sub(candidate.cost), capacity.without(&candidate))
+        {
+            self.capacities[candidate.arena] = without;
             self.taken[at] = true;
             self.branch(at + 1, left, size + candidate.size);
             self.taken[at] = false;
             // Back to the state without the block, for the other branch.
-            self.rooms[candidate.arena] = room;
+            self.capacities[candidate.arena] = capacity;
         }
         self.branch(at + 1, left, size);
     }
@@ -236,14 +239,14 @@ mod tests {
     }
 
     /// Returns the most bytes that any set of blocks can free, by trying all sets.
-    fn by_trying_all(candidates: &[Candidate], room: Room, bytes: u64) -> u64 {
+    fn by_trying_all(candidates: &[Candidate], capacity: Capacity, bytes: u64) -> u64 {
         let sets = 0..1u32 << candidates.len();
         let worth = |set: u32| {
             let taken =
                 candidates.iter().enumerate().filter(|(i, _)| set >> i & 1 == 1).map(|(_, block)| block);
-            let (mut room, mut left, mut size) = (room, bytes, 0);
+            let (mut rest, mut left, mut size) = (capacity, bytes, 0);
             for block in taken {
-                room = room.without(block)?;
+                rest = rest.without(block)?;
                 left = left.checked_sub(block.cost)?;
                 size += block.size;
             }
@@ -266,15 +269,15 @@ mod tests {
             });
             let candidates = by_price(blocks.collect());
             let bytes = below(200);
-            let room = Room { free: below(300), blocks: [below(12) as u32; MOST_SHARDS as usize] };
-            let taken = Knapsack::solve(&candidates, vec![room], bytes);
+            let capacity = Capacity { free: below(300), blocks: [below(12) as u32; MOST_SHARDS as usize] };
+            let taken = Knapsack::solve(&candidates, vec![capacity], bytes);
             let of = |what: fn(&Candidate) -> u64| -> u64 {
                 candidates.iter().zip(&taken).filter(|(_, taken)| **taken).map(|(block, _)| what(block)).sum()
             };
             assert!(of(|block| block.cost) <= bytes);
             assert_eq!(
                 of(|block| block.size),
-                by_trying_all(&candidates, room, bytes),
+                by_trying_all(&candidates, capacity, bytes),
                 "{candidates:?} {bytes}"
             );
         }
@@ -285,10 +288,11 @@ mod tests {
         let candidates = by_price(vec![block(16, 12), block(16, 2), block(16, 8), block(16, 5)]);
         assert_eq!(candidates.iter().map(|block| block.cost).collect::<Vec<_>>(), [2, 5, 8, 12]);
         // Free: 14 + 11 + 8 + 4.
-        let room = Room { free: 37, blocks: [4; MOST_SHARDS as usize] };
-        let taken = greedily(&candidates, vec![room], |_| true);
+        let capacity = Capacity { free: 37, blocks: [4; MOST_SHARDS as usize] };
+        let taken = greedily(&candidates, vec![capacity], |_| true);
         assert_eq!(taken, [true, true, false, false], "5 of the 12 bytes that stay free hold no third");
-        let few = greedily(&candidates, vec![Room { blocks: [1; MOST_SHARDS as usize], ..room }], |_| true);
+        let few =
+            greedily(&candidates, vec![Capacity { blocks: [1; MOST_SHARDS as usize], ..capacity }], |_| true);
         assert_eq!(few, [true, false, false, false]);
     }
 }

@@ -3,9 +3,9 @@
 use core::cmp::Reverse;
 
 use super::layout::{At, Layout, Place};
-use super::pace::Pace;
 use super::plan::{MAX_TRIES, RoomPlan, Wanted, hole_for};
 use super::slide::by_slide;
+use crate::memory::defragmentation::pace::Pace;
 
 /// Takes so many items out of a block that the rest, moved together, leaves the room; and makes room for them elsewhere.
 pub(super) async fn by_exchange(layout: &mut Layout, wanted: Wanted, pace: &mut Pace) -> Option<RoomPlan> {

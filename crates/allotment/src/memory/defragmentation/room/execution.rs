@@ -15,7 +15,6 @@ use allotment_suballoc::Handle;
 
 use super::holders::{Holder, Holders, is_live, range_of};
 use super::layout::{At, Item, Layout, Place};
-use super::pace::Pace;
 use super::plan::RoomPlan;
 use crate::device::{Device, MemoryDesc};
 use crate::memory::allocator::{AllocationId, Allocator};
@@ -25,6 +24,7 @@ use crate::memory::defragmentation::desc::Spent;
 use crate::memory::defragmentation::evacuation::{Evacuation, HandedOut, Reserved};
 use crate::memory::defragmentation::movers::Mover;
 use crate::memory::defragmentation::moves::Close;
+use crate::memory::defragmentation::pace::Pace;
 use crate::memory::defragmentation::pass::Move;
 use crate::memory::defragmentation::stopwatch::Stopwatch;
 use crate::memory::defragmentation::survey::{Arena, SurveyedArena, SurveyedBlock};

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use allotment_suballoc::Alignment;
 
-use super::pace::Pace;
+use crate::memory::defragmentation::pace::Pace;
 
 /// An allocation as a plan sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,7 +16,6 @@ mod exchange;
 mod execution;
 mod holders;
 mod layout;
-mod pace;
 mod plan;
 mod repack;
 mod replace;

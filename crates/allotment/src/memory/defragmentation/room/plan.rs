@@ -25,10 +25,10 @@ use allotment_suballoc::Alignment;
 
 use super::exchange::by_exchange;
 use super::layout::{At, Layout, Place};
-use super::pace::Pace;
 use super::repack::by_repack;
 use super::slide::by_slide;
 use super::window::by_window;
+use crate::memory::defragmentation::pace::Pace;
 
 /// Windows, and slides, that are tried.
 pub(super) const MAX_TRIES: usize = 64;

@@ -3,8 +3,8 @@
 use core::cmp::Reverse;
 
 use super::layout::{At, Layout, Place};
-use super::pace::Pace;
 use super::plan::{RoomPlan, Wanted, hole_for};
+use crate::memory::defragmentation::pace::Pace;
 
 /// The order in which items are placed.
 #[derive(Clone, Copy, Debug)]

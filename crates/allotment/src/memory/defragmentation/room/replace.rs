@@ -17,8 +17,8 @@ use core::cmp::Reverse;
 use std::collections::VecDeque;
 
 use super::layout::{At, Layout, Place};
-use super::pace::Pace;
 use super::plan::RoomPlan;
+use crate::memory::defragmentation::pace::Pace;
 
 /// Orders in which blocks are tried to be emptied.
 #[derive(Clone, Copy, Debug)]

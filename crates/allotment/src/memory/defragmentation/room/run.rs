@@ -13,7 +13,6 @@ use allotment_suballoc::{Algorithm, Request};
 
 use super::error::Asked;
 use super::execution::{Execution, Progress, Seen, layout_of};
-use super::pace::{Pace, Paced};
 use super::plan::{Wanted, plan};
 use super::replace::{Freeable, by_replacement};
 use super::whole_heap::{EmptyBytes, MissingInHeap};
@@ -24,6 +23,7 @@ use crate::memory::block_set::Role;
 use crate::memory::defragmentation::desc::Spent;
 use crate::memory::defragmentation::movers::{MovedBy, Mover};
 use crate::memory::defragmentation::moves::SurveyedAllocation;
+use crate::memory::defragmentation::pace::{Pace, Paced};
 use crate::memory::defragmentation::pass::Move;
 use crate::memory::defragmentation::run::{Ended, Found, Outcome};
 use crate::memory::defragmentation::stopwatch::Stopwatch;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::layout::{At, Layout, Place};
-use super::pace::Pace;
 use super::plan::{MAX_TRIES, RoomPlan, Wanted};
+use crate::memory::defragmentation::pace::Pace;
 
 /// A run of neighbours between holes that have the bytes of the request together.
 #[derive(Clone, Copy, Debug)]

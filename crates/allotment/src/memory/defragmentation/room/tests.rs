@@ -8,9 +8,9 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 
 use super::layout::{At, Item, Layout, Place};
-use super::pace::Paced;
 use super::plan::{RoomPlan, Wanted, plan};
 use super::replace::{Freeable, by_replacement};
+use crate::memory::defragmentation::pace::Paced;
 
 /// Plans with a pause wherever the plan allows one.
 fn planned(layout: &mut Layout, wanted: Wanted) -> Option<RoomPlan> {

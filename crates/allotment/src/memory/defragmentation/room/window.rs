@@ -4,8 +4,8 @@ use core::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::layout::{At, Layout, Place};
-use super::pace::Pace;
 use super::plan::{MAX_TRIES, RoomPlan, Wanted};
+use crate::memory::defragmentation::pace::Pace;
 
 /// A window, with the bytes to copy out of it.
 #[derive(Clone, Copy, Debug)]

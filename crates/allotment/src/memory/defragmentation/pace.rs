@@ -18,7 +18,7 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use crate::memory::defragmentation::stopwatch::Readings;
+use super::stopwatch::Readings;
 
 /// Elements that are sorted at once: some ten microseconds.
 const SORTED_AT_ONCE: usize = 256;
