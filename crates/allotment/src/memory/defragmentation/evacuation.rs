@@ -12,12 +12,11 @@
 //! under the pool's lock; `run` calls the next one.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::PassLimits;
 use super::desc::{DefragmentationDesc, DefragmentationStrategy, JoinShards, Spent};
 use super::movers::Mover;
-use super::moves::{Close, SurveyedAllocation};
 use super::pass::Move;
 use super::plan::PlannedMove;
 use super::stopwatch::Stopwatch;
@@ -26,9 +25,8 @@ use crate::device::Device;
 use crate::memory::Movability;
 use crate::memory::allocator::{Allocation, AllocationId, Allocator};
 use crate::memory::pool::emptying::{AfterClosing, BlockOfSet, CloseHow};
+use crate::memory::pool::moves::{Close, MayBegin, NewPlace, ReservedPlace, SurveyedAllocation};
 use crate::memory::pool::{PoolSlot, TwoShards};
-use crate::memory::token::record::Record;
-use crate::sync::locked;
 
 /// Places that are reserved, or freed, per lock: 20 to 40 microseconds.
 const AT_ONCE: usize = 16;
@@ -120,6 +118,14 @@ pub(super) struct Reserved {
     pub(super) to: Allocation,
     /// Bytes that the move copies.
     pub(super) copied: u64,
+}
+
+impl Reserved {
+    /// Returns the place that is reserved for an allocation in the pool at an index.
+    pub(super) fn new(from: AllocationId, pool: u32, place: &ReservedPlace) -> Self {
+        let &ReservedPlace { record, generation, copied, .. } = place;
+        Self { from, to: Allocation { allocator: from.allocator, pool, record, generation }, copied }
+    }
 }
 
 /// How to continue with a block.
@@ -437,23 +443,19 @@ impl Evacuation {
                 *locks = allocator.lock_two(pool, destination);
             }
             let Some(locks) = locks else { return OnePlace::NotNeeded };
-            let (state, slot) = locks.one();
             // Asked for each destination anew: between two pairs of locks the owner may free it, or another run move
             // it.
-            if !state.has_in_block(slot, (record, generation), self.arena.pool, self.block()) {
+            if !locks.has_in_block((record, generation), self.arena.pool, self.block()) {
                 return OnePlace::NotNeeded;
             }
-            let copied = state.detail(record).is_some_and(|detail| detail.movability() == Movability::Copied);
-            let copied = slot.records.get(record).filter(|_| copied).map_or(0, Record::size);
             let block = to.filter(|&(to, _)| to == destination).map(|(_, block)| block);
-            let Some(reserved) = locks.reserve_place(record, block) else { continue };
+            let Some(reserved) = locks.reserve_place((record, generation), NewPlace::Planned(block)) else {
+                continue;
+            };
             let from = AllocationId { allocator: allocator.id, pool, record, generation };
-            let (state, slot) = locks.other();
-            let to = allocator.token(destination, reserved, slot);
-            self.reserved.push_back(Reserved { from, to, copied });
+            self.reserved.push_back(Reserved::new(from, destination, &reserved));
             // An allocation that was not planned has no block here, so it always counts as found elsewhere.
-            let found = state.detail(reserved).map(|detail| detail.block);
-            return if found == block { OnePlace::AsPlanned } else { OnePlace::Elsewhere };
+            return if reserved.block == block { OnePlace::AsPlanned } else { OnePlace::Elsewhere };
         }
         OnePlace::None
     }
@@ -495,12 +497,7 @@ impl Evacuation {
             return HandedOut::All;
         };
         let Some(slot) = allocator.pools.get(pool) else { return HandedOut::All };
-        // `changes` before the state, as at the end of a pass (`finish`).
-        // A thread that writes through a handle holds `changes` for reading. So it has either ended before, or finds the
-        // allocation marked as moving.
-        let alone = slot.changes.write().unwrap_or_else(PoisonError::into_inner);
-        let guard = locked(&slot.state);
-        let Some(state) = guard.as_ref() else { return HandedOut::All };
+        let Some(mut moves) = slot.begin_moves() else { return HandedOut::All };
         // Freed after the locks: a free takes the pool's lock again.
         let mut unneeded = Vec::new();
         let (mut limit, mut refused) = (false, false);
@@ -509,31 +506,32 @@ impl Evacuation {
                 break;
             }
             let Some(Reserved { from, to, copied }) = self.reserved.pop_front() else { break };
-            let Some(to_slot) = allocator.pools.get(to.pool) else { continue };
-            let Some(record) = slot.records.get(from.record).filter(|it| it.generation() == from.generation)
-            else {
+            let size = match moves.may_begin(from.record, from.generation) {
+                MayBegin::Yes(size) => size,
+                MayBegin::No => {
+                    refused = true;
+                    0
+                }
                 // The owner freed the allocation since its place was reserved.
                 // Its place is not given to another of the block: the others have theirs.
-                unneeded.push(to);
-                continue;
+                MayBegin::Gone => {
+                    unneeded.push(to);
+                    continue;
+                }
             };
-            let size = record.size();
             limit = spent.exceeds(limits, size);
-            // From here on until the pass ends it cannot be mapped. Before, its place was reserved without any mark, so the
-            // owner may have mapped or pinned it.
-            refused = record.maps() != 0 || !record.is_movable();
             if limit || refused {
                 // The next pass, or the cancellation, continues with this one.
                 self.reserved.push_front(Reserved { from, to, copied });
                 break;
             }
-            record.set_moving(true);
+            let place = allocator.pools.get(to.pool).and_then(|slot| slot.place_of(to.record));
+            let Some(place) = place else { continue };
             (spent.moves, spent.bytes) = (spent.moves + 1, spent.bytes + size);
             self.in_flight += 1;
-            found.push(Move::new((state, slot), to_slot, evacuation, from, to));
+            found.push(Move::new(&moves.begin(from.record), &place, evacuation, from, to));
         }
-        drop(guard);
-        drop(alone);
+        drop(moves);
         unneeded.into_iter().for_each(|to| allocator.free_own(to));
         match (self.reserved.is_empty(), limit) {
             // Before the others. Moves of this batch that were handed out already stay so, and end with their pass; the

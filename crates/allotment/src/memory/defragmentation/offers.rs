@@ -14,19 +14,21 @@
 //! The list of offers has a lock of its own, which is taken last: no other lock is taken while it is held.
 
 use core::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use super::evacuation::{Evacuation, Reserved};
 use super::movers::Mover;
 use super::pass::Move;
-use super::run::{Ended, Outcome};
+use super::run::Ended;
 use super::survey::Arena;
 use super::{DefragmentationStatistics, Released};
 use crate::device::Device;
 use crate::memory::Movability;
 use crate::memory::allocator::{Allocation, AllocationId, Allocator};
 use crate::memory::mover::MoverId;
+use crate::memory::pool::PoolSlot;
 use crate::memory::pool::emptying::AfterClosing;
+use crate::memory::pool::moves::{MayBegin, MoveEnd};
 use crate::memory::pool::shards::PoolShards;
 use crate::sync::locked;
 
@@ -241,20 +243,22 @@ impl<D: Device> Allocator<D> {
     /// Marks the allocation as being moved, where its move would still free the block.
     fn begin_offered(&self, closed: ClosedBlock, reserved: Reserved) -> Result<Move<D>, Reserved> {
         let from = reserved.from;
-        let slots = self.pools.get(from.pool).zip(self.pools.get(reserved.to.pool));
-        let Some((slot, to_slot)) = slots else { return Err(reserved) };
-        // A thread that writes by the handle holds `changes` for reading: none is in the middle of it.
-        let _alone = slot.changes.write().unwrap_or_else(PoisonError::into_inner);
-        let Some(mut shards) = self.lock_two(from.pool, closed.arena.pool) else { return Err(reserved) };
-        let (home, _) = shards.other();
-        let is_kept = home.is_kept_by((closed.arena.set.into(), closed.block), closed.closing);
-        let record = slot.records.get(from.record).filter(|it| it.generation() == from.generation);
-        // Memory that is mapped by its handle stays, and so does a block that a request reopened.
-        let may_move = is_kept && record.is_some_and(|record| record.maps() == 0 && record.is_movable());
-        let Some(record) = record.filter(|_| may_move) else { return Err(reserved) };
-        record.set_moving(true);
-        let (state, _) = shards.one();
-        Ok(Move::new((state, slot), to_slot, 0, from, reserved.to))
+        let home = self.pools.get(closed.arena.pool);
+        let after =
+            home.and_then(|slot| slot.after_closing((closed.arena.set.into(), closed.block), closed.closing));
+        // A block that a request reopened stays, and so does memory that is mapped by its handle.
+        if after != Some(AfterClosing::Closed) {
+            return Err(reserved);
+        }
+        let to = self.pools.get(reserved.to.pool).and_then(|slot| slot.place_of(reserved.to.record));
+        let Some(to) = to else { return Err(reserved) };
+        let Some(mut moves) = self.pools.get(from.pool).and_then(PoolSlot::begin_moves) else {
+            return Err(reserved);
+        };
+        match moves.may_begin(from.record, from.generation) {
+            MayBegin::Yes(_) => Ok(Move::new(&moves.begin(from.record), &to, 0, from, reserved.to)),
+            MayBegin::No | MayBegin::Gone => Err(reserved),
+        }
     }
 
     /// Withdraws the offer of an allocation whose owner is gone, if there is one. `leaves`: the allocation leaves the block
@@ -329,7 +333,7 @@ impl<D: Device> Offer<'_, D> {
     ) -> Option<OfferEnded<D>> {
         let mut one = self.one.take()?;
         let Ended { outcome, copied, .. } = one.end_alone(self.allocator);
-        let moved = outcome == Outcome::Moved;
+        let moved = outcome == MoveEnd::Moved;
         let mut statistics = self.allocator.end_offer(self.closed);
         if moved {
             (statistics.moves, statistics.bytes_moved) = (1, copied);

@@ -4,11 +4,11 @@ use core::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::holes::{Cut, Holes};
-use super::moves::SurveyedAllocation;
 use super::pace::Pace;
 use super::plan::PlannedMove;
 use super::selection::Candidate;
 use super::survey::{SurveyedArena, SurveyedBlock};
+use crate::memory::pool::moves::SurveyedAllocation;
 
 /// Finds places for all allocations of a block, the largest first. Where one finds none, all is as before.
 pub(super) async fn pack(

@@ -1,16 +1,16 @@
 //! One pass: moves that are handed out together and end together.
 
 use core::fmt;
-use std::sync::PoisonError;
 
-use super::run::{Ended, Outcome, Run};
+use super::run::{Ended, Run};
 use super::{EndedPass, NotThisMove};
 use crate::device::{Device, Mapped, MemoryHandle, MemoryTypeIndex, ResourceKind};
 use crate::memory::MemoryLocation;
 use crate::memory::Movability;
 use crate::memory::allocator::{Allocation, AllocationId, Allocator};
+use crate::memory::pool::moves::{BegunMove, MoveEnd, after_retirement};
 use crate::memory::pool::time::Moment;
-use crate::memory::pool::{Detail, Freed, PoolSlot, PoolState, TwoShards};
+use crate::memory::pool::{Freed, TwoShards};
 use crate::memory::token::record::RawPlace;
 
 /// Moves that are ended per lock: ten to twenty microseconds. What they read fits the first cache of a processor.
@@ -57,7 +57,7 @@ pub struct Move<D: Device> {
     /// It stays only since another of its pass does.
     with_others: bool,
     /// How the move ended. Those of a pass end in their order, so after a panic those that are open come last.
-    ended: Option<Outcome>,
+    ended: Option<MoveEnd>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -75,32 +75,25 @@ impl At {
 
 impl<D: Device> Move<D> {
     pub(super) fn new(
-        (state, slot): (&PoolState<D>, &PoolSlot<D>),
-        to_slot: &PoolSlot<D>,
+        begun: &BegunMove,
+        to: &RawPlace,
         evacuation: usize,
         id: AllocationId,
         reserved: Allocation,
     ) -> Self {
-        // Copied here, under the locks of the hand-out, so that a move can be read without them, and after its pass
-        // too.
-        let place = |slot: &PoolSlot<D>, record| match slot.records.get(record) {
-            Some(record) => record.read(&slot.objects),
-            None => unreachable!("a live allocation has a record"),
-        };
-        let (from, to) = (place(slot, id.record), place(to_slot, reserved.record));
-        let detail = state.detail(id.record);
+        // Copied when the move begins, so that it can be read without a lock, and after its pass too.
         Self {
             evacuation,
             id,
             reserved: Some(reserved),
-            from: At::of(&from),
-            to: At::of(&to),
+            from: At::of(&begun.place),
+            to: At::of(to),
             memory: core::marker::PhantomData,
-            size: from.size,
-            memory_type: from.memory_type,
-            kind: detail.map_or_else(ResourceKind::default, Detail::kind),
-            contents: detail.map_or(Movability::Copied, Detail::movability),
-            user_data: state.label(id.record).user_data,
+            size: begun.place.size,
+            memory_type: begun.place.memory_type,
+            kind: begun.kind,
+            contents: begun.contents,
+            user_data: begun.user_data,
             stays: false,
             with_others: false,
             ended: None,
@@ -170,7 +163,7 @@ impl<D: Device> Move<D> {
 
     /// Returns true when the pass has ended and the allocation is in its new place.
     pub(in crate::memory) fn has_moved(&self) -> bool {
-        self.ended == Some(Outcome::Moved)
+        self.ended == Some(MoveEnd::Moved)
     }
 
     /// Ignores the move.
@@ -194,7 +187,7 @@ impl<D: Device> Move<D> {
             unreachable!("the pool of a live allocation is there")
         };
         // As `finish`, for one move that an owner has accepted by itself.
-        let alone = slot.changes.write().unwrap_or_else(PoisonError::into_inner);
+        let alone = slot.keep_accesses_out();
         let ended =
             self.end_and_keep(allocator.lock_two(self.id.pool, self.pool_of_new_place()).as_mut(), false);
         drop(alone);
@@ -554,7 +547,7 @@ fn finish<D: Device>(
         let batch = &mut rest[..same];
         let Some(slot) = allocator.pools.get(pool) else { return };
         // Threads that access an allocation by its handle hold `changes` for reading: none is in the middle of it now.
-        let alone = slot.changes.write().unwrap_or_else(PoisonError::into_inner);
+        let alone = slot.keep_accesses_out();
         let mut guard = allocator.lock_two(pool, to);
         let pairs = batch.iter().filter_map(|one| Some((one.id.record, one.reserved.as_ref()?.record)));
         guard.iter_mut().for_each(|shards| shards.read_ahead(pairs.clone()));
@@ -584,10 +577,10 @@ fn finish<D: Device>(
             // Brittle: one call for each move, in their order, and the old place of a freed allocation directly after
             // its new one. `next_of` in `relocation/step.rs` finds by this order what was created for a move.
             match outcome {
-                Outcome::Moved => leave(Released::Source, place),
-                Outcome::Freed { .. } | Outcome::Stays => leave(Released::Destination, place),
+                MoveEnd::Moved => leave(Released::Source, place),
+                MoveEnd::Freed { .. } | MoveEnd::Stays => leave(Released::Destination, place),
             }
-            if outcome == (Outcome::Freed { holds_its_place: true }) {
+            if outcome == (MoveEnd::Freed { holds_its_place: true }) {
                 leave(Released::FreedSource, one.source_left());
             }
         }
@@ -611,9 +604,7 @@ impl<D: Device> Move<D> {
     /// Returns a handle of the old place of an allocation that was freed while it was being moved.
     fn source_left(&self) -> Allocation {
         let AllocationId { allocator, pool, record, generation } = self.id;
-        // The free raised the generation by one and left the range to the record, so this is the only token of the
-        // range.
-        Allocation { allocator, pool, record, generation: generation.wrapping_add(1) }
+        Allocation { allocator, pool, record, generation: after_retirement(generation) }
     }
 
     /// Returns the shard that has the new place; that of the allocation once the move has ended.
@@ -624,7 +615,7 @@ impl<D: Device> Move<D> {
     /// Ends the move. The reserved allocation has the old place then.
     fn end_and_keep(&self, mut shards: Option<&mut TwoShards<'_, D>>, arriving: bool) -> Ended {
         let ended = self.end(shards.as_deref_mut());
-        if let (Some(shards), Some(place), Outcome::Moved) = (shards, &self.reserved, ended.outcome) {
+        if let (Some(shards), Some(place), MoveEnd::Moved) = (shards, &self.reserved, ended.outcome) {
             shards.exchange(self.id.record, place.record, arriving);
         }
         ended
@@ -644,7 +635,7 @@ impl<D: Device> Move<D> {
         //   old       wherever the last move has put it                      may be a third
         // With a third the range is only exchanged. `leave` frees it then, with the locks that this needs.
         let ended = self.end(shards.as_deref_mut());
-        if let (Some(shards), Some(place), Outcome::Moved) = (shards, &self.reserved, ended.outcome) {
+        if let (Some(shards), Some(place), MoveEnd::Moved) = (shards, &self.reserved, ended.outcome) {
             match shards.move_to(self.id.record, place.record, now) {
                 Some(left) => {
                     freed.push(left);
@@ -657,46 +648,17 @@ impl<D: Device> Move<D> {
         ended
     }
 
-    /// Decides how the move ends, and ends it unless the allocation is to be [moved](Outcome::Moved) now: then both
+    /// Decides how the move ends, and ends it unless the allocation is to be [moved](MoveEnd::Moved) now: then both
     /// allocations are live.
     fn end(&self, shards: Option<&mut TwoShards<'_, D>>) -> Ended {
         // Without the shards the pool is gone, and both ranges with it.
-        let outcome = shards.map_or(Outcome::Freed { holds_its_place: false }, |shards| self.end_in(shards));
+        let outcome = shards.map_or(MoveEnd::Freed { holds_its_place: false }, |shards| {
+            let reserved = self.reserved.as_ref().map(|reserved| (reserved.record, reserved.generation));
+            shards.end_move((self.id.record, self.id.generation), reserved, self.stays)
+        });
         // Recreated allocations cost no copy, so they do not count towards `WithinBytes`.
         let copied = if self.contents == Movability::Copied { self.size } else { 0 };
         Ended { evacuation: self.evacuation, id: self.id, copied, outcome, with_others: self.with_others }
-    }
-
-    fn end_in(&self, shards: &mut TwoShards<'_, D>) -> Outcome {
-        let live = |slot: &PoolSlot<D>, record: u32, generation| {
-            slot.records.get(record).is_some_and(|record| record.generation() == generation)
-        };
-        // Between the hand-out and this moment the owner could free the allocation or pin it, and the pool could be
-        // reset. For each of them both ranges were left where they were, and it is decided here who has them now:
-        //                          the allocation        its old place             its new place
-        //   as planned             moves                 released                  its own
-        //   ignored, pinned        stays                 its own                   released
-        //   freed by its owner     is gone               released                  released
-        //   pool reset             is gone               gone, perhaps another's   gone
-        // A reset of the pool frees both allocations.
-        let (_, slot) = shards.other();
-        let reserved = self.reserved.as_ref().is_some_and(|it| live(slot, it.record, it.generation));
-        let (state, slot) = shards.one();
-        // The generation tells whether the owner freed the allocation while the pass was open.
-        if !live(slot, self.id.record, self.id.generation) {
-            // After a reset of the pool the record may belong to another allocation.
-            let stands = live(slot, self.id.record, self.source_left().generation);
-            return Outcome::Freed { holds_its_place: stands && state.is_left(slot, self.id.record) };
-        }
-        // The owner may have pinned the allocation while it was being moved.
-        let detail = state.detail(self.id.record);
-        let pinned = detail.is_none_or(|detail| detail.movability() == Movability::Pinned);
-        // The mark stays on for now: `exchange` clears it, or sets that of a copy that is in flight.
-        if reserved && !self.stays && !pinned {
-            return Outcome::Moved;
-        }
-        state.note_moving(slot, self.id.record, false);
-        Outcome::Stays
     }
 }
 

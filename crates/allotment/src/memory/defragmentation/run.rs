@@ -56,7 +56,6 @@ use std::collections::{HashSet, VecDeque};
 use super::desc::{DefragmentationDesc, Spent};
 use super::evacuation::{Current, Evacuation, EvacuationState, HandedOut, Phase, Step, Worth};
 use super::movers::{MovedBy, Mover};
-use super::moves::SurveyedAllocation;
 use super::pace::Paced;
 use super::pass::Move;
 use super::plan::{DefragmentationPlan, Planned, PlannedEvacuation, plan};
@@ -67,6 +66,7 @@ use super::{DefragmentationStatistics, PassLimits};
 use crate::device::Device;
 use crate::memory::allocator::{AllocationId, Allocator};
 use crate::memory::pool::emptying::AfterClosing;
+use crate::memory::pool::moves::{MoveEnd, SurveyedAllocation};
 
 /// Surveys of a run at most. Pools that change all the time would otherwise keep it going for ever.
 const MAX_ROUNDS: u32 = 4;
@@ -461,13 +461,13 @@ impl Run {
             match outcome {
                 // Bytes are spent when they have moved. A move that is ignored or freed gives back what was promised
                 // for it, so that another block may have it.
-                Outcome::Moved => {
+                MoveEnd::Moved => {
                     self.statistics.moves += 1;
                     self.statistics.bytes_moved += copied;
                     self.bytes_left = self.bytes_left.saturating_sub(copied);
                 }
-                Outcome::Freed { .. } => self.statistics.freed += 1,
-                Outcome::Stays => self.statistics.ignored += 1,
+                MoveEnd::Freed { .. } => self.statistics.freed += 1,
+                MoveEnd::Stays => self.statistics.ignored += 1,
             }
             if let Some(room) = &mut self.room {
                 room.ended(&ended);
@@ -477,8 +477,8 @@ impl Run {
             evacuation.in_flight -= 1;
             evacuation.uncopied = evacuation.uncopied.saturating_sub(copied);
             match outcome {
-                Outcome::Moved | Outcome::Freed { .. } => {}
-                Outcome::Stays => {
+                MoveEnd::Moved | MoveEnd::Freed { .. } => {}
+                MoveEnd::Stays => {
                     // Remembered, so that the next survey does not plan the same move again. What stays with others may
                     // move at another time.
                     if with_others {
@@ -555,17 +555,7 @@ pub(super) struct Ended {
     pub(super) id: AllocationId,
     /// Bytes that the move copies.
     pub(super) copied: u64,
-    pub(super) outcome: Outcome,
+    pub(super) outcome: MoveEnd,
     /// It stays only since another of its pass does.
     pub(super) with_others: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
-    Moved,
-    /// The owner freed the allocation meanwhile. `holds_its_place`: its old place must be freed now.
-    Freed {
-        holds_its_place: bool,
-    },
-    Stays,
 }

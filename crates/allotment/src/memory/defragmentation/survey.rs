@@ -15,12 +15,10 @@ use crate::chunks::Chunks;
 use crate::device::Device;
 use crate::memory::Movability;
 use crate::memory::allocator::{Allocator, Served};
-use crate::memory::block_set::Role;
-use crate::memory::defragmentation::moves::SurveyedAllocation;
 use crate::memory::mover::MoverId;
+use crate::memory::pool::moves::SurveyedAllocation;
+use crate::memory::pool::room::SetSeen;
 use crate::memory::pool::shards::PoolShards;
-use crate::memory::reports::statistics::Counters;
-use crate::sync::locked;
 
 /// Allocations that are surveyed per lock: 64 bytes each, some five microseconds.
 const AT_ONCE: u32 = 256;
@@ -227,7 +225,8 @@ impl Survey {
                 // a block need not be read.
                 Some((shard, first)) if shard < pool.shards.count && self.first < self.arenas.len() => {
                     let index = pool.shards.index(shard as u8);
-                    let more = look_at_records(allocator, index, first, &mut seen);
+                    let slot = allocator.pools.get(index);
+                    let more = slot.is_some_and(|slot| slot.survey_records(first, AT_ONCE, &mut seen));
                     for allocation in seen.drain(..) {
                         // No lock is held here: the pool goes on while the copies are sorted into their blocks.
                         let fits = |by: &MovedBy| *by != MovedBy::Own || allocation.size <= self.largest;
@@ -255,36 +254,28 @@ impl Survey {
         // A shard without memory has nothing to move, and a default pool's state may not have been created yet.
         let Some(slot) = allocator.pools.get(index).filter(|slot| slot.has_memory()) else { return };
         let tick = allocator.time.now().tick;
-        let count = locked(&slot.state).as_ref().map_or(0, |state| state.sets.len());
-        for set in (0..count as u8).filter(|&set| pool.set.is_none_or(|only| only == set)) {
-            let there = slot.counters.get(usize::from(set)).map(Counters::load).unwrap_or_default();
-            // The counters are read without the lock. They may be a little old; then the vectors grow under it.
-            let mut blocks = Vec::with_capacity((there.blocks + there.dedicated) as usize);
-            let mut guard = locked(&slot.state);
-            let Some(state) = guard.as_mut() else { return };
+        for set in 0..slot.counters.len() as u8 {
+            if pool.set.is_some_and(|only| only != set) {
+                continue;
+            }
+            // The index is built from the copy, outside the lock.
+            let Some((seen, blocks)) = slot.survey_blocks(set, self.key, tick) else { break };
             let joins = match self.join_shards {
                 JoinShards::Always => true,
-                JoinShards::WhenIdle => state.use_of_shard.is_idle(tick),
+                JoinShards::WhenIdle => seen.is_idle,
                 JoinShards::Never => false,
             };
-            let at = usize::from(set);
-            // The pool's watermark concerns its first memory type only.
-            let least_blocks = state.least_blocks(at);
-            let first = state.first_sets().any(|first| first == at);
-            let ahead = if first { state.room_to_keep() } else { 0 };
-            blocks.extend(state.sets[at].blocks().map(|(index, block)| SurveyedBlock {
-                of_another_run: block.is_of_another_run(self.key),
-                ..SurveyedBlock::new(index, block.memory.size(), block.role == Role::Shared)
-            }));
-            // Compared when a block is closed: an idle shard that has served a request since then is in use again.
-            let requests = state.use_of_shard.requests();
-            // The index is built from the copy, outside the lock.
-            drop(guard);
+            // The requests are compared when a block is closed: an idle shard that has served one since then is in use again.
+            let SetSeen { requests, least_blocks, ahead, .. } = seen;
             let member =
                 Member { arena: Arena { pool: index, set }, requests, least_blocks, place_of: Vec::new() };
+            let blocks = blocks.into_iter().map(|seen| SurveyedBlock {
+                of_another_run: seen.of_another_run,
+                ..SurveyedBlock::new(seen.index, seen.size, seen.shared)
+            });
             let arena = self.arena_for(set, joins);
             arena.ahead += ahead;
-            arena.add_blocks(member, blocks);
+            arena.add_blocks(member, blocks.collect());
         }
     }
 
@@ -322,21 +313,6 @@ impl Survey {
         };
         arena.add(member, allocation, by);
     }
-}
-
-/// Copies a batch of records of a shard. Returns true when there are more.
-fn look_at_records<D: Device>(
-    allocator: &Allocator<D>,
-    index: u32,
-    first: u32,
-    seen: &mut Vec<SurveyedAllocation>,
-) -> bool {
-    let Some(slot) = allocator.pools.get(index) else { return false };
-    slot.state.look(|state| {
-        let Some(state) = state.as_ref() else { return false };
-        state.survey_allocations(slot, first, AT_ONCE, |allocation| seen.push(allocation));
-        first.saturating_add(AT_ONCE) < state.records()
-    })
 }
 
 impl SurveyedArena {

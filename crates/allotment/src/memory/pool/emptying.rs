@@ -11,12 +11,12 @@
 
 use std::collections::VecDeque;
 
+use super::moves::{Close, SurveyedAllocation};
 use super::shards::PoolShards;
 use super::{PoolSlot, Source};
 use crate::device::Device;
 use crate::memory::allocator::AllocationId;
 use crate::memory::block_set::PlacedRange;
-use crate::memory::defragmentation::moves::{Close, SurveyedAllocation};
 use crate::memory::{BudgetPolicy, EmptiedBlocks};
 use crate::sync::locked;
 

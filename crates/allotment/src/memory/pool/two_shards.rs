@@ -47,17 +47,17 @@ impl<D: Device> TwoShards<'_, D> {
     }
 
     /// Returns the first one.
-    pub(in crate::memory) fn one(&mut self) -> (&mut PoolState<D>, &PoolSlot<D>) {
+    pub(super) fn one(&mut self) -> (&mut PoolState<D>, &PoolSlot<D>) {
         Self::state(&mut self.one)
     }
 
     /// Returns the second one, which may be the first.
-    pub(in crate::memory) fn other(&mut self) -> (&mut PoolState<D>, &PoolSlot<D>) {
+    pub(super) fn other(&mut self) -> (&mut PoolState<D>, &PoolSlot<D>) {
         Self::state(self.other.as_mut().unwrap_or(&mut self.one))
     }
 
     /// Returns one of them by its index; `None` for a third.
-    pub(in crate::memory) fn locked(&mut self, index: u32) -> Option<(&mut PoolState<D>, &PoolSlot<D>)> {
+    pub(super) fn locked(&mut self, index: u32) -> Option<(&mut PoolState<D>, &PoolSlot<D>)> {
         if index == self.indices.0 {
             Some(self.one())
         } else if index == self.indices.1 {

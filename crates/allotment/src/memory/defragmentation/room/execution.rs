@@ -18,12 +18,10 @@ use super::layout::{At, Item, Layout, Place};
 use super::plan::RoomPlan;
 use crate::device::{Device, MemoryDesc};
 use crate::memory::allocator::{AllocationId, Allocator};
-use crate::memory::block_set::Role;
 use crate::memory::defragmentation::PassLimits;
 use crate::memory::defragmentation::desc::Spent;
 use crate::memory::defragmentation::evacuation::{Evacuation, HandedOut, Reserved};
 use crate::memory::defragmentation::movers::Mover;
-use crate::memory::defragmentation::moves::Close;
 use crate::memory::defragmentation::pace::Pace;
 use crate::memory::defragmentation::pass::Move;
 use crate::memory::defragmentation::stopwatch::Stopwatch;
@@ -31,7 +29,7 @@ use crate::memory::defragmentation::survey::{Arena, SurveyedArena, SurveyedBlock
 use crate::memory::driver::ladder::IdleBlocks;
 use crate::memory::pool::TwoShards;
 use crate::memory::pool::emptying::CloseHow;
-use crate::memory::token::record::Record;
+use crate::memory::pool::moves::{Close, NewPlace, ReservedPlace};
 use crate::memory::{EmptiedBlocks, Movability};
 
 /// Places that are reserved per lock: 20 to 40 microseconds.
@@ -329,17 +327,19 @@ impl Execution {
                 Place::At(at) => {
                     let (arena, index, _) = self.blocks[at.block as usize];
                     let after = self.holders.before(allocator, at.block, (arena, index), at.offset);
-                    self.reserve_one(allocator, arena, |locks, record| {
-                        locks.reserve_place_at(record, (index, at.offset, after))
-                    })
+                    let place = NewPlace::At { block: index, offset: at.offset, after };
+                    self.reserve_one(allocator, arena, |locks, item| locks.reserve_place(item, place))
                 }
                 // In a hole of a block that the plan does not touch, or in the block that was allocated for it.
                 Place::Aside => {
                     let arena = self.arena;
-                    self.reserve_one(allocator, arena, |locks, record| locks.reserve_place(record, None))
+                    let mut reserve = |place| {
+                        self.reserve_one(allocator, arena, |locks, item| locks.reserve_place(item, place))
+                    };
+                    reserve(NewPlace::Planned(None))
                         || self.aside.block(allocator, arena).is_some_and(|block| {
-                            self.reserve_one(allocator, arena, |locks, record| {
-                                locks.reserve_place_in(record, block)
+                            self.reserve_one(allocator, arena, |locks, item| {
+                                locks.reserve_place(item, NewPlace::InBlock(block))
                             })
                         })
                 }
@@ -362,29 +362,21 @@ impl Execution {
         &mut self,
         allocator: &Allocator<D>,
         arena: Arena,
-        place: impl FnOnce(&mut TwoShards<'_, D>, u32) -> Option<u32>,
+        place: impl FnOnce(&mut TwoShards<'_, D>, (u32, u32)) -> Option<ReservedPlace>,
     ) -> bool {
         let Some(&(item, to)) = self.steps.front() else { return false };
         let holder @ (pool, record, generation) = self.items[item as usize];
         let Some(mut locks) = allocator.lock_two(pool, arena.pool) else { return false };
         // Its owner may have freed it a moment ago; the next look finds that.
-        if !locks.one().1.has_generation(record, generation) {
-            return false;
-        }
-        let Some(reserved) = place(&mut locks, record) else { return false };
+        let Some(reserved) = place(&mut locks, (record, generation)) else { return false };
         let from = AllocationId { allocator: allocator.id, pool, record, generation };
-        let (_, slot) = locks.other();
-        let token = allocator.token(arena.pool, reserved, slot);
-        let reserved = (arena.pool, reserved, token.generation);
+        self.moves.reserved.push_back(Reserved::new(from, arena.pool, &reserved));
+        let reserved = (arena.pool, reserved.record, reserved.generation);
         match to {
             Place::At(at) => self.holders.put(at.block, at.offset, reserved),
             Place::Aside => self.aside.holders.extend([reserved, holder]),
         }
         self.batch.push_back(Started { item, from: self.places[item as usize], to, reserved });
-        let (state, slot) = locks.one();
-        let copied = state.detail(record).is_some_and(|detail| detail.movability() == Movability::Copied);
-        let copied = slot.records.get(record).filter(|_| copied).map_or(0, Record::size);
-        self.moves.reserved.push_back(Reserved { from, to: token, copied });
         self.steps.pop_front();
         true
     }
@@ -425,21 +417,10 @@ impl Execution {
         let mut memory = Some(memory);
         let (mut block, mut closing) = (None, None);
         let key = self.mover.key;
-        let reserved = self.reserve_one(allocator, arena, |locks, record| {
-            let (state, _) = locks.other();
-            let added = state.add_block(set, memory.take()?, Role::Shared);
-            let reserved = locks.reserve_place_in(record, added);
-            let (state, slot) = locks.other();
-            if reserved.is_some() {
-                block = Some(added);
-                // Closed, so that nothing else is placed in it.
-                let set = &mut state.sets[set];
-                closing = set.claim(added, key).then(|| set.close(added, key, EmptiedBlocks::Free)).flatten();
-            } else {
-                memory = state.remove_block(set, added);
-            }
-            state.store_counters(slot);
-            reserved
+        let reserved = self.reserve_one(allocator, arena, |locks, item| {
+            let (reserved, closed) = locks.reserve_in_new_block(item, (set, key), &mut memory)?;
+            (block, closing) = (reserved.block, closed);
+            Some(reserved)
         });
         // Not used after all: its item was freed, or the pool is gone.
         memory.into_iter().for_each(|memory| allocator.heaps.free(&allocator.device, memory));

@@ -3,7 +3,6 @@
 //! | file | what it is |
 //! |---|---|
 //! | `layout.rs` | the ranges of some blocks, on which a plan is tried out |
-//! | `pace.rs` | plans that pause when the time of a pass is over |
 //! | `plan.rs` | which allocations move where, in which order |
 //! | `execution.rs` | carries out a plan, batch by batch; `holders.rs`: which allocation is before a place |
 //! | `run.rs` | survey, plan, execution, and the request in the room |

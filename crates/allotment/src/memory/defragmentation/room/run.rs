@@ -9,8 +9,6 @@
 
 use std::collections::HashSet;
 
-use allotment_suballoc::{Algorithm, Request};
-
 use super::error::Asked;
 use super::execution::{Execution, Progress, Seen, layout_of};
 use super::plan::{Wanted, plan};
@@ -19,22 +17,21 @@ use super::whole_heap::{EmptyBytes, MissingInHeap};
 use crate::device::{Device, MemoryHeapIndex, Requirements};
 use crate::memory::AllocationOptions;
 use crate::memory::allocator::{Allocation, AllocationId, Allocator};
-use crate::memory::block_set::Role;
 use crate::memory::defragmentation::desc::Spent;
 use crate::memory::defragmentation::movers::{MovedBy, Mover};
-use crate::memory::defragmentation::moves::SurveyedAllocation;
 use crate::memory::defragmentation::pace::{Pace, Paced};
 use crate::memory::defragmentation::pass::Move;
-use crate::memory::defragmentation::run::{Ended, Found, Outcome};
+use crate::memory::defragmentation::run::{Ended, Found};
 use crate::memory::defragmentation::stopwatch::Stopwatch;
 use crate::memory::defragmentation::survey::{
     Arena, Scope, Survey, SurveyedArena, SurveyedBlock, SurveyedPool,
 };
 use crate::memory::defragmentation::{DefragmentationDesc, JoinShards, PassLimits};
 use crate::memory::mover::MoverId;
+use crate::memory::pool::moves::{MoveEnd, SurveyedAllocation};
+use crate::memory::pool::room::Needed;
 use crate::memory::pool::shards::PoolShards;
 use crate::memory::request::desc::AllocationRequest;
-use crate::sync::locked;
 
 /// Plans of a run at most. Pools that change all the time would otherwise keep it going for ever.
 const MAX_PLANS: u32 = 8;
@@ -488,17 +485,8 @@ impl RoomRun {
         pool: u32,
         set: u8,
     ) -> Option<(Wanted, MemoryHeapIndex)> {
-        let guard = locked(&allocator.pools.get(pool)?.state);
-        let state = guard.as_ref()?;
-        let heap = state.sets[usize::from(set)].heap;
-        let request = self.wanted.request();
-        let rounded = allocator.round_request(state, usize::from(set), &request).ok()?;
-        if rounded.role == Role::DedicatedToAllocation || state.rules.algorithm == Algorithm::Linear {
-            return None;
-        }
-        let Request { size, alignment, .. } = rounded.request;
-        let missing = allocator.missing_by_own_pool((state, usize::from(set)), &rounded, &request);
-        let (bytes, alignment) = state.range_of(usize::from(set), size, alignment);
+        let Needed { bytes, alignment, missing, heap } =
+            allocator.needed_in(pool, set.into(), &self.wanted.request())?;
         Some((Wanted { bytes, alignment, missing }, heap))
     }
 
@@ -506,25 +494,13 @@ impl RoomRun {
     fn place<D: Device>(&mut self, allocator: &Allocator<D>) -> bool {
         let Stage::Moving(execution) = &mut self.stage else { return false };
         let Arena { pool, set } = execution.arena();
-        let Some(slot) = allocator.pools.get(pool) else { return self.change() };
-        let request = self.wanted.request();
         let at = execution.room(allocator);
-        let mut guard = locked(&slot.state);
-        let Some(state) = guard.as_mut() else { return self.change() };
-        let Ok(rounded) = allocator.round_request(state, usize::from(set), &request) else {
-            return self.change();
-        };
-        let placed = state.place_request_at(slot, usize::from(set), at, &rounded, &request);
-        state.store_counters(slot);
-        let Some(record) = placed else {
-            drop(guard);
+        let request = self.wanted.request();
+        let Some(token) = allocator.place_in_room((pool, set.into()), at, &request) else {
             // The old places of the last moves may still be in use.
             self.waits = execution.waits_for_places(allocator);
             return if self.waits { false } else { self.change() };
         };
-        let (token, changed_priority) = (allocator.token(pool, record, slot), state.changed_priority.take());
-        drop(guard);
-        allocator.set_priority(&token, changed_priority);
         if !allocator.map_new(&token, &request) {
             allocator.free_own(token);
             return self.change();
@@ -585,9 +561,9 @@ impl RoomRun {
             execution.ended();
         }
         match ended.outcome {
-            Outcome::Moved => self.copied += ended.copied,
-            Outcome::Freed { .. } => {}
-            Outcome::Stays => {
+            MoveEnd::Moved => self.copied += ended.copied,
+            MoveEnd::Freed { .. } => {}
+            MoveEnd::Stays => {
                 // What stays only since another allocation of the pass does can move by the next plan.
                 if !ended.with_others {
                     self.ignored.insert(ended.id);

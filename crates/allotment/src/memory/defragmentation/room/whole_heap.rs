@@ -20,8 +20,6 @@ use super::run::RoomRun;
 use crate::device::{Device, MemoryHeapIndex};
 use crate::memory::allocator::Allocator;
 use crate::memory::defragmentation::survey::{Arena, Scope, SurveyedPool};
-use crate::sync::locked;
-use allotment_suballoc::Algorithm;
 
 /// Bytes that a heap has to give back.
 #[derive(Clone, Copy, Debug)]
@@ -37,20 +35,13 @@ impl RoomRun {
         let request = self.request();
         let mut missing: Vec<MissingInHeap> = Vec::new();
         for &(shards, set) in self.pools() {
-            let set = usize::from(set);
-            let in_shard = |index| {
-                let guard = locked(&allocator.pools.get(index)?.state);
-                let state = guard.as_ref()?;
-                let rounded = allocator.round_request(state, set, &request).ok()?;
-                let bytes = allocator.missing_by_any_pool((state, set), &rounded, &request)?;
-                Some(MissingInHeap { heap: state.sets[set].heap, bytes })
-            };
+            let in_shard = |index| allocator.missing_in(index, set.into(), &request);
             // The request has asked one of them for a block.
-            let Some(found) = shards.indices().find_map(in_shard) else { continue };
+            let Some((heap, bytes)) = shards.indices().find_map(in_shard) else { continue };
             // Where a plan for fewer bytes fails, one for more does.
-            let known = |known: &MissingInHeap| known.heap == found.heap && known.bytes <= found.bytes;
+            let known = |known: &MissingInHeap| known.heap == heap && known.bytes <= bytes;
             if !missing.iter().any(known) {
-                missing.push(found);
+                missing.push(MissingInHeap { heap, bytes });
             }
         }
         let mut empty_bytes = EmptyBytes::default();
@@ -70,16 +61,13 @@ impl RoomRun {
         let mut seen = HashSet::new();
         let mut pools = Vec::new();
         for (index, slot) in allocator.indexed_slots() {
-            let (shards, sets) = {
-                let guard = locked(&slot.state);
-                let Some(state) = guard.as_ref() else { continue };
-                let is_over =
-                    |set: u8| heaps.iter().any(|missing| missing.heap == state.sets[usize::from(set)].heap);
-                // Its blocks take new ranges at their ends only.
-                let sets = (0..state.sets.len() as u8)
-                    .filter(|&set| state.rules.algorithm != Algorithm::Linear && is_over(set));
-                (state.shards, sets.collect::<Vec<_>>())
+            // The blocks of a linear pool take new ranges at their ends only.
+            let Some((shards, of_sets)) = slot.heaps_of_sets().filter(|_| !slot.is_linear()) else {
+                continue;
             };
+            let is_over = |of: &MemoryHeapIndex| heaps.iter().any(|missing| missing.heap == *of);
+            let sets = (0_u8..).zip(&of_sets).filter(|(_, heap)| is_over(heap)).map(|(set, _)| set);
+            let sets: Vec<_> = sets.collect();
             let is_default = index < allocator.default_pool_count();
             let scope = if is_default { Scope::DefaultPools } else { Scope::Pool(shards) };
             if !sets.is_empty() && seen.insert(shards.first) && self.takes(allocator, scope, own) {
@@ -130,7 +118,6 @@ impl EmptyBytes {
 impl<D: Device> Allocator<D> {
     /// Returns the heap of a block set.
     pub(super) fn heap_of_arena(&self, Arena { pool, set }: Arena) -> Option<MemoryHeapIndex> {
-        let guard = locked(&self.pools.get(pool)?.state);
-        Some(guard.as_ref()?.sets[usize::from(set)].heap)
+        self.pools.get(pool)?.heaps_of_sets()?.1.get(usize::from(set)).copied()
     }
 }

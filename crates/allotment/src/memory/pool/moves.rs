@@ -10,22 +10,23 @@
 //! stays valid all the time and names the new place from then on. The reserved allocation names the old place, and is
 //! freed once nothing uses that place any more.
 
+use std::sync::{MutexGuard, PoisonError, RwLockWriteGuard};
+
 use allotment_suballoc::{Algorithm, Alignment, Handle, Request};
 
-use crate::device::{Device, Priority, Requirements, ResourceKind};
+use super::emptying::BlockOfSet;
+use super::time::Moment;
+use super::{Detail, DetailState, Freed, HeldRange, PoolSlot, PoolState, RoundedRequest, TwoShards};
+use crate::device::{Device, OwnedMemory, Priority, Requirements, ResourceKind};
 use crate::events::{Event, Placement};
 use crate::memory::EmptiedBlocks;
 use crate::memory::allocator::{Allocation, AllocationId, Allocator};
 use crate::memory::block_set::{BlockSet, PlacedRange, Role, Sizes, UsableBlocks};
 use crate::memory::mover::MoverId;
-use crate::memory::pool::emptying::BlockOfSet;
-use crate::memory::pool::time::Moment;
-use crate::memory::pool::{
-    Detail, DetailState, Freed, HeldRange, PoolSlot, PoolState, RoundedRequest, TwoShards,
-};
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::token::record::{RawPlace, Record};
 use crate::memory::{MemoryUsage, Movability, Name};
+use crate::sync::locked;
 
 /// An allocation as a survey of its pool sees it.
 #[derive(Clone, Copy, Debug)]
@@ -56,8 +57,124 @@ pub(in crate::memory) struct SurveyedAllocation {
 
 impl SurveyedAllocation {
     /// Returns the id of the allocation, by its allocator.
-    pub(super) fn id(&self, allocator: u32) -> AllocationId {
+    pub(in crate::memory) fn id(&self, allocator: u32) -> AllocationId {
         AllocationId { allocator, pool: self.pool, record: self.record, generation: self.generation }
+    }
+}
+
+/// Where a place is reserved for an allocation.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::memory) enum NewPlace {
+    /// In this block, or else in another one that stays.
+    Planned(Option<u32>),
+    /// At an offset of a block, which may be closed: directly behind the range `after`, or at the start of the block where
+    /// that is `None`.
+    At { block: u32, offset: u64, after: Option<Handle> },
+    /// Anywhere in a block, which may be closed.
+    InBlock(u32),
+}
+
+/// A place that is reserved for an allocation.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::memory) struct ReservedPlace {
+    pub(in crate::memory) record: u32,
+    pub(in crate::memory) generation: u32,
+    pub(in crate::memory) block: Option<u32>,
+    /// Bytes that the move copies.
+    pub(in crate::memory) copied: u64,
+}
+
+/// How a move ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::memory) enum MoveEnd {
+    Moved,
+    /// The owner freed the allocation meanwhile. `holds_its_place`: its old place must be freed now.
+    Freed {
+        holds_its_place: bool,
+    },
+    Stays,
+}
+
+/// Returns the generation by which the old place of an allocation is known that was freed while it was being moved.
+pub(in crate::memory) fn after_retirement(generation: u32) -> u32 {
+    // The free raised the generation by one and left the range to the record, so this is the only token of the range.
+    generation.wrapping_add(1)
+}
+
+/// What a move says of its allocation, read when it begins.
+#[derive(Clone, Debug)]
+pub(in crate::memory) struct BegunMove {
+    pub(in crate::memory) place: RawPlace,
+    pub(in crate::memory) kind: ResourceKind,
+    pub(in crate::memory) contents: Movability,
+    pub(in crate::memory) user_data: u64,
+}
+
+/// Whether a move can begin.
+pub(in crate::memory) enum MayBegin {
+    /// With so many bytes.
+    Yes(u64),
+    /// It was mapped or pinned since its place was reserved.
+    No,
+    /// It was freed.
+    Gone,
+}
+
+/// The beginning of some moves of a shard's allocations: no thread accesses one by its handle meanwhile.
+pub(in crate::memory) struct BeginningMoves<'a, D: Device> {
+    slot: &'a PoolSlot<D>,
+    guard: MutexGuard<'a, Option<PoolState<D>>>,
+    /// Declared last, so released last.
+    _alone: RwLockWriteGuard<'a, ()>,
+}
+
+impl<D: Device> PoolSlot<D> {
+    /// Keeps the threads out that access an allocation by its handle, until the guard is dropped. Taken before the pool's lock.
+    pub(in crate::memory) fn keep_accesses_out(&self) -> RwLockWriteGuard<'_, ()> {
+        self.changes.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the place of an allocation, or of one that holds a place for a move.
+    pub(in crate::memory) fn place_of(&self, record: u32) -> Option<RawPlace> {
+        Some(self.records.get(record)?.read(&self.objects))
+    }
+
+    /// Begins some moves. `None` where there is no pool.
+    pub(in crate::memory) fn begin_moves(&self) -> Option<BeginningMoves<'_, D>> {
+        // `changes` before the state, as at the end of a pass (`finish`).
+        // A thread that writes through a handle holds `changes` for reading. So it has either ended before, or finds the
+        // allocation marked as moving.
+        let _alone = self.keep_accesses_out();
+        let guard = locked(&self.state);
+        guard.is_some().then_some(BeginningMoves { slot: self, guard, _alone })
+    }
+}
+
+impl<D: Device> BeginningMoves<'_, D> {
+    /// Returns whether the move of an allocation can begin.
+    pub(in crate::memory) fn may_begin(&self, record: u32, generation: u32) -> MayBegin {
+        match self.slot.records.get(record).filter(|it| it.generation() == generation) {
+            None => MayBegin::Gone,
+            // From here on until the pass ends it cannot be mapped. Before, its place was reserved without any mark, so the
+            // owner may have mapped or pinned it.
+            Some(record) if record.maps() != 0 || !record.is_movable() => MayBegin::No,
+            Some(record) => MayBegin::Yes(record.size()),
+        }
+    }
+
+    /// Begins the move of an allocation, which [may begin](Self::may_begin).
+    pub(in crate::memory) fn begin(&mut self, record: u32) -> BegunMove {
+        let (Some(entry), Some(state)) = (self.slot.records.get(record), self.guard.as_ref()) else {
+            unreachable!("a live allocation has a record, and its shard a state")
+        };
+        entry.set_moving(true);
+        let detail = state.detail(record);
+        BegunMove {
+            place: entry.read(&self.slot.objects),
+            kind: detail.map_or_else(ResourceKind::default, Detail::kind),
+            contents: detail.map_or(Movability::Copied, Detail::movability),
+            user_data: state.label(record).user_data,
+        }
     }
 }
 
@@ -79,7 +196,7 @@ pub(in crate::memory) enum Close {
 
 impl<D: Device> PoolState<D> {
     /// Calls `each` for the allocations among up to `count` records from `first` on.
-    pub(in crate::memory) fn survey_allocations(
+    pub(super) fn survey_allocations(
         &self,
         slot: &PoolSlot<D>,
         first: u32,
@@ -137,13 +254,8 @@ impl<D: Device> PoolState<D> {
         self.size_multiple(set, kind).align_up(requested)
     }
 
-    /// Returns true while a block is closed by a closing, or held for its run since then.
-    pub(in crate::memory) fn is_kept_by(&self, (set, block): BlockOfSet, closing: u64) -> bool {
-        self.sets[set].block(block).is_some_and(|block| block.is_kept_by(closing))
-    }
-
     /// Returns true where an allocation is live, and in a block of the shard in slot `home`.
-    pub(in crate::memory) fn has_in_block(
+    pub(super) fn has_in_block(
         &self,
         slot: &PoolSlot<D>,
         (record, generation): (u32, u32),
@@ -162,7 +274,7 @@ impl<D: Device> PoolState<D> {
 
     /// Closes a block that a run has claimed: places nothing new in it. With `at_once`, merges all ranges that wait
     /// first, however many they are.
-    pub(in crate::memory) fn close(
+    pub(super) fn close(
         &mut self,
         set: usize,
         (block, run): (u32, u64),
@@ -259,7 +371,7 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Marks an allocation as having a place reserved for it, or not.
-    pub(in crate::memory) fn note_moving(&mut self, slot: &PoolSlot<D>, record: u32, moving: bool) {
+    pub(super) fn note_moving(&mut self, slot: &PoolSlot<D>, record: u32, moving: bool) {
         // Two marks, for two questions. The detail says whether a place is reserved, so that no second run moves it;
         // the record says whether a queue may be copying, which threads with a handle read without the lock:
         //                    detail    record
@@ -299,7 +411,7 @@ impl<D: Device> PoolState<D> {
 
     /// Records the end of a move. Returns true when the allocation was freed meanwhile, so that its old place must be
     /// freed now.
-    pub(in crate::memory) fn is_left(&mut self, slot: &PoolSlot<D>, record: u32) -> bool {
+    pub(super) fn is_left(&mut self, slot: &PoolSlot<D>, record: u32) -> bool {
         let left = self.detail(record).is_some_and(|detail| detail.state() == DetailState::Freed);
         if left {
             self.note_moving(slot, record, false);
@@ -342,22 +454,104 @@ impl<D: Device> PoolState<D> {
 
 /// The shard of an allocation's record, and the shard where a place is reserved for it.
 impl<D: Device> TwoShards<'_, D> {
-    /// Reserves a place for an allocation, which must be live and movable, in the block `planned` or else in another
-    /// one that stays, and marks the allocation as being moved. Returns the record of the reserved place;
-    /// `None` when there is no room.
-    pub(in crate::memory) fn reserve_place(&mut self, record: u32, planned: Option<u32>) -> Option<u32> {
-        self.reserve(record, |set, range, sizes| set.place_relocated(planned, range, sizes))
+    /// Reserves a place for an allocation, and marks it as being moved. `None` where there is none, and where the allocation was
+    /// freed, is pinned, or has a place reserved already.
+    pub(in crate::memory) fn reserve_place(
+        &mut self,
+        (record, generation): (u32, u32),
+        place: NewPlace,
+    ) -> Option<ReservedPlace> {
+        // Its owner may have freed it a moment ago.
+        let (_, slot) = self.one();
+        if !slot.has_generation(record, generation) {
+            return None;
+        }
+        let reserved = match place {
+            NewPlace::Planned(planned) => {
+                self.reserve(record, |set, range, sizes| set.place_relocated(planned, range, sizes))
+            }
+            NewPlace::At { block, offset, after } => {
+                self.reserve(record, |set, range, sizes| set.place_at((block, offset, after), range, sizes))
+            }
+            NewPlace::InBlock(block) => self
+                .reserve(record, |set, range, sizes| set.place_in_block(block, range, sizes).ok().flatten()),
+        }?;
+        let (state, slot) = self.one();
+        let copied = state.detail(record).is_some_and(|detail| detail.movability() == Movability::Copied);
+        let copied = slot.records.get(record).filter(|_| copied).map_or(0, Record::size);
+        let (state, slot) = self.other();
+        let generation = slot.records.get(reserved).map_or(0, Record::generation);
+        let block = state.detail(reserved).map(|detail| detail.block);
+        Some(ReservedPlace { record: reserved, generation, block, copied })
     }
 
-    /// Reserves a place for an allocation as [`reserve_place`](Self::reserve_place) does, at an offset of a block, which
-    /// may be closed: directly behind the range `after`, or at the start of the block where that is `None`.
-    pub(super) fn reserve_place_at(&mut self, record: u32, place: (u32, u64, Option<Handle>)) -> Option<u32> {
-        self.reserve(record, |set, range, sizes| set.place_at(place, range, sizes))
+    /// Reserves a place in a new block for a run alone, which `memory` becomes. The block is closed, so that nothing else is
+    /// placed in it. Returns the place, and the closing. Where there is none, `memory` is as it was.
+    pub(in crate::memory) fn reserve_in_new_block(
+        &mut self,
+        allocation: (u32, u32),
+        (set, run): (usize, u64),
+        memory: &mut Option<OwnedMemory<D>>,
+    ) -> Option<(ReservedPlace, Option<u64>)> {
+        let (state, _) = self.other();
+        let added = state.add_block(set, memory.take()?, Role::Shared);
+        let reserved = self.reserve_place(allocation, NewPlace::InBlock(added));
+        let (state, slot) = self.other();
+        let closing = if reserved.is_some() {
+            let set = &mut state.sets[set];
+            set.claim(added, run).then(|| set.close(added, run, EmptiedBlocks::Free)).flatten()
+        } else {
+            *memory = state.remove_block(set, added);
+            None
+        };
+        state.store_counters(slot);
+        Some((reserved?, closing))
     }
 
-    /// Reserves a place for an allocation anywhere in a block, which may be closed.
-    pub(super) fn reserve_place_in(&mut self, record: u32, block: u32) -> Option<u32> {
-        self.reserve(record, |set, range, sizes| set.place_in_block(block, range, sizes).ok().flatten())
+    /// Returns true where an allocation of the first shard is live in a block of the shard in slot `home`.
+    pub(in crate::memory) fn has_in_block(
+        &mut self,
+        allocation: (u32, u32),
+        home: u32,
+        block: BlockOfSet,
+    ) -> bool {
+        let (state, slot) = self.one();
+        state.has_in_block(slot, allocation, home, block)
+    }
+
+    /// Decides how the move of an allocation ends, and ends it unless it is to [move](MoveEnd::Moved) now: then the allocation
+    /// and its reserved place are both live. `stays`: its owner wants it to stay.
+    pub(in crate::memory) fn end_move(
+        &mut self,
+        (record, generation): (u32, u32),
+        reserved: Option<(u32, u32)>,
+        stays: bool,
+    ) -> MoveEnd {
+        // Between the hand-out and this moment the owner could free the allocation or pin it, and the pool could be
+        // reset. For each of them both ranges were left where they were, and it is decided here who has them now:
+        //                          the allocation        its old place             its new place
+        //   as planned             moves                 released                  its own
+        //   ignored, pinned        stays                 its own                   released
+        //   freed by its owner     is gone               released                  released
+        //   pool reset             is gone               gone, perhaps another's   gone
+        // A reset of the pool frees both allocations.
+        let (_, slot) = self.other();
+        let reserved = reserved.is_some_and(|(record, generation)| slot.has_generation(record, generation));
+        let (state, slot) = self.one();
+        // The generation tells whether the owner freed the allocation while the pass was open.
+        if !slot.has_generation(record, generation) {
+            // After a reset of the pool the record may belong to another allocation.
+            let stands = slot.has_generation(record, after_retirement(generation));
+            return MoveEnd::Freed { holds_its_place: stands && state.is_left(slot, record) };
+        }
+        // The owner may have pinned the allocation while it was being moved.
+        let pinned = state.detail(record).is_none_or(|detail| detail.movability() == Movability::Pinned);
+        // The mark stays on for now: `exchange` clears it, or sets that of a copy that is in flight.
+        if reserved && !stays && !pinned {
+            return MoveEnd::Moved;
+        }
+        state.note_moving(slot, record, false);
+        MoveEnd::Stays
     }
 
     fn reserve(
