@@ -29,11 +29,7 @@ use crate::memory::pool::moves::{Close, MayBegin, NewPlace, ReservedPlace, Surve
 use crate::memory::pool::{PoolSlot, TwoShards};
 
 /// Places that are reserved, or freed, per lock: 20 to 40 microseconds.
-const AT_ONCE: usize = 16;
-
-/// Attempts to close a block in small batches. A thread that frees all the time can add ranges to the quick lists as
-/// fast as they are merged; after these attempts all of them are merged at once.
-const MAX_CLOSE_ATTEMPTS: u32 = 256;
+pub(super) const AT_ONCE: usize = 16;
 
 /// Places reserved between two readings of the clock: two microseconds or so.
 const PLACES_PER_CLOCK_READING: usize = 4;
@@ -286,14 +282,8 @@ impl Evacuation {
             self.arena.disclaim(allocator, self.block, mover);
             return Step::KeepBlock;
         }
-        // None of the block's ranges may wait in a quick list when it is closed: they count as used, so a block with
-        // nothing else would not be seen to be empty. They are merged before, a few at a time:
-        //   block    [a ▓ b ▓ ▓ ░]      ▓ freed, in a quick list      ► NotYet, some more merged, …
-        //            [a ░ b ░ ░ ░]                                    ► Closed
-        now.close_attempts += 1;
-        let at_once = now.close_attempts > MAX_CLOSE_ATTEMPTS;
-        let how = CloseHow { release: desc.emptied_blocks, at_once, hold: false };
-        let closed = slot.close(self.block(), mover.key, how);
+        let how = CloseHow { release: desc.emptied_blocks, hold: false };
+        let closed = slot.close(self.block(), mover.key, how, &mut now.close_attempts);
         let Some((closed, live)) = closed else { return Step::KeepBlock };
         match closed {
             Close::NotYet => return Step::Continue,

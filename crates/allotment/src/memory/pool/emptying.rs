@@ -23,13 +23,15 @@ use crate::sync::locked;
 /// A block of a pool: its set, and its index there.
 pub(in crate::memory) type BlockOfSet = (usize, u32);
 
+/// Attempts to close a block in small batches. A thread that frees all the time can add ranges to the quick lists as
+/// fast as they are merged; after these attempts all of them are merged at once.
+const MAX_CLOSE_ATTEMPTS: u32 = 256;
+
 /// How a block is closed.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::memory) struct CloseHow {
     /// What becomes of the block once it is empty.
     pub(in crate::memory) release: EmptiedBlocks,
-    /// All ranges that wait in the quick lists are merged first, however many they are.
-    pub(in crate::memory) at_once: bool,
     /// The run needs the block also once it is empty: it may fill it again.
     pub(in crate::memory) hold: bool,
 }
@@ -59,16 +61,23 @@ impl<D: Device> PoolSlot<D> {
     }
 
     /// Closes a block that a run has claimed: nothing new is placed in it from now on. Returns the number of its allocations
-    /// as well. See [`PoolState::close`](super::PoolState::close). `None` where there is no pool.
+    /// as well. See [`PoolState::close`](super::PoolState::close). Counts the attempts. `None` where there is no pool.
     pub(in crate::memory) fn close(
         &self,
         (set, block): BlockOfSet,
         run: u64,
         how: CloseHow,
+        attempts: &mut u32,
     ) -> Option<(Close, u32)> {
+        // None of the block's ranges may wait in a quick list when it is closed: they count as used, so a block with
+        // nothing else would not be seen to be empty. They are merged before, a few at a time:
+        //   block    [a ▓ b ▓ ▓ ░]      ▓ freed, in a quick list      ► NotYet, some more merged, …
+        //            [a ░ b ░ ░ ░]                                    ► Closed
+        *attempts += 1;
+        let at_once = *attempts > MAX_CLOSE_ATTEMPTS;
         let mut guard = locked(&self.state);
         let state = guard.as_mut()?;
-        let closed = state.close(set, (block, run), how.release, how.at_once);
+        let closed = state.close(set, (block, run), how.release, at_once);
         if let (Close::Closed(closing), true) = (closed, how.hold) {
             state.sets[set].hold(block, closing, run);
         }

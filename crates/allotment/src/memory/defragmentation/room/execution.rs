@@ -20,7 +20,7 @@ use crate::device::{Device, MemoryDesc};
 use crate::memory::allocator::{AllocationId, Allocator};
 use crate::memory::defragmentation::PassLimits;
 use crate::memory::defragmentation::desc::Spent;
-use crate::memory::defragmentation::evacuation::{Evacuation, HandedOut, Reserved};
+use crate::memory::defragmentation::evacuation::{AT_ONCE, Evacuation, HandedOut, Reserved};
 use crate::memory::defragmentation::movers::Mover;
 use crate::memory::defragmentation::pace::Pace;
 use crate::memory::defragmentation::pass::Move;
@@ -31,12 +31,6 @@ use crate::memory::pool::TwoShards;
 use crate::memory::pool::emptying::CloseHow;
 use crate::memory::pool::moves::{Close, NewPlace, ReservedPlace};
 use crate::memory::{EmptiedBlocks, Movability};
-
-/// Places that are reserved per lock: 20 to 40 microseconds.
-const AT_ONCE: usize = 16;
-
-/// Attempts to close a block in small batches, as for a block that is emptied.
-const MAX_CLOSE_ATTEMPTS: u32 = 256;
 
 /// How an execution goes on.
 pub(super) enum Progress {
@@ -285,11 +279,10 @@ impl Execution {
             return Progress::Changed;
         }
         self.blocks[next].2 = Touched::Claimed;
-        self.close_attempts += 1;
-        let at_once = self.close_attempts > MAX_CLOSE_ATTEMPTS;
         // Held: the plan may empty it first, and fill it again.
-        let how = CloseHow { release: EmptiedBlocks::KeepByPolicy, at_once, hold: true };
-        let Some((closed, _)) = slot.close((set, block), self.mover.key, how) else {
+        let how = CloseHow { release: EmptiedBlocks::KeepByPolicy, hold: true };
+        let closed = slot.close((set, block), self.mover.key, how, &mut self.close_attempts);
+        let Some((closed, _)) = closed else {
             return Progress::Changed;
         };
         match closed {
