@@ -78,8 +78,7 @@ pub(super) struct SurveyedBlock {
     pub(super) pinned: bool,
     /// Another run is emptying the block, or is going to; or an earlier one has, and its old places are not free yet.
     pub(super) of_another_run: bool,
-    /// The run moves some of its allocations, owners accept the moves of some, and others move some. A block is emptied
-    /// where one of these moves all.
+    /// Who moves its allocations. A block is emptied where one moves all.
     pub(super) moved_by: MoversOfBlock,
     /// Bytes of the allocated ranges.
     pub(super) occupied: u64,
@@ -97,34 +96,38 @@ pub(super) struct SurveyedBlock {
 
 /// By whom the allocations of a block are moved that are not pinned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct MoversOfBlock {
-    own: bool,
-    owners: bool,
-    others: bool,
+pub(super) enum MoversOfBlock {
+    /// It has no such allocation.
+    #[default]
+    Nobody,
+    /// By the run.
+    Own,
+    /// By their owners, who accept moves that the run offers.
+    Owners,
+    /// By another mover.
+    Another,
+    /// Not all by the same.
+    Several,
 }
 
 impl MoversOfBlock {
     fn add(&mut self, by: MovedBy) {
-        match by {
-            MovedBy::Own => self.own = true,
-            MovedBy::Owner => self.owners = true,
-            MovedBy::Other => self.others = true,
-        }
+        let by = match by {
+            MovedBy::Own => Self::Own,
+            MovedBy::Owner => Self::Owners,
+            MovedBy::Other => Self::Another,
+        };
+        *self = if *self == Self::Nobody || *self == by { by } else { Self::Several };
     }
 
     /// Returns true if the run cannot empty the block, since it does not move all of the allocations alike.
     pub(super) fn are_others(self) -> bool {
-        self.others || self.own && self.owners
-    }
-
-    /// Returns true if another mover moves all of them.
-    fn are_only_others(self) -> bool {
-        self.others && !self.own && !self.owners
+        matches!(self, Self::Another | Self::Several)
     }
 
     /// Returns true if the owners of its allocations move them.
     pub(super) fn are_owners(self) -> bool {
-        self.owners
+        self == Self::Owners
     }
 }
 
@@ -437,7 +440,7 @@ impl SurveyedBlock {
     /// Returns true when moved allocations may be placed in this block.
     pub(super) fn may_take(&self) -> bool {
         // Of a pool that does not keep them apart: a block that another mover could empty is not made one that nobody can.
-        let of_others = self.moved_by.are_only_others() && !self.pinned;
+        let of_others = self.moved_by == MoversOfBlock::Another && !self.pinned;
         self.shared && !self.of_another_run && !self.is_empty() && !of_others
     }
 }
