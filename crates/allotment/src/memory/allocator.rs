@@ -8,10 +8,10 @@ use allotment_suballoc::{Algorithm, Alignment};
 
 use super::block_set::BlockSet;
 use super::defragmentation::Offers;
-use super::defragmentation::movers::Movers;
 use super::driver::heaps::Heaps;
 use super::driver::ladder::Reclaimable;
 use super::mover::MOVER_GROUPS;
+use super::mover::Movers;
 use super::pool::active::ActivePools;
 use super::pool::growth_ahead::BlockGrowth;
 use super::pool::invariants::NamedRanges;

@@ -16,7 +16,6 @@ use std::sync::Arc;
 
 use super::PassLimits;
 use super::desc::{DefragmentationDesc, DefragmentationStrategy, JoinShards, Spent};
-use super::movers::Mover;
 use super::pass::Move;
 use super::plan::PlannedMove;
 use super::stopwatch::Stopwatch;
@@ -24,6 +23,7 @@ use super::survey::Arena;
 use crate::device::Device;
 use crate::memory::Movability;
 use crate::memory::allocator::{Allocation, AllocationId, Allocator};
+use crate::memory::mover::Mover;
 use crate::memory::pool::emptying::{AfterClosing, BlockOfSet, CloseHow};
 use crate::memory::pool::moves::{Close, MayBegin, NewPlace, ReservedPlace, SurveyedAllocation};
 use crate::memory::pool::{PoolSlot, TwoShards};

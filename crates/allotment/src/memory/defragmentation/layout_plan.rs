@@ -8,11 +8,11 @@ use core::error::Error;
 use core::fmt;
 
 use super::desc::DefragmentationStrategy;
-use super::movers::MovedBy;
 use super::pace::Paced;
 use super::plan::{DefragmentationPlan, Planned, plan};
 use super::survey::{Arena, Survey, SurveyedArena, SurveyedBlock};
 use crate::memory::Movability;
+use crate::memory::mover::MovedBy;
 use crate::memory::mover::MoverId;
 use crate::memory::pool::moves::SurveyedAllocation;
 use allotment_suballoc::{Algorithm, Alignment};

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::cancel_forgotten;
 use super::desc::Spent;
-use super::movers::Mover;
 use super::owner::Owner;
 use super::room::{Asked, NoRoom, RoomError, RoomRun};
 use super::run::{Found, Run};
@@ -13,6 +12,7 @@ use super::survey::Scope;
 use super::{DefragmentationDesc, DefragmentationStatistics, Move, NextPass, Pass};
 use crate::device::{Device, Requirements};
 use crate::memory::allocator::{Allocation, Allocator};
+use crate::memory::mover::Mover;
 use crate::memory::pool::shards::PoolShards;
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::{AllocationOptions, MemoryUsage, NewBlocks, Pool};

@@ -34,7 +34,6 @@ mod evacuation;
 mod holes;
 mod layout_plan;
 mod make_room;
-pub(in crate::memory) mod movers;
 mod offers;
 mod owner;
 mod pace;
@@ -65,7 +64,6 @@ pub use pass::{Move, NextPass, Pass};
 pub use plan::{DefragmentationPlan, PlannedBlock};
 pub use room::RoomError;
 
-use self::movers::Mover;
 pub(super) use self::offers::Offers;
 pub(super) use self::offers::{Offer, OfferEnded};
 use self::owner::Owner;
@@ -79,6 +77,7 @@ use super::allocator::{Allocation, AllocationId, Allocator};
 use super::mover::MoverId;
 use super::pool::{Pool, PoolSlot};
 use crate::device::Device;
+use crate::memory::mover::Mover;
 use allotment_suballoc::Algorithm;
 
 /// The callback of a defragmentation, for each allocation that moved.

@@ -17,7 +17,6 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Mutex;
 
 use super::evacuation::{Evacuation, Reserved};
-use super::movers::Mover;
 use super::pass::Move;
 use super::run::Ended;
 use super::survey::Arena;
@@ -25,6 +24,7 @@ use super::{DefragmentationStatistics, Released};
 use crate::device::Device;
 use crate::memory::Movability;
 use crate::memory::allocator::{Allocation, AllocationId, Allocator};
+use crate::memory::mover::Mover;
 use crate::memory::mover::MoverId;
 use crate::memory::pool::PoolSlot;
 use crate::memory::pool::emptying::AfterClosing;

@@ -23,7 +23,6 @@ use std::sync::Arc;
 
 use super::desc::DefragmentationStrategy;
 use super::holes::{Cut, Holes};
-use super::movers::Mover;
 use super::pace::Pace;
 use super::packing::{measure, pack};
 use super::second_look::look_again;
@@ -31,6 +30,7 @@ use super::selection::{Candidate, candidates, select};
 use super::survey::{Arena, Survey, SurveyedArena};
 use crate::device::Device;
 use crate::memory::allocator::Allocator;
+use crate::memory::mover::Mover;
 
 /// The expected gain of a defragmentation, as of its planning.
 ///

@@ -55,7 +55,6 @@ use std::collections::{HashSet, VecDeque};
 
 use super::desc::{DefragmentationDesc, Spent};
 use super::evacuation::{Current, Evacuation, EvacuationState, HandedOut, Phase, Step, Worth};
-use super::movers::{MovedBy, Mover};
 use super::pace::Paced;
 use super::pass::Move;
 use super::plan::{DefragmentationPlan, Planned, PlannedEvacuation, plan};
@@ -65,6 +64,7 @@ use super::survey::{Scope, Survey};
 use super::{DefragmentationStatistics, PassLimits};
 use crate::device::Device;
 use crate::memory::allocator::{AllocationId, Allocator};
+use crate::memory::mover::{MovedBy, Mover};
 use crate::memory::pool::emptying::AfterClosing;
 use crate::memory::pool::moves::{MoveEnd, SurveyedAllocation};
 

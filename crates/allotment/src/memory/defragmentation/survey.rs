@@ -9,13 +9,13 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use super::desc::JoinShards;
-use super::movers::{MovedBy, Mover};
 use super::stopwatch::Stopwatch;
 use crate::chunks::Chunks;
 use crate::device::Device;
 use crate::memory::Movability;
 use crate::memory::allocator::{Allocator, Served};
 use crate::memory::mover::MoverId;
+use crate::memory::mover::{MovedBy, Mover};
 use crate::memory::pool::moves::SurveyedAllocation;
 use crate::memory::pool::room::SetSeen;
 use crate::memory::pool::shards::PoolShards;

@@ -15,7 +15,7 @@ use super::rest::Rest;
 use crate::device::{Device, QueueIndex, QueueKind};
 use crate::lifetime::TimelinePoints;
 use crate::memory::defragmentation::Run;
-use crate::memory::defragmentation::movers::Mover;
+use crate::memory::mover::Mover;
 use crate::memory::{
     Allocator, DefragmentationDesc, DefragmentationStatistics, Move, OwningAllocator, PassLimits, Pool,
 };

@@ -18,7 +18,6 @@ use crate::device::{Device, MemoryHeapIndex, Requirements};
 use crate::memory::AllocationOptions;
 use crate::memory::allocator::{Allocation, AllocationId, Allocator};
 use crate::memory::defragmentation::desc::Spent;
-use crate::memory::defragmentation::movers::{MovedBy, Mover};
 use crate::memory::defragmentation::pace::{Pace, Paced};
 use crate::memory::defragmentation::pass::Move;
 use crate::memory::defragmentation::run::{Ended, Found};
@@ -28,6 +27,7 @@ use crate::memory::defragmentation::survey::{
 };
 use crate::memory::defragmentation::{DefragmentationDesc, JoinShards, PassLimits};
 use crate::memory::mover::MoverId;
+use crate::memory::mover::{MovedBy, Mover};
 use crate::memory::pool::moves::{MoveEnd, SurveyedAllocation};
 use crate::memory::pool::room::Needed;
 use crate::memory::pool::shards::PoolShards;
