@@ -4,15 +4,18 @@
 
 use core::time::Duration;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{
-    DedicatedNeed, MemoryDevice as _, MemoryHeapIndex, MemoryProperties, MemoryTypeIndex, MemoryTypeMask,
-    ResourceKind,
+    BufferDesc, DedicatedNeed, MemoryDevice as _, MemoryHeapIndex, MemoryProperties, MemoryTypeIndex,
+    MemoryTypeMask, ResourceKind,
 };
+use allotment::lifetime::{DeletionQueue, SubmissionTracker};
 use allotment::memory::{
-    AllocatorDesc, BlockSize, BlockSizes, BudgetPolicy, Dedicated, EmptyBlockPolicy, LeakHandler, Lifetime,
-    ManualTime, Movability, NewBlocks, Pool, PoolDesc, TimeSource, use_shard,
+    AllocatorDesc, BlockSize, BlockSizes, BudgetPolicy, Dedicated, Defragmenter, DefragmenterDesc,
+    EmptyBlockPolicy, LeakHandler, Lifetime, ManualTime, Movability, NewBlocks, OwningAllocator, Pool,
+    PoolDesc, TimeSource, use_shard,
 };
 use allotment::{
     Algorithm, Alignment, Allocation, AllocationOptions, Allocator, MemoryUsage, Requirements, Side,
@@ -323,6 +326,38 @@ fn idle_blocks_are_freed_again_where_another_heap_kept_a_request_within_the_budg
         assert_eq!(decisions(&recording).contains(&("block freed", [1, 0, 0, 0])), freed);
         assert_eq!(first_difference(&recording), None);
     }
+}
+
+#[test]
+fn what_each_mover_moves_has_blocks_of_its_own_again() {
+    let device = SimulatedGpu::new(Profile::named("nvidia-h200").unwrap());
+    let tracker = SubmissionTracker::new(device.clone()).unwrap();
+    let mut desc = AllocatorDesc::default();
+    (desc.shards, desc.block_sizes, desc.on_leak) = (1, BlockSizes::fixed(1 << 20), LeakHandler::Ignore);
+    let allocator = Arc::new(Allocator::new(device, desc).unwrap());
+    let collector = Collector::new(&allocator).unwrap();
+    let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker)).unwrap();
+    // The fourth shares the blocks of the first.
+    let sets: Vec<_> =
+        (0..4).map(|_| Defragmenter::new(&memory, DefragmenterDesc::default()).unwrap()).collect();
+    let pinned = MemoryUsage::Upload.with_name("of all kinds");
+    let movable = pinned.clone().with_movability(Movability::Copied);
+    let (mut tokens, mut buffers, mut mapped) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..3 {
+        for options in [&pinned, &movable] {
+            tokens.push(allocator.allocate(&Requirements::new(1000), options).unwrap());
+        }
+        for set in &sets {
+            buffers.push(set.create_buffer(&BufferDesc::new(1000), &movable).unwrap());
+            mapped.push(set.create_mapped_buffer(&BufferDesc::new(1000), &movable).unwrap());
+        }
+    }
+    drop((buffers, mapped));
+    tokens.into_iter().for_each(|token| allocator.free(token).unwrap());
+    let recording = collector.into_recording();
+    let blocks = decisions(&recording).iter().filter(|(what, _)| *what == "block").count();
+    assert_eq!(blocks, 8, "two without a Defragmenter, and two of each of three");
+    assert_eq!(first_difference(&recording), None);
 }
 
 #[test]
