@@ -14,7 +14,7 @@ use super::mover::MOVER_GROUPS;
 use super::mover::Movers;
 use super::pool::active::ActivePools;
 use super::pool::growth_ahead::BlockGrowth;
-use super::pool::invariants::NamedRanges;
+use super::pool::invariants::check_pool;
 use super::pool::maintenance::ToDo;
 use super::pool::residents::Residents;
 use super::pool::shards::{MOST_SHARDS, PoolShards, default_shards};
@@ -29,7 +29,6 @@ use crate::choices::blocks::{BlockSize, BlockSizes, EmptyBlockPolicy};
 use crate::choices::call_site::CallSites;
 use crate::device::{Device, DeviceProperties, MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask, Priority};
 use crate::events::EventLog;
-use crate::sync::locked;
 
 /// The largest granularity that is met by rounding optimal images up to it, which costs half of it an image. Above it,
 /// linear and optimal resources use separate blocks instead.
@@ -438,7 +437,8 @@ impl<D: Device> Allocator<D> {
             name: None,
         };
         let (multiple, objects) = (self.flush_multiple(memory_type), self.pools.objects());
-        let set = BlockSet::new(shard, memory_type, found.heap, multiple, self.desc.algorithm, objects);
+        let heap = (found.heap, self.heaps.heap_size(found.heap));
+        let set = BlockSet::new(shard, memory_type, heap, multiple, self.desc.algorithm, objects);
         let shards = PoolShards { first: place, stride: self.pools_per_shard(), count: self.shards };
         Some(PoolState::new(rules, (shards, shard), vec![set], &self.active, &self.events))
     }
@@ -541,16 +541,8 @@ impl<D: Device> Allocator<D> {
         let mut bytes = 0;
         for index in 0..self.slot_count.load(Ordering::Acquire) {
             let Some(shards) = self.shards_from(index) else { continue };
-            let mut ranges = NamedRanges::default();
-            // Together, in the order of their indices: an allocation may be in a block of another shard.
             let slots: Vec<_> = shards.indices().filter_map(|index| self.pools.get(index)).collect();
-            let guards: Vec<_> = slots.iter().map(|slot| locked(&slot.state)).collect();
-            let states =
-                || slots.iter().zip(&guards).filter_map(|(slot, guard)| Some((slot, guard.as_ref()?)));
-            states().for_each(|(slot, state)| state.check_records(slot, &mut ranges));
-            states().for_each(|(slot, state)| state.check_blocks(slot, &mut ranges));
-            ranges.check_all_found();
-            bytes += states().map(|(_, state)| state.statistics().block_bytes).sum::<u64>();
+            bytes += check_pool(&slots);
         }
         bytes += self.bytes_to_return();
         let reserved: u64 = self.memory_heap_reports().iter().map(|report| report.reserved).sum();
@@ -577,8 +569,8 @@ impl<D: Device> Drop for GivesBack<'_, D> {
         // Memory that waits for maintenance has left its pool, so the pools below no longer have it.
         allocator.return_memory();
         // Taken out of all locks first: freeing calls the driver.
-        let slots: Vec<_> = allocator.slots().map(|slot| locked(&slot.state).take()).collect();
-        slots.into_iter().flatten().for_each(|state| allocator.give_back(state));
+        let pools: Vec<_> = allocator.slots().map(PoolSlot::take_pool).collect();
+        pools.into_iter().flatten().for_each(|state| allocator.give_back(state));
     }
 }
 

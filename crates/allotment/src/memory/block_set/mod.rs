@@ -201,6 +201,8 @@ pub(super) struct BlockSet<D: Device> {
     home: u8,
     pub(super) memory_type: MemoryTypeIndex,
     pub(super) heap: MemoryHeapIndex,
+    /// The bytes of that heap, or the part that the allocator may have.
+    pub(super) heap_size: u64,
     /// What sizes and offsets are multiples of: the non-coherent atom where the memory needs flushes, else 1. Says
     /// nothing about whether it needs them, since an atom may be one byte.
     pub(super) flush_multiple: Alignment,
@@ -247,7 +249,7 @@ impl<D: Device> BlockSet<D> {
     pub(super) fn new(
         shard: u32,
         memory_type: MemoryTypeIndex,
-        heap: MemoryHeapIndex,
+        (heap, heap_size): (MemoryHeapIndex, u64),
         flush_multiple: Alignment,
         algorithm: Algorithm,
         objects: &Arc<MemoryObjects>,
@@ -257,6 +259,7 @@ impl<D: Device> BlockSet<D> {
             home: shard as u8,
             memory_type,
             heap,
+            heap_size,
             flush_multiple,
             algorithm,
             objects: Arc::clone(objects),

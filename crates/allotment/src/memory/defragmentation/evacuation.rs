@@ -475,7 +475,9 @@ impl Evacuation {
         // Looked at before the batch and not under its locks, which may be those of another shard. A request that
         // reopens the block in between is noticed before the next batch; this one is copied for a block that stays.
         let closed = slot.after_closing(self.block(), self.closing) == Some(AfterClosing::Closed);
-        let is_live = |from: AllocationId| allocator.lock_live(from, |_, _, _| Some(())).is_ok();
+        let is_live = |from: AllocationId| {
+            allocator.slot_of(from).is_ok_and(|slot| slot.is_live(from.record, from.generation))
+        };
         // A request reopened the block, so copying the rest would not free it. If no allocation is left to copy, the
         // evacuation can still end.
         if !closed && self.reserved.iter().any(|reserved| is_live(reserved.from)) {

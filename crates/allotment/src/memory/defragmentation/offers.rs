@@ -177,10 +177,11 @@ impl<D: Device> Allocator<D> {
         // Only now: an owner that goes from here on finds its offer, and withdraws it itself.
         let mut sums = DefragmentationStatistics::default();
         for id in offered {
-            match self.lock_live(id, |_, _, record| Some(record.is_movable())) {
-                Ok(true) => {}
-                Ok(false) => sums = sums + self.withdraw_offer(id, false),
-                Err(_) => sums = sums + self.withdraw_offer(id, true),
+            let slot = self.slot_of(id).ok();
+            match slot.and_then(|slot| slot.movable_and_moving(id.record, id.generation)) {
+                Some((true, _)) => {}
+                Some((false, _)) => sums = sums + self.withdraw_offer(id, false),
+                None => sums = sums + self.withdraw_offer(id, true),
             }
         }
         sums

@@ -21,7 +21,7 @@
 //!
 //! | rung | where |
 //! |---|---|
-//! | 1 to 5, 7, 10, 11 | [`Allocator::allocate_from_locked_pool`] (`request/allocate.rs`), `new_block.rs` |
+//! | 1 to 5, 7, 10, 11 | [`Allocator::allocate_from_shard`] (`request/allocate.rs`), `pool/requests.rs`, `new_block.rs` |
 //! | 2, 6, 8 | `pool/shards.rs` |
 //! | 9 to 11 | [`Allocator::by_ranking`], [`Allocator::by_pool_types`] (`request/allocate.rs`) |
 //! | memory by itself | [`Allocator::memory_of_driver`] |

@@ -2,7 +2,6 @@
 //!
 //! No pool is locked during a driver call. A [`PendingBlock`] tells other threads that one is under way.
 
-use crate::choices::blocks::BlockSize;
 use crate::device::{
     Device, MemoryDesc, MemoryHandle as _, MemoryHeapIndex, MemoryTypeIndex, OwnedMemory, Priority,
 };
@@ -11,14 +10,11 @@ use crate::memory::block_set::Role;
 use crate::memory::driver::heaps::heap_of;
 use crate::memory::driver::ladder::IdleBlocks;
 use crate::memory::driver::refusals::Terms;
-use crate::memory::pool::shards::LockedShard;
+use crate::memory::pool::requests::{Expected, NeededBlock, Placed};
 use crate::memory::pool::time::Moment;
-use crate::memory::pool::{
-    BlockPlan, LentBlock, PendingBlock, PlanSizes, PoolSlot, PoolState, RoundedRequest, Source,
-};
+use crate::memory::pool::{BlockPlan, PendingBlock, PlanSizes, PoolSlot, RoundedRequest, Source};
 use crate::memory::request::desc::AllocationRequest;
-use crate::memory::{AllocationError, NewBlocks, ShortName};
-use crate::sync::locked;
+use crate::memory::{AllocationError, ShortName};
 
 /// The refusal where the driver was not asked, since a plan has no smaller sizes. No request of 0 bytes comes so far.
 pub(in crate::memory) const NO_ATTEMPT: AllocationError = AllocationError::ZeroSize { name: ShortName::NONE };
@@ -42,57 +38,6 @@ impl<D: Device> Allocator<D> {
             refused = Some(self.heaps.refused_before(&self.device, memory_type, size, terms)?);
         }
         refused
-    }
-
-    /// Returns how many bytes the blocks of a pool have to give back before a request that was refused gets a block of its own
-    /// size there; `None` where no number of bytes helps.
-    pub(in crate::memory) fn missing_by_own_pool(
-        &self,
-        (state, set): (&PoolState<D>, usize),
-        rounded: &RoundedRequest,
-        request: &AllocationRequest<'_>,
-    ) -> Option<u64> {
-        // Where all blocks have one size, an empty one is as good as a new one.
-        if matches!(state.rules.sizing, BlockSize::Fixed(_)) {
-            return None;
-        }
-        // At least one byte: the pool may have all its blocks.
-        Some(self.missing_for_block((state, set), rounded, request)?.max(1))
-    }
-
-    /// Returns how many bytes of a heap any of its pools have to give back before a request that was refused gets a block of
-    /// its own size; `None` where no number of bytes helps.
-    pub(in crate::memory) fn missing_by_any_pool(
-        &self,
-        (state, set): (&PoolState<D>, usize),
-        rounded: &RoundedRequest,
-        request: &AllocationRequest<'_>,
-    ) -> Option<u64> {
-        // What others free is of no use to a pool that may not have another block.
-        if state.has_all_blocks() {
-            return None;
-        }
-        let missing = self.missing_for_block((state, set), rounded, request)?;
-        // At least one byte: the device may have all its memory objects. Nothing else that was the reason changes by what
-        // other pools free.
-        (missing != 0 || self.heaps.all_objects_exist(&self.device)).then(|| missing.max(1))
-    }
-
-    /// Returns how many bytes a heap has too few for the least block that serves a request; `None` where none may be allocated.
-    fn missing_for_block(
-        &self,
-        (state, set): (&PoolState<D>, usize),
-        rounded: &RoundedRequest,
-        request: &AllocationRequest<'_>,
-    ) -> Option<u64> {
-        if request.options.new_blocks == NewBlocks::NeverAllocate {
-            return None;
-        }
-        let (memory_type, heap) = (state.sets[set].memory_type, state.sets[set].heap);
-        let plan = state.plan_block_sizes(set, rounded, request, self.heaps.heap_size(heap)).ok()?;
-        let at_last = RoundedRequest { at_last: true, ..*rounded };
-        let (size, _) = plan.attempts(PlanSizes::All, u64::MAX, &at_last).last()?;
-        Some(self.heaps.missing(&self.device, memory_type, size, state.budget_policy(request.budget)))
     }
 
     /// Allocates the block of a plan, after the blocks were freed that the pool has not used for some frames: a new
@@ -210,96 +155,35 @@ impl<D: Device> Allocator<D> {
         rounded: &RoundedRequest,
         request: &AllocationRequest<'_>,
     ) -> Result<Allocation, AllocationError> {
-        let (slot, set) = (pending.slot(), pending.set());
-        let mut guard = locked(&slot.state);
-        // Before anything can fail: other threads wait for this.
-        pending.end(guard.as_mut());
-        let (memory, role) = memory?;
-        self.insert_into_locked_pool((pool, slot, guard), set, (memory, role, false), rounded, request)
+        self.accept_or_free(pool, pending.insert(memory, rounded, request))
     }
 
-    /// Adds a memory object to a pool whose lock the caller holds, and places a request in it.
-    fn insert_into_locked_pool(
-        &self,
-        (pool, slot, mut guard): LockedShard<'_, D>,
-        set: usize,
-        (memory, role, lent): (OwnedMemory<D>, Role, bool),
-        rounded: &RoundedRequest,
-        request: &AllocationRequest<'_>,
-    ) -> Result<Allocation, AllocationError> {
-        let placed = match guard.as_mut() {
-            Some(state) => state.place_in_new_block(slot, set, memory, (role, lent), rounded, request),
-            // The pool was destroyed meanwhile.
-            None => Err((AllocationError::WrongPool { name: ShortName::NONE }, Some(memory))),
-        };
-        guard.as_ref().into_iter().for_each(|state| self.wake_maintenance_if_low(state));
-        // Under the lock: a reset of the pool changes the generation.
-        let placed = placed.map(|record| self.token(pool, record, slot));
-        let changed_priority = guard.as_mut().and_then(|state| state.changed_priority.take());
-        drop(guard);
-        match placed {
-            Ok(token) => {
-                self.set_priority(&token, changed_priority);
-                Ok(token)
-            }
-            Err((error, memory)) => {
-                if let Some(memory) = memory {
-                    self.heaps.free(&self.device, memory);
-                }
-                Err(error)
-            }
-        }
-    }
-
-    /// Adds a block that another shard lent, and places a request in it.
-    pub(in crate::memory) fn insert_lent_block(
+    /// Returns the token of a request that was placed in a block that is new in its pool; or frees the memory that the pool
+    /// did not take.
+    pub(in crate::memory) fn accept_or_free(
         &self,
         pool: u32,
-        slot: &PoolSlot<D>,
-        set: usize,
-        lent: LentBlock<D>,
-        rounded: &RoundedRequest,
-        request: &AllocationRequest<'_>,
+        placed: Result<Placed<D>, (AllocationError, Option<OwnedMemory<D>>)>,
     ) -> Result<Allocation, AllocationError> {
-        let LentBlock { memory, role, of_minimum } = lent;
-        let mut guard = locked(&slot.state);
-        // The pool's minimum goes where its block goes, so it holds for all shards together.
-        guard.iter_mut().for_each(|state| state.change_minimum(set, |blocks| blocks + u32::from(of_minimum)));
-        self.insert_into_locked_pool((pool, slot, guard), set, (memory, role, true), rounded, request)
+        placed.map(|placed| self.accept(pool, placed)).map_err(|(error, memory)| {
+            memory.into_iter().for_each(|memory| self.heaps.free(&self.device, memory));
+            error
+        })
     }
 
     /// Announces to a pool that the caller creates dedicated memory together with a resource. The caller passes the
     /// result to [`insert_block`](Self::insert_block), also when it is a refusal.
-    ///
-    /// The memory has exactly the size of the resource, as the API demands, so nothing is rounded.
     pub(in crate::memory) fn begin_dedicated_block(
         &self,
         pool: u32,
         set: usize,
         request: &AllocationRequest<'_>,
-    ) -> Result<(PendingBlock<'_, D>, RoundedRequest, Source<D>), AllocationError> {
+    ) -> Result<NeededBlock<'_, D>, AllocationError> {
         let slot = self.shard(pool)?;
         loop {
-            let mut guard = locked(&slot.state);
-            let state = guard.as_mut().ok_or(AllocationError::WrongPool { name: ShortName::NONE })?;
-            let mut rounded = self.round_request(state, set, request)?;
-            rounded.request.size = request.requirements.size;
-            rounded.sizes.occupied = request.requirements.size;
-            let heap_size = self.heaps.heap_size(state.sets[set].heap);
-            match state.plan_block(set, &rounded, request, heap_size) {
-                Ok(_) => {
-                    let source = state.source(set, request);
-                    return Ok((PendingBlock::begin(slot, state, set, false), rounded, source));
-                }
-                Err(error) => {
-                    let full = matches!(error, AllocationError::PoolFull { .. });
-                    // An empty block must not keep the pool from allocating one that is needed.
-                    let idle = if full { state.take_empty(None, |_| true) } else { None };
-                    let Some(memory) = idle else { return Err(error) };
-                    state.store_counters(slot);
-                    drop(guard);
-                    self.heaps.free(&self.device, memory);
-                }
+            match self.expect_dedicated(slot, set, request)? {
+                Expected::Block(needed) => return Ok(needed),
+                Expected::Full(memory) => self.heaps.free(&self.device, memory),
             }
         }
     }

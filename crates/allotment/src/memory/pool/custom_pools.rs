@@ -148,7 +148,7 @@ impl<D: Device> Allocator<D> {
     ) -> Result<(usize, OwnedMemory<D>), AllocationError> {
         let mut refused = None;
         for set in 0..types {
-            let size = state.next_block_size(set, self.heaps.heap_size(state.sets[set].heap));
+            let size = state.next_block_size(set);
             let memory = MemoryDesc::new(state.sets[set].memory_type, size)
                 .with_priority(state.rules.priority)
                 .with_options(options);
@@ -209,6 +209,7 @@ impl<D: Device> Allocator<D> {
         let sets = types.filter_map(|&memory_type| {
             let heap = properties.memory_type(memory_type)?.heap;
             let (multiple, objects) = (self.flush_multiple(memory_type), self.pools.objects());
+            let heap = (heap, self.heaps.heap_size(heap));
             Some(BlockSet::new(shard, memory_type, heap, multiple, desc.algorithm, objects))
         });
         // Its slots are taken later.

@@ -122,7 +122,7 @@ impl<D: Device> PoolState<D> {
         let room = if ahead == 0 { u64::MAX } else { self.room_up_to(self.set_ahead(), u64::MAX) };
         // A block allocated ahead in busier times may exceed the watermark for ever. One that is more than twice as
         // large as the block that would be allocated now is freed all the same, once it is old.
-        let oversized = self.ahead_block_size(0, ahead, u64::MAX).saturating_mul(2);
+        let oversized = self.ahead_block_size(0, ahead).saturating_mul(2);
         let least_age =
             if too_much { stale.min(u64::from(empty_blocks.frames)) } else { empty_blocks.frames.into() };
         self.take_empty_of_age(None, least_age, |&EmptyBlock { size, age, role, .. }| {
@@ -266,26 +266,25 @@ impl<D: Device> PoolState<D> {
 
     /// Returns the bytes of room that the watermark keeps, whatever the empty-block policy says.
     pub(in crate::memory) fn room_to_keep(&self) -> u64 {
-        // Without the heap's size: the pool's largest block size bounds the room more tightly.
-        self.room_wanted(u64::MAX).unwrap_or(0)
+        self.room_wanted().unwrap_or(0)
     }
 
     /// Returns true if the pool has less room than the watermark wants, may have another block, and no thread is
     /// already allocating one.
-    pub(in crate::memory) fn needs_maintenance(&self, heap_size: u64) -> bool {
+    pub(in crate::memory) fn needs_maintenance(&self) -> bool {
         let short = |wanted| {
             // A heap that refused a block is not asked again in the same frame.
             let set = self.set_ahead();
             let may_ask = !self.sets[set].growing && self.refused_ahead != Some(self.clock.now);
             may_ask && !self.has_all_blocks() && self.room_up_to(set, wanted) < wanted
         };
-        self.room_wanted(heap_size).is_some_and(short)
+        self.room_wanted().is_some_and(short)
     }
 
     /// Returns true if the pool has less room than the watermark wants, and may have another block.
     pub(super) fn is_short_of_room(&self) -> bool {
         let short = |wanted| !self.has_all_blocks() && self.room_up_to(self.set_ahead(), wanted) < wanted;
-        self.room_wanted(u64::MAX).is_some_and(short)
+        self.room_wanted().is_some_and(short)
     }
 
     /// Returns true while a reservation holds.

@@ -6,6 +6,7 @@ use crate::events::Event;
 use crate::memory::Name;
 use crate::memory::block_set::{BlockRange, Role, Sizes};
 use crate::memory::pool::time::Moment;
+use crate::sync::locked;
 
 /// An allocation that has ended, whose range is still allocated in its block.
 #[derive(Debug)]
@@ -41,7 +42,76 @@ pub(in crate::memory) struct Freed<D: Device> {
     pub(in crate::memory) name: Option<Name>,
 }
 
+/// What a free leaves to its caller, who holds no lock.
+#[derive(Debug)]
+pub(in crate::memory) enum AfterFree<D: Device> {
+    Nothing,
+    /// The debug name is to be dropped.
+    Name(Option<Name>),
+    /// The range is in a block of another shard, whose slot is named, and is to be freed there.
+    Elsewhere(u32, EndedAllocation),
+    /// The time is that of the free, where it was read.
+    Freed(Freed<D>, Option<Moment>),
+}
+
+impl<D: Device> PoolSlot<D> {
+    /// Frees an allocation. One that a reset of the pool has freed is left alone. `now` reads the clock.
+    #[inline]
+    pub(in crate::memory) fn free(
+        &self,
+        record: u32,
+        generation: u32,
+        now: impl FnOnce() -> Moment,
+    ) -> AfterFree<D> {
+        let mut guard = locked(&self.state);
+        let (Some(state), Some(entry)) = (guard.as_mut(), self.records.get(record)) else {
+            return AfterFree::Nothing;
+        };
+        if entry.generation() != generation {
+            return AfterFree::Nothing;
+        }
+        match state.free_quickly(self, entry, record) {
+            Some(false) => return AfterFree::Nothing,
+            Some(true) => return AfterFree::Name(state.take_label(record)),
+            None => {}
+        }
+        // Defragmentation copies the allocation, so its range is freed when the copy has ended.
+        if let Some(name) = state.free_later(self, record) {
+            return AfterFree::Name(name);
+        }
+        let Some(ended) = state.end(self, record) else { return AfterFree::Nothing };
+        if u32::from(ended.home()) != state.shard {
+            state.emit_freed(record);
+            return AfterFree::Elsewhere(state.shards.index(ended.home()), ended);
+        }
+        let now = state.pass_time_before(&ended, now);
+        AfterFree::Freed(state.free(self, ended), now)
+    }
+
+    /// Frees the range of an allocation of another shard, which has ended there; `None` where there is no pool.
+    pub(in crate::memory) fn free_elsewhere(
+        &self,
+        ended: EndedAllocation,
+        now: impl FnOnce() -> Moment,
+    ) -> Option<(Freed<D>, Option<Moment>)> {
+        let mut guard = locked(&self.state);
+        let state = guard.as_mut()?;
+        let now = state.pass_time_before(&ended, now);
+        Some((state.free_elsewhere(self, ended), now))
+    }
+}
+
 impl<D: Device> PoolState<D> {
+    /// Advances the clock of the pool before a free, where it is due. Returns the time, where `now` was asked for it.
+    fn pass_time_before(&mut self, ended: &EndedAllocation, now: impl FnOnce() -> Moment) -> Option<Moment> {
+        let now = self.should_read_clock(ended).then(now);
+        // Before a block becomes empty: else it would count as empty since the last time that the clock was read.
+        if let Some(now) = now {
+            self.pass_time(now);
+        }
+        now
+    }
+
     /// Ends an allocation: its handle is stale from now on, and its record free. Its range is the caller's, who frees it
     /// in the shard that [has it](EndedAllocation::home).
     pub(in crate::memory) fn end(&mut self, slot: &PoolSlot<D>, record: u32) -> Option<EndedAllocation> {

@@ -128,8 +128,7 @@ impl<D: Device> Allocator<D> {
     pub(in crate::memory) fn grow_ahead(&self, slot: &PoolSlot<D>) -> Option<u64> {
         let mut guard = locked(&slot.state);
         let state = guard.as_mut()?;
-        let heap_size = self.heaps.heap_size(state.sets[0].heap);
-        let size = state.block_wanted_ahead(heap_size)?;
+        let size = state.block_wanted_ahead()?;
         let set = state.set_ahead();
         drop(guard);
         // The refresh makes the budget current: memory allocated ahead must not evict that of other programs.
@@ -237,7 +236,6 @@ impl<D: Device> Allocator<D> {
             // Decided anew for each block, since other threads allocate and free between two of them.
             let mut guard = locked(&slot.state);
             let state = guard.as_mut().ok_or(AllocationError::WrongPool { name: ShortName::NONE })?;
-            let heap = state.sets[set].heap;
             state.pass_time(self.time.now());
             if !said {
                 // After the time that passed before it, and before the blocks.
@@ -247,7 +245,7 @@ impl<D: Device> Allocator<D> {
             let (size, _) = state.rounded_size(set, request);
             let refused = state.check_fixed_block(set, size, request.requirements.size);
             refused.map_err(|error| error.of(options.short_name()))?;
-            let wanted = state.block_wanted_for(set, bytes, self.heaps.heap_size(heap));
+            let wanted = state.block_wanted_for(set, bytes);
             let Some(size) = wanted else { return Ok(allocated) };
             if state.has_all_blocks() {
                 return Err(state.full(set, bytes).of(options.short_name()));
@@ -271,13 +269,13 @@ impl<D: Device> PoolSlot<D> {
 
 impl<D: Device> PoolState<D> {
     /// Returns the size of the block to allocate ahead of demand; `None` when there is enough room.
-    fn block_wanted_ahead(&mut self, heap_size: u64) -> Option<u64> {
-        let wanted = self.room_wanted(heap_size)?;
-        if !self.needs_maintenance(heap_size) {
+    fn block_wanted_ahead(&mut self) -> Option<u64> {
+        let wanted = self.room_wanted()?;
+        if !self.needs_maintenance() {
             return None;
         }
         // One large block rather than several small ones, which the large requests of the next frames could not use.
-        Some(self.ahead_block_size(self.set_ahead(), wanted, heap_size))
+        Some(self.ahead_block_size(self.set_ahead(), wanted))
     }
 
     /// Returns the set of the first memory type for which blocks are allocated ahead of demand: of the two in a pool that
@@ -290,14 +288,14 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Returns the bytes of room that the watermark asks for; `None` for a pool without a watermark.
-    pub(in crate::memory) fn room_wanted(&self, heap_size: u64) -> Option<u64> {
+    pub(in crate::memory) fn room_wanted(&self) -> Option<u64> {
         let watermark = self.rules.ahead?;
-        let largest = self.largest_block_size(heap_size);
-        Some(watermark.room(self.next_block_size(0, heap_size), self.flow.busiest(), largest))
+        let largest = self.largest_block_size(0);
+        Some(watermark.room(self.next_block_size(0), self.flow.busiest(), largest))
     }
 
     /// Returns the size of the next block to allocate so that there is room for `bytes`; `None` when there is enough.
-    fn block_wanted_for(&mut self, set: usize, bytes: u64, heap_size: u64) -> Option<u64> {
+    fn block_wanted_for(&mut self, set: usize, bytes: u64) -> Option<u64> {
         self.flush_quick_lists();
         // From now on the pool frees no block, so the room remains until the requests come.
         self.hold_reserve();
@@ -305,14 +303,14 @@ impl<D: Device> PoolState<D> {
         if room >= bytes {
             return None;
         }
-        Some(self.ahead_block_size(set, bytes - room, heap_size))
+        Some(self.ahead_block_size(set, bytes - room))
     }
 
-    pub(in crate::memory) fn ahead_block_size(&self, set: usize, wanted: u64, heap_size: u64) -> u64 {
-        let next = self.next_block_size(set, heap_size);
+    pub(in crate::memory) fn ahead_block_size(&self, set: usize, wanted: u64) -> u64 {
+        let next = self.next_block_size(set);
         // Block sizes are powers of two.
         let wanted = wanted.checked_next_power_of_two().unwrap_or(u64::MAX);
-        next.max(wanted.min(self.largest_block_size(heap_size)))
+        next.max(wanted.min(self.largest_block_size(set)))
     }
 
     /// Returns the sum of the largest free ranges of the shared blocks; stops counting at `enough`.

@@ -9,10 +9,27 @@ use crate::device::{Device, MemoryHandle};
 use crate::memory::reports::statistics::Statistics;
 use crate::memory::token::memory_objects::MemoryObject;
 use crate::memory::token::record::Record;
+use crate::sync::locked;
+
+/// Checks all shards of a pool, for tests. Returns the bytes of their blocks.
+///
+/// # Panics
+///
+/// Panics if an invariant does not hold.
+pub(in crate::memory) fn check_pool<D: Device>(shards: &[&PoolSlot<D>]) -> u64 {
+    let mut ranges = NamedRanges::default();
+    // Together, in the order of their indices: an allocation may be in a block of another shard.
+    let guards: Vec<_> = shards.iter().map(|slot| locked(&slot.state)).collect();
+    let states = || shards.iter().zip(&guards).filter_map(|(slot, guard)| Some((slot, guard.as_ref()?)));
+    states().for_each(|(slot, state)| state.check_records(slot, &mut ranges));
+    states().for_each(|(slot, state)| state.check_blocks(slot, &mut ranges));
+    ranges.check_all_found();
+    states().map(|(_, state)| state.statistics().block_bytes).sum()
+}
 
 /// The ranges that the records of a pool's shards name, by shard, block set and block.
 #[derive(Debug, Default)]
-pub(in crate::memory) struct NamedRanges(HashMap<(u8, u8, u32), Named>);
+struct NamedRanges(HashMap<(u8, u8, u32), Named>);
 
 #[derive(Debug, Default)]
 struct Named {
@@ -29,7 +46,7 @@ impl<D: Device> PoolState<D> {
     /// # Panics
     ///
     /// Panics if an invariant does not hold.
-    pub(in crate::memory) fn check_records(&self, slot: &PoolSlot<D>, ranges: &mut NamedRanges) {
+    fn check_records(&self, slot: &PoolSlot<D>, ranges: &mut NamedRanges) {
         for (record, detail) in self.details.iter() {
             let (range, waiting) = (detail.range(), detail.is_waiting());
             let named = ranges.0.entry((range.home, detail.set, range.block)).or_default();
@@ -73,7 +90,7 @@ impl<D: Device> PoolState<D> {
     /// # Panics
     ///
     /// Panics if an invariant does not hold.
-    pub(in crate::memory) fn check_blocks(&self, slot: &PoolSlot<D>, ranges: &mut NamedRanges) {
+    fn check_blocks(&self, slot: &PoolSlot<D>, ranges: &mut NamedRanges) {
         for (i, set) in self.sets.iter().enumerate() {
             set.check_invariants();
             assert_eq!(slot.counters[i].load(), set.statistics, "the counters are up to date");
@@ -109,7 +126,7 @@ impl NamedRanges {
     /// # Panics
     ///
     /// Panics if an invariant does not hold.
-    pub(in crate::memory) fn check_all_found(&self) {
+    fn check_all_found(&self) {
         assert!(self.0.is_empty(), "records name blocks that do not exist: {:?}", self.0);
     }
 }

@@ -15,12 +15,15 @@
 //! | `place.rs` | 8: add the block and place the request in it | [`place_in_new_block`](PoolState::place_in_new_block) |
 //! | `records.rs` | 4 and 8: write the record that the token names | [`publish`](PoolState::publish) |
 //!
+//! `requests.rs` has what a request asks of a shard, step by step.
+//!
 //! The way back is in `free.rs` and `empty.rs`, which decides which empty blocks are freed; `active.rs` has the pools in which
 //! that may change with time; `shrink.rs` returns the host
 //! memory of a peak. `events.rs` writes what
 //! happens, for a reader.
 
 pub(in crate::memory) mod active;
+mod announce;
 pub(in crate::memory) mod custom_pools;
 mod desc;
 mod empty;
@@ -41,6 +44,7 @@ mod plan;
 pub(in crate::memory) mod quick_lists;
 mod quick_path;
 mod records;
+pub(in crate::memory) mod requests;
 pub(in crate::memory) mod residents;
 pub(in crate::memory) mod room;
 mod round;
@@ -71,7 +75,7 @@ use crate::chunks::Chunks;
 use crate::device::{Device, Priority, PrioritySupport};
 use crate::events::EventLog;
 use crate::slab::Slab;
-use crate::sync::TurnMutex;
+use crate::sync::{TurnMutex, locked};
 use crate::table::Ahead;
 
 use active::{ActivePools, Rest};
@@ -80,11 +84,11 @@ pub use desc::{MAX_POOL_TYPES, Pool, PoolDesc};
 pub(super) use empty::{FrameEnd, TakesUnwanted};
 pub use error::{CreatePoolError, DestroyPoolError};
 use events::PoolEvents;
-pub(super) use free::{EndedAllocation, Freed};
+pub(super) use free::{AfterFree, EndedAllocation, Freed};
 pub(super) use pending::PendingBlock;
 pub(super) use place::LentBlock;
 pub(super) use plan::{BlockPlan, PlanSizes, Source};
-pub(super) use quick_path::RecordInUse;
+pub(super) use quick_path::{QuickPlace, RecordInUse};
 pub(super) use records::{Detail, DetailState, HeldRange, Label};
 pub(super) use round::RoundedRequest;
 pub(super) use slots::PoolSlots;
@@ -147,6 +151,11 @@ impl<D: Device> PoolSlot<D> {
             objects,
             counters: Default::default(),
         }
+    }
+
+    /// Takes the pool out of its slot, with all that it has.
+    pub(super) fn take_pool(&self) -> Option<PoolState<D>> {
+        locked(&self.state).take()
     }
 
     /// Returns true if the pool has memory objects. Reads counters without the lock, so the answer may be outdated.

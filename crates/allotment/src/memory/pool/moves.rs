@@ -732,7 +732,8 @@ impl<D: Device> Allocator<D> {
     pub(in crate::memory) fn allow_moves_of(&self, id: AllocationId, movability: Movability, mover: MoverId) {
         let movable = movability != Movability::Pinned;
         // After a reset of the pool the record may belong to another allocation, which the look-up by the id finds.
-        let _ = self.lock_live(id, |state, _, record| {
+        let Ok(slot) = self.slot_of(id) else { return };
+        _ = slot.with_live(id.record, id.generation, |state, record| {
             if movable || record.is_movable() {
                 state.detail_mut(id.record)?.set_movability(movability);
                 record.set_movable(movable, mover);

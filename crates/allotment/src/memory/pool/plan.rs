@@ -141,18 +141,21 @@ pub(in crate::memory) struct Source<D: Device> {
 
 impl<D: Device> PoolState<D> {
     /// Returns the bytes of the block that a set would allocate next.
-    pub(in crate::memory) fn next_block_size(&self, set: usize, heap_size: u64) -> u64 {
+    pub(in crate::memory) fn next_block_size(&self, set: usize) -> u64 {
         match self.rules.sizing {
             BlockSize::Fixed(size) => size,
-            BlockSize::Growing(sizes) => sizes.next(self.sets[set].statistics.block_bytes, heap_size),
+            BlockSize::Growing(sizes) => {
+                let BlockSet { heap_size, ref statistics, .. } = self.sets[set];
+                sizes.next(statistics.block_bytes, heap_size)
+            }
         }
     }
 
-    /// Returns the bytes of the largest block that the pool may have.
-    pub(in crate::memory) fn largest_block_size(&self, heap_size: u64) -> u64 {
+    /// Returns the bytes of the largest block that a set may have.
+    pub(in crate::memory) fn largest_block_size(&self, set: usize) -> u64 {
         match self.rules.sizing {
             BlockSize::Fixed(size) => size,
-            BlockSize::Growing(sizes) => sizes.largest_in(heap_size),
+            BlockSize::Growing(sizes) => sizes.largest_in(self.sets[set].heap_size),
         }
     }
 
@@ -162,10 +165,9 @@ impl<D: Device> PoolState<D> {
         set: usize,
         rounded: &RoundedRequest,
         request: &AllocationRequest<'_>,
-        heap_size: u64,
     ) -> Result<BlockPlan, AllocationError> {
         // First, since a request that no block can hold fails for that reason, however many blocks the pool may have.
-        let plan = self.plan_block_sizes(set, rounded, request, heap_size)?;
+        let plan = self.plan_block_sizes(set, rounded, request)?;
         if self.has_all_blocks() { Err(self.full(set, rounded.sizes.requested)) } else { Ok(plan) }
     }
 
@@ -204,7 +206,6 @@ impl<D: Device> PoolState<D> {
         set: usize,
         rounded: &RoundedRequest,
         request: &AllocationRequest<'_>,
-        heap_size: u64,
     ) -> Result<BlockPlan, AllocationError> {
         let requested = rounded.sizes.requested;
         if rounded.role != Role::Shared {
@@ -227,7 +228,7 @@ impl<D: Device> PoolState<D> {
             BlockSize::Growing(sizes) => sizes,
             BlockSize::Fixed(block_size) => return Ok(BlockPlan::exactly(Role::Shared, block_size)),
         };
-        let block_size = sizes.largest_in(heap_size);
+        let block_size = sizes.largest_in(self.sets[set].heap_size);
         let dedicated_at_last = is_last_resort(request);
         if least > block_size {
             // No shared block can ever hold the request.

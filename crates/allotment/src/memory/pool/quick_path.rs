@@ -1,5 +1,7 @@
 //! The quick path: freed ranges that serve the next request of about their size, without search, split or join.
 
+use core::num::NonZeroU32;
+
 use allotment_suballoc::Reach;
 
 use super::quick_lists::{DEPTH, MOST_WAITING};
@@ -40,6 +42,33 @@ impl RecordInUse {
     #[inline]
     pub(in crate::memory) fn generation(self) -> u32 {
         self.0 as u32
+    }
+}
+
+/// Where a request was placed: its shard and its record. An `Option` of it is returned in two registers.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::memory) struct QuickPlace {
+    in_use: RecordInUse,
+    /// One more than the index of the shard's slot.
+    slot: NonZeroU32,
+}
+
+impl QuickPlace {
+    #[inline]
+    pub(super) fn new(pool: u32, in_use: RecordInUse) -> Self {
+        // Never saturates: the table of slots ends before the last of all 32-bit indices.
+        Self { in_use, slot: NonZeroU32::MIN.saturating_add(pool) }
+    }
+
+    /// Returns the index of the shard's slot.
+    #[inline]
+    pub(in crate::memory) fn pool(self) -> u32 {
+        self.slot.get() - 1
+    }
+
+    #[inline]
+    pub(in crate::memory) fn in_use(self) -> RecordInUse {
+        self.in_use
     }
 }
 

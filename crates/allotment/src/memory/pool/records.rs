@@ -9,8 +9,10 @@ use crate::events::Placement;
 use crate::memory::block_set::{BlockRange, PlacedRange, Role, Sizes};
 use crate::memory::mover::MoverId;
 use crate::memory::request::desc::AllocationRequest;
-use crate::memory::token::record::RawPlace;
-use crate::memory::{AllocationError, AllocationOptions, CallSite, Movability, Name, ShortName};
+use crate::memory::token::record::{RawPlace, Record};
+use crate::memory::{
+    AccessError, AllocationError, AllocationInfo, AllocationOptions, CallSite, Movability, Name, ShortName,
+};
 use crate::slab::Slab;
 use crate::sync::locked;
 
@@ -257,6 +259,83 @@ impl<D: Device> PoolSlot<D> {
         let mut guard = locked(&self.state);
         let detail = guard.as_mut().and_then(|state| state.detail_mut(record));
         detail.into_iter().for_each(|detail| detail.set_has_resource(true));
+    }
+
+    /// Returns what there is to know of an allocation; `None` where it was freed.
+    pub(in crate::memory) fn allocation_info(
+        &self,
+        record: u32,
+        generation: u32,
+    ) -> Option<AllocationInfo<D>> {
+        self.with_live(record, generation, |state, _| state.allocation_info(self, record))
+    }
+
+    /// Returns the beginning of an allocation's name, for an error; `None` where it was freed.
+    pub(in crate::memory) fn short_name(&self, record: u32, generation: u32) -> Option<ShortName> {
+        self.with_live(record, generation, |state, _| Some(ShortName::of(state.label(record).name.as_ref())))
+    }
+
+    /// Changes the label of an allocation, and writes an event of that. Returns what `change` returned; `None` where the
+    /// allocation was freed.
+    pub(in crate::memory) fn change_label<T>(
+        &self,
+        record: u32,
+        generation: u32,
+        change: impl FnOnce(&mut Label) -> T,
+    ) -> Option<T> {
+        self.with_live(record, generation, |state, _| {
+            let changed = change(state.label_mut(record)?);
+            state.emit_label(record);
+            Some(changed)
+        })
+    }
+
+    /// Notes where the program made an allocation.
+    pub(in crate::memory) fn note_call_site(&self, record: u32, generation: u32, site: Option<CallSite>) {
+        _ = self.with_live(record, generation, |state, _| {
+            state.label_mut(record)?.call_site = site;
+            state.emit_call_site(record);
+            Some(())
+        });
+    }
+
+    /// Returns whether an allocation may move, and whether it has a place to move to; `None` where it was freed.
+    pub(in crate::memory) fn movable_and_moving(&self, record: u32, generation: u32) -> Option<(bool, bool)> {
+        self.with_live(record, generation, |state, entry| {
+            Some((entry.is_movable(), state.detail(record)?.state() == DetailState::Moving))
+        })
+    }
+
+    /// Returns true if the memory of an allocation that lives is mapped.
+    pub(in crate::memory) fn is_mapped(&self, record: u32, generation: u32) -> bool {
+        let address = self.with_live(record, generation, |_, entry| entry.read(&self.objects).address);
+        address.is_some()
+    }
+
+    /// Notes that the resource of an allocation has a handle for the place that a pass moved it to.
+    pub(in crate::memory) fn end_moved(&self, record: u32, generation: u32) -> Result<(), AccessError> {
+        // Under the lock, so that no pass moves the memory once more between the check and the change.
+        let _guard = locked(&self.state);
+        let entry = self.records.get(record).filter(|entry| entry.generation() == generation);
+        let entry = entry.ok_or(AccessError::Stale)?;
+        if !entry.is_moved() {
+            return Err(AccessError::NotMoved { name: ShortName::NONE });
+        }
+        entry.clear_moved();
+        Ok(())
+    }
+
+    /// Calls `f` with the locked pool and the record of an allocation; `None` where that was freed. Its record may be freed as
+    /// well then, and is not read without the lock.
+    pub(super) fn with_live<T>(
+        &self,
+        record: u32,
+        generation: u32,
+        f: impl FnOnce(&mut PoolState<D>, &Record) -> Option<T>,
+    ) -> Option<T> {
+        let mut guard = locked(&self.state);
+        let state = guard.as_mut()?;
+        f(state, self.records.get(record).filter(|entry| entry.generation() == generation)?)
     }
 }
 

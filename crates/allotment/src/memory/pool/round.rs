@@ -47,7 +47,6 @@ impl<D: Device> PoolState<D> {
         &self,
         set: usize,
         request: &AllocationRequest<'_>,
-        heap_size: u64,
         scarce: bool,
     ) -> Result<RoundedRequest, AllocationError> {
         // Only linear blocks have two ends to allocate from.
@@ -57,8 +56,8 @@ impl<D: Device> PoolState<D> {
         let (occupied, alignment) = self.rounded_size(set, request);
         let block_size = match self.rules.sizing {
             // The number of memory objects is what runs out now, not their bytes: the largest block makes the fewest.
-            BlockSize::Growing(sizes) if scarce => sizes.largest_in(heap_size),
-            _ => self.next_block_size(set, heap_size),
+            BlockSize::Growing(sizes) if scarce => sizes.largest_in(self.sets[set].heap_size),
+            _ => self.next_block_size(set),
         };
         let role = block_role(request, occupied, self.rules.sizing, block_size, scarce)?;
         let prefers_dedicated =

@@ -56,8 +56,9 @@ use allotment_suballoc::Strategy;
 use crate::device::{Device, MemoryTypeIndex};
 use crate::memory::allocator::{Allocation, Allocator, Served};
 use crate::memory::driver::new_block::NO_ATTEMPT;
+use crate::memory::pool::requests::Asked;
 use crate::memory::pool::residents::{Contended, note_uncontended, own_shard_of};
-use crate::memory::pool::{PlanSizes, Pool, PoolSlot, PoolState};
+use crate::memory::pool::{PlanSizes, Pool, PoolSlot, PoolState, QuickPlace, RecordInUse};
 use crate::memory::reports::statistics::{Counters, Statistics};
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::request::preview::AllocationPreview;
@@ -154,10 +155,7 @@ impl<D: Device> Allocator<D> {
 
     /// Does what [`lock_shard`](Self::lock_shard) does, for a thread that has just found its shard locked.
     #[cold]
-    pub(in crate::memory) fn lock_contended_shard(
-        &self,
-        shards: PoolShards,
-    ) -> Result<LockedShard<'_, D>, AllocationError> {
+    fn lock_contended_shard(&self, shards: PoolShards) -> Result<LockedShard<'_, D>, AllocationError> {
         // Who contends again and again waits for as long as a hundred requests take each time, though seldom.
         let how = if contended_lately() { Contended::ForLong } else { Contended::Briefly };
         self.note_contended(shards, how);
@@ -207,6 +205,12 @@ impl<D: Device> Allocator<D> {
         of_pool.allocation_bytes.saturating_mul(LEAST_FILL) >= average.saturating_mul(open + 1)
     }
 
+    /// Creates the token of an allocation. The caller holds the pool's lock.
+    pub(in crate::memory) fn token(&self, pool: u32, record: u32, slot: &PoolSlot<D>) -> Allocation {
+        let generation = slot.records.get(record).map_or(0, |record| record.generation());
+        Allocation { allocator: self.id, pool, record, generation }
+    }
+
     /// Returns the slot of a shard. Creates the pool of a default one at the first call; a custom pool was created with
     /// all its shards.
     pub(in crate::memory) fn shard(&self, pool: u32) -> Result<&PoolSlot<D>, AllocationError> {
@@ -249,9 +253,13 @@ impl<D: Device> Allocator<D> {
     ) -> Result<Allocation, AllocationError> {
         let (pool, slot, guard) = self.lock_shard(shards)?;
         let guard = self.prepare_lowest(slot, guard, set, request)?;
+        let attempt = |guard, sizes| {
+            let answer = self.ask((pool, slot, guard), (set, sizes), request, Asked::First)?;
+            self.allocate_from_shard((pool, slot), answer, (set, sizes), request)
+        };
         if self.others_with_memory(shards, pool).next().is_none() {
             // The usual case: one thread at a time.
-            return self.allocate_from_locked_pool(pool, slot, guard, (set, PlanSizes::All), request);
+            return attempt(guard, PlanSizes::All);
         }
         if let Some(allocation) = self.place_in_shard(pool, slot, guard, set, request)? {
             return Ok(allocation);
@@ -259,9 +267,7 @@ impl<D: Device> Allocator<D> {
         if let Some(allocation) = self.place_in_lent_block(shards, pool, slot, set, request)? {
             return Ok(allocation);
         }
-        let attempt =
-            |sizes| self.allocate_from_locked_pool(pool, slot, locked(&slot.state), (set, sizes), request);
-        let refused = match attempt(PlanSizes::Wanted) {
+        let refused = match attempt(locked(&slot.state), PlanSizes::Wanted) {
             Err(refused) if refused.falls_through() => refused,
             done => return done,
         };
@@ -270,7 +276,7 @@ impl<D: Device> Allocator<D> {
             return Ok(allocation);
         }
         if let Some(bytes) = refused.refused_bytes(request.at_last) {
-            match attempt(PlanSizes::Below(bytes)) {
+            match attempt(locked(&slot.state), PlanSizes::Below(bytes)) {
                 // There is no smaller one.
                 Err(NO_ATTEMPT) => {}
                 Err(smaller) if smaller.falls_through() => return Err(smaller),
@@ -400,7 +406,8 @@ impl<D: Device> Allocator<D> {
             self.wake_maintenance_if_low(state);
             if let Some(lent) = lent {
                 drop(guard);
-                return self.insert_lent_block(pool, slot, set, lent, &rounded, request).map(Some);
+                let placed = slot.insert_lent(set, lent, &rounded, request);
+                return self.accept_or_free(pool, placed).map(Some);
             }
             // A reservation is made in one shard, by one thread; the threads of the others have to find it.
             if state.holds_reserve() {
@@ -411,6 +418,13 @@ impl<D: Device> Allocator<D> {
             }
         }
         Ok(None)
+    }
+
+    /// Wakes the maintenance thread if a shard has less room than its watermark.
+    fn wake_maintenance_if_low(&self, state: &PoolState<D>) {
+        if state.is_low() {
+            self.to_do.ring();
+        }
     }
 
     /// Replaces the room of one block set in a refusal by that of all that were searched, each by its shard.
@@ -440,8 +454,35 @@ impl<D: Device> Allocator<D> {
         }
     }
 
+    /// Places an [ordinary](AllocationRequest::is_ordinary) request in the thread's own shard: in a range that was freed a
+    /// moment ago, or else in an existing block.
+    pub(in crate::memory) fn place_in_own_shard(
+        &self,
+        shards: PoolShards,
+        set: usize,
+        request: &AllocationRequest<'_>,
+    ) -> Option<QuickPlace> {
+        let pool = shards.own();
+        let slot = self.pools.get(pool)?;
+        let (pool, slot, mut guard) = match try_locked(&slot.state) {
+            Some(guard) => {
+                shards.note_uncontended();
+                (pool, slot, guard)
+            }
+            // A thread that meets others here often moves to another shard.
+            None => self.lock_contended_shard(shards).ok()?,
+        };
+        let state = guard.as_mut()?;
+        if let Some(in_use) = state.place_quickly(slot, set, request) {
+            return Some(QuickPlace::new(pool, in_use));
+        }
+        // The slow path begins with this search, too; here the lock need not be taken again. It also reports an error.
+        let placed = self.place_in_shard(pool, slot, guard, set, request).ok().flatten()?;
+        Some(QuickPlace::new(placed.pool, RecordInUse::new(placed.record, placed.generation)))
+    }
+
     /// Places a request in the existing blocks of a shard.
-    pub(in crate::memory) fn place_in_shard(
+    fn place_in_shard(
         &self,
         pool: u32,
         slot: &PoolSlot<D>,

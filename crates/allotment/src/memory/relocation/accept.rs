@@ -23,7 +23,6 @@ use crate::device::{Device, DeviceError, MemoryProperties, copy_bytes};
 use crate::lifetime::TimelinePoints;
 use crate::memory::defragmentation::{Offer, OfferEnded, Released};
 use crate::memory::mover::MoverId;
-use crate::memory::pool::DetailState;
 use crate::memory::resource::Buffers;
 use crate::memory::{
     AccessError, Allocation, Buffer, DefragmentationStatistics, Movability, OwningAllocator,
@@ -126,15 +125,13 @@ impl<D: Device> Acceptor<D> {
         }
         // Only now, and again after an offer that expired: the rest of a block would be copied for nothing where no
         // owner accepts.
-        let found = allocator.lock_live(id, |state, _, record| {
-            let has_place = state.detail(id.record)?.state() == DetailState::Moving;
-            Some((record.is_movable(), has_place))
-        });
+        let slot = allocator.slot_of(id).ok();
+        let found = slot.and_then(|slot| slot.movable_and_moving(id.record, id.generation));
         match found {
             // Most of the time: no look at the list, which all owners share.
-            Ok((true, false)) | Err(_) => false,
-            Ok((true, true)) => allocator.offers.has(id),
-            Ok((false, _)) => {
+            Some((true, false)) | None => false,
+            Some((true, true)) => allocator.offers.has(id),
+            Some((false, _)) => {
                 let until = locked(&self.refused).until;
                 if allocator.time.now().tick >= until {
                     allocator.allow_moves_of(id, self.movability, self.mover);

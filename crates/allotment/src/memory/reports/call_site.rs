@@ -5,7 +5,6 @@ use core::panic::Location;
 use crate::choices::call_site::{CallSite, CallSites};
 use crate::device::Device;
 use crate::memory::allocator::{AllocationId, Allocator};
-use crate::memory::pool::PoolState;
 
 impl<D: Device> Allocator<D> {
     /// Stores where the program made an allocation, if the allocator is to.
@@ -22,6 +21,8 @@ impl<D: Device> Allocator<D> {
         // Captured before the pool's lock is taken: it takes microseconds.
         let call_site = Some(CallSite::capture(self.desc().call_sites, location));
         // Nothing is stored for an allocation that another thread has freed meanwhile, by a reset of its pool.
-        let _ = self.change_label(allocation, |label| label.call_site = call_site, PoolState::emit_call_site);
+        if let Ok(slot) = self.slot_of(allocation) {
+            slot.note_call_site(allocation.record, allocation.generation, call_site);
+        }
     }
 }

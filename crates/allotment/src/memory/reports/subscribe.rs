@@ -5,20 +5,13 @@ use core::time::Duration;
 
 use crate::device::{Device, MemoryHeapIndex};
 use crate::events::{
-    AlreadySubscribed, Announcement, Event, EventSubscription, RefusalReason, StallKind, SubscriptionDesc,
+    AlreadySubscribed, Event, EventSubscription, RefusalReason, StallKind, SubscriptionDesc,
 };
-use crate::memory::allocator::{Allocation, Allocator, Served};
-use crate::memory::pool::events::{PoolPlace, refused_request};
-use crate::memory::pool::shards::{LockedShard, MOST_SHARDS, PoolShards};
+use crate::memory::AllocationError;
+use crate::memory::allocator::{Allocation, Allocator};
+use crate::memory::pool::events::refused_request;
 use crate::memory::pool::time::Moment;
-use crate::memory::pool::{PoolSlot, PoolState};
 use crate::memory::request::desc::AllocationRequest;
-use crate::memory::token::record::Record;
-use crate::memory::{AllocationError, Lifetime};
-use crate::sync::locked;
-
-/// The allocations that are announced while other threads wait for the lock of their pool.
-const AT_ONCE: u32 = 512;
 
 /// Returns why a request was refused, the bytes that there were, and the largest free range.
 fn reason_of(error: &AllocationError) -> (RefusalReason, u64, u64) {
@@ -108,113 +101,6 @@ impl<D: Device> Allocator<D> {
         }
     }
 
-    /// Announces the blocks of all shards. Returns the shards, each with the announcement that goes on.
-    fn announce_blocks(&self, first: u32) -> Vec<(u32, Announcement)> {
-        let Some(shards) = self.shards_from(first) else { return Vec::new() };
-        // Before the locks, under which as little host memory as possible is allocated.
-        let mut announced = Vec::with_capacity(shards.count as usize);
-        let mut all = self.lock_shards(shards);
-        // The same for all: where the log begins another one in between, the reader hears of none of them.
-        let epoch = self.events.epoch();
-        for (index, _, guard) in all.iter_mut().flatten() {
-            let announcement = guard.as_mut().and_then(|state| self.announce_pool(*index, state, epoch));
-            announced.extend(announcement.map(|announcement| (*index, announcement)));
-        }
-        drop(all);
-        // Who found one of them taken stays away from it otherwise, perhaps for longer than this took.
-        shards.indices().filter_map(|index| self.pools.get(index)).for_each(|slot| slot.state.pass());
-        announced
-    }
-
-    /// Announces some allocations of a shard. Returns false when that was the last of them.
-    fn announce_piece(&self, index: u32, announcement: &Announcement) -> bool {
-        let Some(slot) = self.pools.get(index) else { return false };
-        slot.state.look(|state| {
-            state.as_mut().is_some_and(|state| state.announce_some(slot, announcement, AT_ONCE))
-        })
-    }
-
-    /// Locks the shards of a pool that have a slot, in the order of their indices, as everywhere where more than one is
-    /// locked.
-    fn lock_shards(&self, shards: PoolShards) -> [Option<LockedShard<'_, D>>; MOST_SHARDS as usize] {
-        loop {
-            let mut indices = shards.indices();
-            let all: [_; MOST_SHARDS as usize] = core::array::from_fn(|_| {
-                let index = indices.next()?;
-                let slot = self.pools.get(index)?;
-                Some((index, slot, locked(&slot.state)))
-            });
-            // One that another thread made meanwhile, below those that were locked already. Whoever installs it relies on
-            // an announcement of all.
-            let is_missed =
-                |(index, one): (u32, &Option<_>)| one.is_none() && self.pools.get(index).is_some();
-            if !shards.indices().zip(&all).any(is_missed) {
-                return all;
-            }
-        }
-    }
-
-    /// Returns the shards of the pool whose shard 0 is in a slot; `None` where there is none.
-    pub(in crate::memory) fn shards_from(&self, first: u32) -> Option<PoolShards> {
-        if first < self.default_pool_count() {
-            let (stride, count) = (self.pools_per_shard(), self.shards);
-            // Other shards may exist where shard 0 was never used.
-            return (first < stride).then_some(PoolShards { first, stride, count });
-        }
-        let shards = |state: &PoolState<D>| (state.shard == 0).then_some(state.shards);
-        self.pools.get(first)?.state.look(|state| state.as_ref().and_then(shards))
-    }
-
-    fn announce_pool(&self, index: u32, state: &mut PoolState<D>, epoch: u64) -> Option<Announcement> {
-        let name = state.rules.name.clone().unwrap_or(self.default_pool_name(index));
-        state.announce(self.place_of(index, state.shard), &name, epoch)
-    }
-
-    /// Returns where a pool is, and what it serves if it is a default one.
-    fn place_of(&self, index: u32, shard: u32) -> PoolPlace {
-        let custom = index >= self.default_pool_count();
-        let stride = if custom { 1 } else { self.pools_per_shard() };
-        let of_the_program = Served { lifetime: Lifetime::Long, optimal: false, movers: 0 };
-        let served = if custom { of_the_program } else { Served::by(index % stride).1 };
-        PoolPlace {
-            index,
-            first: index - shard * stride,
-            custom,
-            served: Served { optimal: served.optimal && self.separate_optimal, ..served },
-            granularity: self.device.properties().limits.buffer_image_granularity,
-        }
-    }
-
-    /// Puts a new shard of a pool into its slot, where requests find it.
-    pub(in crate::memory) fn install(&self, index: u32, mut new: PoolState<D>) {
-        new.enter_slot(index);
-        if let Some(slot) = self.pools.get(index) {
-            let mut guard = locked(&slot.state);
-            // Nobody reads. A reader who comes after this locks the slot after this, and hears of the pool then.
-            if !self.events.is_read() {
-                guard.insert(new).begin_active();
-                return;
-            }
-        }
-        // All of them: its allocations may soon be in blocks of the others. While the reader has yet to hear of those, as after
-        // events were lost, it is announced with them.
-        let mut all = self.lock_shards(new.shards);
-        let epoch = self.events.epoch();
-        let others_are_known = all
-            .iter()
-            .flatten()
-            .filter_map(|(_, _, guard)| guard.as_ref())
-            .all(|state| state.is_announced_in(epoch));
-        let Some((_, _, guard)) = all.iter_mut().flatten().find(|(at, ..)| *at == index) else { return };
-        let state = guard.insert(new);
-        state.begin_active();
-        // Under the lock: whether the reader came before or comes next, it hears of the pool once.
-        if others_are_known {
-            // A pool that is new has no allocations.
-            _ = self.announce_pool(index, state, epoch);
-        }
-    }
-
     /// Writes that a request was refused and what it asked for, if there is a reader.
     #[cold]
     pub(in crate::memory) fn emit_refused(&self, error: &AllocationError, request: &AllocationRequest<'_>) {
@@ -256,49 +142,20 @@ impl<D: Device> Allocator<D> {
 
     /// Writes how often an allocation is mapped, after a change.
     pub(in crate::memory) fn emit_maps(&self, allocation: &Allocation) {
-        self.emit_of_allocation(allocation, |state, slot| {
-            // Read under the lock: the last event is the last count, whichever thread came first.
-            let count = slot.records.get(allocation.record).map_or(0, Record::maps);
-            state.events.of_allocation(allocation.record, |allocation| Event::Mapped { allocation, count });
-        });
+        if self.events.is_read() {
+            if let Ok((slot, _)) = self.slot_and_record(allocation) {
+                slot.emit_maps(allocation.record, allocation.generation);
+            }
+        }
     }
 
     /// Notes that the owner of an allocation released it, which is freed once the GPU has finished with it.
     pub(in crate::memory) fn note_released(&self, allocation: &Allocation) {
-        let Ok((_, record)) = self.slot_and_record(allocation) else { return };
+        let Ok((slot, record)) = self.slot_and_record(allocation) else { return };
         // For a reader that begins to read before the free.
         record.note_released();
-        self.emit_of_allocation(allocation, |state, _| {
-            state.events.of_allocation(allocation.record, |allocation| Event::FreeRequested { allocation });
-        });
-    }
-
-    /// Writes an event about an allocation that was made without its pool's lock, unless the allocation is freed
-    /// already. One branch without a reader.
-    #[inline]
-    pub(in crate::memory) fn emit_of_allocation(
-        &self,
-        allocation: &Allocation,
-        emit: impl FnOnce(&mut PoolState<D>, &PoolSlot<D>),
-    ) {
         if self.events.is_read() {
-            self.write_of_allocation(allocation, emit);
-        }
-    }
-
-    #[cold]
-    fn write_of_allocation(
-        &self,
-        allocation: &Allocation,
-        emit: impl FnOnce(&mut PoolState<D>, &PoolSlot<D>),
-    ) {
-        let Ok((slot, record)) = self.slot_and_record(allocation) else { return };
-        let mut guard = locked(&slot.state);
-        // After a reset of the pool the record may belong to another allocation.
-        if record.generation() == allocation.generation {
-            if let Some(state) = guard.as_mut() {
-                emit(state, slot);
-            }
+            slot.emit_free_requested(allocation.record, allocation.generation);
         }
     }
 }

@@ -6,13 +6,13 @@
 //! |---|---|---|
 //! | 0. In the thread's shard: reuse a range of about the size that was freed a moment ago, or steps 3 and 4 for the best memory type | [`Allocator::allocate_quickly`] | `pool/quick_path.rs` |
 //! | 1. Rank the memory types that suit; the following steps are tried for each, the best first; in a custom pool, for each of its memory types | [`Allocator::ranking`], [`Allocator::by_ranking`], [`Allocator::by_pool_types`] | `candidates.rs` |
-//! | 2. Lock the thread's shard of the pool | `lock_shard` | `pool/shards.rs` |
+//! | 2. Lock the thread's shard of the pool and ask it for a place: steps 3, 4 and 6 | `lock_shard`, `ask` | `pool/shards.rs`, `pool/requests.rs` |
 //! | 3. Round the request, and decide whether it wants a shared or a dedicated block | `round_request` | `pool/round.rs`, `dedicated.rs` |
 //! | 4. Search the existing blocks, then empty blocks of the other shards | `place_in_existing`, `place_in_lent_block` | `pool/place.rs`, `pool/shards.rs` |
 //! | 5. Destroy what the GPU has finished with, and search again | `reclaim_finished` | `driver/ladder.rs` |
 //! | 6. Choose the sizes of a new block, the wanted one first | `plan_block` | `pool/plan.rs` |
-//! | 7. Wait for a block that another thread is allocating; or release the lock and allocate one | `wait_for_full_pool`, `allocate_block_replacing_stale` | here, `driver/new_block.rs` |
-//! | 8. Add the block, place the request in it, wake the waiting threads | `insert_block` | `driver/new_block.rs` |
+//! | 7. With the lock released: wait for a block that another thread is allocating; or allocate one | [`Allocator::allocate_from_shard`], `allocate_block_replacing_stale` | here, `driver/new_block.rs` |
+//! | 8. Add the block, place the request in it, wake the waiting threads | `insert` | `pool/requests.rs` |
 //!
 //! What follows where the driver, a limit or the budget refuses is the ladder (`driver/ladder.rs`).
 //!
@@ -42,24 +42,22 @@
 //! (`docs/measurements/2026-11-28-general-path.md`).
 
 use core::cell::Cell;
-use core::num::NonZeroU32;
 use std::borrow::Cow;
-use std::sync::{MutexGuard, PoisonError};
 
 use allotment_suballoc::{Alignment, MAX_SIZE};
 
 use crate::device::{Device, Mapping, MemoryTypeIndex, Requirements, ResourceKind};
 use crate::log::event;
 use crate::memory::allocator::{Allocation, Allocator, POOLS_PER_GROUP, Served};
-use crate::memory::block_set::{Role, UsableBlocks};
+use crate::memory::block_set::UsableBlocks;
 use crate::memory::driver::refusals::Remembered;
 use crate::memory::mover::{MOVER_GROUPS, MoverId};
+use crate::memory::pool::requests::{Answer, NeededBlock};
 use crate::memory::pool::shards::PoolShards;
-use crate::memory::pool::{PendingBlock, PlanSizes, Pool, PoolSlot, PoolState, RecordInUse, RoundedRequest};
+use crate::memory::pool::{PlanSizes, Pool, PoolSlot, QuickPlace, RecordInUse};
 use crate::memory::request::candidates::{MemoryTypeCandidate, Ranking, judge};
 use crate::memory::request::desc::AllocationRequest;
-use crate::memory::{AllocationError, AllocationOptions, BudgetPolicy, NewBlocks, ShortName};
-use crate::sync::{locked, try_locked};
+use crate::memory::{AllocationError, AllocationOptions, BudgetPolicy, ShortName};
 
 /// In which rounds the memory types are tried: whether last resorts are allowed, and what is done about remembered refusals.
 const ROUNDS: [(bool, Remembered); 4] = [
@@ -68,22 +66,6 @@ const ROUNDS: [(bool, Remembered); 4] = [
     (false, Remembered::AskAgain),
     (true, Remembered::AskAgain),
 ];
-
-/// Where a small request was placed. An `Option` of it is returned in two registers.
-#[derive(Clone, Copy, Debug)]
-struct QuickPlace {
-    in_use: RecordInUse,
-    /// One more than the index of the shard's slot.
-    slot: NonZeroU32,
-}
-
-impl QuickPlace {
-    #[inline]
-    fn new(pool: u32, in_use: RecordInUse) -> Self {
-        // Never saturates: the table of slots ends before the last of all 32-bit indices.
-        Self { in_use, slot: NonZeroU32::MIN.saturating_add(pool) }
-    }
-}
 
 impl<D: Device> Allocator<D> {
     /// Allocates memory from the default pools, or from the custom pool that the options name.
@@ -228,23 +210,7 @@ impl<D: Device> Allocator<D> {
         {
             return None;
         }
-        let pool = shards.own();
-        let slot = self.pools.get(pool)?;
-        let (pool, slot, mut guard) = match try_locked(&slot.state) {
-            Some(guard) => {
-                shards.note_uncontended();
-                (pool, slot, guard)
-            }
-            // A thread that meets others here often moves to another shard.
-            None => self.lock_contended_shard(shards).ok()?,
-        };
-        let state = guard.as_mut()?;
-        if let Some(in_use) = state.place_quickly(slot, set, request) {
-            return Some(QuickPlace::new(pool, in_use));
-        }
-        // The slow path begins with this search, too; here the lock need not be taken again. It also reports an error.
-        let placed = self.place_in_shard(pool, slot, guard, set, request).ok().flatten()?;
-        Some(QuickPlace::new(placed.pool, RecordInUse::new(placed.record, placed.generation)))
+        self.place_in_own_shard(shards, set, request)
     }
 
     fn allocate_by_ranking(&self, request: &AllocationRequest<'_>) -> Result<Allocation, AllocationError> {
@@ -484,140 +450,34 @@ impl<D: Device> Allocator<D> {
         choices
     }
 
-    /// Allocates from one memory type of a shard whose lock the caller holds: steps 3 to 8. `sizes` says which sizes of a new block the driver is asked for.
+    /// Allocates from one memory type of a shard that was asked [once](Asked::First): steps 3 to 8. `sizes` says which sizes
+    /// of a new block the driver is asked for.
     ///
-    /// Each time that the lock was released, the request starts again at step 3: other threads may have freed memory,
-    /// added a block or destroyed the pool.
-    pub(in crate::memory) fn allocate_from_locked_pool<'a>(
-        &self,
-        pool: u32,
-        slot: &'a PoolSlot<D>,
-        mut guard: MutexGuard<'a, Option<PoolState<D>>>,
+    /// Each time that the shard is asked again, the request begins at step 3: other threads may have freed memory, added a
+    /// block or destroyed the pool.
+    pub(in crate::memory) fn allocate_from_shard<'a>(
+        &'a self,
+        (pool, slot): (u32, &'a PoolSlot<D>),
+        mut answer: Answer<'a, D>,
         (set, sizes): (usize, PlanSizes),
         request: &AllocationRequest<'_>,
     ) -> Result<Allocation, AllocationError> {
-        let state = guard.as_mut().ok_or(AllocationError::WrongPool { name: ShortName::NONE })?;
-        // Once, before the loop: a request that comes back from a wait finds freed ranges in the blocks, into which
-        // `place_in_existing` flushes the lists.
-        // A freed range may be in a block that cannot be mapped.
-        if request.is_ordinary()
-            && self.usable_blocks(state.sets[set].memory_type, request) == UsableBlocks::ALL
-        {
-            if let Some(in_use) = state.place_quickly(slot, set, request) {
-                let (record, generation) = (in_use.record(), in_use.generation());
-                return Ok(Allocation { allocator: self.id, pool, record, generation });
-            }
-        }
-        // What waits for the GPU is reclaimed once: the smaller sizes come after the wanted one.
-        let mut may_reclaim = self.may_reclaim() && !matches!(sizes, PlanSizes::Below(_));
         loop {
-            let state = guard.as_mut().ok_or(AllocationError::WrongPool { name: ShortName::NONE })?;
-            let rounded = self.round_request(state, set, request)?;
-            if let Some(record) = state.place_in_existing(slot, set, &rounded, request)? {
-                self.wake_maintenance_if_low(state);
-                // Under the lock, before a reset of the pool can change the generation. The priority is set after it,
-                // by a driver call.
-                let (token, changed_priority) =
-                    (self.token(pool, record, slot), state.changed_priority.take());
-                drop(guard);
-                self.set_priority(&token, changed_priority);
-                return Ok(token);
-            }
-            if core::mem::take(&mut may_reclaim) {
-                drop(guard);
-                self.reclaim_finished();
-                guard = locked(&slot.state);
-                continue;
-            }
-            if request.options.new_blocks == NewBlocks::NeverAllocate {
-                let (free, largest_free) = state.sets[set].room();
-                let requested = rounded.sizes.requested;
-                return Err(AllocationError::WouldGrow {
-                    requested,
-                    free,
-                    largest_free,
-                    name: ShortName::NONE,
-                });
-            }
-            let heap_size = self.heaps.heap_size(state.sets[set].heap);
-            let plan = match state.plan_block(set, &rounded, request, heap_size) {
-                Ok(plan) => plan,
-                Err(full @ AllocationError::PoolFull { .. }) => {
-                    guard = self.wait_for_full_pool(slot, guard, full)?;
-                    continue;
+            match answer {
+                Answer::Placed(placed) => return Ok(self.accept(pool, placed)),
+                // Once: the smaller sizes come after the wanted one.
+                Answer::Reclaim => _ = self.reclaim_finished(),
+                Answer::Full(memory) => self.waiting(|| self.heaps.free(&self.device, memory)),
+                Answer::Wait(awaited) => self.waiting(|| slot.wait_for_block(awaited)),
+                Answer::NeedsBlock(needed) => {
+                    // A driver call takes up to milliseconds; meanwhile other threads allocate from the blocks that there are.
+                    let NeededBlock { pending, plan, rounded, source, now } = needed;
+                    let memory =
+                        self.allocate_block_replacing_stale(slot, now, &plan, (sizes, &rounded), &source);
+                    return self.insert_block(pending, pool, memory, &rounded, request);
                 }
-                Err(error) => return Err(error),
-            };
-            if plan.is_last_resort() && !request.at_last {
-                let limit = self.device.properties().limits.max_allocation_count;
-                return Err(AllocationError::TooManyAllocations { limit, name: ShortName::NONE });
             }
-            let shared = plan.role == Role::Shared;
-            if shared && state.sets[set].growing {
-                // One block for both threads: the block of the other one probably has room for this request, too. If it
-                // has not, this thread is the next to allocate.
-                guard = self.waiting(|| slot.grown.wait(guard).unwrap_or_else(PoisonError::into_inner));
-                continue;
-            }
-            let from = (state.sets[set].memory_type, state.terms(request));
-            if let Some(refused) = self.known_refusal(&plan, (sizes, &rounded), from) {
-                request.note_answered();
-                return Err(refused);
-            }
-            // Copied while the pool is locked, since the driver call below is made without the lock.
-            let source = state.source(set, request);
-            let now = self.time.now();
-            // Before the driver call, which replaces blocks that have been empty for some frames: their age must be
-            // current.
-            state.pass_time(now);
-            let pending = PendingBlock::begin(slot, state, set, shared);
-            // A driver call takes up to milliseconds; meanwhile other threads allocate from the blocks that there are.
-            drop(guard);
-            let memory = self.allocate_block_replacing_stale(slot, now, &plan, (sizes, &rounded), &source);
-            return self.insert_block(pending, pool, memory, &rounded, request);
-        }
-    }
-
-    /// Frees an empty block of a pool that may have no more blocks, or waits for one that another thread is allocating.
-    /// Returns the pool's lock, or the refusal where neither can help.
-    fn wait_for_full_pool<'a>(
-        &self,
-        slot: &'a PoolSlot<D>,
-        mut guard: MutexGuard<'a, Option<PoolState<D>>>,
-        refusal: AllocationError,
-    ) -> Result<MutexGuard<'a, Option<PoolState<D>>>, AllocationError> {
-        let state = guard.as_mut().ok_or(AllocationError::WrongPool { name: ShortName::NONE })?;
-        // An empty block that is too small, or dedicated, must not keep the pool from allocating one that is needed.
-        if let Some(memory) = state.take_empty(None, |_| true) {
-            state.store_counters(slot);
-            drop(guard);
-            self.waiting(|| self.heaps.free(&self.device, memory));
-            return Ok(locked(&slot.state));
-        }
-        if state.pending == 0 {
-            return Err(refusal);
-        }
-        // The block of another thread may have room for this request; or it is refused, and this one may be allocated.
-        Ok(self.waiting(|| slot.grown.wait(guard).unwrap_or_else(PoisonError::into_inner)))
-    }
-
-    /// Rounds a request for one block set of a pool (step 3).
-    pub(in crate::memory) fn round_request(
-        &self,
-        state: &PoolState<D>,
-        set: usize,
-        request: &AllocationRequest<'_>,
-    ) -> Result<RoundedRequest, AllocationError> {
-        let heap_size = self.heaps.heap_size(state.sets[set].heap);
-        let scarce = self.heaps.objects_are_scarce(&self.device);
-        let usable = self.usable_blocks(state.sets[set].memory_type, request);
-        Ok(RoundedRequest { usable, ..state.round_request(set, request, heap_size, scarce)? })
-    }
-
-    /// Wakes the maintenance thread if a pool has less room than its watermark.
-    pub(in crate::memory) fn wake_maintenance_if_low(&self, state: &PoolState<D>) {
-        if state.rules.ahead.is_some() && state.needs_maintenance(self.heaps.heap_size(state.sets[0].heap)) {
-            self.to_do.ring();
+            answer = self.ask_again((pool, slot), (set, sizes), request)?;
         }
     }
 
@@ -635,14 +495,13 @@ impl<D: Device> Allocator<D> {
     /// Creates the token of an allocation that was placed quickly.
     #[inline]
     fn allocation(&self, place: QuickPlace) -> Allocation {
-        let QuickPlace { in_use, slot } = place;
-        let (record, generation) = (in_use.record(), in_use.generation());
-        Allocation { allocator: self.id, pool: slot.get() - 1, record, generation }
+        self.token_of(place.pool(), place.in_use())
     }
 
-    /// Creates the token of an allocation. The caller holds the pool's lock.
-    pub(in crate::memory) fn token(&self, pool: u32, record: u32, slot: &PoolSlot<D>) -> Allocation {
-        let generation = slot.records.get(record).map_or(0, |record| record.generation());
+    /// Creates the token of an allocation.
+    #[inline]
+    pub(in crate::memory) fn token_of(&self, pool: u32, in_use: RecordInUse) -> Allocation {
+        let (record, generation) = (in_use.record(), in_use.generation());
         Allocation { allocator: self.id, pool, record, generation }
     }
 }

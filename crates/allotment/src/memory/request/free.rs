@@ -4,8 +4,7 @@ use crate::device::Device;
 use crate::memory::WrongAllocator;
 use crate::memory::allocator::{Allocation, Allocator};
 use crate::memory::pool::time::Moment;
-use crate::memory::pool::{EndedAllocation, Freed, PoolSlot, PoolState};
-use crate::sync::locked;
+use crate::memory::pool::{AfterFree, EndedAllocation, Freed, PoolSlot};
 
 impl<D: Device> Allocator<D> {
     /// Frees an allocation. The GPU must have finished all use of its memory.
@@ -31,44 +30,14 @@ impl<D: Device> Allocator<D> {
             return Err(WrongAllocator(allocation));
         }
         let Some(slot) = self.pools.get(allocation.pool) else { return Err(WrongAllocator(allocation)) };
-        let mut guard = locked(&slot.state);
-        let (Some(state), Some(entry)) = (guard.as_mut(), slot.records.get(allocation.record)) else {
-            return Ok(());
-        };
-        if entry.generation() != allocation.generation {
-            // The pool was reset, which freed the allocation.
-            return Ok(());
-        }
-        match state.free_quickly(slot, entry, allocation.record) {
+        match slot.free(allocation.record, allocation.generation, || self.time.now()) {
             // Nearly all frees of a steady program end here.
-            Some(false) => return Ok(()),
-            Some(true) => {
-                // The name is dropped after the lock, since the last owner of a shared name frees host memory.
-                let name = state.take_label(allocation.record);
-                drop(guard);
-                drop(name);
-                return Ok(());
-            }
-            None => {}
+            AfterFree::Nothing => {}
+            // Dropped without the lock, since the last owner of a shared name frees host memory.
+            AfterFree::Name(name) => drop(name),
+            AfterFree::Elsewhere(home, ended) => self.free_elsewhere(home, ended),
+            AfterFree::Freed(freed, now) => self.after_free(slot, freed, now),
         }
-        // Defragmentation copies the allocation, so its range is freed when the copy has ended.
-        if let Some(name) = state.free_later(slot, allocation.record) {
-            drop(guard);
-            drop(name);
-            return Ok(());
-        }
-        let Some(ended) = state.end(slot, allocation.record) else { return Ok(()) };
-        if u32::from(ended.home()) != state.shard {
-            state.emit_freed(allocation.record);
-            let home = state.shards.index(ended.home());
-            drop(guard);
-            self.free_elsewhere(home, ended);
-            return Ok(());
-        }
-        let now = self.pass_time_before(state, &ended);
-        let freed = state.free(slot, ended);
-        drop(guard);
-        self.after_free(slot, freed, now);
         Ok(())
     }
 
@@ -77,22 +46,9 @@ impl<D: Device> Allocator<D> {
     #[cold]
     fn free_elsewhere(&self, home: u32, ended: EndedAllocation) {
         let Some(slot) = self.pools.get(home) else { return };
-        let mut guard = locked(&slot.state);
-        let Some(state) = guard.as_mut() else { return };
-        let now = self.pass_time_before(state, &ended);
-        let freed = state.free_elsewhere(slot, ended);
-        drop(guard);
-        self.after_free(slot, freed, now);
-    }
-
-    /// Advances the clock of the pool before a free, where it is due.
-    fn pass_time_before(&self, state: &mut PoolState<D>, ended: &EndedAllocation) -> Option<Moment> {
-        let now = state.should_read_clock(ended).then(|| self.time.now());
-        // Before a block becomes empty: else it would count as empty since the last time that the clock was read.
-        if let Some(now) = now {
-            state.pass_time(now);
+        if let Some((freed, now)) = slot.free_elsewhere(ended, || self.time.now()) {
+            self.after_free(slot, freed, now);
         }
-        now
     }
 
     /// Does what a free leaves for after the lock. `now` is the time, if it was read before the free.

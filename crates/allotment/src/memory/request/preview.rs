@@ -2,11 +2,10 @@
 
 use crate::device::{Device, MemoryHeapIndex, MemoryTypeIndex, Requirements};
 use crate::memory::allocator::Allocator;
-use crate::memory::block_set::BlockSet;
 use crate::memory::pool::PlanSizes;
+use crate::memory::pool::requests::WouldPlace;
 use crate::memory::request::desc::AllocationRequest;
-use crate::memory::{AllocationError, AllocationOptions, NewBlocks, ShortName};
-use crate::sync::locked;
+use crate::memory::{AllocationError, AllocationOptions, ShortName};
 
 /// The effect that a request would have; see [`Allocator::preview`].
 ///
@@ -94,34 +93,17 @@ impl<D: Device> Allocator<D> {
         request: &AllocationRequest<'_>,
     ) -> Result<AllocationPreview, AllocationError> {
         let slot = self.pools.get(pool).ok_or(AllocationError::WrongPool { name: ShortName::NONE })?;
-        let mut guard = locked(&slot.state);
-        let state = guard.as_mut().ok_or(AllocationError::WrongPool { name: ShortName::NONE })?;
-        // The request itself would flush them before it gave up, and ranges joined with their neighbours may hold it.
-        state.flush_quick_lists_and_say_so();
-        let fitted = self.round_request(state, set, request)?;
-        let BlockSet { memory_type, heap, .. } = state.sets[set];
-        if state.would_place(set, &fitted) {
-            return Ok(AllocationPreview::Fits { memory_type });
-        }
-        if request.options.new_blocks == NewBlocks::NeverAllocate {
-            let (free, largest_free) = state.sets[set].room();
-            let requested = fitted.sizes.requested;
-            return Err(AllocationError::WouldGrow { requested, free, largest_free, name: ShortName::NONE });
-        }
-        let plan = state.plan_block(set, &fitted, request, self.heaps.heap_size(heap))?;
-        let terms = state.terms(request);
-        if plan.is_last_resort() && !request.at_last {
-            let limit = self.device.properties().limits.max_allocation_count;
-            return Err(AllocationError::TooManyAllocations { limit, name: ShortName::NONE });
-        }
-        // A check against the budget may query the driver, which can take milliseconds.
-        drop(guard);
+        let (plan, rounded, (memory_type, heap), terms) = match self.would_place(slot, set, request)? {
+            WouldPlace::Fits { memory_type } => return Ok(AllocationPreview::Fits { memory_type }),
+            WouldPlace::NeedsBlock { plan, rounded, of, terms } => (plan, rounded, of, terms),
+        };
+        // From here on without the lock: a check against the budget may query the driver, which can take milliseconds.
 
         // Never returned: a plan has at least one size.
         let mut refused = AllocationError::ZeroSize { name: ShortName::NONE };
         let mut first = true;
         let room = self.heaps.room_for_block(&self.device, heap);
-        for (bytes, _) in plan.attempts(PlanSizes::All, room, &fitted) {
+        for (bytes, _) in plan.attempts(PlanSizes::All, room, &rounded) {
             let terms = plan.terms(bytes, terms);
             if let Some(known) = self.heaps.refused_before(&self.device, memory_type, bytes, terms) {
                 request.note_answered();

@@ -6,6 +6,7 @@ use crate::device::{Device, DeviceError, MemoryDesc, OwnedMemory, Requirements};
 use crate::memory::allocator::{Allocation, Allocator};
 use crate::memory::block_set::Role;
 use crate::memory::driver::ladder::IdleBlocks;
+use crate::memory::pool::requests::NeededBlock;
 use crate::memory::pool::{RoundedRequest, Source};
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::{AllocationError, AllocationOptions, Dedicated, NewBlocks, ShortName};
@@ -188,7 +189,8 @@ impl<D: Device> Allocator<D> {
                 name: ShortName::NONE,
             });
         }
-        let (getting, fitted, source) = self.begin_dedicated_block(pool, set, request)?;
+        let needed = self.begin_dedicated_block(pool, set, request)?;
+        let NeededBlock { pending, rounded, source, .. } = needed;
         // The options of a custom pool hold for its dedicated memory as well, unless the caller passes others.
         let memory_options = memory_options.or(source.options.as_ref());
         let got =
@@ -199,10 +201,10 @@ impl<D: Device> Allocator<D> {
         };
         // Also after a refusal: the pool counts the object as pending until then, and threads may wait for that.
         let settled = self.insert_block(
-            getting,
+            pending,
             pool,
             got,
-            &RoundedRequest { dedicated_to_resource, ..fitted },
+            &RoundedRequest { dedicated_to_resource, ..rounded },
             request,
         );
         match (settled, handle) {

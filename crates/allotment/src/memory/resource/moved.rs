@@ -2,9 +2,8 @@
 
 use super::{Buffers, Class, Images, RawBuffer, RawImage, RawResource};
 use crate::device::Device;
+use crate::memory::AccessError;
 use crate::memory::allocator::Allocator;
-use crate::memory::{AccessError, ShortName};
-use crate::sync::locked;
 
 impl<D: Device> Allocator<D> {
     /// Gives a buffer the handle that it has in its new place, after a [pass](crate::memory::Pass) that moved its memory
@@ -98,16 +97,8 @@ impl<D: Device> Allocator<D> {
         resource: &mut RawResource<C::Handle>,
         handle: C::Handle,
     ) -> Result<C::Handle, AccessError> {
-        let (slot, record) = self.slot_and_record(&resource.allocation)?;
-        // Under the lock, so that no pass moves the memory once more between the check and the change.
-        let _guard = locked(&slot.state);
-        if record.generation() != resource.allocation.generation {
-            return Err(AccessError::Stale);
-        }
-        if !record.is_moved() {
-            return Err(AccessError::NotMoved { name: ShortName::NONE });
-        }
-        record.clear_moved();
+        let (slot, _) = self.slot_and_record(&resource.allocation)?;
+        slot.end_moved(resource.allocation.record, resource.allocation.generation)?;
         Ok(core::mem::replace(&mut resource.handle, handle))
     }
 }

@@ -10,10 +10,9 @@ use crate::device::{
     write_bytes,
 };
 use crate::memory::allocator::{Allocation, AllocationId, Allocator};
-use crate::memory::pool::{Label, PoolSlot, PoolState};
+use crate::memory::pool::{Label, PoolSlot};
 use crate::memory::token::record::{RawPlace, Record};
 use crate::memory::{AccessError, AllocationInfo, MemoryLocation, Name, ShortName};
-use crate::sync::locked;
 
 impl RawPlace {
     /// Refuses a location that a pass moved the allocation to, away from the resource that is bound to it.
@@ -35,7 +34,7 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Returns the record of an allocation, which lives as long as its handle is borrowed, or its pool was reset: no lock is
-    /// needed. A caller that has an id only [locks](Self::lock_live) the pool.
+    /// needed. A caller that has an id only asks the pool, which locks itself.
     pub(in crate::memory) fn slot_and_record<'a, 'b>(
         &'a self,
         allocation: &'b Allocation,
@@ -52,11 +51,9 @@ impl<D: Device> Allocator<D> {
     /// Returns the beginning of an allocation's name, for an error. Locks its pool.
     #[cold]
     pub(crate) fn name_of(&self, allocation: &Allocation) -> ShortName {
-        let name = |state: &mut PoolState<D>, _: &PoolSlot<D>, _: &Record| {
-            Some(ShortName::of(state.label(allocation.record).name.as_ref()))
-        };
         // An allocation that is stale, or of another allocator, has no name here.
-        self.lock_live(allocation.id(), name).unwrap_or_default()
+        let slot = self.slot_of(allocation.id()).ok();
+        slot.and_then(|slot| slot.short_name(allocation.record, allocation.generation)).unwrap_or_default()
     }
 
     /// Adds the name of an allocation to the error of a call that was about it. The caller holds no lock.
@@ -64,23 +61,10 @@ impl<D: Device> Allocator<D> {
         done.map_err(|error| error.of(self.name_of(allocation)))
     }
 
-    fn slot_of(&self, id: AllocationId) -> Result<&PoolSlot<D>, AccessError> {
+    pub(in crate::memory) fn slot_of(&self, id: AllocationId) -> Result<&PoolSlot<D>, AccessError> {
         // The indices of another allocator's token may exist here as well.
         let slot = self.pools.get(id.pool).filter(|_| id.allocator == self.id());
         slot.ok_or(AccessError::WrongAllocator { name: ShortName::NONE })
-    }
-
-    /// Calls `f` with the locked pool and the record of an allocation that is known by its id. The record of an allocation
-    /// that was freed may be freed as well, and is not read without the lock.
-    pub(in crate::memory) fn lock_live<T>(
-        &self,
-        id: AllocationId,
-        f: impl FnOnce(&mut PoolState<D>, &PoolSlot<D>, &Record) -> Option<T>,
-    ) -> Result<T, AccessError> {
-        let slot = self.slot_of(id)?;
-        let mut guard = locked(&slot.state);
-        let state = guard.as_mut().ok_or(AccessError::Stale)?;
-        f(state, slot, live_record(slot, id)?).ok_or(AccessError::Stale)
     }
 
     /// Returns the location of an allocation with a guard, which keeps it valid: without the guard another thread could
@@ -213,7 +197,7 @@ impl<D: Device> Allocator<D> {
     /// allocator.
     #[inline(never)]
     pub fn info_of(&self, id: AllocationId) -> Result<AllocationInfo<D>, AccessError> {
-        self.lock_live(id, |state, slot, _| state.allocation_info(slot, id.record))
+        self.slot_of(id)?.allocation_info(id.record, id.generation).ok_or(AccessError::Stale)
     }
 
     /// Sets the debug name of an allocation; `None` removes it. Locks its pool.
@@ -238,7 +222,7 @@ impl<D: Device> Allocator<D> {
     pub fn set_name(&self, allocation: &Allocation, name: Option<Name>) -> Result<(), AccessError> {
         // The old name is dropped without the lock, since that may free host memory.
         let change = |label: &mut Label| core::mem::replace(&mut label.name, name);
-        self.change_label(allocation.id(), change, PoolState::emit_label).map(drop)
+        self.change_label(allocation.id(), change).map(drop)
     }
 
     /// Sets the user data of an allocation. Locks its pool.
@@ -261,20 +245,15 @@ impl<D: Device> Allocator<D> {
     #[inline(never)]
     #[doc(alias("vmaSetAllocationUserData", "set_allocation_user_data", "SetPrivateData"))]
     pub fn set_user_data(&self, allocation: &Allocation, user_data: u64) -> Result<(), AccessError> {
-        self.change_label(allocation.id(), |label| label.user_data = user_data, PoolState::emit_label)
+        self.change_label(allocation.id(), |label| label.user_data = user_data)
     }
 
-    pub(in crate::memory) fn change_label<T>(
+    fn change_label<T>(
         &self,
-        allocation: AllocationId,
+        id: AllocationId,
         change: impl FnOnce(&mut Label) -> T,
-        emit: impl FnOnce(&mut PoolState<D>, u32),
     ) -> Result<T, AccessError> {
-        self.lock_live(allocation, |state, _, _| {
-            let changed = change(state.label_mut(allocation.record)?);
-            emit(state, allocation.record);
-            Some(changed)
-        })
+        self.slot_of(id)?.change_label(id.record, id.generation, change).ok_or(AccessError::Stale)
     }
 
     /// Copies `bytes` into an allocation from byte `offset` on, and makes them visible to the GPU.

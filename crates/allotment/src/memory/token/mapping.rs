@@ -112,8 +112,9 @@ impl<D: Device> Allocator<D> {
         if !self.pools.objects().has_unmapped() {
             return true;
         }
-        let mapped = self.lock_live(from, |_, slot, record| Some(record.read(&slot.objects).address));
-        !matches!(mapped, Ok(Some(_))) || self.map_if_visible(to, Remembered::Holds)
+        let slot = self.slot_of(from).ok();
+        let is_mapped = slot.is_some_and(|slot| slot.is_mapped(from.record, from.generation));
+        !is_mapped || self.map_if_visible(to, Remembered::Holds)
     }
 
     /// Returns the address of an allocation, whose memory is mapped if it is not yet. The caller
