@@ -8,8 +8,8 @@ use allotment::device::MemoryHandle as _;
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::events::Event;
 use allotment::memory::{
-    AllocatorDesc, BlockSizes, DefragmentationDesc, DefragmentationStrategy, EmptyBlockPolicy, JoinShards,
-    LeakHandler, Movability, NextPass, PassLimits, use_shard,
+    AllocatorDesc, BlockSizes, Defragmentation, DefragmentationDesc, DefragmentationStrategy,
+    EmptyBlockPolicy, JoinShards, LeakHandler, Movability, NextPass, PassLimits, use_shard,
 };
 use allotment::{
     Algorithm, Alignment, Allocation, AllocationOptions, Allocator, MemoryUsage, Requirements, ResourceKind,
@@ -103,7 +103,7 @@ proptest! {
         let desc = DefragmentationDesc::new(strategy)
             .with_limits(PassLimits::NONE)
             .with_join_shards(JoinShards::Always);
-        let mut run = allocator.defragmentation(desc).unwrap();
+        let mut run = Defragmentation::new(&allocator, None, desc).unwrap();
         let plan = run.plan().clone();
         prop_assert_eq!((preview.plan.blocks, preview.plan.block_bytes), (plan.blocks, plan.block_bytes));
         // Nor does it tell which block has the number of one that was freed: a run sorts equally good ones by that.

@@ -24,8 +24,8 @@ macro_rules! compiled_for {
             };
             use crate::gpu::{Descriptors, Frame, FrameCommandAllocator, Gpu, Uploads};
             use crate::memory::{
-                Allocator, Buffer, Defragmentation, Defragmenter, Image, MaintenanceThread, MappedBuffer,
-                OwningAllocator, Pass, Transfer,
+                Allocator, Buffer, Defragmentation, Defragmenter, Image, MaintenanceThread, MakingRoom,
+                MappedBuffer, OwningAllocator, Pass, RequestDefragmentation, Transfer,
             };
             use crate::upload::{ReadbackRing, UploadPool, UploadRing, Uploader};
 
@@ -37,8 +37,6 @@ macro_rules! compiled_for {
                 Gpu::<$device>::create_buffer as *const (),
                 Gpu::<$device>::create_image as *const (),
                 Gpu::<$device>::create_mapped_buffer as *const (),
-                Gpu::<$device>::create_buffer_or_defragment as *const (),
-                Gpu::<$device>::create_image_or_defragment as *const (),
                 Gpu::<$device>::read_buffer as *const (),
                 Gpu::<$device>::subscribe as *const (),
                 Gpu::<$device>::descriptors as *const (),
@@ -73,9 +71,8 @@ macro_rules! compiled_for {
                 Allocator::<$device>::read as *const (),
                 Allocator::<$device>::map as *const (),
                 Allocator::<$device>::unmap as *const (),
-                Allocator::<$device>::defragmentation as *const (),
-                Allocator::<$device>::defragmentation_owned as *const (),
-                Allocator::<$device>::make_room as *const (),
+                Defragmentation::<'static, $device>::begin as *const (),
+                RequestDefragmentation::<'static, $device>::begin as *const (),
                 Allocator::<$device>::maintain as *const (),
                 Allocator::<$device>::create_pool as *const (),
                 Allocator::<$device>::destroy_pool as *const (),
@@ -104,8 +101,8 @@ macro_rules! compiled_for {
                 Defragmenter::<$device>::create_buffer as *const (),
                 Defragmenter::<$device>::create_mapped_buffer as *const (),
                 Defragmenter::<$device>::create_image as *const (),
-                Defragmenter::<$device>::create_buffer_or_defragment as *const (),
-                Defragmenter::<$device>::create_image_or_defragment as *const (),
+                MakingRoom::<'static, $device>::create_buffer as *const (),
+                MakingRoom::<'static, $device>::create_image as *const (),
                 OwningAllocator::<$device>::create_buffer as *const (),
                 OwningAllocator::<$device>::create_mapped_buffer as *const (),
                 OwningAllocator::<$device>::create_image as *const (),

@@ -17,7 +17,9 @@ use core::time::Duration;
 use std::time::Instant;
 
 use allotment::device::simulated::SimulatedGpu;
-use allotment::memory::{DefragmentationDesc, DefragmentationStrategy, NextPass, PassLimits};
+use allotment::memory::{
+    Defragmentation, DefragmentationDesc, DefragmentationStrategy, NextPass, PassLimits,
+};
 use allotment::{Allocator, Pool};
 use serde::Serialize;
 
@@ -164,7 +166,7 @@ fn defragment(
 ) -> Result<Vec<Span>, Failure> {
     let limits = PassLimits::default().with_bytes(u64::MAX).with_moves(super::planning::MOVES);
     let desc = DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(limits);
-    let mut defragmentation = allocator.defragmentation_in(pool, desc).map_err(refused)?;
+    let mut defragmentation = Defragmentation::new(allocator, Some(pool), desc).map_err(refused)?;
     let mut spans = Vec::new();
     let mut done = false;
     let begin = Instant::now();

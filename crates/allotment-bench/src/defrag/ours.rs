@@ -3,8 +3,8 @@
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{MemoryHandle as _, MemoryTypeIndex};
 use allotment::memory::{
-    BlockSize, DefragmentationDesc, DefragmentationStrategy, EmptyBlockPolicy, Movability, NextPass,
-    PassLimits,
+    BlockSize, Defragmentation, DefragmentationDesc, DefragmentationStrategy, EmptyBlockPolicy, Movability,
+    NextPass, PassLimits,
 };
 use allotment::{
     Alignment, Allocation, AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, Pool, PoolDesc,
@@ -86,7 +86,7 @@ impl Ours {
     /// Returns the bound by the library's own count, which is in ranges rather than requested bytes.
     fn own_bound(&self) -> Result<OwnBound, Failure> {
         let desc = DefragmentationDesc::new(DefragmentationStrategy::Full);
-        let mut look = self.allocator.defragmentation_in(&self.pool, desc).map_err(refused)?;
+        let mut look = Defragmentation::new(&self.allocator, Some(&self.pool), desc).map_err(refused)?;
         let said = look.plan().lower_bound_bytes;
         let blocks = self.allocator.blocks();
         let in_use: Vec<_> = blocks.iter().map(|block| block.ranges).collect();
@@ -123,7 +123,8 @@ pub(super) fn run(
         Some(moves) => PassLimits::default().with_bytes(u64::MAX).with_moves(moves),
     };
     let desc = DefragmentationDesc::new(strategy).with_limits(limits);
-    let mut defragmentation = ours.allocator.defragmentation_in(&ours.pool, desc).map_err(refused)?;
+    let mut defragmentation =
+        Defragmentation::new(&ours.allocator, Some(&ours.pool), desc).map_err(refused)?;
     loop {
         let start = thread_cpu_time();
         let next = defragmentation.next_pass();

@@ -6,7 +6,9 @@
 use core::time::Duration;
 use std::time::Instant;
 
-use allotment::memory::{DefragmentationDesc, DefragmentationStrategy, NextPass, PassLimits};
+use allotment::memory::{
+    Defragmentation, DefragmentationDesc, DefragmentationStrategy, NextPass, PassLimits,
+};
 use serde::Serialize;
 
 use super::churn::{Churn, Sizes};
@@ -80,7 +82,7 @@ fn look(churn: &mut Churn, limit_us: u32, wanted: usize) -> Result<Calls, Failur
     let desc = DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(limits);
     let mut calls = Calls::default();
     while calls.cpu.len() < wanted {
-        let mut defragmentation = allocator.defragmentation_in(pool, desc).map_err(refused)?;
+        let mut defragmentation = Defragmentation::new(&*allocator, Some(pool), desc).map_err(refused)?;
         while calls.cpu.len() < wanted {
             let (wall, cpu) = (Instant::now(), thread_cpu_time());
             let next = defragmentation.next_pass();

@@ -5,7 +5,8 @@ use core::time::Duration;
 use allotment::device::MemoryTypeIndex;
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::memory::{
-    BlockSize, DefragmentationDesc, EmptyBlockPolicy, Movability, NextPass, PassLimits, RoomError,
+    BlockSize, DefragmentationDesc, EmptyBlockPolicy, Movability, NextPass, PassLimits,
+    RequestDefragmentation, RoomError,
 };
 use allotment::{Allocation, Allocator, AllocatorDesc, MemoryUsage, PoolDesc, Requirements};
 use serde::Serialize;
@@ -93,7 +94,8 @@ fn row(occupancy: u64, blocks: u32, requests: u32) -> Result<RoomRow, Failure> {
             Err(_) => {
                 let began = thread_cpu_time();
                 let limits = DefragmentationDesc::default().with_limits(PassLimits::NONE);
-                let mut room = allocator.make_room(&wanted, &options, limits).map_err(refused)?;
+                let mut room =
+                    RequestDefragmentation::new(&allocator, &wanted, &options, limits).map_err(refused)?;
                 while let NextPass::Moves(pass) = room.next_pass() {
                     pass.end();
                 }

@@ -4,7 +4,10 @@ use core::time::Duration;
 
 use allotment::device::MemoryTypeIndex;
 use allotment::device::simulated::{Profile, SimulatedGpu};
-use allotment::memory::{BlockSize, DefragmentationDesc, EmptyBlockPolicy, Movability, NextPass, PassLimits};
+use allotment::memory::{
+    BlockSize, DefragmentationDesc, EmptyBlockPolicy, Movability, NextPass, PassLimits,
+    RequestDefragmentation,
+};
 use allotment::{Allocator, AllocatorDesc, MemoryUsage, PoolDesc, Requirements};
 use serde::Serialize;
 
@@ -75,7 +78,8 @@ fn row(live: u32, part: f64, limit_us: Option<u32>) -> Result<RoomLimitRow, Fail
         Some(limit) => PassLimits::NONE.with_time(Duration::from_micros(limit.into())),
     };
     let desc = DefragmentationDesc::default().with_limits(limits);
-    let mut room = allocator.make_room(&Requirements::new(asked_bytes), &options, desc).map_err(refused)?;
+    let mut room = RequestDefragmentation::new(&allocator, &Requirements::new(asked_bytes), &options, desc)
+        .map_err(refused)?;
     let (mut times, mut without_moves, mut moves) = (Vec::new(), Duration::ZERO, 0);
     loop {
         let start = thread_cpu_time();

@@ -57,13 +57,13 @@ pub(super) fn defragment<T: Target>(
     let mut full = desc;
     // The plan of `full` is the most that any strategy could gain, for comparison in the report.
     full.strategy = DefragmentationStrategy::Full;
-    let full = allocator.defragmentation(full).map_err(refused)?.plan().clone();
+    let full = Defragmentation::new(allocator, None, full).map_err(refused)?.plan().clone();
     let started = Instant::now();
-    let plan = allocator.defragmentation(desc).map_err(refused)?.plan().clone();
+    let plan = Defragmentation::new(allocator, None, desc).map_err(refused)?.plan().clone();
     let planned_in = started.elapsed();
 
     // A new run, so that surveying and planning count as time of the passes.
-    let mut running = allocator.defragmentation(desc).map_err(refused)?;
+    let mut running = Defragmentation::new(allocator, None, desc).map_err(refused)?;
     let carrier = Carrier::new(playback);
     let (mut passes, mut moved, mut longest) = (Vec::<PassSeen>::new(), Vec::new(), Duration::ZERO);
     loop {

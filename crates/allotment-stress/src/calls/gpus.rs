@@ -112,7 +112,7 @@ impl<D: Stressed> Player<'_, D> {
             }
             let info = BufferDesc::new(size).with_usage(D::DESCRIPTOR_USAGE).into();
             let made = if self.input.once_in(8) {
-                own.gpu.create_buffer_or_defragment(&info, &options)
+                own.gpu.making_room().create_buffer(&info, &options)
             } else {
                 own.gpu.create_buffer(&info, &options)
             };

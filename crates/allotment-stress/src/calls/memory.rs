@@ -435,7 +435,7 @@ impl<'w, D: Stressed> Player<'w, D> {
         let options = self.options();
         let made = match self.input.below(4) {
             0 => self.world.set.create_image(&info, &options),
-            1 => self.world.set.create_image_or_defragment(&info, &options, SHORT),
+            1 => self.world.set.making_room(SHORT).create_image(&info, &options),
             _ => self.world.memory.create_image(&info, &options),
         };
         if let Some(image) = self.done(made) {

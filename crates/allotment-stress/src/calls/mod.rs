@@ -81,7 +81,7 @@ calls! {
     DropMapped,
     /// `OwningAllocator::create_buffer`.
     CreateOwned,
-    /// `OwningAllocator::create_image`, `Defragmenter::create_image`, `create_image_or_defragment`.
+    /// `OwningAllocator::create_image`, `Defragmenter::create_image`, `MakingRoom::create_image`.
     CreateOwnedImage,
     /// `OwningAllocator::allocate`, `own_buffer`, `own_image`, `own_allocation`.
     Own,
@@ -105,7 +105,7 @@ calls! {
     Defragment,
     /// A manual defragmentation of a custom pool.
     DefragmentPool,
-    /// `Defragmenter::create_buffer`, `create_buffer_or_defragment`.
+    /// `Defragmenter::create_buffer`, `MakingRoom::create_buffer`.
     CreateMovable,
     /// Transfers to and from movable buffers.
     UseMovable,
@@ -161,9 +161,9 @@ calls! {
     Grow,
     /// `SamplerCache::get`.
     Sampler,
-    /// `Allocator::make_room`, `MakingRoom::finish`.
+    /// `RequestDefragmentation::new`, `finish`.
     MakeRoom,
-    /// `Allocator::make_free_range`.
+    /// `RequestDefragmentation::run`, without a new block.
     MakeFreeRange,
     /// `Defragmenter::create_mapped_buffer`.
     CreateMovableMapped,
@@ -183,7 +183,7 @@ calls! {
     DropGpu,
     /// `Gpu::begin_frame`, `Frame::upload`, `submit`, `end`.
     GpuFrame,
-    /// `Gpu::create_buffer`, `create_buffer_or_defragment`.
+    /// `Gpu::create_buffer`, `making_room`.
     CreateGpuBuffer,
     /// `Uploads::write_buffer`, `update_buffer`, `Gpu::read_buffer`, `Frame::read_back`; steps.
     UseGpuBuffer,

@@ -47,8 +47,11 @@ impl<D: Stressed> Player<'_, D> {
         let world = self.world;
         let allocator = &world.allocator;
         let owned = self.input.once_in(2);
-        let begun =
-            if owned { allocator.defragmentation_owned(desc) } else { allocator.defragmentation(desc) };
+        let begun = if owned {
+            Defragmentation::new(allocator, None, desc)
+        } else {
+            Defragmentation::new(&**allocator, None, desc)
+        };
         self.passes(begun, true);
     }
 
@@ -58,9 +61,9 @@ impl<D: Stressed> Player<'_, D> {
         let world = self.world;
         let allocator = &world.allocator;
         let begun = if self.input.once_in(2) {
-            allocator.defragmentation_in_owned(&pool, desc)
+            Defragmentation::new(allocator, Some(&pool), desc)
         } else {
-            allocator.defragmentation_in(&pool, desc)
+            Defragmentation::new(&**allocator, Some(&pool), desc)
         };
         // A concurrent reset of the pool frees the memory during a copy, so nothing is copied.
         self.passes(begun, false);
@@ -143,7 +146,7 @@ impl<D: Stressed> Player<'_, D> {
         };
         let set = &self.world.set;
         let made = if self.input.once_in(8) {
-            set.create_buffer_or_defragment(&info, &options, SHORT)
+            set.making_room(SHORT).create_buffer(&info, &options)
         } else {
             set.create_buffer(&info, &options)
         };

@@ -1,7 +1,7 @@
 //! Requests that get their room by moves, and moves that an owner accepts.
 
-use allotment::Requirements;
-use allotment::memory::{AcceptedMove, Movability, NewBlocks, NextPass, PassLimits};
+use allotment::memory::{AcceptedMove, Movability, NewBlocks, NextPass, PassLimits, RequestDefragmentation};
+use allotment::{MemoryUsage, Requirements};
 
 use super::Player;
 use super::movable::SHORT;
@@ -24,9 +24,9 @@ impl<D: Stressed> Player<'_, D> {
         let world = self.world;
         let (allocator, wanted) = (&world.allocator, Requirements::new(size));
         let begun = if self.input.once_in(2) {
-            allocator.make_room_owned(&wanted, &options, desc)
+            RequestDefragmentation::new(allocator, &wanted, &options, desc)
         } else {
-            allocator.make_room(&wanted, &options, desc)
+            RequestDefragmentation::new(&**allocator, &wanted, &options, desc)
         };
         let Some(mut room) = self.done(begun) else { return };
         for _ in 0..=self.input.below(16) {
@@ -50,8 +50,13 @@ impl<D: Stressed> Player<'_, D> {
         let Some(pool) = self.some_pool() else { return };
         let (bytes, desc) = (self.size(), self.desc());
         let world = self.world;
-        let made = world.allocator.make_free_range(&pool, bytes, desc, |pass| self.execute(pass, false));
-        self.done(made);
+        let options = MemoryUsage::GpuOnly.with_pool(&pool).with_new_blocks(NewBlocks::NeverAllocate);
+        let begun = RequestDefragmentation::new(&*world.allocator, &Requirements::new(bytes), &options, desc);
+        let made = begun.and_then(|room| room.run(|pass| self.execute(pass, false)));
+        if let Some(range) = self.done(made) {
+            // Refused where the pool was reset meanwhile.
+            drop(world.allocator.free(range));
+        }
     }
 
     pub(super) fn create_movable_mapped(&mut self) {

@@ -6,8 +6,7 @@ use super::{Gpu, ReadBufferError};
 use crate::device::{Device, QueueIndex, QueueKind};
 use crate::memory::AllocationOptions;
 use crate::memory::{
-    AllocationError, Buffer, Buffers, Image, Images, MappedBuffer, Movability, ResourceError, Transfer,
-    TransferError,
+    Buffer, Front, Image, MakingRoom, MappedBuffer, Movability, ResourceError, Transfer, TransferError,
 };
 
 /// Bytes that [`Gpu::read_buffer`] copies at a time.
@@ -121,10 +120,8 @@ impl<D: Device> Gpu<D> {
         }
     }
 
-    /// Creates a buffer as [`create_buffer`](Self::create_buffer) does; where there is no memory for it, makes room by
-    /// moving relocatable resources of its pool, or in a full heap of
-    /// [any pool there](crate::memory::MakingRoom#how-it-works). Then this call waits for the GPU, each time for at most
-    /// [`GpuDesc::timeout`](super::GpuDesc::timeout).
+    /// Creates buffers and images for which [room is made](MakingRoom), where there is no memory for them, by moving
+    /// relocatable resources. Each then waits for the GPU for at most [`GpuDesc::timeout`](super::GpuDesc::timeout).
     ///
     /// Call it between two frames: with one open, it is refused where it would have to move anything.
     ///
@@ -134,69 +131,11 @@ impl<D: Device> Gpu<D> {
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
     /// let options = MemoryUsage::GpuOnly.with_name("level").relocatable();
-    /// let level = gpu.create_buffer_or_defragment(&BufferDesc::new(64 << 20), &options)?;
+    /// let level = gpu.making_room().create_buffer(&BufferDesc::new(64 << 20), &options)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// Those of [`create_buffer`](Self::create_buffer), but [`ResourceError::Room`] for want of memory. What was moved
-    /// until then stays in its new place.
-    #[inline(never)]
-    #[track_caller]
-    pub fn create_buffer_or_defragment(
-        &self,
-        info: &D::BufferInfo<'_>,
-        options: &AllocationOptions,
-    ) -> Result<Buffer<D>, ResourceError> {
-        match self.create_buffer(info, options) {
-            Err(ResourceError::Allocation(refused)) if refused.falls_through() => {
-                self.submit_uploads(refused)?;
-                let (defragmenter, timeout) = (self.defragmenter(), self.desc().timeout);
-                let reclaim = || _ = self.reclaim();
-                match options.movability {
-                    Movability::Pinned => {
-                        defragmenter.create_pinned_in_room::<Buffers>(info, options, timeout, &reclaim)
-                    }
-                    _ => defragmenter.create_buffer_in_room(info, options, timeout, &reclaim),
-                }
-            }
-            created => created,
-        }
-    }
-
-    /// Creates an image, as [`create_buffer_or_defragment`](Self::create_buffer_or_defragment) creates a buffer.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`create_image`](Self::create_image), but [`ResourceError::Room`] for want of memory.
-    #[inline(never)]
-    #[track_caller]
-    pub fn create_image_or_defragment(
-        &self,
-        info: &D::ImageInfo<'_>,
-        options: &AllocationOptions,
-    ) -> Result<Image<D>, ResourceError> {
-        match self.create_image(info, options) {
-            Err(ResourceError::Allocation(refused)) if refused.falls_through() => {
-                self.submit_uploads(refused)?;
-                let (defragmenter, timeout) = (self.defragmenter(), self.desc().timeout);
-                let reclaim = || _ = self.reclaim();
-                match options.movability {
-                    Movability::Pinned => {
-                        defragmenter.create_pinned_in_room::<Images>(info, options, timeout, &reclaim)
-                    }
-                    _ => defragmenter.create_image_in_room(info, options, timeout, &reclaim),
-                }
-            }
-            created => created,
-        }
-    }
-
-    /// Submits what is staged: a recording of uploads that is open would keep the old places of moved resources.
-    fn submit_uploads(&self, refused: AllocationError) -> Result<(), ResourceError> {
-        // Its own error comes back with the next frame.
-        self.uploads().submit().map(drop).map_err(|_| ResourceError::Allocation(refused))
+    pub fn making_room(&self) -> MakingRoom<'_, D> {
+        MakingRoom::of_gpu(self.defragmenter(), self.desc().timeout, self)
     }
 
     /// Reads bytes of a buffer that can be copied from. Submits pending uploads, waits until all queues are idle and
@@ -258,5 +197,16 @@ impl<D: Device> Gpu<D> {
                 }
             }
         }
+    }
+}
+
+impl<D: Device> Front for Gpu<D> {
+    fn submit_uploads(&self) -> bool {
+        // Its own error comes back with the next frame.
+        self.uploads().submit().is_ok()
+    }
+
+    fn reclaim(&self) {
+        _ = self.reclaim();
     }
 }

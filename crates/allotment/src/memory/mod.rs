@@ -50,10 +50,10 @@ pub use crate::choices::name::{LIBRARY_CATEGORY, Name};
 pub use crate::choices::{BudgetPolicy, Dedicated, Lifetime, MemoryUsage, Movability, NewBlocks};
 pub use allocator::{Allocation, AllocationId, Allocator, AllocatorDesc};
 pub use defragmentation::{
-    BlockLayout, Defragmentation, DefragmentationDesc, DefragmentationError, DefragmentationPlan,
-    DefragmentationStatistics, DefragmentationStrategy, EmptiedBlocks, EndedPass, ImpossibleLayout,
-    JoinShards, LayoutAllocation, LayoutArena, LayoutBlock, LayoutMove, MakingRoom, Move, NextPass,
-    NotThisMove, Pass, PassLimits, PlannedBlock, RoomError,
+    AllocatorRef, BlockLayout, Defragmentation, DefragmentationDesc, DefragmentationError,
+    DefragmentationPlan, DefragmentationStatistics, DefragmentationStrategy, EmptiedBlocks, EndedPass,
+    ImpossibleLayout, JoinShards, LayoutAllocation, LayoutArena, LayoutBlock, LayoutMove, Move, NextPass,
+    NotThisMove, Pass, PassLimits, PlannedBlock, RequestDefragmentation, RoomError,
 };
 pub use driver::heaps::{DriverCallStatistics, MemoryHeapReport};
 pub use pool::growth_ahead::{BlockGrowth, Watermark};
@@ -62,8 +62,9 @@ pub use pool::maintenance_thread::MaintenanceThread;
 pub use pool::residents::use_shard;
 pub use pool::time::{ManualTime, TimeSource};
 pub use pool::{CreatePoolError, DestroyPoolError, MAX_POOL_TYPES, Pool, PoolDesc};
+pub(crate) use relocation::Front;
 pub use relocation::{
-    AcceptedMove, DefragmentationStep, Defragmenter, DefragmenterDesc, MoveError, StepOutcome,
+    AcceptedMove, DefragmentationStep, Defragmenter, DefragmenterDesc, MakingRoom, MoveError, StepOutcome,
 };
 pub use reports::descriptors::LeakedDescriptors;
 pub(crate) use reports::descriptors::{DescriptorSites, HasDescriptors};

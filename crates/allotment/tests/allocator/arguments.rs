@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use allotment::device::{MemoryHeapIndex, MemoryTypeMask, Priority};
 use allotment::memory::{
-    BlockGrowth, BlockSizes, Dedicated, DefragmentationDesc, DefragmentationStatistics,
+    BlockGrowth, BlockSizes, Dedicated, Defragmentation, DefragmentationDesc, DefragmentationStatistics,
     DefragmentationStrategy, EmptyBlockPolicy, Movability, NextPass, NotThisMove, PassLimits, ShortName,
     Watermark,
 };
@@ -162,7 +162,7 @@ fn any_limits_of_a_defragmentation_are_met_and_it_comes_to_an_end() {
             let kept: Vec<_> = kept.into_iter().chain((0..3).map(|at| all.swap_remove(3 * at))).collect();
             rig.free_all(all);
             let desc = DefragmentationDesc::new(strategy).with_limits(limits);
-            let mut run = rig.defragmentation(desc).unwrap();
+            let mut run = Defragmentation::new(&rig, None, desc).unwrap();
             loop {
                 match run.next_pass() {
                     NextPass::Moves(mut pass) => {

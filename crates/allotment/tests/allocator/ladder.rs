@@ -458,7 +458,7 @@ fn what_the_gpu_has_finished_with_is_destroyed_before_the_driver_is_asked_for_mo
                 }
                 _ => {
                     let large = BufferDesc::new(256 * MIB);
-                    gpu.create_buffer_or_defragment(&large, &options).unwrap().info().memory_type
+                    gpu.making_room().create_buffer(&large, &options).unwrap().info().memory_type
                 }
             };
             assert_eq!(memory_type, DEVICE_TYPE, "{how}: number {number}");

@@ -7,8 +7,8 @@ use allotment::device::{
     BufferDesc, DeviceError, ImageDesc, MemoryDevice as _, MemoryProperties, MemoryTypeIndex, QueueIndex,
 };
 use allotment::memory::{
-    AccessError, Dedicated, DefragmentationDesc, DefragmentationStrategy, MappedBuffer, Movability, NextPass,
-    PassLimits, RawBuffer, Transfer, TransferError,
+    AccessError, Dedicated, Defragmentation, DefragmentationDesc, DefragmentationStrategy, MappedBuffer,
+    Movability, NextPass, PassLimits, RawBuffer, Transfer, TransferError,
 };
 use allotment::{Allocation, AllocationError, MemoryUsage, PoolDesc};
 
@@ -317,7 +317,7 @@ fn a_mapped_buffer_maps_whatever_it_is_given() {
 /// Moves all that can be, with the bytes of what the CPU can reach.
 fn move_all(rig: &Rig) -> (u64, u64) {
     let desc = DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(PassLimits::NONE);
-    let mut run = rig.defragmentation(desc).unwrap();
+    let mut run = Defragmentation::new(rig, None, desc).unwrap();
     let (mut moved, mut lost) = (0, 0);
     loop {
         match run.next_pass() {

@@ -10,9 +10,9 @@ use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{BufferDesc, MemoryProperties, MemoryTypeIndex, QueueIndex};
 use allotment::lifetime::{DeletionQueue, SubmissionTracker};
 use allotment::memory::{
-    AccessError, BlockGrowth, BlockSize, BlockSizes, Dedicated, DefragmentationDesc, DefragmentationStrategy,
-    Defragmenter, DefragmenterDesc, EmptyBlockPolicy, Movability, NextPass, OwningAllocator, PassLimits,
-    ShortName, Transfer, TransferError, Watermark,
+    AccessError, BlockGrowth, BlockSize, BlockSizes, Dedicated, Defragmentation, DefragmentationDesc,
+    DefragmentationStrategy, Defragmenter, DefragmenterDesc, EmptyBlockPolicy, Movability, NextPass,
+    OwningAllocator, PassLimits, ShortName, Transfer, TransferError, Watermark,
 };
 use allotment::{Allocation, AllocationError, Allocator, AllocatorDesc, PoolDesc};
 
@@ -195,7 +195,7 @@ fn a_pass_waits_for_who_is_writing_before_it_takes_what_it_moves() {
         device.wait_for(1);
         let mover = scope.spawn(|| {
             let full = DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(PassLimits::NONE);
-            let mut run = allocator.defragmentation(full).unwrap();
+            let mut run = Defragmentation::new(&allocator, None, full).unwrap();
             let NextPass::Moves(pass) = run.next_pass() else { panic!("the last one fits the hole") };
             begun.store(true, SeqCst);
             assert_eq!(pass.moves()[0].id(), tokens[3].id());
@@ -272,7 +272,7 @@ fn defragmented_while_created<T: Send>(
         let third = raw(30 * KIB);
         allocator.free(second).unwrap();
         let desc = DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(PassLimits::NONE);
-        let mut run = allocator.defragmentation(desc).unwrap();
+        let mut run = Defragmentation::new(allocator, None, desc).unwrap();
         loop {
             match run.next_pass() {
                 NextPass::Moves(pass) => {
@@ -384,7 +384,7 @@ fn a_transfer_that_a_move_overtakes_has_written_the_chunks_before() {
 /// All moves that there are, with their bytes.
 fn move_everything(allocator: &Allocator<GatedDevice>) {
     let desc = DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(PassLimits::NONE);
-    let mut run = allocator.defragmentation(desc).unwrap();
+    let mut run = Defragmentation::new(allocator, None, desc).unwrap();
     loop {
         match run.next_pass() {
             NextPass::Moves(pass) => {

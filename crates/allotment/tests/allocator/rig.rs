@@ -10,7 +10,9 @@ use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{
     MemoryDevice as _, MemoryHandle, MemoryHeapIndex, MemoryProperties, MemoryTypeIndex, MemoryTypeMask,
 };
-use allotment::memory::{BlockSize, BlockSizes, EmptyBlockPolicy, LeakHandler, ManualTime, TimeSource};
+use allotment::memory::{
+    AllocatorRef, BlockSize, BlockSizes, EmptyBlockPolicy, LeakHandler, ManualTime, TimeSource,
+};
 use allotment::{Alignment, Allocation, Allocator, AllocatorDesc, MemoryUsage, PoolDesc, Requirements};
 
 pub(crate) use requests::{AllocateWanted, Wanted};
@@ -98,6 +100,12 @@ impl Deref for Rig {
 
     fn deref(&self) -> &Self::Target {
         self.allocator.as_ref().unwrap()
+    }
+}
+
+impl<'a> From<&'a Rig> for AllocatorRef<'a, SimulatedGpu> {
+    fn from(rig: &'a Rig) -> Self {
+        AllocatorRef::Borrowed(rig)
     }
 }
 

@@ -7,8 +7,8 @@ use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{BufferCopy, BufferDesc, QueueDevice as _, QueueIndex, Submission};
 use allotment::lifetime::{DeletionQueue, SubmissionTracker};
 use allotment::memory::{
-    AccessError, BlockSizes, DefragmentationDesc, DefragmentationStrategy, EmptyBlockPolicy, MappedBuffer,
-    Movability, NextPass, OwningAllocator, PassLimits, ShortName, Transfer, TransferError,
+    AccessError, BlockSizes, Defragmentation, DefragmentationDesc, DefragmentationStrategy, EmptyBlockPolicy,
+    MappedBuffer, Movability, NextPass, OwningAllocator, PassLimits, ShortName, Transfer, TransferError,
 };
 use allotment::upload::{UploadError, Uploader, UploaderDesc};
 use allotment::{Allocation, Allocator, AllocatorDesc, MemoryUsage};
@@ -44,7 +44,7 @@ impl Stage {
     /// Moves all that passes may move, and says how many moves were handed out.
     fn defragment(&self) -> usize {
         let desc = DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(PassLimits::NONE);
-        let mut run = self.allocator().defragmentation(desc).unwrap();
+        let mut run = Defragmentation::new(self.allocator(), None, desc).unwrap();
         let mut moves = 0;
         loop {
             match run.next_pass() {
@@ -178,7 +178,7 @@ fn a_buffer_that_gets_an_owner_while_a_pass_is_open_stays_where_it_is() {
     let buffers = every_fourth((0..8).map(make).collect(), |it| allocator.destroy_buffer(it).unwrap());
     let mut buffers: Vec<_> = buffers.into_iter().map(Some).collect();
     let desc = DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(PassLimits::NONE);
-    let mut run = allocator.defragmentation(desc).unwrap();
+    let mut run = Defragmentation::new(allocator, None, desc).unwrap();
     let NextPass::Moves(pass) = run.next_pass() else { panic!("there is something to move") };
     let moved = pass.moves()[0].id();
     let found = buffers.iter_mut().find(|it| it.as_ref().is_some_and(|it| it.allocation().id() == moved));

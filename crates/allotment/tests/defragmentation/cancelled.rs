@@ -96,8 +96,8 @@ fn cancel_everywhere(algorithm: Algorithm, strategy: DefragmentationStrategy, cu
         let before = model.check_alone();
         let desc = small_steps(strategy);
         let mut defragmentation = match pools.first() {
-            Some(pool) => rig.defragmentation_in(pool, desc).unwrap(),
-            None => rig.defragmentation(desc).unwrap(),
+            Some(pool) => Defragmentation::new(&rig, Some(pool), desc).unwrap(),
+            None => Defragmentation::new(&rig, None, desc).unwrap(),
         };
         let done = go_on(&mut model, &mut defragmentation, calls, last);
         drop(defragmentation);
@@ -173,7 +173,8 @@ fn small_rig() -> Rig {
 fn a_pass_that_was_forgotten_is_cancelled_by_the_next() {
     let rig = small_rig();
     let mut model = holes(&rig);
-    let mut defragmentation = rig.defragmentation(small_steps(DefragmentationStrategy::Full)).unwrap();
+    let mut defragmentation =
+        Defragmentation::new(&rig, None, small_steps(DefragmentationStrategy::Full)).unwrap();
     let mut forgotten = Vec::new();
     loop {
         match defragmentation.next_pass() {
@@ -209,7 +210,8 @@ fn old_places_that_are_retired_keep_their_block_until_they_are_freed() {
         let model = holes(&rig);
         let before = model.check_alone();
         let desc = DefragmentationDesc::new(DefragmentationStrategy::Full).with_emptied_blocks(release);
-        let mut defragmentation = rig.defragmentation(desc.with_limits(PassLimits::NONE)).unwrap();
+        let mut defragmentation =
+            Defragmentation::new(&rig, None, desc.with_limits(PassLimits::NONE)).unwrap();
         let mut retired = Vec::new();
         loop {
             match defragmentation.next_pass() {
@@ -246,7 +248,7 @@ fn both_places_of_what_is_freed_or_ignored_in_a_pass_wait_for_whoever_copies_lat
     let rig = small_rig();
     let mut model = holes(&rig);
     let desc = DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(PassLimits::NONE);
-    let mut defragmentation = rig.defragmentation(desc).unwrap();
+    let mut defragmentation = Defragmentation::new(&rig, None, desc).unwrap();
     let NextPass::Moves(mut pass) = defragmentation.next_pass() else { panic!("there is something to gain") };
     assert!(pass.moves().len() >= 2);
     let ends = |index: usize| [pass.moves()[index].from(), pass.moves()[index].to()];
@@ -278,7 +280,7 @@ fn a_pool_that_is_reset_while_a_pass_is_open_has_nothing_reserved_and_what_came_
         (0..24).for_each(|_| model.allocate(Some(0), &movable(4 * KIB)));
         model.thin_out(60);
         let desc = small_steps(DefragmentationStrategy::Full);
-        let mut defragmentation = rig.defragmentation_in(&pools[0], desc).unwrap();
+        let mut defragmentation = Defragmentation::new(&rig, Some(&pools[0]), desc).unwrap();
         let pass = loop {
             match defragmentation.next_pass() {
                 NextPass::Moves(pass) => break pass,

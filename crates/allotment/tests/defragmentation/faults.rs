@@ -2,7 +2,8 @@
 
 use allotment::device::DeviceError;
 use allotment::memory::{
-    BlockSizes, DefragmentationDesc, DefragmentationStrategy, EmptyBlockPolicy, NextPass, PassLimits,
+    BlockSizes, Defragmentation, DefragmentationDesc, DefragmentationStrategy, EmptyBlockPolicy, NextPass,
+    PassLimits,
 };
 
 use crate::model::{HOST, Model, copy, movable};
@@ -46,7 +47,7 @@ fn whichever_call_fails_while_blocks_are_emptied_nothing_leaks() {
                 } else {
                     rig.device.fail_call(k, error);
                 }
-                let mut defragmentation = rig.defragmentation(desc()).unwrap();
+                let mut defragmentation = Defragmentation::new(&rig, None, desc()).unwrap();
                 let mut refused = 0;
                 loop {
                     match defragmentation.next_pass() {
@@ -83,7 +84,7 @@ fn blocks_that_are_emptied_on_a_lost_device_are_given_back() {
         let rig = rig();
         let model = fragmented(&rig);
         let before = rig.statistics().blocks;
-        let mut defragmentation = rig.defragmentation(desc()).unwrap();
+        let mut defragmentation = Defragmentation::new(&rig, None, desc()).unwrap();
         let planned = defragmentation.plan().blocks_freed();
         assert!(planned > 2);
         let mut passes = 0;

@@ -63,7 +63,7 @@ fn half_empty_blocks_become_the_least_number_of_full_ones_at_the_least_cost() {
             let (rig, live) = half_of_twenty_thousand(seed);
             let before = rig.statistics();
             let desc = DefragmentationDesc::new(strategy).with_limits(PassLimits::NONE);
-            let mut defragmentation = rig.defragmentation(desc).unwrap();
+            let mut defragmentation = Defragmentation::new(&rig, None, desc).unwrap();
             let plan = defragmentation.plan().clone();
             let done = run(defragmentation);
             let after = rig.statistics();
@@ -117,13 +117,13 @@ pub(crate) fn expect_nothing(mut defragmentation: Defragmentation<'_, SimulatedG
 #[test]
 fn nothing_is_moved_where_nothing_can_be_gained() {
     let rig = small_rig(DISCRETE);
-    expect_nothing(rig.defragmentation(unlimited(FULL)).unwrap());
+    expect_nothing(Defragmentation::new(&rig, None, unlimited(FULL)).unwrap());
     let mut model = Model::new(&rig, &[], 1);
     model.allocate(None, &movable(100));
-    expect_nothing(rig.defragmentation(unlimited(FULL)).unwrap());
+    expect_nothing(Defragmentation::new(&rig, None, unlimited(FULL)).unwrap());
     // Full blocks, but for one.
     (0..30).for_each(|_| model.allocate(None, &movable(8 * KIB)));
-    expect_nothing(rig.defragmentation(unlimited(FULL)).unwrap());
+    expect_nothing(Defragmentation::new(&rig, None, unlimited(FULL)).unwrap());
     model.check_alone();
     model.finish();
 }
@@ -147,7 +147,7 @@ fn a_block_is_emptied_into_another_that_could_have_been_emptied_as_well() {
     for at in (0..model.live.len()).rev().filter(|at| !kept.contains(at)) {
         model.free(at);
     }
-    let mut defragmentation = rig.defragmentation(unlimited(FULL)).unwrap();
+    let mut defragmentation = Defragmentation::new(&rig, None, unlimited(FULL)).unwrap();
     let plan = defragmentation.plan();
     assert_eq!((plan.blocks, plan.blocks_freed(), plan.ideal_blocks), (5, 2, 3), "{plan:?}");
     assert!(plan.bytes_moved() <= plan.bytes_freed());
@@ -159,7 +159,7 @@ fn a_block_is_emptied_into_another_that_could_have_been_emptied_as_well() {
 
 pub(crate) fn run_with_copies(model: &mut Model<'_>, desc: DefragmentationDesc) -> DefragmentationStatistics {
     let rig = model.rig;
-    let mut defragmentation = rig.defragmentation(desc).unwrap();
+    let mut defragmentation = Defragmentation::new(rig, None, desc).unwrap();
     model.run(&mut defragmentation);
     let done = defragmentation.statistics();
     drop(defragmentation);
@@ -197,7 +197,7 @@ fn alignments_and_granularity_are_kept() {
         rig.trim();
         let before = rig.statistics();
         let types: Vec<_> = live.iter().map(|(token, _)| rig.type_of(token)).collect();
-        let done = run(rig.defragmentation(unlimited(FULL)).unwrap());
+        let done = run(Defragmentation::new(&rig, None, unlimited(FULL)).unwrap());
         assert!(done.blocks_emptied > 2, "{done:?}");
         rig.check_invariants();
         let after = rig.statistics();
@@ -270,8 +270,8 @@ fn nothing_goes_to_another_pool_or_memory_type() {
     for step in 0..3 {
         let blocks = [rig.statistics().blocks, of(&pools[0]).blocks, of(&pools[1]).blocks];
         let done = run(match step {
-            0 => rig.defragmentation(unlimited(FULL)).unwrap(),
-            at => rig.defragmentation_in(&pools[at - 1], unlimited(FULL)).unwrap(),
+            0 => Defragmentation::new(&rig, None, unlimited(FULL)).unwrap(),
+            at => Defragmentation::new(&rig, Some(&pools[at - 1]), unlimited(FULL)).unwrap(),
         });
         assert!(done.blocks_emptied > 0);
         assert_eq!((seen(), types()), (bytes.clone(), before.clone()));
@@ -329,7 +329,7 @@ fn a_pool_keeps_the_blocks_that_it_must_have() {
             model.allocate(Some(0), &movable(56 * KIB));
         }
         (0..4).rev().for_each(|at| model.free(2 * at + 1));
-        let mut defragmentation = rig.defragmentation_in(&pools[0], unlimited(FULL)).unwrap();
+        let mut defragmentation = Defragmentation::new(&rig, Some(&pools[0]), unlimited(FULL)).unwrap();
         let planned = defragmentation.plan().clone();
         model.run(&mut defragmentation);
         let done = defragmentation.statistics();
@@ -359,7 +359,7 @@ fn a_block_on_its_way_out_is_opened_before_the_driver_is_asked() {
         model.live.sort_by_key(|held| held.serial);
         rig.trim();
         let desc = DefragmentationDesc::new(FULL).with_limits(PassLimits::NONE.with_moves(2));
-        let mut defragmentation = rig.defragmentation(desc).unwrap();
+        let mut defragmentation = Defragmentation::new(&rig, None, desc).unwrap();
         assert_eq!(defragmentation.plan().blocks_freed(), 1);
         let mut moved: Vec<AllocationId> = Vec::new();
         for call in 0..calls {
@@ -416,7 +416,7 @@ fn what_is_moving_is_read_as_before_and_written_by_nobody() {
     let rig = small_rig(DISCRETE);
     let mut model = Model::new(&rig, &[], 1);
     one_a_block(&mut model, &[10, 20]);
-    let mut defragmentation = rig.defragmentation(unlimited(FULL)).unwrap();
+    let mut defragmentation = Defragmentation::new(&rig, None, unlimited(FULL)).unwrap();
     let NextPass::Moves(pass) = defragmentation.next_pass() else { panic!("there is something to gain") };
     let one = &pass.moves()[0];
     let held = &model.live[model.position(one.id()).unwrap()];
@@ -452,7 +452,7 @@ fn growing_blocks_of_many_sizes_become_fewer_bytes() {
         }
         model.thin_out(65);
         let before = rig.statistics();
-        let mut defragmentation = rig.defragmentation_in(&pools[0], unlimited(FULL)).unwrap();
+        let mut defragmentation = Defragmentation::new(&rig, Some(&pools[0]), unlimited(FULL)).unwrap();
         let planned = defragmentation.plan().clone();
         model.run(&mut defragmentation);
         let done = defragmentation.statistics();
@@ -477,7 +477,7 @@ fn memory_that_is_not_coherent_is_flushed_at_its_new_place() {
     rig.trim();
     let limits = PassLimits::NONE.with_moves(7);
     let mut defragmentation =
-        rig.defragmentation(DefragmentationDesc::new(FULL).with_limits(limits)).unwrap();
+        Defragmentation::new(&rig, None, DefragmentationDesc::new(FULL).with_limits(limits)).unwrap();
     let planned = defragmentation.plan().blocks_freed();
     assert!(planned > 1);
     loop {
@@ -510,7 +510,7 @@ fn another_allocation_than_that_of_the_move_is_not_destroyed_in_its_place() {
     let rig = small_rig(DISCRETE);
     let mut model = Model::new(&rig, &[], 1);
     one_a_block(&mut model, &[10, 20]);
-    let mut defragmentation = rig.defragmentation(unlimited(FULL)).unwrap();
+    let mut defragmentation = Defragmentation::new(&rig, None, unlimited(FULL)).unwrap();
     let NextPass::Moves(mut pass) = defragmentation.next_pass() else { panic!("there is something to gain") };
     let at = model.live.iter().position(|held| held.token.id() != pass.moves()[0].id()).unwrap();
     let mut other = model.live.swap_remove(at);
@@ -542,7 +542,7 @@ fn emptied_blocks_are_left_to_upkeep_where_there_is_some() {
     model.thin_out(75);
     rig.maintain();
     let objects = rig.objects();
-    let mut defragmentation = rig.defragmentation(unlimited(FULL)).unwrap();
+    let mut defragmentation = Defragmentation::new(&rig, None, unlimited(FULL)).unwrap();
     let planned = defragmentation.plan().clone();
     loop {
         match defragmentation.next_pass() {

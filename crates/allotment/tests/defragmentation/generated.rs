@@ -10,7 +10,7 @@ use allotment::device::simulated::SimulatedGpu;
 use allotment::memory::{
     AllocationId, AllocationPreview, BlockSize, BlockSizes, Defragmentation, DefragmentationDesc,
     DefragmentationStatistics, DefragmentationStrategy, EmptiedBlocks, EmptyBlockPolicy, JoinShards,
-    Movability, Move, NextPass, Pass, PassLimits, RoomError, use_shard,
+    Movability, Move, NextPass, Pass, PassLimits, RequestDefragmentation, RoomError, use_shard,
 };
 use allotment::{Algorithm, PoolDesc};
 
@@ -208,7 +208,7 @@ impl Model<'_> {
         };
         let run = defragmentation_desc(op);
         let rig = self.rig;
-        let room = rig.make_room(&desc.requirements, &options, run);
+        let room = RequestDefragmentation::new(rig, &desc.requirements, &options, run);
         drop(options);
         let Ok(mut room) = room else { return };
         loop {
@@ -271,8 +271,8 @@ fn run(ops: &[Op], algorithm: Algorithm, kept: EmptyBlockPolicy, shards: u32) {
             (9..14, None) => {
                 let desc = defragmentation_desc(op);
                 let begun = match usize::from(kind % 16) % (POOLS + 1) {
-                    0 => rig.defragmentation(desc),
-                    at => rig.defragmentation_in(&pools[at - 1], desc),
+                    0 => Defragmentation::new(&rig, None, desc),
+                    at => Defragmentation::new(&rig, Some(&pools[at - 1]), desc),
                 };
                 running = Some(Running::new(begun.unwrap()));
             }
@@ -313,8 +313,8 @@ fn run(ops: &[Op], algorithm: Algorithm, kept: EmptyBlockPolicy, shards: u32) {
         let desc = DefragmentationDesc::new(DefragmentationStrategy::Full)
             .with_limits(PassLimits::NONE.with_moves(9));
         let mut defragmentation = match at {
-            0 => rig.defragmentation(desc).unwrap(),
-            at => rig.defragmentation_in(&pools[at - 1], desc).unwrap(),
+            0 => Defragmentation::new(&rig, None, desc).unwrap(),
+            at => Defragmentation::new(&rig, Some(&pools[at - 1]), desc).unwrap(),
         };
         let planned = defragmentation.plan().clone();
         loop {

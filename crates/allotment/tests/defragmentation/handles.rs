@@ -2,7 +2,9 @@
 
 use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{BufferDesc, BufferDevice as _, QueueIndex};
-use allotment::memory::{AccessError, Movability, NextPass, RawBuffer, ShortName, Transfer, TransferError};
+use allotment::memory::{
+    AccessError, Defragmentation, Movability, NextPass, RawBuffer, ShortName, Transfer, TransferError,
+};
 use allotment::{AllocationOptions, MemoryUsage};
 
 use crate::gains::{FULL, small_rig, unlimited};
@@ -46,7 +48,7 @@ fn a_buffer_that_a_pass_moved_is_used_by_its_new_handle_and_by_no_old_one() {
     unsafe { rig.device().destroy_buffer(other) };
     assert_eq!(early.err(), Some(AccessError::NotMoved { name: ShortName::NONE }));
 
-    let mut run = rig.defragmentation(unlimited(FULL)).unwrap();
+    let mut run = Defragmentation::new(&rig, None, unlimited(FULL)).unwrap();
     let mut moves = 0;
     loop {
         let pass = match run.next_pass() {

@@ -3,14 +3,15 @@
 use core::time::Duration;
 
 use allotment::memory::{
-    BlockSizes, DefragmentationDesc, DefragmentationStrategy, DestroyPoolError, JoinShards, ManualTime,
-    NextPass, PassLimits, RoomError, TimeSource, use_shard,
+    BlockSizes, Defragmentation, DefragmentationDesc, DefragmentationStrategy, DestroyPoolError, JoinShards,
+    ManualTime, NextPass, PassLimits, RoomError, TimeSource, use_shard,
 };
 use allotment::{Allocation, MemoryUsage, PoolDesc};
 
 use crate::gains::{FULL, unlimited};
 use crate::model::{HOST, Model, copy, movable};
 use crate::rig::{AllocateWanted as _, DISCRETE, KIB, MIB, Rig, fixed_pool, profile, wanted_in};
+use crate::room::make_free_range;
 
 fn rig_with(time: &ManualTime) -> Rig {
     Rig::with(profile(DISCRETE), |desc| {
@@ -43,7 +44,7 @@ fn in_four_shards(model: &mut Model<'_>, pool: Option<usize>) {
 }
 
 fn run(model: &mut Model<'_>, join: JoinShards) {
-    let mut run = model.rig.defragmentation(joining(join)).unwrap();
+    let mut run = Defragmentation::new(model.rig, None, joining(join)).unwrap();
     model.run(&mut run);
     drop(run);
     model.check_alone();
@@ -70,12 +71,12 @@ fn what_four_threads_allocated_ends_in_as_few_blocks_as_it_fills() {
     });
     tokens.into_iter().for_each(|token| model.adopt(None, &movable(20 * KIB), token));
     assert!(rig.statistics().blocks > 1);
-    let plan = rig.defragmentation(joining(JoinShards::Always)).unwrap().plan().clone();
+    let plan = Defragmentation::new(&rig, None, joining(JoinShards::Always)).unwrap().plan().clone();
     assert_eq!(plan.ideal_blocks, 1);
     run(&mut model, JoinShards::Always);
     assert_eq!(rig.statistics().blocks, 1, "400 KiB in a block of 1 MiB");
     // What was joined is not moved again.
-    let mut again = rig.defragmentation(joining(JoinShards::Always)).unwrap();
+    let mut again = Defragmentation::new(&rig, None, joining(JoinShards::Always)).unwrap();
     assert_eq!(again.plan().moves(), 0);
     drop(again);
     model.finish();
@@ -121,7 +122,7 @@ fn a_shard_whose_thread_returns_after_the_survey_keeps_its_blocks() {
     in_four_shards(&mut model, None);
     run(&mut model, JoinShards::WhenIdle);
     time.advance(Duration::from_secs(2));
-    let mut defragmentation = rig.defragmentation(joining(JoinShards::WhenIdle)).unwrap();
+    let mut defragmentation = Defragmentation::new(&rig, None, joining(JoinShards::WhenIdle)).unwrap();
     assert_eq!(defragmentation.plan().blocks_freed(), 3);
     (0..4).for_each(|shard| in_shard(shard, || model.allocate(None, &movable(KIB))));
     model.run(&mut defragmentation);
@@ -177,7 +178,7 @@ fn a_pass_over_several_shards_can_be_cancelled_and_its_allocations_freed_meanwhi
         in_four_shards(&mut model, None);
         for _ in 0..2 {
             let desc = joining(JoinShards::Always).with_limits(PassLimits::NONE.with_moves(7));
-            let mut defragmentation = rig.defragmentation(desc).unwrap();
+            let mut defragmentation = Defragmentation::new(&rig, None, desc).unwrap();
             while let NextPass::Moves(mut pass) = defragmentation.next_pass() {
                 model.check_moves(&pass);
                 pass.moves().iter().for_each(copy);
@@ -236,7 +237,7 @@ fn the_shards_of_a_custom_pool_are_joined_reset_and_destroyed() {
         let pools = [rig.create_pool(pool(least, separate)).unwrap()];
         let mut model = Model::new(&rig, &pools, 5);
         in_four_shards(&mut model, Some(0));
-        let mut run = rig.defragmentation_in(&pools[0], joining(JoinShards::Always)).unwrap();
+        let mut run = Defragmentation::new(&rig, Some(&pools[0]), joining(JoinShards::Always)).unwrap();
         model.run(&mut run);
         drop(run);
         model.check_alone();
@@ -262,7 +263,7 @@ fn a_pool_in_whose_shard_nothing_is_left_but_records_is_in_use() {
     // Fuller, so that the others are moved there.
     in_shard(3, || (0..20).for_each(|_| model.allocate(Some(0), &movable(20 * KIB))));
     in_shard(1, || model.allocate(Some(0), &movable(20 * KIB)));
-    let mut run = rig.defragmentation_in(&pools[0], joining(JoinShards::Always)).unwrap();
+    let mut run = Defragmentation::new(&rig, Some(&pools[0]), joining(JoinShards::Always)).unwrap();
     model.run(&mut run);
     drop(run);
     model.free_where(|held| held.serial <= 20);
@@ -305,7 +306,7 @@ fn room_is_made_over_the_shards_of_a_pool() {
         in_shard(shard, || (0..4).for_each(|_| model.allocate(Some(0), &movable(150 * KIB))));
     }
     let room = |join| {
-        rig.make_free_range(&pools[0], 900 * KIB, joining(join), |pass| {
+        make_free_range(&rig, &pools[0], 900 * KIB, joining(join), |pass| {
             pass.moves().iter().for_each(copy);
             pass.end();
         })
@@ -339,7 +340,7 @@ fn a_strategy_and_limits_hold_over_shards_as_well() {
     in_four_shards(&mut model, None);
     let strategy = DefragmentationStrategy::WithinBytes(100 * KIB);
     let desc = DefragmentationDesc::new(strategy).with_limits(PassLimits::NONE.with_moves(3));
-    let mut run = rig.defragmentation(desc.with_join_shards(JoinShards::Always)).unwrap();
+    let mut run = Defragmentation::new(&rig, None, desc.with_join_shards(JoinShards::Always)).unwrap();
     model.run(&mut run);
     let done = run.statistics();
     assert_eq!((done.bytes_moved, done.blocks_emptied, done.passes), (100 * KIB, 1, 2));

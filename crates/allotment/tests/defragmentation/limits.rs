@@ -1,6 +1,8 @@
 //! What the limits of a pass and of a run allow.
 
-use allotment::memory::{DefragmentationDesc, DefragmentationStrategy, NextPass, PassLimits};
+use allotment::memory::{
+    Defragmentation, DefragmentationDesc, DefragmentationStrategy, NextPass, PassLimits,
+};
 
 use crate::gains::{FULL, one_a_block, run_with_copies, small_rig, unlimited};
 use crate::model::{Model, copy, movable};
@@ -53,7 +55,7 @@ fn what_came_after_the_plan_counts_too() {
         let mut model = Model::new(&rig, &[], 1);
         one_a_block(&mut model, &[10, 20]);
         rig.trim();
-        let mut defragmentation = rig.defragmentation(unlimited(strategy)).unwrap();
+        let mut defragmentation = Defragmentation::new(&rig, None, unlimited(strategy)).unwrap();
         assert_eq!(defragmentation.plan().bytes_moved(), 10 * KIB);
         // While the second block is full, another comes into the first.
         model.allocate(None, &movable(44 * KIB));
@@ -86,7 +88,7 @@ fn a_pass_has_no_more_moves_and_bytes_than_its_limits() {
         rig.trim();
         let limits = PassLimits::NONE.with_moves(moves).with_bytes(bytes);
         let mut defragmentation =
-            rig.defragmentation(DefragmentationDesc::new(FULL).with_limits(limits)).unwrap();
+            Defragmentation::new(&rig, None, DefragmentationDesc::new(FULL).with_limits(limits)).unwrap();
         let planned = defragmentation.plan().clone();
         assert!(planned.blocks_freed() > 2);
         loop {
@@ -121,7 +123,7 @@ fn what_is_larger_than_a_pass_may_move_stays_and_so_does_its_block() {
     let mut model = Model::new(&rig, &[], 1);
     one_a_block(&mut model, &[9, 30]);
     let mut defragmentation =
-        rig.defragmentation(DefragmentationDesc::new(FULL).with_limits(limits)).unwrap();
+        Defragmentation::new(&rig, None, DefragmentationDesc::new(FULL).with_limits(limits)).unwrap();
     assert_eq!(defragmentation.plan().moves(), 1);
     model.allocate(None, &movable(34 * KIB));
     model.allocate(None, &movable(24 * KIB));

@@ -79,8 +79,8 @@ impl Case {
             .with_emptied_blocks(self.release)
             .with_limits(PassLimits::NONE.with_moves(5 + self.seed as u32 % 7));
         match pools.first() {
-            Some(pool) => rig.defragmentation_in(pool, desc).unwrap(),
-            None => rig.defragmentation(desc).unwrap(),
+            Some(pool) => Defragmentation::new(rig, Some(pool), desc).unwrap(),
+            None => Defragmentation::new(rig, None, desc).unwrap(),
         }
     }
 
@@ -107,8 +107,8 @@ impl Case {
         }
         let mut defragmentation = self.begin(&rig, &pools);
         let refused = match pools.first() {
-            Some(pool) => rig.defragmentation_in(pool, DefragmentationDesc::default()).err(),
-            None => rig.defragmentation(DefragmentationDesc::default()).err(),
+            Some(pool) => Defragmentation::new(&rig, Some(pool), DefragmentationDesc::default()).err(),
+            None => Defragmentation::new(&rig, None, DefragmentationDesc::default()).err(),
         };
         assert_eq!(refused, Some(DefragmentationError::AlreadyRunning));
         let before = model.check_alone();
@@ -224,11 +224,11 @@ fn linear_pools_are_refused() {
     let linear = rig.create_pool(desc).unwrap();
     let tlsf = rig.create_pool(fixed_pool(HOST, MIB)).unwrap();
     let desc = DefragmentationDesc::default();
-    assert_eq!(rig.defragmentation(desc).err(), Some(DefragmentationError::LinearPool));
-    assert_eq!(rig.defragmentation_in(&linear, desc).err(), Some(DefragmentationError::LinearPool));
-    assert!(rig.defragmentation_in(&tlsf, desc).is_ok());
+    assert_eq!(Defragmentation::new(&rig, None, desc).err(), Some(DefragmentationError::LinearPool));
+    assert_eq!(Defragmentation::new(&rig, Some(&linear), desc).err(), Some(DefragmentationError::LinearPool));
+    assert!(Defragmentation::new(&rig, Some(&tlsf), desc).is_ok());
     let other = Rig::new(DISCRETE);
-    assert_eq!(other.defragmentation_in(&tlsf, desc).err(), Some(DefragmentationError::WrongPool));
+    assert_eq!(Defragmentation::new(&other, Some(&tlsf), desc).err(), Some(DefragmentationError::WrongPool));
     rig.destroy_pool(linear).unwrap();
     rig.destroy_pool(tlsf).unwrap();
 }
@@ -238,15 +238,21 @@ fn pools_are_defragmented_side_by_side_and_each_but_once_at_a_time() {
     let rig = Rig::new(DISCRETE);
     let pools: Vec<_> = (0..2).map(|_| rig.create_pool(fixed_pool(HOST, MIB)).unwrap()).collect();
     let desc = DefragmentationDesc::default();
-    let first = rig.defragmentation(desc).unwrap();
-    let second = rig.defragmentation_in(&pools[0], desc).unwrap();
-    let third = rig.defragmentation_in(&pools[1], desc).unwrap();
-    assert_eq!(rig.defragmentation(desc).err(), Some(DefragmentationError::AlreadyRunning));
-    assert_eq!(rig.defragmentation_in(&pools[0], desc).err(), Some(DefragmentationError::AlreadyRunning));
+    let first = Defragmentation::new(&rig, None, desc).unwrap();
+    let second = Defragmentation::new(&rig, Some(&pools[0]), desc).unwrap();
+    let third = Defragmentation::new(&rig, Some(&pools[1]), desc).unwrap();
+    assert_eq!(Defragmentation::new(&rig, None, desc).err(), Some(DefragmentationError::AlreadyRunning));
+    assert_eq!(
+        Defragmentation::new(&rig, Some(&pools[0]), desc).err(),
+        Some(DefragmentationError::AlreadyRunning)
+    );
     drop(first);
-    assert_eq!(rig.defragmentation_in(&pools[1], desc).err(), Some(DefragmentationError::AlreadyRunning));
-    drop(rig.defragmentation(desc).unwrap());
+    assert_eq!(
+        Defragmentation::new(&rig, Some(&pools[1]), desc).err(),
+        Some(DefragmentationError::AlreadyRunning)
+    );
+    drop(Defragmentation::new(&rig, None, desc).unwrap());
     drop((second, third));
-    drop(rig.defragmentation_in(&pools[0], desc).unwrap());
+    drop(Defragmentation::new(&rig, Some(&pools[0]), desc).unwrap());
     pools.into_iter().for_each(|pool| rig.destroy_pool(pool).unwrap());
 }

@@ -45,7 +45,7 @@ fn the_list_of_a_pass_has_each_allocation_that_moved_with_both_places() {
     let model = six_blocks(&rig);
     let before: Vec<_> = model.live.iter().map(|held| rig.location(&held.token).unwrap()).collect();
     let limits = PassLimits::NONE.with_moves(3);
-    let mut run = rig.defragmentation(unlimited(FULL).with_limits(limits)).unwrap();
+    let mut run = Defragmentation::new(&rig, None, unlimited(FULL).with_limits(limits)).unwrap();
     let mut all = Vec::new();
     while let Some(pass) = next(&mut run) {
         let handed_out = ids(pass.moves());
@@ -71,7 +71,7 @@ fn the_list_of_a_pass_has_each_allocation_that_moved_with_both_places() {
 fn what_is_ignored_or_freed_in_a_pass_is_not_among_what_moved() {
     let rig = small_rig(DISCRETE);
     let mut model = six_blocks(&rig);
-    let mut run = rig.defragmentation(unlimited(FULL)).unwrap();
+    let mut run = Defragmentation::new(&rig, None, unlimited(FULL)).unwrap();
     let mut pass = next(&mut run).unwrap();
     let handed_out = ids(pass.moves());
     pass.ignore(0);
@@ -91,7 +91,7 @@ fn a_pass_that_was_dropped_or_forgotten_has_moved_nothing() {
         let rig = small_rig(DISCRETE);
         let model = six_blocks(&rig);
         let heard = AtomicU32::new(0);
-        let mut run = rig.defragmentation(unlimited(FULL)).unwrap();
+        let mut run = Defragmentation::new(&rig, None, unlimited(FULL)).unwrap();
         run.on_moved(|_| _ = heard.fetch_add(1, Ordering::Relaxed));
         let dropped = next(&mut run).unwrap();
         if forget {
@@ -113,7 +113,9 @@ fn the_callback_hears_of_each_move_once_and_may_use_the_allocator() {
     let rig = small_rig(DISCRETE);
     let model = six_blocks(&rig);
     let mut heard = Vec::new();
-    let mut run = rig.defragmentation(unlimited(FULL).with_limits(PassLimits::NONE.with_moves(3))).unwrap();
+    let mut run =
+        Defragmentation::new(&rig, None, unlimited(FULL).with_limits(PassLimits::NONE.with_moves(3)))
+            .unwrap();
     run.on_moved(|one| {
         let now = rig.info_of(one.id()).unwrap();
         assert_eq!((now.memory, now.offset), (one.to().memory, one.to().offset));
@@ -136,7 +138,9 @@ fn the_callback_hears_of_each_move_once_and_may_use_the_allocator() {
 fn a_callback_that_panics_leaves_the_pass_ended_and_the_run_goes_on() {
     let rig = small_rig(DISCRETE);
     let model = six_blocks(&rig);
-    let mut run = rig.defragmentation(unlimited(FULL).with_limits(PassLimits::NONE.with_moves(3))).unwrap();
+    let mut run =
+        Defragmentation::new(&rig, None, unlimited(FULL).with_limits(PassLimits::NONE.with_moves(3)))
+            .unwrap();
     run.on_moved(|_| panic!("not now"));
     let first = next(&mut run).unwrap();
     assert!(
@@ -159,7 +163,7 @@ fn a_callback_that_panics_leaves_the_pass_ended_and_the_run_goes_on() {
 fn a_retire_that_panics_leaves_what_moved_in_its_new_places() {
     let rig = small_rig(DISCRETE);
     let model = six_blocks(&rig);
-    let mut run = rig.defragmentation(unlimited(FULL)).unwrap();
+    let mut run = Defragmentation::new(&rig, None, unlimited(FULL)).unwrap();
     let pass = next(&mut run).unwrap();
     let (handed_out, mut left) = (pass.moves().len(), Vec::new());
     let ended = catch_unwind(AssertUnwindSafe(|| {
@@ -180,7 +184,9 @@ fn a_retire_that_panics_leaves_what_moved_in_its_new_places() {
 fn the_sums_of_the_passes_are_those_of_the_run() {
     let rig = small_rig(DISCRETE);
     let model = six_blocks(&rig);
-    let mut run = rig.defragmentation(unlimited(FULL).with_limits(PassLimits::NONE.with_moves(1))).unwrap();
+    let mut run =
+        Defragmentation::new(&rig, None, unlimited(FULL).with_limits(PassLimits::NONE.with_moves(1)))
+            .unwrap();
     let mut sums = DefragmentationStatistics::default();
     let mut passes = 0;
     while let Some(pass) = next(&mut run) {

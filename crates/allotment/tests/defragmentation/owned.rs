@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use allotment::device::simulated::SimulatedGpu;
 use allotment::memory::{
-    AllocationOptions, BlockSize, BlockSizes, Defragmentation, DestroyPoolError, MakingRoom, NextPass,
-    NotThisMove, PassLimits,
+    AllocationOptions, BlockSize, BlockSizes, Defragmentation, DestroyPoolError, NextPass, NotThisMove,
+    PassLimits, RequestDefragmentation,
 };
 use allotment::memory::{DefragmentationDesc, DefragmentationStrategy, Movability};
 use allotment::{Allocation, Allocator, AllocatorDesc, MemoryUsage, PoolDesc, Requirements};
@@ -40,7 +40,7 @@ fn one_move_a_pass() -> DefragmentationDesc {
 struct Renderer {
     allocator: Arc<Allocator<SimulatedGpu>>,
     run: Option<Defragmentation<'static, SimulatedGpu>>,
-    room: Option<MakingRoom<'static, SimulatedGpu>>,
+    room: Option<RequestDefragmentation<'static, SimulatedGpu>>,
 }
 
 impl Renderer {
@@ -66,7 +66,7 @@ fn a_struct_keeps_a_defragmentation_from_frame_to_frame_beside_its_allocator() {
     let mut renderer = Renderer::new(allocator());
     let kept = two_half_blocks(&renderer.allocator, &movable());
     assert_eq!(renderer.allocator.statistics().blocks, 2);
-    renderer.run = Some(renderer.allocator.defragmentation_owned(one_move_a_pass()).unwrap());
+    renderer.run = Some(Defragmentation::new(&renderer.allocator, None, one_move_a_pass()).unwrap());
     let moves: Vec<u32> = (0..3).map(|_| renderer.frame()).collect();
     assert_eq!(moves, [1, 1, 0], "one a frame, and then it is done");
     assert!(renderer.run.is_none());
@@ -78,7 +78,7 @@ fn a_struct_keeps_a_defragmentation_from_frame_to_frame_beside_its_allocator() {
 fn a_defragmentation_that_shares_its_allocator_keeps_it_alive_with_a_pass_that_was_forgotten() {
     let shared = allocator();
     let kept = two_half_blocks(&shared, &movable());
-    let mut run = shared.defragmentation_owned(one_move_a_pass()).unwrap();
+    let mut run = Defragmentation::new(&shared, None, one_move_a_pass()).unwrap();
     let weak = Arc::downgrade(&shared);
     drop(shared);
     let NextPass::Moves(pass) = run.next_pass() else { panic!("a block can be emptied") };
@@ -97,7 +97,7 @@ fn a_pool_is_not_destroyed_while_a_defragmentation_shares_it() {
     desc.sizing = Some(BlockSize::Fixed(BLOCK));
     let pool = shared.create_pool(desc).unwrap();
     let kept = two_half_blocks(&shared, &movable().with_pool(&pool));
-    let mut run = shared.defragmentation_in_owned(&pool, one_move_a_pass()).unwrap();
+    let mut run = Defragmentation::new(&shared, Some(&pool), one_move_a_pass()).unwrap();
     while let NextPass::Moves(pass) = run.next_pass() {
         pass.end();
     }
@@ -120,7 +120,8 @@ fn a_struct_keeps_what_makes_room_from_frame_to_frame() {
     let mut kept = two_half_blocks(&renderer.allocator, &options);
     let wanted = Requirements::new(48 * KIB);
     assert!(renderer.allocator.allocate(&wanted, &options).is_err());
-    renderer.room = Some(renderer.allocator.make_room_owned(&wanted, &options, one_move_a_pass()).unwrap());
+    renderer.room =
+        Some(RequestDefragmentation::new(&renderer.allocator, &wanted, &options, one_move_a_pass()).unwrap());
     let mut frames = 0;
     while let Some(room) = &mut renderer.room {
         frames += 1;
@@ -145,7 +146,7 @@ fn a_struct_keeps_what_makes_room_from_frame_to_frame() {
 fn a_handle_that_is_not_the_one_of_the_move_comes_back_with_what_to_compare() {
     let shared = allocator();
     let mut kept = two_half_blocks(&shared, &movable());
-    let mut run = shared.defragmentation(one_move_a_pass()).unwrap();
+    let mut run = Defragmentation::new(&shared, None, one_move_a_pass()).unwrap();
     let NextPass::Moves(mut pass) = run.next_pass() else { panic!("a block can be emptied") };
     let other = kept.iter().position(|one| one.id() != pass.moves()[0].id()).unwrap();
     let refused = pass.destroy(0, kept.remove(other)).unwrap_err();

@@ -4,7 +4,8 @@ use core::time::Duration;
 use std::collections::HashMap;
 
 use allotment::memory::{
-    DefragmentationDesc, DefragmentationStatistics, DefragmentationStrategy, NextPass, PassLimits,
+    Defragmentation, DefragmentationDesc, DefragmentationStatistics, DefragmentationStrategy, NextPass,
+    PassLimits,
 };
 
 use crate::gains::small_rig;
@@ -33,7 +34,7 @@ fn run(seed: u64, late: bool, time: Duration) -> Outcome {
     rig.trim();
     let limits = PassLimits::NONE.with_moves(3).with_time(time);
     let desc = DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(limits);
-    let mut defragmentation = rig.defragmentation(desc).unwrap();
+    let mut defragmentation = Defragmentation::new(&rig, None, desc).unwrap();
     if late {
         assert!(defragmentation.plan().blocks_freed() > 1);
         (0..10).for_each(|_| model.allocate(None, &movable(100)));

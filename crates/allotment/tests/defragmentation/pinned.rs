@@ -1,7 +1,9 @@
 //! Pinned and mapped allocations keep their blocks.
 
 use allotment::AllocationError;
-use allotment::memory::{AllocationPreview, DefragmentationDesc, EmptyBlockPolicy, NextPass, PassLimits};
+use allotment::memory::{
+    AllocationPreview, Defragmentation, DefragmentationDesc, EmptyBlockPolicy, NextPass, PassLimits,
+};
 
 use crate::gains::{BLOCK, FULL, expect_nothing, one_a_block, run_with_copies, small_rig, unlimited};
 use crate::model::{HOST, Model, copy, movable};
@@ -15,7 +17,7 @@ fn what_is_pinned_or_mapped_keeps_its_block() {
     for held in &model.live {
         rig.map(&held.token).unwrap();
     }
-    expect_nothing(rig.defragmentation(unlimited(FULL)).unwrap());
+    expect_nothing(Defragmentation::new(&rig, None, unlimited(FULL)).unwrap());
     rig.unmap(&model.live[0].token).unwrap();
     model.live[1..].iter_mut().for_each(|held| held.maps = 1);
     let done = run_with_copies(&mut model, unlimited(FULL));
@@ -35,7 +37,7 @@ fn what_is_pinned_or_mapped_keeps_its_block() {
         model.allocate(Some(0), &movable(63 * KIB));
     }
     (0..3).rev().for_each(|at| model.free(2 * at + 1));
-    expect_nothing(rig.defragmentation_in(&pools[0], unlimited(FULL)).unwrap());
+    expect_nothing(Defragmentation::new(&rig, Some(&pools[0]), unlimited(FULL)).unwrap());
     model.finish();
 }
 
@@ -91,7 +93,7 @@ fn in_a_pool_that_keeps_them_apart_few_pinned_allocations_keep_no_block() {
             model.free(at);
         }
         rig.trim();
-        let mut run = rig.defragmentation_in(&pools[0], unlimited(FULL)).unwrap();
+        let mut run = Defragmentation::new(&rig, Some(&pools[0]), unlimited(FULL)).unwrap();
         model.run(&mut run);
         drop(run);
         model.check_alone();
@@ -174,9 +176,12 @@ fn what_is_mapped_after_it_was_planned_and_reserved_stays() {
         }
     }
     rig.trim();
-    let mut defragmentation = rig
-        .defragmentation(DefragmentationDesc::new(FULL).with_limits(PassLimits::NONE.with_moves(1)))
-        .unwrap();
+    let mut defragmentation = Defragmentation::new(
+        &rig,
+        None,
+        DefragmentationDesc::new(FULL).with_limits(PassLimits::NONE.with_moves(1)),
+    )
+    .unwrap();
     let NextPass::Moves(pass) = defragmentation.next_pass() else { panic!("there is something to gain") };
     let first = pass.moves()[0].id();
     pass.moves().iter().for_each(copy);

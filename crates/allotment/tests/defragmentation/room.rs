@@ -2,10 +2,12 @@
 
 use allotment::device::simulated::SimulatedGpu;
 use allotment::memory::{
-    AllocationId, DefragmentationDesc, DefragmentationStrategy, Movability, NextPass, Pass, PassLimits,
-    RoomError, ShortName,
+    AllocationId, DefragmentationDesc, DefragmentationStrategy, Movability, NewBlocks, NextPass, Pass,
+    PassLimits, RequestDefragmentation, RoomError, ShortName,
 };
-use allotment::{Algorithm, AllocationError, AllocationOptions, PoolDesc};
+use allotment::{
+    Algorithm, AllocationError, AllocationOptions, Allocator, MemoryUsage, Pool, PoolDesc, Requirements,
+};
 
 use crate::gains::{FULL, unlimited};
 use crate::model::{HOST, Model, copy, movable, movable_aligned};
@@ -49,18 +51,20 @@ impl Model<'_> {
     ) -> Result<(), RoomError> {
         let options = self.options_in(pool, desc);
         let rig = self.rig;
-        let result = rig.allocate_or_defragment(&desc.requirements, &options, run, |pass| {
-            self.check_places(&pass);
-            pass.moves().iter().for_each(copy);
-            let recreated: Vec<AllocationId> = pass
-                .moves()
-                .iter()
-                .filter(|one| one.contents() == Movability::Recreated)
-                .map(|one| one.id())
-                .collect();
-            end(self, pass);
-            self.make_anew(&recreated);
-            self.check();
+        let result = RequestDefragmentation::new(rig, &desc.requirements, &options, run).and_then(|room| {
+            room.run(|pass| {
+                self.check_places(&pass);
+                pass.moves().iter().for_each(copy);
+                let recreated: Vec<AllocationId> = pass
+                    .moves()
+                    .iter()
+                    .filter(|one| one.contents() == Movability::Recreated)
+                    .map(|one| one.id())
+                    .collect();
+                end(self, pass);
+                self.make_anew(&recreated);
+                self.check();
+            })
         });
         drop(options);
         self.adopt(Some(pool), desc, result?);
@@ -201,12 +205,16 @@ fn a_request_that_fits_moves_nothing_and_one_that_is_wrong_is_refused_at_once() 
     assert_eq!(model.ranges()[..4], before);
     let options = movable(KIB).options;
     let nothing = |_: Pass<'_, _>| panic!("nothing moves");
-    let zero = allotment::Requirements::new(0);
-    let refused = rig.allocate_or_defragment(&zero, &options, unlimited(FULL), nothing).unwrap_err();
+    let zero = Requirements::new(0);
+    let refused = RequestDefragmentation::new(&rig, &zero, &options, unlimited(FULL))
+        .and_then(|room| room.run(nothing))
+        .unwrap_err();
     assert_eq!(refused, RoomError::Refused(AllocationError::ZeroSize { name: ShortName::NONE }));
-    let large = allotment::Requirements::new(2 * MIB);
+    let large = Requirements::new(2 * MIB);
     let options = options.with_pool(&linear);
-    let refused = rig.allocate_or_defragment(&large, &options, unlimited(FULL), nothing).unwrap_err();
+    let refused = RequestDefragmentation::new(&rig, &large, &options, unlimited(FULL))
+        .and_then(|room| room.run(nothing))
+        .unwrap_err();
     assert!(matches!(refused, RoomError::NotBegun { .. } | RoomError::NothingHelps { .. }), "{refused}");
     drop(options);
     rig.destroy_pool(linear).unwrap();
@@ -305,7 +313,8 @@ fn a_run_that_is_dropped_leaves_nothing_reserved() {
         model.free_where(|held| held.serial % 2 == 1);
         let options = model.options_in(0, &movable(32 * KIB));
         let desc = DefragmentationDesc::new(FULL).with_limits(PassLimits::NONE.with_moves(1));
-        let mut room = rig.make_room(&movable(32 * KIB).requirements, &options, desc).unwrap();
+        let mut room =
+            RequestDefragmentation::new(&rig, &movable(32 * KIB).requirements, &options, desc).unwrap();
         drop(options);
         for _ in 0..passes {
             match room.next_pass() {
@@ -358,6 +367,20 @@ fn a_request_whose_room_is_kept_by_old_places_that_were_passed_on_is_refused_rat
     }
 }
 
+/// Moves allocations of a pool until a free range has so many bytes, and leaves it free.
+pub(crate) fn make_free_range(
+    allocator: &Allocator<SimulatedGpu>,
+    pool: &Pool,
+    bytes: u64,
+    desc: DefragmentationDesc,
+    execute: impl FnMut(Pass<'_, SimulatedGpu>),
+) -> Result<(), RoomError> {
+    let options = MemoryUsage::GpuOnly.with_pool(pool).with_new_blocks(NewBlocks::NeverAllocate);
+    let room = RequestDefragmentation::new(allocator, &Requirements::new(bytes), &options, desc)?;
+    allocator.free(room.run(execute)?).unwrap();
+    Ok(())
+}
+
 /// All that is free in a block, in one piece; nothing is allocated for it, and no block either.
 #[test]
 fn a_pool_gets_a_free_range_of_all_that_is_free_in_a_block() {
@@ -372,9 +395,9 @@ fn a_pool_gets_a_free_range_of_all_that_is_free_in_a_block() {
         pass.moves().iter().for_each(copy);
         pass.end();
     };
-    let too_much = rig.make_free_range(&pools[0], 512 * KIB + 1, unlimited(FULL), copies).unwrap_err();
+    let too_much = make_free_range(&rig, &pools[0], 512 * KIB + 1, unlimited(FULL), copies).unwrap_err();
     assert!(matches!(too_much, RoomError::NothingHelps { .. }), "{too_much}");
-    rig.make_free_range(&pools[0], 512 * KIB, unlimited(FULL), copies).unwrap();
+    make_free_range(&rig, &pools[0], 512 * KIB, unlimited(FULL), copies).unwrap();
     assert_eq!(rig.pool_statistics(&pools[0]).unwrap().blocks, 1);
     model.check_alone();
     model.allocate(Some(0), &movable(512 * KIB));

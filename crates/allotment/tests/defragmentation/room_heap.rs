@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 
 use allotment::device::{MemoryHeapIndex, MemoryTypeIndex};
 use allotment::memory::{
-    BlockSize, BlockSizes, Dedicated, DefragmentationDesc, DefragmentationError, DefragmentationStrategy,
-    EmptyBlockPolicy, Lifetime, Movability, NextPass, PassLimits, RoomError,
+    BlockSize, BlockSizes, Dedicated, Defragmentation, DefragmentationDesc, DefragmentationError,
+    DefragmentationStrategy, EmptyBlockPolicy, Lifetime, Movability, NextPass, PassLimits,
+    RequestDefragmentation, RoomError,
 };
 use allotment::{Algorithm, Alignment, Pool, PoolDesc, ResourceKind};
 
@@ -83,13 +84,16 @@ impl Model<'_> {
             options = options.with_pool(&self.pools[at]);
         }
         let (rig, mut copied) = (self.rig, 0);
-        let token = rig.allocate_or_defragment(&wanted.requirements, &options, run, |pass| {
-            self.check_places(&pass);
-            pass.moves().iter().for_each(copy);
-            copied += pass.moves().iter().map(|one| one.size()).sum::<u64>();
-            pass.end();
-            self.check();
-        })?;
+        let token =
+            RequestDefragmentation::new(rig, &wanted.requirements, &options, run).and_then(|room| {
+                room.run(|pass| {
+                    self.check_places(&pass);
+                    pass.moves().iter().for_each(copy);
+                    copied += pass.moves().iter().map(|one| one.size()).sum::<u64>();
+                    pass.end();
+                    self.check();
+                })
+            })?;
         drop(options);
         self.adopt(pool, wanted, token);
         Ok(copied)
@@ -317,7 +321,7 @@ fn a_pool_whose_defragmentation_is_open_is_left_alone_and_one_that_makes_room_is
     let pools = [own_pool(&rig, OTHER), own_pool(&rig, OTHER)];
     let mut model = Model::new(&rig, &pools, 1);
     half_fill(&mut model, Some(0), &of_other(0));
-    let open = rig.defragmentation_in(&pools[0], desc()).unwrap();
+    let open = Defragmentation::new(&rig, Some(&pools[0]), desc()).unwrap();
     let refused = model.refused(None, &movable(MIB), unlimited(FULL));
     assert!(matches!(refused, RoomError::NothingHelps { .. }), "{refused}");
     drop(open);
@@ -325,17 +329,21 @@ fn a_pool_whose_defragmentation_is_open_is_left_alone_and_one_that_makes_room_is
     let limits = PassLimits::NONE.with_moves(1);
     let wanted = mapped_in(BLOCK, OTHER);
     let options = wanted.options.clone().with_pool(&pools[1]);
-    let mut room = rig.make_room(&wanted.requirements, &options, desc().with_limits(limits)).unwrap();
+    let mut room =
+        RequestDefragmentation::new(&rig, &wanted.requirements, &options, desc().with_limits(limits))
+            .unwrap();
     let NextPass::Moves(pass) = room.next_pass() else { panic!("blocks of another pool are emptied") };
-    for held in [rig.defragmentation(desc()), rig.defragmentation_in(&pools[0], desc())] {
+    for held in
+        [Defragmentation::new(&rig, None, desc()), Defragmentation::new(&rig, Some(&pools[0]), desc())]
+    {
         assert_eq!(held.err(), Some(DefragmentationError::AlreadyRunning));
     }
     pass.moves().iter().for_each(copy);
     pass.end();
     drop(room);
     drop(options);
-    drop(rig.defragmentation(desc()).unwrap());
-    drop(rig.defragmentation_in(&pools[0], desc()).unwrap());
+    drop(Defragmentation::new(&rig, None, desc()).unwrap());
+    drop(Defragmentation::new(&rig, Some(&pools[0]), desc()).unwrap());
     model.room_for(Some(1), &wanted, unlimited(FULL)).unwrap();
     model.check_alone();
     model.finish();
@@ -352,18 +360,23 @@ fn a_pool_that_is_destroyed_and_created_anew_while_room_is_made_is_not_mistaken_
     half_fill(&mut model, Some(0), &of_other(0));
     let wanted = movable(MIB);
     let limits = PassLimits::NONE.with_time(Duration::ZERO);
-    let mut room = rig.make_room(&wanted.requirements, &wanted.options, desc().with_limits(limits)).unwrap();
+    let mut room =
+        RequestDefragmentation::new(&rig, &wanted.requirements, &wanted.options, desc().with_limits(limits))
+            .unwrap();
     // One step at a time, until it has looked at the pool.
-    while rig.defragmentation_in(&pools[0], desc()).is_ok() {
+    while Defragmentation::new(&rig, Some(&pools[0]), desc()).is_ok() {
         assert!(matches!(room.next_pass(), NextPass::LimitReached));
     }
     model.finish();
     drop(pools);
     rig.destroy_pool(first).unwrap();
     let anew = own_pool(&rig, OTHER);
-    let open = rig.defragmentation_in(&anew, desc()).unwrap();
+    let open = Defragmentation::new(&rig, Some(&anew), desc()).unwrap();
     drop(room);
-    assert_eq!(rig.defragmentation_in(&anew, desc()).err(), Some(DefragmentationError::AlreadyRunning));
+    assert_eq!(
+        Defragmentation::new(&rig, Some(&anew), desc()).err(),
+        Some(DefragmentationError::AlreadyRunning)
+    );
     drop(open);
     destroy(&rig, [anew]);
 }

@@ -3,8 +3,8 @@
 
 use allotment::device::{DeviceError, MemoryHeapIndex};
 use allotment::memory::{
-    BlockSize, BlockSizes, DefragmentationDesc, DefragmentationStrategy, EmptyBlockPolicy, NewBlocks,
-    NextPass, PassLimits, RoomError,
+    BlockSize, BlockSizes, Defragmentation, DefragmentationDesc, DefragmentationStrategy, EmptyBlockPolicy,
+    NewBlocks, NextPass, PassLimits, RequestDefragmentation, RoomError,
 };
 use allotment::{Algorithm, AllocationError, AllocationOptions, Pool, PoolDesc};
 
@@ -12,6 +12,7 @@ use crate::acts::{ACTS, Act};
 use crate::amount::{drawn, scaled};
 use crate::model::{HOST, Model, movable, movable_aligned};
 use crate::rig::{DISCRETE, KIB, Rig, Wanted, empty_blocks, fixed_pool, profile, small_blocks, wanted_in};
+use crate::room::make_free_range;
 
 const BLOCK: u64 = 64 * KIB;
 
@@ -171,8 +172,10 @@ impl Case {
         model.finish();
         // Nothing of it is left: what was aside, a place that was reserved, a run that did not end.
         match pools.first() {
-            Some(pool) => drop(rig.defragmentation_in(pool, DefragmentationDesc::default()).unwrap()),
-            None => drop(rig.defragmentation(DefragmentationDesc::default()).unwrap()),
+            Some(pool) => {
+                drop(Defragmentation::new(&rig, Some(pool), DefragmentationDesc::default()).unwrap());
+            }
+            None => drop(Defragmentation::new(&rig, None, DefragmentationDesc::default()).unwrap()),
         }
         pools.into_iter().for_each(|pool| rig.destroy_pool(pool).unwrap());
         rig.trim();
@@ -208,13 +211,16 @@ impl Case {
             self.trouble == Trouble::GivenUpAfter(passes)
         };
         let token = match self.goal {
-            Goal::Request => rig.allocate_or_defragment(&wanted.requirements, &options, desc, |pass| {
-                model.check_places(&pass);
-                sums.moves += pass.moves().len() as u32;
-                _ = if between() { model.act(pass, Act::Dropped) } else { model.act(pass, self.act) };
-            })?,
+            Goal::Request => RequestDefragmentation::new(rig, &wanted.requirements, &options, desc)
+                .and_then(|room| {
+                    room.run(|pass| {
+                        model.check_places(&pass);
+                        sums.moves += pass.moves().len() as u32;
+                        _ = if between() { model.act(pass, Act::Dropped) } else { model.act(pass, self.act) };
+                    })
+                })?,
             Goal::PassByPass => {
-                let mut room = rig.make_room(&wanted.requirements, &options, desc)?;
+                let mut room = RequestDefragmentation::new(rig, &wanted.requirements, &options, desc)?;
                 loop {
                     match room.next_pass() {
                         NextPass::Moves(pass) => {
@@ -234,7 +240,7 @@ impl Case {
             Goal::FreeRange => {
                 let Some(pool) = pools.first() else { return Ok(()) };
                 let bytes = wanted.requirements.size;
-                rig.make_free_range(pool, bytes, desc, |pass| {
+                make_free_range(rig, pool, bytes, desc, |pass| {
                     model.check_places(&pass);
                     sums.moves += pass.moves().len() as u32;
                     _ = if between() { model.act(pass, Act::Dropped) } else { model.act(pass, self.act) };

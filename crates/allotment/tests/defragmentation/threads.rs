@@ -5,8 +5,9 @@ use core::time::Duration;
 use std::thread::scope;
 
 use allotment::memory::{
-    AccessError, BlockSizes, DefragmentationDesc, DefragmentationStrategy, EmptiedBlocks, EmptyBlockPolicy,
-    JoinShards, Movability, NextPass, PassLimits, RoomError, use_shard,
+    AccessError, BlockSizes, Defragmentation, DefragmentationDesc, DefragmentationStrategy, EmptiedBlocks,
+    EmptyBlockPolicy, JoinShards, Movability, NextPass, PassLimits, RequestDefragmentation, RoomError,
+    use_shard,
 };
 use allotment::{Algorithm, Allocation, AllocationError, Pool};
 
@@ -185,8 +186,8 @@ fn defragment(home: Home<'_>, done: &AtomicBool, moves: &AtomicU32, seed: u64) {
         let desc = DefragmentationDesc::new(strategy).with_limits(limits).with_emptied_blocks(release);
         let desc = desc.with_join_shards(join);
         let mut defragmentation = match home.pool {
-            Some(pool) => home.rig.defragmentation_in(pool, desc).unwrap(),
-            None => home.rig.defragmentation(desc).unwrap(),
+            Some(pool) => Defragmentation::new(home.rig, Some(pool), desc).unwrap(),
+            None => Defragmentation::new(home.rig, None, desc).unwrap(),
         };
         while let NextPass::Moves(mut pass) = defragmentation.next_pass() {
             if random.below(8) == 0 {
@@ -266,21 +267,24 @@ fn ask_for_room(rig: &Rig, pool: &Pool, done: &AtomicBool, moves: &AtomicU32, se
         let options = wanted.options.clone().with_pool(pool);
         let limits = PassLimits::default().with_moves(1 + random.below(20) as u32);
         let desc = DefragmentationDesc::default().with_limits(limits);
-        let served = rig.allocate_or_defragment(&wanted.requirements, &options, desc, |mut pass| {
-            if random.below(8) == 0 {
-                pass.ignore(0);
-            }
-            pass.moves().iter().for_each(copy);
-            moves.fetch_add(pass.moves().len() as u32, Ordering::Relaxed);
-            match random.below(10) {
-                0 => drop(pass),
-                1 => {
-                    std::thread::yield_now();
-                    pass.end();
-                }
-                _ => _ = pass.end(),
-            }
-        });
+        let served =
+            RequestDefragmentation::new(rig, &wanted.requirements, &options, desc).and_then(|room| {
+                room.run(|mut pass| {
+                    if random.below(8) == 0 {
+                        pass.ignore(0);
+                    }
+                    pass.moves().iter().for_each(copy);
+                    moves.fetch_add(pass.moves().len() as u32, Ordering::Relaxed);
+                    match random.below(10) {
+                        0 => drop(pass),
+                        1 => {
+                            std::thread::yield_now();
+                            pass.end();
+                        }
+                        _ => _ = pass.end(),
+                    }
+                })
+            });
         match served {
             Ok(token) => {
                 let mut held = Unique { token, desc: wanted, byte: 0, recreated: false };
@@ -346,11 +350,12 @@ fn what_is_freed_while_it_is_copied_keeps_both_places_until_the_pass_ends() {
         })
         .collect();
     rig.free(tokens[1].take().unwrap()).unwrap();
-    let mut defragmentation = rig
-        .defragmentation(
-            DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(PassLimits::NONE),
-        )
-        .unwrap();
+    let mut defragmentation = Defragmentation::new(
+        &rig,
+        None,
+        DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(PassLimits::NONE),
+    )
+    .unwrap();
     let NextPass::Moves(pass) = defragmentation.next_pass() else { panic!("there is something to gain") };
     let blocks = rig.statistics().blocks;
     let id = tokens[0].as_ref().unwrap().id();

@@ -36,7 +36,7 @@ fn three_blocks() -> (Rig, Vec<Allocation>) {
 
 fn fast(rig: &Rig) -> Defragmentation<'_, SimulatedGpu> {
     let desc = DefragmentationDesc::new(DefragmentationStrategy::Fast).with_limits(LIMITS);
-    rig.defragmentation(desc).unwrap()
+    Defragmentation::new(rig, None, desc).unwrap()
 }
 
 /// Executes a pass of one move. Returns the index of the allocation that was moved.

@@ -13,8 +13,8 @@ use allotment::events::{
     AlreadySubscribed, Event, EventBatch, EventSubscription, Placement, SubscriptionDesc,
 };
 use allotment::memory::{
-    BlockSizes, DefragmentationDesc, DefragmentationStrategy, JoinShards, LeakHandler, ManualTime,
-    Movability, NextPass, PassLimits, TimeSource, use_shard,
+    BlockSizes, Defragmentation, DefragmentationDesc, DefragmentationStrategy, JoinShards, LeakHandler,
+    ManualTime, Movability, NextPass, PassLimits, TimeSource, use_shard,
 };
 use allotment::{
     Algorithm, Allocation, AllocationOptions, Allocator, AllocatorDesc, Gpu, GpuDesc, MemoryUsage, Pool,
@@ -172,7 +172,7 @@ fn defragment(allocator: &Simulated) {
     let desc = DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(PassLimits::NONE);
     // The blocks of shards that are joined hold allocations of one another.
     let desc = desc.with_join_shards(JoinShards::Always);
-    let Ok(mut run) = allocator.defragmentation(desc) else { return };
+    let Ok(mut run) = Defragmentation::new(allocator, None, desc) else { return };
     for _ in 0..4 {
         // No byte is copied: nobody reads the memory here.
         match run.next_pass() {

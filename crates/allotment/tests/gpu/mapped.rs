@@ -407,7 +407,7 @@ fn a_request_that_makes_room_takes_the_places_that_are_offered() {
     let first = town.defragmenter.create_buffer(&large, &options).unwrap();
     assert!(town.defragmenter.create_buffer(&large, &options).is_err(), "the place is in the way");
     let second = Duration::from_secs(1);
-    let second = town.defragmenter.create_buffer_or_defragment(&large, &options, second).unwrap();
+    let second = town.defragmenter.making_room(second).create_buffer(&large, &options).unwrap();
     assert!(two.iter().all(|it| read(it) == pattern(1)));
     drop((first, second, two));
     town.rig.gpu.wait_idle().unwrap();

@@ -4,7 +4,8 @@ use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{BufferDesc, ImageDesc, MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask};
 use allotment::gpu::{Gpu, GpuDesc};
 use allotment::memory::{
-    AllocationOptions, Buffer, Dedicated, DefragmentationDesc, Movability, ResourceError, RoomError,
+    AllocationOptions, Buffer, Dedicated, DefragmentationDesc, Movability, RequestDefragmentation,
+    ResourceError, RoomError,
 };
 use allotment::{Alignment, MemoryUsage, PoolDesc, Requirements};
 
@@ -71,7 +72,7 @@ fn blocks_are_emptied_and_replaced_by_a_larger_one() {
                 at % every != 0
             });
             gpu.wait_idle().unwrap();
-            let made = gpu.create_buffer_or_defragment(&BufferDesc::new(want), &texture());
+            let made = gpu.making_room().create_buffer(&BufferDesc::new(want), &texture());
             let made =
                 made.unwrap_or_else(|error| panic!("{bound:?}, {want} of {each}, every {every}: {error}"));
             assert_eq!(made.info().memory_type.0, 0);
@@ -97,7 +98,7 @@ fn in_small_heaps_whatever_fits_beside_what_is_allocated_is_served() {
             at % 2 == 0
         });
         gpu.wait_idle().unwrap();
-        let made = gpu.create_buffer_or_defragment(&BufferDesc::new(want * MIB), &texture());
+        let made = gpu.making_room().create_buffer(&BufferDesc::new(want * MIB), &texture());
         made.unwrap_or_else(|error| panic!("{want} of {limit} MiB: {error}"));
         check_bytes(&gpu, &all);
         drop(all);
@@ -127,7 +128,7 @@ fn a_dedicated_block_is_emptied_for_a_larger_one_too() {
     drop(rest);
     gpu.wait_idle().unwrap();
     let free = 64 * MIB - gpu.allocator().statistics().allocation_bytes;
-    let made = gpu.create_buffer_or_defragment(&BufferDesc::new(free - 8 * MIB), &options).unwrap();
+    let made = gpu.making_room().create_buffer(&BufferDesc::new(free - 8 * MIB), &options).unwrap();
     check_bytes(&gpu, &large);
     drop((made, small, large));
     drop(gpu);
@@ -146,9 +147,9 @@ fn what_is_pinned_or_more_than_is_free_is_refused_and_leaves_everything_in_place
         at % 2 == 0
     });
     gpu.wait_idle().unwrap();
-    let refused = gpu.create_buffer_or_defragment(&BufferDesc::new(9 * MIB), &texture()).unwrap_err();
+    let refused = gpu.making_room().create_buffer(&BufferDesc::new(9 * MIB), &texture()).unwrap_err();
     assert!(matches!(refused, ResourceError::Room(RoomError::NothingHelps { .. })), "{refused}");
-    let too_much = gpu.create_buffer_or_defragment(&BufferDesc::new(20 * MIB), &texture()).unwrap_err();
+    let too_much = gpu.making_room().create_buffer(&BufferDesc::new(20 * MIB), &texture()).unwrap_err();
     assert!(matches!(too_much, ResourceError::Room(_)), "{too_much}");
     check_bytes(&gpu, &all);
     drop(all);
@@ -172,7 +173,7 @@ fn a_pool_that_has_all_its_blocks_replaces_some_by_a_larger_one() {
     });
     gpu.wait_idle().unwrap();
     let dedicated = options.clone().with_dedicated(Dedicated::Automatic);
-    let made = gpu.create_buffer_or_defragment(&BufferDesc::new(6 * MIB), &dedicated).unwrap();
+    let made = gpu.making_room().create_buffer(&BufferDesc::new(6 * MIB), &dedicated).unwrap();
     check_bytes(&gpu, &all);
     drop((made, all, options, dedicated));
     gpu.wait_idle().unwrap();
@@ -217,9 +218,9 @@ fn blocks_of_other_pools_are_emptied_for_a_buffer_or_an_image() {
         let (buffer, image) = match case {
             3 => {
                 let image = ImageDesc::new(2048, 2048, 4);
-                (None, Some(gpu.create_image_or_defragment(&image, &wanted).unwrap()))
+                (None, Some(gpu.making_room().create_image(&image, &wanted).unwrap()))
             }
-            _ => (Some(gpu.create_buffer_or_defragment(&BufferDesc::new(16 * MIB), &wanted).unwrap()), None),
+            _ => (Some(gpu.making_room().create_buffer(&BufferDesc::new(16 * MIB), &wanted).unwrap()), None),
         };
         check_bytes(&gpu, &all);
         let report = gpu.allocator().memory_heap_reports()[0];
@@ -244,12 +245,13 @@ fn passes_of_an_allocator_leave_the_resources_of_a_gpu_in_other_pools() {
     });
     gpu.wait_idle().unwrap();
     let options = of_type(MemoryUsage::GpuOnly.with_name("raw"), 0).with_movability(Movability::Copied);
-    let refused = gpu.allocator().allocate_or_defragment(
+    let refused = RequestDefragmentation::new(
+        gpu.allocator(),
         &Requirements::new(16 * MIB),
         &options,
         DefragmentationDesc::default(),
-        |_| panic!("nothing of the allocator's own is in the way"),
-    );
+    )
+    .and_then(|room| room.run(|_| panic!("nothing of the allocator's own is in the way")));
     assert!(matches!(refused, Err(RoomError::NothingHelps { .. })), "{refused:?}");
     check_bytes(&gpu, &all);
     drop((all, gpu));

@@ -267,7 +267,7 @@ fn a_refused_allocation_is_named_with_units_and_a_remedy() {
     let dedicated = inside.clone().with_dedicated(Dedicated::Always);
     is.refuses("dedicated", gpu.create_buffer(&BufferDesc::new(64), &dedicated), NAME, "outside the pool");
     let relocatable = inside.clone().relocatable();
-    let refused = gpu.create_buffer_or_defragment(&BufferDesc::new(900 << 10), &relocatable);
+    let refused = gpu.making_room().create_buffer(&BufferDesc::new(900 << 10), &relocatable);
     is.refuses("nothing to gain", refused, NAME, "free something first");
     is.refuses(
         "a pool of another Gpu",

@@ -22,7 +22,7 @@ use crate::memory::EmptiedBlocks;
 /// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 7)?; // two blocks of 4 MiB
 /// drop(allocator.free_many(tiles.drain(..3))); // one tile is left in the first, three in the second
 /// let freed = |strategy| -> Result<u64, DefragmentationError> {
-///     Ok(allocator.defragmentation(DefragmentationDesc::new(strategy))?.plan().bytes_freed())
+///     Ok(Defragmentation::new(&allocator, None, DefragmentationDesc::new(strategy))?.plan().bytes_freed())
 /// };
 /// assert_eq!(freed(DefragmentationStrategy::Fast)?, 4 << 20); // 1 MiB is copied for it
 /// assert_eq!(freed(DefragmentationStrategy::WithinBytes(1000))?, 0); // a tile is larger
@@ -189,7 +189,7 @@ impl PassLimits {
 ///
 /// // The level is loaded, and its threads have ended.
 /// let desc = DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(PassLimits::NONE);
-/// let mut run = allocator.defragmentation(desc.with_join_shards(JoinShards::Always))?;
+/// let mut run = Defragmentation::new(&allocator, None, desc.with_join_shards(JoinShards::Always))?;
 /// while let NextPass::Moves(pass) = run.next_pass() {
 ///     pass.end(); // once the bytes are copied
 /// }

@@ -18,7 +18,7 @@ use crate::device::Device;
 /// allocator.free(tiles.remove(0))?;
 ///
 /// let (mut sums, mut all) = (DefragmentationStatistics::default(), Vec::new()); // of all passes
-/// let mut run = allocator.defragmentation(DefragmentationDesc::default().with_limits(PassLimits::NONE))?;
+/// let mut run = Defragmentation::new(&allocator, None, DefragmentationDesc::default().with_limits(PassLimits::NONE))?;
 /// while let NextPass::Moves(pass) = run.next_pass() {
 ///     let ended = pass.end();
 ///     for one in ended.moved {

@@ -14,11 +14,11 @@ use crate::memory::allocator::Allocation;
 /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
 /// use allotment::memory::{DefragmentationDesc, DefragmentationError};
 ///
-/// let run = allocator.defragmentation(DefragmentationDesc::default())?;
-/// let second = allocator.defragmentation(DefragmentationDesc::default()).err();
+/// let run = Defragmentation::new(&allocator, None, DefragmentationDesc::default())?;
+/// let second = Defragmentation::new(&allocator, None, DefragmentationDesc::default()).err();
 /// assert_eq!(second, Some(DefragmentationError::AlreadyRunning));
 /// drop(run); // ends it
-/// assert!(allocator.defragmentation(DefragmentationDesc::default()).is_ok());
+/// assert!(Defragmentation::new(&allocator, None, DefragmentationDesc::default()).is_ok());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub enum DefragmentationError {
     /// The pool belongs to another allocator.
     WrongPool,
     /// Another defragmentation with passes of the pool, or of the default pools, is running; or a
-    /// [`MakingRoom`](crate::memory::MakingRoom) that moves their allocations, maybe for a request in another pool of a full heap.
+    /// [`RequestDefragmentation`](crate::memory::RequestDefragmentation) that moves their allocations, maybe for a request in another pool of a full heap.
     /// Drop it first.
     /// [`Defragmenter`](crate::memory::Defragmenter)s may be running as well.
     AlreadyRunning,
@@ -63,7 +63,7 @@ impl Error for DefragmentationError {}
 /// let options = MemoryUsage::GpuOnly.with_name("tile").with_movability(Movability::Copied);
 /// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
 /// allocator.free(tiles.remove(0))?;
-/// let mut run = allocator.defragmentation(DefragmentationDesc::default().with_limits(PassLimits::NONE))?;
+/// let mut run = Defragmentation::new(&allocator, None, DefragmentationDesc::default().with_limits(PassLimits::NONE))?;
 /// let NextPass::Moves(mut pass) = run.next_pass() else { panic!("a block can be emptied") };
 /// let NotThisMove { allocation, moves, .. } = pass.destroy(1, tiles.remove(0)).unwrap_err();
 /// assert_eq!(moves, 1);

@@ -26,16 +26,16 @@
 //! bytes copied out of it were copied for nothing. Here whole blocks are planned, as in DXVK 2.5: no byte is copied for
 //! a block that stays, and none twice.
 
+mod allocator_ref;
 mod desc;
 mod emptied_blocks;
 mod ended_pass;
 mod error;
 mod evacuation;
+mod for_request;
 mod holes;
 mod layout_plan;
-mod make_room;
 mod offers;
-mod owner;
 mod pace;
 mod packing;
 mod pass;
@@ -49,24 +49,23 @@ mod survey;
 
 use core::fmt;
 use core::sync::atomic::Ordering;
-use std::sync::Arc;
 
+pub use allocator_ref::AllocatorRef;
 pub(super) use desc::Spent;
 pub use desc::{DefragmentationDesc, DefragmentationStrategy, JoinShards, PassLimits};
 pub use emptied_blocks::EmptiedBlocks;
 pub use ended_pass::EndedPass;
 pub use error::{DefragmentationError, NotThisMove};
+pub use for_request::RequestDefragmentation;
 pub use layout_plan::{
     BlockLayout, ImpossibleLayout, LayoutAllocation, LayoutArena, LayoutBlock, LayoutMove,
 };
-pub use make_room::MakingRoom;
 pub use pass::{Move, NextPass, Pass};
 pub use plan::{DefragmentationPlan, PlannedBlock};
 pub use room::RoomError;
 
 pub(super) use self::offers::Offers;
 pub(super) use self::offers::{Offer, OfferEnded};
-use self::owner::Owner;
 use self::pass::CallMoved;
 pub(super) use self::pass::Released;
 pub(super) use self::room::Asked;
@@ -93,7 +92,7 @@ type OnMoved<'a, D> = Box<CallMoved<'a, D>>;
 /// use allotment::memory::{DefragmentationDesc, DefragmentationStatistics};
 ///
 /// let mut sums = DefragmentationStatistics::default(); // of all runs of a session
-/// let run = allocator.defragmentation(DefragmentationDesc::default())?;
+/// let run = Defragmentation::new(&allocator, None, DefragmentationDesc::default())?;
 /// sums = sums + run.statistics();
 /// println!("{} blocks emptied for {} bytes copied", sums.blocks_emptied, sums.bytes_moved);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -166,8 +165,7 @@ impl core::ops::Sub for DefragmentationStatistics {
 ///
 /// # The protocol
 ///
-/// 1. [`Allocator::defragmentation`] begins one of all default pools,
-///    [`defragmentation_in`](Allocator::defragmentation_in) one of a custom pool. [`plan`](Defragmentation::plan)
+/// 1. [`Defragmentation::new`] begins one of all default pools, or of a custom pool. [`plan`](Defragmentation::plan)
 ///    returns the expected gain before anything is moved.
 /// 2. [`next_pass`](Defragmentation::next_pass) returns some allocations, each with a place reserved for it.
 ///    [`PassLimits`] bounds their number, their bytes, and the time to find them.
@@ -184,9 +182,8 @@ impl core::ops::Sub for DefragmentationStatistics {
 /// [`create_image`](Allocator::create_image) made. What a [`Gpu`](crate::Gpu) or an
 /// [`OwningAllocator`](super::OwningAllocator) made is pinned, or moved by steps.
 ///
-/// A defragmentation borrows its allocator. A struct that has the allocator in an `Arc`, and keeps the defragmentation
-/// from frame to frame, begins it by [`defragmentation_owned`](Allocator::defragmentation_owned). End each pass in the
-/// frame that got it.
+/// A defragmentation borrows its allocator, or [shares](AllocatorRef) it: a struct can keep both, from frame to frame. End
+/// each pass in the frame that got it.
 ///
 /// A defragmentation that is forgotten (`mem::forget`) never ends, and no other with passes can begin in its pools.
 ///
@@ -241,7 +238,7 @@ impl core::ops::Sub for DefragmentationStatistics {
 /// allocator.write(&kept[2], 0, b"mesh 8")?;
 ///
 /// let strategy = DefragmentationStrategy::Full;
-/// let mut defragmentation = allocator.defragmentation(DefragmentationDesc::new(strategy))?;
+/// let mut defragmentation = Defragmentation::new(&allocator, None, DefragmentationDesc::new(strategy))?;
 /// assert_eq!((defragmentation.plan().blocks, defragmentation.plan().blocks_freed()), (3, 2));
 /// loop {
 ///     match defragmentation.next_pass() {
@@ -270,7 +267,7 @@ impl core::ops::Sub for DefragmentationStatistics {
 #[doc(alias("VmaDefragmentationContext", "DefragmentationContext", "vmaEndDefragmentation"))]
 #[must_use = "a defragmentation moves nothing unless `next_pass` is called"]
 pub struct Defragmentation<'a, D: Device> {
-    allocator: Owner<'a, D>,
+    allocator: AllocatorRef<'a, D>,
     /// A clone of the custom pool, which cannot be destroyed before it is dropped.
     _pool: Option<Pool>,
     run: Run,
@@ -280,144 +277,6 @@ pub struct Defragmentation<'a, D: Device> {
 }
 
 impl<D: Device> Allocator<D> {
-    /// Begins to defragment all default pools, each memory type by itself. The passes do not move resources of a
-    /// [`Defragmenter`](super::Defragmenter): only it can create them again, and it moves them
-    /// [by itself](Defragmentation#beside-defragmenters).
-    ///
-    /// ```
-    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
-    /// # use allotment::prelude::*;
-    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// use allotment::memory::{DefragmentationDesc, Movability, NextPass, PassLimits};
-    ///
-    /// // A cache, whose owner writes it again: its bytes need no copy.
-    /// let options = MemoryUsage::GpuOnly.with_name("glyphs").with_movability(Movability::Recreated);
-    /// let mut pages = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
-    /// allocator.free(pages.remove(0))?;
-    ///
-    /// let mut run = allocator.defragmentation(DefragmentationDesc::default().with_limits(PassLimits::NONE))?;
-    /// while let NextPass::Moves(pass) = run.next_pass() {
-    ///     pass.end(); // and draw the glyphs again
-    /// }
-    /// drop(run);
-    /// assert_eq!(allocator.statistics().blocks, 1);
-    /// # drop(allocator.free_many(pages));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`DefragmentationError`].
-    #[inline(never)]
-    #[doc(alias("vmaBeginDefragmentation", "begin_defragmentation"))]
-    pub fn defragmentation(
-        &self,
-        desc: DefragmentationDesc,
-    ) -> Result<Defragmentation<'_, D>, DefragmentationError> {
-        Defragmentation::new(Owner::Borrowed(self), None, desc)
-    }
-
-    /// Begins to defragment all default pools, as [`defragmentation`](Self::defragmentation) does. The defragmentation
-    /// shares the allocator instead of borrowing it, so a struct can keep both.
-    ///
-    /// ```
-    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
-    /// # use allotment::prelude::*;
-    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-    /// use std::sync::Arc;
-    ///
-    /// use allotment::memory::{Defragmentation, DefragmentationDesc, DefragmentationError, NextPass};
-    ///
-    /// struct Renderer<D: Device> {
-    ///     allocator: Arc<Allocator<D>>,
-    ///     defragmentation: Option<Defragmentation<'static, D>>,
-    /// }
-    ///
-    /// impl<D: Device> Renderer<D> {
-    ///     fn frame(&mut self) -> Result<(), DefragmentationError> {
-    ///         let run = match &mut self.defragmentation {
-    ///             Some(run) => run,
-    ///             none => none.insert(self.allocator.defragmentation_owned(DefragmentationDesc::default())?),
-    ///         };
-    ///         let done = match run.next_pass() {
-    ///             NextPass::Moves(pass) => {
-    ///                 pass.end(); // once each resource has been copied
-    ///                 false
-    ///             }
-    ///             other => matches!(other, NextPass::Done),
-    ///         };
-    ///         if done {
-    ///             self.defragmentation = None; // the next frame looks again
-    ///         }
-    ///         Ok(())
-    ///     }
-    /// }
-    ///
-    /// let allocator = Arc::new(Allocator::new(device, AllocatorDesc::default())?);
-    /// let mut renderer = Renderer { allocator, defragmentation: None };
-    /// renderer.frame()?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`DefragmentationError`].
-    #[inline(never)]
-    pub fn defragmentation_owned(
-        self: &Arc<Self>,
-        desc: DefragmentationDesc,
-    ) -> Result<Defragmentation<'static, D>, DefragmentationError> {
-        Defragmentation::new(Owner::Shared(Arc::clone(self)), None, desc)
-    }
-
-    /// Begins to defragment a custom pool, each of its memory types by itself. The pool cannot be destroyed meanwhile.
-    ///
-    /// ```
-    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
-    /// # use allotment::prelude::*;
-    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// # let best = allocator.explain(&Requirements::new(1024), &MemoryUsage::GpuOnly.into())[0].memory_type;
-    /// use allotment::memory::{DefragmentationDesc, DefragmentationStrategy};
-    ///
-    /// let pool = allocator.create_pool(PoolDesc::new([best]))?;
-    /// let full = DefragmentationDesc::new(DefragmentationStrategy::Full);
-    /// let mut run = allocator.defragmentation_in(&pool, full)?; // the default pools stay as they are
-    /// assert_eq!(run.plan().blocks, 0, "the pool has no blocks yet");
-    /// drop(run);
-    /// allocator.destroy_pool(pool)?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`DefragmentationError`].
-    #[doc(alias = "BeginDefragmentation")]
-    pub fn defragmentation_in<'a>(
-        &'a self,
-        pool: &'a Pool,
-        desc: DefragmentationDesc,
-    ) -> Result<Defragmentation<'a, D>, DefragmentationError> {
-        Defragmentation::new(Owner::Borrowed(self), Some(pool), desc)
-    }
-
-    /// Begins to defragment a custom pool, as [`defragmentation_in`](Self::defragmentation_in) does. The defragmentation
-    /// shares the allocator and the pool instead of borrowing them, so a struct can keep all three. Until it is dropped,
-    /// [`destroy_pool`](Self::destroy_pool) refuses: the defragmentation has a clone of the pool, and places in it while
-    /// moves are under way.
-    ///
-    /// # Errors
-    ///
-    /// [`DefragmentationError`].
-    pub fn defragmentation_in_owned(
-        self: &Arc<Self>,
-        pool: &Pool,
-        desc: DefragmentationDesc,
-    ) -> Result<Defragmentation<'static, D>, DefragmentationError> {
-        Defragmentation::new(Owner::Shared(Arc::clone(self)), Some(pool), desc)
-    }
-
     /// Begins a run of a `Defragmenter`, or one with passes.
     pub(super) fn begin_run(
         &self,
@@ -494,8 +353,93 @@ impl<D: Device> Allocator<D> {
 }
 
 impl<'a, D: Device> Defragmentation<'a, D> {
-    fn new(
-        allocator: Owner<'a, D>,
+    /// Begins to defragment a custom pool, or with `None` all default pools, each memory type by itself. A custom pool
+    /// cannot be destroyed until the defragmentation is dropped.
+    ///
+    /// The passes do not move resources of a [`Defragmenter`](super::Defragmenter): only it can create them again, and it
+    /// moves them [by itself](Defragmentation#beside-defragmenters).
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// use allotment::memory::{Defragmentation, DefragmentationDesc, Movability, NextPass, PassLimits};
+    ///
+    /// // A cache, whose owner writes it again: its bytes need no copy.
+    /// let options = MemoryUsage::GpuOnly.with_name("glyphs").with_movability(Movability::Recreated);
+    /// let mut pages = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
+    /// allocator.free(pages.remove(0))?;
+    ///
+    /// let desc = DefragmentationDesc::default().with_limits(PassLimits::NONE);
+    /// let mut run = Defragmentation::new(&allocator, None, desc)?;
+    /// while let NextPass::Moves(pass) = run.next_pass() {
+    ///     pass.end(); // and draw the glyphs again
+    /// }
+    /// drop(run);
+    /// assert_eq!(allocator.statistics().blocks, 1);
+    /// # drop(allocator.free_many(pages));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// A struct that keeps its allocator in an `Arc`, and the defragmentation beside it, lends the `Arc`:
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// use std::sync::Arc;
+    ///
+    /// use allotment::memory::{Defragmentation, DefragmentationDesc, DefragmentationError, NextPass};
+    ///
+    /// struct Renderer<D: Device> {
+    ///     allocator: Arc<Allocator<D>>,
+    ///     defragmentation: Option<Defragmentation<'static, D>>,
+    /// }
+    ///
+    /// impl<D: Device> Renderer<D> {
+    ///     fn frame(&mut self) -> Result<(), DefragmentationError> {
+    ///         let desc = DefragmentationDesc::default();
+    ///         let run = match &mut self.defragmentation {
+    ///             Some(run) => run,
+    ///             none => none.insert(Defragmentation::new(&self.allocator, None, desc)?),
+    ///         };
+    ///         let done = match run.next_pass() {
+    ///             NextPass::Moves(pass) => {
+    ///                 pass.end(); // once each resource has been copied
+    ///                 false
+    ///             }
+    ///             other => matches!(other, NextPass::Done),
+    ///         };
+    ///         if done {
+    ///             self.defragmentation = None; // the next frame looks again
+    ///         }
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// let allocator = Arc::new(Allocator::new(device, AllocatorDesc::default())?);
+    /// let mut renderer = Renderer { allocator, defragmentation: None };
+    /// renderer.frame()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`DefragmentationError`].
+    #[doc(alias("vmaBeginDefragmentation", "begin_defragmentation", "BeginDefragmentation"))]
+    pub fn new(
+        allocator: impl Into<AllocatorRef<'a, D>>,
+        pool: Option<&Pool>,
+        desc: DefragmentationDesc,
+    ) -> Result<Self, DefragmentationError> {
+        Self::begin(allocator.into(), pool, desc)
+    }
+
+    /// Begins one. Apart from `new`, so that it is [compiled once](crate::compiled).
+    #[inline(never)]
+    pub(crate) fn begin(
+        allocator: AllocatorRef<'a, D>,
         pool: Option<&Pool>,
         desc: DefragmentationDesc,
     ) -> Result<Self, DefragmentationError> {
@@ -522,7 +466,7 @@ impl<'a, D: Device> Defragmentation<'a, D> {
     /// # let options = MemoryUsage::GpuOnly.with_name("tile").with_movability(Movability::Copied);
     /// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
     /// allocator.free(tiles.remove(0))?;
-    /// let mut run = allocator.defragmentation(DefragmentationDesc::default())?;
+    /// let mut run = Defragmentation::new(&allocator, None, DefragmentationDesc::default())?;
     /// let plan = run.plan();
     /// assert_eq!((plan.bytes_freed(), plan.bytes_moved()), (4 << 20, 1 << 20)); // worth it
     /// # drop(run);
@@ -542,7 +486,7 @@ impl<'a, D: Device> Defragmentation<'a, D> {
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
     /// # use allotment::memory::{DefragmentationDesc, NextPass};
-    /// let mut run = allocator.defragmentation(DefragmentationDesc::default())?;
+    /// let mut run = Defragmentation::new(&allocator, None, DefragmentationDesc::default())?;
     /// for _frame in 0..100 {
     ///     match run.next_pass() {
     ///         NextPass::Moves(pass) => println!("{:?}", pass.end()), // once each resource has been copied
@@ -586,7 +530,7 @@ impl<'a, D: Device> Defragmentation<'a, D> {
     /// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
     /// allocator.free(tiles.remove(0))?;
     /// let mut moved = Vec::new();
-    /// let mut run = allocator.defragmentation(DefragmentationDesc::default().with_limits(PassLimits::NONE))?;
+    /// let mut run = Defragmentation::new(&allocator, None, DefragmentationDesc::default().with_limits(PassLimits::NONE))?;
     /// run.on_moved(|one| moved.push(one.user_data()));
     /// while let NextPass::Moves(pass) = run.next_pass() {
     ///     pass.end();
@@ -611,7 +555,7 @@ impl<'a, D: Device> Defragmentation<'a, D> {
     /// # let options = MemoryUsage::GpuOnly.with_name("tile").with_movability(Movability::Copied);
     /// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
     /// allocator.free(tiles.remove(0))?;
-    /// let mut run = allocator.defragmentation(DefragmentationDesc::default().with_limits(PassLimits::NONE))?;
+    /// let mut run = Defragmentation::new(&allocator, None, DefragmentationDesc::default().with_limits(PassLimits::NONE))?;
     /// while let NextPass::Moves(pass) = run.next_pass() {
     ///     pass.end();
     /// }

@@ -28,7 +28,7 @@ const AT_ONCE: usize = 32;
 /// let options = MemoryUsage::GpuOnly.with_name("house").with_user_data(4711).with_movability(Movability::Copied);
 /// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
 /// allocator.free(tiles.remove(0))?;
-/// let mut run = allocator.defragmentation(DefragmentationDesc::default().with_limits(PassLimits::NONE))?;
+/// let mut run = Defragmentation::new(&allocator, None, DefragmentationDesc::default().with_limits(PassLimits::NONE))?;
 /// if let NextPass::Moves(pass) = run.next_pass() {
 ///     let one = &pass.moves()[0];
 ///     assert_eq!((one.user_data(), one.size(), one.to().offset), (4711, 1 << 20, 0));
@@ -214,7 +214,7 @@ impl<D: Device> Move<D> {
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
 /// # use allotment::memory::{DefragmentationDesc, NextPass, PassLimits};
-/// let mut run = allocator.defragmentation(DefragmentationDesc::default().with_limits(PassLimits::NONE))?;
+/// let mut run = Defragmentation::new(&allocator, None, DefragmentationDesc::default().with_limits(PassLimits::NONE))?;
 /// assert!(matches!(run.next_pass(), NextPass::Done), "no block can be emptied");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -256,7 +256,7 @@ impl<D: Device> fmt::Debug for NextPass<'_, D> {
 /// # let options = MemoryUsage::Upload.with_name("tile").with_movability(Movability::Copied);
 /// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
 /// allocator.free(tiles.remove(0))?;
-/// let mut run = allocator.defragmentation(DefragmentationDesc::default().with_limits(PassLimits::NONE))?;
+/// let mut run = Defragmentation::new(&allocator, None, DefragmentationDesc::default().with_limits(PassLimits::NONE))?;
 /// let NextPass::Moves(pass) = run.next_pass() else { panic!("a block can be emptied") };
 /// println!("{} bytes to copy", pass.bytes());
 /// assert!(matches!(allocator.write(&tiles[3], 0, b"new bytes"), Err(AccessError::Moving { .. })));
@@ -340,7 +340,7 @@ impl<'d, D: Device> Pass<'d, D> {
     /// # let options = MemoryUsage::GpuOnly.with_name("tile").with_movability(Movability::Copied);
     /// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
     /// allocator.free(tiles.remove(0))?;
-    /// let mut run = allocator.defragmentation(DefragmentationDesc::default().with_limits(PassLimits::NONE))?;
+    /// let mut run = Defragmentation::new(&allocator, None, DefragmentationDesc::default().with_limits(PassLimits::NONE))?;
     /// if let NextPass::Moves(mut pass) = run.next_pass() {
     ///     pass.ignore(0); // its copy failed, say
     ///     pass.end();
@@ -381,7 +381,7 @@ impl<'d, D: Device> Pass<'d, D> {
     /// # let options = MemoryUsage::GpuOnly.with_name("tile").with_movability(Movability::Copied);
     /// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
     /// allocator.free(tiles.remove(0))?;
-    /// let mut run = allocator.defragmentation(DefragmentationDesc::default().with_limits(PassLimits::NONE))?;
+    /// let mut run = Defragmentation::new(&allocator, None, DefragmentationDesc::default().with_limits(PassLimits::NONE))?;
     /// if let NextPass::Moves(mut pass) = run.next_pass() {
     ///     let at = tiles.iter().position(|tile| tile.id() == pass.moves()[0].id()).ok_or("a tile")?;
     ///     pass.destroy(0, tiles.remove(at))?; // the tile is far away by now: freed rather than copied
@@ -424,7 +424,7 @@ impl<'d, D: Device> Pass<'d, D> {
     /// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
     /// allocator.free(tiles.remove(0))?;
     /// let before = allocator.location(&tiles[3])?;
-    /// let mut run = allocator.defragmentation(DefragmentationDesc::default().with_limits(PassLimits::NONE))?;
+    /// let mut run = Defragmentation::new(&allocator, None, DefragmentationDesc::default().with_limits(PassLimits::NONE))?;
     /// if let NextPass::Moves(pass) = run.next_pass() {
     ///     let ended = pass.end(); // once the bytes of its moves are copied
     ///     assert_eq!((ended.moved[0].id(), ended.statistics.bytes_moved), (tiles[3].id(), 1 << 20));
@@ -466,7 +466,7 @@ impl<'d, D: Device> Pass<'d, D> {
     /// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
     /// allocator.free(tiles.remove(0))?;
     /// let frame = gpu.begin_frame()?; // reads the tiles in their old places
-    /// let mut run = allocator.defragmentation(DefragmentationDesc::default().with_limits(PassLimits::NONE))?;
+    /// let mut run = Defragmentation::new(&allocator, None, DefragmentationDesc::default().with_limits(PassLimits::NONE))?;
     /// if let NextPass::Moves(pass) = run.next_pass() {
     ///     // The copies are submitted here, and later frames wait for them. The old places are freed after this frame.
     ///     pass.end_with(|place| drop(gpu.memory().own_allocation(place)));

@@ -42,7 +42,7 @@ use crate::memory::mover::Mover;
 /// use allotment::memory::{DefragmentationDesc, DefragmentationStrategy};
 ///
 /// let full = DefragmentationDesc::new(DefragmentationStrategy::Full);
-/// let mut run = allocator.defragmentation(full)?;
+/// let mut run = Defragmentation::new(&allocator, None, full)?;
 /// let plan = run.plan();
 /// println!("{} of {} blocks, at best {}", plan.blocks - plan.blocks_freed(), plan.blocks, plan.ideal_blocks);
 /// println!("{} moves of {} bytes in all", plan.moves(), plan.bytes_moved());
@@ -81,7 +81,7 @@ pub struct DefragmentationPlan {
 /// # let options = MemoryUsage::GpuOnly.with_name("tile").with_movability(Movability::Copied);
 /// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
 /// allocator.free(tiles.remove(0))?;
-/// let mut run = allocator.defragmentation(DefragmentationDesc::default())?;
+/// let mut run = Defragmentation::new(&allocator, None, DefragmentationDesc::default())?;
 /// let cheapest = run.plan().steps[0];
 /// assert_eq!((cheapest.size, cheapest.bytes_moved, cheapest.moves), (4 << 20, 1 << 20, 1));
 /// # drop(run);

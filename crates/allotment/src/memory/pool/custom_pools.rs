@@ -268,7 +268,7 @@ impl<D: Device> Allocator<D> {
 
     /// Frees all allocations of a pool at once; the pool's empty-block policy decides which blocks it keeps. Ranges
     /// that a pass of a [defragmentation](crate::memory::Defragmentation) has reserved become free too, or one of a
-    /// [`MakingRoom`](crate::memory::MakingRoom) for a request of any pool: no copy into them may be running.
+    /// [`RequestDefragmentation`](crate::memory::RequestDefragmentation) for a request of any pool: no copy into them may be running.
     ///
     /// The tokens of the pool's allocations are stale from now on; giving them to [`free`](Self::free) later
     /// is allowed and does nothing.

@@ -419,7 +419,7 @@ impl<D: Device> Defragmenter<D> {
     ///
     /// gpu.defragmenter().step(Default::default())?;
     /// gpu.defragmenter().stop(); // the program does no steps while it loads a level
-    /// let mut by_hand = gpu.allocator().defragmentation(DefragmentationDesc::default())?;
+    /// let mut by_hand = Defragmentation::new(gpu.allocator(), None, DefragmentationDesc::default())?;
     /// println!("{} blocks to free, without those of its resources", by_hand.plan().blocks_freed());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

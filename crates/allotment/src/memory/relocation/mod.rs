@@ -32,3 +32,5 @@ pub use defragmenter::Defragmenter;
 pub use desc::{DefragmentationStep, DefragmenterDesc, StepOutcome};
 pub use error::MoveError;
 pub(crate) use follow::{CellKey, Follower, Following, NewHandle, NewPlace};
+pub(crate) use room::Front;
+pub use room::MakingRoom;

@@ -1,5 +1,6 @@
 //! Resources that get their room by moving others.
 
+use core::fmt;
 use core::time::Duration;
 use std::time::Instant;
 
@@ -14,80 +15,155 @@ use crate::memory::{
     RoomError,
 };
 
-impl<D: Device> Defragmenter<D> {
-    /// Creates a relocatable buffer as [`create_buffer`](Self::create_buffer) does; where there is no memory for it,
-    /// makes room by moving other relocatable resources of its pool, or in a full heap of
-    /// [any pool there](crate::memory::MakingRoom#how-it-works). Then this call waits for the GPU: the memory that
-    /// they leave is free only once no work uses it. It waits for at most `timeout` each time.
-    ///
-    /// Call it between frames, while no recording is open.
-    ///
-    /// ```
-    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
-    /// # use allotment::prelude::*;
-    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-    /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
-    /// # let best = gpu.allocator().explain(&Requirements::new(1), &MemoryUsage::GpuOnly.into())[0].memory_type;
-    /// use core::time::Duration;
-    ///
-    /// use allotment::memory::BlockSize;
-    ///
-    /// let mut desc = PoolDesc::new([best]);
-    /// (desc.sizing, desc.max_blocks) = (Some(BlockSize::Fixed(1 << 20)), 1);
-    /// let pool = gpu.allocator().create_pool(desc)?;
-    /// let options = MemoryUsage::GpuOnly.with_name("tile").with_pool(&pool).relocatable();
-    /// let mut tiles = Vec::new();
-    /// for _ in 0..16 {
-    ///     tiles.push(gpu.create_buffer(&BufferDesc::new(64 << 10), &options)?);
-    /// }
-    /// (0..8).for_each(|at| drop(tiles.remove(at))); // every other one
-    /// gpu.wait_idle()?;
-    ///
-    /// let large = BufferDesc::new(512 << 10); // all that is free
-    /// assert!(gpu.create_buffer(&large, &options).is_err());
-    /// let timeout = Duration::from_secs(10);
-    /// let large = gpu.defragmenter().create_buffer_or_defragment(&large, &options, timeout)?;
-    /// assert!(large.is_relocatable());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+/// What a [`Gpu`](crate::Gpu) does for a request that was refused.
+pub(crate) trait Front {
+    /// Submits what is staged: an open recording of uploads would keep the old places of moved resources. Returns false
+    /// where it cannot, and the request is refused as it was.
+    fn submit_uploads(&self) -> bool;
+
+    /// Reclaims what the GPU is done with.
+    fn reclaim(&self);
+}
+
+/// Creates buffers and images for which room is made, where there is no memory for them: by moving relocatable
+/// resources of their pool, or in a full heap of [any pool there](crate::memory::RequestDefragmentation#how-it-works).
+/// Then a call waits for the GPU: the memory that those leave is free only once no work uses it.
+///
+/// [`Gpu::making_room`](crate::Gpu::making_room) and [`Defragmenter::making_room`] return one. Call it between frames: while
+/// a recording is open, a request is refused where it would have to move anything.
+///
+/// ```
+/// # use allotment::device::simulated::{Profile, SimulatedGpu};
+/// # use allotment::prelude::*;
+/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
+/// # let best = gpu.allocator().explain(&Requirements::new(1), &MemoryUsage::GpuOnly.into())[0].memory_type;
+/// use allotment::memory::BlockSize;
+///
+/// let mut desc = PoolDesc::new([best]);
+/// (desc.sizing, desc.max_blocks) = (Some(BlockSize::Fixed(1 << 20)), 1);
+/// let pool = gpu.allocator().create_pool(desc)?;
+/// let options = MemoryUsage::GpuOnly.with_name("tile").with_pool(&pool).relocatable();
+/// let mut tiles = Vec::new();
+/// for _ in 0..16 {
+///     tiles.push(gpu.create_buffer(&BufferDesc::new(64 << 10), &options)?);
+/// }
+/// (0..8).for_each(|at| drop(tiles.remove(at))); // every other one
+/// gpu.wait_idle()?;
+///
+/// let large = BufferDesc::new(512 << 10); // all that is free
+/// assert!(gpu.create_buffer(&large, &options).is_err());
+/// let large = gpu.making_room().create_buffer(&large, &options)?;
+/// assert!(large.is_relocatable());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "nothing is created yet"]
+#[derive(Clone, Copy)]
+pub struct MakingRoom<'a, D: Device> {
+    defragmenter: &'a Defragmenter<D>,
+    timeout: Duration,
+    /// `None` for a `Defragmenter` that is used without a `Gpu`.
+    front: Option<&'a dyn Front>,
+}
+
+impl<'a, D: Device> MakingRoom<'a, D> {
+    pub(crate) fn of_gpu(defragmenter: &'a Defragmenter<D>, timeout: Duration, front: &'a dyn Front) -> Self {
+        Self { defragmenter, timeout, front: Some(front) }
+    }
+
+    /// Creates a buffer as [`Gpu::create_buffer`](crate::Gpu::create_buffer), or a relocatable one as
+    /// [`Defragmenter::create_buffer`] does; makes room for it where there is none.
     ///
     /// # Errors
     ///
-    /// Those of [`create_buffer`](Self::create_buffer), but [`ResourceError::Room`] for want of memory. What was moved
-    /// until then stays in its new place.
+    /// Those of that call, but [`ResourceError::Room`] for want of memory. What was moved until then stays in its new
+    /// place.
     #[inline(never)]
     #[track_caller]
-    pub fn create_buffer_or_defragment(
+    pub fn create_buffer(
         &self,
         info: &D::BufferInfo<'_>,
         options: &AllocationOptions,
-        timeout: Duration,
     ) -> Result<Buffer<D>, ResourceError> {
-        let queue = self.memory.deletion_queue();
-        self.create_buffer_in_room(info, options, timeout, &|| _ = queue.reclaim())
+        let Self { defragmenter, timeout, front } = *self;
+        let Some(front) = front else {
+            let queue = defragmenter.memory.deletion_queue();
+            return defragmenter.create_buffer_in_room(info, options, timeout, &|| _ = queue.reclaim());
+        };
+        let is_pinned = options.movability == Movability::Pinned;
+        let created = match is_pinned {
+            true => defragmenter.memory.create_buffer(info, options),
+            false => defragmenter.create_buffer(info, options),
+        };
+        match created {
+            Err(ResourceError::Allocation(refused)) if refused.falls_through() => {
+                if !front.submit_uploads() {
+                    return Err(ResourceError::Allocation(refused));
+                }
+                let reclaim = || front.reclaim();
+                match is_pinned {
+                    true => defragmenter.create_pinned_in_room::<Buffers>(info, options, timeout, &reclaim),
+                    false => defragmenter.create_buffer_in_room(info, options, timeout, &reclaim),
+                }
+            }
+            created => created,
+        }
     }
 
-    /// Creates a relocatable image, as [`create_buffer_or_defragment`](Self::create_buffer_or_defragment) creates a
-    /// buffer.
+    /// Creates an image, as [`create_buffer`](Self::create_buffer) creates a buffer.
     ///
     /// # Errors
     ///
-    /// Those of [`create_image`](Self::create_image), but [`ResourceError::Room`] for want of memory.
+    /// Those of [`Defragmenter::create_image`], but [`ResourceError::Room`] for want of memory.
     #[inline(never)]
     #[track_caller]
-    pub fn create_image_or_defragment(
+    pub fn create_image(
         &self,
         info: &D::ImageInfo<'_>,
         options: &AllocationOptions,
-        timeout: Duration,
     ) -> Result<Image<D>, ResourceError> {
-        let queue = self.memory.deletion_queue();
-        self.create_image_in_room(info, options, timeout, &|| _ = queue.reclaim())
+        let Self { defragmenter, timeout, front } = *self;
+        let Some(front) = front else {
+            let queue = defragmenter.memory.deletion_queue();
+            return defragmenter.create_image_in_room(info, options, timeout, &|| _ = queue.reclaim());
+        };
+        let is_pinned = options.movability == Movability::Pinned;
+        let created = match is_pinned {
+            true => defragmenter.memory.create_image(info, options),
+            false => defragmenter.create_image(info, options),
+        };
+        match created {
+            Err(ResourceError::Allocation(refused)) if refused.falls_through() => {
+                if !front.submit_uploads() {
+                    return Err(ResourceError::Allocation(refused));
+                }
+                let reclaim = || front.reclaim();
+                match is_pinned {
+                    true => defragmenter.create_pinned_in_room::<Images>(info, options, timeout, &reclaim),
+                    false => defragmenter.create_image_in_room(info, options, timeout, &reclaim),
+                }
+            }
+            created => created,
+        }
+    }
+}
+
+impl<D: Device> fmt::Debug for MakingRoom<'_, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MakingRoom").field("timeout", &self.timeout).finish_non_exhaustive()
+    }
+}
+
+impl<D: Device> Defragmenter<D> {
+    /// Creates relocatable resources for which room is made; waits for the GPU for at most `timeout` for each. It is
+    /// what [`Gpu::making_room`](crate::Gpu::making_room) is, for a program without a `Gpu`.
+    pub fn making_room(&self, timeout: Duration) -> MakingRoom<'_, D> {
+        MakingRoom { defragmenter: self, timeout, front: None }
     }
 
-    /// Creates a buffer so, where `reclaim` reclaims what the GPU is done with.
+    /// Creates a relocatable buffer so, where `reclaim` reclaims what the GPU is done with.
     #[track_caller]
-    pub(crate) fn create_buffer_in_room(
+    fn create_buffer_in_room(
         &self,
         info: &D::BufferInfo<'_>,
         options: &AllocationOptions,
@@ -99,7 +175,7 @@ impl<D: Device> Defragmenter<D> {
 
     /// Creates an image so.
     #[track_caller]
-    pub(crate) fn create_image_in_room(
+    fn create_image_in_room(
         &self,
         info: &D::ImageInfo<'_>,
         options: &AllocationOptions,
@@ -130,7 +206,7 @@ impl<D: Device> Defragmenter<D> {
 
     /// Creates a pinned resource, which was refused, where room is made for it.
     #[track_caller]
-    pub(crate) fn create_pinned_in_room<C: BufferOrImage<D>>(
+    fn create_pinned_in_room<C: BufferOrImage<D>>(
         &self,
         info: &C::Info<'_>,
         options: &AllocationOptions,

@@ -26,7 +26,7 @@ impl<D: Device> Allocator<D> {
     /// }
     /// allocator.destroy_buffer(tiles.remove(0))?;
     ///
-    /// let mut run = allocator.defragmentation(DefragmentationDesc::default().with_limits(PassLimits::NONE))?;
+    /// let mut run = Defragmentation::new(&allocator, None, DefragmentationDesc::default().with_limits(PassLimits::NONE))?;
     /// while let NextPass::Moves(pass) = run.next_pass() {
     ///     let mut created = std::collections::HashMap::new();
     ///     for moved in pass.moves() {

@@ -292,7 +292,7 @@ mod tests {
     use crate::device::MemoryTypeIndex;
     use crate::device::simulated::{Profile, SimulatedGpu};
     use crate::memory::{
-        AccessError, Allocation, Allocator, AllocatorDesc, BlockSizes, DefragmentationDesc,
+        AccessError, Allocation, Allocator, AllocatorDesc, BlockSizes, Defragmentation, DefragmentationDesc,
         DefragmentationStrategy, MemoryUsage, Movability, NextPass, PassLimits, Pool, PoolDesc,
     };
     use crate::table::Ahead;
@@ -435,7 +435,7 @@ mod tests {
             tokens[gone].take().into_iter().for_each(|token| allocator.free(token).unwrap());
         }
         let full = DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(PassLimits::NONE);
-        let mut run = allocator.defragmentation_in(&pool, full).unwrap();
+        let mut run = Defragmentation::new(&allocator, Some(&pool), full).unwrap();
         let NextPass::Moves(pass) = run.next_pass() else { panic!("there is something to move") };
         let moved = pass.moves()[0].id();
         let freed = tokens.iter().position(|token| token.as_ref().is_some_and(|it| it.id() == moved));

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::amount::drawn;
+use allotment::memory::Defragmentation;
 
 const FULL: DefragmentationStrategy = DefragmentationStrategy::Full;
 
@@ -39,7 +40,7 @@ fn stop_after_any_number_of_calls(how: Stop) {
         }
         let mut world = world();
         let small = PassLimits::NONE.with_moves(1).with_time(Duration::ZERO);
-        let mut run = world.allocator().defragmentation(full().with_limits(small)).unwrap();
+        let mut run = Defragmentation::new(world.allocator(), None, full().with_limits(small)).unwrap();
         let blocks = world.allocator().statistics().blocks;
         let mut busy = true;
         for call in 0..calls {

@@ -1,5 +1,6 @@
 //! Generated operations with several movers, against a model of all bytes.
 
+use allotment::memory::Defragmentation;
 use std::panic::catch_unwind;
 
 use super::*;
@@ -92,7 +93,7 @@ fn run(ops: &[Op]) {
             }
             (9..13, None) => {
                 let desc = full().with_limits(limits(op));
-                passes = Some(memory.allocator().defragmentation(desc).unwrap());
+                passes = Some(Defragmentation::new(memory.allocator(), None, desc).unwrap());
             }
             (9..13, Some(run)) => {
                 if !world.pass_somehow(run, op) && a % 2 == 0 {

@@ -2,6 +2,7 @@
 //! stays.
 
 use super::*;
+use allotment::memory::Defragmentation;
 
 const FULL: DefragmentationStrategy = DefragmentationStrategy::Full;
 
@@ -60,7 +61,7 @@ fn two_sets_and_manual_passes_in_turns_come_down_to_the_ideal() {
     for first in [0, 1, 7] {
         let mut world = World::new(&[FULL; 2]);
         world.interleave(9, &[Some(0), None, Some(1)], 5);
-        let mut run = world.allocator().defragmentation(full().with_limits(small())).unwrap();
+        let mut run = Defragmentation::new(world.allocator(), None, full().with_limits(small())).unwrap();
         // Any of them may plan first.
         for _ in 0..first {
             world.pass(&mut run);

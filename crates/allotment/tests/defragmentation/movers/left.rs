@@ -1,6 +1,7 @@
 //! What movers leave alone: blocks that hold allocations of another one.
 
 use super::*;
+use allotment::memory::Defragmentation;
 
 const FULL: DefragmentationStrategy = DefragmentationStrategy::Full;
 
@@ -29,7 +30,7 @@ fn a_block_of_a_custom_pool_with_allocations_of_two_movers_stays_and_no_byte_is_
     }
     world.settle();
     world.step_until_idle(0);
-    let mut run = world.allocator().defragmentation_in(&pool, full()).unwrap();
+    let mut run = Defragmentation::new(world.allocator(), Some(&pool), full()).unwrap();
     assert_eq!((run.plan().left_to_others, run.plan().blocks_freed()), (4, 0));
     while world.pass(&mut run) {}
     let sums = run.statistics() + world.sums();

@@ -162,7 +162,7 @@ impl World {
 
     /// Executes all passes of a run that there are.
     fn passes(&self) -> DefragmentationStatistics {
-        let mut run = self.allocator().defragmentation(full()).unwrap();
+        let mut run = Defragmentation::new(self.allocator(), None, full()).unwrap();
         while self.pass(&mut run) {}
         run.statistics()
     }

@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
 use std::thread::scope;
 
-use allotment::memory::AccessError;
+use allotment::memory::{AccessError, Defragmentation};
 
 use super::*;
 use crate::amount::scaled;
@@ -113,7 +113,7 @@ fn two_sets_and_passes_on_a_thread_each_keep_all_bytes_under_the_traffic_of_two_
         let passes = scope.spawn(move || {
             let mut moves = 0;
             while !done.load(Ordering::Relaxed) {
-                let mut run = world.allocator().defragmentation(full()).unwrap();
+                let mut run = Defragmentation::new(world.allocator(), None, full()).unwrap();
                 while let NextPass::Moves(pass) = run.next_pass() {
                     pass.moves().iter().for_each(copy);
                     pass.end();

@@ -8,9 +8,9 @@ use allotment::PoolDesc;
 use allotment::device::{BufferCopy, BufferDesc, CopyDirection, ImageCopy, QueueDevice as _, Submission};
 use allotment::lifetime::Recording;
 use allotment::memory::{
-    AccessError, BlockSize, BlockSizes, Buffer, DefragmentationDesc, DefragmentationStatistics,
-    DefragmentationStrategy, Defragmenter, DefragmenterDesc, EmptyBlockPolicy, Image, JoinShards, Movability,
-    NextPass, PassLimits, StepOutcome, use_shard,
+    AccessError, BlockSize, BlockSizes, Buffer, Defragmentation, DefragmentationDesc,
+    DefragmentationStatistics, DefragmentationStrategy, Defragmenter, DefragmenterDesc, EmptyBlockPolicy,
+    Image, JoinShards, Movability, NextPass, PassLimits, StepOutcome, use_shard,
 };
 use allotment::upload::{ImageWrite, Uploader, UploaderDesc};
 
@@ -428,7 +428,7 @@ fn what_belongs_to_a_defragmenter_is_moved_by_nobody_else<F: Fixture>(gpu: &Gpu<
     let defragmenter = defragmenter(&stage);
     let buffers = scattered(&stage, &defragmenter, &wanted(), 64);
     let desc = DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(PassLimits::NONE);
-    let mut by_hand = stage.memory.allocator().defragmentation(desc).unwrap();
+    let mut by_hand = Defragmentation::new(stage.memory.allocator(), None, desc).unwrap();
     assert_eq!(by_hand.plan().moves(), 0);
     assert!(matches!(by_hand.next_pass(), NextPass::Done));
     assert!(by_hand.plan().left_to_others > 0);
@@ -543,7 +543,7 @@ fn a_defragmenter_that_is_dropped_half_way_leaves_everything_where_it_is<F: Fixt
             defragmenter.step(PassLimits::NONE.with_moves(1)).unwrap();
         }
         defragmenter.stop();
-        let by_hand = stage.memory.allocator().defragmentation(DefragmentationDesc::default());
+        let by_hand = Defragmentation::new(stage.memory.allocator(), None, DefragmentationDesc::default());
         assert!(by_hand.is_ok(), "a defragmenter that was stopped keeps no other from beginning");
         drop((by_hand, defragmenter));
         stage.wait_idle();

@@ -71,7 +71,7 @@ fn buffers_move_so_that_a_large_one_fits<F: Fixture>(gpu: &Gpu<F>) {
     let large = BufferDesc::new(512 * KIB).into();
     let refused = defragmenter.create_buffer(&large, &options).unwrap_err();
     assert!(matches!(refused, ResourceError::Allocation(_)), "{refused}");
-    let large = defragmenter.create_buffer_or_defragment(&large, &options, PATIENCE).unwrap();
+    let large = defragmenter.making_room(PATIENCE).create_buffer(&large, &options).unwrap();
     assert!(large.is_relocatable() && large.location().size >= 512 * KIB);
     assert_eq!(stage.memory.allocator().statistics().blocks, 1);
     // Half of them were in the way.
@@ -96,7 +96,7 @@ fn buffers_that_move_by_less_than_their_size_go_aside<F: Fixture>(gpu: &Gpu<F>) 
     keep_odd(&mut buffers);
     stage.deletion_queue.reclaim();
     let wanted = BufferDesc::new(128 * KIB).into();
-    let made = defragmenter.create_buffer_or_defragment(&wanted, &options, PATIENCE).unwrap();
+    let made = defragmenter.making_room(PATIENCE).create_buffer(&wanted, &options).unwrap();
     buffers.push(last);
     assert_hold(&stage, &buffers);
     let moves: u32 = buffers.iter().map(|(buffer, _)| buffer.moves()).sum();
@@ -126,7 +126,7 @@ fn images_move_so_that_another_fits<F: Fixture>(gpu: &Gpu<F>) {
     // As large as two and a half of them.
     let large = desc(gpu, [EXTENT[0], EXTENT[1] * 5 / 2, 1]).into();
     let before = stage.memory.allocator().statistics().blocks;
-    let made = defragmenter.create_image_or_defragment(&large, &options, PATIENCE);
+    let made = defragmenter.making_room(PATIENCE).create_image(&large, &options);
     assert_texels(&stage, &images);
     let moves: u32 = images.iter().map(|(image, _)| image.moves()).sum();
     assert!(made.is_ok() && moves > 0, "{moves} of {} moved: {made:?}", images.len());
@@ -147,12 +147,12 @@ fn a_pinned_buffer_in_the_way_is_left_where_it_is<F: Fixture>(gpu: &Gpu<F>) {
     let before: Vec<_> = buffers.iter().map(|(buffer, _)| buffer.location().offset).collect();
     let at = pinned.location().offset;
     let large = BufferDesc::new(576 * KIB).into();
-    let refused = defragmenter.create_buffer_or_defragment(&large, &options, PATIENCE).unwrap_err();
+    let refused = defragmenter.making_room(PATIENCE).create_buffer(&large, &options).unwrap_err();
     assert!(matches!(refused, ResourceError::Room(RoomError::NothingHelps { .. })), "{refused}");
     let after: Vec<_> = buffers.iter().map(|(buffer, _)| buffer.location().offset).collect();
     assert_eq!((before, at), (after, pinned.location().offset), "a request that is refused moves nothing");
     let fits = BufferDesc::new(320 * KIB).into();
-    let made = defragmenter.create_buffer_or_defragment(&fits, &options, PATIENCE).unwrap();
+    let made = defragmenter.making_room(PATIENCE).create_buffer(&fits, &options).unwrap();
     assert_eq!(pinned.location().offset, at);
     assert_hold(&stage, &buffers);
     drop(made);
@@ -167,11 +167,11 @@ fn nothing_moves_while_a_recording_is_open<F: Fixture>(gpu: &Gpu<F>) {
     stage.deletion_queue.reclaim();
     let wanted = BufferDesc::new(128 * KIB).into();
     let recording = stage.tracker.record("may read any of them");
-    let refused = defragmenter.create_buffer_or_defragment(&wanted, &options, PATIENCE).unwrap_err();
+    let refused = defragmenter.making_room(PATIENCE).create_buffer(&wanted, &options).unwrap_err();
     assert!(matches!(refused, ResourceError::Room(RoomError::InUse { .. })), "{refused}");
     assert!(buffers.iter().all(|(buffer, _)| buffer.moves() == 0));
     drop(recording);
-    let made = defragmenter.create_buffer_or_defragment(&wanted, &options, PATIENCE).unwrap();
+    let made = defragmenter.making_room(PATIENCE).create_buffer(&wanted, &options).unwrap();
     assert_hold(&stage, &buffers);
     drop(made);
 }

@@ -27,7 +27,7 @@ use crate::memory::{AllocationError, ShortName};
 /// let pinned = allocator.allocate(&Requirements::new(600 << 10), &options)?;
 /// let half = Requirements::new(512 << 10);
 /// let run = DefragmentationDesc::default();
-/// let refused = allocator.allocate_or_defragment(&half, &options, run, |pass| _ = pass.end()).unwrap_err();
+/// let refused = RequestDefragmentation::new(&allocator, &half, &options, run).and_then(|room| room.run(|pass| _ = pass.end())).unwrap_err();
 /// assert!(matches!(refused, RoomError::NothingHelps { requested: 524_288, .. }));
 /// assert!(refused.to_string().starts_with("\"level\": 524288 bytes do not fit"));
 /// # allocator.free(pinned)?;
@@ -76,7 +76,7 @@ pub enum RoomError {
     },
     /// The old places of moved resources would not become free: a recording is open that may use them, or the GPU did
     /// not complete its work in time. Submit or drop the recordings, or ask between two frames. Of
-    /// [`allocate_or_defragment`](crate::Allocator::allocate_or_defragment): its `execute` passed old places on by
+    /// [`run`](crate::memory::RequestDefragmentation::run): its `execute` passed old places on by
     /// [`Pass::end_with`](crate::memory::Pass::end_with), and returned before they were free.
     InUse {
         /// Bytes that were asked for.

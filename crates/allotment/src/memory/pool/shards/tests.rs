@@ -12,9 +12,9 @@ use crate::lifetime::{DeletionQueue, SubmissionTracker};
 use crate::memory::pool::residents::own_shard;
 use crate::memory::use_shard;
 use crate::memory::{
-    AccessError, AllocationOptions, BlockSize, BlockSizes, DefragmentationDesc, DefragmentationStrategy,
-    Defragmenter, DefragmenterDesc, DestroyPoolError, EmptyBlockPolicy, LeakHandler, ManualTime, Movability,
-    NewBlocks, NextPass, OwningAllocator, PassLimits, Pool, PoolDesc, TimeSource,
+    AccessError, AllocationOptions, BlockSize, BlockSizes, Defragmentation, DefragmentationDesc,
+    DefragmentationStrategy, Defragmenter, DefragmenterDesc, DestroyPoolError, EmptyBlockPolicy, LeakHandler,
+    ManualTime, Movability, NewBlocks, NextPass, OwningAllocator, PassLimits, Pool, PoolDesc, TimeSource,
 };
 use crate::{Algorithm, AllocatorDesc, MemoryUsage, Requirements};
 
@@ -419,8 +419,11 @@ fn a_defragmentation_of_a_pool_moves_the_allocations_of_all_its_shards() {
         let kept: Vec<_> = (0..SHARDS).flat_map(|shard| sparse(&world, shard, 3)).collect();
         let pool = world.pool.clone().unwrap();
         let desc = DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(PassLimits::NONE);
-        let mut run = world.defragmentation_in(&pool, desc).unwrap();
-        assert!(world.defragmentation_in(&pool, DefragmentationDesc::default()).is_err(), "one at a time");
+        let mut run = Defragmentation::new(&*world, Some(&pool), desc).unwrap();
+        assert!(
+            Defragmentation::new(&*world, Some(&pool), DefragmentationDesc::default()).is_err(),
+            "one at a time"
+        );
         assert_eq!((run.plan().blocks, run.plan().blocks_freed()), (9, freed));
         while let NextPass::Moves(pass) = run.next_pass() {
             pass.end();
