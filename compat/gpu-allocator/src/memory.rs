@@ -94,7 +94,7 @@ impl<D: Device> Memory<D> {
             None => self.allocator.allocate(&requirements, &options),
             Some(memory) => {
                 let options = options.with_dedicated(Dedicated::Always);
-                self.allocator.allocate_with(&requirements, &options, &memory)
+                self.allocator.with_memory_options(&memory).allocate(&requirements, &options)
             }
         };
         let allocation = allocated.map_err(AllocationError::of_request)?;
@@ -135,7 +135,7 @@ impl<D: Device> Memory<D> {
     }
 
     pub(crate) fn report_leaks(&self, level: Level) {
-        for leak in self.allocator.leaks() {
+        for leak in self.allocator.reports().leaks() {
             log::log!(level, "leak: {leak}");
             let backtrace = leak.call_site.as_ref().and_then(|site| site.backtrace());
             if let Some(backtrace) = backtrace {
@@ -146,11 +146,11 @@ impl<D: Device> Memory<D> {
 
     pub(crate) fn report(&self) -> AllocatorReport {
         let mut inside: HashMap<u64, Vec<AllocationReport>> = HashMap::new();
-        for ListedAllocation { info, .. } in self.allocator.allocations() {
+        for ListedAllocation { info, .. } in self.allocator.reports().allocations() {
             let report = AllocationReport { name: name_of(&info), offset: info.offset, size: info.size };
             inside.entry(info.memory.to_raw()).or_default().push(report);
         }
-        AllocatorReport::new(self.allocator.blocks().into_iter().map(|block| {
+        AllocatorReport::new(self.allocator.reports().blocks().into_iter().map(|block| {
             let mut reports = inside.remove(&block.memory.to_raw()).unwrap_or_default();
             reports.sort_by_key(|report| report.offset);
             (block.ranges.size, reports)

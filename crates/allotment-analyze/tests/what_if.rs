@@ -57,7 +57,7 @@ impl Program {
                 }
             }
             80..86 => self.allocator.end_frame(),
-            86 => drop(self.allocator.blocks()),
+            86 => drop(self.allocator.reports().blocks()),
             87 => {
                 let _ = self.allocator.statistics();
             }
@@ -144,7 +144,7 @@ impl Program {
         let of_pool = self.pool.is_some() && b % 4 == 0;
         options.pool = self.pool.clone().filter(|_| of_pool);
         let made = if a % 40 == 11 {
-            self.allocator.allocate_with(&requirements, &options, &())
+            self.allocator.with_memory_options(&()).allocate(&requirements, &options)
         } else {
             self.allocator.allocate(&requirements, &options)
         };

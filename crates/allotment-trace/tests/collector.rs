@@ -92,7 +92,7 @@ fn what_existed_before_comes_first_and_the_end_is_what_the_allocator_lists() {
     let recording = collector.into_recording();
     assert_eq!(names(&recording), ["before", "after"]);
     let state = state_of(&recording);
-    for listed in allocator.allocations() {
+    for listed in allocator.reports().allocations() {
         assert_eq!(state.allocations[&listed.id.key()].is.offset, listed.info.offset);
     }
     for made in [before, after] {

@@ -24,7 +24,7 @@ use rig::{
 
 /// The dump, if it keeps to the schema.
 fn dump(rig: &Rig) -> Value {
-    schema::checked(&rig.dump_json())
+    schema::checked(&rig.reports().dump_json())
 }
 
 /// Walks the dump as a viewer does, and returns what it adds up to.
@@ -74,7 +74,7 @@ fn check(rig: &Rig) -> Value {
     assert_eq!(walked.allocation_bytes + walked.padding, taken);
 
     let mut of_heaps = 0;
-    for (i, report) in rig.memory_heap_reports().iter().enumerate() {
+    for (i, report) in rig.reports().memory_heaps().iter().enumerate() {
         let heap = &dump["MemoryInfo"][format!("Heap {i}")];
         assert_eq!(number(&heap["Stats"], "BlockBytes"), report.reserved);
         assert_eq!(number(&heap["Budget"], "UsageBytes"), report.usage);

@@ -25,6 +25,7 @@ mod example {
     use allotment::device::ImageDevice as _;
     use allotment::device::MemoryDevice as _;
     use allotment::device::d3d12::{Device, DeviceDesc, ResourceInfo};
+    use allotment::memory::d3d12::AllocatorExt as _;
     use allotment::{Allocator, AllocatorDesc, MemoryUsage};
     use windows::Win32::Foundation::HANDLE;
     use windows::Win32::Graphics::Direct3D::D3D_FEATURE_LEVEL_11_0;
@@ -96,7 +97,7 @@ mod example {
         for resource in [albedo, copy, staging, back] {
             allocator.destroy_resource(resource)?;
         }
-        println!("{:#?}", allocator.memory_heap_reports());
+        println!("{:#?}", allocator.reports().memory_heaps());
         Ok(())
     }
 

@@ -85,6 +85,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     for buffer in [mesh, copy, constants, back] {
         allocator.destroy_buffer(buffer)?;
     }
-    println!("{:#?}", allocator.memory_heap_reports());
+    println!("{:#?}", allocator.reports().memory_heaps());
     Ok(())
 }

@@ -26,6 +26,10 @@ pub use crate::device::{
 // The methods of a device, without names of their own.
 pub use crate::device::{BufferDevice as _, ImageDevice as _, MemoryDevice as _, QueueDevice as _};
 pub use crate::gpu::{Frame, Gpu, GpuDesc};
+#[cfg(all(feature = "d3d12", windows))]
+pub use crate::memory::d3d12::AllocatorExt as _;
+#[cfg(feature = "vulkan")]
+pub use crate::memory::vulkan::AllocatorExt as _;
 pub use crate::memory::{
     AllocationOptions, Allocator, AllocatorDesc, Buffer, Image, Lifetime, MemoryUsage, Pool, PoolDesc,
 };

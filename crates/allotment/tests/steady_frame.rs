@@ -127,18 +127,18 @@ enum Order {
 /// Returns the cost of a thousand frames after the first few: driver calls and host allocations.
 fn cost(scene: &Scene, frames_in_flight: usize, order: Order) -> (DriverCallStatistics, u64) {
     let mut frames: Vec<_> = (0..frames_in_flight).map(|_| Vec::with_capacity(100)).collect();
-    let (mut calls, mut allocations) = (scene.allocator.device_calls(), 0);
+    let (mut calls, mut allocations) = (scene.allocator.reports().device_calls(), 0);
     for i in 0..FRAMES {
         let frame = &mut frames[i % frames_in_flight];
         if !frame.is_empty() {
             scene.end(frame, order);
         }
         if i == FIRST_FRAMES + frames_in_flight {
-            (calls, allocations) = (scene.allocator.device_calls(), counting::of_this_thread());
+            (calls, allocations) = (scene.allocator.reports().device_calls(), counting::of_this_thread());
         }
         scene.begin(frame);
     }
-    let mut after = scene.allocator.device_calls();
+    let mut after = scene.allocator.reports().device_calls();
     let allocated = counting::of_this_thread() - allocations;
     frames.iter_mut().for_each(|frame| scene.end(frame, order));
     after.allocate -= calls.allocate;
@@ -224,10 +224,10 @@ fn a_pool_that_is_reset_each_frame_costs_nothing_either() {
             scene.allocator.end_frame();
         };
         (0..FIRST_FRAMES).for_each(|_| frame());
-        let (calls, allocations) = (scene.allocator.device_calls(), counting::of_this_thread());
+        let (calls, allocations) = (scene.allocator.reports().device_calls(), counting::of_this_thread());
         (0..FRAMES).for_each(|_| frame());
         assert_eq!(counting::of_this_thread(), allocations, "{algorithm:?}");
-        assert_eq!(scene.allocator.device_calls(), calls, "{algorithm:?}");
+        assert_eq!(scene.allocator.reports().device_calls(), calls, "{algorithm:?}");
         scene.finish();
     }
 }
@@ -313,10 +313,10 @@ fn a_steady_frame_of_a_gpu_makes_no_memory_call_and_allocates_no_host_memory() {
     (0..100).for_each(|_| frame());
     device.set_latency(Duration::ZERO);
     (0..100).for_each(|_| frame());
-    let (calls, allocations) = (gpu.allocator().device_calls(), counting::of_this_thread());
+    let (calls, allocations) = (gpu.allocator().reports().device_calls(), counting::of_this_thread());
     (0..FRAMES).for_each(|_| frame());
     assert_eq!(counting::of_this_thread(), allocations);
-    assert_eq!(gpu.allocator().device_calls().memory(), calls.memory());
+    assert_eq!(gpu.allocator().reports().device_calls().memory(), calls.memory());
     drop(lasting);
     gpu.wait_idle().unwrap();
     drop(gpu);
@@ -464,11 +464,11 @@ fn a_block_that_is_filled_for_the_first_time_later_than_another_allocates_no_hos
 #[test]
 fn the_counters_do_count() {
     let scene = Scene::new("discrete-large-bar", Algorithm::Tlsf);
-    let (calls, allocations) = (scene.allocator.device_calls(), counting::of_this_thread());
+    let (calls, allocations) = (scene.allocator.reports().device_calls(), counting::of_this_thread());
     let desc = wanted(KIB, MemoryUsage::GpuOnly).with_name(String::from("made at run time"));
     let allocation = scene.allocator.allocate_wanted(&desc.with_dedicated(Dedicated::Always)).unwrap();
     scene.allocator.free(allocation).unwrap();
-    assert_eq!(scene.allocator.device_calls().memory() - calls.memory(), 2);
+    assert_eq!(scene.allocator.reports().device_calls().memory() - calls.memory(), 2);
     assert!(counting::of_this_thread() > allocations);
     scene.finish();
 }

@@ -67,7 +67,8 @@ impl Subscriber for Curious {
             let options =
                 MemoryUsage::GpuOnly.with_name("a question").with_new_blocks(NewBlocks::NeverAllocate);
             let allocator = gpu.allocator();
-            let _ = (allocator.blocks(), allocator.leaks(), allocator.dump_json());
+            let _ =
+                (allocator.reports().blocks(), allocator.reports().leaks(), allocator.reports().dump_json());
             if let Ok(allocation) = allocator.allocate(&Requirements::new(64), &options) {
                 allocator.free(allocation).unwrap();
             }

@@ -303,7 +303,7 @@ impl<'a> Player<'a> {
     ) -> Result<Allocation, AllocationError> {
         if with_resource {
             // Such memory has exactly the bytes of its resource, and is never reused.
-            self.allocator.allocate_with(requirements, options, &())
+            self.allocator.with_memory_options(&()).allocate(requirements, options)
         } else {
             self.allocator.allocate(requirements, options)
         }

@@ -31,7 +31,7 @@ impl Allotment {
     /// Returns the bytes of its memory objects, by its own count.
     #[cfg(test)]
     pub(crate) fn own_count(&self) -> u64 {
-        self.allocator.memory_heap_reports().iter().map(|report| report.reserved).sum()
+        self.allocator.reports().memory_heaps().iter().map(|report| report.reserved).sum()
     }
 }
 

@@ -80,7 +80,7 @@ impl Ours {
             let place = self.allocator.location(allocation).map_err(refused)?;
             places.push((place.memory.to_raw(), place.size));
         }
-        Ok(Contents::of(self.allocator.blocks().len() as u32, places))
+        Ok(Contents::of(self.allocator.reports().blocks().len() as u32, places))
     }
 
     /// Returns the bound by the library's own count, which is in ranges rather than requested bytes.
@@ -88,7 +88,7 @@ impl Ours {
         let desc = DefragmentationDesc::new(DefragmentationStrategy::Full);
         let mut look = Defragmentation::new(&self.allocator, Some(&self.pool), desc).map_err(refused)?;
         let said = look.plan().lower_bound_bytes;
-        let blocks = self.allocator.blocks();
+        let blocks = self.allocator.reports().blocks();
         let in_use: Vec<_> = blocks.iter().map(|block| block.ranges).collect();
         let occupied: u64 = in_use.iter().map(|ranges| ranges.allocated + ranges.padding).sum();
         let mut needed: Vec<_> = in_use

@@ -16,12 +16,12 @@ type Report = (&'static str, fn(&Allocator<SimulatedGpu>));
 
 const REPORTS: [Report; 9] = [
     ("nothing", |_| std::thread::sleep(Duration::from_millis(1))),
-    ("allocations", |allocator| drop(allocator.allocations())),
-    ("leaks", |allocator| drop(allocator.leaks())),
-    ("categories", |allocator| drop(allocator.categories())),
-    ("detailed_statistics", |allocator| drop(allocator.detailed_statistics())),
-    ("blocks", |allocator| drop(allocator.blocks())),
-    ("dump_json", |allocator| drop(allocator.dump_json())),
+    ("allocations", |allocator| drop(allocator.reports().allocations())),
+    ("leaks", |allocator| drop(allocator.reports().leaks())),
+    ("categories", |allocator| drop(allocator.reports().categories())),
+    ("detailed_statistics", |allocator| drop(allocator.reports().detailed_statistics())),
+    ("blocks", |allocator| drop(allocator.reports().blocks())),
+    ("dump_json", |allocator| drop(allocator.reports().dump_json())),
     ("preview, lowest offset", |allocator| {
         let _ = allocator.preview(&Requirements::new(1024), &super::lowest());
     }),

@@ -27,7 +27,7 @@ pub(super) fn print(gpu: &Gpu, gib: Option<u32>) -> Result<(), Failure> {
         say!("{when}");
         say!("  {heap:4} {used:>14} {budget:>12} {own_used:>14} {own_budget:>12} {reserved:>12}");
         allocator.refresh_budgets();
-        for (index, report) in (0..).zip(allocator.memory_heap_reports()) {
+        for (index, report) in (0..).zip(allocator.reports().memory_heaps()) {
             let told = device.heap_budget(MemoryHeapIndex(index));
             say!(
                 "  {:4} {:>14} {:>12} {:>14} {:>12} {:>12}",
@@ -75,7 +75,7 @@ pub(super) fn print(gpu: &Gpu, gib: Option<u32>) -> Result<(), Failure> {
     row("after the frees");
     (0..FRAMES).for_each(|_| allocator.end_frame());
     row(&format!("{FRAMES} frames later"));
-    let calls = allocator.device_calls();
+    let calls = allocator.reports().device_calls();
     say!();
     say!("{} driver calls allocated memory, {} freed it", calls.allocate, calls.free);
     Ok(())

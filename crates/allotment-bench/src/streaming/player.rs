@@ -53,7 +53,7 @@ pub(super) fn play(gpu: &Arc<Gpu>, set_up: SetUp, scene: &Scene, pace: Duration)
     let mut clock = Clock::default();
     let mut frames = Vec::with_capacity(scene.frames.len());
     let mut spins = Vec::with_capacity(scene.frames.len());
-    let mut begin = (allocator.stalls(), own_allocate_calls());
+    let mut begin = (allocator.reports().stalls(), own_allocate_calls());
     let mut next = Instant::now();
     for (i, frame) in scene.frames.iter().enumerate() {
         show.frame(&mut clock, scene, &frame.resources, &frame.upload)?;
@@ -61,13 +61,13 @@ pub(super) fn play(gpu: &Arc<Gpu>, set_up: SetUp, scene: &Scene, pace: Duration)
         spins.push(spin());
         if i == 0 {
             clock.worst = Default::default();
-            begin = (allocator.stalls(), own_allocate_calls());
+            begin = (allocator.reports().stalls(), own_allocate_calls());
         }
         // A late frame does not shorten the following ones.
         next = (next + pace).max(Instant::now());
         thread::sleep(next.saturating_duration_since(Instant::now()));
     }
-    let (waits, calls) = (allocator.stalls(), own_allocate_calls());
+    let (waits, calls) = (allocator.reports().stalls(), own_allocate_calls());
     let driver_calls_in_frames = calls - begin.1;
     let played = Played {
         first: frames.first().copied().unwrap_or_default(),
@@ -78,7 +78,7 @@ pub(super) fn play(gpu: &Arc<Gpu>, set_up: SetUp, scene: &Scene, pace: Duration)
         waited: waits.total - begin.0.total,
         driver_calls_in_frames,
         driver_calls_ahead: Meter::Allotment.read().allocate_calls - driver_calls_in_frames,
-        peak_reserved: allocator.memory_heap_reports().iter().map(|report| report.peak_reserved).sum(),
+        peak_reserved: allocator.reports().memory_heaps().iter().map(|report| report.peak_reserved).sum(),
     };
     show.clear()?;
     Ok(played)

@@ -58,7 +58,7 @@ struct Copy<D: Device> {
 impl<'a, D: Device> Carrier<'a, D> {
     pub(super) fn new<T: Target<Device = D>>(playback: &Playback<'a, T>) -> Self {
         let allocator = playback.allocator;
-        let blocks = allocator.blocks().into_iter();
+        let blocks = allocator.reports().blocks().into_iter();
         Self {
             allocator,
             queue: copy_queue(allocator.device()),

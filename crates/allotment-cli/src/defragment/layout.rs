@@ -49,6 +49,7 @@ impl Layout {
     pub(super) fn of<T: Target>(playback: &Playback<'_, T>) -> Result<Self, Failure> {
         let mut blocks: Vec<_> = playback
             .allocator
+            .reports()
             .blocks()
             .into_iter()
             .map(|block| Block {

@@ -101,7 +101,7 @@ fn most_idle(trace: &Trace, target: &impl Target, setup: &Setup, unit: Unit) -> 
 
 /// Returns the unused bytes of non-empty blocks. Empty blocks do not count: they are freed without a move.
 fn idle<D: Device>(allocator: &Allocator<D>) -> u64 {
-    let blocks = allocator.blocks();
+    let blocks = allocator.reports().blocks();
     let held = blocks.iter().filter(|block| block.ranges.allocation_count != 0);
     held.map(|block| block.ranges.size).sum::<u64>() - allocator.statistics().allocation_bytes
 }

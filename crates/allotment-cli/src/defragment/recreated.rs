@@ -38,13 +38,13 @@ impl<D: Device> Recreated<D> {
         match (self, live) {
             (Self::Buffer(new), Live::Buffer(live)) => {
                 // SAFETY: created with the description of the old one, where the allocation is now.
-                let old = unsafe { allocator.set_buffer_handle(live, new) }.map_err(unexpected)?;
+                let old = unsafe { allocator.set_handle(live, new) }.map_err(unexpected)?;
                 // SAFETY: no queue uses it any more.
                 unsafe { device.destroy_buffer(old) };
             }
             (Self::Image(new), Live::Image(live)) => {
                 // SAFETY: created with the description of the old one, where the allocation is now.
-                let old = unsafe { allocator.set_image_handle(live, new) }.map_err(unexpected)?;
+                let old = unsafe { allocator.set_handle(live, new) }.map_err(unexpected)?;
                 // SAFETY: no queue uses it any more.
                 unsafe { device.destroy_image(old) };
             }

@@ -150,7 +150,7 @@ fn replay_on<T: Target>(
         trace,
         target,
         options,
-        staging: Baseline { statistics: allocator.statistics(), calls: allocator.device_calls() },
+        staging: Baseline { statistics: allocator.statistics(), calls: allocator.reports().device_calls() },
         allocator: &allocator,
         transfer,
         recordings,
@@ -388,7 +388,7 @@ impl<T: Target> Run<'_, T> {
 
     /// Returns the driver calls that the trace caused so far.
     fn calls(&self) -> u64 {
-        self.allocator.device_calls().memory() - self.staging.calls.memory()
+        self.allocator.reports().device_calls().memory() - self.staging.calls.memory()
     }
 
     /// Returns the statistics without the staging buffers.
@@ -409,7 +409,7 @@ impl<T: Target> Run<'_, T> {
         if statistics.block_bytes > self.outcome.peak.block_bytes {
             self.outcome.peak = statistics;
             if self.options.dump {
-                self.outcome.dump = Some(self.allocator.dump_json());
+                self.outcome.dump = Some(self.allocator.reports().dump_json());
             }
         }
     }

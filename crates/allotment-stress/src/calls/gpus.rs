@@ -248,9 +248,9 @@ impl<D: Stressed> Player<'_, D> {
             let Some(own) = own.upgrade() else { return };
             let gpu = &own.gpu;
             match what {
-                0 => drop(gpu.allocator().info_of(one.id())),
+                0 => drop(gpu.allocator().reports().info(one.id())),
                 1 => {
-                    let _ = (gpu.allocator().statistics(), gpu.allocator().leaks());
+                    let _ = (gpu.allocator().statistics(), gpu.allocator().reports().leaks());
                 }
                 2 => {
                     let recording = tracker.record("within a callback");

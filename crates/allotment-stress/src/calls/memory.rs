@@ -63,7 +63,7 @@ impl<'w, D: Stressed> Player<'w, D> {
         let requirements = Requirements::new(size).with_kind(self.kind());
         let made = if self.input.once_in(8) {
             let memory_options = D::memory_options(&mut self.input);
-            self.world.allocator.allocate_with(&requirements, &options, &memory_options)
+            self.world.allocator.with_memory_options(&memory_options).allocate(&requirements, &options)
         } else {
             self.world.allocator.allocate(&requirements, &options)
         };
@@ -259,7 +259,7 @@ impl<'w, D: Stressed> Player<'w, D> {
         let options = self.options();
         let made = if self.input.once_in(8) {
             let memory_options = D::memory_options(&mut self.input);
-            self.world.allocator.create_buffer_with(&info, &options, &memory_options)
+            self.world.allocator.with_memory_options(&memory_options).create_buffer(&info, &options)
         } else {
             self.world.allocator.create_buffer(&info, &options)
         };
@@ -375,7 +375,7 @@ impl<'w, D: Stressed> Player<'w, D> {
         let options = self.options();
         let made = if self.input.once_in(8) {
             let memory_options = D::memory_options(&mut self.input);
-            self.world.allocator.create_image_with(&info, &options, &memory_options)
+            self.world.allocator.with_memory_options(&memory_options).create_image(&info, &options)
         } else {
             self.world.allocator.create_image(&info, &options)
         };
@@ -522,12 +522,12 @@ impl<'w, D: Stressed> Player<'w, D> {
         let allocator = &self.world.allocator;
         match self.input.below(11) {
             0 => drop(allocator.statistics()),
-            1 => drop(allocator.detailed_statistics()),
-            2 => drop(allocator.categories()),
-            3 => drop(allocator.blocks()),
-            4 => drop(allocator.memory_heap_reports()),
-            5 => drop(allocator.dump_json()),
-            6 => drop(allocator.leaks()),
+            1 => drop(allocator.reports().detailed_statistics()),
+            2 => drop(allocator.reports().categories()),
+            3 => drop(allocator.reports().blocks()),
+            4 => drop(allocator.reports().memory_heaps()),
+            5 => drop(allocator.reports().dump_json()),
+            6 => drop(allocator.reports().leaks()),
             7 => {
                 let size = self.size();
                 let (requirements, options) = (Requirements::new(size), self.options());
@@ -544,7 +544,7 @@ impl<'w, D: Stressed> Player<'w, D> {
             9 => drop(LeakReport::of_device(&self.world.device)),
             _ => {
                 if let Some(pool) = self.some_pool() {
-                    self.done(allocator.pool_statistics(&pool));
+                    self.done(allocator.reports().pool_statistics(&pool));
                     return;
                 }
             }

@@ -43,7 +43,7 @@ macro_rules! calls {
 }
 
 calls! {
-    /// `Allocator::allocate`, `allocate_with`.
+    /// `Allocator::allocate`, `WithMemoryOptions::allocate`.
     Allocate,
     /// `Allocator::free`, of another allocator's token as well.
     Free,
@@ -59,7 +59,7 @@ calls! {
     Map,
     /// `set_name`, `set_user_data`.
     Name,
-    /// `Allocator::create_buffer`, `create_buffer_with`.
+    /// `Allocator::create_buffer`, `WithMemoryOptions::create_buffer`.
     CreateBuffer,
     /// `Allocator::destroy_buffer`.
     DestroyBuffer,
@@ -69,7 +69,7 @@ calls! {
     ReadBuffer,
     /// `Allocator::create_aliasing_buffer`, `create_aliasing_image`.
     CreateIn,
-    /// `Allocator::create_image`, `create_image_with`.
+    /// `Allocator::create_image`, `WithMemoryOptions::create_image`.
     CreateImage,
     /// `Allocator::destroy_image`.
     DestroyImage,
@@ -89,7 +89,7 @@ calls! {
     UseOwned,
     /// Drops what is owned.
     DropOwned,
-    /// `Allocator::create_pool`, `create_pool_with`.
+    /// `Allocator::create_pool`, `WithMemoryOptions::create_pool`.
     CreatePool,
     /// `Allocator::allocate` with `AllocationOptions::pool`.
     AllocateInPool,

@@ -204,7 +204,7 @@ impl<D: Stressed> Player<'_, D> {
                 // The old callback goes, and calls back while it does.
                 world.set.on_moved(move |one| {
                     if let Some(allocator) = calls_back.allocator.upgrade() {
-                        let _ = (allocator.info_of(one.id()), allocator.statistics());
+                        let _ = (allocator.reports().info(one.id()), allocator.statistics());
                     }
                     if let Some(set) = set.upgrade() {
                         // Which does nothing in a callback.

@@ -31,7 +31,7 @@ impl<D: Stressed> Player<'_, D> {
         desc.alignment = self.alignment();
         let made = if self.input.once_in(8) {
             let memory_options = D::memory_options(&mut self.input);
-            self.world.allocator.create_pool_with(desc, memory_options)
+            self.world.allocator.with_memory_options(&memory_options).create_pool(desc)
         } else {
             self.world.allocator.create_pool(desc)
         };

@@ -41,7 +41,7 @@ fn a_dump_of_this_library_has_each_allocation_where_its_token_says() {
         let info = allocator.info(token).unwrap();
         expected.insert(format!("resource {i} \"quoted\""), (info.offset, info.size));
     }
-    let recording = import::read(allocator.dump_json().as_bytes()).unwrap();
+    let recording = import::read(allocator.reports().dump_json().as_bytes()).unwrap();
     assert_eq!(left_out(&recording), [""; 0]);
     let found = by_name(&recording);
     let found: BTreeMap<_, _> =
@@ -67,7 +67,7 @@ fn padding_in_a_dump_of_this_library_is_overhead_of_the_allocation_before() {
     let pool = allocator.create_pool(desc).unwrap();
     let options = MemoryUsage::GpuOnly.with_pool(&pool).with_name("odd");
     let token = allocator.allocate(&Requirements::new(5000), &options).unwrap();
-    let recording = import::read(allocator.dump_json().as_bytes()).unwrap();
+    let recording = import::read(allocator.reports().dump_json().as_bytes()).unwrap();
     let state = applied(&recording);
     let live = state.allocations.values().next().unwrap();
     assert_eq!((state.allocations.len(), live.is.requested, live.is.occupied), (1, 5000, 8192));

@@ -67,7 +67,7 @@ impl Program {
 
     /// Panics unless a viewer knows what the allocator lists.
     fn compare(&self, recording: &Recording, state: &State) {
-        let listed = self.allocator.allocations();
+        let listed = self.allocator.reports().allocations();
         assert_eq!(listed.len(), state.allocations.len());
         for listed in &listed {
             let live = &state.allocations[&listed.id.key()];

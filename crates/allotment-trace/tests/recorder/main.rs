@@ -55,7 +55,7 @@ impl Drop for Path {
 
 /// Panics unless a recording leads to what an allocator lists.
 fn compare(recording: &Recording, state: &State, allocator: &Allocator<SimulatedGpu>) {
-    let listed = allocator.allocations();
+    let listed = allocator.reports().allocations();
     assert_eq!(listed.len(), state.allocations.len());
     for listed in &listed {
         let live = &state.allocations[&listed.id.key()];

@@ -27,7 +27,11 @@ struct Counters {
 impl Counters {
     fn now<D: Device>(allocator: &Allocator<D>) -> Self {
         let heap = counting::of_this_thread();
-        Self { calls: allocator.device_calls(), heap, heap_elsewhere: counting::of_all_threads() - heap }
+        Self {
+            calls: allocator.reports().device_calls(),
+            heap,
+            heap_elsewhere: counting::of_all_threads() - heap,
+        }
     }
 }
 

@@ -39,7 +39,7 @@ pub(crate) struct Idle {
 impl Idle {
     pub(crate) fn measure<D: DescriptorDevice>(&mut self, gpu: &Gpu<D>, groups: &[Group]) {
         // Rings and lists have dedicated memory.
-        let blocks = gpu.allocator().blocks();
+        let blocks = gpu.allocator().reports().blocks();
         let blocks: Vec<_> = blocks.iter().filter(|block| !block.dedicated).collect();
         let live: u64 = groups.iter().map(|group| group.live).sum();
         let pinned: u64 = groups.iter().filter(|group| !group.moves).map(|group| group.live).sum();

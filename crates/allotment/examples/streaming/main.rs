@@ -234,7 +234,7 @@ impl<D: Device + Clone> Flight<D> {
         );
         row("compared on the way back", format_args!("{}, all right", mib(self.comparisons.compared)));
         row("waited for staging memory", format_args!("{} times", uploaded.waits));
-        row("memory objects allocated", self.gpu.allocator().device_calls().allocate);
+        row("memory objects allocated", self.gpu.allocator().reports().device_calls().allocate);
         self.cost.finish()?;
         drop((self.meshes, self.fields, self.picture, self.comparisons));
         check_that_nothing_is_left(self.gpu)

@@ -18,8 +18,8 @@ use std::sync::Arc;
 /// desc.call_sites = CallSites::Location; // in release builds, too
 /// let allocator = Allocator::new(device, desc)?;
 /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
-/// println!("{}", allocator.leaks()[0]); // …, allocated at src/meshes.rs:12:30
-/// # assert!(allocator.leaks()[0].to_string().contains("allocated at"));
+/// println!("{}", allocator.reports().leaks()[0]); // …, allocated at src/meshes.rs:12:30
+/// # assert!(allocator.reports().leaks()[0].to_string().contains("allocated at"));
 /// # allocator.free(mesh)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

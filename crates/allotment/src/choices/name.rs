@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// use allotment::memory::LIBRARY_CATEGORY;
 ///
 /// let buffer = gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("mesh"))?;
-/// let listed = gpu.allocator().allocations();
+/// let listed = gpu.allocator().reports().allocations();
 /// let own = listed.iter().filter(|one| one.info.category != LIBRARY_CATEGORY);
 /// assert_eq!(own.count(), 1, "the others are the library's");
 /// # Ok::<(), Box<dyn std::error::Error>>(())

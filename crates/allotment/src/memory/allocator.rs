@@ -545,7 +545,7 @@ impl<D: Device> Allocator<D> {
             bytes += check_pool(&slots);
         }
         bytes += self.bytes_to_return();
-        let reserved: u64 = self.memory_heap_reports().iter().map(|report| report.reserved).sum();
+        let reserved: u64 = self.reports().memory_heaps().iter().map(|report| report.reserved).sum();
         assert_eq!(bytes, reserved, "the pools hold all memory that was allocated from the driver");
     }
 }

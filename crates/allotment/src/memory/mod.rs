@@ -44,6 +44,17 @@ mod request;
 mod resource;
 mod token;
 
+/// What an allocator of a [`d3d12::Device`](crate::device::d3d12::Device) does besides.
+#[cfg(all(feature = "d3d12", windows))]
+pub mod d3d12 {
+    pub use super::resource::existing::d3d12::AllocatorExt;
+}
+/// What an allocator of a [`vulkan::Device`](crate::device::vulkan::Device) does besides.
+#[cfg(feature = "vulkan")]
+pub mod vulkan {
+    pub use super::resource::existing::vulkan::AllocatorExt;
+}
+
 pub use crate::choices::blocks::{BlockSize, BlockSizes, EmptyBlockPolicy};
 pub use crate::choices::call_site::{CallSite, CallSites};
 pub use crate::choices::name::{LIBRARY_CATEGORY, Name};
@@ -66,6 +77,7 @@ pub(crate) use relocation::Front;
 pub use relocation::{
     AcceptedMove, DefragmentationStep, Defragmenter, DefragmenterDesc, MakingRoom, MoveError, StepOutcome,
 };
+pub use reports::Reports;
 pub use reports::descriptors::LeakedDescriptors;
 pub(crate) use reports::descriptors::{DescriptorSites, HasDescriptors};
 #[doc(hidden)]
@@ -86,7 +98,7 @@ pub(crate) use request::short_name::name_in_error;
 pub use resource::{
     Buffer, BufferOrImage, Buffers, Image, Images, MappedBuffer, OwnedAllocation, OwningAllocator, RawBuffer,
     RawImage, RawResource, Resource, ResourceError, Transfer, TransferError, Unique, UniqueAllocation,
-    UniqueBuffer, UniqueImage,
+    UniqueBuffer, UniqueImage, WithMemoryOptions,
 };
 pub(crate) use token::access::check_range;
 pub use token::location::{AllocationInfo, MemoryLocation};

@@ -97,7 +97,7 @@ fn coherent_memory_is_never_flushed_and_other_memory_only_where_something_was_wr
     rig.write(&coherent, 0, &[1; 100]).unwrap();
     rig.read(&coherent, 0, &mut [0; 100]).unwrap();
     rig.flush(&coherent, 0..KIB).unwrap();
-    assert_eq!(rig.device_calls().make_visible, 0);
+    assert_eq!(rig.reports().device_calls().make_visible, 0);
     rig.free(coherent).unwrap();
 
     for name in INCOHERENT {
@@ -105,10 +105,10 @@ fn coherent_memory_is_never_flushed_and_other_memory_only_where_something_was_wr
         let other = rig.allocate_wanted(&wanted(KIB, MemoryUsage::Readback)).unwrap();
         rig.write(&other, 0, &[]).unwrap();
         rig.flush(&other, 7..7).unwrap();
-        assert_eq!(rig.device_calls().make_visible, 0);
+        assert_eq!(rig.reports().device_calls().make_visible, 0);
         rig.write(&other, 3, &[1]).unwrap();
         rig.read(&other, 3, &mut [0]).unwrap();
-        assert_eq!(rig.device_calls().make_visible, 2, "{name}");
+        assert_eq!(rig.reports().device_calls().make_visible, 2, "{name}");
         rig.free(other).unwrap();
     }
 }
@@ -172,12 +172,12 @@ fn an_id_is_noticed_when_what_it_names_is_gone_even_if_its_place_is_taken_again(
     let rig = Rig::new(DISCRETE);
     let allocation = rig.allocate_wanted(&wanted(KIB, MemoryUsage::GpuOnly)).unwrap();
     let id = allocation.id();
-    assert!(rig.info_of(id).is_ok());
+    assert!(rig.reports().info(id).is_ok());
     rig.free(allocation).unwrap();
-    assert_eq!(rig.info_of(id).unwrap_err(), AccessError::Stale);
+    assert_eq!(rig.reports().info(id).unwrap_err(), AccessError::Stale);
     let next = rig.allocate_wanted(&wanted(KIB, MemoryUsage::GpuOnly)).unwrap();
     assert_ne!(next.id(), id);
-    assert_eq!(rig.info_of(id).unwrap_err(), AccessError::Stale);
+    assert_eq!(rig.reports().info(id).unwrap_err(), AccessError::Stale);
     rig.free(next).unwrap();
 }
 

@@ -57,7 +57,7 @@ fn a_watermark_of_any_height_is_met_as_far_as_the_limit_allows() {
                 rig.end_frame();
             }
             rig.free(got).unwrap();
-            assert!(rig.memory_heap_reports()[0].reserved <= 64 * MIB, "{watermark:?}");
+            assert!(rig.reports().memory_heaps()[0].reserved <= 64 * MIB, "{watermark:?}");
             rig.maintain();
             serves(&rig);
         }
@@ -115,7 +115,7 @@ fn budgets_limits_and_block_sizes_of_any_size_are_met_or_refused() {
                 }
             }
         }
-        assert!(rig.memory_heap_reports()[0].reserved <= number);
+        assert!(rig.reports().memory_heaps()[0].reserved <= number);
     }
     for smallest in [1, 1 << 40, 1 << 48] {
         let rig = limited(|desc| desc.block_sizes = small_blocks(smallest, 1 << 48));

@@ -83,7 +83,7 @@ fn sizes_near_the_limits_are_refused_on_every_path_and_overflow_nowhere() {
             let names = ["maxMemoryAllocationSize", "of this library"];
             assert!(names.iter().any(|name| rule.to_string().contains(name)), "{rule}");
         }
-        assert_eq!(rig.device_calls().allocate, 0);
+        assert_eq!(rig.reports().device_calls().allocate, 0);
         pools.into_iter().for_each(|pool| rig.destroy_pool(pool).unwrap());
     }
 }
@@ -127,7 +127,7 @@ fn an_allocation_of_another_allocator_comes_back_unharmed() {
     let ours = rig.allocate_wanted(&wanted(KIB, MemoryUsage::Upload)).unwrap();
     let id = ours.id();
     assert_eq!(other.location(&ours).unwrap_err(), AccessError::WrongAllocator { name: ShortName::NONE });
-    assert_eq!(other.info_of(id).unwrap_err(), AccessError::WrongAllocator { name: ShortName::NONE });
+    assert_eq!(other.reports().info(id).unwrap_err(), AccessError::WrongAllocator { name: ShortName::NONE });
     assert_eq!(other.write(&ours, 0, &[1]), Err(AccessError::WrongAllocator { name: ShortName::NONE }));
     assert_eq!(other.read(&ours, 0, &mut [1]), Err(AccessError::WrongAllocator { name: ShortName::NONE }));
     assert_eq!(other.map(&ours), Err(AccessError::WrongAllocator { name: ShortName::NONE }));
@@ -160,7 +160,7 @@ fn a_pool_of_another_allocator_is_refused_and_comes_back() {
     );
     assert_eq!(other.reset_pool(&ours).unwrap_err(), AllocationError::WrongPool { name: ShortName::NONE });
     assert_eq!(
-        other.pool_statistics(&ours).unwrap_err(),
+        other.reports().pool_statistics(&ours).unwrap_err(),
         AllocationError::WrongPool { name: ShortName::NONE }
     );
     let Err(DestroyPoolError::WrongAllocator(ours)) = other.destroy_pool(ours) else {
@@ -245,7 +245,7 @@ fn pools_that_contradict_themselves_are_refused() {
     );
     let more_than_most = refused(|desc| (desc.min_blocks, desc.max_blocks) = (3, 2));
     assert_eq!(more_than_most, CreatePoolError::BlockCounts { min: 3, max: 2, name: ShortName::NONE });
-    assert_eq!(rig.device_calls().allocate, 0);
+    assert_eq!(rig.reports().device_calls().allocate, 0);
 }
 
 #[test]
@@ -255,7 +255,7 @@ fn a_pool_whose_first_blocks_cannot_be_got_leaves_none_behind() {
         (desc.sizing, desc.min_blocks) = (Some(BlockSize::Fixed(4 << 30)), 3);
     });
     assert!(matches!(refused, CreatePoolError::FirstBlocks(AllocationError::OutOfMemory { .. })));
-    assert_eq!((rig.objects(), rig.memory_heap_reports()[0].reserved), (0, 0));
+    assert_eq!((rig.objects(), rig.reports().memory_heaps()[0].reserved), (0, 0));
     let refused = refused_pool(&rig, |desc| {
         (desc.sizing, desc.min_blocks) = (Some(BlockSize::Fixed(KIB)), u32::MAX);
     });
@@ -354,7 +354,7 @@ fn a_resource_that_requires_what_the_request_rules_out_is_refused() {
     desc.dedicated = Dedicated::Automatic;
     let made = rig.create_buffer(&BufferDesc::new(KIB), &desc);
     assert!(matches!(made, Err(ResourceError::Allocation(AllocationError::WouldGrow { .. }))));
-    assert_eq!(rig.device_calls().allocate, 0);
+    assert_eq!(rig.reports().device_calls().allocate, 0);
 }
 
 #[test]
@@ -393,10 +393,10 @@ fn what_may_not_grow_gives_no_empty_block_back_either() {
     let rig = Rig::new(DISCRETE);
     let kept = rig.allocate_wanted(&wanted(MIB, MemoryUsage::GpuOnly)).unwrap();
     rig.free(kept).unwrap();
-    let calls = rig.device_calls();
+    let calls = rig.reports().device_calls();
     let wish = wanted(MIB, MemoryUsage::GpuOnly).with_dedicated(Dedicated::Always).without_new_blocks();
     assert!(rig.create_buffer(&BufferDesc::new(MIB), &wish).is_err());
-    assert_eq!(rig.device_calls().memory(), calls.memory());
+    assert_eq!(rig.reports().device_calls().memory(), calls.memory());
 }
 
 #[test]

@@ -106,7 +106,7 @@ fn who_does_not_mind_the_budget_exceeds_it() {
     let rig = rig_with_budget(MIB);
     let shared = rig.allocate_wanted(&wanted_in(2 * MIB, DEVICE_TYPE)).unwrap();
     let own = rig.allocate_wanted(&wanted_in(64 * MIB, DEVICE_TYPE)).unwrap();
-    let report = rig.memory_heap_reports()[0];
+    let report = rig.reports().memory_heaps()[0];
     assert!(report.usage >= 66 * MIB && report.budget == MIB, "{report:?}");
     rig.free_all([shared, own]);
 }
@@ -130,7 +130,7 @@ fn small_requests_fill_the_budget_to_the_last_block_and_not_beyond() {
     let desc = wanted_in(100 * KIB, DEVICE_TYPE).within_budget();
     let served: Vec<_> = (0..1000).map_while(|_| rig.allocate_wanted(&desc).ok()).collect();
     assert!(is_over_budget(rig.allocate_wanted(&desc)));
-    let report = rig.memory_heap_reports()[0];
+    let report = rig.reports().memory_heaps()[0];
     assert!(report.usage <= report.budget);
     assert!(report.budget - report.usage < 100 * KIB, "there was room for one more: {report:?}");
     assert!(served.len() as u64 >= report.budget / (100 * KIB) * 9 / 10);
@@ -217,7 +217,7 @@ fn the_limit_of_a_heap_holds_on_every_path() {
     let small = wanted_in(MIB, DEVICE_TYPE);
     let served: Vec<_> = (0..100).map_while(|_| rig.allocate_wanted(&small).ok()).collect();
     assert!(is_limit(rig.allocate_wanted(&small).unwrap_err()));
-    assert_eq!(rig.memory_heap_reports()[0].limit, 100 * MIB);
+    assert_eq!(rig.reports().memory_heaps()[0].limit, 100 * MIB);
     assert!(rig.taken(HEAP) <= 100 * MIB && served.len() >= 38, "{}", served.len());
     rig.free_all(served.into_iter().chain([large]));
 }
@@ -238,7 +238,7 @@ fn over_the_budget_a_thousand_small_requests_still_share_blocks() {
     let first = rig.allocate_wanted(&wanted_in(2 * MIB, DEVICE_TYPE)).unwrap();
     let desc = wanted_in(4 * KIB, DEVICE_TYPE);
     let served: Vec<_> = (0..1000).map(|_| rig.allocate_wanted(&desc).unwrap()).collect();
-    let calls = rig.device_calls().allocate;
+    let calls = rig.reports().device_calls().allocate;
     assert!(calls <= 10, "{calls} device allocations for 1,000 times 4 KiB");
     rig.free_all(served.into_iter().chain([first]));
 }
@@ -252,13 +252,13 @@ fn a_forecast_and_a_refused_block_leave_no_trace_in_the_peak() {
     assert!(
         matches!(rig.preview_wanted(&desc), Ok(AllocationPreview::Grows { bytes, .. }) if bytes == 20 * MIB)
     );
-    assert_eq!(rig.memory_heap_reports()[0].peak_reserved, 0);
+    assert_eq!(rig.reports().memory_heaps()[0].peak_reserved, 0);
     let first = rig.allocate_wanted(&desc).unwrap();
     assert!(matches!(rig.allocate_wanted(&desc), Err(AllocationError::OutOfMemory { .. })));
-    assert_eq!(rig.memory_heap_reports()[0].peak_reserved, 20 * MIB);
+    assert_eq!(rig.reports().memory_heaps()[0].peak_reserved, 20 * MIB);
     rig.free(first).unwrap();
     rig.trim();
-    assert_eq!(rig.memory_heap_reports()[0].peak_reserved, 20 * MIB, "a peak stays");
+    assert_eq!(rig.reports().memory_heaps()[0].peak_reserved, 20 * MIB, "a peak stays");
 }
 
 /// Frees and allocates from several threads at the edge of the budget, and looks all the while at what the

@@ -25,7 +25,7 @@ fn allocator(call_sites: CallSites) -> Arc<Allocator<SimulatedGpu>> {
 
 /// The lines of this file at which what is live was made.
 fn lines(allocator: &Allocator<SimulatedGpu>) -> Vec<u32> {
-    let leaks = allocator.leaks();
+    let leaks = allocator.reports().leaks();
     let call_sites = leaks.iter().map(|leak| leak.call_site.as_ref().expect("a call site is stored"));
     let mut lines: Vec<_> = call_sites
         .map(|call_site| {
@@ -51,11 +51,11 @@ fn every_call_that_allocates_stores_the_line_that_called_it() {
     let tokens = (
         allocator.allocate(&size, options).unwrap(),
         allocator.allocate_many(&size, options, 1).unwrap(),
-        allocator.allocate_with(&size, options, of_api).unwrap(),
+        allocator.with_memory_options(of_api).allocate(&size, options).unwrap(),
         allocator.create_buffer(buffer, options).unwrap(),
         allocator.create_image(image, options).unwrap(),
-        allocator.create_buffer_with(buffer, options, of_api).unwrap(),
-        allocator.create_image_with(image, options, of_api).unwrap(),
+        allocator.with_memory_options(of_api).create_buffer(buffer, options).unwrap(),
+        allocator.with_memory_options(of_api).create_image(image, options).unwrap(),
         MappedBuffer::new(&allocator, buffer, options).unwrap(),
         memory.allocate(&size, options).unwrap(),
         memory.create_buffer(buffer, options).unwrap(),
@@ -90,7 +90,7 @@ fn a_leak_is_reported_with_its_line_and_on_request_with_the_calls_before_it() {
         let (size, options) = (Requirements::new(64), MemoryUsage::GpuOnly.with_name("lost"));
         let line = line!() + 1;
         let lost = allocator.allocate(&size, &options).unwrap();
-        let leak = &allocator.leaks()[0];
+        let leak = &allocator.reports().leaks()[0];
         let shown = format!("allocated at {}:{line}:", file!());
         assert_eq!(leak.to_string().contains(&shown), call_sites != CallSites::None, "{leak}");
         let mut report = allotment::memory::LeakReport::default();

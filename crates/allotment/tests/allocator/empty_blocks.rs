@@ -46,11 +46,11 @@ fn a_pool_that_keeps_no_peak_gives_memory_back_without_a_later_call() {
         got.extend(allocate_all(&rig, &[MIB; 100]));
         rig.free_all(got);
         let idle = rig.statistics().block_bytes;
-        let calls = rig.device_calls().memory();
+        let calls = rig.reports().device_calls().memory();
         for _ in 0..40 {
             rig.free_all(allocate_all(&rig, &[KIB]));
         }
-        assert!(rig.device_calls().memory() - calls <= 1, "the block that stays serves them");
+        assert!(rig.reports().device_calls().memory() - calls <= 1, "the block that stays serves them");
         idle
     };
     assert!(reserved(true) >= 400 * MIB, "the next frame may need as much");
@@ -74,7 +74,7 @@ fn a_block_that_is_used_again_is_as_good_as_new() {
         rig.free_all(allocate_all(&rig, &[KIB]));
         (0..7).for_each(|_| rig.end_frame());
     }
-    assert_eq!(rig.device_calls().memory(), 1);
+    assert_eq!(rig.reports().device_calls().memory(), 1);
 }
 
 #[test]
@@ -121,9 +121,9 @@ fn beyond_the_need_and_the_surplus_empty_memory_is_given_back_at_once() {
 fn spare_memory_of_its_own_goes_to_the_next_of_about_the_same_size() {
     let rig = rig_that_keeps(empty_blocks(1000, 1024 * MIB));
     rig.free_all(allocate_all(&rig, &[64 * MIB]));
-    let calls = rig.device_calls();
+    let calls = rig.reports().device_calls();
     let smaller = allocate_all(&rig, &[60 * MIB]);
-    assert_eq!(rig.device_calls(), calls, "60 MiB fit the 64");
+    assert_eq!(rig.reports().device_calls(), calls, "60 MiB fit the 64");
     assert_eq!(rig.block_size_of(&smaller[0]), 64 * MIB);
     assert!(rig.is_dedicated(&smaller[0]));
     rig.free_all(smaller);
@@ -171,7 +171,7 @@ fn an_id_from_before_a_trim_never_names_an_allocation_after_it() {
         rig.trim();
         rig.check_invariants();
         let live: HashSet<_> = kept.iter().map(Allocation::id).collect();
-        assert!(ids.iter().all(|&id| rig.info_of(id).is_ok() == live.contains(&id)));
+        assert!(ids.iter().all(|&id| rig.reports().info(id).is_ok() == live.contains(&id)));
     }
     rig.free_all(kept);
 }
@@ -226,9 +226,9 @@ fn memory_of_its_own_does_not_count_as_a_block_that_the_pool_begins_with() {
     let pool = rig.create_pool(desc).unwrap();
     let large = rig.allocate_wanted_in(&pool, &wanted_in(300 * MIB, DEVICE_TYPE)).unwrap();
     rig.trim();
-    assert_eq!(rig.pool_statistics(&pool).unwrap().blocks, 1);
+    assert_eq!(rig.reports().pool_statistics(&pool).unwrap().blocks, 1);
     rig.free(large).unwrap();
-    let statistics = rig.pool_statistics(&pool).unwrap();
+    let statistics = rig.reports().pool_statistics(&pool).unwrap();
     assert_eq!((statistics.blocks, statistics.dedicated), (1, 0));
     rig.destroy_pool(pool).unwrap();
 }
@@ -240,7 +240,7 @@ fn a_frame_that_frees_and_allocates_the_same_again_calls_no_driver() {
     for frame in 0..100 {
         rig.free_all(allocate_all(&rig, &[512 * KIB; 6]));
         rig.end_frame();
-        assert_eq!(rig.device_calls().memory(), 3, "frame {frame}");
+        assert_eq!(rig.reports().device_calls().memory(), 3, "frame {frame}");
     }
 }
 
@@ -321,7 +321,7 @@ fn what_is_used_again_within_the_time_is_kept() {
     for _ in 0..50 {
         rig.free_all(allocate_all(&rig, &[100 * MIB, 3 * MIB, 3 * MIB]));
         time.advance(SECOND);
-        let so_far = rig.device_calls().memory();
+        let so_far = rig.reports().device_calls().memory();
         assert_eq!(*calls.get_or_insert(so_far), so_far, "a driver call");
     }
 }

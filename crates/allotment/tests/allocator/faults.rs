@@ -386,7 +386,7 @@ fn memory_that_cannot_be_mapped_is_given_back() {
     rig.device.set_address_space(0);
     let refused = rig.allocate_wanted(&wanted(KIB, MemoryUsage::Upload)).unwrap_err();
     assert_eq!(refused, AllocationError::Device { source: DeviceError::MapFailed, name: ShortName::NONE });
-    assert_eq!((rig.objects(), rig.memory_heap_reports()[1].reserved), (0, 0));
+    assert_eq!((rig.objects(), rig.reports().memory_heaps()[1].reserved), (0, 0));
     rig.device.set_address_space(u64::MAX);
     rig.free(rig.allocate_wanted(&wanted(KIB, MemoryUsage::Upload)).unwrap()).unwrap();
 }

@@ -431,7 +431,7 @@ fn a_reservation_frees_idle_blocks_of_other_pools() {
     rig.free(idle).unwrap();
     let (tile, options) = (Requirements::new(MIB), MemoryUsage::GpuOnly.into());
     rig.reserve(&tile, &options, 50 * MIB).unwrap();
-    assert_eq!(rig.pool_statistics(&pool).unwrap().block_bytes, 0);
+    assert_eq!(rig.reports().pool_statistics(&pool).unwrap().block_bytes, 0);
     rig.destroy_pool(pool).unwrap();
 }
 
@@ -587,7 +587,7 @@ fn the_first_blocks_of_a_pool_go_where_its_requests_would() {
             rig.free_all(got);
             rig.trim();
             assert_eq!(rig.taken(MemoryHeapIndex(1)), before);
-            assert_eq!(rig.pool_statistics(&pool).unwrap().block_bytes, 8 * MIB);
+            assert_eq!(rig.reports().pool_statistics(&pool).unwrap().block_bytes, 8 * MIB);
             rig.check_invariants();
             rig.destroy_pool(pool).unwrap();
         }

@@ -30,13 +30,13 @@ fn frame(rig: &Rig, number: u64) -> Vec<Allocation> {
 fn who_is_kept_up_waits_in_the_first_frame_only() {
     let rig = growing_ahead(|_| {});
     let mut tiles = frame(&rig, 0);
-    let waits = rig.stalls();
+    let waits = rig.reports().stalls();
     assert!(waits.count > 0, "the first frame cannot be foreseen");
     for number in 1..300 {
         rig.end_frame();
         rig.maintain();
         tiles.extend(frame(&rig, number));
-        assert_eq!(rig.stalls(), waits, "frame {number}");
+        assert_eq!(rig.reports().stalls(), waits, "frame {number}");
     }
     assert!(rig.statistics().blocks > 10);
     rig.free_all(tiles);
@@ -47,8 +47,8 @@ fn who_is_not_kept_up_waits_for_each_block() {
     let rig = Rig::new(DISCRETE);
     let tiles: Vec<_> = (0..100).flat_map(|number| frame(&rig, number)).collect();
     let objects = rig.statistics().blocks + rig.statistics().dedicated;
-    assert_eq!(rig.stalls().count, u64::from(objects));
-    assert!(rig.stalls().longest <= rig.stalls().total);
+    assert_eq!(rig.reports().stalls().count, u64::from(objects));
+    assert!(rig.reports().stalls().longest <= rig.reports().stalls().total);
     rig.free_all(tiles);
 }
 
@@ -66,7 +66,7 @@ fn neither_a_free_nor_the_end_of_a_frame_gives_back_what_upkeep_will() {
     let objects = rig.objects();
     rig.free_all(tiles.into_iter().chain(dedicated.ok()));
     (0..40).for_each(|_| rig.end_frame());
-    assert_eq!((rig.objects(), rig.device_calls().free), (objects, 0));
+    assert_eq!((rig.objects(), rig.reports().device_calls().free), (objects, 0));
     assert!(rig.wait_for_maintenance(core::time::Duration::ZERO), "there is something to do");
     let done = rig.maintain();
     assert!(rig.objects() < objects / 2, "{done:?}");
@@ -134,9 +134,9 @@ fn room_is_reserved_in_the_memory_type_and_among_the_allocations_that_the_reques
         let mut tile = wanted_in(MIB, host).with_movability(movability);
         tile.options.pool = Some(pool.clone());
         assert!(rig.reserve_wanted(&tile, 8 * MIB).unwrap() >= 8 * MIB);
-        let calls = rig.device_calls();
+        let calls = rig.reports().device_calls();
         let tiles: Vec<_> = (0..8).map(|_| rig.allocate_wanted(&tile).unwrap()).collect();
-        assert_eq!(rig.device_calls(), calls);
+        assert_eq!(rig.reports().device_calls(), calls);
         assert!(tiles.iter().all(|tile| rig.type_of(tile) == host));
         rig.check_invariants();
         rig.free_all(tiles);
@@ -154,13 +154,13 @@ fn a_pool_that_keeps_movable_allocations_apart_has_room_ahead_for_those_that_it_
         let pool = rig.create_pool(desc).unwrap();
         let tile = wanted_in(MIB, DEVICE_TYPE).with_movability(movability);
         let mut tiles = vec![rig.allocate_wanted_in(&pool, &tile).unwrap()];
-        let waits = rig.stalls();
+        let waits = rig.reports().stalls();
         for _ in 0..40 {
             rig.end_frame();
             rig.maintain();
             tiles.push(rig.allocate_wanted_in(&pool, &tile).unwrap());
         }
-        assert_eq!(rig.stalls(), waits);
+        assert_eq!(rig.reports().stalls(), waits);
         rig.check_invariants();
         rig.free_all(tiles);
         rig.destroy_pool(pool).unwrap();
@@ -189,12 +189,12 @@ fn what_was_reserved_serves_small_and_large_without_a_driver_call() {
         let rig = Rig::with(profile(DISCRETE), |desc| desc.block_growth = block_growth);
         let got = rig.reserve_wanted(&wanted(1, MemoryUsage::GpuOnly), 200 * MIB).unwrap();
         assert!((200 * MIB..=512 * MIB).contains(&got), "{got}");
-        let calls = rig.device_calls();
+        let calls = rig.reports().device_calls();
         let sizes = [60 * MIB, 30 * MIB, 5 * MIB].into_iter().chain((0..60).map(|_| MIB));
         let tiles: Vec<_> =
             sizes.map(|size| rig.allocate_wanted(&wanted(size, MemoryUsage::GpuOnly)).unwrap()).collect();
-        assert_eq!(rig.device_calls().allocate, calls.allocate, "{block_growth:?}");
-        assert_eq!(rig.stalls().count, 0);
+        assert_eq!(rig.reports().device_calls().allocate, calls.allocate, "{block_growth:?}");
+        assert_eq!(rig.reports().stalls().count, 0);
         rig.free_all(tiles);
     }
 }
@@ -216,7 +216,7 @@ fn a_reservation_beyond_a_limit_is_refused_and_keeps_what_it_got() {
     });
     let refused = rig.reserve_wanted(&wanted_in(1, DEVICE_TYPE), 100 * MIB);
     assert!(matches!(refused, Err(AllocationError::HeapLimit { .. })), "{refused:?}");
-    assert_eq!(rig.memory_heap_reports()[0].reserved, 64 * MIB);
+    assert_eq!(rig.reports().memory_heaps()[0].reserved, 64 * MIB);
     assert!(rig.trim());
     assert_eq!(rig.objects(), 0);
 }
@@ -260,9 +260,9 @@ fn a_reservation_holds_against_a_request_that_finds_no_room_in_it() {
         rig.reserve_wanted(&mesh, 100 * MIB).unwrap();
         let large = rig.allocate_wanted(&wanted(300 * MIB, MemoryUsage::GpuOnly)).unwrap();
         (0..10).for_each(|_| rig.end_frame());
-        let calls = rig.device_calls().allocate;
+        let calls = rig.reports().device_calls().allocate;
         let meshes: Vec<_> = (0..100).map(|_| rig.allocate_wanted(&mesh).unwrap()).collect();
-        assert_eq!(rig.device_calls().allocate, calls, "{block_growth:?}");
+        assert_eq!(rig.reports().device_calls().allocate, calls, "{block_growth:?}");
         rig.free_all(meshes.into_iter().chain([large]));
     }
 }
@@ -323,14 +323,14 @@ fn a_custom_pool_is_kept_up_too_but_never_beyond_its_blocks() {
     let pool = rig.create_pool(desc.clone()).unwrap();
     let tile = wanted_in(MIB, DEVICE_TYPE);
     let mut tiles = vec![rig.allocate_wanted_in(&pool, &tile).unwrap()];
-    let waits = rig.stalls();
+    let waits = rig.reports().stalls();
     for _ in 1..12 {
         rig.end_frame();
         rig.maintain();
         tiles.push(rig.allocate_wanted_in(&pool, &tile).unwrap());
     }
-    assert_eq!(rig.stalls(), waits, "only the first request waited");
-    assert_eq!(rig.pool_statistics(&pool).unwrap().blocks, 3);
+    assert_eq!(rig.reports().stalls(), waits, "only the first request waited");
+    assert_eq!(rig.reports().pool_statistics(&pool).unwrap().blocks, 3);
     assert_eq!(rig.maintain().blocks, 0, "the pool may have no more");
     let full = rig.reserve_wanted(&tile.with_pool(&pool), MIB).unwrap_err();
     assert!(matches!(full, AllocationError::PoolFull { max_blocks: 3, .. }), "{full}");
@@ -341,7 +341,7 @@ fn a_custom_pool_is_kept_up_too_but_never_beyond_its_blocks() {
     let other = rig.create_pool(desc).unwrap();
     let first = rig.allocate_wanted_in(&other, &wanted_in(4 * MIB, DEVICE_TYPE)).unwrap();
     rig.maintain();
-    assert_eq!(rig.pool_statistics(&other).unwrap().blocks, 1);
+    assert_eq!(rig.reports().pool_statistics(&other).unwrap().blocks, 1);
     rig.free(first).unwrap();
     rig.destroy_pool(other).unwrap();
     rig.destroy_pool(pool).unwrap();

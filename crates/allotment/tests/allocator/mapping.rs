@@ -58,7 +58,11 @@ fn all_of_the_gpu(rig: &Rig) -> Vec<Allocation> {
     ];
     let mut all: Vec<_> =
         ways.iter().map(|way| rig.allocate_wanted(way).expect("the CPU never touches it")).collect();
-    all.push(rig.allocate_with(&gpu_only(MIB).requirements, &MemoryUsage::GpuOnly.into(), &()).unwrap());
+    all.push(
+        rig.with_memory_options(&())
+            .allocate(&gpu_only(MIB).requirements, &MemoryUsage::GpuOnly.into())
+            .unwrap(),
+    );
     all
 }
 

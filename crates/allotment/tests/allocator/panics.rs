@@ -113,14 +113,18 @@ fn a_keeper_goes_on_after_a_panic_and_counts_it() {
     let tile = wanted(3 * MIB, MemoryUsage::GpuOnly);
     let first = allocator.allocate_wanted(&tile).unwrap();
     device.panic_at(Point::BeforeAllocate, 1);
-    let calls = allocator.device_calls().allocate;
+    let calls = allocator.reports().device_calls().allocate;
     let keeper = MaintenanceThread::spawn(Arc::clone(&allocator)).unwrap();
     let began = Instant::now();
     while (keeper.panics(), allocator.statistics().blocks) != (1, 2) {
         assert!(began.elapsed() < PATIENCE, "{keeper:?} {:?}", allocator.statistics());
         thread::yield_now();
     }
-    assert_eq!(allocator.device_calls().allocate, calls + 2, "one that panicked, and one that did not");
+    assert_eq!(
+        allocator.reports().device_calls().allocate,
+        calls + 2,
+        "one that panicked, and one that did not"
+    );
     drop(keeper);
     allocator.free(first).unwrap();
     finish(&device, allocator);

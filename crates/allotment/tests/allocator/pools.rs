@@ -96,7 +96,7 @@ fn a_linear_pool_is_a_ring() {
         let size = KIB * (10 + i % 17);
         ring.push_back(rig.allocate_wanted_in(&pool, &wanted_in(size, DEVICE_TYPE)).unwrap());
     }
-    assert_eq!(rig.pool_statistics(&pool).unwrap().blocks, 1);
+    assert_eq!(rig.reports().pool_statistics(&pool).unwrap().blocks, 1);
     rig.free_all(ring);
     rig.destroy_pool(pool).unwrap();
 }
@@ -141,7 +141,7 @@ fn the_upper_side_is_refused_where_there_is_none_before_anybody_is_asked_for_mem
         rig.preview_wanted(&upper(KIB)).unwrap_err(),
         AllocationError::UpperSide { name: ShortName::NONE }
     );
-    assert_eq!(rig.device_calls().allocate, 0);
+    assert_eq!(rig.reports().device_calls().allocate, 0);
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn a_buddy_pool_rounds_to_powers_of_two_and_says_so() {
     let got: Vec<_> = [5, 9, 17]
         .map(|kib| rig.allocate_wanted_in(&pool, &wanted_in(kib * KIB, DEVICE_TYPE)).unwrap())
         .into();
-    let statistics = rig.pool_statistics(&pool).unwrap();
+    let statistics = rig.reports().pool_statistics(&pool).unwrap();
     assert_eq!((statistics.allocation_bytes, statistics.rounding), (31 * KIB, 25 * KIB));
     assert_eq!((statistics.padding, statistics.free()), (0, 8 * KIB));
     rig.free_all(got);
@@ -283,11 +283,11 @@ fn a_reset_frees_everything_in_a_pool_and_makes_its_tokens_stale() {
     let desc = wanted(10 * KIB, MemoryUsage::Upload);
     let old: Vec<_> = (0..20).map(|_| rig.allocate_wanted_in(&pool, &desc).unwrap()).collect();
     rig.reset_pool(&pool).unwrap();
-    assert_eq!(rig.pool_statistics(&pool).unwrap().allocations, 0);
+    assert_eq!(rig.reports().pool_statistics(&pool).unwrap().allocations, 0);
     assert_eq!(rig.write(&old[0], 0, &[1]), Err(AccessError::Stale));
     let fresh: Vec<_> = (0..20).map(|_| rig.allocate_wanted_in(&pool, &desc).unwrap()).collect();
     rig.free_all(old);
-    assert_eq!(rig.pool_statistics(&pool).unwrap().allocations, 20, "stale tokens free nothing");
+    assert_eq!(rig.reports().pool_statistics(&pool).unwrap().allocations, 20, "stale tokens free nothing");
     rig.write(&outside, 0, &[1]).unwrap();
     rig.free_all(fresh.into_iter().chain([outside]));
     rig.destroy_pool(pool).unwrap();
@@ -309,7 +309,7 @@ fn a_reset_gives_back_what_the_pool_does_not_keep_of_every_memory_type() {
     assert_eq!(rig.objects(), 6);
     rig.reset_pool(&pool).unwrap();
     rig.check_invariants();
-    assert_eq!((rig.objects(), rig.pool_statistics(&pool).unwrap().blocks), (1, 1));
+    assert_eq!((rig.objects(), rig.reports().pool_statistics(&pool).unwrap().blocks), (1, 1));
     rig.destroy_pool(pool).unwrap();
 }
 
@@ -339,7 +339,7 @@ fn a_token_outlives_its_pool_and_stands_for_nothing_in_the_next() {
     let live = rig.allocate_wanted_in(&second, &wanted_in(KIB, DEVICE_TYPE)).unwrap();
     assert_eq!(rig.location(&stale).unwrap_err(), AccessError::Stale);
     rig.free(stale).unwrap();
-    assert_eq!(rig.pool_statistics(&second).unwrap().allocations, 1);
+    assert_eq!(rig.reports().pool_statistics(&second).unwrap().allocations, 1);
     rig.free(live).unwrap();
     rig.destroy_pool(second).unwrap();
 }

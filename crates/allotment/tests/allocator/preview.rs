@@ -12,7 +12,7 @@ use crate::rig::{
 /// Asks, allocates, and compares.
 fn check(rig: &Rig, desc: &Wanted) -> allotment::Allocation {
     let forecast = rig.preview_wanted(desc).unwrap();
-    let calls = rig.device_calls().allocate;
+    let calls = rig.reports().device_calls().allocate;
     let allocation = rig.allocate_wanted(desc).unwrap();
     let expected = match forecast {
         AllocationPreview::Fits { memory_type } => (memory_type, 0, 0),
@@ -23,7 +23,7 @@ fn check(rig: &Rig, desc: &Wanted) -> allotment::Allocation {
         other => panic!("{other:?}"),
     };
     // The bytes that were allocated, whichever empty block was freed for them.
-    let calls = rig.device_calls().allocate - calls;
+    let calls = rig.reports().device_calls().allocate - calls;
     let grown = if calls == 0 { 0 } else { rig.block_size_of(&allocation) };
     let happened = (rig.type_of(&allocation), calls, grown);
     assert_eq!(happened, expected, "{desc:?}");
@@ -94,7 +94,7 @@ fn a_forecast_calls_no_driver_and_leaves_nothing_behind() {
     for size in [KIB, 10 * MIB, 1000 * MIB] {
         rig.preview_wanted(&wanted(size, MemoryUsage::GpuOnly)).unwrap();
     }
-    assert_eq!((rig.device_calls().allocate, rig.device.fallible_calls()), (0, 0));
-    assert_eq!(rig.memory_heap_reports()[0].reserved, 0);
+    assert_eq!((rig.reports().device_calls().allocate, rig.device.fallible_calls()), (0, 0));
+    assert_eq!(rig.reports().memory_heaps()[0].reserved, 0);
     assert_eq!(rig.device.properties().name, "simulated discrete-large-bar");
 }

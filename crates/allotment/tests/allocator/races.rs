@@ -77,7 +77,7 @@ fn bytes_that_are_being_given_back_are_not_subtracted_twice() {
         device.open();
         free.join().unwrap();
     });
-    let report = allocator.memory_heap_reports()[0];
+    let report = allocator.reports().memory_heaps()[0];
     assert_eq!(report.reserved, 6 * MIB);
     assert!(report.usage >= 6 * MIB, "{report:?}");
     allocator.free(second.unwrap()).unwrap();
@@ -95,7 +95,7 @@ fn threads_that_want_the_same_block_wait_for_one_rather_than_get_one_each() {
         std::thread::sleep(Duration::from_millis(20));
         device.open();
         let got: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
-        assert_eq!(allocator.device_calls().allocate, 1);
+        assert_eq!(allocator.reports().device_calls().allocate, 1);
         got.into_iter().for_each(|allocation| allocator.free(allocation).unwrap());
     });
     finish(&device, allocator);
@@ -118,7 +118,7 @@ fn a_pool_never_has_more_memory_objects_than_it_may() {
         std::thread::sleep(Duration::from_millis(20));
         device.open();
         let got = threads.map(|thread| thread.join().unwrap());
-        let statistics = allocator.pool_statistics(pool).unwrap();
+        let statistics = allocator.reports().pool_statistics(pool).unwrap();
         assert_eq!(statistics.blocks + statistics.dedicated, 1, "{got:?}");
         let refused = |got: &Result<_, _>| matches!(got, Err(AllocationError::PoolFull { .. }));
         assert_eq!(got.iter().filter(|got| refused(got)).count(), 2, "{got:?}");
@@ -149,7 +149,7 @@ fn who_finds_a_pool_full_of_what_another_thread_fails_to_get_asks_himself() {
         assert!(got.iter().any(Result::is_ok), "{got:?}");
         let by_device = |error: &AllocationError| matches!(error, AllocationError::OutOfMemory { .. });
         assert!(got.iter().all(|got| got.as_ref().err().is_none_or(by_device)), "{got:?}");
-        assert_eq!(allocator.pool_statistics(&pool).unwrap().blocks, 1);
+        assert_eq!(allocator.reports().pool_statistics(&pool).unwrap().blocks, 1);
         got.into_iter().flatten().for_each(|allocation| allocator.free(allocation).unwrap());
     });
     allocator.destroy_pool(pool).unwrap();
@@ -427,7 +427,7 @@ fn a_pool_is_destroyed_only_after_the_block_that_maintenance_is_allocating_for_i
         assert!(!too_early, "the block would go to the next pool");
         maintenance.join().unwrap();
         let next = destroyer.join().unwrap();
-        assert_eq!(allocator.pool_statistics(&next).unwrap().blocks, 0);
+        assert_eq!(allocator.reports().pool_statistics(&next).unwrap().blocks, 0);
         allocator.destroy_pool(next).unwrap();
     });
     finish(&device, allocator);

@@ -37,7 +37,7 @@ fn what_was_forgotten_is_reported_by_name_largest_first_and_given_back_all_the_s
     let freed = allocator.allocate_wanted(&wanted(MIB, MemoryUsage::GpuOnly).with_name("freed")).unwrap();
     allocator.free(freed).unwrap();
 
-    assert_eq!(allocator.leaks().len(), 3);
+    assert_eq!(allocator.reports().leaks().len(), 3);
     drop(allocator);
     assert_eq!(device.usage().memory_objects, 0);
     let reports = reports.lock().unwrap();
@@ -103,7 +103,7 @@ fn a_walk_finds_holes_and_extremes_of_each_memory_type() {
     let mut got: Vec<_> =
         sizes.iter().map(|&size| rig.allocate_wanted(&wanted_in(size, DEVICE_TYPE)).unwrap()).collect();
     rig.free(got.remove(1)).unwrap();
-    let detailed = &rig.detailed_statistics()[0];
+    let detailed = &rig.reports().detailed_statistics()[0];
     assert_eq!(detailed.brief, rig.statistics());
     assert_eq!(detailed.allocation_size.map(|range| (range.min, range.max)), Some((KIB, 4 * KIB)));
     let rest = rig.statistics().block_bytes - 10 * KIB;
@@ -111,13 +111,13 @@ fn a_walk_finds_holes_and_extremes_of_each_memory_type() {
     assert_eq!((detailed.free_ranges, detailed.empty_blocks), (2, 0));
     let fragmentation = 2.0 * KIB as f64 / (rest + 2 * KIB) as f64;
     assert!((detailed.fragmentation() - fragmentation).abs() < 1e-9);
-    let other = &rig.detailed_statistics()[1];
+    let other = &rig.reports().detailed_statistics()[1];
     assert_eq!(
         (other.brief, other.allocation_size, other.fragmentation()),
         (Statistics::default(), None, 0.0)
     );
     rig.free_all(got);
-    assert_eq!(rig.detailed_statistics()[0].empty_blocks, 1);
+    assert_eq!(rig.reports().detailed_statistics()[0].empty_blocks, 1);
 }
 
 /// VMA takes an allocation of a linear block whose user data is null for a freed one.
@@ -131,9 +131,9 @@ fn allocations_without_user_data_are_counted_in_linear_pools_and_rings() {
     let mut ring: Vec<_> = (0..10).map(|_| push()).collect();
     rig.free_all(ring.drain(..5));
     ring.extend((0..3).map(|_| push()));
-    let statistics = rig.pool_statistics(&pool).unwrap();
+    let statistics = rig.reports().pool_statistics(&pool).unwrap();
     assert_eq!((statistics.allocations, statistics.allocation_bytes), (8, 80 * KIB));
-    assert_eq!(rig.detailed_statistics()[0].brief, statistics);
+    assert_eq!(rig.reports().detailed_statistics()[0].brief, statistics);
     rig.free_all(ring);
     rig.destroy_pool(pool).unwrap();
 }
@@ -141,16 +141,16 @@ fn allocations_without_user_data_are_counted_in_linear_pools_and_rings() {
 #[test]
 fn heap_reports_follow_what_is_reserved_and_remember_the_peak() {
     let rig = Rig::new(DISCRETE);
-    let before = rig.memory_heap_reports();
+    let before = rig.reports().memory_heaps();
     assert_eq!((before.len(), before[0].reserved, before[0].limit), (2, 0, u64::MAX));
     let large = rig.allocate_wanted(&wanted(100 * MIB, MemoryUsage::GpuOnly)).unwrap();
-    let report = rig.memory_heap_reports()[0];
+    let report = rig.reports().memory_heaps()[0];
     assert_eq!((report.reserved, report.usage, report.peak_reserved), (100 * MIB, 100 * MIB, 100 * MIB));
     rig.free(large).unwrap();
     rig.trim();
-    let report = rig.memory_heap_reports()[0];
+    let report = rig.reports().memory_heaps()[0];
     assert_eq!((report.reserved, report.usage, report.peak_reserved), (0, 0, 100 * MIB));
-    assert_eq!(rig.memory_heap_reports()[1].peak_reserved, 0);
+    assert_eq!(rig.reports().memory_heaps()[1].peak_reserved, 0);
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn driver_calls_are_counted_refused_ones_too() {
     assert!(rig.allocate_wanted(&wanted(KIB, MemoryUsage::Upload)).is_err());
     rig.free(allocation).unwrap();
     rig.trim();
-    let calls = rig.device_calls();
+    let calls = rig.reports().device_calls();
     assert_eq!((calls.allocate, calls.free, calls.memory()), (2, 1, 3));
     let usage = rig.device.usage();
     assert_eq!((usage.allocate_calls, usage.free_calls), (2, 1));
@@ -177,7 +177,7 @@ fn all_memory_objects_are_listed_with_their_pool_and_their_use() {
         rig.allocate_wanted(&wanted(KIB, MemoryUsage::GpuOnly)).unwrap(),
         rig.allocate_wanted(&wanted(30 * MIB, MemoryUsage::GpuOnly)).unwrap(),
     ];
-    let blocks = rig.blocks();
+    let blocks = rig.reports().blocks();
     assert_eq!(blocks.len(), rig.objects() as usize);
     let bytes: u64 = blocks.iter().map(|block| block.ranges.size).sum();
     assert_eq!(bytes, rig.statistics().block_bytes);

@@ -61,7 +61,7 @@ fn a_resource_that_requires_dedicated_memory_is_refused_where_the_request_rules_
     let refused = ResourceError::Allocation(AllocationError::DedicatedRequired { name: ShortName::NONE });
     assert_eq!(rig.create_buffer(&buffer, &never).unwrap_err(), refused);
     assert_eq!(rig.create_image(&image, &never).unwrap_err(), refused);
-    assert_eq!(rig.device_calls().allocate, 0);
+    assert_eq!(rig.reports().device_calls().allocate, 0);
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn a_resource_in_a_pool_gets_the_dedicated_memory_that_it_requires_as_a_block_of
         assert!(info.dedicated && info.dedicated_to_resource);
         assert_eq!(rig.type_of(allocation), MemoryTypeIndex(3), "the pool's first");
     }
-    let statistics = rig.pool_statistics(&pool).unwrap();
+    let statistics = rig.reports().pool_statistics(&pool).unwrap();
     assert_eq!((statistics.dedicated, statistics.blocks), (2, 0));
     assert_eq!(rig.statistics().allocations, 2);
     let full = rig.create_buffer(&buffer, &wish.clone().with_pool(&pool)).unwrap_err();
@@ -127,7 +127,7 @@ fn a_resource_in_a_pool_gets_the_dedicated_memory_that_it_requires_as_a_block_of
     let again = rig.create_buffer(&buffer, &wish.clone().with_pool(&pool)).unwrap();
     rig.destroy_buffer(again).unwrap();
     rig.destroy_buffer(made).unwrap();
-    assert_eq!(rig.pool_statistics(&pool).unwrap().dedicated, 0);
+    assert_eq!(rig.reports().pool_statistics(&pool).unwrap().dedicated, 0);
     rig.destroy_pool(pool).unwrap();
     assert_eq!(rig.device.usage().buffers, 0);
 }
@@ -163,14 +163,14 @@ fn a_pool_is_not_reset_while_resources_are_in_it() {
             rig.reset_pool(&pool),
             Err(AllocationError::ResourcesInPool { count: 1, name: ShortName::NONE })
         );
-        assert_eq!(rig.pool_statistics(&pool).unwrap().allocations, 2, "nothing has changed");
+        assert_eq!(rig.reports().pool_statistics(&pool).unwrap().allocations, 2, "nothing has changed");
         let at = rig.location(buffer.allocation()).unwrap().offset;
         rig.destroy_buffer(buffer).unwrap();
         // In the place that the buffer left, memory alone.
         let _again = rig.allocate_wanted_in(&pool, &wanted(KIB, MemoryUsage::GpuOnly)).unwrap();
         assert!(at <= KIB);
         rig.reset_pool(&pool).unwrap();
-        assert_eq!(rig.pool_statistics(&pool).unwrap().allocations, 0);
+        assert_eq!(rig.reports().pool_statistics(&pool).unwrap().allocations, 0);
     }
     rig.destroy_pool(pool).unwrap();
 }
@@ -229,7 +229,7 @@ fn memory_that_is_used_again_has_the_priority_of_whom_it_is_used_for() {
         assert_eq!(*memory.get_or_insert(now), now, "it is used again");
         rig.free(first).unwrap();
     }
-    assert_eq!(rig.device_calls().allocate, 1);
+    assert_eq!(rig.reports().device_calls().allocate, 1);
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn memory_whose_priority_cannot_change_is_used_again_only_for_the_same() {
         memory
     };
     assert_eq!(both(), both());
-    assert_eq!(rig.device_calls().allocate, 2);
+    assert_eq!(rig.reports().device_calls().allocate, 2);
     // No request needs more than one of them: memory of another priority is freed before more is allocated.
     let normal = rig.allocate_wanted(&of_priority(300 * MIB, Priority::NORMAL)).unwrap();
     assert_eq!(priority_of(&rig, &normal), Priority::NORMAL);
@@ -264,7 +264,7 @@ fn memory_is_used_again_for_any_priority_where_the_device_takes_none() {
         assert_eq!(priority_of(&rig, &first), Priority::NORMAL);
         rig.free(first).unwrap();
     }
-    assert_eq!(rig.device_calls().allocate, 1);
+    assert_eq!(rig.reports().device_calls().allocate, 1);
 }
 
 #[test]

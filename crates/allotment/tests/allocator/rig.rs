@@ -115,7 +115,7 @@ impl Drop for Rig {
             return;
         }
         self.check_invariants();
-        assert_eq!(self.statistics().allocations, 0, "the test has forgotten {:?}", self.leaks());
+        assert_eq!(self.statistics().allocations, 0, "the test has forgotten {:?}", self.reports().leaks());
         self.allocator = None;
         let usage = self.device.usage();
         assert_eq!((usage.memory_objects, usage.memory_bytes, usage.buffers), (0, 0, 0));

@@ -130,10 +130,11 @@ fn threads_that_split_a_custom_pool_leave_it_with_its_minimum_of_blocks() {
         });
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
-                let statistics = rig.pool_statistics(pool).unwrap();
+                let statistics = rig.reports().pool_statistics(pool).unwrap();
                 assert!(statistics.free() <= statistics.block_bytes);
-                rig.detailed_pool_statistics(pool).unwrap();
-                serde_json::from_str::<serde_json::Value>(&rig.dump_json()).expect("a dump is JSON");
+                rig.reports().detailed_pool_statistics(pool).unwrap();
+                serde_json::from_str::<serde_json::Value>(&rig.reports().dump_json())
+                    .expect("a dump is JSON");
                 let options = MemoryUsage::Upload.with_pool(pool);
                 rig.preview(&Requirements::new(KIB), &options).unwrap();
                 rig.end_frame();
@@ -145,7 +146,7 @@ fn threads_that_split_a_custom_pool_leave_it_with_its_minimum_of_blocks() {
     });
     rig.check_invariants();
     rig.trim();
-    let statistics = rig.pool_statistics(&pool).unwrap();
+    let statistics = rig.reports().pool_statistics(&pool).unwrap();
     assert_eq!((statistics.blocks, statistics.dedicated, rig.objects()), (3, 0, 3));
     rig.destroy_pool(pool).unwrap();
 }
@@ -171,11 +172,12 @@ fn looking_trimming_and_ending_frames_while_others_allocate_never_hurts() {
             while !done.load(Ordering::Relaxed) {
                 let statistics = rig.statistics();
                 assert!(statistics.allocations <= most && statistics.free() <= statistics.block_bytes);
-                assert!(rig.leaks().len() <= most as usize);
+                assert!(rig.reports().leaks().len() <= most as usize);
                 assert!(
-                    rig.memory_heap_reports().iter().all(|report| report.reserved <= report.peak_reserved)
+                    rig.reports().memory_heaps().iter().all(|report| report.reserved <= report.peak_reserved)
                 );
-                serde_json::from_str::<serde_json::Value>(&rig.dump_json()).expect("a dump is JSON");
+                serde_json::from_str::<serde_json::Value>(&rig.reports().dump_json())
+                    .expect("a dump is JSON");
                 let _ = rig.preview_wanted(&wanted(KIB, MemoryUsage::Upload));
                 rig.refresh_budgets();
             }

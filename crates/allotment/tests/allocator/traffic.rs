@@ -11,7 +11,7 @@ fn allocate(rig: &Rig, size: u64) -> Allocation {
 
 /// Calls that allocate or free memory.
 fn calls(rig: &Rig) -> u64 {
-    rig.device_calls().memory()
+    rig.reports().device_calls().memory()
 }
 
 #[test]

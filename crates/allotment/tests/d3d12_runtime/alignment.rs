@@ -3,6 +3,7 @@
 
 use allotment::MemoryUsage;
 use allotment::device::ImageDevice as _;
+use allotment::memory::d3d12::AllocatorExt as _;
 use allotment::memory::{BlockSizes, RawResource};
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::*;

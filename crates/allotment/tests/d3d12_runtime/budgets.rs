@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use allotment::device::d3d12::DeviceDesc;
 use allotment::device::{BufferDevice as _, MemoryDevice as _, MemoryHeapIndex, MemoryTypeIndex};
+use allotment::memory::d3d12::AllocatorExt as _;
 use allotment::memory::{BlockSize, BlockSizes, BudgetPolicy, CreatePoolError, Dedicated, ResourceError};
 use allotment::{Alignment, AllocationError, MemoryUsage, PoolDesc, Requirements};
 use windows::Win32::Graphics::Direct3D12::*;
@@ -132,7 +133,7 @@ fn memory_counts_in_the_segment_group_that_it_is_of() {
                 let made = rig.create_resource(&info(buffer(MIB)), &desc).unwrap();
                 let bytes = rig.runtime.bytes();
                 assert!(bytes[heap.get()] >= MIB && bytes[1 - heap.get()] == 0, "{bytes:?} for {heap:?}");
-                for (report, bytes) in rig.memory_heap_reports().iter().zip(bytes) {
+                for (report, bytes) in rig.reports().memory_heaps().iter().zip(bytes) {
                     assert_eq!(report.reserved, bytes);
                 }
                 assert_eq!(rig.device().heap_budget(heap).usage, bytes[heap.get()]);
@@ -166,7 +167,7 @@ fn a_system_that_does_not_answer_leaves_an_estimate() {
     let made = rig.create_resource(&info(buffer(MIB)), &wish(MemoryUsage::GpuOnly)).unwrap();
     std::thread::sleep(Duration::from_millis(5));
     let told = rig.device().heap_budget(MemoryHeapIndex(0));
-    let reserved = rig.memory_heap_reports()[0].reserved;
+    let reserved = rig.reports().memory_heaps()[0].reserved;
     assert_eq!((told.usage, told.budget), (reserved, (8 << 30) / 5 * 4));
     rig.destroy([made]);
 }

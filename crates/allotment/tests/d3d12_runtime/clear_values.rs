@@ -2,6 +2,7 @@
 
 use allotment::MemoryUsage;
 use allotment::memory::Dedicated;
+use allotment::memory::d3d12::AllocatorExt as _;
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::*;
 

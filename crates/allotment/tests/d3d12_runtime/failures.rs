@@ -1,6 +1,7 @@
 //! Calls of the runtime that fail: whichever it is, nothing is left behind, and the next request is served.
 
 use allotment::device::DeviceError;
+use allotment::memory::d3d12::AllocatorExt as _;
 use allotment::memory::{Dedicated, RawResource, ResourceError, Statistics};
 use allotment::{AllocationError, AllocationOptions, MemoryUsage};
 use windows::Win32::Foundation::{E_INVALIDARG, E_OUTOFMEMORY};

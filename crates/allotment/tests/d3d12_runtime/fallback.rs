@@ -1,6 +1,7 @@
 //! Which heap type serves an memory usage, and which the next where that is full or over its budget.
 
 use allotment::device::d3d12::DeviceDesc;
+use allotment::memory::d3d12::AllocatorExt as _;
 use allotment::memory::{BudgetPolicy, RawResource};
 use allotment::{AllocationOptions, MemoryUsage};
 use windows::Win32::Graphics::Direct3D12::*;

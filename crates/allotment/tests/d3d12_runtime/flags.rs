@@ -1,6 +1,7 @@
 //! The flags that heaps and committed resources are created with: not zeroed, shared, and so on.
 
 use allotment::device::d3d12::{DeviceDesc, MemoryOptions, Zeroing};
+use allotment::memory::d3d12::AllocatorExt as _;
 use allotment::{MemoryUsage, Requirements};
 use windows::Win32::Graphics::Direct3D12::*;
 
@@ -67,14 +68,14 @@ fn options_reach_committed_resources_and_heaps() {
         assert_eq!(options.heap_flags(), shared);
         for described in [buffer(1000), texture(64, 64), target(64, 64)] {
             let desc = wish(MemoryUsage::GpuOnly);
-            let made = rig.create_resource_with(&info(described), &desc, &options).unwrap();
+            let made = rig.with_memory_options(&options).create_resource(&info(described), &desc).unwrap();
             let calls = rig.runtime.calls();
             assert!(matches!(calls[..], [Call::Committed { .. }]), "{calls:?}");
             assert!(flags(&calls).iter().all(|flags| flags.contains(shared)));
             rig.destroy([made]);
         }
         let (desc, requirements) = (wish(MemoryUsage::GpuOnly), Requirements::new(64 * KIB));
-        let allocation = rig.allocate_with(&requirements, &desc, &options).unwrap();
+        let allocation = rig.with_memory_options(&options).allocate(&requirements, &desc).unwrap();
         let calls = rig.runtime.calls();
         assert!(matches!(calls[..], [Call::Heap(_)]), "{calls:?}");
         assert!(flags(&calls).iter().all(|flags| flags.contains(shared)));
@@ -90,14 +91,14 @@ fn options_do_not_change_which_resources_a_heap_takes() {
         let (desc, requirements) = (wish(MemoryUsage::GpuOnly), Requirements::new(64 * KIB));
         let [plain, optional] = [None, Some(&options)].map(|options| {
             let allocation = match options {
-                Some(options) => rig.allocate_with(&requirements, &desc, options),
+                Some(options) => rig.with_memory_options(options).allocate(&requirements, &desc),
                 None => rig.allocate(&requirements, &desc),
             };
             rig.free(allocation.unwrap()).unwrap();
             rig.runtime.calls().iter().find_map(Call::memory).unwrap().1.0 & CLASS
         });
         assert_eq!(plain, optional);
-        let made = rig.create_resource_with(&info(buffer(1000)), &desc, &options).unwrap();
+        let made = rig.with_memory_options(&options).create_resource(&info(buffer(1000)), &desc).unwrap();
         let (_, flags) = rig.runtime.calls().iter().find_map(Call::memory).unwrap();
         assert_eq!(flags.0 & CLASS, 0, "a committed resource says itself what it is");
         rig.destroy([made]);
@@ -111,8 +112,8 @@ fn options_that_say_what_the_library_decides_are_refused_before_the_runtime_is_c
     {
         let options = MemoryOptions::new().with_heap_flags(flags | D3D12_HEAP_FLAG_SHARED);
         let desc = wish(MemoryUsage::GpuOnly);
-        let memory = rig.allocate_with(&Requirements::new(64 * KIB), &desc, &options);
-        let resource = rig.create_resource_with(&info(buffer(1000)), &desc, &options);
+        let memory = rig.with_memory_options(&options).allocate(&Requirements::new(64 * KIB), &desc);
+        let resource = rig.with_memory_options(&options).create_resource(&info(buffer(1000)), &desc);
         let texts = [memory.unwrap_err().to_string(), resource.unwrap_err().to_string()];
         let named = format!("heap flags {:#x}", flags.0);
         assert!(texts.iter().all(|text| text.contains(&named)), "{texts:?}");

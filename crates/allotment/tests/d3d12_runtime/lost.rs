@@ -11,6 +11,7 @@ use allotment::device::{
     MemoryHeapIndex, MemoryTypeIndex, Priority, QueueDevice as _, QueueIndex, Submission, TimelinePoint,
     TimelineValue,
 };
+use allotment::memory::d3d12::AllocatorExt as _;
 use allotment::memory::{Dedicated, ResourceError};
 use windows::Win32::Graphics::Dxgi::*;
 use windows::core::HRESULT;

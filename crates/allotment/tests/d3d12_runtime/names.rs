@@ -1,6 +1,7 @@
 //! Names, as the runtime's tools see them.
 
 use allotment::MemoryUsage;
+use allotment::memory::d3d12::AllocatorExt as _;
 use allotment::memory::{Dedicated, RawResource};
 use windows::Win32::Graphics::Direct3D::WKPDID_D3DDebugObjectNameW;
 use windows::Win32::Graphics::Direct3D12::*;

@@ -2,6 +2,7 @@
 
 use allotment::device::Priority;
 use allotment::device::d3d12::MemoryOptions;
+use allotment::memory::d3d12::AllocatorExt as _;
 use allotment::memory::{BlockSize, BlockSizes, EmptyBlockPolicy};
 use allotment::{Alignment, AllocationOptions, MemoryUsage, PoolDesc, Requirements};
 use windows::Win32::Graphics::Direct3D12::*;
@@ -76,7 +77,7 @@ fn a_pool_s_options_and_priority_reach_each_of_its_heaps() {
     desc.min_blocks = 1;
     desc.priority = Priority::new(0.0);
     let options = MemoryOptions::new().with_heap_flags(D3D12_HEAP_FLAG_SHARED);
-    let pool = rig.create_pool_with(desc, options).unwrap();
+    let pool = rig.with_memory_options(&options).create_pool(desc).unwrap();
     let kept: Vec<_> =
         (0..3).map(|_| rig.allocate(&in_64_kib(MIB), &gpu_only().with_pool(&pool)).unwrap()).collect();
     let calls = rig.runtime.calls();

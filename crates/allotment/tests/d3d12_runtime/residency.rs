@@ -7,6 +7,7 @@ use allotment::device::{
     DeviceError, MemoryDevice as _, Priority, QueueDevice as _, QueueIndex, Submission, TimelinePoint,
     TimelineValue,
 };
+use allotment::memory::d3d12::AllocatorExt as _;
 use allotment::memory::{AccessError, Dedicated, RawResource};
 use windows::Win32::Graphics::Direct3D12::*;
 

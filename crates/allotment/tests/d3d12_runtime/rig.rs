@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use allotment::device::d3d12::{Device, DeviceDesc, ResourceInfo};
 use allotment::device::{DeviceError, MemoryDevice as _, MemoryProperties, MemoryTypeIndex, MemoryTypeMask};
+use allotment::memory::d3d12::AllocatorExt as _;
 use allotment::memory::{BlockSizes, Dedicated, EmptyBlockPolicy, LeakHandler, RawResource};
 use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
 use allotment_headless::d3d12::{Headless, HeadlessDesc};
@@ -148,7 +149,7 @@ impl Drop for Rig {
             return;
         }
         self.check_invariants();
-        assert_eq!(self.statistics().allocations, 0, "the test has forgotten {:?}", self.leaks());
+        assert_eq!(self.statistics().allocations, 0, "the test has forgotten {:?}", self.reports().leaks());
         self.allocator = None;
         assert_clean(&self.runtime);
     }

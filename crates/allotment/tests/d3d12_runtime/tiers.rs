@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use allotment::MemoryUsage;
 use allotment::memory::RawResource;
+use allotment::memory::d3d12::AllocatorExt as _;
 use windows::Win32::Graphics::Direct3D12::*;
 
 use crate::rig::{Config, Rig, buffer, depth, info, several_samples, target, texture, wish};

@@ -258,10 +258,10 @@ fn nothing_goes_to_another_pool_or_memory_type() {
         }
     }
     rig.trim();
-    let of = |pool: &allotment::Pool| rig.pool_statistics(pool).unwrap();
+    let of = |pool: &allotment::Pool| rig.reports().pool_statistics(pool).unwrap();
     let seen = || {
         let mut sums: Vec<_> =
-            rig.detailed_statistics().iter().map(|one| one.brief.allocation_bytes).collect();
+            rig.reports().detailed_statistics().iter().map(|one| one.brief.allocation_bytes).collect();
         sums.extend(pools.iter().map(|pool| of(pool).allocation_bytes));
         sums
     };
@@ -335,7 +335,7 @@ fn a_pool_keeps_the_blocks_that_it_must_have() {
         let done = defragmentation.statistics();
         drop(defragmentation);
         model.check_alone();
-        let blocks = rig.pool_statistics(&pools[0]).unwrap().blocks;
+        let blocks = rig.reports().pool_statistics(&pools[0]).unwrap().blocks;
         assert_eq!(blocks, min_blocks.max(1), "{planned:?} {done:?}");
         assert_eq!(done.blocks_emptied, 3.min(4u32.saturating_sub(min_blocks)), "nothing is moved in vain");
         model.finish();
@@ -402,12 +402,12 @@ fn a_block_on_its_way_out_is_opened_before_the_driver_is_asked() {
 
 /// Takes all room that there is, and asks the driver for nothing.
 fn fill_up(rig: &Rig, model: &mut Model<'_>) {
-    let calls = rig.device_calls();
+    let calls = rig.reports().device_calls();
     let free = rig.statistics().free();
     for _ in 0..free / (4 * KIB) {
         model.allocate(None, &movable(4 * KIB));
     }
-    assert_eq!(rig.device_calls(), calls);
+    assert_eq!(rig.reports().device_calls(), calls);
     assert_eq!(rig.statistics().free(), 0);
 }
 

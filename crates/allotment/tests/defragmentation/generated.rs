@@ -106,7 +106,7 @@ impl Model<'_> {
                 let calls = self.rig.device.usage().allocate_calls;
                 // In a nearly full heap a smaller block, or one in the place of idle ones, comes before room in the pool of the
                 // other movability.
-                let nearly_full = self.rig.memory_heap_reports()[1].reserved + 32 * KIB > HEAP;
+                let nearly_full = self.rig.reports().memory_heaps()[1].reserved + 32 * KIB > HEAP;
                 let served = self.try_allocate(home, &desc);
                 if let Some(Ok(AllocationPreview::Fits { .. })) = forecast {
                     let called = self.rig.device.usage().allocate_calls - calls;
@@ -179,7 +179,7 @@ impl Model<'_> {
         let ended = pass.end();
         assert_eq!(ended.moved.iter().map(|one| one.id()).collect::<Vec<_>>(), moved);
         for one in ended.moved {
-            let now = self.rig.info_of(one.id()).unwrap();
+            let now = self.rig.reports().info(one.id()).unwrap();
             assert_eq!((one.to().memory, one.to().offset), (now.memory, now.offset));
         }
         let sums = ended.statistics;

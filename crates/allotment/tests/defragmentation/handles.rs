@@ -43,7 +43,7 @@ fn a_buffer_that_a_pass_moved_is_used_by_its_new_handle_and_by_no_old_one() {
     let other =
         unsafe { rig.device().create_buffer(&BufferDesc::new(SIZE), place.memory, place.offset) }.unwrap();
     // SAFETY: it is refused.
-    let early = unsafe { rig.set_buffer_handle(&mut buffers[0], other.clone()) };
+    let early = unsafe { rig.set_handle(&mut buffers[0], other.clone()) };
     // SAFETY: no queue has seen it.
     unsafe { rig.device().destroy_buffer(other) };
     assert_eq!(early.err(), Some(AccessError::NotMoved { name: ShortName::NONE }));
@@ -75,7 +75,7 @@ fn a_buffer_that_a_pass_moved_is_used_by_its_new_handle_and_by_no_old_one() {
             assert!(matches!(refused, Err(TransferError::Access(AccessError::Moved { .. }))), "{refused:?}");
             let was = format!("{:?}", buffers[at].handle());
             // SAFETY: created above, where the allocation is now.
-            let old = unsafe { rig.set_buffer_handle(&mut buffers[at], handle.clone()).unwrap() };
+            let old = unsafe { rig.set_handle(&mut buffers[at], handle.clone()).unwrap() };
             assert_eq!(
                 (format!("{old:?}"), format!("{handle:?}")),
                 (was, format!("{:?}", buffers[at].handle()))
@@ -83,7 +83,7 @@ fn a_buffer_that_a_pass_moved_is_used_by_its_new_handle_and_by_no_old_one() {
             // SAFETY: no queue uses it any more.
             unsafe { rig.device().destroy_buffer(old) };
             // SAFETY: it is refused.
-            let again = unsafe { rig.set_buffer_handle(&mut buffers[at], handle.clone()) };
+            let again = unsafe { rig.set_handle(&mut buffers[at], handle.clone()) };
             assert_eq!(again.err(), Some(AccessError::NotMoved { name: ShortName::NONE }));
             transfer.upload_to(&buffers[at], 0, &bytes).unwrap();
         }

@@ -244,11 +244,11 @@ fn the_shards_of_a_custom_pool_are_joined_reset_and_destroyed() {
         // To empty a block of the pool's minimum would free nothing. Part of it may be blocks of pinned allocations.
         let (blocks, least_blocks) = (model.objects_in_use(), least.max(1));
         assert!(blocks == least_blocks || (separate && blocks < least_blocks), "{blocks} {least} {separate}");
-        assert!(rig.pool_statistics(&pools[0]).unwrap().blocks <= least.max(1));
+        assert!(rig.reports().pool_statistics(&pools[0]).unwrap().blocks <= least.max(1));
         // A reset frees what is in the blocks of other shards as well, and the tokens are stale.
         rig.reset_pool(&pools[0]).unwrap();
         rig.check_invariants();
-        assert_eq!(rig.pool_statistics(&pools[0]).unwrap().allocations, 0);
+        assert_eq!(rig.reports().pool_statistics(&pools[0]).unwrap().allocations, 0);
         model.finish();
         let [pool] = pools;
         rig.destroy_pool(pool).unwrap();
@@ -290,9 +290,9 @@ fn reports_name_the_memory_that_a_joined_allocation_is_in() {
         let info = rig.info(&held.token).unwrap();
         assert_eq!((rig.memory_of(&held.token), info.block_size, info.dedicated), (memory, MIB, false));
     }
-    let dump = rig.dump_json();
+    let dump = rig.reports().dump_json();
     (0..4).for_each(|shard| assert_eq!(dump.matches(&format!("of shard {shard}")).count(), 1, "{dump}"));
-    assert_eq!(rig.leaks().len(), 4);
+    assert_eq!(rig.reports().leaks().len(), 4);
     model.finish();
 }
 

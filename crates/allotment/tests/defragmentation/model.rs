@@ -140,7 +140,7 @@ impl<'a> Model<'a> {
         let mut taken = self.ranges();
         for one in pass.moves() {
             let held = &self.live[self.position(one.id()).expect("what is moved is live")];
-            let info = self.rig.info_of(one.id()).unwrap();
+            let info = self.rig.reports().info(one.id()).unwrap();
             let (from, to, now) = (one.from(), one.to(), self.rig.location(&held.token).unwrap());
             assert_eq!((from.memory, from.offset, from.size), (now.memory, now.offset, now.size));
             assert!(info.moving && held.maps == 0, "what is mapped stays");
@@ -212,7 +212,7 @@ impl<'a> Model<'a> {
         assert_eq!(statistics.allocation_bytes, self.bytes());
         for (at, pool) in self.pools.iter().enumerate() {
             let of_pool = self.live.iter().filter(|held| held.pool == Some(at)).count();
-            assert_eq!(self.rig.pool_statistics(pool).unwrap().allocations as usize, of_pool);
+            assert_eq!(self.rig.reports().pool_statistics(pool).unwrap().allocations as usize, of_pool);
         }
         statistics
     }

@@ -117,7 +117,7 @@ fn the_callback_hears_of_each_move_once_and_may_use_the_allocator() {
         Defragmentation::new(&rig, None, unlimited(FULL).with_limits(PassLimits::NONE.with_moves(3)))
             .unwrap();
     run.on_moved(|one| {
-        let now = rig.info_of(one.id()).unwrap();
+        let now = rig.reports().info(one.id()).unwrap();
         assert_eq!((now.memory, now.offset), (one.to().memory, one.to().offset));
         let other = rig.allocate(&allotment::Requirements::new(100), &allotment::MemoryUsage::GpuOnly.into());
         rig.free(other.unwrap()).unwrap();

@@ -97,7 +97,7 @@ fn in_a_pool_that_keeps_them_apart_few_pinned_allocations_keep_no_block() {
         model.run(&mut run);
         drop(run);
         model.check_alone();
-        let blocks = rig.pool_statistics(&pools[0]).unwrap().blocks;
+        let blocks = rig.reports().pool_statistics(&pools[0]).unwrap().blocks;
         assert!(if separate { blocks == 1 + 1 } else { blocks > 2 }, "{blocks}, {separate}");
         model.finish();
         pools.into_iter().for_each(|pool| rig.destroy_pool(pool).unwrap());
@@ -137,7 +137,7 @@ fn a_pool_that_keeps_them_apart_serves_every_request_that_it_has_room_for() {
         assert_eq!(rig.device.usage().allocate_calls, calls);
         model.check_alone();
         model.finish();
-        assert_eq!(rig.pool_statistics(&pools[0]).unwrap().blocks, 2, "the minimum stays");
+        assert_eq!(rig.reports().pool_statistics(&pools[0]).unwrap().blocks, 2, "the minimum stays");
         pools.into_iter().for_each(|pool| rig.destroy_pool(pool).unwrap());
     }
 }

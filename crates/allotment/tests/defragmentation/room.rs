@@ -73,7 +73,7 @@ impl Model<'_> {
 
     /// Bytes that are free in the one block of a pool.
     fn free_bytes(&self, pool: usize) -> u64 {
-        let statistics = self.rig.pool_statistics(&self.pools[pool]).unwrap();
+        let statistics = self.rig.reports().pool_statistics(&self.pools[pool]).unwrap();
         statistics.block_bytes - statistics.allocation_bytes
     }
 }
@@ -107,7 +107,7 @@ fn two_blocks_that_are_half_free_serve_a_request_of_all_that_is_free_in_both() {
     let mut model = Model::new(&rig, &pools, 1);
     (0..32).for_each(|_| model.allocate(Some(0), &movable(64 * KIB)));
     model.free_where(|held| held.serial % 16 < 14 && held.serial % 2 == 0);
-    assert_eq!(model.rig.pool_statistics(&pools[0]).unwrap().allocations, 18);
+    assert_eq!(model.rig.reports().pool_statistics(&pools[0]).unwrap().allocations, 18);
     assert!(!model.try_allocate(Some(0), &movable(896 * KIB)));
     model.allocate_or_defragment(0, &movable(896 * KIB), unlimited(FULL)).unwrap();
     model.check_alone();
@@ -398,9 +398,9 @@ fn a_pool_gets_a_free_range_of_all_that_is_free_in_a_block() {
     let too_much = make_free_range(&rig, &pools[0], 512 * KIB + 1, unlimited(FULL), copies).unwrap_err();
     assert!(matches!(too_much, RoomError::NothingHelps { .. }), "{too_much}");
     make_free_range(&rig, &pools[0], 512 * KIB, unlimited(FULL), copies).unwrap();
-    assert_eq!(rig.pool_statistics(&pools[0]).unwrap().blocks, 1);
+    assert_eq!(rig.reports().pool_statistics(&pools[0]).unwrap().blocks, 1);
     model.check_alone();
     model.allocate(Some(0), &movable(512 * KIB));
-    assert_eq!((rig.pool_statistics(&pools[0]).unwrap().blocks, model.free_bytes(0)), (1, 0));
+    assert_eq!((rig.reports().pool_statistics(&pools[0]).unwrap().blocks, model.free_bytes(0)), (1, 0));
     model.finish();
 }

@@ -263,7 +263,7 @@ fn blocks_that_another_pool_keeps_as_its_minimum_are_not_emptied_for_nothing() {
     let refused = model.refused(None, &movable(4 * BLOCK), unlimited(FULL));
     assert!(matches!(refused, RoomError::NothingHelps { .. }), "{refused}");
     model.room_for(None, &movable(3 * BLOCK), unlimited(FULL)).unwrap();
-    assert_eq!(rig.pool_statistics(&pools[0]).unwrap().blocks, 13);
+    assert_eq!(rig.reports().pool_statistics(&pools[0]).unwrap().blocks, 13);
     model.check_alone();
     model.finish();
     destroy(&rig, pools);

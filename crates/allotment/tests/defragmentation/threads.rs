@@ -360,7 +360,7 @@ fn what_is_freed_while_it_is_copied_keeps_both_places_until_the_pass_ends() {
     let blocks = rig.statistics().blocks;
     let id = tokens[0].as_ref().unwrap().id();
     rig.free(tokens[0].take().unwrap()).unwrap();
-    assert_eq!(rig.info_of(id).err(), Some(AccessError::Stale));
+    assert_eq!(rig.reports().info(id).err(), Some(AccessError::Stale));
     assert_eq!(rig.statistics().blocks, blocks, "its block is there as long as a thread may copy from it");
     // Nor does another allocation get the place.
     let refused = rig.allocate_wanted(&mapped_in(16 * KIB, HOST).without_new_blocks());

@@ -76,7 +76,7 @@ impl Reader {
 
     /// Panics unless the state is what the allocator lists.
     fn compare(&self, allocator: &Simulated) {
-        let mut listed = allocator.allocations();
+        let mut listed = allocator.reports().allocations();
         assert_eq!(listed.len(), self.state.allocations.len());
         listed.sort_by_key(|listed| listed.id.key());
         for listed in &listed {
@@ -93,7 +93,7 @@ impl Reader {
             assert_eq!(live.free_requested.is_some(), listed.released, "{live:?}");
         }
         let mut blocks: Vec<_> =
-            allocator.blocks().iter().map(|it| (it.memory_type, it.ranges.size)).collect();
+            allocator.reports().blocks().iter().map(|it| (it.memory_type, it.ranges.size)).collect();
         let mut found: Vec<_> = self.state.blocks.values().map(|it| (it.memory_type, it.size)).collect();
         blocks.sort_unstable();
         found.sort_unstable();

@@ -27,7 +27,7 @@ fn pool_for(rig: &Rig, usage: MemoryUsage) -> (Pool, AllocationOptions) {
 }
 
 fn live(rig: &Rig, pool: &Pool) -> u32 {
-    rig.gpu.allocator().pool_statistics(pool).unwrap().allocations
+    rig.gpu.allocator().reports().pool_statistics(pool).unwrap().allocations
 }
 
 /// Nothing that was made may be left, in the pool or elsewhere.
@@ -140,12 +140,12 @@ fn many_allocations_previews_and_reservations_are_made_in_a_pool() {
     assert!(matches!(grows, AllocationPreview::Grows { .. }), "{grows:?}");
     let reserved = allocator.reserve(&page, &options, 64 << 20).unwrap();
     assert!(reserved >= 64 << 20);
-    assert_eq!(allocator.pool_statistics(&pool).unwrap().block_bytes, reserved);
+    assert_eq!(allocator.reports().pool_statistics(&pool).unwrap().block_bytes, reserved);
     assert!(matches!(allocator.preview(&page, &options).unwrap(), AllocationPreview::Fits { .. }));
-    let calls = allocator.device_calls();
+    let calls = allocator.reports().device_calls();
     let pages = allocator.allocate_many(&page, &options, 1024).unwrap();
-    assert_eq!(allocator.device_calls(), calls, "the room was reserved");
-    let detailed = allocator.detailed_pool_statistics(&pool).unwrap();
+    assert_eq!(allocator.reports().device_calls(), calls, "the room was reserved");
+    let detailed = allocator.reports().detailed_pool_statistics(&pool).unwrap();
     assert_eq!((detailed.brief.allocations, detailed.brief.allocation_bytes), (1024, 64 << 20));
     assert_eq!(allocator.statistics().allocations, 1024);
     assert!(allocator.free_many(pages).is_empty());
@@ -206,7 +206,10 @@ fn a_pool_of_another_allocator_is_refused_by_every_call() {
     assert_eq!(allocator.allocate_many(&size, &options, 3).unwrap_err(), wrong);
     assert_eq!(allocator.preview(&size, &options).unwrap_err(), wrong);
     assert_eq!(allocator.reserve(&size, &options, 100).unwrap_err(), wrong);
-    assert!(matches!(allocator.detailed_pool_statistics(&pool), Err(AllocationError::WrongPool { .. })));
+    assert!(matches!(
+        allocator.reports().detailed_pool_statistics(&pool),
+        Err(AllocationError::WrongPool { .. })
+    ));
     let refused = rig.gpu.create_buffer(&BufferDesc::new(64), &options).unwrap_err();
     assert_eq!(refused, ResourceError::Allocation(wrong));
     let refused = rig.gpu.create_image(&ImageDesc::new(64, 64, 4), &options).unwrap_err();
@@ -228,7 +231,7 @@ fn a_reservation_for_requests_that_no_block_of_the_pool_holds_allocates_no_block
         let refused = rig.gpu.allocator().reserve(&Requirements::new(size), &options, 1 << 20);
         let allocated = rig.gpu.allocator().allocate(&Requirements::new(size), &options);
         assert_eq!(refused.unwrap_err(), allocated.unwrap_err());
-        assert_eq!(rig.gpu.allocator().pool_statistics(&pool).unwrap().blocks, 0);
+        assert_eq!(rig.gpu.allocator().reports().pool_statistics(&pool).unwrap().blocks, 0);
         drop(options);
         rig.gpu.allocator().destroy_pool(pool).unwrap();
     }
@@ -252,13 +255,13 @@ fn the_end_of_a_frame_defragments_a_custom_pool_with_relocatable_buffers() {
         (number, mesh)
     };
     let mut meshes: Vec<_> = (0..32).map(mesh).collect();
-    assert_eq!(allocator.pool_statistics(&pool).unwrap().blocks, 8);
+    assert_eq!(allocator.reports().pool_statistics(&pool).unwrap().blocks, 8);
     meshes.retain(|(number, _)| number % 4 == 0);
     for _ in 0..100 {
         rig.gpu.begin_frame().unwrap().end().unwrap();
         rig.gpu.wait_idle().unwrap();
     }
-    let after = allocator.pool_statistics(&pool).unwrap();
+    let after = allocator.reports().pool_statistics(&pool).unwrap();
     assert_eq!((after.blocks, after.allocations), (2, 8));
     assert_eq!(meshes.iter().map(|(_, mesh)| mesh.moves()).sum::<u32>(), 6);
     assert_eq!(
@@ -299,7 +302,7 @@ fn what_the_program_frees_while_a_survey_is_made_is_found_by_the_next_one() {
         meshes = meshes.into_iter().step_by(4).collect();
         rig.gpu.wait_idle().unwrap();
         steps(20, PassLimits::NONE);
-        let blocks = rig.gpu.allocator().pool_statistics(&pool).unwrap().blocks;
+        let blocks = rig.gpu.allocator().reports().pool_statistics(&pool).unwrap().blocks;
         assert_eq!((defragmenter.statistics().moves, blocks), (6, 2), "freed after {steps_before} steps");
         drop((meshes, options, defragmenter));
         rig.gpu.wait_idle().unwrap();
@@ -424,10 +427,10 @@ fn frames_use_buffers_of_a_pool_while_the_pool_is_maintained() {
         rig.gpu.allocator().maintain();
         kept.push(buffer);
     }
-    let calls = rig.gpu.allocator().device_calls();
+    let calls = rig.gpu.allocator().reports().device_calls();
     let next: allotment::memory::Buffer<SimulatedGpu> =
         rig.gpu.create_buffer(&BufferDesc::new(1 << 20), &options).unwrap();
-    assert_eq!(rig.gpu.allocator().device_calls().allocate, calls.allocate, "the room was there");
+    assert_eq!(rig.gpu.allocator().reports().device_calls().allocate, calls.allocate, "the room was there");
     drop((kept, next));
     finish(rig, pool, options);
 }

@@ -545,11 +545,11 @@ fn a_pool_that_is_in_use_counts_no_places_that_are_offered() {
     two.iter_mut().for_each(|it| assert_eq!(it.accept_move(), Ok(AcceptedMove::NotOffered)));
     town.rig.gpu.reclaim();
     town.steps();
-    assert_eq!(allocator.pool_statistics(&pool).unwrap().allocations, 3);
+    assert_eq!(allocator.reports().pool_statistics(&pool).unwrap().allocations, 3);
     let Err(DestroyPoolError::InUse { pool, allocations: 2 }) = allocator.destroy_pool(pool) else {
         panic!()
     };
-    assert_eq!(allocator.pool_statistics(&pool).unwrap().allocations, 2, "the place is free");
+    assert_eq!(allocator.reports().pool_statistics(&pool).unwrap().allocations, 2, "the place is free");
     drop((two, options));
     town.rig.gpu.reclaim();
     town.defragmenter.stop();

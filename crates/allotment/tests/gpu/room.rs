@@ -77,7 +77,7 @@ fn blocks_are_emptied_and_replaced_by_a_larger_one() {
                 made.unwrap_or_else(|error| panic!("{bound:?}, {want} of {each}, every {every}: {error}"));
             assert_eq!(made.info().memory_type.0, 0);
             check_bytes(&gpu, &all);
-            let report = gpu.allocator().memory_heap_reports()[0];
+            let report = gpu.allocator().reports().memory_heaps()[0];
             assert!(report.peak_reserved <= 256 * MIB, "{report:?}");
             drop((made, all));
             drop(gpu);
@@ -223,7 +223,7 @@ fn blocks_of_other_pools_are_emptied_for_a_buffer_or_an_image() {
             _ => (Some(gpu.making_room().create_buffer(&BufferDesc::new(16 * MIB), &wanted).unwrap()), None),
         };
         check_bytes(&gpu, &all);
-        let report = gpu.allocator().memory_heap_reports()[0];
+        let report = gpu.allocator().reports().memory_heaps()[0];
         assert!(report.peak_reserved <= 64 * MIB, "{report:?}");
         drop((buffer, image, all, filled, wanted));
         gpu.wait_idle().unwrap();

@@ -34,6 +34,7 @@
 //!
 //! ```no_run
 //! use allotment::device::d3d12::{Device, DeviceDesc, ResourceInfo};
+//! use allotment::memory::d3d12::AllocatorExt as _;
 //! use allotment::{Allocator, AllocatorDesc, MemoryUsage};
 //! use windows::Win32::Graphics::Direct3D12::*;
 //! use windows::Win32::Graphics::Dxgi::IDXGIAdapter3;

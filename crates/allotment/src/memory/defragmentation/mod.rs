@@ -173,8 +173,8 @@ impl core::ops::Sub for DefragmentationStatistics {
 ///    move, or frees the allocation.
 /// 4. [`end`](Pass::end): each [`Allocation`] is in its new place from then on, and the old places are free; or
 ///    [`end_with`](Pass::end_with), which waits for no copy. The [`EndedPass`] lists what moved.
-/// 5. A pass moves memory, not buffers and images. [`set_buffer_handle`](Allocator::set_buffer_handle) and
-///    [`set_image_handle`](Allocator::set_image_handle) give each [`RawBuffer`](super::RawBuffer) and
+/// 5. A pass moves memory, not buffers and images. [`set_handle`](Allocator::set_handle) gives each
+///    [`RawBuffer`](super::RawBuffer) and
 ///    [`RawImage`](super::RawImage) of the list the handle that was created in step 3. Until then safe calls on it are
 ///    refused with [`AccessError::Moved`](super::AccessError::Moved).
 ///

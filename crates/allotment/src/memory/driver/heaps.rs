@@ -51,7 +51,7 @@ const PASSES_PER_REFRESH: u32 = 30;
 /// # use allotment::prelude::*;
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
-/// for heap in gpu.allocator().memory_heap_reports() {
+/// for heap in gpu.allocator().reports().memory_heaps() {
 ///     println!("{} of {} bytes", heap.usage, heap.budget);
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -80,7 +80,7 @@ pub struct MemoryHeapReport {
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
 /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
-/// let calls = allocator.device_calls();
+/// let calls = allocator.reports().device_calls();
 /// assert_eq!((calls.allocate, calls.free, calls.memory()), (1, 0, 1));
 /// # allocator.free(mesh)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -53,7 +53,7 @@ impl<D: Device> Allocator<D> {
     /// (desc.name, desc.max_blocks) = (Some("streaming".into()), 4);
     /// let pool = allocator.create_pool(desc)?;
     /// let tile = allocator.allocate(&Requirements::new(1 << 20), &MemoryUsage::GpuOnly.with_pool(&pool))?;
-    /// assert_eq!(allocator.pool_statistics(&pool)?.allocations, 1);
+    /// assert_eq!(allocator.reports().pool_statistics(&pool)?.allocations, 1);
     /// # allocator.free(tile)?;
     /// # allocator.destroy_pool(pool).unwrap();
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -68,37 +68,7 @@ impl<D: Device> Allocator<D> {
         self.create_pool_of(desc, None)
     }
 
-    /// Creates a custom pool as [`create_pool`](Self::create_pool), whose blocks are allocated with options of the API,
-    /// such as export.
-    ///
-    /// ```
-    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
-    /// # use allotment::prelude::*;
-    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// # let best = allocator.explain(&Requirements::new(1024), &MemoryUsage::GpuOnly.into())[0].memory_type;
-    /// let export = (); // on Vulkan, `MemoryOptions` with the handle types to export; the simulated GPU has none
-    /// let pool = allocator.create_pool_with(PoolDesc::new([best]), export)?;
-    /// let shared = allocator.allocate(&Requirements::new(1 << 20), &MemoryUsage::GpuOnly.with_pool(&pool))?;
-    /// allocator.free(shared)?;
-    /// allocator.destroy_pool(pool)?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`create_pool`](Self::create_pool).
-    #[inline(never)]
-    #[doc(alias = "push_next")]
-    pub fn create_pool_with(
-        &self,
-        desc: PoolDesc,
-        options: D::MemoryOptions,
-    ) -> Result<Pool, CreatePoolError> {
-        self.create_pool_of(desc, Some(options))
-    }
-
-    fn create_pool_of(
+    pub(in crate::memory) fn create_pool_of(
         &self,
         desc: PoolDesc,
         options: Option<D::MemoryOptions>,
@@ -283,7 +253,7 @@ impl<D: Device> Allocator<D> {
     /// let options = MemoryUsage::Upload.with_pool(&pool);
     /// let scratch = allocator.allocate_many(&Requirements::new(1024), &options, 100)?;
     /// allocator.reset_pool(&pool)?;
-    /// assert_eq!(allocator.pool_statistics(&pool)?.allocations, 0);
+    /// assert_eq!(allocator.reports().pool_statistics(&pool)?.allocations, 0);
     /// assert!(allocator.location(&scratch[0]).is_err(), "stale");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -207,9 +207,9 @@ impl<D: Device> Allocator<D> {
     /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
     /// let (mesh, options) = (Requirements::new(1 << 20), MemoryUsage::GpuOnly.into());
     /// assert!(allocator.reserve(&mesh, &options, 100 << 20)? >= 100 << 20);
-    /// let calls = allocator.device_calls();
+    /// let calls = allocator.reports().device_calls();
     /// let meshes: Vec<_> = (0..100).map(|_| allocator.allocate(&mesh, &options)).collect::<Result<_, _>>()?;
-    /// assert_eq!(allocator.device_calls(), calls);
+    /// assert_eq!(allocator.reports().device_calls(), calls);
     /// # meshes.into_iter().for_each(|mesh| allocator.free(mesh).unwrap());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -99,10 +99,10 @@ impl<D: Device> Allocator<D> {
     /// // The first request waits for its block; the next block is allocated ahead of demand.
     /// let (tile, options) = (Requirements::new(3 << 20), MemoryUsage::GpuOnly.into());
     /// let first = allocator.allocate(&tile, &options)?;
-    /// assert_eq!(allocator.stalls().count, 1);
+    /// assert_eq!(allocator.reports().stalls().count, 1);
     /// assert!(allocator.maintain().blocks > 0);
     /// let second = allocator.allocate(&tile, &options)?;
-    /// assert_eq!(allocator.stalls().count, 1, "the second request did not wait");
+    /// assert_eq!(allocator.reports().stalls().count, 1, "the second request did not wait");
     /// # allocator.free(first)?;
     /// # allocator.free(second)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())

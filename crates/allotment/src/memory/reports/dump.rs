@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use allotment_suballoc::Statistics as RangeStatistics;
 use allotment_suballoc::json::{self, Object};
 
+use super::Reports;
 use crate::choices::blocks::BlockSize;
 use crate::device::{Api, Device, MemoryHeapIndex, MemoryTypeIndex, ResourceKind};
 use crate::memory::Name;
@@ -20,7 +21,7 @@ use crate::memory::pool::statistics::Description;
 use crate::memory::pool::{Detail, PoolSlot, PoolState};
 use crate::memory::reports::dump_schema::{self as schema, Flavor};
 
-impl<D: Device> Allocator<D> {
+impl<D: Device> Reports<'_, D> {
     /// Returns all allocations, with location and name, as JSON in the GpuMemDump schema.
     ///
     /// O(regions). Exact where no other thread changes a pool meanwhile; else what they change may show in part. Locks one pool
@@ -33,7 +34,7 @@ impl<D: Device> Allocator<D> {
     /// let device = SimulatedGpu::new(Profile::named("integrated").unwrap());
     /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
     /// let sky = allocator.allocate(&Requirements::new(4096), &MemoryUsage::GpuOnly.with_name("sky"))?;
-    /// assert!(allocator.dump_json().contains(r#""Type":"BUFFER","Usage":0,"Name":"sky""#));
+    /// assert!(allocator.reports().dump_json().contains(r#""Type":"BUFFER","Usage":0,"Name":"sky""#));
     /// allocator.free(sky)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -43,13 +44,15 @@ impl<D: Device> Allocator<D> {
     pub fn dump_json(&self) -> String {
         let mut text = String::new();
         // Writing to a string never fails.
-        let _ = json::object(&mut text, |dump| self.dump(dump));
+        let _ = json::object(&mut text, |dump| self.allocator.dump(dump));
         text
     }
+}
 
+impl<D: Device> Allocator<D> {
     fn dump(&self, dump: &mut Object<'_, String>) -> fmt::Result {
         let properties = self.device().properties();
-        let by_type = self.detailed_statistics();
+        let by_type = self.reports().detailed_statistics();
         let owners = &self.owners();
         let flavor = self.flavor();
         let limits = &properties.limits;

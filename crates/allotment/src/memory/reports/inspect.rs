@@ -2,6 +2,7 @@
 
 use allotment_suballoc::Statistics as RangeStatistics;
 
+use super::Reports;
 use crate::device::{Device, MemoryHeapIndex, MemoryTypeIndex};
 use crate::memory::Lifetime;
 use crate::memory::allocator::{Allocator, Served};
@@ -27,7 +28,7 @@ const DEFAULT_POOL_NAMES: [[[&str; 3]; 2]; 3] = [
     ],
 ];
 
-/// A memory object of an allocator; see [`Allocator::blocks`].
+/// A memory object of an allocator; see [`Reports::blocks`].
 ///
 /// ```
 /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -35,7 +36,7 @@ const DEFAULT_POOL_NAMES: [[[&str; 3]; 2]; 3] = [
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
 /// let texture = allocator.allocate(&Requirements::new(64 << 20), &MemoryUsage::GpuOnly.into())?;
-/// let block = allocator.blocks().remove(0);
+/// let block = allocator.reports().blocks().remove(0);
 /// println!("{:?} of {}: {} bytes free", block.memory, block.pool, block.ranges.free);
 /// assert!(block.dedicated);
 /// # allocator.free(texture)?;
@@ -60,7 +61,7 @@ pub struct BlockInfo<D: Device> {
     pub ranges: RangeStatistics,
 }
 
-/// The sums of the live allocations of one category; see [`Allocator::categories`].
+/// The sums of the live allocations of one category; see [`Reports::categories`].
 ///
 /// ```
 /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -70,7 +71,7 @@ pub struct BlockInfo<D: Device> {
 /// let options = |category| MemoryUsage::GpuOnly.with_name("texture").with_category(category);
 /// let ui = allocator.allocate(&Requirements::new(1000), &options("ui"))?;
 /// let terrain = allocator.allocate(&Requirements::new(9000), &options("terrain"))?;
-/// for sum in allocator.categories() {
+/// for sum in allocator.reports().categories() {
 ///     println!("{:10} {:6} bytes in {}", sum.category, sum.bytes, sum.allocations); // terrain first
 /// }
 /// # drop(allocator.free_many([ui, terrain]));
@@ -87,31 +88,7 @@ pub struct CategoryStatistics {
     pub bytes: u64,
 }
 
-impl<D: Device> Allocator<D> {
-    /// Returns the memory in use in all pools. Reads counters and takes no lock.
-    ///
-    /// The counters of each pool, and of each shard of the default pools, are read one after the other. What other threads allocate
-    /// or free meanwhile may be counted or not; an allocation that a defragmentation moves to another shard meanwhile may be
-    /// counted in both, or in neither.
-    ///
-    /// ```
-    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
-    /// # use allotment::prelude::*;
-    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
-    /// let now = allocator.statistics();
-    /// assert_eq!((now.allocations, now.allocation_bytes, now.blocks), (1, 1000, 1));
-    /// # allocator.free(mesh)?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[inline(never)]
-    #[doc(alias = "capacity")]
-    #[must_use]
-    pub fn statistics(&self) -> Statistics {
-        self.slots().flat_map(|slot| &slot.counters).map(|counters| counters.load()).sum()
-    }
-
+impl<D: Device> Reports<'_, D> {
     /// What is in use by [category](crate::memory::AllocationOptions::category), the largest first. O(allocations).
     /// Consistent, and locks, as [`allocations`](Self::allocations).
     ///
@@ -124,7 +101,7 @@ impl<D: Device> Allocator<D> {
     /// let options = AllocationOptions::new(MemoryUsage::GpuOnly).with_category("terrain");
     /// let tile = Requirements::new(4096);
     /// let tiles = [allocator.allocate(&tile, &options)?, allocator.allocate(&tile, &options)?];
-    /// let terrain = &allocator.categories()[0];
+    /// let terrain = &allocator.reports().categories()[0];
     /// assert_eq!((terrain.category, terrain.allocations, terrain.bytes), ("terrain", 2, 8192));
     /// # tiles.into_iter().for_each(|tile| allocator.free(tile).unwrap());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -162,10 +139,10 @@ impl<D: Device> Allocator<D> {
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
     /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
-    /// for block in allocator.blocks() {
+    /// for block in allocator.reports().blocks() {
     ///     println!("memory type {} of heap {}, pool {}", block.memory_type, block.heap, block.pool);
     /// }
-    /// assert_eq!(allocator.blocks().len(), 1);
+    /// assert_eq!(allocator.reports().blocks().len(), 1);
     /// # allocator.free(mesh)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -173,8 +150,8 @@ impl<D: Device> Allocator<D> {
     #[must_use]
     pub fn blocks(&self) -> Vec<BlockInfo<D>> {
         let mut blocks = Vec::new();
-        for (index, slot) in self.indexed_slots() {
-            let default_name = self.default_pool_name(index);
+        for (index, slot) in self.allocator.indexed_slots() {
+            let default_name = self.allocator.default_pool_name(index);
             let info = |state: &PoolState<D>, set: usize, _, block: &Block<D>| BlockInfo {
                 memory: block.memory.handle(),
                 memory_type: state.sets[set].memory_type,
@@ -186,6 +163,159 @@ impl<D: Device> Allocator<D> {
             slot.each_block(info, |block| blocks.push(block));
         }
         blocks
+    }
+
+    /// Returns the memory in use in one custom pool. Reads counters and takes no lock.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// # let best = allocator.explain(&Requirements::new(1024), &MemoryUsage::GpuOnly.into())[0].memory_type;
+    /// let pool = allocator.create_pool(PoolDesc::new([best]))?;
+    /// let tile = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.with_pool(&pool))?;
+    /// assert_eq!(allocator.reports().pool_statistics(&pool)?.allocation_bytes, 1000);
+    /// # allocator.free(tile)?;
+    /// # allocator.destroy_pool(pool)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`AllocationError::WrongPool`] when the pool is from another allocator.
+    #[doc(alias("vmaGetPoolStatistics", "GetStatistics"))]
+    pub fn pool_statistics(&self, pool: &Pool) -> Result<Statistics, AllocationError> {
+        let counters = self.allocator.slots_of(pool)?.flat_map(|slot| &slot.counters);
+        Ok(counters.map(|counters| counters.load()).sum())
+    }
+
+    /// Walks all regions and returns the sums for each memory type. O(regions).
+    ///
+    /// Exact where no other thread changes a pool meanwhile; else the counts, the sums and the extremes may be of different
+    /// moments of the call. Locks one pool after the other, for some hundred regions at a time: other threads wait for less
+    /// than 200 µs.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let meshes = allocator.allocate_many(&Requirements::new(1000), &MemoryUsage::GpuOnly.into(), 3)?;
+    /// let by_type = allocator.reports().detailed_statistics();
+    /// let used = by_type.iter().find(|sums| sums.brief.allocations > 0).ok_or("one type")?;
+    /// assert_eq!((used.brief.allocations, used.empty_blocks), (3, 0));
+    /// # drop(allocator.free_many(meshes));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline(never)]
+    #[doc(alias("vmaCalculateStatistics", "calculate_statistics"))]
+    #[must_use]
+    pub fn detailed_statistics(&self) -> Vec<DetailedStatistics> {
+        let types = self.allocator.device.properties().memory_types.len();
+        let mut detailed = vec![DetailedStatistics::default(); types];
+        for slot in self.allocator.slots() {
+            slot.add_detailed(|memory_type, found| detailed[memory_type.get()].add(&found));
+        }
+        detailed
+    }
+
+    /// Walks all regions of one custom pool and returns the sums over its memory types. O(regions). Consistent, and locks,
+    /// as [`detailed_statistics`](Self::detailed_statistics).
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// # let best = allocator.explain(&Requirements::new(1024), &MemoryUsage::GpuOnly.into())[0].memory_type;
+    /// let pool = allocator.create_pool(PoolDesc::new([best]))?;
+    /// let tile = allocator.allocate(&Requirements::new(1 << 20), &MemoryUsage::GpuOnly.with_pool(&pool))?;
+    /// let sums = allocator.reports().detailed_pool_statistics(&pool)?;
+    /// println!("{} free ranges, {:.0} % fragmented", sums.free_ranges, sums.fragmentation() * 100.0);
+    /// # allocator.free(tile)?;
+    /// # allocator.destroy_pool(pool)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`AllocationError::WrongPool`] when the pool is from another allocator.
+    #[doc(alias("vmaCalculatePoolStatistics", "CalculateStatistics"))]
+    pub fn detailed_pool_statistics(&self, pool: &Pool) -> Result<DetailedStatistics, AllocationError> {
+        let mut detailed = DetailedStatistics::default();
+        for slot in self.allocator.slots_of(pool)? {
+            slot.add_detailed(|_, found| detailed.add(&found));
+        }
+        Ok(detailed)
+    }
+
+    /// Returns a report for each heap, with the driver's figures as of the last query.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
+    /// let video = allocator.reports().memory_heaps()[0];
+    /// assert_eq!((video.reserved, video.peak_reserved), (4 << 20, 4 << 20)); // one block
+    /// println!("{} bytes are left in the budget", video.budget.saturating_sub(video.usage));
+    /// # allocator.free(mesh)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline(never)]
+    #[doc(alias("vmaGetHeapBudgets", "get_heap_budgets", "GetBudget"))]
+    #[must_use]
+    pub fn memory_heaps(&self) -> Vec<MemoryHeapReport> {
+        (0..self.allocator.heaps.count())
+            .map(|i| self.allocator.heaps.report(MemoryHeapIndex(i as u8)))
+            .collect()
+    }
+
+    /// Returns the number of driver calls made so far.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let before = allocator.reports().device_calls().memory();
+    /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
+    /// let again = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
+    /// assert_eq!(allocator.reports().device_calls().memory() - before, 1, "one block for both");
+    /// # drop(allocator.free_many([mesh, again]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn device_calls(&self) -> DriverCallStatistics {
+        self.allocator.heaps.calls()
+    }
+}
+
+impl<D: Device> Allocator<D> {
+    /// Returns the memory in use in all pools. Reads counters and takes no lock.
+    ///
+    /// The counters of each pool, and of each shard of the default pools, are read one after the other. What other threads allocate
+    /// or free meanwhile may be counted or not; an allocation that a defragmentation moves to another shard meanwhile may be
+    /// counted in both, or in neither.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
+    /// let now = allocator.statistics();
+    /// assert_eq!((now.allocations, now.allocation_bytes, now.blocks), (1, 1000, 1));
+    /// # allocator.free(mesh)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline(never)]
+    #[doc(alias = "capacity")]
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        self.slots().flat_map(|slot| &slot.counters).map(|counters| counters.load()).sum()
     }
 
     pub(in crate::memory) fn default_pool_name(&self, index: u32) -> Name {
@@ -206,112 +336,6 @@ impl<D: Device> Allocator<D> {
         Name::Static(DEFAULT_POOL_NAMES[usize::from(movers.min(2))][lifetime][kind])
     }
 
-    /// Returns the memory in use in one custom pool. Reads counters and takes no lock.
-    ///
-    /// ```
-    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
-    /// # use allotment::prelude::*;
-    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// # let best = allocator.explain(&Requirements::new(1024), &MemoryUsage::GpuOnly.into())[0].memory_type;
-    /// let pool = allocator.create_pool(PoolDesc::new([best]))?;
-    /// let tile = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.with_pool(&pool))?;
-    /// assert_eq!(allocator.pool_statistics(&pool)?.allocation_bytes, 1000);
-    /// # allocator.free(tile)?;
-    /// # allocator.destroy_pool(pool)?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`AllocationError::WrongPool`] when the pool is from another allocator.
-    #[doc(alias("vmaGetPoolStatistics", "GetStatistics"))]
-    pub fn pool_statistics(&self, pool: &Pool) -> Result<Statistics, AllocationError> {
-        let counters = self.slots_of(pool)?.flat_map(|slot| &slot.counters);
-        Ok(counters.map(|counters| counters.load()).sum())
-    }
-
-    /// Walks all regions and returns the sums for each memory type. O(regions).
-    ///
-    /// Exact where no other thread changes a pool meanwhile; else the counts, the sums and the extremes may be of different
-    /// moments of the call. Locks one pool after the other, for some hundred regions at a time: other threads wait for less
-    /// than 200 µs.
-    ///
-    /// ```
-    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
-    /// # use allotment::prelude::*;
-    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// let meshes = allocator.allocate_many(&Requirements::new(1000), &MemoryUsage::GpuOnly.into(), 3)?;
-    /// let by_type = allocator.detailed_statistics();
-    /// let used = by_type.iter().find(|sums| sums.brief.allocations > 0).ok_or("one type")?;
-    /// assert_eq!((used.brief.allocations, used.empty_blocks), (3, 0));
-    /// # drop(allocator.free_many(meshes));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[inline(never)]
-    #[doc(alias("vmaCalculateStatistics", "calculate_statistics"))]
-    #[must_use]
-    pub fn detailed_statistics(&self) -> Vec<DetailedStatistics> {
-        let types = self.device.properties().memory_types.len();
-        let mut detailed = vec![DetailedStatistics::default(); types];
-        for slot in self.slots() {
-            slot.add_detailed(|memory_type, found| detailed[memory_type.get()].add(&found));
-        }
-        detailed
-    }
-
-    /// Walks all regions of one custom pool and returns the sums over its memory types. O(regions). Consistent, and locks,
-    /// as [`detailed_statistics`](Self::detailed_statistics).
-    ///
-    /// ```
-    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
-    /// # use allotment::prelude::*;
-    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// # let best = allocator.explain(&Requirements::new(1024), &MemoryUsage::GpuOnly.into())[0].memory_type;
-    /// let pool = allocator.create_pool(PoolDesc::new([best]))?;
-    /// let tile = allocator.allocate(&Requirements::new(1 << 20), &MemoryUsage::GpuOnly.with_pool(&pool))?;
-    /// let sums = allocator.detailed_pool_statistics(&pool)?;
-    /// println!("{} free ranges, {:.0} % fragmented", sums.free_ranges, sums.fragmentation() * 100.0);
-    /// # allocator.free(tile)?;
-    /// # allocator.destroy_pool(pool)?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`AllocationError::WrongPool`] when the pool is from another allocator.
-    #[doc(alias("vmaCalculatePoolStatistics", "CalculateStatistics"))]
-    pub fn detailed_pool_statistics(&self, pool: &Pool) -> Result<DetailedStatistics, AllocationError> {
-        let mut detailed = DetailedStatistics::default();
-        for slot in self.slots_of(pool)? {
-            slot.add_detailed(|_, found| detailed.add(&found));
-        }
-        Ok(detailed)
-    }
-
-    /// Returns a report for each heap, with the driver's figures as of the last query.
-    ///
-    /// ```
-    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
-    /// # use allotment::prelude::*;
-    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
-    /// let video = allocator.memory_heap_reports()[0];
-    /// assert_eq!((video.reserved, video.peak_reserved), (4 << 20, 4 << 20)); // one block
-    /// println!("{} bytes are left in the budget", video.budget.saturating_sub(video.usage));
-    /// # allocator.free(mesh)?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[inline(never)]
-    #[doc(alias("vmaGetHeapBudgets", "get_heap_budgets", "GetBudget"))]
-    #[must_use]
-    pub fn memory_heap_reports(&self) -> Vec<MemoryHeapReport> {
-        (0..self.heaps.count()).map(|i| self.heaps.report(MemoryHeapIndex(i as u8))).collect()
-    }
-
     /// Queries the driver's budgets now. The allocator does so by itself from time to time; some drivers take
     /// milliseconds to answer.
     ///
@@ -323,29 +347,10 @@ impl<D: Device> Allocator<D> {
     /// # use allotment::device::MemoryHeapIndex;
     /// allocator.device().set_budget(MemoryHeapIndex(0), 1 << 30); // another program began
     /// allocator.refresh_budgets();
-    /// assert_eq!(allocator.memory_heap_reports()[0].budget, 1 << 30);
+    /// assert_eq!(allocator.reports().memory_heaps()[0].budget, 1 << 30);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn refresh_budgets(&self) {
         self.heaps.refresh(&self.device);
-    }
-
-    /// Returns the number of driver calls made so far.
-    ///
-    /// ```
-    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
-    /// # use allotment::prelude::*;
-    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// let before = allocator.device_calls().memory();
-    /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
-    /// let again = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
-    /// assert_eq!(allocator.device_calls().memory() - before, 1, "one block for both");
-    /// # drop(allocator.free_many([mesh, again]));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[must_use]
-    pub fn device_calls(&self) -> DriverCallStatistics {
-        self.heaps.calls()
     }
 }

@@ -7,6 +7,7 @@ use core::fmt;
 use std::io::Write;
 use std::sync::{Arc, Mutex, Weak};
 
+use super::Reports;
 use crate::choices::call_site::CallSite;
 use crate::device::{Device, MemoryTypeIndex, ResourceKind};
 use crate::log::event;
@@ -26,7 +27,7 @@ use crate::sync::locked;
 /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
 /// let options = MemoryUsage::GpuOnly.with_name("sky").with_category("texture").with_user_data(4711);
 /// let sky = allocator.allocate(&Requirements::new(1000), &options)?;
-/// let leak = &allocator.leaks()[0]; // live now: a leak if the allocator were dropped
+/// let leak = &allocator.reports().leaks()[0]; // live now: a leak if the allocator were dropped
 /// assert_eq!((leak.size, leak.category, leak.user_data), (1000, "texture", 4711));
 /// # allocator.free(sky)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -271,7 +272,7 @@ impl fmt::Debug for LeakHandler {
     }
 }
 
-impl<D: Device> Allocator<D> {
+impl<D: Device> Reports<'_, D> {
     /// Returns all live allocations, largest first: the report that dropping the allocator now would make. Consistent, and
     /// locks, as [`allocations`](Self::allocations).
     ///
@@ -286,7 +287,7 @@ impl<D: Device> Allocator<D> {
     /// let allocator = Allocator::new(device, desc)?;
     /// let options = MemoryUsage::GpuOnly.with_name("shadow map");
     /// drop(allocator.allocate(&Requirements::new(64), &options)?);
-    /// let leak = allocator.leaks()[0].to_string();
+    /// let leak = allocator.reports().leaks()[0].to_string();
     /// assert!(leak.starts_with("\"shadow map\": 64 bytes of memory type 0"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -294,9 +295,11 @@ impl<D: Device> Allocator<D> {
     #[doc(alias = "report_memory_leaks")]
     #[must_use]
     pub fn leaks(&self) -> Vec<Leak> {
-        self.leaks_where(|_| true)
+        self.allocator.leaks_where(|_| true)
     }
+}
 
+impl<D: Device> Allocator<D> {
     /// Returns the live allocations whose records `shows` wants, largest first.
     fn leaks_where(&self, shows: impl Fn(&Record) -> bool) -> Vec<Leak> {
         let mut leaks = Vec::new();
@@ -329,7 +332,8 @@ pub(in crate::memory) fn report_leaks<D: Device>(allocator: &Allocator<D>) {
     if allocator.statistics().allocations == 0 && descriptors.is_empty() {
         return;
     }
-    let report = LeakReport { moment: LeakMoment::AllocatorDropped, leaks: allocator.leaks(), descriptors };
+    let report =
+        LeakReport { moment: LeakMoment::AllocatorDropped, leaks: allocator.reports().leaks(), descriptors };
     hand_out(allocator, &report);
 }
 

@@ -1,12 +1,13 @@
 //! All live allocations as values, for a program's own memory window or report.
 
+use super::Reports;
 use crate::device::{Device, MemoryHandle as _};
 use crate::events::AllocationKey;
 use crate::memory::allocator::{AllocationId, Allocator};
 use crate::memory::pool::{Detail, Pool, PoolSlot, PoolState};
-use crate::memory::{AllocationError, AllocationInfo, Name};
+use crate::memory::{AccessError, AllocationError, AllocationInfo, Name};
 
-/// A live allocation; see [`Allocator::allocations`].
+/// A live allocation; see [`Reports::allocations`].
 #[doc(alias = "AllocationReport")]
 #[derive(Debug)]
 #[non_exhaustive]
@@ -37,7 +38,7 @@ impl<D: Device> ListedAllocation<D> {
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
     /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.with_name("mesh"))?;
-    /// assert_eq!(allocator.allocations()[0].name(), Some("mesh"));
+    /// assert_eq!(allocator.reports().allocations()[0].name(), Some("mesh"));
     /// # allocator.free(mesh)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -55,7 +56,7 @@ impl AllocationId {
     }
 }
 
-impl<D: Device> Allocator<D> {
+impl<D: Device> Reports<'_, D> {
     /// Returns all live allocations, pool by pool, in no particular order in a pool. O(allocations), about 100 ns each.
     ///
     /// An allocation that lives during the whole call is listed once, as it was at some moment of the call; one that another
@@ -68,11 +69,11 @@ impl<D: Device> Allocator<D> {
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
     /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.with_name("mesh"))?;
-    /// for listed in allocator.allocations() {
+    /// for listed in allocator.reports().allocations() {
     ///     let info = &listed.info;
     ///     println!("{:?}: {} bytes at {} of {:?} ({})", listed.name(), info.size, info.offset, info.memory, listed.pool);
     /// }
-    /// assert_eq!(allocator.allocations()[0].id, mesh.id());
+    /// assert_eq!(allocator.reports().allocations()[0].id, mesh.id());
     /// # allocator.free(mesh)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -81,8 +82,8 @@ impl<D: Device> Allocator<D> {
     #[must_use]
     pub fn allocations(&self) -> Vec<ListedAllocation<D>> {
         let mut listed = Vec::new();
-        for (index, slot) in self.indexed_slots() {
-            self.list(slot, index, &mut listed);
+        for (index, slot) in self.allocator.indexed_slots() {
+            self.allocator.list(slot, index, &mut listed);
         }
         listed
     }
@@ -97,7 +98,7 @@ impl<D: Device> Allocator<D> {
     /// # let best = allocator.explain(&Requirements::new(1024), &MemoryUsage::GpuOnly.into())[0].memory_type;
     /// let pool = allocator.create_pool(PoolDesc::new([best]))?;
     /// let tile = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.with_pool(&pool))?;
-    /// assert_eq!(allocator.pool_allocations(&pool)?.len(), 1);
+    /// assert_eq!(allocator.reports().pool_allocations(&pool)?.len(), 1);
     /// # allocator.free(tile)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -107,12 +108,40 @@ impl<D: Device> Allocator<D> {
     /// [`AllocationError::WrongPool`] when the pool is from another allocator.
     pub fn pool_allocations(&self, pool: &Pool) -> Result<Vec<ListedAllocation<D>>, AllocationError> {
         let mut listed = Vec::new();
-        for (slot, index) in self.slots_of(pool)?.zip(pool.shards().indices()) {
-            self.list(slot, index, &mut listed);
+        for (slot, index) in self.allocator.slots_of(pool)?.zip(pool.shards().indices()) {
+            self.allocator.list(slot, index, &mut listed);
         }
         Ok(listed)
     }
 
+    /// Returns everything that is known of the allocation with this id, for tools that do not have the token.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// use allotment::memory::AccessError;
+    ///
+    /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+    /// let selected = mesh.id(); // what a memory window keeps
+    /// assert_eq!(allocator.reports().info(selected)?.size, 1000);
+    /// allocator.free(mesh)?;
+    /// assert_eq!(allocator.reports().info(selected).err(), Some(AccessError::Stale));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError::Stale`] when the allocation was freed, [`AccessError::WrongAllocator`] when it is from another
+    /// allocator.
+    #[inline(never)]
+    pub fn info(&self, id: AllocationId) -> Result<AllocationInfo<D>, AccessError> {
+        self.allocator.info_of(id)
+    }
+}
+
+impl<D: Device> Allocator<D> {
     fn list(&self, slot: &PoolSlot<D>, index: u32, listed: &mut Vec<ListedAllocation<D>>) {
         let default_name = self.default_pool_name(index);
         let list = |state: &PoolState<D>, record, _: &Detail| {

@@ -6,6 +6,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
 use std::time::Instant;
 
+use super::Reports;
 use crate::device::Device;
 use crate::memory::allocator::Allocator;
 
@@ -18,7 +19,7 @@ use crate::memory::allocator::Allocator;
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
 /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
-/// let stalls = allocator.stalls();
+/// let stalls = allocator.reports().stalls();
 /// println!("{} stalls, {:?} in all, {:?} at most", stalls.count, stalls.total, stalls.longest);
 /// # allocator.free(mesh)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -53,7 +54,7 @@ impl Stalls {
     }
 }
 
-impl<D: Device> Allocator<D> {
+impl<D: Device> Reports<'_, D> {
     /// Returns how often and how long callers waited for the driver's memory calls. With a
     /// [`MaintenanceThread`](crate::memory::MaintenanceThread) there should be few such stalls.
     ///
@@ -65,20 +66,22 @@ impl<D: Device> Allocator<D> {
     /// let (mesh, options) = (Requirements::new(1000), MemoryUsage::GpuOnly.into());
     /// let first = allocator.allocate(&mesh, &options)?; // waits for the driver
     /// let second = allocator.allocate(&mesh, &options)?; // fits into the same block
-    /// assert_eq!(allocator.stalls().count, 1);
+    /// assert_eq!(allocator.reports().stalls().count, 1);
     /// # drop(allocator.free_many([first, second]));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
     pub fn stalls(&self) -> StallStatistics {
-        let Stalls { count, nanoseconds, longest } = &self.stalls;
+        let Stalls { count, nanoseconds, longest } = &self.allocator.stalls;
         StallStatistics {
             count: count.load(Relaxed),
             total: Duration::from_nanos(nanoseconds.load(Relaxed)),
             longest: Duration::from_nanos(longest.load(Relaxed)),
         }
     }
+}
 
+impl<D: Device> Allocator<D> {
     /// Does work that its caller waits for, and counts the time as a stall.
     pub(in crate::memory) fn waiting<T>(&self, work: impl FnOnce() -> T) -> T {
         let began = Instant::now();

@@ -83,7 +83,7 @@ impl Sum for Statistics {
 /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
 /// let small = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
 /// let large = allocator.allocate(&Requirements::new(2 << 20), &MemoryUsage::GpuOnly.into())?;
-/// let sums = allocator.detailed_statistics()[0]; // of memory type 0
+/// let sums = allocator.reports().detailed_statistics()[0]; // of memory type 0
 /// println!("allocations: {:?}, free ranges: {:?}", sums.allocation_size, sums.free_size);
 /// # drop(allocator.free_many([small, large]));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -115,7 +115,7 @@ impl DetailedStatistics {
     /// let meshes = allocator.allocate_many(&Requirements::new(1 << 20), &MemoryUsage::GpuOnly.into(), 3)?;
     /// let [first, second, third]: [_; 3] = meshes.try_into().map_err(|_| "three")?;
     /// allocator.free(second)?; // 1 MiB is free between the others, and 1 MiB after them
-    /// assert_eq!(allocator.detailed_statistics()[0].fragmentation(), 0.5);
+    /// assert_eq!(allocator.reports().detailed_statistics()[0].fragmentation(), 0.5);
     /// # drop(allocator.free_many([first, third]));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -455,7 +455,7 @@ pub enum AccessError {
         name: ShortName,
     },
     /// A defragmentation pass moved the allocation, and the resource is still bound to the old location, which may be
-    /// freed already. Give it its [new handle](crate::Allocator::set_buffer_handle), destroy it and create it again, or
+    /// freed already. Give it its [new handle](crate::Allocator::set_handle), destroy it and create it again, or
     /// have its [`Defragmenter`](crate::memory::Defragmenter) move it.
     Moved {
         /// Name of the allocation, if it has one.

@@ -1,5 +1,7 @@
 //! Creates resources together with dedicated memory, and dedicated memory with options of the API.
 
+use core::fmt;
+
 use super::class::{Buffers, Class, Images};
 use super::{RawBuffer, RawImage, ResourceError};
 use crate::device::{Device, DeviceError, MemoryDesc, OwnedMemory, Requirements};
@@ -9,9 +11,26 @@ use crate::memory::driver::ladder::IdleBlocks;
 use crate::memory::pool::requests::NeededBlock;
 use crate::memory::pool::{RoundedRequest, Source};
 use crate::memory::request::desc::AllocationRequest;
-use crate::memory::{AllocationError, AllocationOptions, Dedicated, NewBlocks, ShortName};
+use crate::memory::{
+    AllocationError, AllocationOptions, CreatePoolError, Dedicated, NewBlocks, Pool, PoolDesc, ShortName,
+};
 
-impl<D: Device> Allocator<D> {
+/// Creates resources, memory and pools with options of the API: export, import, protection.
+/// [`Allocator::with_memory_options`] returns it.
+///
+/// The memory is dedicated, and in a pool each block has the options.
+pub struct WithMemoryOptions<'a, D: Device> {
+    pub(super) allocator: &'a Allocator<D>,
+    pub(super) options: &'a D::MemoryOptions,
+}
+
+impl<D: Device> fmt::Debug for WithMemoryOptions<'_, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WithMemoryOptions").field("options", self.options).finish_non_exhaustive()
+    }
+}
+
+impl<D: Device> WithMemoryOptions<'_, D> {
     /// Creates a buffer in a dedicated allocation with options of the API: export, import, protection. Imported
     /// memory has one memory type only: name it in [`AllocationOptions::memory_types`].
     ///
@@ -22,7 +41,7 @@ impl<D: Device> Allocator<D> {
     /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
     /// // On Vulkan, `MemoryOptions` with the handle types to export; the simulated GPU has no options.
     /// let options = MemoryUsage::GpuOnly.with_name("shared with an encoder");
-    /// let frames = allocator.create_buffer_with(&BufferDesc::new(4096), &options, &())?;
+    /// let frames = allocator.with_memory_options(&()).create_buffer(&BufferDesc::new(4096), &options)?;
     /// assert!(allocator.info(frames.allocation())?.dedicated_to_resource);
     /// allocator.destroy_buffer(frames)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -30,21 +49,20 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// The errors of [`create_buffer`](Self::create_buffer).
+    /// The errors of [`Allocator::create_buffer`].
     #[inline(never)]
     #[doc(alias = "vmaCreateDedicatedBuffer")]
     #[track_caller]
-    pub fn create_buffer_with(
+    pub fn create_buffer(
         &self,
         info: &D::BufferInfo<'_>,
         options: &AllocationOptions,
-        memory_options: &D::MemoryOptions,
     ) -> Result<RawBuffer<D>, ResourceError> {
-        self.create::<Buffers>(info, options, Some(memory_options))
+        self.allocator.create::<Buffers>(info, options, Some(self.options))
     }
 
     /// Creates an image in a dedicated allocation with options of the API, as
-    /// [`create_buffer_with`](Self::create_buffer_with) creates a buffer.
+    /// [`create_buffer`](Self::create_buffer) creates a buffer.
     ///
     /// ```
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -52,7 +70,7 @@ impl<D: Device> Allocator<D> {
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
     /// let options = MemoryUsage::GpuOnly.with_name("shared with a compositor");
-    /// let picture = allocator.create_image_with(&ImageDesc::new(640, 480, 4), &options, &())?;
+    /// let picture = allocator.with_memory_options(&()).create_image(&ImageDesc::new(640, 480, 4), &options)?;
     /// assert!(allocator.info(picture.allocation())?.dedicated_to_resource);
     /// allocator.destroy_image(picture)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -60,17 +78,16 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// The errors of [`create_image`](Self::create_image).
+    /// The errors of [`Allocator::create_image`].
     #[inline(never)]
     #[doc(alias = "vmaCreateDedicatedImage")]
     #[track_caller]
-    pub fn create_image_with(
+    pub fn create_image(
         &self,
         info: &D::ImageInfo<'_>,
         options: &AllocationOptions,
-        memory_options: &D::MemoryOptions,
     ) -> Result<RawImage<D>, ResourceError> {
-        self.create::<Images>(info, options, Some(memory_options))
+        self.allocator.create::<Images>(info, options, Some(self.options))
     }
 
     /// Allocates dedicated memory with options of the API and no resource in it yet.
@@ -81,7 +98,7 @@ impl<D: Device> Allocator<D> {
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
     /// let options = MemoryUsage::GpuOnly.with_name("shared with another process");
-    /// let memory = allocator.allocate_with(&Requirements::new(4096), &options, &())?;
+    /// let memory = allocator.with_memory_options(&()).allocate(&Requirements::new(4096), &options)?;
     /// let buffer = allocator.create_aliasing_buffer(&memory, 0, &BufferDesc::new(4096))?; // what it is for
     /// // SAFETY: it is of this device, and no queue uses it.
     /// unsafe { allocator.device().destroy_buffer(buffer) };
@@ -91,23 +108,61 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// The errors of [`allocate`](Self::allocate).
+    /// The errors of [`Allocator::allocate`].
     #[inline(never)]
     #[doc(alias = "vmaAllocateDedicatedMemory")]
     #[track_caller]
-    pub fn allocate_with(
+    pub fn allocate(
         &self,
         requirements: &Requirements,
         options: &AllocationOptions,
-        memory_options: &D::MemoryOptions,
     ) -> Result<Allocation, AllocationError> {
         let request = &AllocationRequest::new(requirements, options);
         // Options such as export make the memory dedicated, but to no resource: the caller may bind several to it.
-        let make = |memory: &MemoryDesc<'_, _>| self.device().allocate_memory(memory).map(|m| (m, ()));
+        let allocator = self.allocator;
+        let make = |memory: &MemoryDesc<'_, _>| allocator.device().allocate_memory(memory).map(|m| (m, ()));
         let (allocation, ()) =
-            self.allocate_dedicated(request, Some(memory_options), false, make, |()| {})?;
-        self.note_call_site(allocation.id());
+            allocator.allocate_dedicated(request, Some(self.options), false, make, |()| {})?;
+        allocator.note_call_site(allocation.id());
         Ok(allocation)
+    }
+
+    /// Creates a custom pool as [`Allocator::create_pool`], whose blocks are allocated with options of the API,
+    /// such as export.
+    ///
+    /// ```
+    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// # use allotment::prelude::*;
+    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// # let best = allocator.explain(&Requirements::new(1024), &MemoryUsage::GpuOnly.into())[0].memory_type;
+    /// let export = (); // on Vulkan, `MemoryOptions` with the handle types to export; the simulated GPU has none
+    /// let pool = allocator.with_memory_options(&export).create_pool(PoolDesc::new([best]))?;
+    /// let shared = allocator.allocate(&Requirements::new(1 << 20), &MemoryUsage::GpuOnly.with_pool(&pool))?;
+    /// allocator.free(shared)?;
+    /// allocator.destroy_pool(pool)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Allocator::create_pool`].
+    #[inline(never)]
+    #[doc(alias = "push_next")]
+    pub fn create_pool(&self, desc: PoolDesc) -> Result<Pool, CreatePoolError> {
+        self.allocator.create_pool_of(desc, Some(self.options.clone()))
+    }
+}
+
+impl<D: Device> Allocator<D> {
+    /// Returns what creates resources, memory and pools with options of the API, such as export to another process.
+    #[doc(alias = "push_next")]
+    #[must_use]
+    pub const fn with_memory_options<'a>(
+        &'a self,
+        options: &'a D::MemoryOptions,
+    ) -> WithMemoryOptions<'a, D> {
+        WithMemoryOptions { allocator: self, options }
     }
 
     pub(super) fn create_with_dedicated<C: Class<D>>(

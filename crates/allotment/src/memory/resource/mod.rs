@@ -20,7 +20,7 @@ mod dedicated;
 mod deferred;
 mod error;
 #[cfg(feature = "vulkan")]
-mod existing;
+pub(in crate::memory) mod existing;
 mod mapped;
 mod moved;
 mod owning_allocator;
@@ -38,6 +38,7 @@ use crate::memory::ShortName;
 
 pub(super) use class::Class;
 pub use class::{BufferOrImage, Buffers, Images};
+pub use dedicated::WithMemoryOptions;
 pub use deferred::{Buffer, Image, Resource};
 pub use error::ResourceError;
 pub use mapped::MappedBuffer;

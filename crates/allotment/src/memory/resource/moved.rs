@@ -1,14 +1,14 @@
 //! New handles of resources whose memory a pass moved.
 
-use super::{Buffers, Class, Images, RawBuffer, RawImage, RawResource};
+use super::RawResource;
 use crate::device::Device;
 use crate::memory::AccessError;
 use crate::memory::allocator::Allocator;
 
 impl<D: Device> Allocator<D> {
-    /// Gives a buffer the handle that it has in its new place, after a [pass](crate::memory::Pass) that moved its memory
+    /// Gives a buffer or an image the handle that it has in its new place, after a [pass](crate::memory::Pass) that moved its memory
     /// has ended. Returns the old handle, to be destroyed once no queue uses it. From then on safe calls may use the
-    /// buffer again: until here they get [`AccessError::Moved`].
+    /// resource again: until here they get [`AccessError::Moved`].
     ///
     /// ```
     /// use allotment::device::BufferDevice as _;
@@ -39,7 +39,7 @@ impl<D: Device> Allocator<D> {
     ///         let tile = tiles.iter_mut().find(|tile| tile.allocation().id() == moved.id()).ok_or("a tile")?;
     ///         let handle = created.remove(&moved.id()).ok_or("created above")?;
     ///         // SAFETY: created above in the place where the allocation is now; nothing else destroys it.
-    ///         let old = unsafe { allocator.set_buffer_handle(tile, handle)? };
+    ///         let old = unsafe { allocator.set_handle(tile, handle)? };
     ///         // SAFETY: no queue uses it any more.
     ///         unsafe { allocator.device().destroy_buffer(old) };
     ///     }
@@ -57,46 +57,15 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// [`AccessError::NotMoved`] where no pass has moved the memory since the buffer got its handle; the errors of any
-    /// access. The buffer keeps its handle then, and the new one is still the caller's to destroy.
+    /// [`AccessError::NotMoved`] where no pass has moved the memory since the resource got its handle; the errors of any
+    /// access. The resource keeps its handle then, and the new one is still the caller's to destroy.
     ///
     /// # Safety
     ///
-    /// `handle` is a buffer of this allocator's device, created with the description of the old one, and bound to
+    /// `handle` is a resource of this allocator's device, created with the description of the old one, and bound to
     /// where the allocation [is now](Self::location). Nothing else destroys it.
     #[doc(alias = "SetResource")]
-    pub unsafe fn set_buffer_handle(
-        &self,
-        buffer: &mut RawBuffer<D>,
-        handle: D::Buffer,
-    ) -> Result<D::Buffer, AccessError> {
-        self.set_handle::<Buffers>(buffer, handle)
-    }
-
-    /// Gives an image the handle that it has in its new place, as [`set_buffer_handle`](Self::set_buffer_handle) does
-    /// for a buffer.
-    ///
-    /// # Errors
-    ///
-    /// Those of that call.
-    ///
-    /// # Safety
-    ///
-    /// As for that call, for an image.
-    #[doc(alias = "SetResource")]
-    pub unsafe fn set_image_handle(
-        &self,
-        image: &mut RawImage<D>,
-        handle: D::Image,
-    ) -> Result<D::Image, AccessError> {
-        self.set_handle::<Images>(image, handle)
-    }
-
-    fn set_handle<C: Class<D>>(
-        &self,
-        resource: &mut RawResource<C::Handle>,
-        handle: C::Handle,
-    ) -> Result<C::Handle, AccessError> {
+    pub unsafe fn set_handle<H>(&self, resource: &mut RawResource<H>, handle: H) -> Result<H, AccessError> {
         let (slot, _) = self.slot_and_record(&resource.allocation)?;
         slot.end_moved(resource.allocation.record, resource.allocation.generation)?;
         Ok(core::mem::replace(&mut resource.handle, handle))

@@ -259,7 +259,7 @@ impl<D: Device> OwningAllocator<D> {
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
     /// let options = MemoryUsage::GpuOnly.with_name("shared with a compositor");
-    /// let raw = gpu.allocator().create_image_with(&ImageDesc::new(640, 480, 4), &options, &())?;
+    /// let raw = gpu.allocator().with_memory_options(&()).create_image(&ImageDesc::new(640, 480, 4), &options)?;
     /// let picture = gpu.memory().own_image(raw)?; // destroyed after the GPU's last use
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

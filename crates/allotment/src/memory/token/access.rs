@@ -174,29 +174,7 @@ impl<D: Device> Allocator<D> {
         self.info_of(allocation.id())
     }
 
-    /// Returns everything that is known of the allocation with this id, for tools that do not have the token.
-    ///
-    /// ```
-    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
-    /// # use allotment::prelude::*;
-    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// use allotment::memory::AccessError;
-    ///
-    /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.with_name("mesh"))?;
-    /// let selected = mesh.id(); // what a memory window keeps
-    /// assert_eq!(allocator.info_of(selected)?.size, 1000);
-    /// allocator.free(mesh)?;
-    /// assert_eq!(allocator.info_of(selected).err(), Some(AccessError::Stale));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`AccessError::Stale`] when the allocation was freed, [`AccessError::WrongAllocator`] when it is from another
-    /// allocator.
-    #[inline(never)]
-    pub fn info_of(&self, id: AllocationId) -> Result<AllocationInfo<D>, AccessError> {
+    pub(in crate::memory) fn info_of(&self, id: AllocationId) -> Result<AllocationInfo<D>, AccessError> {
         self.slot_of(id)?.allocation_info(id.record, id.generation).ok_or(AccessError::Stale)
     }
 
@@ -450,7 +428,7 @@ impl<D: Device> Allocator<D> {
     /// // SAFETY: 4,096 bytes are mapped from there on, and no queue reads them yet.
     /// unsafe { first.as_ptr().write_bytes(7, 100) };
     /// allocator.flush(&vertices, 0..100)?; // rounded to 128 bytes: two atoms of 64
-    /// assert_eq!(allocator.device_calls().make_visible, 1);
+    /// assert_eq!(allocator.reports().device_calls().make_visible, 1);
     /// # allocator.free(vertices)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -88,7 +88,7 @@ impl Drop for Rig {
             return;
         }
         self.allocator.check_invariants();
-        assert_eq!(self.allocator.statistics().allocations, 0, "{:?}", self.allocator.leaks());
+        assert_eq!(self.allocator.statistics().allocations, 0, "{:?}", self.allocator.reports().leaks());
         assert_eq!(self.device.usage().buffers, 0);
         assert_eq!(self.device.validation_errors(), Vec::<String>::new());
     }

@@ -24,12 +24,13 @@ impl Pair {
         assert_eq!(statistics.blocks + statistics.dedicated, usage.memory_objects);
         let used = statistics.allocation_bytes + statistics.padding + statistics.rounding;
         assert_eq!(statistics.block_bytes, used + statistics.free());
-        let walked: Statistics = self.rig.detailed_statistics().iter().map(|detailed| detailed.brief).sum();
+        let walked: Statistics =
+            self.rig.reports().detailed_statistics().iter().map(|detailed| detailed.brief).sum();
         assert_eq!(walked, statistics, "counters and walk agree");
     }
 
     fn check_heaps(&mut self) {
-        for (i, report) in self.rig.memory_heap_reports().iter().enumerate() {
+        for (i, report) in self.rig.reports().memory_heaps().iter().enumerate() {
             let taken = self.rig.taken(MemoryHeapIndex(i as u8));
             assert_eq!((report.reserved, report.usage), (taken, taken), "heap {i}");
             self.peak[i] = self.peak[i].max(taken);
@@ -41,7 +42,7 @@ impl Pair {
         for (at, custom) in self.pools.iter().enumerate() {
             let Some(CustomPool { pool, desc }) = custom else { continue };
             let of_pool = || self.live.iter().filter(|live| live.pool == Some(at));
-            let statistics = self.rig.pool_statistics(pool).unwrap();
+            let statistics = self.rig.reports().pool_statistics(pool).unwrap();
             assert_eq!(statistics.allocations as usize, of_pool().count());
             assert_eq!(statistics.allocation_bytes, of_pool().map(|live| live.place.size).sum::<u64>());
             assert!(statistics.blocks + statistics.dedicated <= desc.max_blocks, "{desc:?}: {statistics:?}");

@@ -303,14 +303,20 @@ impl Pair {
             statistics: self.rig.statistics(),
             objects: usage.memory_objects,
             bytes: usage.memory_bytes,
-            empty_blocks: self.rig.detailed_statistics().iter().map(|detailed| detailed.empty_blocks).sum(),
+            empty_blocks: self
+                .rig
+                .reports()
+                .detailed_statistics()
+                .iter()
+                .map(|detailed| detailed.empty_blocks)
+                .sum(),
             map_calls: usage.map_calls,
-            dump: self.rig.dump_json(),
+            dump: self.rig.reports().dump_json(),
         }
     }
 
     fn reserved(&self) -> Vec<u64> {
-        self.rig.memory_heap_reports().iter().map(|report| report.reserved).collect()
+        self.rig.reports().memory_heaps().iter().map(|report| report.reserved).collect()
     }
 
     /// Calls `call` while the driver fails as the wish says.
@@ -383,7 +389,7 @@ impl Pair {
         let minds = desc.budget == BudgetPolicy::WithinBudget
             || pool.is_some_and(|at| self.pool(at).desc.budget == BudgetPolicy::WithinBudget);
         if minds {
-            for (heap, report) in self.rig.memory_heap_reports().iter().enumerate() {
+            for (heap, report) in self.rig.reports().memory_heaps().iter().enumerate() {
                 assert!(
                     report.reserved <= reserved[heap] || report.usage <= report.budget,
                     "{desc:?} within the budget led to {report:?}"
@@ -612,7 +618,7 @@ impl Pair {
         let before = self.picture();
         match self.rig.create_pool(desc.clone()) {
             Ok(pool) => {
-                let statistics = self.rig.pool_statistics(&pool).unwrap();
+                let statistics = self.rig.reports().pool_statistics(&pool).unwrap();
                 assert_eq!((statistics.blocks, statistics.dedicated), (desc.min_blocks, 0));
                 self.pools.push(Some(CustomPool { pool, desc }));
                 // Idle blocks may have been freed for the second block, after the first.
@@ -630,7 +636,7 @@ impl Pair {
 
     /// Blocks that were there for a moment, before the next one was refused, are in the peak.
     fn reset_peaks(&mut self) {
-        let peaks = self.rig.memory_heap_reports();
+        let peaks = self.rig.reports().memory_heaps();
         self.peak = peaks.iter().map(|report| report.peak_reserved).collect();
     }
 
@@ -645,7 +651,7 @@ impl Pair {
     fn destroy_pool(&mut self, at: usize) {
         let before = self.picture();
         let CustomPool { pool, desc } = self.pools[at].take().unwrap();
-        let held = self.rig.pool_statistics(&pool).unwrap();
+        let held = self.rig.reports().pool_statistics(&pool).unwrap();
         match self.rig.destroy_pool(pool) {
             Ok(()) => {
                 assert_eq!(held.allocations, 0);

@@ -7,6 +7,7 @@ use allotment::device::{
     DescriptorHeapVisibility, DeviceError, Filter, ImageCopy, QueueIndex, SamplerDesc, ShaderVisibleHeapType,
     TexelBlock, TimelinePoint,
 };
+use allotment::memory::d3d12::AllocatorExt as _;
 use allotment::memory::{RawResource, Transfer};
 use allotment::{Allocator, MemoryUsage};
 use allotment_readers::{D3d12Reader, DescriptorReader as _, Read};

@@ -11,6 +11,7 @@ use allotment::device::{
     MemoryDevice as _, MemoryProperties, MemoryTypeIndex, Priority, QueueDevice as _, QueueIndex,
     TimelineValue,
 };
+use allotment::memory::d3d12::AllocatorExt as _;
 use allotment::memory::{AccessError, Dedicated, LeakHandler, ResourceError, Transfer};
 use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, Requirements};
 use windows::Win32::Graphics::Direct3D12::*;

@@ -84,7 +84,7 @@ impl<'g, F: Fixture> Rig<'g, F> {
     }
 
     pub(super) fn device_calls_now(&self) -> u64 {
-        self.allocator.device_calls().memory()
+        self.allocator.reports().device_calls().memory()
     }
 
     pub(super) fn heap_count(&self) -> u8 {

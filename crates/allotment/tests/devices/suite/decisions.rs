@@ -186,7 +186,7 @@ fn decided_alike<F: Fixture>(gpu: &Gpu<F>, name: &str) -> Outcome {
     }
     let (left, right) = (real.statistics(), simulated.statistics());
     assert_eq!(left, right, "{name}, in the end");
-    assert_eq!(real.device_calls().memory(), simulated.device_calls().memory(), "{name}");
+    assert_eq!(real.reports().device_calls().memory(), simulated.reports().device_calls().memory(), "{name}");
     for (made, memory) in live.into_iter().flatten() {
         give_back(&real, made);
         simulated.free(memory).unwrap();

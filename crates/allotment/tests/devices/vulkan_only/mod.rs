@@ -16,6 +16,7 @@ use allotment::device::{
     ImageDevice as _, MemoryDesc, MemoryDevice as _, MemoryTypeMask, MissingFeature, Priority, QueueIndex,
     Tiling, TimelineValue,
 };
+use allotment::memory::vulkan::AllocatorExt as _;
 use allotment::memory::{Dedicated, LeakHandler, ResourceError, ShortName};
 use allotment::{
     Alignment, AllocationError, AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, Requirements,

@@ -66,7 +66,7 @@ fn memory_that_was_exported_and_imported_shows_the_same_bytes(gpu: &Vulkan) -> O
     let info = BufferInfo::from(BufferDesc::new(SIZE)).with_external_handle_types(OPAQUE);
     let desc = wanted(MemoryUsage::GpuOnly);
     let exported = MemoryOptions::new().with_export_handle_types(OPAQUE);
-    let one = allocator.create_buffer_with(&info, &desc, &exported).unwrap();
+    let one = allocator.with_memory_options(&exported).create_buffer(&info, &desc).unwrap();
     transfer.upload_to(&one, 0, &pattern(1, SIZE)).unwrap();
 
     let memory = allocator.location(one.allocation()).unwrap().memory;
@@ -74,7 +74,7 @@ fn memory_that_was_exported_and_imported_shows_the_same_bytes(gpu: &Vulkan) -> O
     let fd = unsafe { gpu.device().export_memory_fd(memory, OPAQUE) }.unwrap();
     // SAFETY: exported by this very device, from memory of the same size and type.
     let imported = unsafe { MemoryOptions::new().with_imported_fd(OPAQUE, fd) };
-    let other = allocator.create_buffer_with(&info, &desc, &imported).unwrap();
+    let other = allocator.with_memory_options(&imported).create_buffer(&info, &desc).unwrap();
     let mut found = vec![0; SIZE as usize];
     transfer.download_from(&other, 0, &mut found).unwrap();
     assert_same(&found, &pattern(1, SIZE), "what the one has, the other shows");
@@ -97,7 +97,8 @@ fn memory_that_was_exported_as_a_dma_buf_shows_the_same_bytes(gpu: &Vulkan) -> O
     let mut transfer = Transfer::new(&allocator, QueueIndex(0), 1 << 16).unwrap();
     let info = BufferInfo::from(BufferDesc::new(SIZE)).with_external_handle_types(DMA_BUF);
     let exported = MemoryOptions::new().with_export_handle_types(DMA_BUF);
-    let one = allocator.create_buffer_with(&info, &wanted(MemoryUsage::GpuOnly), &exported).unwrap();
+    let one =
+        allocator.with_memory_options(&exported).create_buffer(&info, &wanted(MemoryUsage::GpuOnly)).unwrap();
     transfer.upload_to(&one, 0, &pattern(1, SIZE)).unwrap();
 
     let memory = allocator.location(one.allocation()).unwrap().memory;
@@ -132,7 +133,9 @@ fn an_image_of_a_description_is_shared_or_refused(gpu: &Vulkan) {
         let info = ImageInfo::from(desc).with_external_handle_types(handle_type);
         let options = MemoryOptions::new().with_export_handle_types(handle_type);
         // Whether it can be is the device's business; the validation layer knows whether it was asked.
-        if let Ok(image) = allocator.create_image_with(&info, &wanted(MemoryUsage::GpuOnly), &options) {
+        if let Ok(image) =
+            allocator.with_memory_options(&options).create_image(&info, &wanted(MemoryUsage::GpuOnly))
+        {
             allocator.destroy_image(image).unwrap();
         }
     }
@@ -152,7 +155,8 @@ fn a_resource_that_was_not_described_for_shared_memory_is_refused_there(gpu: &Vu
     let needs = gpu.device().buffer_requirements(&plain).unwrap();
     let image_needs = gpu.device().image_requirements(&image).unwrap();
     let either = Requirements { size: 1 << 16, alignment: Alignment::ONE, ..needs.or(image_needs) };
-    let allocation = allocator.allocate_with(&either, &MemoryUsage::GpuOnly.into(), &exported).unwrap();
+    let allocation =
+        allocator.with_memory_options(&exported).allocate(&either, &MemoryUsage::GpuOnly.into()).unwrap();
     let made = allocator.create_aliasing_buffer(&allocation, 0, &plain);
     assert_eq!(made.err(), Some(ResourceError::Device { source: refused, name: ShortName::NONE }));
     let made = allocator.create_aliasing_image(&allocation, 0, &image);
@@ -163,7 +167,7 @@ fn a_resource_that_was_not_described_for_shared_memory_is_refused_there(gpu: &Vu
     unsafe { gpu.device().destroy_buffer(made) };
     allocator.free(allocation).unwrap();
 
-    let made = allocator.create_buffer_with(&plain, &wanted(MemoryUsage::GpuOnly), &exported);
+    let made = allocator.with_memory_options(&exported).create_buffer(&plain, &wanted(MemoryUsage::GpuOnly));
     assert_eq!(
         made.err(),
         Some(ResourceError::Allocation(AllocationError::Device { source: refused, name: ShortName::NONE })),
@@ -175,11 +179,12 @@ fn a_resource_that_was_not_described_for_shared_memory_is_refused_there(gpu: &Vu
     let raw = vk::BufferCreateInfo::default().size(64).usage(usage).push_next(&mut external);
     // SAFETY: a valid description, which lives as long as it is used.
     let raw = unsafe { BufferInfo::from_raw(raw) };
-    let made = allocator.create_buffer_with(&raw, &wanted(MemoryUsage::GpuOnly), &exported).unwrap();
+    let made =
+        allocator.with_memory_options(&exported).create_buffer(&raw, &wanted(MemoryUsage::GpuOnly)).unwrap();
     allocator.destroy_buffer(made).unwrap();
 
     let memory_type = gpu.buffer_types()[0];
-    let pool = allocator.create_pool_with(PoolDesc::new([memory_type]), exported).unwrap();
+    let pool = allocator.with_memory_options(&exported).create_pool(PoolDesc::new([memory_type])).unwrap();
     let needs = Requirements { size: 4096, ..needs };
     let allocation = allocator.allocate(&needs, &MemoryUsage::GpuOnly.with_pool(&pool)).unwrap();
     let made = allocator.create_aliasing_buffer(&allocation, 0, &plain);
@@ -220,7 +225,9 @@ fn memory_is_not_shared_where_that_is_not_enabled(gpu: &Vulkan) -> Outcome {
     let allocator = allocator(gpu);
     let options = MemoryOptions::new().with_export_handle_types(DMA_BUF);
     let wanted_options = MemoryUsage::GpuOnly.into();
-    assert!(allocator.allocate_with(&Requirements::new(4096), &wanted_options, &options).is_err());
+    assert!(
+        allocator.with_memory_options(&options).allocate(&Requirements::new(4096), &wanted_options).is_err()
+    );
     let info = BufferInfo::from(BufferDesc::new(64)).with_external_handle_types(DMA_BUF);
     assert!(matches!(
         allocator.create_buffer(&info, &wanted(MemoryUsage::GpuOnly)),

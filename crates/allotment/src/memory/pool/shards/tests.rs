@@ -87,7 +87,7 @@ impl World {
 
     /// The driver calls so far that allocated memory.
     fn calls(&self) -> u64 {
-        self.device_calls().allocate
+        self.reports().device_calls().allocate
     }
 
     fn finish(self) {
@@ -207,7 +207,7 @@ fn a_pool_with_a_maximum_refuses_no_thread_while_a_block_of_it_has_room() {
     desc.max_blocks = 1;
     let world = World::new(Some(desc));
     let got: Vec<_> = (0..8).map(|shard| world.allocate(shard, 8 * KIB)).collect();
-    assert_eq!((world.calls(), world.pool_statistics(world.pool()).unwrap().blocks), (1, 1));
+    assert_eq!((world.calls(), world.reports().pool_statistics(world.pool()).unwrap().blocks), (1, 1));
     let refused = in_shard(1, || world.allocator.allocate(&Requirements::new(KIB), &world.options));
     assert!(matches!(refused, Err(AllocationError::PoolFull { max_blocks: 1, .. })));
     world.free_all(got);
@@ -290,7 +290,7 @@ fn with_minimum() -> PoolDesc {
 #[test]
 fn a_minimum_of_blocks_holds_for_all_shards_together() {
     let world = World::new(Some(with_minimum()));
-    let blocks = || world.pool_statistics(world.pool()).unwrap().blocks;
+    let blocks = || world.reports().pool_statistics(world.pool()).unwrap().blocks;
     assert_eq!((world.calls(), blocks()), (2, 2));
     // Each shard takes one of the two before it asks the driver.
     let (first, second) = (world.allocate(1, 60 * KIB), world.allocate(2, 60 * KIB));
@@ -325,14 +325,15 @@ fn every_report_of_a_pool_has_its_shards_as_one() {
         world.allocate(shard, 40 * KIB)
     };
     let got = [named(&mut world, 0, "rock"), named(&mut world, 1, "tree"), named(&mut world, 2, "lake")];
-    let statistics = world.pool_statistics(world.pool()).unwrap();
+    let statistics = world.reports().pool_statistics(world.pool()).unwrap();
     assert_eq!((statistics.blocks, statistics.allocations, statistics.allocation_bytes), (3, 3, 120 * KIB));
-    let detailed = world.detailed_pool_statistics(world.pool()).unwrap();
+    let detailed = world.reports().detailed_pool_statistics(world.pool()).unwrap();
     assert_eq!((detailed.brief, detailed.free_ranges), (statistics, 3));
-    let pools: Vec<_> = world.leaks().into_iter().map(|leak| leak.pool.unwrap().to_string()).collect();
+    let pools: Vec<_> =
+        world.reports().leaks().into_iter().map(|leak| leak.pool.unwrap().to_string()).collect();
     assert_eq!(pools, ["tiles"; 3]);
-    assert_eq!(world.blocks().iter().filter(|block| block.pool.as_str() == "tiles").count(), 3);
-    let dump = world.dump_json();
+    assert_eq!(world.reports().blocks().iter().filter(|block| block.pool.as_str() == "tiles").count(), 3);
+    let dump = world.reports().dump_json();
     let (_, custom) = dump.split_once("\"CustomPools\"").unwrap();
     assert_eq!(custom.matches("\"Name\":\"0 - tiles\"").count(), 1, "{custom}");
     assert_eq!(["rock", "tree", "lake"].map(|name| custom.matches(name).count()), [1; 3], "{custom}");
@@ -347,10 +348,10 @@ fn a_reset_frees_the_allocations_of_all_shards_or_of_none() {
     let buffer = in_shard(2, || world.create_buffer(&BufferDesc::new(KIB), &world.options)).unwrap();
     let refused = world.reset_pool(world.pool());
     assert_eq!(refused, Err(AllocationError::ResourcesInPool { count: 1, name: ShortName::new("tiles") }));
-    assert_eq!(world.pool_statistics(world.pool()).unwrap().allocations, 4, "nothing has changed");
+    assert_eq!(world.reports().pool_statistics(world.pool()).unwrap().allocations, 4, "nothing has changed");
     world.destroy_buffer(buffer).unwrap();
     world.reset_pool(world.pool()).unwrap();
-    assert_eq!(world.pool_statistics(world.pool()).unwrap().allocations, 0);
+    assert_eq!(world.reports().pool_statistics(world.pool()).unwrap().allocations, 0);
     assert!(got.iter().all(|token| world.write(token, 0, &[1]) == Err(AccessError::Stale)));
     world.free_all(got);
     world.finish();
@@ -395,7 +396,7 @@ fn a_pool_is_destroyed_with_all_its_shards_and_the_next_one_takes_their_places()
     let live = world.allocate(2, KIB);
     assert_eq!((live.pool, live.record), (token.pool, token.record));
     world.free(token).unwrap();
-    assert_eq!(world.pool_statistics(&next).unwrap().allocations, 1, "a stale token frees nothing");
+    assert_eq!(world.reports().pool_statistics(&next).unwrap().allocations, 1, "a stale token frees nothing");
     world.free(live).unwrap();
     world.destroy_pool(one).unwrap();
     world.pool = Some(next);
@@ -429,7 +430,7 @@ fn a_defragmentation_of_a_pool_moves_the_allocations_of_all_its_shards() {
             pass.end();
         }
         drop(run);
-        assert_eq!(world.pool_statistics(&pool).unwrap().blocks, 9 - freed);
+        assert_eq!(world.reports().pool_statistics(&pool).unwrap().blocks, 9 - freed);
         drop(pool);
         world.check_invariants();
         world.free_all(kept);
@@ -451,7 +452,7 @@ fn a_defragmenter_moves_its_resources_in_all_shards_of_a_pool() {
     buffers.extend((0..6).map(|_| in_shard(2, create)));
     let mut at = 0;
     buffers.retain(|_| (at += 1, at % 3 == 1).1);
-    let before = allocator.pool_statistics(pool.as_ref().unwrap()).unwrap().blocks;
+    let before = allocator.reports().pool_statistics(pool.as_ref().unwrap()).unwrap().blocks;
     for _ in 0..20 {
         defragmenter.step(PassLimits::NONE).unwrap();
         memory.deletion_queue().tracker().wait_idle(Duration::from_secs(10)).unwrap();
@@ -521,7 +522,7 @@ fn in_whichever_shard_each_call_is_made_no_two_allocations_overlap_and_all_sums_
 /// Compares an allocator with the list of what is live in it.
 fn check(world: &World, live: &[Allocation], minimum: u32) {
     let statistics = match &world.pool {
-        Some(pool) => world.pool_statistics(pool).unwrap(),
+        Some(pool) => world.reports().pool_statistics(pool).unwrap(),
         None => world.statistics(),
     };
     assert_eq!(statistics, world.statistics());

@@ -1,9 +1,9 @@
 //! Memory for a resource that the application created itself, for backends whose API can do that.
 
 #[cfg(all(feature = "d3d12", windows))]
-mod d3d12;
+pub(in crate::memory) mod d3d12;
 #[cfg(feature = "vulkan")]
-mod vulkan;
+pub(in crate::memory) mod vulkan;
 
 use super::ResourceError;
 use crate::device::{DedicatedNeed, Device, DeviceError, MemoryDesc, Requirements};
@@ -11,6 +11,10 @@ use crate::memory::allocator::{Allocation, Allocator};
 use crate::memory::request::dedicated::DedicatedForResource;
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::{AllocationError, AllocationOptions, Movability};
+
+/// Implemented by allocators only, so that a trait of theirs can get more methods.
+#[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
+pub trait Sealed {}
 
 impl<D: Device> Allocator<D> {
     /// Allocates memory for a resource that is bound later: dedicated memory where its requirements or `options` ask
