@@ -62,7 +62,7 @@ impl<D: Device> Memory<D> {
         let mut desc = AllocatorDesc::default();
         (desc.block_sizes, desc.block_sizes_of_types) = sizes.block_sizes(properties);
         // Threads take turns.
-        desc.shards = 1;
+        desc.threads = 1;
         desc.empty_blocks = empty_blocks();
         // They are logged here.
         desc.on_leak = LeakHandler::Ignore;

@@ -9,7 +9,7 @@ use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::events::Event;
 use allotment::memory::{
     AllocatorDesc, BlockSizes, Defragmentation, DefragmentationDesc, DefragmentationStrategy,
-    EmptyBlockPolicy, JoinShards, LeakHandler, Movability, NextPass, PassLimits, use_shard,
+    EmptyBlockPolicy, JoinThreads, LeakHandler, Movability, NextPass, PassLimits, allocate_as_thread,
 };
 use allotment::{
     Algorithm, Alignment, Allocation, AllocationOptions, Allocator, MemoryUsage, Requirements, ResourceKind,
@@ -33,7 +33,7 @@ struct Program {
 impl Program {
     fn new(profile: &str, algorithm: Algorithm, shards: u32) -> Self {
         let mut desc = AllocatorDesc::default();
-        (desc.algorithm, desc.shards, desc.on_leak) = (algorithm, shards, LeakHandler::Ignore);
+        (desc.algorithm, desc.threads, desc.on_leak) = (algorithm, shards, LeakHandler::Ignore);
         (desc.block_sizes, desc.empty_blocks) = (BlockSizes::fixed(1 << 20), EmptyBlockPolicy::NONE);
         let allocator = Allocator::new(SimulatedGpu::new(Profile::named(profile).unwrap()), desc).unwrap();
         let collector = Collector::new(&allocator).unwrap();
@@ -61,7 +61,7 @@ impl Program {
                 self.allocator.free(token).unwrap();
             }
             _ => {
-                use_shard(a % 3);
+                allocate_as_thread(a % 3);
             }
         }
     }
@@ -92,9 +92,9 @@ proptest! {
         // One shard: of equally good blocks and free ranges a run takes those of the first shard first, and a recording does
         // not tell them from those of the others.
         let mut program = Program::new(PROFILES[number as usize % 3], algorithm, 1);
-        let before = use_shard(0);
+        let before = allocate_as_thread(0);
         calls.into_iter().for_each(|call| program.call(call));
-        use_shard(before);
+        allocate_as_thread(before);
         let Program { allocator, collector, .. } = program;
         let recording = collector.into_recording();
         let strategy = strategy(number);
@@ -102,7 +102,7 @@ proptest! {
 
         let desc = DefragmentationDesc::new(strategy)
             .with_limits(PassLimits::NONE)
-            .with_join_shards(JoinShards::Always);
+            .with_join_threads(JoinThreads::Always);
         let mut run = Defragmentation::new(&allocator, None, desc).unwrap();
         let plan = run.plan().clone();
         prop_assert_eq!((preview.plan.blocks, preview.plan.block_bytes), (plan.blocks, plan.block_bytes));
@@ -149,9 +149,9 @@ proptest! {
         calls in prop::collection::vec((0..100_u8, any::<u32>(), any::<u32>()), 0..300),
     ) {
         let mut program = Program::new(PROFILES[number as usize % 3], Algorithm::Tlsf, 1 + number % 2);
-        let before = use_shard(0);
+        let before = allocate_as_thread(0);
         calls.into_iter().for_each(|call| program.call(call));
-        use_shard(before);
+        allocate_as_thread(before);
         let recording = program.collector.into_recording();
         let preview = preview_of(&recording, PreviewOptions { strategy: strategy(number), all_movable });
         let count = |placed: fn(&allotment_analyze::PreviewedBlock) -> usize| -> usize {

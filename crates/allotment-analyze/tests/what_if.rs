@@ -14,13 +14,11 @@ use allotment::device::{
 use allotment::lifetime::{DeletionQueue, SubmissionTracker};
 use allotment::memory::{
     AllocatorDesc, BlockSize, BlockSizes, BudgetPolicy, Dedicated, Defragmenter, DefragmenterDesc,
-    EmptyBlockPolicy, LeakHandler, Lifetime, ManualTime, Movability, NewBlocks, OwningAllocator, Pool,
-    PoolDesc, TimeSource, use_shard,
+    EmptyBlockPolicy, ExpectedLifetime, LeakHandler, ManualTime, Movability, NewBlocks, OwningAllocator, Pool,
+    PoolDesc, TimeSource, allocate_as_thread,
 };
-use allotment::{
-    Algorithm, Alignment, Allocation, AllocationOptions, Allocator, MemoryUsage, Requirements, Side,
-    Strategy as Search,
-};
+use allotment::memory::{FitStrategy, StackSide};
+use allotment::{Algorithm, Alignment, Allocation, AllocationOptions, Allocator, MemoryUsage, Requirements};
 use allotment_analyze::{BlockBytes, Cursor, Peaks, Scope, Timeline, recorded_settings, what_if};
 use allotment_trace::Collector;
 use allotment_trace::recording::{Event, Placement, Recording};
@@ -65,7 +63,7 @@ impl Program {
                 self.allocator.trim();
             }
             89..92 => {
-                use_shard(a % 3);
+                allocate_as_thread(a % 3);
             }
             92 => self.time.advance(Duration::from_millis(u64::from(a % 30_000))),
             93 => {
@@ -124,19 +122,19 @@ impl Program {
         let mut options = usage.with_name(["", "mesh", "texture"][a as usize % 3]).with_category("test");
         options.user_data = u64::from(a % 5);
         if b % 7 == 0 {
-            options.lifetime = Lifetime::Short;
+            options.lifetime = ExpectedLifetime::Short;
         }
         match a % 40 {
             0 => options.dedicated = Dedicated::Always,
             1 => options.dedicated = Dedicated::Never,
-            2 => options.strategy = Search::LeastMemory,
-            3 => options.strategy = Search::LowestOffset,
-            4 => options.strategy = Search::LeastTime,
+            2 => options.strategy = FitStrategy::LeastMemory,
+            3 => options.strategy = FitStrategy::LowestOffset,
+            4 => options.strategy = FitStrategy::LeastTime,
             5 => options.new_blocks = NewBlocks::NeverAllocate,
             6 => options.budget = BudgetPolicy::WithinBudget,
             7 => requirements.dedicated = DedicatedNeed::Preferred,
             8 => requirements.dedicated = DedicatedNeed::Required,
-            9 => options.side = Side::Upper,
+            9 => options.side = StackSide::Upper,
             10 => options.preferred = MemoryProperties::HOST_CACHED,
             12..16 => options.movability = Movability::Copied,
             _ => {}
@@ -154,18 +152,18 @@ impl Program {
 
 /// Returns the recording of random calls.
 fn recorded(profile: &str, desc: AllocatorDesc, calls: &[Call]) -> Recording {
-    let before = use_shard(0);
+    let before = allocate_as_thread(0);
     let mut program = Program::new(profile, desc);
     for &call in calls {
         program.call(call);
     }
-    use_shard(before);
+    allocate_as_thread(before);
     program.collector.into_recording()
 }
 
 fn settings(number: u8) -> AllocatorDesc {
     let mut desc = AllocatorDesc::default();
-    desc.shards = 1 + u32::from(number % 3);
+    desc.threads = 1 + u32::from(number % 3);
     desc.algorithm = if number % 4 == 3 { Algorithm::Buddy } else { Algorithm::Tlsf };
     if number % 5 == 0 {
         desc.block_sizes = BlockSizes::fixed(1 << 20);
@@ -283,7 +281,7 @@ fn a_request_that_names_properties_searches_mapped_blocks_first_only_where_the_c
 #[test]
 fn a_request_that_another_memory_type_served_from_a_range_that_waited_there_is_served_so_again() {
     let mut desc = AllocatorDesc::default();
-    desc.shards = 1;
+    desc.threads = 1;
     let mut program = Program::new("nvidia-h200", desc);
     let mut make = |options: &AllocationOptions| {
         let made = program.allocator.allocate(&Requirements::new(1024), options).unwrap();
@@ -320,7 +318,7 @@ fn idle_blocks_are_freed_again_where_another_heap_kept_a_request_within_the_budg
         }
         program.allocator.refresh_budgets();
         // In another pool of the same heap.
-        upload.lifetime = Lifetime::Short;
+        upload.lifetime = ExpectedLifetime::Short;
         program.live.push((program.allocator.allocate(&request, &upload).unwrap(), false));
         let recording = program.collector.into_recording();
         assert_eq!(decisions(&recording).contains(&("block freed", [1, 0, 0, 0])), freed);

@@ -110,7 +110,7 @@ fn mix_once<D: Stressed>(device: &D, seed: u64, desc: &RunDesc, end: Instant) ->
     let mut input = Input::of_seed(seed);
     let mut allocator = AllocatorDesc::default();
     allocator.block_sizes = BlockSizes::fixed(input.pick(&[64 << 10, 256 << 10, 1 << 20]));
-    allocator.shards = input.pick(&[1, 2, 4]);
+    allocator.threads = input.pick(&[1, 2, 4]);
     allocator.empty_blocks = EmptyBlockPolicy::NONE;
     let strategy = input.pick(&[
         DefragmentationStrategy::Full,

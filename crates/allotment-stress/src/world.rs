@@ -14,7 +14,7 @@ use allotment::device::{BufferDesc, DescriptorHeapType, SamplerDesc};
 use allotment::lifetime::{DeletionQueue, Recycler, ReleaseQueue, SubmissionTracker};
 use allotment::memory::{
     BlockSizes, Buffer, DefragmentationDesc, DefragmentationStrategy, Defragmenter, DefragmenterDesc,
-    EmptyBlockPolicy, Image, JoinShards, LeakHandler, LeakMoment, MappedBuffer, OwnedAllocation,
+    EmptyBlockPolicy, Image, JoinThreads, LeakHandler, LeakMoment, MappedBuffer, OwnedAllocation,
     OwningAllocator, PassLimits, RawBuffer, RawImage,
 };
 use allotment::upload::{UploadPool, UploadPoolDesc};
@@ -174,7 +174,7 @@ impl<D: Stressed> World<D> {
         let leaks = Arc::new(AtomicU64::new(0));
         let mut wanted = AllocatorDesc::default();
         wanted.block_sizes = BlockSizes::fixed(desc.block_size);
-        wanted.shards = desc.shards;
+        wanted.threads = desc.shards;
         wanted.algorithm = desc.algorithm;
         wanted.on_leak = counting(&leaks);
         if desc.keeps_nothing {
@@ -185,7 +185,7 @@ impl<D: Stressed> World<D> {
         let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker))?;
         let limits = PassLimits::default().with_time(Duration::from_millis(5));
         let strategy = DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(limits);
-        let strategy = strategy.with_join_shards(JoinShards::Always);
+        let strategy = strategy.with_join_threads(JoinThreads::Always);
         let set = Arc::new(Defragmenter::new(&memory, DefragmenterDesc::new(strategy))?);
         let mut pages = UploadPoolDesc::default();
         (pages.page_size, pages.kept_bytes) = (16 << 10, 64 << 10);

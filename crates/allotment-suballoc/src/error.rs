@@ -82,12 +82,12 @@ pub enum AllocateError {
     /// [`allocate_below`](crate::VirtualBlock::allocate_below) and
     /// [`allocate_at`](crate::VirtualBlock::allocate_at) only.
     InOrder,
-    /// The request is for [`Side::Upper`](crate::Side::Upper), and the block's algorithm has one side only.
+    /// The request is for [`StackSide::Upper`](crate::StackSide::Upper), and the block's algorithm has one side only.
     OneSided {
         /// The algorithm of the block.
         algorithm: Algorithm,
     },
-    /// The request is for [`Side::Upper`](crate::Side::Upper), and the linear block is used as a ring: it has
+    /// The request is for [`StackSide::Upper`](crate::StackSide::Upper), and the linear block is used as a ring: it has
     /// wrapped, so the space before its end is not one stack. Free the ring first.
     RingInUse,
     /// The block had as many regions at once as its indices can address: 2^27 with TLSF, 2^30 with linear. Only

@@ -108,7 +108,7 @@ pub use handle::Handle;
 #[doc(hidden)]
 pub use read_ahead::Reach;
 pub use region::{Region, RegionKind, Regions};
-pub use request::{Request, Side, Strategy};
+pub use request::{FitStrategy, Request, StackSide};
 pub use size_classes::SizeClasses;
 pub use statistics::{DetailedStatistics, SizeRange, Statistics};
 pub use virtual_block::{Allocation, AllocationInfo, VirtualBlock};

@@ -5,9 +5,9 @@ use crate::Alignment;
 /// A request for a range.
 ///
 /// ```
-/// use allotment_suballoc::{Alignment, Request, Strategy};
+/// use allotment_suballoc::{Alignment, Request, FitStrategy};
 ///
-/// let request = Request::new(1000).aligned(Alignment::new(64)?).with_strategy(Strategy::LeastMemory);
+/// let request = Request::new(1000).aligned(Alignment::new(64)?).with_strategy(FitStrategy::LeastMemory);
 /// assert_eq!((request.size, request.alignment.get()), (1000, 64));
 /// # Ok::<(), allotment_suballoc::AlignmentError>(())
 /// ```
@@ -19,16 +19,16 @@ pub struct Request {
     /// The offset is a multiple of this.
     pub alignment: Alignment,
     /// Which free region to prefer if several fit. Only TLSF has a choice.
-    pub strategy: Strategy,
+    pub strategy: FitStrategy,
     /// The end of the free space to allocate from. Only the linear algorithm has a choice.
-    pub side: Side,
+    pub side: StackSide,
 }
 
 impl Request {
     /// Creates a request for `size` units at any offset.
     #[must_use]
     pub const fn new(size: u64) -> Self {
-        Self { size, alignment: Alignment::ONE, strategy: Strategy::Balanced, side: Side::Lower }
+        Self { size, alignment: Alignment::ONE, strategy: FitStrategy::Balanced, side: StackSide::Lower }
     }
 
     /// Requires a multiple of `alignment` as the offset.
@@ -39,13 +39,13 @@ impl Request {
 
     /// Sets the strategy.
     #[must_use]
-    pub const fn with_strategy(self, strategy: Strategy) -> Self {
+    pub const fn with_strategy(self, strategy: FitStrategy) -> Self {
         Self { strategy, ..self }
     }
 
     /// Sets the end of the free space to allocate from.
     #[must_use]
-    pub const fn with_side(self, side: Side) -> Self {
+    pub const fn with_side(self, side: StackSide) -> Self {
         Self { side, ..self }
     }
 }
@@ -54,7 +54,7 @@ impl Request {
 ///
 /// A strategy never decides *whether* a request succeeds, only where its range is placed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Strategy {
+pub enum FitStrategy {
     /// A near-best fit: of the request's own size class, where one fits, otherwise of the next larger class that has a
     /// region; of either, the smallest fit of up to 8. Where regions may be aligned wrongly, of up to 16 in each of four
     /// classes. The free region at the end of the block last. Use it unless measurements favour another.
@@ -97,7 +97,7 @@ pub enum Strategy {
 
 /// The end of the free space that a range is allocated from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Side {
+pub enum StackSide {
     /// Ascending offsets.
     #[default]
     Lower,

@@ -7,7 +7,7 @@ mod shadow;
 
 use std::path::Path;
 
-use allotment_suballoc::{Algorithm, Side};
+use allotment_suballoc::{Algorithm, StackSide};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use shadow::Op;
@@ -23,12 +23,12 @@ fn among_slivers() -> impl Strategy<Value = Vec<Op>> {
     let slivers = (1..40u64, 1..8u64, 0..5u32, 130..290u64)
         .prop_map(|(size, spread, log2, count)| Op::Slivers { size, spread, alignment: 1 << log2, count });
     let strategies = prop_oneof![
-        Just(allotment_suballoc::Strategy::Balanced),
-        Just(allotment_suballoc::Strategy::LeastTime),
-        Just(allotment_suballoc::Strategy::LeastMemory),
+        Just(allotment_suballoc::FitStrategy::Balanced),
+        Just(allotment_suballoc::FitStrategy::LeastTime),
+        Just(allotment_suballoc::FitStrategy::LeastMemory),
     ];
     let requests = (1..60u64, 0..8u32, strategies).prop_map(|(size, log2, strategy)| {
-        let side = Side::Lower;
+        let side = StackSide::Lower;
         Op::Allocate { size, alignment: 1 << log2, strategy, side }
     });
     let frees = any::<usize>().prop_map(|which| Op::Free { which });
@@ -55,13 +55,13 @@ fn among_holes_of_one_class(log2: u32) -> impl Strategy<Value = Vec<Op>> {
             Op::Slivers { size: size << log2, spread, alignment: 1 << alignment, count }
         });
     let strategies = prop_oneof![
-        4 => Just(allotment_suballoc::Strategy::Balanced),
-        1 => Just(allotment_suballoc::Strategy::LeastTime),
-        1 => Just(allotment_suballoc::Strategy::LeastMemory),
+        4 => Just(allotment_suballoc::FitStrategy::Balanced),
+        1 => Just(allotment_suballoc::FitStrategy::LeastTime),
+        1 => Just(allotment_suballoc::FitStrategy::LeastMemory),
     ];
     let sizes = (1..4u64, 0..310u64).prop_map(move |(size, more)| (size << log2) + more - 5);
     let requests = (sizes.clone(), 0..4u32, strategies).prop_map(|(size, log2, strategy)| {
-        let side = Side::Lower;
+        let side = StackSide::Lower;
         Op::Allocate { size, alignment: 1 << log2, strategy, side }
     });
     let frees = any::<usize>().prop_map(|which| Op::Free { which });
@@ -93,7 +93,7 @@ proptest! {
 fn in_pages_and_then_in_units() -> impl Strategy<Value = Vec<Op>> {
     let in_pages = |op: Op, log2: u32| match op {
         Op::Allocate { size, alignment, strategy, .. } => {
-            Op::Allocate { size: (size % 300) << log2, alignment, strategy, side: Side::Lower }
+            Op::Allocate { size: (size % 300) << log2, alignment, strategy, side: StackSide::Lower }
         }
         Op::AllocateBelow { size, alignment, limit } => {
             Op::AllocateBelow { size: (size % 300) << log2, alignment, limit: limit << log2 }
@@ -127,9 +127,9 @@ proptest! {
 fn in_a_linear_block() -> impl Strategy<Value = Vec<Op>> {
     let slivers = (1..20u64, 1..8u64, 0..3u32, 32..200u64)
         .prop_map(|(size, spread, log2, count)| Op::Slivers { size, spread, alignment: 1 << log2, count });
-    let side = prop_oneof![3 => Just(Side::Lower), 1 => Just(Side::Upper)];
+    let side = prop_oneof![3 => Just(StackSide::Lower), 1 => Just(StackSide::Upper)];
     let requests = (1..90u64, 0..6u32, side).prop_map(|(size, log2, side)| {
-        let strategy = allotment_suballoc::Strategy::Balanced;
+        let strategy = allotment_suballoc::FitStrategy::Balanced;
         Op::Allocate { size, alignment: 1 << log2, strategy, side }
     });
     let frees = any::<usize>().prop_map(|which| Op::Free { which });
@@ -183,17 +183,17 @@ proptest! {
 /// Ranges of few sizes that come and go, so that most are those of others before, and now and then a large one.
 fn of_few_sizes() -> impl Strategy<Value = Vec<Op>> {
     let strategies = prop_oneof![
-        8 => Just(allotment_suballoc::Strategy::Balanced),
-        2 => Just(allotment_suballoc::Strategy::LeastTime),
-        1 => Just(allotment_suballoc::Strategy::LeastMemory),
-        1 => Just(allotment_suballoc::Strategy::LowestOffset),
+        8 => Just(allotment_suballoc::FitStrategy::Balanced),
+        2 => Just(allotment_suballoc::FitStrategy::LeastTime),
+        1 => Just(allotment_suballoc::FitStrategy::LeastMemory),
+        1 => Just(allotment_suballoc::FitStrategy::LowestOffset),
     ];
     let sizes = prop_oneof![20 => 30..60u64, 10 => 1..6u64, 1 => 200..3000u64];
     let requests = (sizes.clone(), 0..5u32, strategies).prop_map(|(size, log2, strategy)| Op::Allocate {
         size,
         alignment: 1 << log2,
         strategy,
-        side: Side::Lower,
+        side: StackSide::Lower,
     });
     let frees = any::<usize>().prop_map(|which| Op::Free { which });
     let runs = (any::<usize>(), 1..30usize).prop_map(|(which, count)| Op::FreeRun {

@@ -8,7 +8,7 @@
 mod counting;
 mod layout;
 
-use allotment_suballoc::{Algorithm, Compaction, Request, Strategy, VirtualBlock};
+use allotment_suballoc::{Algorithm, Compaction, FitStrategy, Request, VirtualBlock};
 
 use counting::{bytes_of_this_thread as bytes, of_this_thread as allocations};
 use layout::{aligned, cells};
@@ -191,7 +191,7 @@ fn an_index_of_aligned_ranges_is_made_once() {
 #[test]
 fn a_search_for_the_lowest_aligned_range_makes_an_index_where_many_are_aligned_wrongly() {
     let mut block = cells(3000, None);
-    let lowest = |request: Request| request.with_strategy(Strategy::LowestOffset);
+    let lowest = |request: Request| request.with_strategy(FitStrategy::LowestOffset);
     let one = block.allocate(lowest(Request::new(1)), ()).unwrap();
     block.free(one.handle).unwrap();
     let before = bytes();
@@ -206,7 +206,9 @@ fn a_refusal_in_a_small_block_gets_no_memory_from_the_heap() {
     let [_, hole, _] = [1, 100, 155].map(|size| block.allocate(Request::new(size), ()).unwrap());
     block.free(hole.handle).unwrap();
     let before = allocations();
-    for strategy in [Strategy::Balanced, Strategy::LeastTime, Strategy::LeastMemory, Strategy::LowestOffset] {
+    for strategy in
+        [FitStrategy::Balanced, FitStrategy::LeastTime, FitStrategy::LeastMemory, FitStrategy::LowestOffset]
+    {
         block.allocate(aligned(64, 64).with_strategy(strategy), ()).unwrap_err();
     }
     assert_eq!(block.allocate_below(Request::new(10), 50, ()).unwrap().offset, 1);

@@ -1,7 +1,7 @@
 //! Linear blocks: stacks, double stacks and rings, one behaviour each.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-use allotment_suballoc::{Algorithm, AllocateError, Handle, Request, ResizeError, Side, VirtualBlock};
+use allotment_suballoc::{Algorithm, AllocateError, Handle, Request, ResizeError, StackSide, VirtualBlock};
 
 fn block() -> VirtualBlock<()> {
     VirtualBlock::new(100, Algorithm::Linear).unwrap()
@@ -12,7 +12,7 @@ fn lower(block: &mut VirtualBlock<()>, size: u64) -> Handle {
 }
 
 fn upper(block: &mut VirtualBlock<()>, size: u64) -> Handle {
-    block.allocate(Request::new(size).with_side(Side::Upper), ()).unwrap().handle
+    block.allocate(Request::new(size).with_side(StackSide::Upper), ()).unwrap().handle
 }
 
 /// Free units, the largest free range, and how many there are.

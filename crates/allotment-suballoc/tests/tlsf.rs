@@ -3,12 +3,12 @@
 
 mod layout;
 
-use allotment_suballoc::{Request, Strategy, VirtualBlock};
+use allotment_suballoc::{FitStrategy, Request, VirtualBlock};
 
 use layout::{aligned, cells, with_holes, with_ranges};
 
-const ALL: [Strategy; 4] =
-    [Strategy::Balanced, Strategy::LeastTime, Strategy::LeastMemory, Strategy::LowestOffset];
+const ALL: [FitStrategy; 4] =
+    [FitStrategy::Balanced, FitStrategy::LeastTime, FitStrategy::LeastMemory, FitStrategy::LowestOffset];
 
 /// The size of the region that serves a request, and where in the block the range is then.
 #[track_caller]
@@ -49,7 +49,7 @@ fn the_room_for_a_request_is_that_of_the_region_which_serves_it() {
     let mut block = with_holes(&[1024, 10, 1040, 10], [0, 2]);
     assert_placed(&mut block, Request::new(1030), 1040, 1034);
     // The time of a search is the least where every region of a class holds the range.
-    let least_time = |size| Request::new(size).with_strategy(Strategy::LeastTime);
+    let least_time = |size| Request::new(size).with_strategy(FitStrategy::LeastTime);
     let mut block = with_holes(&[1050, 10, 1056, 10], [0, 2]);
     assert_placed(&mut block, least_time(1040), 1056, 1060);
     // The rest of the block comes last.
@@ -84,7 +84,7 @@ fn the_smallest_of_the_next_class_serves_where_many_of_the_own_class_are_too_sma
     let mut sizes = [4096, 16].repeat(136);
     sizes.extend([4230, 16, 4300, 16]);
     let mut block = with_holes(&sizes, (0..276).step_by(2));
-    let request = Request::new(4200).with_strategy(Strategy::LeastMemory);
+    let request = Request::new(4200).with_strategy(FitStrategy::LeastMemory);
     assert_placed(&mut block, request, 4230, 136 * 4112);
 }
 
@@ -142,7 +142,7 @@ fn the_room_at_the_lowest_offset_is_told_also_where_a_refusal_made_an_index() {
         .collect();
     let mut block = with_holes(&sizes, (1..sizes.len()).step_by(3));
     block.allocate(aligned(90, 64), ()).unwrap_err();
-    let lowest = aligned(64, 64).with_strategy(Strategy::LowestOffset);
+    let lowest = aligned(64, 64).with_strategy(FitStrategy::LowestOffset);
     let range = block.allocate(lowest, ()).unwrap();
     assert_eq!(range.offset, 5 * 256 + 64);
     block.free(range.handle).unwrap();

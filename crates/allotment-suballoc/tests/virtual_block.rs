@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use allotment_suballoc::{
-    Algorithm, Alignment, AllocateError, CreateError, GrowError, HandleError, MAX_SIZE, RegionKind, Request,
-    Side, Strategy, VirtualBlock,
+    Algorithm, Alignment, AllocateError, CreateError, FitStrategy, GrowError, HandleError, MAX_SIZE,
+    RegionKind, Request, StackSide, VirtualBlock,
 };
 
 fn block(size: u64, algorithm: Algorithm) -> VirtualBlock<&'static str> {
@@ -140,7 +140,7 @@ fn what_a_shorter_range_of_a_stack_leaves_is_free_once_the_range_above_it_is() {
 #[test]
 fn the_two_stacks_of_a_linear_block_meet_in_the_middle() {
     let mut block = block(100, Algorithm::Linear);
-    let up = |size| Request::new(size).with_side(Side::Upper);
+    let up = |size| Request::new(size).with_side(StackSide::Upper);
     assert_eq!(block.allocate(up(10), "x").unwrap().offset, 90);
     assert_eq!(block.allocate(up(5).aligned(Alignment::new(8).unwrap()), "y").unwrap().offset, 80);
     assert_eq!(block.allocate(Request::new(80), "a").unwrap().offset, 0);
@@ -151,7 +151,8 @@ fn the_two_stacks_of_a_linear_block_meet_in_the_middle() {
 #[test]
 fn the_upper_side_is_refused_where_there_is_none() {
     for algorithm in [Algorithm::Tlsf, Algorithm::Buddy] {
-        let refused = block(100, algorithm).allocate(Request::new(1).with_side(Side::Upper), "").unwrap_err();
+        let refused =
+            block(100, algorithm).allocate(Request::new(1).with_side(StackSide::Upper), "").unwrap_err();
         assert_eq!(refused.error, AllocateError::OneSided { algorithm });
     }
     let mut ring = block(100, Algorithm::Linear);
@@ -159,7 +160,7 @@ fn the_upper_side_is_refused_where_there_is_none() {
     ring.allocate(Request::new(30), "").unwrap();
     ring.free(first.handle).unwrap();
     assert_eq!(ring.allocate(Request::new(20), "").unwrap().offset, 0, "it wraps");
-    let refused = ring.allocate(Request::new(1).with_side(Side::Upper), "").unwrap_err();
+    let refused = ring.allocate(Request::new(1).with_side(StackSide::Upper), "").unwrap_err();
     assert_eq!(refused.error, AllocateError::RingInUse);
 }
 
@@ -177,9 +178,9 @@ fn a_strategy_decides_where_a_range_lands() {
         block
     };
     let place = |strategy| holes().allocate(Request::new(40).with_strategy(strategy), "").unwrap().offset;
-    assert_eq!(place(Strategy::LeastMemory), 100);
-    assert_eq!(place(Strategy::Balanced), 100);
-    assert_eq!(place(Strategy::LowestOffset), 0);
+    assert_eq!(place(FitStrategy::LeastMemory), 100);
+    assert_eq!(place(FitStrategy::Balanced), 100);
+    assert_eq!(place(FitStrategy::LowestOffset), 0);
 }
 
 #[test]
@@ -261,7 +262,7 @@ fn a_handle_whose_range_was_freed_is_refused_for_ever() {
 
 #[test]
 fn a_search_for_the_lowest_region_finds_none_of_those_before_the_block_was_cleared() {
-    let lowest = |size| Request::new(size).with_strategy(Strategy::LowestOffset);
+    let lowest = |size| Request::new(size).with_strategy(FitStrategy::LowestOffset);
     let aligned = |size| Request::new(size).aligned(Alignment::new(256).unwrap());
     for last in [lowest(1), aligned(1)] {
         let mut block = block(1 << 20, Algorithm::Tlsf);
@@ -318,7 +319,7 @@ fn a_block_is_empty_only_while_no_range_is_live() {
 #[test]
 fn what_an_upper_range_loses_to_its_alignment_is_padding_behind_it() {
     let mut block = block(100, Algorithm::Linear);
-    let upper = |size| Request::new(size).with_side(Side::Upper);
+    let upper = |size| Request::new(size).with_side(StackSide::Upper);
     block.allocate(upper(10), "x").unwrap();
     let aligned = block.allocate(upper(5).aligned(Alignment::new(8).unwrap()), "y").unwrap();
     let regions = |block: &VirtualBlock<_>| -> Vec<_> {
@@ -353,13 +354,13 @@ fn the_room_for_a_request_is_the_size_of_the_free_region_that_serves_it() {
         let ranges = [40, 10, 20].map(|size| block.allocate(Request::new(size), "").unwrap().handle);
         block.free(ranges[0]).unwrap();
         block.free(ranges[2]).unwrap();
-        block.allocate(Request::new(20).with_strategy(Strategy::LowestOffset), "").unwrap();
+        block.allocate(Request::new(20).with_strategy(FitStrategy::LowestOffset), "").unwrap();
         block
     });
     // TLSF has filled the first 20 units; the linear block those at 50.
     assert_eq!([20, 21, 50, 51].map(|size| room(&tlsf, size)), [Some(20), Some(50), Some(50), None]);
     assert_eq!([30, 31, 40, 41].map(|size| room(&linear, size)), [Some(30), Some(40), Some(40), None]);
-    let upper = |size| Request::new(size).with_side(Side::Upper);
+    let upper = |size| Request::new(size).with_side(StackSide::Upper);
     assert_eq!(linear.room_for(&upper(30)), Some(30));
     assert_eq!(linear.room_for(&upper(31)), None);
     assert_eq!(tlsf.room_for(&upper(1)), None);

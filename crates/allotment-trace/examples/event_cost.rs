@@ -26,7 +26,7 @@ const ROUNDS: usize = 9;
 fn main() -> Result<(), Box<dyn Error>> {
     let profile = Profile::named("discrete-large-bar").ok_or("there is no such profile")?;
     let mut desc = AllocatorDesc::default();
-    (desc.shards, desc.call_sites) = (1, CallSites::None);
+    (desc.threads, desc.call_sites) = (1, CallSites::None);
     let allocator = Allocator::new(SimulatedGpu::new(profile), desc)?;
     for (what, options) in [
         ("without names", AllocationOptions::from(MemoryUsage::GpuOnly)),

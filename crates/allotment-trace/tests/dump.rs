@@ -12,7 +12,7 @@ mod schema;
 
 use allotment::device::simulated::Profile;
 use allotment::device::{BufferDesc, MemoryTypeIndex};
-use allotment::memory::{BlockSize, Dedicated, Lifetime, Statistics};
+use allotment::memory::{BlockSize, Dedicated, ExpectedLifetime, Statistics};
 use allotment::{Algorithm, Allocation, MemoryUsage, Pool, PoolDesc, ResourceKind};
 use schema::{SCHEMA, number, pools};
 use serde_json::Value;
@@ -99,7 +99,7 @@ fn busy(rig: &Rig) -> (Vec<Allocation>, Vec<Pool>) {
             ResourceKind::LinearImage,
             ResourceKind::Unknown,
         ][i as usize % 4];
-        desc.lifetime = [Lifetime::Long, Lifetime::Short][i as usize / 4 % 2];
+        desc.lifetime = [ExpectedLifetime::Long, ExpectedLifetime::Short][i as usize / 4 % 2];
         desc.requirements.alignment = aligned(1, 1 << (i % 12)).alignment;
         desc.name = (i % 3 == 0).then(|| format!("resource {i}").into());
         desc.user_data = i;

@@ -88,7 +88,7 @@ mod sync;
 mod table;
 pub mod upload;
 
-pub use allotment_suballoc::{Algorithm, Alignment, AlignmentError, Side, Strategy};
+pub use allotment_suballoc::{Algorithm, Alignment, AlignmentError};
 pub use device::{Device, Requirements, ResourceKind};
 pub use gpu::{Frame, Gpu, GpuDesc};
 pub use memory::{

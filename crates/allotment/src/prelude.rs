@@ -31,7 +31,7 @@ pub use crate::memory::d3d12::AllocatorExt as _;
 #[cfg(feature = "vulkan")]
 pub use crate::memory::vulkan::AllocatorExt as _;
 pub use crate::memory::{
-    AllocationOptions, Allocator, AllocatorDesc, Buffer, Image, Lifetime, MemoryUsage, Pool, PoolDesc,
+    AllocationOptions, Allocator, AllocatorDesc, Buffer, ExpectedLifetime, Image, MemoryUsage, Pool, PoolDesc,
 };
 pub use crate::upload::{ImageWrite, ReadbackTicket};
 pub use allotment_suballoc::Alignment;

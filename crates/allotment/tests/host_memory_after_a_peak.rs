@@ -48,7 +48,7 @@ fn a_trim_after_a_peak_gives_the_host_memory_back() {
 /// An allocator of one shard, and the options of a pool of one block that stays.
 fn with_a_block_that_stays() -> (Allocator<SimulatedGpu>, AllocationOptions) {
     let mut desc = AllocatorDesc::default();
-    desc.shards = 1;
+    desc.threads = 1;
     let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     let allocator = Allocator::new(device, desc).unwrap();
     let mut pool = PoolDesc::new([MemoryTypeIndex(0)]);

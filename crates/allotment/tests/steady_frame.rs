@@ -20,7 +20,7 @@ use allotment::device::{
 };
 use allotment::lifetime::{DeletionQueue, ManualTimelines, SubmissionTracker};
 use allotment::memory::{
-    BlockSize, Dedicated, DriverCallStatistics, LeakHandler, Lifetime, MappedBuffer, OwningAllocator,
+    BlockSize, Dedicated, DriverCallStatistics, ExpectedLifetime, LeakHandler, MappedBuffer, OwningAllocator,
 };
 use allotment::upload::{
     ReadbackRing, RingDesc, UploadPool, UploadPoolDesc, UploadRing, Uploader, UploaderDesc,
@@ -51,7 +51,7 @@ fn wishes() -> Vec<Wanted> {
         let memory_usage =
             [MemoryUsage::Upload, MemoryUsage::GpuOnly, MemoryUsage::DeviceUpload, MemoryUsage::Readback]
                 [i % 4];
-        let lifetime = [Lifetime::Short, Lifetime::Long][i / 4 % 2];
+        let lifetime = [ExpectedLifetime::Short, ExpectedLifetime::Long][i / 4 % 2];
         wishes.push(wanted(256 + 777 * i as u64, memory_usage).with_lifetime(lifetime).with_name("buffer"));
     }
     for i in 0..20 {
@@ -63,7 +63,7 @@ fn wishes() -> Vec<Wanted> {
         wishes.push(wanted(mib * MIB, MemoryUsage::GpuOnly).with_name("render target"));
         wishes.push(
             wanted(mib * MIB + 12 * KIB, MemoryUsage::GpuOnly)
-                .with_lifetime(Lifetime::Short)
+                .with_lifetime(ExpectedLifetime::Short)
                 .with_name("history"),
         );
     }

@@ -11,8 +11,8 @@ use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{BufferDesc, DeviceError};
 use allotment::gpu::{Gpu, GpuDesc};
 use allotment::memory::{
-    BlockGrowth, BlockSizes, DefragmentationDesc, DefragmentationStrategy, LeakHandler, Lifetime, NewBlocks,
-    Watermark,
+    BlockGrowth, BlockSizes, DefragmentationDesc, DefragmentationStrategy, ExpectedLifetime, LeakHandler,
+    NewBlocks, Watermark,
 };
 use allotment::upload::UploaderDesc;
 use allotment::{AllocatorDesc, MemoryUsage, Requirements};
@@ -138,11 +138,12 @@ fn driver_calls_and_refusals_of_memory_are_events() {
             "allotment::memory",
             "allocated a memory object memory_type=0 bytes=1048576",
         );
-        let short = options.clone().with_lifetime(Lifetime::Short).with_new_blocks(NewBlocks::NeverAllocate);
+        let short =
+            options.clone().with_lifetime(ExpectedLifetime::Short).with_new_blocks(NewBlocks::NeverAllocate);
         gpu.allocator().allocate(&size, &short).unwrap_err();
         seen.assert_seen(Level::DEBUG, "allotment::memory", "refused a request bytes=1000 error=");
         device.fail_from(1, DeviceError::OutOfDeviceMemory);
-        gpu.allocator().allocate(&size, &options.with_lifetime(Lifetime::Short)).unwrap_err();
+        gpu.allocator().allocate(&size, &options.with_lifetime(ExpectedLifetime::Short)).unwrap_err();
         device.clear_faults();
         seen.assert_seen(Level::WARN, "allotment::memory", "the driver refused memory");
         gpu.allocator().free(first).unwrap();

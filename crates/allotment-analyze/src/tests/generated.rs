@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use allotment::device::{MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask, QueueIndex, ResourceKind};
-use allotment::memory::{BlockSize, Lifetime};
+use allotment::memory::{BlockSize, ExpectedLifetime};
 use allotment::{Algorithm, Alignment, MemoryUsage};
 use allotment_trace::recording::{
     Allocated, AllocationKey, BlockId, BlockKind, DeletionQueueKind, DescriptorKind, Event, Header, Heap,
@@ -176,7 +176,7 @@ fn described(state: &State, allocation: Option<AllocationKey>, a: u16, b: u16) -
             kind: ResourceKind::Buffer,
             memory_types: MemoryTypeMask(u32::from(b)),
             usage: MemoryUsage::GpuOnly,
-            lifetime: Lifetime::Long,
+            lifetime: ExpectedLifetime::Long,
             movers: 0,
             pool: Some(pool),
             shard: u32::from(a),
@@ -188,7 +188,7 @@ fn described(state: &State, allocation: Option<AllocationKey>, a: u16, b: u16) -
             shard: u32::from(a),
             memory_types: MemoryTypeMask(u32::from(b)),
             first_type: MemoryTypeIndex(1),
-            lifetime: Lifetime::Short,
+            lifetime: ExpectedLifetime::Short,
             optimal_images: a % 2 == 0,
             movers: (b % 8) as u8,
         },

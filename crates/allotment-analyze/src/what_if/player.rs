@@ -8,7 +8,7 @@ use allotment::device::{MemoryDevice as _, MemoryProperties, MemoryTypeIndex, Me
 use allotment::events::{EventBatch, EventSubscription, RefusedRequest, RequestedOptions, SubscriptionDesc};
 use allotment::memory::{
     AllocatorDesc, BudgetPolicy, CallSites, CreateAllocatorError, LeakHandler, ManualTime, Movability,
-    TimeSource, use_shard,
+    TimeSource, allocate_as_thread,
 };
 use allotment::{
     Allocation, AllocationError, AllocationOptions, Allocator, MemoryUsage, Requirements, ResourceKind,
@@ -33,7 +33,7 @@ struct InShards {
 
 impl Drop for InShards {
     fn drop(&mut self) {
-        use_shard(self.own);
+        allocate_as_thread(self.own);
     }
 }
 
@@ -93,7 +93,7 @@ impl<'a> Player<'a> {
             frame: None,
             story: Story::new(original),
             done: WhatIf::default(),
-            _shards: InShards { own: use_shard(0) },
+            _shards: InShards { own: allocate_as_thread(0) },
         })
     }
 
@@ -275,7 +275,7 @@ impl<'a> Player<'a> {
     /// Makes a request again that was refused. What it gets here is freed at once: the original says nothing of what its
     /// program would have done with it.
     fn request_again(&mut self, asked: &RefusedRequest) {
-        use_shard(asked.shard);
+        allocate_as_thread(asked.shard);
         let mut requirements = Requirements::new(asked.size).with_alignment(asked.alignment);
         (requirements.kind, requirements.memory_types) = (asked.kind, asked.memory_types);
         let mut options = AllocationOptions::new(asked.usage);
@@ -348,7 +348,7 @@ impl<'a> Player<'a> {
         size: u64,
     ) -> (Requirements, AllocationOptions) {
         let serves = self.pools.serves(pool);
-        use_shard(serves.shard);
+        allocate_as_thread(serves.shard);
         let mut requirements = Requirements::new(size);
         if serves.optimal_images {
             requirements.kind = ResourceKind::OptimalImage;

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use allotment::Allocator;
 use allotment::device::MemoryTypeIndex;
 use allotment::device::simulated::SimulatedGpu;
-use allotment::memory::{Lifetime, Pool, PoolDesc};
+use allotment::memory::{ExpectedLifetime, Pool, PoolDesc};
 use allotment_trace::recording::{Event, PoolId};
 
 /// What a pool of the recording serves.
@@ -14,7 +14,7 @@ pub(super) struct Serves {
     /// The first of the copies that it is one of.
     first: PoolId,
     pub(super) shard: u32,
-    pub(super) lifetime: Lifetime,
+    pub(super) lifetime: ExpectedLifetime,
     pub(super) optimal_images: bool,
     pub(super) movers: u8,
 }

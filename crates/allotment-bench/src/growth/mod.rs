@@ -18,7 +18,7 @@ use core::time::Duration;
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::memory::BlockSizes;
 use allotment::{Allocation, AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, Requirements};
-use allotment_suballoc::Strategy;
+use allotment_suballoc::FitStrategy;
 
 use crate::args::GrowthArgs;
 use crate::failure::Failure;
@@ -57,7 +57,7 @@ fn allocator(block_size: u64) -> Result<Allocator<SimulatedGpu>, Failure> {
 /// Options for a range at the lowest offset.
 fn lowest() -> AllocationOptions {
     let mut options = AllocationOptions::from(MemoryUsage::GpuOnly);
-    options.strategy = Strategy::LowestOffset;
+    options.strategy = FitStrategy::LowestOffset;
     options
 }
 

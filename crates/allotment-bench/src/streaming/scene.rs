@@ -1,6 +1,6 @@
 //! The requests of the frames of a streamed scene.
 
-use allotment::memory::Lifetime;
+use allotment::memory::ExpectedLifetime;
 use allotment::{Alignment, AllocationOptions, MemoryUsage, Requirements, ResourceKind};
 
 use crate::rng::Rng;
@@ -78,7 +78,7 @@ pub(super) fn buffer(size: u64) -> (Requirements, AllocationOptions) {
 
 /// Memory to upload from.
 pub(super) fn staging(size: u64) -> (Requirements, AllocationOptions) {
-    let options = AllocationOptions::new(MemoryUsage::Upload).with_lifetime(Lifetime::Short);
+    let options = AllocationOptions::new(MemoryUsage::Upload).with_lifetime(ExpectedLifetime::Short);
     (required(size, BUFFER_UNIT), options)
 }
 

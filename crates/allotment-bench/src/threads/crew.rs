@@ -52,7 +52,7 @@ impl Crew {
         let setup = |error: String| Failure::Setup { contender: NAME, error };
         let profile = Profile::named(PROFILE).ok_or_else(|| setup(format!("no profile {PROFILE}")))?;
         let mut desc = AllocatorDesc::default();
-        args.shards.into_iter().for_each(|shards| desc.shards = shards);
+        args.shards.into_iter().for_each(|shards| desc.threads = shards);
         let allocator = Allocator::new(SimulatedGpu::new(profile), desc);
         let allocator = Arc::new(allocator.map_err(|error| setup(error.to_string()))?);
         let team = Team::new((0..threads).map(|thread| {

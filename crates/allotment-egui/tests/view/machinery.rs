@@ -47,7 +47,7 @@ fn program() -> Recording {
     (allocator.empty_blocks.frames, allocator.empty_blocks.kept_bytes) = (u32::MAX, u64::MAX);
     // The same recording whenever and wherever it is made.
     (allocator.time, allocator.call_sites) = (TimeSource::Manual(ManualTime::new()), CallSites::None);
-    allocator.shards = 1;
+    allocator.threads = 1;
     let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     let gpu = Gpu::new(device, GpuDesc::default().with_allocator(allocator)).unwrap();
     let collector = Collector::new(&gpu).unwrap();

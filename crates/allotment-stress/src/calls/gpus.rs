@@ -33,7 +33,7 @@ impl<D: Stressed> Player<'_, D> {
         }
         let mut allocator = AllocatorDesc::default();
         allocator.block_sizes = BlockSizes::fixed(self.input.pick(&[64 << 10, 16 << 10, 256 << 10]));
-        allocator.shards = self.input.pick(&[1, 2]);
+        allocator.threads = self.input.pick(&[1, 2]);
         allocator.on_leak = self.world.leak_handler();
         if self.input.once_in(2) {
             allocator.empty_blocks = EmptyBlockPolicy::NONE;

@@ -17,9 +17,10 @@ use allotment::descriptor::TransientDescriptors;
 use allotment::device::{MemoryProperties, MemoryTypeMask, QueueIndex, ResourceKind};
 use allotment::gpu::Frame;
 use allotment::lifetime::Recording;
-use allotment::memory::{BudgetPolicy, Buffer, Dedicated, Lifetime, Movability, NewBlocks, Transfer};
+use allotment::memory::FitStrategy;
+use allotment::memory::{BudgetPolicy, Buffer, Dedicated, ExpectedLifetime, Movability, NewBlocks, Transfer};
 use allotment::upload::{ReadbackRing, ReadbackTicket, UploadArena, UploadRing, Uploader};
-use allotment::{Alignment, AllocationOptions, MemoryUsage, Strategy};
+use allotment::{Alignment, AllocationOptions, MemoryUsage};
 
 pub(crate) use observers::Observer;
 
@@ -455,7 +456,7 @@ impl<'w, D: Stressed> Player<'w, D> {
             options = options.with_movability(self.input.pick(&[Movability::Copied, Movability::Recreated]));
         }
         if shape & 0b110 == 0b110 && self.input.once_in(4) {
-            options = options.with_lifetime(Lifetime::Short);
+            options = options.with_lifetime(ExpectedLifetime::Short);
         }
         match shape >> 3 & 0b111 {
             6 => options = options.with_dedicated(Dedicated::Always),
@@ -470,7 +471,9 @@ impl<'w, D: Stressed> Player<'w, D> {
                 2 => options.required = MemoryProperties::from_bits_truncate(self.input.below(1 << 9) as _),
                 3 => options.memory_types = MemoryTypeMask(self.input.below(1 << 16) as u32),
                 4 => options.preferred = MemoryProperties::HOST_VISIBLE,
-                5 => options.strategy = self.input.pick(&[Strategy::LeastMemory, Strategy::LowestOffset]),
+                5 => {
+                    options.strategy = self.input.pick(&[FitStrategy::LeastMemory, FitStrategy::LowestOffset]);
+                }
                 6 => options.user_data = self.input.below(1 << 32),
                 _ => options.avoided = MemoryProperties::HOST_CACHED,
             }

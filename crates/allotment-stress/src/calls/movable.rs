@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 
 use allotment::device::BufferDesc;
 use allotment::memory::{
-    Buffer, Defragmentation, DefragmentationDesc, DefragmentationError, DefragmentationStrategy, JoinShards,
+    Buffer, Defragmentation, DefragmentationDesc, DefragmentationError, DefragmentationStrategy, JoinThreads,
     Movability, NextPass, Pass, PassLimits, StepOutcome,
 };
 
@@ -36,10 +36,10 @@ impl<D: Stressed> Player<'_, D> {
         let limits = self.limits();
         // Over all shards as one in half of the runs, whatever their threads do.
         let join = match strategy {
-            DefragmentationStrategy::Full => JoinShards::Always,
-            _ => JoinShards::WhenIdle,
+            DefragmentationStrategy::Full => JoinThreads::Always,
+            _ => JoinThreads::WhenIdle,
         };
-        DefragmentationDesc::new(strategy).with_limits(limits).with_join_shards(join)
+        DefragmentationDesc::new(strategy).with_limits(limits).with_join_threads(join)
     }
 
     pub(super) fn defragment(&mut self) {

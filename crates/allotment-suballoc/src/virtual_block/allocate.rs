@@ -3,7 +3,7 @@
 use super::{Allocation, VirtualBlock};
 use crate::algorithm::{Engine, Ranges, Taken, each};
 use crate::algorithm::{NONE, State};
-use crate::{Algorithm, AllocateError, Handle, MAX_SIZE, Refused, Request, Side};
+use crate::{Algorithm, AllocateError, Handle, MAX_SIZE, Refused, Request, StackSide};
 
 impl<T> VirtualBlock<T> {
     /// Allocates a range and stores `data` with it.
@@ -91,7 +91,7 @@ impl<T> VirtualBlock<T> {
     /// Allocates a range that, with the padding behind it, ends at or below `limit`, at the lowest such offset.
     /// For moving ranges towards the start of the block.
     ///
-    /// Ignores the request's strategy. Costs as much as [`Strategy::LowestOffset`](crate::Strategy::LowestOffset) with TLSF, and
+    /// Ignores the request's strategy. Costs as much as [`FitStrategy::LowestOffset`](crate::FitStrategy::LowestOffset) with TLSF, and
     /// O(free regions) with the buddy algorithm.
     ///
     /// # Errors
@@ -125,15 +125,15 @@ impl<T> VirtualBlock<T> {
         }
     }
 
-    /// Does a part of what the next request with [`Strategy::LowestOffset`](crate::Strategy::LowestOffset) has to do: looks at up to
+    /// Does a part of what the next request with [`FitStrategy::LowestOffset`](crate::FitStrategy::LowestOffset) has to do: looks at up to
     /// `regions` regions that such requests have not looked at yet. Returns `true` if this one is served in O(log n). For a
     /// block with very many ranges behind a lock that must not be held for as long as a look at all of them takes.
     ///
     /// ```
-    /// use allotment_suballoc::{Algorithm, Request, Strategy, VirtualBlock};
+    /// use allotment_suballoc::{Algorithm, Request, FitStrategy, VirtualBlock};
     ///
     /// let mut block = VirtualBlock::new(1 << 20, Algorithm::Tlsf)?;
-    /// let request = Request::new(16).with_strategy(Strategy::LowestOffset);
+    /// let request = Request::new(16).with_strategy(FitStrategy::LowestOffset);
     /// while !block.prepare_lowest(&request, 1000) {
     ///     // Another thread may have the block here.
     /// }
@@ -254,7 +254,7 @@ impl<T> VirtualBlock<T> {
             return Err(AllocateError::InOrder);
         }
         self.check_request(request)?;
-        if request.side == Side::Upper { Err(AllocateError::OneSided { algorithm }) } else { Ok(()) }
+        if request.side == StackSide::Upper { Err(AllocateError::OneSided { algorithm }) } else { Ok(()) }
     }
 
     #[inline(always)]

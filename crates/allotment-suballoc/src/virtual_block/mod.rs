@@ -23,12 +23,12 @@ use crate::{Algorithm, CreateError, GrowError, Handle, HandleError, MAX_SIZE, Re
 /// request.
 ///
 /// ```
-/// use allotment_suballoc::{Algorithm, AllocateError, Request, Side, VirtualBlock};
+/// use allotment_suballoc::{Algorithm, AllocateError, Request, StackSide, VirtualBlock};
 ///
 /// // A double stack of 100 units.
 /// let mut block = VirtualBlock::new(100, Algorithm::Linear)?;
 /// let low = block.allocate(Request::new(30), "low")?;
-/// let high = block.allocate(Request::new(60).with_side(Side::Upper), "high")?;
+/// let high = block.allocate(Request::new(60).with_side(StackSide::Upper), "high")?;
 /// assert_eq!((low.offset, high.offset), (0, 40));
 ///
 /// let refused = block.allocate(Request::new(11), "too much").unwrap_err();

@@ -70,7 +70,7 @@ proptest! {
 fn with_holes(sizes: &[(u64, bool)], algorithm: Algorithm) -> VirtualBlock<usize> {
     let cells = |&(size, _): &(u64, bool)| size.next_power_of_two();
     let mut block = VirtualBlock::new(sizes.iter().map(cells).sum::<u64>() * 2, algorithm).unwrap();
-    let request = |size| Request::new(size).with_strategy(allotment_suballoc::Strategy::LowestOffset);
+    let request = |size| Request::new(size).with_strategy(allotment_suballoc::FitStrategy::LowestOffset);
     let ranges: Vec<_> =
         sizes.iter().enumerate().map(|(n, &(size, _))| block.allocate(request(size), n).unwrap()).collect();
     for (range, &(_, kept)) in ranges.iter().zip(sizes) {

@@ -9,8 +9,8 @@
 use std::collections::BTreeMap;
 
 use allotment_suballoc::{
-    Algorithm, Alignment, AllocateError, Compaction, CompactionError, GrowError, Handle, HandleError,
-    MAX_SIZE, Region, RegionKind, Request, ResizeError, Side, Strategy, VirtualBlock,
+    Algorithm, Alignment, AllocateError, Compaction, CompactionError, FitStrategy, GrowError, Handle,
+    HandleError, MAX_SIZE, Region, RegionKind, Request, ResizeError, StackSide, VirtualBlock,
 };
 
 /// One operation. Numbers are folded into a useful range by [`Op::decode`], so that any bytes are a test.
@@ -19,8 +19,8 @@ pub enum Op {
     Allocate {
         size: u64,
         alignment: u64,
-        strategy: Strategy,
-        side: Side,
+        strategy: FitStrategy,
+        side: StackSide,
     },
     AllocateBelow {
         size: u64,
@@ -72,8 +72,12 @@ impl Op {
     pub fn decode(bytes: [u8; 8]) -> Self {
         let [kind, a, b, c, d, e, ..] = bytes;
         let wide = u64::from(u32::from_le_bytes([a, b, c, d]));
-        let strategies =
-            [Strategy::Balanced, Strategy::LeastTime, Strategy::LeastMemory, Strategy::LowestOffset];
+        let strategies = [
+            FitStrategy::Balanced,
+            FitStrategy::LeastTime,
+            FitStrategy::LeastMemory,
+            FitStrategy::LowestOffset,
+        ];
         let size = match e % 8 {
             0 => wide % 5000,
             1 => MAX_SIZE - wide % 3,
@@ -86,7 +90,7 @@ impl Op {
                 size,
                 alignment: 1 << ((e / 8) % 10),
                 strategy: strategies[usize::from(kind / 16) % 4],
-                side: if kind >= 192 { Side::Upper } else { Side::Lower },
+                side: if kind >= 192 { StackSide::Upper } else { StackSide::Lower },
             },
             8..12 => Self::Free { which: wide as usize },
             12 => Self::Resize { which: wide as usize, size: u64::from(d) * u64::from(e % 16 + 1) },
@@ -311,7 +315,7 @@ impl Pair {
                     Expected::Somewhere => {}
                     Expected::Nowhere => panic!("{request:?} cannot fit, yet is at {offset}"),
                 }
-                let upper = request.side == Side::Upper;
+                let upper = request.side == StackSide::Upper;
                 let live = Live { handle: allocation.handle, size, upper, data };
                 assert!(self.live.insert(offset, live).is_none(), "two ranges at {offset}");
                 if self.block.algorithm() == Algorithm::Linear {
@@ -326,14 +330,14 @@ impl Pair {
                     AllocateError::ZeroSize => assert_eq!(request.size, 0),
                     AllocateError::TooLarge { size } => assert!(size == request.size && size > MAX_SIZE),
                     AllocateError::OneSided { algorithm } => {
-                        assert!(request.side == Side::Upper && algorithm != Algorithm::Linear);
+                        assert!(request.side == StackSide::Upper && algorithm != Algorithm::Linear);
                     }
                     AllocateError::RingInUse => assert!(self.gap.1 < self.size && !self.has_uppers()),
                     AllocateError::NoSpace { size, alignment, free, largest_free } => {
                         assert!(matches!(expected, Expected::Nowhere), "{request:?} would fit");
                         assert_eq!((size, alignment), (request.size, request.alignment));
                         assert!(largest_free <= free && free <= self.size);
-                        let plain = alignment == Alignment::ONE && request.side == Side::Lower;
+                        let plain = alignment == Alignment::ONE && request.side == StackSide::Lower;
                         assert!(!plain || largest_free < size);
                     }
                     error => panic!("unexpected: {error}"),
@@ -487,8 +491,8 @@ impl Pair {
             return Expected::Nowhere;
         }
         match self.block.algorithm() {
-            Algorithm::Tlsf if request.side == Side::Lower => self.expected_of_tlsf(request),
-            Algorithm::Buddy if request.side == Side::Lower => self.expected_of_buddy(request),
+            Algorithm::Tlsf if request.side == StackSide::Lower => self.expected_of_tlsf(request),
+            Algorithm::Buddy if request.side == StackSide::Lower => self.expected_of_buddy(request),
             Algorithm::Linear => self.expected_of_linear(request),
             _ => Expected::Nowhere,
         }
@@ -502,8 +506,10 @@ impl Pair {
         // Of so many the block does not look at each.
         let are_many = self.holes().iter().filter(|(start, end)| end - start >= request.size).count() > 128;
         let place = match request.strategy {
-            Strategy::LowestOffset => fitting.min_by_key(|&(start, ..)| start),
-            Strategy::LeastMemory if !are_many => fitting.min_by_key(|&(start, end, _)| (end - start, start)),
+            FitStrategy::LowestOffset => fitting.min_by_key(|&(start, ..)| start),
+            FitStrategy::LeastMemory if !are_many => {
+                fitting.min_by_key(|&(start, end, _)| (end - start, start))
+            }
             _ => return fitting.map(|_| Expected::Somewhere).next().unwrap_or(Expected::Nowhere),
         };
         place.map_or(Expected::Nowhere, |(.., place)| Expected::At(place))
@@ -523,7 +529,7 @@ impl Pair {
     fn expected_of_linear(&self, request: &Request) -> Expected {
         let Request { size, alignment, side, .. } = *request;
         let (start, end) = self.gap;
-        if side == Side::Upper {
+        if side == StackSide::Upper {
             if end < self.size && !self.has_uppers() {
                 return Expected::Nowhere;
             }

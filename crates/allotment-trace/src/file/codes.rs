@@ -3,8 +3,9 @@
 //! A reader takes a number that it does not know for 0, which is the most neutral of each.
 
 use allotment::device::{DedicatedNeed, ResourceKind};
-use allotment::memory::{BudgetPolicy, Dedicated, Lifetime, NewBlocks};
-use allotment::{Algorithm, MemoryUsage, Side, Strategy};
+use allotment::memory::{BudgetPolicy, Dedicated, ExpectedLifetime, NewBlocks};
+use allotment::memory::{FitStrategy, StackSide};
+use allotment::{Algorithm, MemoryUsage};
 
 use crate::recording::Api;
 
@@ -90,9 +91,9 @@ both_ways! {
     of_need, need: DedicatedNeed { None, Preferred = 1, Required = 2 }
     of_new_blocks, new_blocks: NewBlocks { Allowed, NeverAllocate = 1 }
     of_budget, budget: BudgetPolicy { AllowOverBudget, WithinBudget = 1 }
-    of_strategy, strategy: Strategy { Balanced, LeastTime = 1, LeastMemory = 2, LowestOffset = 3 }
-    of_side, side: Side { Lower, Upper = 1 }
-    of_lifetime, lifetime: Lifetime { Long, Short = 1 }
+    of_strategy, strategy: FitStrategy { Balanced, LeastTime = 1, LeastMemory = 2, LowestOffset = 3 }
+    of_side, side: StackSide { Lower, Upper = 1 }
+    of_lifetime, lifetime: ExpectedLifetime { Long, Short = 1 }
 }
 
 pub(super) const fn of_api(api: Api) -> u8 {
@@ -138,8 +139,12 @@ mod tests {
         for value in [Api::Other, Api::Simulated, Api::Vulkan, Api::Direct3D12, Api::Cuda] {
             assert_eq!(api(of_api(value)), value);
         }
-        for value in [Strategy::Balanced, Strategy::LeastTime, Strategy::LeastMemory, Strategy::LowestOffset]
-        {
+        for value in [
+            FitStrategy::Balanced,
+            FitStrategy::LeastTime,
+            FitStrategy::LeastMemory,
+            FitStrategy::LowestOffset,
+        ] {
             assert_eq!(strategy(of_strategy(value)), value);
         }
         for value in [DedicatedNeed::None, DedicatedNeed::Preferred, DedicatedNeed::Required] {

@@ -26,7 +26,7 @@ pub fn allocator_settings(desc: &AllocatorDesc) -> Vec<(String, String)> {
             add(&format!("{TYPE}{memory_type}: {name}"), value);
         }
     }
-    add("shards", &desc.shards);
+    add("shards", &desc.threads);
     add("memory types", &format_args!("{:#x}", desc.memory_types.0));
     add("empty blocks freed after frames", &desc.empty_blocks.frames);
     add("empty bytes kept", &desc.empty_blocks.kept_bytes);
@@ -96,7 +96,7 @@ pub fn desc_of_settings(settings: &[(String, String)]) -> AllocatorDesc {
                 let named = Algorithm::ALL.into_iter().find(|algorithm| algorithm.to_string() == *value);
                 desc.algorithm = named.unwrap_or(desc.algorithm);
             }
-            "shards" => read(value, &mut desc.shards),
+            "shards" => read(value, &mut desc.threads),
             "memory types" => {
                 let digits = value.strip_prefix("0x").unwrap_or(value);
                 desc.memory_types = u32::from_str_radix(digits, 16).map_or(desc.memory_types, MemoryTypeMask);
@@ -156,7 +156,7 @@ mod tests {
         small.growth_divisor = 5;
         desc.block_sizes_of_types =
             vec![(MemoryTypeIndex(4), small), (MemoryTypeIndex(31), desc.block_sizes)];
-        (desc.shards, desc.memory_types) = (5, MemoryTypeMask(0b1011));
+        (desc.threads, desc.memory_types) = (5, MemoryTypeMask(0b1011));
         desc.empty_blocks.frames = 9;
         (desc.empty_blocks.kept_bytes, desc.empty_blocks.kept_divisor) = (12345, 6);
         desc.empty_blocks.keeps_peak = false;
@@ -167,7 +167,7 @@ mod tests {
         let settings = allocator_settings(&desc);
         let back = desc_of_settings(&settings);
         assert_eq!(allocator_settings(&back), settings);
-        assert_eq!((back.algorithm, back.shards, back.memory_types), (desc.algorithm, 5, desc.memory_types));
+        assert_eq!((back.algorithm, back.threads, back.memory_types), (desc.algorithm, 5, desc.memory_types));
         assert_eq!((back.block_sizes, back.empty_blocks), (desc.block_sizes, desc.empty_blocks));
         assert_eq!(back.block_sizes_of_types, desc.block_sizes_of_types);
         assert_eq!((back.block_growth, back.heap_limits), (desc.block_growth, desc.heap_limits));

@@ -5,9 +5,10 @@ use allotment::device::{
     ResourceKind,
 };
 use allotment::memory::{
-    BlockSize, BlockSizes, BudgetPolicy, Dedicated, EmptyBlockPolicy, Lifetime, NewBlocks,
+    BlockSize, BlockSizes, BudgetPolicy, Dedicated, EmptyBlockPolicy, ExpectedLifetime, NewBlocks,
 };
-use allotment::{Algorithm, Alignment, MemoryUsage, Side, Strategy as Search};
+use allotment::memory::{FitStrategy, StackSide};
+use allotment::{Algorithm, Alignment, MemoryUsage};
 use allotment_trace::recording::{
     Allocated, AllocationKey, Api, BlockId, BlockKind, DeletionQueueKind, DescriptorKind, Event, Header,
     Heap, MemoryType, ObjectId, Placement, PoolId, RefusalReason, RefusedRequest, RequestedOptions, RingKind,
@@ -141,10 +142,15 @@ impl Numbers {
             new_blocks: code(&[NewBlocks::Allowed, NewBlocks::NeverAllocate], codes[3]),
             budget,
             strategy: code(
-                &[Search::Balanced, Search::LeastTime, Search::LeastMemory, Search::LowestOffset],
+                &[
+                    FitStrategy::Balanced,
+                    FitStrategy::LeastTime,
+                    FitStrategy::LeastMemory,
+                    FitStrategy::LowestOffset,
+                ],
                 codes[1],
             ),
-            side: code(&[Side::Lower, Side::Upper], codes[2]),
+            side: code(&[StackSide::Lower, StackSide::Upper], codes[2]),
             skips_quick_lists: flags[1],
             with_resource: flags[0],
             required: properties(c),
@@ -159,7 +165,7 @@ impl Numbers {
                 shard: a as u32,
                 memory_types: MemoryTypeMask(b as u32),
                 first_type: memory_type,
-                lifetime: code(&[Lifetime::Long, Lifetime::Short], codes[0]),
+                lifetime: code(&[ExpectedLifetime::Long, ExpectedLifetime::Short], codes[0]),
                 optimal_images: flags[0],
                 movers: codes[1],
             },
@@ -200,7 +206,7 @@ impl Numbers {
                 kind: code(&RESOURCES, codes[2]),
                 memory_types: MemoryTypeMask(b as u32),
                 usage: code(&MemoryUsage::ALL, codes[1]),
-                lifetime: code(&[Lifetime::Long, Lifetime::Short], codes[3]),
+                lifetime: code(&[ExpectedLifetime::Long, ExpectedLifetime::Short], codes[3]),
                 movers: codes[2],
                 pool: flags[0].then_some(pool),
                 shard: d as u32,

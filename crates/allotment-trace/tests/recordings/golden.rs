@@ -8,9 +8,10 @@ use allotment::device::{
     ResourceKind,
 };
 use allotment::memory::{
-    BlockSize, BlockSizes, BudgetPolicy, Dedicated, EmptyBlockPolicy, Lifetime, NewBlocks,
+    BlockSize, BlockSizes, BudgetPolicy, Dedicated, EmptyBlockPolicy, ExpectedLifetime, NewBlocks,
 };
-use allotment::{Algorithm, Alignment, MemoryUsage, Side, Strategy};
+use allotment::memory::{FitStrategy, StackSide};
+use allotment::{Algorithm, Alignment, MemoryUsage};
 use allotment_trace::recording::{
     Allocated, AllocationKey, BlockId, BlockKind, DeletionQueueKind, DescriptorKind, Event, ObjectId,
     Placement, PoolId, Recording, RefusalReason, RefusedRequest, RequestedOptions, RingKind, StallKind,
@@ -137,7 +138,7 @@ fn later_recording() -> Recording {
             shard: 2,
             memory_types: MemoryTypeMask(0b101),
             first_type: MemoryTypeIndex(2),
-            lifetime: Lifetime::Short,
+            lifetime: ExpectedLifetime::Short,
             optimal_images: true,
             movers: 1,
         },
@@ -166,8 +167,8 @@ fn later_recording() -> Recording {
                 need: DedicatedNeed::Preferred,
                 new_blocks: NewBlocks::NeverAllocate,
                 budget: BudgetPolicy::WithinBudget,
-                strategy: Strategy::LowestOffset,
-                side: Side::Upper,
+                strategy: FitStrategy::LowestOffset,
+                side: StackSide::Upper,
                 skips_quick_lists: true,
                 with_resource: true,
                 ..RequestedOptions::default()
@@ -179,7 +180,7 @@ fn later_recording() -> Recording {
             kind: ResourceKind::OptimalImage,
             memory_types: MemoryTypeMask(0x8000_0005),
             usage: MemoryUsage::Readback,
-            lifetime: Lifetime::Short,
+            lifetime: ExpectedLifetime::Short,
             movers: 1,
             pool: Some(pool),
             shard: 7,

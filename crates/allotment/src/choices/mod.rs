@@ -98,9 +98,9 @@ impl fmt::Display for MemoryUsage {
 /// # use allotment::prelude::*;
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-/// use allotment::memory::Lifetime;
+/// use allotment::memory::ExpectedLifetime;
 ///
-/// let options = MemoryUsage::GpuOnly.with_name("scratch").with_lifetime(Lifetime::Short);
+/// let options = MemoryUsage::GpuOnly.with_name("scratch").with_lifetime(ExpectedLifetime::Short);
 /// let scratch = allocator.allocate(&Requirements::new(1 << 20), &options)?;
 /// let mesh = allocator.allocate(&Requirements::new(1 << 20), &MemoryUsage::GpuOnly.with_name("mesh"))?;
 /// assert_eq!(allocator.statistics().blocks, 2, "each in a block of its kind");
@@ -108,7 +108,7 @@ impl fmt::Display for MemoryUsage {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Lifetime {
+pub enum ExpectedLifetime {
     /// Many frames.
     #[default]
     Long,

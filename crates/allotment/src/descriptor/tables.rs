@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use allotment_suballoc::{Algorithm, Alignment, Handle, RegionKind, Request, Strategy, VirtualBlock};
+use allotment_suballoc::{Algorithm, Alignment, FitStrategy, Handle, RegionKind, Request, VirtualBlock};
 
 use super::error::DescriptorError;
 use super::events::RegionEvents;
@@ -256,7 +256,7 @@ impl Inner {
         for (from, entry, count) in live {
             // The lowest offset that fits fills the region from its start, without holes except for alignment.
             let request =
-                Request::new(count.into()).aligned(self.alignment).with_strategy(Strategy::LowestOffset);
+                Request::new(count.into()).aligned(self.alignment).with_strategy(FitStrategy::LowestOffset);
             let taken = block.as_mut().and_then(|block| block.allocate(request, entry).ok());
             let capacity = region.len() as u32;
             let taken = taken.ok_or(DescriptorError::NeverFits { requested: self.usage.used, capacity })?;

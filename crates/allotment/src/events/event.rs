@@ -6,12 +6,12 @@ use super::codes::{
     BlockKind, DeletionQueueKind, DescriptorKind, Placement, RefusalReason, RingKind, StallKind,
 };
 use crate::choices::blocks::{BlockSize, EmptyBlockPolicy};
-use crate::choices::{BudgetPolicy, Dedicated, Lifetime, MemoryUsage, NewBlocks};
+use crate::choices::{BudgetPolicy, Dedicated, ExpectedLifetime, MemoryUsage, NewBlocks};
 use crate::device::{
     DedicatedNeed, MemoryHeapIndex, MemoryProperties, MemoryTypeIndex, MemoryTypeMask, QueueIndex,
     ResourceKind,
 };
-use allotment_suballoc::{Algorithm, Alignment, Side, Strategy};
+use allotment_suballoc::{Algorithm, Alignment, FitStrategy, StackSide};
 
 /// Names a pool among those that exist: unique until its [`Event::PoolDestroyed`], and then used again.
 ///
@@ -140,9 +140,9 @@ pub struct RequestedOptions {
     /// Whether the request could take its heap over the budget.
     pub budget: BudgetPolicy,
     /// How a free range was chosen within a block.
-    pub strategy: Strategy,
+    pub strategy: FitStrategy,
     /// From which end of a linear block.
-    pub side: Side,
+    pub side: StackSide,
     /// The request did not look for a range that had just been freed: it named memory properties, another thread held
     /// the pool's lock, or the pool is another copy than the one that the thread uses.
     pub skips_quick_lists: bool,
@@ -175,7 +175,7 @@ pub struct RefusedRequest {
     /// What the memory was for.
     pub usage: MemoryUsage,
     /// How long it was to live.
-    pub lifetime: Lifetime,
+    pub lifetime: ExpectedLifetime,
     /// Who was to move it, as in [`Event::PoolServes`].
     pub movers: u8,
     /// The pool of the program's own that it named: the first of its copies.
@@ -258,7 +258,7 @@ pub enum Event {
         /// The one of them that is tried first.
         first_type: MemoryTypeIndex,
         /// The lifetime of its allocations. Of the program's own pools, which serve all lifetimes, it says nothing.
-        lifetime: Lifetime,
+        lifetime: ExpectedLifetime,
         /// It serves optimal images alone.
         optimal_images: bool,
         /// Whose allocations it serves: 0 for those that stay, 1 for those that passes of a defragmentation move, more for

@@ -2,7 +2,7 @@
 
 use super::{Gpu, SubmitError};
 use crate::device::{Device, QueueIndex, TimelinePoint, TimelineValue};
-use crate::lifetime::{Recording, SubmitError as Refusal, TimelinePoints, WrongTracker};
+use crate::lifetime::{NotSubmitted, Recording, TimelinePoints, WrongTracker};
 use crate::upload::UploadError;
 
 impl<D: Device> Gpu<D> {
@@ -59,9 +59,9 @@ impl<D: Device> Gpu<D> {
         recording: Recording,
         queue: QueueIndex,
         submit: impl FnOnce(QueueIndex, &[TimelinePoint]) -> Result<TimelineValue, E>,
-    ) -> Result<TimelinePoint, Box<Refusal<SubmitError<E>>>> {
+    ) -> Result<TimelinePoint, Box<NotSubmitted<SubmitError<E>>>> {
         if let Err(WrongTracker) = self.tracker().check_same(recording.tracker()) {
-            return Err(Box::new(Refusal { recording, error: SubmitError::WrongTracker }));
+            return Err(Box::new(NotSubmitted { recording, error: SubmitError::WrongTracker }));
         }
         // Boxed, since a recording is large, and only a failure pays for it.
         recording.submit(queue, |queue| self.submit_after(queue, &[], submit)).map_err(Box::new)

@@ -58,7 +58,7 @@ pub use deletion_queue::DeletionQueue;
 pub(crate) use deletion_queue::WeakDeletionQueue;
 pub use frames_in_flight::FramesInFlight;
 pub use owned::Owned;
-pub use recording::{Recording, SubmitError};
+pub use recording::{NotSubmitted, Recording};
 pub use recycler::{Recycler, RecyclerStatistics};
 pub use registry::{OpenRecording, RecordingId, RecordingStatus};
 pub use release_queue::ReleaseQueue;

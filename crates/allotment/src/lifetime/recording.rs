@@ -51,26 +51,26 @@ pub struct Recording {
 /// # let tracker = SubmissionTracker::new(timelines.clone())?;
 /// let recording = tracker.record("a frame");
 /// let refused = recording.submit(QueueIndex(0), |_| Err::<TimelineValue, _>("out of memory"));
-/// let SubmitError { recording, error } = refused.err().ok_or("refused")?;
+/// let NotSubmitted { recording, error } = refused.err().ok_or("refused")?;
 /// println!("{error}: once more");
 /// recording.submit(QueueIndex(0), |queue| Ok::<_, DeviceError>(timelines.submit(queue)))?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-pub struct SubmitError<E> {
+pub struct NotSubmitted<E> {
     /// The recording, still open.
     pub recording: Recording,
     /// The error of the closure that submits.
     pub error: E,
 }
 
-impl<E: fmt::Display> fmt::Display for SubmitError<E> {
+impl<E: fmt::Display> fmt::Display for NotSubmitted<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the recording was not submitted: {}", self.error)
     }
 }
 
-impl<E: Error + 'static> Error for SubmitError<E> {
+impl<E: Error + 'static> Error for NotSubmitted<E> {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         Some(&self.error)
     }
@@ -150,13 +150,13 @@ impl Recording {
         mut self,
         queue: QueueIndex,
         submit: impl FnOnce(QueueIndex) -> Result<TimelineValue, E>,
-    ) -> Result<TimelinePoint, SubmitError<E>> {
+    ) -> Result<TimelinePoint, NotSubmitted<E>> {
         match Self::submit_as_one(core::slice::from_mut(&mut self), queue, submit) {
             Ok(point) => {
                 self.point = Some(point);
                 Ok(point)
             }
-            Err(error) => Err(SubmitError { recording: self, error }),
+            Err(error) => Err(NotSubmitted { recording: self, error }),
         }
     }
 

@@ -24,7 +24,7 @@ use super::reports::descriptors::DescriptorHeaps;
 use super::reports::leaks::{LeakHandler, report_leaks};
 use super::reports::stalls::Stalls;
 use super::request::candidates::Ranking;
-use super::{BudgetPolicy, CreateAllocatorError, Lifetime, MemoryUsage};
+use super::{BudgetPolicy, CreateAllocatorError, ExpectedLifetime, MemoryUsage};
 use crate::choices::blocks::{BlockSize, BlockSizes, EmptyBlockPolicy};
 use crate::choices::call_site::CallSites;
 use crate::device::{Device, DeviceProperties, MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask, Priority};
@@ -73,11 +73,11 @@ pub struct AllocatorDesc {
     pub block_growth: BlockGrowth,
     /// Bytes that the allocator may allocate from a heap. A heap that is not listed is limited by the driver alone.
     pub heap_limits: Vec<(MemoryHeapIndex, u64)>,
-    /// The most copies into which a pool splits, so that threads that allocate at the same time do not wait for each
+    /// For how many threads a pool has a part each, so that those that allocate at the same time do not wait for each
     /// other's lock: 1 to 64, of a custom pool 1 to 16. Defaults to four times the number of threads that can run at
-    /// once, at most 64. A thread that allocates alone uses one copy, and copies that no thread uses cost nothing. Some
-    /// custom pools have [one copy](super::PoolDesc#threads) alone.
-    pub shards: u32,
+    /// once, at most 64. A thread that allocates alone uses one part, and parts that no thread uses cost nothing. Some
+    /// custom pools have [one part](super::PoolDesc#threads) alone.
+    pub threads: u32,
     /// Memory types that the allocator may use.
     pub memory_types: MemoryTypeMask,
     /// The clock of a program that does not call [`end_frame`](Allocator::end_frame).
@@ -99,7 +99,7 @@ impl Default for AllocatorDesc {
             empty_blocks: EmptyBlockPolicy::default(),
             block_growth: BlockGrowth::default(),
             heap_limits: Vec::new(),
-            shards: default_shards(),
+            threads: default_shards(),
             memory_types: MemoryTypeMask::ALL,
             time: TimeSource::default(),
             on_leak: LeakHandler::default(),
@@ -296,7 +296,7 @@ const POOLS_PER_TYPE: u32 = POOLS_PER_GROUP * MOVER_GROUPS;
 /// Which allocations of a memory type a default pool serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Served {
-    pub(super) lifetime: Lifetime,
+    pub(super) lifetime: ExpectedLifetime,
     /// Optimal images, where the device wants them apart from linear resources.
     pub(super) optimal: bool,
     /// The group of their mover: one that another mover moves, or none, keeps its block from being emptied, so each has
@@ -308,7 +308,7 @@ impl Served {
     /// Returns the index of the pool of the first shard that serves these allocations of a memory type.
     pub(super) fn pool(self, memory_type: MemoryTypeIndex) -> u32 {
         let bit = |holds: bool, at: u32| u32::from(holds) << at;
-        let short = self.lifetime == Lifetime::Short;
+        let short = self.lifetime == ExpectedLifetime::Short;
         u32::from(memory_type.0) * POOLS_PER_TYPE
             + bit(self.optimal, 0)
             + bit(short, 1)
@@ -317,7 +317,7 @@ impl Served {
 
     /// Returns what the default pool with an index within its shard serves, and of which memory type.
     pub(super) fn by(place: u32) -> (MemoryTypeIndex, Self) {
-        let lifetime = if place & 2 == 0 { Lifetime::Long } else { Lifetime::Short };
+        let lifetime = if place & 2 == 0 { ExpectedLifetime::Long } else { ExpectedLifetime::Short };
         let served = Self {
             lifetime,
             optimal: place & 1 != 0,
@@ -370,7 +370,7 @@ impl<D: Device> Allocator<D> {
         let separate_optimal = limits.buffer_image_granularity.get() > ROUNDED_GRANULARITY;
         let types = properties.memory_types.len() as u32;
         // 0 would leave no pool to allocate from.
-        let shards = desc.shards.clamp(1, MOST_SHARDS);
+        let shards = desc.threads.clamp(1, MOST_SHARDS);
         let events = EventLog::default();
         let heaps = Heaps::new(&device, &desc.heap_limits, desc.time.clone(), events.clone());
         let rankings = Ranking::for_memory_usages(properties, desc.memory_types);

@@ -58,19 +58,20 @@ pub mod vulkan {
 pub use crate::choices::blocks::{BlockSize, BlockSizes, EmptyBlockPolicy};
 pub use crate::choices::call_site::{CallSite, CallSites};
 pub use crate::choices::name::{LIBRARY_CATEGORY, Name};
-pub use crate::choices::{BudgetPolicy, Dedicated, Lifetime, MemoryUsage, Movability, NewBlocks};
+pub use crate::choices::{BudgetPolicy, Dedicated, ExpectedLifetime, MemoryUsage, Movability, NewBlocks};
 pub use allocator::{Allocation, AllocationId, Allocator, AllocatorDesc};
+pub use allotment_suballoc::{FitStrategy, StackSide};
 pub use defragmentation::{
     AllocatorRef, BlockLayout, Defragmentation, DefragmentationDesc, DefragmentationError,
     DefragmentationPlan, DefragmentationStatistics, DefragmentationStrategy, EmptiedBlocks, EndedPass,
-    ImpossibleLayout, JoinShards, LayoutAllocation, LayoutArena, LayoutBlock, LayoutMove, Move, NextPass,
+    ImpossibleLayout, JoinThreads, LayoutAllocation, LayoutArena, LayoutBlock, LayoutMove, Move, NextPass,
     NotThisMove, Pass, PassLimits, PlannedBlock, RequestDefragmentation, RoomError,
 };
 pub use driver::heaps::{DriverCallStatistics, MemoryHeapReport};
 pub use pool::growth_ahead::{BlockGrowth, Watermark};
 pub use pool::maintenance::MaintenanceReport;
 pub use pool::maintenance_thread::MaintenanceThread;
-pub use pool::residents::use_shard;
+pub use pool::residents::allocate_as_thread;
 pub use pool::time::{ManualTime, TimeSource};
 pub use pool::{CreatePoolError, DestroyPoolError, MAX_POOL_TYPES, Pool, PoolDesc};
 pub(crate) use relocation::Front;

@@ -31,7 +31,7 @@ use crate::device::{
     BufferCopy, CopyDirection, Device, DeviceError, ImageCopy, QueueIndex, Submission, TexelBlock,
     TimelinePoint, TimelineValue,
 };
-use crate::lifetime::{Recording, SubmissionTracker, SubmitError};
+use crate::lifetime::{NotSubmitted, Recording, SubmissionTracker};
 use crate::log::event;
 use crate::memory::{AccessError, AllocationId, OwningAllocator, ShortName};
 use allotment_suballoc::Alignment;
@@ -460,7 +460,7 @@ impl<D: Device> Lane<D> {
         &mut self,
         recording: Recording,
         submit: impl FnOnce(QueueIndex, &Submission<'_, D>) -> Result<TimelineValue, DeviceError>,
-    ) -> Result<TimelinePoint, SubmitError<DeviceError>> {
+    ) -> Result<TimelinePoint, NotSubmitted<DeviceError>> {
         let mut copies = reuse_capacity(mem::take(&mut self.copy_scratch));
         let mut image_copies = reuse_capacity(mem::take(&mut self.image_scratch));
         // There is a ring if anything is staged.

@@ -23,7 +23,9 @@ use super::ArenaError;
 use super::arena::UploadArena;
 use crate::device::{BufferDesc, Device};
 use crate::lifetime::{Reclaimed, RecordingId, ReleaseQueue, SubmissionTracker, WrongDevice};
-use crate::memory::{AllocationOptions, Allocator, LIBRARY_CATEGORY, Lifetime, MappedBuffer, MemoryUsage};
+use crate::memory::{
+    AllocationOptions, Allocator, ExpectedLifetime, LIBRARY_CATEGORY, MappedBuffer, MemoryUsage,
+};
 use crate::sync::locked;
 
 /// Each recording that uploads needs at least one page, so sixteen threads over three frames use 48 MiB at this
@@ -280,7 +282,7 @@ impl<D: Device> UploadPool<D> {
         }
         if size > page_size {
             // Short-lived and never kept: a cache of odd sizes would hold memory that few requests fit.
-            return self.create_page(size, Lifetime::Short);
+            return self.create_page(size, ExpectedLifetime::Short);
         }
         let mut state = locked(&self.shared.state);
         let page = state.free.pop();
@@ -290,7 +292,7 @@ impl<D: Device> UploadPool<D> {
         }
         // Unlocked first: the allocator may call the driver.
         drop(state);
-        self.create_page(page_size, Lifetime::Long)
+        self.create_page(page_size, ExpectedLifetime::Long)
     }
 
     /// Returns true if there is no free page, or if the pages in use exceed `kept_bytes`: some of them may have
@@ -303,7 +305,7 @@ impl<D: Device> UploadPool<D> {
         state.free.is_empty() || bytes - free_bytes > self.shared.desc.kept_bytes
     }
 
-    fn create_page(&self, size: u64, lifetime: Lifetime) -> Result<MappedBuffer<D>, ArenaError> {
+    fn create_page(&self, size: u64, lifetime: ExpectedLifetime) -> Result<MappedBuffer<D>, ArenaError> {
         let Shared { allocator, desc, state, .. } = &*self.shared;
         let info = BufferDesc::new(size).with_usage(desc.usage).into();
         let wanted = desc.memory.clone().with_lifetime(lifetime);

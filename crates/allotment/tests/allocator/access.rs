@@ -200,7 +200,7 @@ fn what_an_allocation_occupies_is_all_that_nothing_else_gets() {
     for algorithm in [Algorithm::Tlsf, Algorithm::Buddy, Algorithm::Linear] {
         // On the second, images are rounded up to 1 KiB.
         for name in [DISCRETE, FINE] {
-            let rig = Rig::with(profile(name), |desc| (desc.algorithm, desc.shards) = (algorithm, 1));
+            let rig = Rig::with(profile(name), |desc| (desc.algorithm, desc.threads) = (algorithm, 1));
             let sizes = [5, 1000, 1024, 1025, 300, 70 * KIB, 3, MIB - 1, 5000];
             let live: Vec<_> = (0..2 * sizes.len())
                 .map(|i| {

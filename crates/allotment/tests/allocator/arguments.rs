@@ -140,7 +140,7 @@ fn priorities_that_are_no_numbers_and_masks_that_allow_nothing_are_met_or_refuse
     assert!(matches!(refused, AllocationError::NoMemoryType { .. }), "{refused}");
     assert!(none.reserve_wanted(&wanted(1, MemoryUsage::GpuOnly), u64::MAX).is_err());
     for shards in [0, u32::MAX] {
-        serves(&limited(|desc| desc.shards = shards));
+        serves(&limited(|desc| desc.threads = shards));
     }
 }
 

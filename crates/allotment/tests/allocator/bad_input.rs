@@ -5,13 +5,13 @@ use allotment::device::{
     BufferDesc, DedicatedNeed, DescriptionError, DeviceError, MemoryHeapIndex, MemoryTypeIndex,
     MemoryTypeMask,
 };
+use allotment::memory::StackSide;
 use allotment::memory::{
     AccessError, BlockSize, BlockSizes, CreateAllocatorError, CreatePoolError, Dedicated, DestroyPoolError,
     ResourceError, ShortName, WrongAllocator,
 };
 use allotment::{
     Algorithm, Alignment, AllocationError, Allocator, AllocatorDesc, MemoryUsage, PoolDesc, ResourceKind,
-    Side,
 };
 
 use crate::rig::{
@@ -381,7 +381,7 @@ fn every_refusal_reads_like_the_middle_of_a_sentence() {
 fn a_dedicated_buffer_on_the_upper_side_is_refused_and_leaves_nothing_behind() {
     let rig = Rig::new(DISCRETE);
     let mut wish = wanted(MIB, MemoryUsage::GpuOnly).with_dedicated(Dedicated::Always);
-    wish.side = Side::Upper;
+    wish.side = StackSide::Upper;
     let refused = rig.create_buffer(&BufferDesc::new(MIB), &wish).unwrap_err();
     assert_eq!(refused, ResourceError::Allocation(AllocationError::UpperSide { name: ShortName::NONE }));
     rig.check_invariants();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use allotment::device::simulated::SimulatedGpu;
 use allotment::memory::{
-    AccessError, BlockGrowth, BlockSizes, EmptyBlockPolicy, Lifetime, MaintenanceThread, ManualTime,
+    AccessError, BlockGrowth, BlockSizes, EmptyBlockPolicy, ExpectedLifetime, MaintenanceThread, ManualTime,
     TimeSource, Watermark,
 };
 use allotment::{Allocation, Allocator, AllocatorDesc, MemoryUsage, Pool, PoolDesc, ResourceKind};
@@ -144,7 +144,7 @@ fn a_trim_gives_everything_back_that_is_empty_and_says_whether_there_was_any() {
     let rig = rig_that_keeps(empty_blocks(1000, 1024 * MIB));
     let kept = allocate_all(&rig, &[KIB]);
     rig.free_all(allocate_all(&rig, &[20 * MIB, 30 * MIB]));
-    let short = wanted(KIB, MemoryUsage::Upload).with_lifetime(Lifetime::Short);
+    let short = wanted(KIB, MemoryUsage::Upload).with_lifetime(ExpectedLifetime::Short);
     rig.free(rig.allocate_wanted(&short).unwrap()).unwrap();
     assert_eq!(rig.objects(), 4);
     assert!(rig.trim());

@@ -8,8 +8,8 @@ use allotment::device::{
     MemoryTypeIndex,
 };
 use allotment::memory::{
-    AccessError, BlockSize, CreatePoolError, Dedicated, EmptyBlockPolicy, Lifetime, RawBuffer, ResourceError,
-    ShortName,
+    AccessError, BlockSize, CreatePoolError, Dedicated, EmptyBlockPolicy, ExpectedLifetime, RawBuffer,
+    ResourceError, ShortName,
 };
 use allotment::{
     Algorithm, Allocation, AllocationError, MemoryUsage, Pool, PoolDesc, Requirements, ResourceKind,
@@ -34,7 +34,7 @@ type Step = fn(&mut World) -> Result<(), Box<dyn Error>>;
 const SCENARIO: [(&str, Step); 27] = [
     ("a small buffer", |world| world.allocate(KIB, MemoryUsage::GpuOnly, ResourceKind::Buffer)),
     ("a short-lived one", |world| {
-        let desc = wanted(KIB, MemoryUsage::GpuOnly).with_lifetime(Lifetime::Short);
+        let desc = wanted(KIB, MemoryUsage::GpuOnly).with_lifetime(ExpectedLifetime::Short);
         world.allocations.push(world.rig.allocate_wanted(&desc)?);
         Ok(())
     }),
@@ -290,8 +290,9 @@ fn rig_that_keeps_24_of_32_mib() -> Rig {
 #[test]
 fn empty_blocks_are_given_back_to_a_full_heap_and_the_request_is_served() {
     let rig = rig_that_keeps_24_of_32_mib();
-    let image =
-        wanted_in(16 * MIB, DEVICE_TYPE).with_kind(ResourceKind::OptimalImage).with_lifetime(Lifetime::Short);
+    let image = wanted_in(16 * MIB, DEVICE_TYPE)
+        .with_kind(ResourceKind::OptimalImage)
+        .with_lifetime(ExpectedLifetime::Short);
     let allocation = rig.allocate_wanted(&image).unwrap();
     assert_eq!(rig.taken(HEAP), 16 * MIB);
     rig.free(allocation).unwrap();
@@ -356,7 +357,7 @@ fn at_the_limit_of_memory_objects_empty_blocks_are_given_back() {
     // One kept block each: long and short, in two heaps.
     let memory_usages = [MemoryUsage::GpuOnly, MemoryUsage::Upload];
     let wishes = memory_usages.map(|memory_usage| {
-        [Lifetime::Long, Lifetime::Short].map(|l| wanted(KIB, memory_usage).with_lifetime(l))
+        [ExpectedLifetime::Long, ExpectedLifetime::Short].map(|l| wanted(KIB, memory_usage).with_lifetime(l))
     });
     let idle: Vec<_> = wishes.iter().flatten().map(|desc| rig.allocate_wanted(desc).unwrap()).collect();
     rig.free_all(idle);

@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 fn gated(change: impl FnOnce(&mut AllocatorDesc)) -> (GatedDevice, Arc<Gated>) {
     let device = GatedDevice::new(SimulatedGpu::new(profile(DISCRETE)));
     let mut desc = AllocatorDesc::default();
-    desc.shards = 1;
+    desc.threads = 1;
     change(&mut desc);
     let allocator = Arc::new(Allocator::new(device.clone(), desc).unwrap());
     (device, allocator)

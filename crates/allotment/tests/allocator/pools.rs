@@ -1,9 +1,10 @@
 //! Custom pools: their algorithms, their bounds, their types, and their end.
 
 use allotment::device::{MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask};
+use allotment::memory::StackSide;
 use allotment::memory::{AccessError, BlockSize, BlockSizes, Dedicated, EmptyBlockPolicy, ShortName};
 use allotment::{
-    Algorithm, Alignment, Allocation, AllocationError, MemoryUsage, Pool, PoolDesc, ResourceKind, Side,
+    Algorithm, Alignment, Allocation, AllocationError, MemoryUsage, Pool, PoolDesc, ResourceKind,
 };
 
 use crate::rig::{
@@ -20,7 +21,7 @@ fn one_block(rig: &Rig, algorithm: Algorithm, size: u64) -> Pool {
 
 fn upper(size: u64) -> Wanted {
     let mut desc = wanted_in(size, DEVICE_TYPE);
-    desc.side = Side::Upper;
+    desc.side = StackSide::Upper;
     desc
 }
 

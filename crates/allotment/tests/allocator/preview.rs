@@ -2,7 +2,7 @@
 
 use allotment::device::simulated::Profile;
 use allotment::device::{DedicatedNeed, MemoryDevice as _};
-use allotment::memory::{AllocationPreview, Dedicated, Lifetime, ShortName};
+use allotment::memory::{AllocationPreview, Dedicated, ExpectedLifetime, ShortName};
 use allotment::{AllocationError, MemoryUsage, ResourceKind};
 
 use crate::rig::{
@@ -40,7 +40,7 @@ fn a_forecast_is_exact_on_every_machine_for_every_intent_and_size() {
             let size = 1 + (i * i * 7919) % (1 << (i % 26 + 1));
             let mut desc = wanted(size, MemoryUsage::ALL[i as usize % 5]);
             desc.requirements.kind = [ResourceKind::Buffer, ResourceKind::OptimalImage][i as usize / 5 % 2];
-            desc.lifetime = [Lifetime::Long, Lifetime::Short][i as usize / 10 % 2];
+            desc.lifetime = [ExpectedLifetime::Long, ExpectedLifetime::Short][i as usize / 10 % 2];
             if i % 31 == 30 {
                 desc.requirements.dedicated = DedicatedNeed::Preferred;
             }

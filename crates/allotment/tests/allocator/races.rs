@@ -300,7 +300,7 @@ fn in_small_blocks() -> (GatedDevice, Allocator<GatedDevice>) {
 fn in_small_blocks_of(profile: Profile) -> (GatedDevice, Allocator<GatedDevice>) {
     let device = GatedDevice::new(SimulatedGpu::new(profile));
     let mut desc = AllocatorDesc::default();
-    (desc.block_sizes, desc.empty_blocks, desc.shards) =
+    (desc.block_sizes, desc.empty_blocks, desc.threads) =
         (BlockSizes::fixed(64 * KIB), EmptyBlockPolicy::NONE, 1);
     let allocator = Allocator::new(device.clone(), desc).unwrap();
     (device, allocator)

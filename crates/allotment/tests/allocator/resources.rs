@@ -213,7 +213,7 @@ fn of_priority(size: u64, priority: Priority) -> Wanted {
 fn with_priorities(priorities: PrioritySupport) -> Rig {
     let mut machine = profile(DISCRETE);
     machine.priorities = priorities;
-    Rig::with(machine, |desc| desc.shards = 1)
+    Rig::with(machine, |desc| desc.threads = 1)
 }
 
 #[test]
@@ -288,7 +288,7 @@ fn dedicated_memory_that_is_shared_later_has_the_priority_of_shared_blocks() {
 
 #[test]
 fn memory_that_another_shard_lends_has_the_priority_of_whom_it_is_used_for() {
-    let rig = Rig::with(profile(DISCRETE), |desc| desc.shards = 4);
+    let rig = Rig::with(profile(DISCRETE), |desc| desc.threads = 4);
     let low = Priority::new(0.1);
     let first = rig.allocate_wanted(&of_priority(300 * MIB, low)).unwrap();
     rig.free(first).unwrap();

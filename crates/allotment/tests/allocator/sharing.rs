@@ -1,8 +1,9 @@
 //! Who shares a block with whom, how large blocks are, and what is too large for one.
 
 use allotment::device::MemoryDevice as _;
-use allotment::memory::{BlockSizes, Dedicated, Lifetime, ShortName};
-use allotment::{Allocation, MemoryUsage, ResourceKind, Strategy};
+use allotment::memory::FitStrategy;
+use allotment::memory::{BlockSizes, Dedicated, ExpectedLifetime, ShortName};
+use allotment::{Allocation, MemoryUsage, ResourceKind};
 
 use crate::rig::{
     AllocateWanted as _, COARSE, DEVICE_TYPE, DISCRETE, FINE, KIB, MIB, Rig, aligned, profile, small_blocks,
@@ -13,7 +14,7 @@ use crate::rig::{
 fn short_lived_and_long_lived_allocations_never_share_a_block() {
     let rig = Rig::new(DISCRETE);
     let desc = |i: u64| {
-        let lifetime = if i % 2 == 0 { Lifetime::Short } else { Lifetime::Long };
+        let lifetime = if i % 2 == 0 { ExpectedLifetime::Short } else { ExpectedLifetime::Long };
         wanted(KIB * (1 + i), MemoryUsage::GpuOnly).with_lifetime(lifetime)
     };
     let got: Vec<_> = (0..100).map(|i| rig.allocate_wanted(&desc(i)).unwrap()).collect();
@@ -209,7 +210,7 @@ fn the_strategy_is_passed_on_to_the_block() {
     for (i, allocation) in got.into_iter().enumerate() {
         if i % 2 == 0 { rig.free(allocation).unwrap() } else { kept.push(allocation) }
     }
-    desc.strategy = Strategy::LowestOffset;
+    desc.strategy = FitStrategy::LowestOffset;
     let lowest = rig.allocate_wanted(&desc).unwrap();
     assert_eq!(rig.location(&lowest).unwrap().offset, offsets.into_iter().min().unwrap());
     rig.free_all(kept.into_iter().chain([lowest]));

@@ -5,7 +5,7 @@ use std::thread::scope;
 
 use allotment::device::MemoryTypeIndex;
 use allotment::device::simulated::SimulatedGpu;
-use allotment::memory::{BlockSize, EmptyBlockPolicy, Lifetime};
+use allotment::memory::{BlockSize, EmptyBlockPolicy, ExpectedLifetime};
 use allotment::{Algorithm, Allocation, Allocator, MemoryUsage, PoolDesc, Requirements};
 
 use crate::rig::{
@@ -25,7 +25,7 @@ fn next(state: &mut u64) -> u64 {
 fn random_wish(state: &mut u64) -> Wanted {
     let size = 1 + next(state) % if next(state) % 50 == 0 { 700 * KIB } else { 5 * KIB };
     let memory_usage = [MemoryUsage::Upload, MemoryUsage::Readback][next(state) as usize % 2];
-    let lifetime = [Lifetime::Long, Lifetime::Short][next(state) as usize % 2];
+    let lifetime = [ExpectedLifetime::Long, ExpectedLifetime::Short][next(state) as usize % 2];
     wanted(size, memory_usage).with_lifetime(lifetime)
 }
 
@@ -114,7 +114,7 @@ fn threads_share_a_custom_pool() {
 /// Looks at a custom pool and tidies it while threads that split it into shards allocate and free.
 #[test]
 fn threads_that_split_a_custom_pool_leave_it_with_its_minimum_of_blocks() {
-    let rig = Rig::with(profile(DISCRETE), |desc| desc.shards = 4);
+    let rig = Rig::with(profile(DISCRETE), |desc| desc.threads = 4);
     let mut desc = PoolDesc::new([MemoryTypeIndex(1)]);
     desc.sizing = Some(BlockSize::Growing(small_blocks(64 * KIB, 256 * KIB)));
     (desc.empty_blocks, desc.min_blocks) = (EmptyBlockPolicy::NONE, 3);
@@ -157,7 +157,7 @@ fn threads_that_split_a_custom_pool_leave_it_with_its_minimum_of_blocks() {
 fn looking_trimming_and_ending_frames_while_others_allocate_never_hurts() {
     let rig = Rig::with(profile(DISCRETE), |desc| {
         desc.block_sizes = small_blocks(64 * KIB, 256 * KIB);
-        desc.shards = 2;
+        desc.threads = 2;
     });
     // At most 30 are live in each thread, and each shard is looked at in a moment of its own.
     let most = 90 * 2;
@@ -293,7 +293,7 @@ fn more_threads_than_shards_are_all_served_and_the_memory_stays_compact() {
     const LIVE: usize = 250;
     for shards in [1, 3, 64] {
         let rig = Rig::with(profile(DISCRETE), |desc| {
-            (desc.shards, desc.block_sizes) = (shards, small_blocks(64 * KIB, 256 * KIB));
+            (desc.threads, desc.block_sizes) = (shards, small_blocks(64 * KIB, 256 * KIB));
         });
         let gate = std::sync::Barrier::new(CROWD as usize + 1);
         scope(|scope| {
@@ -350,7 +350,7 @@ fn more_threads_than_shards_are_all_served_and_the_memory_stays_compact() {
 fn threads_with_few_small_allocations_share_their_blocks_however_much_they_contend() {
     const CROWD: u64 = 16;
     let rig = Rig::with(profile(DISCRETE), |desc| {
-        (desc.shards, desc.block_sizes) = (64, small_blocks(MIB, MIB));
+        (desc.threads, desc.block_sizes) = (64, small_blocks(MIB, MIB));
     });
     let gate = std::sync::Barrier::new(CROWD as usize);
     let most = scope(|scope| {

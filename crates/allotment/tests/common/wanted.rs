@@ -5,7 +5,8 @@
 use core::ops::{Deref, DerefMut};
 
 use allotment::memory::{
-    AllocationPreview, BudgetPolicy, Dedicated, Lifetime, MemoryTypeCandidate, Movability, Name, NewBlocks,
+    AllocationPreview, BudgetPolicy, Dedicated, ExpectedLifetime, MemoryTypeCandidate, Movability, Name,
+    NewBlocks,
 };
 use allotment::{
     Allocation, AllocationError, AllocationOptions, Allocator, Device, MemoryUsage, Pool, Requirements,
@@ -59,7 +60,7 @@ impl Wanted {
         self.with(|options| options.with_category(category))
     }
 
-    pub(crate) fn with_lifetime(self, lifetime: Lifetime) -> Self {
+    pub(crate) fn with_lifetime(self, lifetime: ExpectedLifetime) -> Self {
         self.with(|options| options.with_lifetime(lifetime))
     }
 

@@ -30,7 +30,7 @@ impl Stage {
         let device = SimulatedGpu::new(profile(name));
         let tracker = SubmissionTracker::new(device.clone()).unwrap();
         let mut desc = AllocatorDesc::default();
-        (desc.block_sizes, desc.empty_blocks, desc.shards) =
+        (desc.block_sizes, desc.empty_blocks, desc.threads) =
             (BlockSizes::fixed(4 * SIZE), EmptyBlockPolicy::NONE, 1);
         let allocator = Arc::new(Allocator::new(device.clone(), desc).unwrap());
         let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker)).unwrap();

@@ -78,7 +78,7 @@ fn cancel_everywhere(algorithm: Algorithm, strategy: DefragmentationStrategy, cu
     let mut calls = 0;
     loop {
         let rig = Rig::with(profile(DISCRETE), |desc| {
-            (desc.algorithm, desc.empty_blocks, desc.shards) = (algorithm, EmptyBlockPolicy::NONE, 1);
+            (desc.algorithm, desc.empty_blocks, desc.threads) = (algorithm, EmptyBlockPolicy::NONE, 1);
             desc.block_sizes = BlockSizes::fixed(block_size);
         });
         let mut pool = fixed_pool(HOST, block_size);
@@ -164,7 +164,7 @@ fn holes(rig: &Rig) -> Model<'_> {
 
 fn small_rig() -> Rig {
     Rig::with(profile(DISCRETE), |desc| {
-        (desc.empty_blocks, desc.shards) = (EmptyBlockPolicy::NONE, 1);
+        (desc.empty_blocks, desc.threads) = (EmptyBlockPolicy::NONE, 1);
         desc.block_sizes = BlockSizes::fixed(32 * KIB);
     })
 }

@@ -11,7 +11,7 @@ use crate::rig::{DISCRETE, KIB, Rig, mapped_in, profile};
 
 fn rig() -> Rig {
     Rig::with(profile(DISCRETE), |desc| {
-        (desc.block_sizes, desc.empty_blocks, desc.shards) =
+        (desc.block_sizes, desc.empty_blocks, desc.threads) =
             (BlockSizes::fixed(32 * KIB), EmptyBlockPolicy::NONE, 1);
     })
 }

@@ -3,8 +3,8 @@
 use allotment::device::simulated::SimulatedGpu;
 use allotment::memory::{
     AccessError, AllocationId, BlockGrowth, BlockSize, BlockSizes, Defragmentation, DefragmentationDesc,
-    DefragmentationStatistics, DefragmentationStrategy, EmptyBlockPolicy, Lifetime, Movability, NextPass,
-    PassLimits, ShortName, Watermark,
+    DefragmentationStatistics, DefragmentationStrategy, EmptyBlockPolicy, ExpectedLifetime, Movability,
+    NextPass, PassLimits, ShortName, Watermark,
 };
 use allotment::{Allocation, MemoryUsage, PoolDesc, ResourceKind};
 
@@ -89,7 +89,7 @@ pub(crate) fn unlimited(strategy: DefragmentationStrategy) -> DefragmentationDes
 /// Blocks of 64 KiB, of which no empty one is kept.
 pub(crate) fn small_rig(name: &str) -> Rig {
     Rig::with(profile(name), |desc| {
-        (desc.block_sizes, desc.empty_blocks, desc.shards) =
+        (desc.block_sizes, desc.empty_blocks, desc.threads) =
             (BlockSizes::fixed(BLOCK), EmptyBlockPolicy::NONE, 1);
     })
 }
@@ -172,7 +172,7 @@ fn alignments_and_granularity_are_kept() {
     for name in [COARSE, FINE, DISCRETE] {
         let rig = Rig::with(profile(name), |desc| {
             desc.block_sizes = BlockSizes::fixed(MIB);
-            (desc.empty_blocks, desc.shards) = (EmptyBlockPolicy::NONE, 1);
+            (desc.empty_blocks, desc.threads) = (EmptyBlockPolicy::NONE, 1);
         });
         let granularity = profile(name).limits.buffer_image_granularity;
         let mut random = Random(9);
@@ -245,7 +245,7 @@ fn nothing_goes_to_another_pool_or_memory_type() {
     for i in 0..600 {
         let mut desc = wanted_in(1 + random.below(8 * KIB), [HOST, crate::rig::DEVICE_TYPE][i / 4 % 2]);
         desc.movability = Movability::Copied;
-        desc.lifetime = if i % 8 == 0 { Lifetime::Short } else { Lifetime::Long };
+        desc.lifetime = if i % 8 == 0 { ExpectedLifetime::Short } else { ExpectedLifetime::Long };
         let token = match i % 4 {
             0 | 1 => rig.allocate_wanted(&desc).unwrap(),
             which => rig.allocate_wanted_in(&pools[which - 2], &desc).unwrap(),
@@ -290,7 +290,7 @@ fn nothing_goes_to_another_pool_or_memory_type() {
 fn memory_of_its_own_goes_into_a_block_that_can_hold_it_with_full_only() {
     let rig = Rig::with(profile(DISCRETE), |desc| {
         desc.block_sizes = small_blocks(16 * KIB, 256 * KIB);
-        (desc.empty_blocks, desc.shards) = (EmptyBlockPolicy::NONE, 1);
+        (desc.empty_blocks, desc.threads) = (EmptyBlockPolicy::NONE, 1);
         desc.block_sizes.growth_divisor = 1;
     });
     let mut model = Model::new(&rig, &[], 1);
@@ -530,7 +530,7 @@ fn another_allocation_than_that_of_the_move_is_not_destroyed_in_its_place() {
 #[test]
 fn emptied_blocks_are_left_to_upkeep_where_there_is_some() {
     let rig = Rig::with(profile(DISCRETE), |desc| {
-        (desc.block_sizes, desc.empty_blocks, desc.shards) =
+        (desc.block_sizes, desc.empty_blocks, desc.threads) =
             (BlockSizes::fixed(BLOCK), EmptyBlockPolicy::NONE, 1);
         desc.block_growth = BlockGrowth::Ahead(Watermark::default());
     });

@@ -9,8 +9,8 @@ use allotment::device::MemoryHeapIndex;
 use allotment::device::simulated::SimulatedGpu;
 use allotment::memory::{
     AllocationId, AllocationPreview, BlockSize, BlockSizes, Defragmentation, DefragmentationDesc,
-    DefragmentationStatistics, DefragmentationStrategy, EmptiedBlocks, EmptyBlockPolicy, JoinShards,
-    Movability, Move, NextPass, Pass, PassLimits, RequestDefragmentation, RoomError, use_shard,
+    DefragmentationStatistics, DefragmentationStrategy, EmptiedBlocks, EmptyBlockPolicy, JoinThreads,
+    Movability, Move, NextPass, Pass, PassLimits, RequestDefragmentation, RoomError, allocate_as_thread,
 };
 use allotment::{Algorithm, PoolDesc};
 
@@ -76,9 +76,9 @@ fn defragmentation_desc([_, a, b, c, d]: Op) -> DefragmentationDesc {
         limits = limits.with_bytes(u64::from(d) * 16);
     }
     let release = if d % 3 == 0 { EmptiedBlocks::KeepByPolicy } else { EmptiedBlocks::Free };
-    let join = [JoinShards::WhenIdle, JoinShards::Always, JoinShards::Always, JoinShards::Never];
+    let join = [JoinThreads::WhenIdle, JoinThreads::Always, JoinThreads::Always, JoinThreads::Never];
     let desc = DefragmentationDesc::new(strategy).with_limits(limits).with_emptied_blocks(release);
-    desc.with_join_shards(join[usize::from(b % 4)])
+    desc.with_join_threads(join[usize::from(b % 4)])
 }
 
 impl Model<'_> {
@@ -92,7 +92,7 @@ impl Model<'_> {
         match (kind % 16, at) {
             (0..6, _) => {
                 // As another thread would.
-                use_shard(u32::from(d / 16));
+                allocate_as_thread(u32::from(d / 16));
                 let home = usize::from(a) % (POOLS + 2);
                 let home = (home < POOLS).then_some(home);
                 let size = 1 + u64::from(b) * [1, 4, 12, 40][usize::from(c % 4)];
@@ -239,7 +239,7 @@ impl Model<'_> {
 
 fn run(ops: &[Op], algorithm: Algorithm, kept: EmptyBlockPolicy, shards: u32) {
     let rig = Rig::with(profile(DISCRETE), |desc| {
-        (desc.algorithm, desc.empty_blocks, desc.shards) = (algorithm, kept, shards);
+        (desc.algorithm, desc.empty_blocks, desc.threads) = (algorithm, kept, shards);
         desc.block_sizes = small_blocks(4 * KIB, 32 * KIB);
         desc.block_sizes.growth_divisor = 4;
         desc.heap_limits = vec![(MemoryHeapIndex(1), HEAP)];

@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use allotment::memory::{
-    BlockSizes, Defragmentation, DefragmentationDesc, DefragmentationStrategy, DestroyPoolError, JoinShards,
-    ManualTime, NextPass, PassLimits, RoomError, TimeSource, use_shard,
+    BlockSizes, Defragmentation, DefragmentationDesc, DefragmentationStrategy, DestroyPoolError, JoinThreads,
+    ManualTime, NextPass, PassLimits, RoomError, TimeSource, allocate_as_thread,
 };
 use allotment::{Allocation, MemoryUsage, PoolDesc};
 
@@ -15,7 +15,7 @@ use crate::room::make_free_range;
 
 fn rig_with(time: &ManualTime) -> Rig {
     Rig::with(profile(DISCRETE), |desc| {
-        (desc.shards, desc.block_sizes) = (4, BlockSizes::fixed(MIB));
+        (desc.threads, desc.block_sizes) = (4, BlockSizes::fixed(MIB));
         desc.time = TimeSource::Manual(time.clone());
     })
 }
@@ -24,15 +24,15 @@ fn rig() -> Rig {
     rig_with(&ManualTime::new())
 }
 
-fn joining(join: JoinShards) -> DefragmentationDesc {
-    unlimited(FULL).with_join_shards(join)
+fn joining(join: JoinThreads) -> DefragmentationDesc {
+    unlimited(FULL).with_join_threads(join)
 }
 
 /// Calls `f` as a thread that uses a shard.
 fn in_shard<T>(shard: u32, f: impl FnOnce() -> T) -> T {
-    let before = use_shard(shard);
+    let before = allocate_as_thread(shard);
     let result = f();
-    use_shard(before);
+    allocate_as_thread(before);
     result
 }
 
@@ -43,7 +43,7 @@ fn in_four_shards(model: &mut Model<'_>, pool: Option<usize>) {
     }
 }
 
-fn run(model: &mut Model<'_>, join: JoinShards) {
+fn run(model: &mut Model<'_>, join: JoinThreads) {
     let mut run = Defragmentation::new(model.rig, None, joining(join)).unwrap();
     model.run(&mut run);
     drop(run);
@@ -61,7 +61,7 @@ fn what_four_threads_allocated_ends_in_as_few_blocks_as_it_fills() {
             .map(|shard| {
                 let (rig, barrier) = (&rig, &barrier);
                 scope.spawn(move || {
-                    use_shard(shard);
+                    allocate_as_thread(shard);
                     barrier.wait();
                     (0..5).map(|_| rig.allocate_wanted(&movable(20 * KIB)).unwrap()).collect::<Vec<_>>()
                 })
@@ -71,12 +71,12 @@ fn what_four_threads_allocated_ends_in_as_few_blocks_as_it_fills() {
     });
     tokens.into_iter().for_each(|token| model.adopt(None, &movable(20 * KIB), token));
     assert!(rig.statistics().blocks > 1);
-    let plan = Defragmentation::new(&rig, None, joining(JoinShards::Always)).unwrap().plan().clone();
+    let plan = Defragmentation::new(&rig, None, joining(JoinThreads::Always)).unwrap().plan().clone();
     assert_eq!(plan.ideal_blocks, 1);
-    run(&mut model, JoinShards::Always);
+    run(&mut model, JoinThreads::Always);
     assert_eq!(rig.statistics().blocks, 1, "400 KiB in a block of 1 MiB");
     // What was joined is not moved again.
-    let mut again = Defragmentation::new(&rig, None, joining(JoinShards::Always)).unwrap();
+    let mut again = Defragmentation::new(&rig, None, joining(JoinThreads::Always)).unwrap();
     assert_eq!(again.plan().moves(), 0);
     drop(again);
     model.finish();
@@ -89,16 +89,16 @@ fn shards_are_joined_once_nobody_allocated_from_them_for_a_second() {
     let mut model = Model::new(&rig, &[], 2);
     in_four_shards(&mut model, None);
     time.advance(Duration::from_secs(5));
-    run(&mut model, JoinShards::WhenIdle);
+    run(&mut model, JoinThreads::WhenIdle);
     assert_eq!(rig.statistics().blocks, 4, "the last requests may have come a moment ago");
     time.advance(Duration::from_millis(900));
-    run(&mut model, JoinShards::WhenIdle);
+    run(&mut model, JoinThreads::WhenIdle);
     assert_eq!(rig.statistics().blocks, 4, "not yet a second");
     // A thread is at work in shard 2; those that free only are no hindrance.
     in_shard(2, || model.allocate(None, &movable(KIB)));
     model.free(0);
     time.advance(Duration::from_millis(200));
-    run(&mut model, JoinShards::WhenIdle);
+    run(&mut model, JoinThreads::WhenIdle);
     assert_eq!(rig.statistics().blocks, 2, "the others are one block");
     let busy = |model: &Model<'_>| {
         let at = model.live.iter().position(|held| held.bytes.len() == KIB as usize).unwrap();
@@ -107,9 +107,9 @@ fn shards_are_joined_once_nobody_allocated_from_them_for_a_second() {
     };
     assert_eq!(busy(&model), 6, "the thread has its block for itself");
     time.advance(Duration::from_millis(1100));
-    run(&mut model, JoinShards::Never);
+    run(&mut model, JoinThreads::Never);
     assert_eq!(rig.statistics().blocks, 2);
-    run(&mut model, JoinShards::WhenIdle);
+    run(&mut model, JoinThreads::WhenIdle);
     assert_eq!(rig.statistics().blocks, 1);
     model.finish();
 }
@@ -120,9 +120,9 @@ fn a_shard_whose_thread_returns_after_the_survey_keeps_its_blocks() {
     let rig = rig_with(&time);
     let mut model = Model::new(&rig, &[], 3);
     in_four_shards(&mut model, None);
-    run(&mut model, JoinShards::WhenIdle);
+    run(&mut model, JoinThreads::WhenIdle);
     time.advance(Duration::from_secs(2));
-    let mut defragmentation = Defragmentation::new(&rig, None, joining(JoinShards::WhenIdle)).unwrap();
+    let mut defragmentation = Defragmentation::new(&rig, None, joining(JoinThreads::WhenIdle)).unwrap();
     assert_eq!(defragmentation.plan().blocks_freed(), 3);
     (0..4).for_each(|shard| in_shard(shard, || model.allocate(None, &movable(KIB))));
     model.run(&mut defragmentation);
@@ -138,14 +138,14 @@ fn joined_allocations_are_freed_by_any_thread_in_any_order_and_their_blocks_go()
         let rig = rig();
         let mut model = Model::new(&rig, &[], seed);
         in_four_shards(&mut model, None);
-        run(&mut model, JoinShards::Always);
+        run(&mut model, JoinThreads::Always);
         // Others come, and all is joined again.
         for shard in 0..4 {
             in_shard(shard, || (0..10).for_each(|_| model.allocate(None, &movable(70 * KIB))));
         }
         model.thin_out(60);
         model.check_alone();
-        run(&mut model, JoinShards::Always);
+        run(&mut model, JoinThreads::Always);
         let ideal = model.bytes().div_ceil(MIB);
         // Holes of 20 KiB among allocations that stay hold none of 70 KiB, as within one shard.
         let (blocks, bytes) = (u64::from(model.objects_in_use()), model.bytes());
@@ -177,7 +177,7 @@ fn a_pass_over_several_shards_can_be_cancelled_and_its_allocations_freed_meanwhi
         let mut model = Model::new(&rig, &[], 4);
         in_four_shards(&mut model, None);
         for _ in 0..2 {
-            let desc = joining(JoinShards::Always).with_limits(PassLimits::NONE.with_moves(7));
+            let desc = joining(JoinThreads::Always).with_limits(PassLimits::NONE.with_moves(7));
             let mut defragmentation = Defragmentation::new(&rig, None, desc).unwrap();
             while let NextPass::Moves(mut pass) = defragmentation.next_pass() {
                 model.check_moves(&pass);
@@ -237,7 +237,7 @@ fn the_shards_of_a_custom_pool_are_joined_reset_and_destroyed() {
         let pools = [rig.create_pool(pool(least, separate)).unwrap()];
         let mut model = Model::new(&rig, &pools, 5);
         in_four_shards(&mut model, Some(0));
-        let mut run = Defragmentation::new(&rig, Some(&pools[0]), joining(JoinShards::Always)).unwrap();
+        let mut run = Defragmentation::new(&rig, Some(&pools[0]), joining(JoinThreads::Always)).unwrap();
         model.run(&mut run);
         drop(run);
         model.check_alone();
@@ -263,7 +263,7 @@ fn a_pool_in_whose_shard_nothing_is_left_but_records_is_in_use() {
     // Fuller, so that the others are moved there.
     in_shard(3, || (0..20).for_each(|_| model.allocate(Some(0), &movable(20 * KIB))));
     in_shard(1, || model.allocate(Some(0), &movable(20 * KIB)));
-    let mut run = Defragmentation::new(&rig, Some(&pools[0]), joining(JoinShards::Always)).unwrap();
+    let mut run = Defragmentation::new(&rig, Some(&pools[0]), joining(JoinThreads::Always)).unwrap();
     model.run(&mut run);
     drop(run);
     model.free_where(|held| held.serial <= 20);
@@ -284,7 +284,7 @@ fn reports_name_the_memory_that_a_joined_allocation_is_in() {
         let desc = movable(20 * KIB).with_name(format!("of shard {shard}"));
         in_shard(shard, || model.allocate(None, &desc));
     }
-    run(&mut model, JoinShards::Always);
+    run(&mut model, JoinThreads::Always);
     let memory = rig.memory_of(&model.live[0].token);
     for held in &model.live {
         let info = rig.info(&held.token).unwrap();
@@ -312,11 +312,11 @@ fn room_is_made_over_the_shards_of_a_pool() {
         })
     };
     assert!(
-        matches!(room(JoinShards::Never), Err(RoomError::NothingHelps { .. })),
+        matches!(room(JoinThreads::Never), Err(RoomError::NothingHelps { .. })),
         "{:?}",
-        room(JoinShards::Never)
+        room(JoinThreads::Never)
     );
-    room(JoinShards::Always).unwrap();
+    room(JoinThreads::Always).unwrap();
     assert_eq!(model.check_alone().blocks, 3);
     let options = MemoryUsage::GpuOnly
         .with_pool(&pools[0])
@@ -326,7 +326,7 @@ fn room_is_made_over_the_shards_of_a_pool() {
     drop(options);
     // Among allocations of other shards too, where the shards are defragmented one by one.
     model.free_where(|held| held.serial % 4 == 0);
-    room(JoinShards::Never).unwrap();
+    room(JoinThreads::Never).unwrap();
     model.check_alone();
     model.finish();
     let [pool] = pools;
@@ -340,7 +340,7 @@ fn a_strategy_and_limits_hold_over_shards_as_well() {
     in_four_shards(&mut model, None);
     let strategy = DefragmentationStrategy::WithinBytes(100 * KIB);
     let desc = DefragmentationDesc::new(strategy).with_limits(PassLimits::NONE.with_moves(3));
-    let mut run = Defragmentation::new(&rig, None, desc.with_join_shards(JoinShards::Always)).unwrap();
+    let mut run = Defragmentation::new(&rig, None, desc.with_join_threads(JoinThreads::Always)).unwrap();
     model.run(&mut run);
     let done = run.statistics();
     assert_eq!((done.bytes_moved, done.blocks_emptied, done.passes), (100 * KIB, 1, 2));

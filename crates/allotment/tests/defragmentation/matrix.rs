@@ -56,7 +56,7 @@ impl Case {
 
     fn rig(&self) -> Rig {
         Rig::with(profile(DISCRETE), |desc| {
-            (desc.algorithm, desc.empty_blocks, desc.shards) = (self.algorithm, self.empty_blocks(), 1);
+            (desc.algorithm, desc.empty_blocks, desc.threads) = (self.algorithm, self.empty_blocks(), 1);
             if let Home::Default { growing } = self.home {
                 desc.block_sizes = Self::sizes(growing);
             }

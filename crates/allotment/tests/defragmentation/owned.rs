@@ -16,7 +16,7 @@ const BLOCK: u64 = 64 * KIB;
 
 fn allocator() -> Arc<Allocator<SimulatedGpu>> {
     let mut desc = AllocatorDesc::default();
-    (desc.block_sizes, desc.shards) = (BlockSizes::fixed(BLOCK), 1);
+    (desc.block_sizes, desc.threads) = (BlockSizes::fixed(BLOCK), 1);
     Arc::new(Allocator::new(SimulatedGpu::new(profile(DISCRETE)), desc).unwrap())
 }
 

@@ -23,7 +23,7 @@ fn pool_of(blocks: u32, block_size: u64, algorithm: Algorithm) -> PoolDesc {
 }
 
 fn rig() -> Rig {
-    Rig::with(profile(DISCRETE), |desc| desc.shards = 1)
+    Rig::with(profile(DISCRETE), |desc| desc.threads = 1)
 }
 
 impl Model<'_> {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use allotment::device::{MemoryHeapIndex, MemoryTypeIndex};
 use allotment::memory::{
     BlockSize, BlockSizes, Dedicated, Defragmentation, DefragmentationDesc, DefragmentationError,
-    DefragmentationStrategy, EmptyBlockPolicy, Lifetime, Movability, NextPass, PassLimits,
+    DefragmentationStrategy, EmptyBlockPolicy, ExpectedLifetime, Movability, NextPass, PassLimits,
     RequestDefragmentation, RoomError,
 };
 use allotment::{Algorithm, Alignment, Pool, PoolDesc, ResourceKind};
@@ -37,7 +37,7 @@ fn rig(bound: Bound, empty: EmptyBlockPolicy) -> Rig {
         profile.heaps[0].size = HEAP;
     }
     Rig::with(profile, |desc| {
-        (desc.shards, desc.block_sizes, desc.empty_blocks) = (1, BlockSizes::fixed(BLOCK), empty);
+        (desc.threads, desc.block_sizes, desc.empty_blocks) = (1, BlockSizes::fixed(BLOCK), empty);
         if matches!(bound, Bound::Limit) {
             desc.heap_limits = vec![(MemoryHeapIndex(0), HEAP)];
         }
@@ -53,7 +53,7 @@ fn of_other(at: usize) -> Wanted {
     let tile = movable(TILE);
     match at {
         0 => mapped_in(TILE, OTHER).with_movability(Movability::Copied),
-        1 => tile.with_lifetime(Lifetime::Short),
+        1 => tile.with_lifetime(ExpectedLifetime::Short),
         2 => tile.with_kind(ResourceKind::OptimalImage),
         _ => tile,
     }
@@ -196,7 +196,8 @@ fn blocks_of_several_pools_are_emptied_for_one_request() {
     assert_eq!(model.bytes(), HEAP);
     model.free_where(|held| held.serial % 2 == 0);
     // 6, 5 and 5 half empty blocks: 3, 2 and 2 can be freed.
-    let wanted = movable(6 * BLOCK).with_lifetime(Lifetime::Short).with_kind(ResourceKind::OptimalImage);
+    let wanted =
+        movable(6 * BLOCK).with_lifetime(ExpectedLifetime::Short).with_kind(ResourceKind::OptimalImage);
     let refused = model.refused(None, &movable(8 * BLOCK), unlimited(FULL));
     assert!(matches!(refused, RoomError::NothingHelps { .. }), "{refused}");
     assert_eq!(model.room_for(None, &wanted, unlimited(FULL)), Ok(3 * BLOCK));
@@ -286,7 +287,7 @@ fn empty_blocks_count_as_free_beside_those_that_are_emptied() {
 #[test]
 fn empty_blocks_that_are_enough_are_freed_although_the_wanted_block_would_be_larger() {
     let rig = Rig::with(profile("integrated"), |desc| {
-        (desc.shards, desc.empty_blocks) = (1, empty_blocks(1000, 1 << 40));
+        (desc.threads, desc.empty_blocks) = (1, empty_blocks(1000, 1 << 40));
         desc.block_sizes = BlockSizes::fixed(2 * BLOCK);
         desc.heap_limits = vec![(MemoryHeapIndex(0), HEAP)];
     });
@@ -306,7 +307,7 @@ fn empty_blocks_that_are_enough_are_freed_although_the_wanted_block_would_be_lar
 fn a_block_of_another_pool_is_emptied_for_a_memory_object_too() {
     let mut profile = profile("integrated");
     profile.limits.max_allocation_count = 16;
-    let rig = Rig::with(profile, |desc| (desc.shards, desc.block_sizes) = (1, BlockSizes::fixed(BLOCK)));
+    let rig = Rig::with(profile, |desc| (desc.threads, desc.block_sizes) = (1, BlockSizes::fixed(BLOCK)));
     let mut model = Model::new(&rig, &[], 1);
     half_fill(&mut model, None, &of_other(0));
     assert_eq!(model.room_for(None, &movable(MIB), unlimited(FULL)), Ok(BLOCK / 2));

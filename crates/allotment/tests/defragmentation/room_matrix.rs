@@ -80,7 +80,7 @@ struct Sums {
 impl Case {
     fn rig(&self) -> Rig {
         Rig::with(profile(DISCRETE), |desc| {
-            (desc.algorithm, desc.shards) = (self.algorithm, 1);
+            (desc.algorithm, desc.threads) = (self.algorithm, 1);
             (desc.block_sizes, desc.empty_blocks) = (BlockSizes::fixed(BLOCK), EmptyBlockPolicy::NONE);
             if self.home == Home::FullHeap {
                 desc.heap_limits = vec![(MemoryHeapIndex(1), self.filled_bytes())];

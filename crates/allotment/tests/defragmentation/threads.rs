@@ -6,8 +6,8 @@ use std::thread::scope;
 
 use allotment::memory::{
     AccessError, BlockSizes, Defragmentation, DefragmentationDesc, DefragmentationStrategy, EmptiedBlocks,
-    EmptyBlockPolicy, JoinShards, Movability, NextPass, PassLimits, RequestDefragmentation, RoomError,
-    use_shard,
+    EmptyBlockPolicy, JoinThreads, Movability, NextPass, PassLimits, RequestDefragmentation, RoomError,
+    allocate_as_thread,
 };
 use allotment::{Algorithm, Allocation, AllocationError, Pool};
 
@@ -77,7 +77,7 @@ impl Home<'_> {
 fn work(thread: u64, rounds: u64, home: Home<'_>, pinned: bool) {
     let rig = home.rig;
     // Each in a shard of its own, which the defragmentation joins with the others at any time.
-    use_shard(thread as u32);
+    allocate_as_thread(thread as u32);
     let mut random = Random(thread * 7919 + 3);
     let mut live: Vec<Unique> = Vec::new();
     for round in 0..rounds {
@@ -182,9 +182,9 @@ fn defragment(home: Home<'_>, done: &AtomicBool, moves: &AtomicU32, seed: u64) {
         if random.below(2) == 0 {
             limits = limits.with_time(Duration::MAX);
         }
-        let join = [JoinShards::Always, JoinShards::Never][usize::from(random.below(4) == 0)];
+        let join = [JoinThreads::Always, JoinThreads::Never][usize::from(random.below(4) == 0)];
         let desc = DefragmentationDesc::new(strategy).with_limits(limits).with_emptied_blocks(release);
-        let desc = desc.with_join_shards(join);
+        let desc = desc.with_join_threads(join);
         let mut defragmentation = match home.pool {
             Some(pool) => Defragmentation::new(home.rig, Some(pool), desc).unwrap(),
             None => Defragmentation::new(home.rig, None, desc).unwrap(),
@@ -215,7 +215,7 @@ fn defragment(home: Home<'_>, done: &AtomicBool, moves: &AtomicU32, seed: u64) {
 
 fn torment(algorithm: Algorithm, empty_blocks: EmptyBlockPolicy, custom: bool, pinned: bool) {
     let rig = Rig::with(profile(DISCRETE), |desc| {
-        (desc.algorithm, desc.empty_blocks, desc.shards) = (algorithm, empty_blocks, 3);
+        (desc.algorithm, desc.empty_blocks, desc.threads) = (algorithm, empty_blocks, 3);
         desc.block_sizes = BlockSizes::fixed(16 * KIB);
     });
     let mut desc = fixed_pool(HOST, 16 * KIB);
@@ -309,7 +309,7 @@ fn ask_for_room(rig: &Rig, pool: &Pool, done: &AtomicBool, moves: &AtomicU32, se
 #[test]
 fn three_threads_do_what_they_like_in_a_full_pool_while_a_fourth_makes_room_in_it() {
     for algorithm in [Algorithm::Tlsf, Algorithm::Buddy] {
-        let rig = Rig::with(profile(DISCRETE), |desc| desc.shards = 2);
+        let rig = Rig::with(profile(DISCRETE), |desc| desc.threads = 2);
         let mut desc = fixed_pool(HOST, 16 * KIB);
         (desc.algorithm, desc.max_blocks) = (algorithm, 12);
         let pool = rig.create_pool(desc).unwrap();
@@ -340,7 +340,7 @@ fn three_threads_do_what_they_like_in_a_full_pool_while_a_fourth_makes_room_in_i
 #[test]
 fn what_is_freed_while_it_is_copied_keeps_both_places_until_the_pass_ends() {
     let rig = Rig::with(profile(DISCRETE), |desc| {
-        (desc.empty_blocks, desc.shards) = (EmptyBlockPolicy::NONE, 1);
+        (desc.empty_blocks, desc.threads) = (EmptyBlockPolicy::NONE, 1);
         desc.block_sizes = BlockSizes::fixed(16 * KIB);
     });
     let mut tokens: Vec<_> = [4, 12, 8]

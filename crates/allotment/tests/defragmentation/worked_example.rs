@@ -14,7 +14,7 @@ const LIMITS: PassLimits = PassLimits::NONE.with_bytes(128 * KIB);
 /// Three blocks with the allocations `a` to `f`, in this order.
 fn three_blocks() -> (Rig, Vec<Allocation>) {
     let rig = Rig::with(profile(DISCRETE), |desc| {
-        (desc.block_sizes, desc.empty_blocks, desc.shards) =
+        (desc.block_sizes, desc.empty_blocks, desc.threads) =
             (BlockSizes::fixed(MIB), EmptyBlockPolicy::NONE, 1);
     });
     // The sizes fill the blocks from their beginnings on; the gaps are freed at the end.

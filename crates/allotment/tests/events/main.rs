@@ -13,8 +13,8 @@ use allotment::events::{
     AlreadySubscribed, Event, EventBatch, EventSubscription, Placement, SubscriptionDesc,
 };
 use allotment::memory::{
-    BlockSizes, Defragmentation, DefragmentationDesc, DefragmentationStrategy, JoinShards, LeakHandler,
-    ManualTime, Movability, NextPass, PassLimits, TimeSource, use_shard,
+    BlockSizes, Defragmentation, DefragmentationDesc, DefragmentationStrategy, JoinThreads, LeakHandler,
+    ManualTime, Movability, NextPass, PassLimits, TimeSource, allocate_as_thread,
 };
 use allotment::{
     Algorithm, Allocation, AllocationOptions, Allocator, AllocatorDesc, Gpu, GpuDesc, MemoryUsage, Pool,
@@ -28,7 +28,7 @@ const KIB: u64 = 1 << 10;
 
 fn allocator(shards: u32) -> Simulated {
     let mut desc = AllocatorDesc::default();
-    (desc.shards, desc.block_sizes) = (shards, BlockSizes::fixed(256 * KIB));
+    (desc.threads, desc.block_sizes) = (shards, BlockSizes::fixed(256 * KIB));
     (desc.on_leak, desc.time) = (LeakHandler::Ignore, TimeSource::Manual(ManualTime::new()));
     Allocator::new(SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap()), desc).unwrap()
 }
@@ -123,7 +123,7 @@ impl Random {
 
 /// One random call, or two.
 fn step(allocator: &Simulated, pools: &[Pool], live: &mut Vec<Allocation>, random: &mut Random) {
-    use_shard(random.below(3) as u32);
+    allocate_as_thread(random.below(3) as u32);
     match random.below(16) {
         0..7 => {
             let size = match random.below(10) {
@@ -171,7 +171,7 @@ fn step(allocator: &Simulated, pools: &[Pool], live: &mut Vec<Allocation>, rando
 fn defragment(allocator: &Simulated) {
     let desc = DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(PassLimits::NONE);
     // The blocks of shards that are joined hold allocations of one another.
-    let desc = desc.with_join_shards(JoinShards::Always);
+    let desc = desc.with_join_threads(JoinThreads::Always);
     let Ok(mut run) = Defragmentation::new(allocator, None, desc) else { return };
     for _ in 0..4 {
         // No byte is copied: nobody reads the memory here.
@@ -396,7 +396,7 @@ fn may_move() -> AllocationOptions {
 
 /// Makes an allocation that may move, in a shard.
 fn movable(allocator: &Simulated, shard: u32) -> Allocation {
-    use_shard(shard);
+    allocate_as_thread(shard);
     allocator.allocate(&Requirements::new(3 * KIB), &may_move()).unwrap()
 }
 
@@ -414,7 +414,7 @@ fn a_shard_that_is_new_after_events_were_lost_is_announced_with_the_blocks_of_th
     reader.read(&mut events);
     let mut live: Vec<_> = (0..60).map(|_| movable(&allocator, 0)).collect();
     // This makes the shard, and is no event by itself.
-    use_shard(1);
+    allocate_as_thread(1);
     allocator.preview(&Requirements::new(3 * KIB), &may_move()).unwrap();
     reader.read(&mut events);
     live.extend((0..3).map(|_| movable(&allocator, 1)));

@@ -30,7 +30,7 @@ impl Town {
         let time = ManualTime::new();
         let mut desc = AllocatorDesc::default();
         desc.time = TimeSource::Manual(time.clone());
-        (desc.block_sizes, desc.empty_blocks, desc.shards) =
+        (desc.block_sizes, desc.empty_blocks, desc.threads) =
             (BlockSizes::fixed(1 << 20), EmptyBlockPolicy::NONE, 1);
         let rig = Rig::on(profile, GpuDesc::default().with_allocator(desc));
         let full = DefragmentationDesc::new(DefragmentationStrategy::Full);

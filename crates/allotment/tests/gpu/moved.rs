@@ -27,7 +27,7 @@ fn rig() -> Rig {
 
 fn rig_on(profile: &str) -> Rig {
     let mut desc = AllocatorDesc::default();
-    (desc.block_sizes, desc.empty_blocks, desc.shards) =
+    (desc.block_sizes, desc.empty_blocks, desc.threads) =
         (BlockSizes::fixed(1 << 20), EmptyBlockPolicy::NONE, 1);
     Rig::on(profile, GpuDesc::default().with_allocator(desc))
 }
@@ -424,7 +424,7 @@ fn the_cpu_neither_reads_nor_writes_a_buffer_before_its_bytes_have_arrived() {
 fn a_buffer_that_was_never_written_is_moved_without_a_copy_and_its_first_bytes_wait_for_nothing() {
     let rig = Rig::on("discrete-large-bar", {
         let mut desc = AllocatorDesc::default();
-        (desc.block_sizes, desc.empty_blocks, desc.shards) =
+        (desc.block_sizes, desc.empty_blocks, desc.threads) =
             (BlockSizes::fixed(1 << 20), EmptyBlockPolicy::NONE, 1);
         GpuDesc::default().with_allocator(desc)
     });

@@ -27,7 +27,7 @@ const SIZE: u64 = 60 << 10;
 /// A `Gpu` whose steps empty each block that they can.
 fn desc() -> GpuDesc {
     let mut desc = AllocatorDesc::default();
-    (desc.block_sizes, desc.empty_blocks, desc.shards) =
+    (desc.block_sizes, desc.empty_blocks, desc.threads) =
         (BlockSizes::fixed(1 << 20), EmptyBlockPolicy::NONE, 1);
     GpuDesc::default()
         .with_allocator(desc)

@@ -95,7 +95,7 @@ fn loader_threads_upload_while_frames_run() {
 fn an_upload_that_waits_for_the_gpu_and_a_step_do_not_wait_for_each_other() {
     const SIZE: usize = 60 << 10;
     let mut desc = AllocatorDesc::default();
-    (desc.block_sizes, desc.empty_blocks, desc.shards) =
+    (desc.block_sizes, desc.empty_blocks, desc.threads) =
         (BlockSizes::fixed(1 << 20), EmptyBlockPolicy::NONE, 1);
     let rig = Rig::with(GpuDesc::default().with_allocator(desc));
     let options = MemoryUsage::GpuOnly.with_name("tile").relocatable();

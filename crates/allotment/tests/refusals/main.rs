@@ -17,12 +17,13 @@ use allotment::device::{
     SamplerError, Submission, TexelBlock, TransferUsage,
 };
 use allotment::gpu::{Gpu, GpuDesc};
+use allotment::memory::StackSide;
 use allotment::memory::{
     BlockSize, BlockSizes, BudgetPolicy, Dedicated, Defragmenter, DefragmenterDesc, MappedBuffer, NewBlocks,
     PoolDesc, Transfer,
 };
 use allotment::upload::{ImageWrite, Uploader, UploaderDesc, WhenFull};
-use allotment::{Alignment, AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, Requirements, Side};
+use allotment::{Alignment, AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, Requirements};
 
 /// The name of every resource here. It is quoted in texts.
 const NAME: &str = "mesh/tree";
@@ -252,7 +253,7 @@ fn a_refused_allocation_is_named_with_units_and_a_remedy() {
     let never = o.clone().with_new_blocks(NewBlocks::NeverAllocate);
     is.refuses("no block", allocator.allocate(&req(64), &never), NAME, "allow new blocks");
     let mut upper = o.clone();
-    upper.side = Side::Upper;
+    upper.side = StackSide::Upper;
     is.refuses("the upper side", allocator.allocate(&req(64), &upper), NAME, "Algorithm::Linear");
 
     let memory_type = allocator.explain(&req(1), &o)[0].memory_type;

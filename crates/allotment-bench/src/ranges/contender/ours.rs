@@ -2,7 +2,7 @@
 
 use core::marker::PhantomData;
 
-use allotment_suballoc::{Algorithm, Alignment, Handle, Request, Strategy, VirtualBlock};
+use allotment_suballoc::{Algorithm, Alignment, FitStrategy, Handle, Request, VirtualBlock};
 
 use super::{Ranges, Space};
 
@@ -10,7 +10,7 @@ use super::{Ranges, Space};
 pub(in crate::ranges) trait Kind: Send + 'static {
     const NAME: &'static str;
     const ALGORITHM: Algorithm;
-    const STRATEGY: Strategy;
+    const STRATEGY: FitStrategy;
     /// Whether the numbers are the units of the workload, as the documentation advises, and not bytes. Then most
     /// requests need no alignment.
     const IN_UNITS: bool;
@@ -24,7 +24,7 @@ macro_rules! kinds {
             impl Kind for $kind {
                 const NAME: &'static str = $name;
                 const ALGORITHM: Algorithm = Algorithm::$algorithm;
-                const STRATEGY: Strategy = Strategy::$strategy;
+                const STRATEGY: FitStrategy = FitStrategy::$strategy;
                 const IN_UNITS: bool = $in_units;
             }
         )*

@@ -4,11 +4,11 @@ use super::chain::Node;
 use super::{Buddy, cell_for, first_cell, order_of};
 use crate::algorithm::{NONE, Place, Ranges, State, Taken, Tally};
 use crate::read_ahead::Reach;
-use crate::{Algorithm, AllocateError, GrowError, Request, Side};
+use crate::{Algorithm, AllocateError, GrowError, Request, StackSide};
 
 impl Ranges for Buddy {
     fn allocate(&mut self, request: &Request) -> Result<Option<Taken>, AllocateError> {
-        if request.side == Side::Upper {
+        if request.side == StackSide::Upper {
             return Err(AllocateError::OneSided { algorithm: Algorithm::Buddy });
         }
         let found = self.search(request);
@@ -16,7 +16,7 @@ impl Ranges for Buddy {
     }
 
     fn room_for(&self, request: &Request) -> Option<u64> {
-        let found = if request.side == Side::Lower { self.search(request) } else { None };
+        let found = if request.side == StackSide::Lower { self.search(request) } else { None };
         found.map(|found| self.chain.node(found).size)
     }
 

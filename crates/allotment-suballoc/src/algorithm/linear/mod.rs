@@ -61,7 +61,7 @@ use super::tlsf::Width;
 use super::{Place, Ranges, Taken};
 use crate::algorithm::{NONE, Tally};
 use crate::read_ahead::Reach;
-use crate::{AllocateError, GrowError, Request, Side};
+use crate::{AllocateError, GrowError, Request, StackSide};
 use places::{FIRST_CODE, GAP, hole_before};
 use queue::{CHUNK, Entry, Queue};
 
@@ -415,7 +415,7 @@ impl<W: Width> Ranges for Linear<W> {
     // As nearly every request is served: from the start of the gap, with an entry that is there.
     #[inline(always)]
     fn allocate_quickly(&mut self, request: &Request) -> Option<Taken> {
-        if request.side == Side::Upper || self.is_full() {
+        if request.side == StackSide::Upper || self.is_full() {
             return None;
         }
         let offset = request.alignment.align_up(self.gap_start);
@@ -431,18 +431,18 @@ impl<W: Width> Ranges for Linear<W> {
 
     fn allocate(&mut self, request: &Request) -> Result<Option<Taken>, AllocateError> {
         match request.side {
-            Side::Lower => Ok(self.allocate_lower(request)),
-            Side::Upper => self.allocate_upper(request),
+            StackSide::Lower => Ok(self.allocate_lower(request)),
+            StackSide::Upper => self.allocate_upper(request),
         }
     }
 
     fn room_for(&self, request: &Request) -> Option<u64> {
         let found = match request.side {
-            Side::Lower if request.alignment.align_up(self.gap_start) + request.size <= self.gap_end => {
+            StackSide::Lower if request.alignment.align_up(self.gap_start) + request.size <= self.gap_end => {
                 Some(GAP)
             }
-            Side::Lower if request.size <= self.wrapped_end() => Some(hole_before(self.queue.first())),
-            Side::Upper if !self.is_ring() => self.find_upper(request).map(|_| GAP),
+            StackSide::Lower if request.size <= self.wrapped_end() => Some(hole_before(self.queue.first())),
+            StackSide::Upper if !self.is_ring() => self.find_upper(request).map(|_| GAP),
             _ => None,
         };
         found.map(|found| self.place(found).size)

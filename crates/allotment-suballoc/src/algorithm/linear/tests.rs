@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::queue::CHUNK;
 use super::{Linear, Ranges};
-use crate::{Request, Side};
+use crate::{Request, StackSide};
 
 fn allocate(linear: &mut Linear<u32>, request: Request) -> u32 {
     linear.allocate(&request).unwrap().unwrap().index
@@ -36,7 +36,7 @@ fn a_stack_that_goes_up_and_down_and_two_that_meet_use_the_same_entries_again() 
     let mut stacks = Linear::<u32>::new(1 << 20);
     let mut entries = None;
     for _ in 0..5 {
-        let sides = [Side::Lower, Side::Upper];
+        let sides = [StackSide::Lower, StackSide::Upper];
         let ranges = sides.map(|side| -> Vec<_> {
             let requests = (0..5 * CHUNK).map(|_| Request::new(100).with_side(side));
             requests.map(|request| allocate(&mut stacks, request)).collect()
@@ -67,7 +67,7 @@ fn the_entries_of_a_long_run_of_freed_ranges_are_used_again_once_the_gap_has_com
 
 #[test]
 fn no_host_memory_is_allocated_for_ranges_that_were_reserved() {
-    for sides in [[Side::Lower; 2], [Side::Upper; 2], [Side::Lower, Side::Upper]] {
+    for sides in [[StackSide::Lower; 2], [StackSide::Upper; 2], [StackSide::Lower, StackSide::Upper]] {
         let mut linear = Linear::<u32>::new(1 << 20);
         let count = 5 * CHUNK as usize + 3;
         let bound = linear.capacity_with(count);

@@ -65,7 +65,7 @@ mod width;
 
 use super::Taken;
 use crate::algorithm::NONE;
-use crate::{Alignment, MAX_SIZE, Request, Side, Strategy};
+use crate::{Alignment, FitStrategy, MAX_SIZE, Request, StackSide};
 use by_address::{ByAddress, Change};
 use nodes::{END, FIRST_GENERATION, LAST, Node, Nodes, USED};
 use search::Search;
@@ -298,13 +298,13 @@ impl<W: Width> Tlsf<W> {
         // The simple idea: a request nearly always finds its region in the top chunk of one class, so only that is looked at
         // here, and everything else is left to the search. Which class it is, is all that differs between the two.
         let (class, choice) = match strategy {
-            Strategy::Balanced => (self.stacks.first_class(size), Choice::ClosestAligned(alignment)),
-            Strategy::LeastTime => (self.stacks.first_sure_class(size), Choice::Top(alignment)),
-            Strategy::LeastMemory | Strategy::LowestOffset => return None,
+            FitStrategy::Balanced => (self.stacks.first_class(size), Choice::ClosestAligned(alignment)),
+            FitStrategy::LeastTime => (self.stacks.first_sure_class(size), Choice::Top(alignment)),
+            FitStrategy::LeastMemory | FitStrategy::LowestOffset => return None,
         };
         let Some(class) = class else {
             // `LeastTime` has passed over the size's own class.
-            let has_none = strategy == Strategy::Balanced || self.stacks.first_class(size).is_none();
+            let has_none = strategy == FitStrategy::Balanced || self.stacks.first_class(size).is_none();
             let last = self.last_if_fits(size, alignment).filter(|_| has_none)?;
             let offset = alignment.align_up(self.nodes.offset(last));
             let range = self.take_from_last(offset, size);
@@ -509,7 +509,7 @@ impl<W: Width> Tlsf<W> {
 
     /// Returns a free region that serves the request.
     fn find(&self, request: &Request) -> Option<u32> {
-        if request.side == Side::Upper {
+        if request.side == StackSide::Upper {
             return None;
         }
         match self.search(request) {

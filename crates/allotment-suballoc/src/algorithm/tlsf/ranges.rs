@@ -8,7 +8,7 @@ use super::{LAST_EPOCH, Tlsf, Width};
 use crate::algorithm::{Place, Ranges, Taken};
 use crate::algorithm::{State, Tally};
 use crate::read_ahead::Reach;
-use crate::{Algorithm, AllocateError, GrowError, MAX_SIZE, Request, Side, Strategy};
+use crate::{Algorithm, AllocateError, FitStrategy, GrowError, MAX_SIZE, Request, StackSide};
 
 impl<W: Width> Ranges for Tlsf<W> {
     #[inline(always)]
@@ -17,11 +17,11 @@ impl<W: Width> Ranges for Tlsf<W> {
         // The common request in one straight line, whose result never goes through memory: that took the time among 10^3
         // ranges from 1.34 to 1.10 of offset-allocator's (docs/measurements/2026-11-25-ranges.md). With an index by address
         // there are changes to note, so the request is left to the other way.
-        let is_simple = side == Side::Lower && !self.by_address.is_used();
+        let is_simple = side == StackSide::Lower && !self.by_address.is_used();
         if !is_simple || size.wrapping_sub(1) >= self.size || self.is_full() {
             return None;
         }
-        if strategy != Strategy::Balanced || !self.is_met(alignment) {
+        if strategy != FitStrategy::Balanced || !self.is_met(alignment) {
             return self.allocate_almost_quickly(request);
         }
         let Some(class) = self.stacks.first_class(size) else {
@@ -41,7 +41,7 @@ impl<W: Width> Ranges for Tlsf<W> {
     }
 
     fn allocate(&mut self, request: &Request) -> Result<Option<Taken>, AllocateError> {
-        if request.side == Side::Upper {
+        if request.side == StackSide::Upper {
             return Err(AllocateError::OneSided { algorithm: Algorithm::Tlsf });
         }
         let node = match self.search(request) {

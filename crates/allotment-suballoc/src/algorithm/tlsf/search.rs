@@ -7,7 +7,7 @@ use super::nodes::END;
 use super::stacks::{Found, Next};
 use super::{Tlsf, Width};
 use crate::algorithm::NONE;
-use crate::{Alignment, Request, Strategy};
+use crate::{Alignment, FitStrategy, Request};
 
 /// The regions of a class that the search for the smallest looks at: no class whose regions differ in size has more.
 // (`CROWDED` + 1) · `DEPTH` of the stacks: change them together.
@@ -60,7 +60,7 @@ impl<W: Width> Tlsf<W> {
         // The last region comes late: what is behind the highest range can be given back, or serve a large request.
         let request = &Request { alignment: self.unmet(request.alignment), ..*request };
         let Request { size, alignment, strategy, .. } = *request;
-        if strategy != Strategy::Balanced {
+        if strategy != FitStrategy::Balanced {
             return self.search_otherwise(request);
         }
         if alignment != Alignment::ONE {
@@ -76,7 +76,7 @@ impl<W: Width> Tlsf<W> {
     /// Searches by a strategy that is not the default.
     fn search_otherwise(&self, request: &Request) -> Search {
         let Request { size, alignment, strategy, .. } = *request;
-        if strategy != Strategy::LeastTime {
+        if strategy != FitStrategy::LeastTime {
             return self.search_all(request);
         }
         match self.stacks.surely(size) {
@@ -90,8 +90,8 @@ impl<W: Width> Tlsf<W> {
     fn search_all(&self, request: &Request) -> Search {
         let Request { size, alignment, strategy, .. } = *request;
         match strategy {
-            Strategy::LowestOffset if self.has_index_of_lowest(alignment) => Search::Ask,
-            Strategy::LowestOffset => self.find_lowest(size, alignment, self.size).into(),
+            FitStrategy::LowestOffset if self.has_index_of_lowest(alignment) => Search::Ask,
+            FitStrategy::LowestOffset => self.find_lowest(size, alignment, self.size).into(),
             _ => self.find_smallest(size, alignment),
         }
     }
@@ -116,7 +116,7 @@ impl<W: Width> Tlsf<W> {
             let closest = self.stacks.closest(size).map(Search::Listed);
             return closest.unwrap_or_else(|| self.last_if_fits(size, alignment).into());
         }
-        if strategy == Strategy::Balanced {
+        if strategy == FitStrategy::Balanced {
             if let Some(close) = self.stacks.close_aligned(size, alignment) {
                 return Search::Listed(close);
             }

@@ -60,7 +60,7 @@ type Classes = SizeClasses<5>;
 
 /// Full chunks of a class before it is divided. A search of them takes a fifth of a microsecond.
 // Brittle: so a class has up to (16 + 1) · 8 = 136 entries before it is divided. `OF_CLASS` in search.rs, the documentation of
-// `Strategy`, `VirtualBlock`, `reserve` and `largest_free`, and the tests in tests/tlsf.rs and tests/host_memory.rs count on that.
+// `FitStrategy`, `VirtualBlock`, `reserve` and `largest_free`, and the tests in tests/tlsf.rs and tests/host_memory.rs count on that.
 const CROWDED: u32 = 16;
 
 /// Chunks of a class that a search for an aligned range looks at before it goes on to a larger class.

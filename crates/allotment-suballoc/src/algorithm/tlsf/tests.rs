@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::stacks::{Entry, Next};
 use super::{END, Tlsf};
 use crate::algorithm::Ranges;
-use crate::{Algorithm, Alignment, Handle, HandleError, Request, Strategy, VirtualBlock};
+use crate::{Algorithm, Alignment, FitStrategy, Handle, HandleError, Request, VirtualBlock};
 
 /// The free regions in classes as `(class, offset, size)`, by class.
 fn listed(tlsf: &Tlsf<u32>) -> Vec<(u32, u64, u64)> {
@@ -32,7 +32,7 @@ fn the_example_at_the_top_of_this_module_is_right() {
     assert_eq!((listed(&tlsf), tlsf.last), (before.to_vec(), END));
 
     let request = Request::new(100).aligned(Alignment::new(64).unwrap());
-    let quickly = request.with_strategy(Strategy::LeastTime);
+    let quickly = request.with_strategy(FitStrategy::LeastTime);
     let found = |request| tlsf.find(&request).map(|index| tlsf.nodes.offset(index));
     assert_eq!((found(request), found(quickly)), (Some(40), Some(40)));
     // From 64 on, 40..200 has 136 units.
@@ -164,15 +164,15 @@ proptest! {
                     let alignment = Alignment::new(1 << ((step >> 8) % 4 * 3)).unwrap();
                     let mut request = Request::new(1 + (step >> 16) % if step >> 7 & 1 == 0 { 200 } else { 20 }).aligned(alignment);
                     request = request.with_strategy(match step >> 4 & 7 {
-                        0 => Strategy::Balanced,
-                        1 => Strategy::LeastTime,
-                        2 => Strategy::LeastMemory,
-                        _ => Strategy::LowestOffset,
+                        0 => FitStrategy::Balanced,
+                        1 => FitStrategy::LeastTime,
+                        2 => FitStrategy::LeastMemory,
+                        _ => FitStrategy::LowestOffset,
                     });
                     let unmet = tlsf.unmet(alignment);
                     let lowest = tlsf.find_lowest(request.size, unmet, tlsf.size);
                     let lowest = lowest.map(|node| alignment.align_up(tlsf.nodes.offset(node)));
-                    if request.strategy == Strategy::LowestOffset && step >> 40 & 7 == 0 {
+                    if request.strategy == FitStrategy::LowestOffset && step >> 40 & 7 == 0 {
                         let limit = (step >> 48) * 2;
                         let below = tlsf.find_below(&request, limit);
                         let below = below.map(|node| alignment.align_up(tlsf.nodes.offset(node)));
@@ -181,7 +181,7 @@ proptest! {
                     let told = tlsf.find(&request).map(|node| alignment.align_up(tlsf.nodes.offset(node)));
                     let taken = tlsf.allocate(&request).unwrap();
                     prop_assert_eq!(taken.as_ref().map(|taken| taken.offset), told, "{:?}", request);
-                    if request.strategy == Strategy::LowestOffset {
+                    if request.strategy == FitStrategy::LowestOffset {
                         prop_assert_eq!(taken.as_ref().map(|taken| taken.offset), lowest);
                     }
                     live.extend(taken.map(|taken| taken.index));
@@ -201,7 +201,7 @@ proptest! {
 #[test]
 fn an_index_by_address_is_made_where_regions_are_many_and_dropped_where_no_search_asks() {
     let mut tlsf = Tlsf::<u32>::new(1 << 20);
-    let lowest = Request::new(40).with_strategy(Strategy::LowestOffset);
+    let lowest = Request::new(40).with_strategy(FitStrategy::LowestOffset);
     let mut all = Vec::new();
     while let Some(taken) = tlsf.allocate(&Request::new(64)).unwrap() {
         all.push(taken.index);
@@ -235,7 +235,7 @@ fn an_alignment_that_many_regions_do_not_have_gets_an_index_of_its_own() {
     }
     while tlsf.allocate(&Request::new(1)).unwrap().is_some() {}
     all.iter().skip(1).step_by(2).for_each(|&index| tlsf.free(index));
-    let lowest = Request::new(64).with_strategy(Strategy::LowestOffset);
+    let lowest = Request::new(64).with_strategy(FitStrategy::LowestOffset);
     let aligned = lowest.aligned(Alignment::new(64).unwrap());
     assert!(tlsf.allocate(&aligned).unwrap().is_none());
     tlsf.check_invariants();
@@ -268,7 +268,7 @@ fn regions_without_room_at_its_alignment_have_no_entry_in_an_index() {
 fn an_index_by_address_of_few_regions_has_few_pages() {
     let pages = |tlsf: &Tlsf<u32>| tlsf.by_address.pages(Alignment::ONE).unwrap();
     let mut tlsf = Tlsf::<u32>::new(1 << 20);
-    let lowest = Request::new(64).with_strategy(Strategy::LowestOffset);
+    let lowest = Request::new(64).with_strategy(FitStrategy::LowestOffset);
     let mut all = Vec::new();
     while let Some(taken) = tlsf.allocate(&Request::new(64)).unwrap() {
         all.push(taken.index);
@@ -277,7 +277,7 @@ fn an_index_by_address_of_few_regions_has_few_pages() {
     assert_eq!(tlsf.allocate(&lowest).unwrap().unwrap().offset, 0);
     assert!(pages(&tlsf) < 20, "as far as was asked, which is not far");
     // No region has so much room, so all are looked at.
-    let none = Request::new(65).with_strategy(Strategy::LowestOffset);
+    let none = Request::new(65).with_strategy(FitStrategy::LowestOffset);
     assert!(tlsf.allocate(&none).unwrap().is_none());
     tlsf.check_invariants();
     let many = pages(&tlsf);
@@ -307,7 +307,7 @@ fn an_index_by_address_that_is_made_piece_by_piece_is_right_whatever_changes_in_
         tlsf.free(index);
     }
     // No hole has so much room but the last, which is behind all others.
-    let wanted = Request::new(3000).with_strategy(Strategy::LowestOffset);
+    let wanted = Request::new(3000).with_strategy(FitStrategy::LowestOffset);
     let (mut step, mut pieces) = (1_u64, 0);
     while !tlsf.prepare_lowest(&wanted, 5) {
         pieces += 1;

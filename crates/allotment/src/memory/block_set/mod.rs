@@ -172,7 +172,7 @@ struct Closing {
 /// The range of an allocation in its block. Where it begins, the record of the allocation tells.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockRange {
-    /// The shard that has the block. Not that of the allocation's record where [shards were joined](super::JoinShards).
+    /// The shard that has the block. Not that of the allocation's record where [shards were joined](super::JoinThreads).
     pub(super) home: u8,
     /// The block is no shared one: the allocation has it alone.
     pub(super) dedicated: bool,

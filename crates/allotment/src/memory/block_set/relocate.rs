@@ -4,7 +4,7 @@
 //! other run empties them, nor fills them with moves. When it comes to a block, it closes it. Each closing has a number,
 //! by which a run, and the owners to whom it offered places, see whether the block is still closed by it.
 
-use allotment_suballoc::{Handle, Request, Strategy, VirtualBlock};
+use allotment_suballoc::{FitStrategy, Handle, Request, VirtualBlock};
 
 use super::search::BlockSummary;
 use super::{Block, BlockRange, BlockSet, Closing, PlacedRange, Role, Sizes, UsableBlocks};
@@ -88,7 +88,7 @@ impl<D: Device> BlockSet<D> {
     /// Opens a closed block that has room for a request. Returns false if there is none.
     pub(in crate::memory) fn reopen_for(&mut self, request: &Request, usable: UsableBlocks) -> bool {
         // Whether it fits does not depend on the strategy.
-        let request = &request.with_strategy(Strategy::Balanced);
+        let request = &request.with_strategy(FitStrategy::Balanced);
         let fits = |block: &Block<D>| usable.contain(block) && block.ranges.would_fit(request);
         let fits = |index: &u32| self.block(*index).is_some_and(fits);
         let found = self.closed_shared().find(fits);
@@ -121,7 +121,7 @@ impl<D: Device> BlockSet<D> {
             let few = self
                 .block(index)
                 .is_some_and(|block| block.ranges.statistics().free_range_count <= FEW_FREE_RANGES);
-            let strategy = if few { Strategy::LeastMemory } else { request.strategy };
+            let strategy = if few { FitStrategy::LeastMemory } else { request.strategy };
             let request = request.with_strategy(strategy);
             if let Ok(Some(placed)) = self.place_in_block(index, &request, sizes) {
                 return Some(placed);

@@ -5,7 +5,9 @@
 //! than 1 MiB, without touching the block; of the two others it takes the one whose free range of at least 4 MiB is
 //! smallest.
 
-use allotment_suballoc::{Algorithm, AllocateError, Allocation, Request, Side, Strategy, VirtualBlock};
+use allotment_suballoc::{
+    Algorithm, AllocateError, Allocation, FitStrategy, Request, StackSide, VirtualBlock,
+};
 
 use super::{
     Block, BlockRange, BlockSet, PlacedRange, Role, Sizes, SpareCriteria, UsableBlocks, note_visits,
@@ -61,7 +63,7 @@ impl<D: Device> BlockSet<D> {
             let Some(index) = self.best_spare(request.size, spare, usable) else { return Ok(None) };
             // A spare block may be larger than the request. Its one allocation still begins at offset 0, on whichever
             // side of a shared block it would have been placed.
-            let at_start = Request { side: Side::Lower, ..*request };
+            let at_start = Request { side: StackSide::Lower, ..*request };
             return self.place_in_block(index, &at_start, sizes);
         }
         if request.size > FIRST_FIT && self.algorithm == Algorithm::Tlsf {
@@ -153,7 +155,7 @@ impl<D: Device> BlockSet<D> {
         (most_spare, priority): (u64, Option<Priority>),
     ) -> bool {
         // A strategy decides where a range is placed, never whether; and some look at all ranges for the best place.
-        let request = &request.with_strategy(Strategy::Balanced);
+        let request = &request.with_strategy(FitStrategy::Balanced);
         // In the order of `place_in_existing`, with which a preview has to agree.
         if spare.is_some_and(|spare| self.best_spare(request.size, spare, usable).is_some()) {
             return true;

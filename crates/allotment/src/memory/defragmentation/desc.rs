@@ -160,12 +160,12 @@ impl PassLimits {
     }
 }
 
-/// Which shards of a pool are defragmented as one.
+/// Whether the blocks of several threads are defragmented as one.
 ///
-/// A pool has several copies (shards), one for each thread that allocates at the same time as others, and each has blocks
-/// of its own ([`AllocatorDesc::shards`](crate::memory::AllocatorDesc::shards)). So what eight threads allocated is in
-/// eight partly filled blocks at least. Defragmentation may move allocations into the blocks of other shards; their
-/// handles stay valid, and any thread may free them as before. Such a free takes the locks of two shards, one after the
+/// A pool has several parts, one for each thread that allocates at the same time as others, and each has blocks
+/// of its own ([`AllocatorDesc::threads`](crate::memory::AllocatorDesc::threads)). So what eight threads allocated is in
+/// eight partly filled blocks at least. Defragmentation may move allocations into the blocks of other threads; their
+/// handles stay valid, and any thread may free them as before. Such a free takes the locks of two parts, one after the
 /// other, and its range does not wait in the quick lists, so it takes longer than a free of another one.
 ///
 /// ```
@@ -173,23 +173,23 @@ impl PassLimits {
 /// # use allotment::prelude::*;
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// use allotment::memory::{
-///     DefragmentationDesc, DefragmentationStrategy, JoinShards, Movability, NextPass, PassLimits, use_shard,
+///     DefragmentationDesc, DefragmentationStrategy, JoinThreads, Movability, NextPass, PassLimits, allocate_as_thread,
 /// };
 ///
 /// let mut desc = AllocatorDesc::default();
-/// desc.shards = 4;
+/// desc.threads = 4;
 /// let allocator = Allocator::new(device, desc)?;
 /// let options = MemoryUsage::GpuOnly.with_name("tile").with_movability(Movability::Copied);
 /// let mut tiles = Vec::new();
-/// for shard in 0..4 {
-///     use_shard(shard); // as four threads would
+/// for thread in 0..4 {
+///     allocate_as_thread(thread); // as four threads would
 ///     tiles.push(allocator.allocate(&Requirements::new(100 << 10), &options)?);
 /// }
 /// assert_eq!(allocator.statistics().blocks, 4);
 ///
 /// // The level is loaded, and its threads have ended.
 /// let desc = DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(PassLimits::NONE);
-/// let mut run = Defragmentation::new(&allocator, None, desc.with_join_shards(JoinShards::Always))?;
+/// let mut run = Defragmentation::new(&allocator, None, desc.with_join_threads(JoinThreads::Always))?;
 /// while let NextPass::Moves(pass) = run.next_pass() {
 ///     pass.end(); // once the bytes are copied
 /// }
@@ -200,14 +200,14 @@ impl PassLimits {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum JoinShards {
-    /// Those that no thread has allocated from for a second. Threads at work keep the blocks of their shards, which no
-    /// other thread's allocations are moved to or from.
+pub enum JoinThreads {
+    /// Those of threads that have not allocated for a second. Threads at work keep their blocks, which no other thread's
+    /// allocations are moved to or from.
     #[default]
     WhenIdle,
     /// All: the caller knows that no other thread allocates at present, or prefers fewer blocks to their speed.
     Always,
-    /// None: each shard is defragmented by itself.
+    /// None: the blocks of each thread are defragmented by themselves.
     Never,
 }
 
@@ -230,8 +230,8 @@ pub struct DefragmentationDesc {
     pub limits: PassLimits,
     /// Use of the emptied blocks: freed to the driver, or left to the policy of their pool.
     pub emptied_blocks: EmptiedBlocks,
-    /// Which shards of a pool are defragmented as one.
-    pub join_shards: JoinShards,
+    /// Whether the blocks of several threads are defragmented as one.
+    pub join_threads: JoinThreads,
 }
 
 impl DefragmentationDesc {
@@ -255,10 +255,10 @@ impl DefragmentationDesc {
         self
     }
 
-    /// Sets which shards of a pool are defragmented as one.
+    /// Sets whether the blocks of several threads are defragmented as one.
     #[must_use]
-    pub const fn with_join_shards(mut self, join_shards: JoinShards) -> Self {
-        self.join_shards = join_shards;
+    pub const fn with_join_threads(mut self, join_threads: JoinThreads) -> Self {
+        self.join_threads = join_threads;
         self
     }
 }

@@ -15,7 +15,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::PassLimits;
-use super::desc::{DefragmentationDesc, DefragmentationStrategy, JoinShards, Spent};
+use super::desc::{DefragmentationDesc, DefragmentationStrategy, JoinThreads, Spent};
 use super::pass::Move;
 use super::plan::PlannedMove;
 use super::stopwatch::Stopwatch;
@@ -278,7 +278,7 @@ impl Evacuation {
     ) -> Step {
         // Before the lock of the block's shard: the look takes the locks of all joined shards in turn, this one's as
         // well.
-        if desc.join_shards == JoinShards::WhenIdle && self.is_in_use(allocator) {
+        if desc.join_threads == JoinThreads::WhenIdle && self.is_in_use(allocator) {
             self.arena.disclaim(allocator, self.block, mover);
             return Step::KeepBlock;
         }

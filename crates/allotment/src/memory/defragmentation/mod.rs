@@ -19,8 +19,8 @@
 //!
 //! A worked example, with sizes, is at the top of `run.rs`.
 //!
-//! The shards of a pool are surveyed together. Those that are idle, or all where the caller says so
-//! ([`JoinShards`]), are one arena: an allocation may be moved into a block of another shard (`pool/shards.rs`).
+//! The shards of a pool, one for each thread, are surveyed together. Those that are idle, or all where the caller says so
+//! ([`JoinThreads`]), are one arena: an allocation may be moved into a block of another shard (`pool/shards.rs`).
 //!
 //! The protocol is that of D3D12MA and VMA. These plan move by move; when a block does not become empty in the end, the
 //! bytes copied out of it were copied for nothing. Here whole blocks are planned, as in DXVK 2.5: no byte is copied for
@@ -52,7 +52,7 @@ use core::sync::atomic::Ordering;
 
 pub use allocator_ref::AllocatorRef;
 pub(super) use desc::Spent;
-pub use desc::{DefragmentationDesc, DefragmentationStrategy, JoinShards, PassLimits};
+pub use desc::{DefragmentationDesc, DefragmentationStrategy, JoinThreads, PassLimits};
 pub use emptied_blocks::EmptiedBlocks;
 pub use ended_pass::EndedPass;
 pub use error::{DefragmentationError, NotThisMove};

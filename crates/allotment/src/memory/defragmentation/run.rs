@@ -131,7 +131,7 @@ impl Run {
         mover: Mover,
     ) -> Self {
         let pools = scope.pools(allocator, mover.id);
-        let survey = Survey::new(pools, desc.join_shards, desc.limits.bytes, mover);
+        let survey = Survey::new(pools, desc.join_threads, desc.limits.bytes, mover);
         Self {
             desc,
             scope,
@@ -417,9 +417,9 @@ impl Run {
             self.evacuations.clear();
             // Two things are carried over: the bytes that are left, and the allocations whose moves were ignored. All
             // else begins anew, with the limits of the present pass, which may have changed since the run began.
-            let (join_shards, largest) = (self.desc.join_shards, self.desc.limits.bytes);
+            let (join_threads, largest) = (self.desc.join_threads, self.desc.limits.bytes);
             let pools = self.scope.pools(allocator, self.mover.id);
-            self.stage = Stage::Surveying(Survey::new(pools, join_shards, largest, self.mover));
+            self.stage = Stage::Surveying(Survey::new(pools, join_threads, largest, self.mover));
             return true;
         }
         self.stage = Stage::Finished;

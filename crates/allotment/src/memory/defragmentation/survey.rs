@@ -8,7 +8,7 @@ use core::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use super::desc::JoinShards;
+use super::desc::JoinThreads;
 use super::stopwatch::Stopwatch;
 use crate::chunks::Chunks;
 use crate::device::Device;
@@ -165,7 +165,7 @@ pub(super) struct Survey {
     at: (usize, Option<(u32, u32)>),
     /// The first arena of the current pool.
     first: usize,
-    join_shards: JoinShards,
+    join_threads: JoinThreads,
     /// Larger allocations are not moved, but by their owners.
     largest: u64,
     /// The key of the run.
@@ -176,11 +176,11 @@ impl Survey {
     /// Begins a survey in which allocations larger than `largest` bytes count as pinned.
     pub(super) fn new(
         pools: Vec<SurveyedPool>,
-        join_shards: JoinShards,
+        join_threads: JoinThreads,
         largest: u64,
         Mover { key, .. }: Mover,
     ) -> Self {
-        Self { arenas: Vec::new(), pools, at: (0, None), first: 0, join_shards, largest, key }
+        Self { arenas: Vec::new(), pools, at: (0, None), first: 0, join_threads, largest, key }
     }
 
     /// Returns a survey that is complete.
@@ -263,10 +263,10 @@ impl Survey {
             }
             // The index is built from the copy, outside the lock.
             let Some((seen, blocks)) = slot.survey_blocks(set, self.key, tick) else { break };
-            let joins = match self.join_shards {
-                JoinShards::Always => true,
-                JoinShards::WhenIdle => seen.is_idle,
-                JoinShards::Never => false,
+            let joins = match self.join_threads {
+                JoinThreads::Always => true,
+                JoinThreads::WhenIdle => seen.is_idle,
+                JoinThreads::Never => false,
             };
             // The requests are compared when a block is closed: an idle shard that has served one since then is in use again.
             let SetSeen { requests, least_blocks, ahead, .. } = seen;

@@ -5,7 +5,7 @@ use super::shards::{LockedShard, MOST_SHARDS, PoolShards};
 use super::{PoolSlot, PoolState};
 use crate::device::Device;
 use crate::events::{Announcement, Event};
-use crate::memory::Lifetime;
+use crate::memory::ExpectedLifetime;
 use crate::memory::allocator::{Allocator, Served};
 use crate::memory::token::record::Record;
 use crate::sync::locked;
@@ -80,7 +80,7 @@ impl<D: Device> Allocator<D> {
     fn place_of(&self, index: u32, shard: u32) -> PoolPlace {
         let custom = index >= self.default_pool_count();
         let stride = if custom { 1 } else { self.pools_per_shard() };
-        let of_the_program = Served { lifetime: Lifetime::Long, optimal: false, movers: 0 };
+        let of_the_program = Served { lifetime: ExpectedLifetime::Long, optimal: false, movers: 0 };
         let served = if custom { of_the_program } else { Served::by(index % stride).1 };
         PoolPlace {
             index,

@@ -120,7 +120,7 @@ pub(in crate::memory) fn other_set(set: usize, memory_types: usize, separate_mov
 /// # Threads
 ///
 /// As a default pool, a custom pool splits into copies, at most
-/// [`AllocatorDesc::shards`](crate::AllocatorDesc::shards), when threads contend for it. A thread that allocates alone
+/// [`AllocatorDesc::threads`](crate::AllocatorDesc::threads), when threads contend for it. A thread that allocates alone
 /// uses one copy. Statistics, dumps, resets and defragmentation concern all copies together, and
 /// [`min_blocks`](Self::min_blocks) holds for all together. The pool stays one, so that threads wait for each other,
 /// where copies would change what it promises:

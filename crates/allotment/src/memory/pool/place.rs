@@ -1,6 +1,6 @@
 //! Step 4 of a request (`request/allocate.rs`): placement in the blocks that exist; and step 8, placement in a new one.
 
-use allotment_suballoc::{AllocateError, Request, Side, Strategy};
+use allotment_suballoc::{AllocateError, FitStrategy, Request, StackSide};
 
 use super::{PoolSlot, PoolState, RoundedRequest};
 use crate::device::{Device, OwnedMemory, Priority, PrioritySupport};
@@ -43,7 +43,7 @@ impl<D: Device> PoolState<D> {
         if rounded.role == Role::DedicatedToAllocation {
             return Ok(None);
         }
-        if matches!(request.options.strategy, Strategy::LeastMemory | Strategy::LowestOffset) {
+        if matches!(request.options.strategy, FitStrategy::LeastMemory | FitStrategy::LowestOffset) {
             // Ranges in the quick lists are not joined with their neighbours, so the best place may be hidden there. An
             // event says so, since the request may be placed in another pool in the end.
             self.flush_quick_lists_and_say_so();
@@ -127,7 +127,7 @@ impl<D: Device> PoolState<D> {
             Role::DedicatedToAllocation => Placement::DedicatedToResource,
         };
         // As in a spare block: one that was lent may be larger than the request, whose allocation begins at its start.
-        let side = if role == Role::Shared { rounded.request.side } else { Side::Lower };
+        let side = if role == Role::Shared { rounded.request.side } else { StackSide::Lower };
         let range = Request { side, ..rounded.request };
         let placed = self.sets[set].place_in_block(block, &range, rounded.sizes);
         match placed {

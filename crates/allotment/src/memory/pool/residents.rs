@@ -122,32 +122,33 @@ impl Drop for Residence {
     }
 }
 
-/// Makes the calling thread use this [copy](crate::memory::AllocatorDesc::shards) of each pool from now on, and returns the one that it
-/// used before. All threads begin with 0.
+/// Makes the calling thread allocate as the thread of this number from now on: from this
+/// [part](crate::memory::AllocatorDesc::threads) of each pool. Returns the number that it had before. All threads begin with 0.
 ///
-/// A thread finds a copy for itself where others use its own at the same time, so a program need not call this. One that
+/// A thread finds a part for itself where others use its own at the same time, so a program need not call this. One that
 /// knows better may: of two threads that take turns, or of one that replays what several did. Of a number above 63 the
-/// remainder of the division by 64 counts; and of one beyond the copies of a pool, that of the division by their number.
+/// remainder of the division by 64 counts; and of one beyond the parts of a pool, that of the division by their number.
 ///
 /// ```
 /// # use allotment::device::simulated::{Profile, SimulatedGpu};
 /// # use allotment::prelude::*;
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-/// use allotment::memory::use_shard;
+/// use allotment::memory::allocate_as_thread;
 ///
 /// let mut desc = AllocatorDesc::default();
-/// desc.shards = 2;
+/// desc.threads = 2;
 /// let allocator = Allocator::new(device, desc)?;
 /// let first = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
-/// let before = use_shard(1);
+/// let before = allocate_as_thread(1);
 /// let second = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
-/// use_shard(before);
-/// assert_eq!(allocator.statistics().blocks, 2, "one of each copy");
+/// allocate_as_thread(before);
+/// assert_eq!(allocator.statistics().blocks, 2, "one of each part");
 /// # allocator.free(first)?;
 /// # allocator.free(second)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn use_shard(shard: u32) -> u32 {
+pub fn allocate_as_thread(thread: u32) -> u32 {
+    let shard = thread;
     CONTENTION.set(0);
     // It becomes a resident of the new one when it contends there.
     with_residence(Residence::leave);
@@ -243,7 +244,7 @@ impl Residents {
     /// Makes the thread use a shard, and count as one that moves from there when it finds it locked once more.
     #[cfg(test)]
     pub(in crate::memory) fn on_the_verge_of_moving(&self, shard: u32) {
-        use_shard(shard);
+        allocate_as_thread(shard);
         self.note_contended(Contended::Briefly);
         CONTENTION.set(MOVE_AT - 1);
     }
@@ -361,7 +362,7 @@ mod tests {
         let last = SHARDS - 1;
         scope(|scope| {
             let work = || {
-                use_shard(last as u32);
+                allocate_as_thread(last as u32);
                 residents.note_contended(Contended::Briefly);
                 residents.0[last].load(Relaxed)
             };
@@ -387,7 +388,7 @@ mod tests {
         scope(|scope| {
             scope.spawn(|| {
                 let residents = Residents::default();
-                use_shard(SHARDS as u32 - 2);
+                allocate_as_thread(SHARDS as u32 - 2);
                 for _ in 0..MOVE_AT {
                     if residents.note_contended(Contended::Briefly) {
                         residents.move_to_better(MOST_SHARDS, Some);

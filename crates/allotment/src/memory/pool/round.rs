@@ -1,6 +1,6 @@
 //! Step 3 of a request (`request/allocate.rs`): it is rounded up to what the pool and its memory need.
 
-use allotment_suballoc::{Algorithm, Alignment, Request, Side};
+use allotment_suballoc::{Algorithm, Alignment, Request, StackSide};
 
 use super::PoolState;
 use crate::choices::blocks::BlockSize;
@@ -50,7 +50,7 @@ impl<D: Device> PoolState<D> {
         scarce: bool,
     ) -> Result<RoundedRequest, AllocationError> {
         // Only linear blocks have two ends to allocate from.
-        if request.options.side == Side::Upper && self.rules.algorithm != Algorithm::Linear {
+        if request.options.side == StackSide::Upper && self.rules.algorithm != Algorithm::Linear {
             return Err(AllocationError::UpperSide { name: ShortName::NONE });
         }
         let (occupied, alignment) = self.rounded_size(set, request);

@@ -25,7 +25,7 @@
 //! a part of every block, and contend with the others at every free.)
 //!
 //! A token names a record of the shard that it was allocated from, for good. Its range is in a block of that shard, until
-//! defragmentation moves it into a block of another one ([`JoinShards`](crate::memory::JoinShards)), which is its *home*
+//! defragmentation moves it into a block of another one ([`JoinThreads`](crate::memory::JoinThreads)), which is its *home*
 //! then:
 //!
 //! ```text
@@ -51,7 +51,7 @@
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::MutexGuard;
 
-use allotment_suballoc::Strategy;
+use allotment_suballoc::FitStrategy;
 
 use crate::device::{Device, MemoryTypeIndex};
 use crate::memory::allocator::{Allocation, Allocator, Served};
@@ -295,7 +295,7 @@ impl<D: Device> Allocator<D> {
         set: usize,
         request: &AllocationRequest<'_>,
     ) -> Result<MutexGuard<'a, Option<PoolState<D>>>, AllocationError> {
-        if request.options.strategy != Strategy::LowestOffset {
+        if request.options.strategy != FitStrategy::LowestOffset {
             return Ok(guard);
         }
         loop {

@@ -8,7 +8,7 @@ use super::desc::{DefragmentationStep, StepOutcome};
 use super::follow::{Follower, Moving};
 use super::new_resource::{NewObject, NewResource, PendingCopy, retire_left};
 use crate::device::{BufferCopy, Device, DeviceError, FullImageCopy, Submission, TimelinePoint};
-use crate::lifetime::{Recording, SubmissionTracker, SubmitError};
+use crate::lifetime::{NotSubmitted, Recording, SubmissionTracker};
 use crate::memory::defragmentation::Released;
 use crate::memory::{Allocation, Movability, Move, OwningAllocator, Pass};
 use crate::sync::locked;
@@ -71,9 +71,10 @@ impl<D: Device> Defragmenter<D> {
         // While quiet: a write that is recorded beside it would go to the old place while the copy reads that, in no
         // order. (`a_write_that_is_recorded_while_a_step_submits_its_copies_comes_after_them`)
         let submitted = match self.submit(recording, created) {
-            Err(SubmitError { recording, error: DeviceError::Unsupported | DeviceError::InvalidCopy(_) })
-                if has_images =>
-            {
+            Err(NotSubmitted {
+                recording,
+                error: DeviceError::Unsupported | DeviceError::InvalidCopy(_),
+            }) if has_images => {
                 // The device does not say which image it cannot copy in its state. Buffers can still move without images.
                 for new in created.iter_mut() {
                     new.take_if(|new| new.is_image()).into_iter().for_each(|it| it.destroy(device));
@@ -85,7 +86,7 @@ impl<D: Device> Defragmenter<D> {
         };
         let copied_at = match submitted {
             Ok(point) => point,
-            Err(SubmitError { error, .. }) => {
+            Err(NotSubmitted { error, .. }) => {
                 drop(quiet);
                 // The submission failed, so no queue uses the new resources.
                 created.drain(..).flatten().for_each(|new| new.destroy(device));
@@ -167,7 +168,7 @@ impl<D: Device> Defragmenter<D> {
         &self,
         recording: Recording,
         created: &[Option<NewResource<D>>],
-    ) -> Result<Option<TimelinePoint>, SubmitError<DeviceError>> {
+    ) -> Result<Option<TimelinePoint>, NotSubmitted<DeviceError>> {
         let (mut copies, mut full_images) = (Vec::new(), Vec::new());
         for new in created.iter().flatten() {
             match new {

@@ -4,7 +4,7 @@ use allotment_suballoc::Statistics as RangeStatistics;
 
 use super::Reports;
 use crate::device::{Device, MemoryHeapIndex, MemoryTypeIndex};
-use crate::memory::Lifetime;
+use crate::memory::ExpectedLifetime;
 use crate::memory::allocator::{Allocator, Served};
 use crate::memory::block_set::{Block, Role};
 use crate::memory::driver::heaps::{DriverCallStatistics, MemoryHeapReport};
@@ -330,8 +330,8 @@ impl<D: Device> Allocator<D> {
             (true, true) => 2,
         };
         let lifetime = match lifetime {
-            Lifetime::Long => 0,
-            Lifetime::Short => 1,
+            ExpectedLifetime::Long => 0,
+            ExpectedLifetime::Short => 1,
         };
         Name::Static(DEFAULT_POOL_NAMES[usize::from(movers.min(2))][lifetime][kind])
     }

@@ -33,7 +33,7 @@ use crate::memory::allocator::Allocator;
 use crate::memory::block_set::Role;
 use crate::memory::pool::{PoolState, RoundedRequest};
 use crate::memory::request::desc::AllocationRequest;
-use crate::memory::{AllocationError, Dedicated, Lifetime, NewBlocks, ShortName};
+use crate::memory::{AllocationError, Dedicated, ExpectedLifetime, NewBlocks, ShortName};
 
 /// Returns what kind of block a request wants, in a pool whose next block has `block_size` bytes.
 ///
@@ -152,7 +152,7 @@ impl<D: Device> Allocator<D> {
     /// True where the driver's preference for dedicated memory is followed.
     fn may_prefer_dedicated(&self, request: &AllocationRequest<'_>) -> bool {
         // A resource that lives for a few frames does not repay the driver calls that allocate and free its memory.
-        request.options.lifetime == Lifetime::Long
+        request.options.lifetime == ExpectedLifetime::Long
             && request.options.new_blocks == NewBlocks::Allowed
             // Nothing allocates dedicated memory ahead of demand, so the thread that records a frame would wait.
             && !self.grows_ahead()

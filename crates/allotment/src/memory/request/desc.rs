@@ -2,11 +2,11 @@
 
 use core::cell::Cell;
 
-use allotment_suballoc::{Alignment, Side, Strategy};
+use allotment_suballoc::{Alignment, FitStrategy, StackSide};
 
 use super::short_name::ShortName;
 use crate::choices::name::Name;
-use crate::choices::{BudgetPolicy, Dedicated, Lifetime, MemoryUsage, Movability, NewBlocks};
+use crate::choices::{BudgetPolicy, Dedicated, ExpectedLifetime, MemoryUsage, Movability, NewBlocks};
 use crate::device::{DedicatedNeed, Mapping, MemoryProperties, MemoryTypeMask, Priority, Requirements};
 use crate::memory::driver::refusals::Remembered;
 use crate::memory::mover::MoverId;
@@ -17,13 +17,13 @@ use crate::memory::pool::quick_lists::LARGEST_WAITING;
 /// [`MemoryUsage`] where the defaults serve for everything else.
 ///
 /// ```
-/// use allotment::memory::{BudgetPolicy, Lifetime};
+/// use allotment::memory::{BudgetPolicy, ExpectedLifetime};
 /// use allotment::{AllocationOptions, MemoryUsage};
 ///
 /// let tile = MemoryUsage::GpuOnly
 ///     .with_name("terrain tile")
 ///     .with_category("terrain")
-///     .with_lifetime(Lifetime::Long)
+///     .with_lifetime(ExpectedLifetime::Long)
 ///     .with_budget(BudgetPolicy::WithinBudget);
 /// assert_eq!(tile.usage, MemoryUsage::GpuOnly);
 /// let staging: AllocationOptions = MemoryUsage::Upload.into();
@@ -38,7 +38,7 @@ pub struct AllocationOptions {
     /// The custom pool; `None` for the default pools. The pool's memory types are tried in its order.
     pub pool: Option<Pool>,
     /// How long the allocation will live.
-    pub lifetime: Lifetime,
+    pub lifetime: ExpectedLifetime,
     /// Whether the allocation gets dedicated memory.
     pub dedicated: Dedicated,
     /// Whether the request may allocate a block from the driver.
@@ -48,10 +48,10 @@ pub struct AllocationOptions {
     /// Residency priority of a dedicated allocation.
     pub priority: Priority,
     /// How a free range is chosen within a block.
-    pub strategy: Strategy,
+    pub strategy: FitStrategy,
     /// From which end of a linear pool's block.
     #[doc(alias("VMA_ALLOCATION_CREATE_UPPER_ADDRESS_BIT", "ALLOCATION_FLAG_UPPER_ADDRESS"))]
-    pub side: Side,
+    pub side: StackSide,
     /// The least alignment, in bytes. The larger of this and the resource's own holds.
     pub min_alignment: Alignment,
     /// Memory types that are allowed. Those that the resource itself excludes stay excluded.
@@ -96,13 +96,13 @@ impl AllocationOptions {
         Self {
             usage,
             pool: None,
-            lifetime: Lifetime::Long,
+            lifetime: ExpectedLifetime::Long,
             dedicated: Dedicated::Automatic,
             new_blocks: NewBlocks::Allowed,
             budget: BudgetPolicy::AllowOverBudget,
             priority: Priority::NORMAL,
-            strategy: Strategy::Balanced,
-            side: Side::Lower,
+            strategy: FitStrategy::Balanced,
+            side: StackSide::Lower,
             min_alignment: Alignment::ONE,
             memory_types: MemoryTypeMask::ALL,
             required: MemoryProperties::empty(),
@@ -181,7 +181,7 @@ impl AllocationOptions {
 
     /// Sets the lifetime.
     #[must_use]
-    pub fn with_lifetime(mut self, lifetime: Lifetime) -> Self {
+    pub fn with_lifetime(mut self, lifetime: ExpectedLifetime) -> Self {
         self.lifetime = lifetime;
         self
     }
@@ -245,7 +245,7 @@ impl AllocationOptions {
 
     /// Sets how a free range is chosen within a block.
     #[must_use]
-    pub fn with_strategy(mut self, strategy: Strategy) -> Self {
+    pub fn with_strategy(mut self, strategy: FitStrategy) -> Self {
         self.strategy = strategy;
         self
     }
@@ -438,8 +438,8 @@ impl<'a> AllocationRequest<'a> {
             && (1..=LARGEST_WAITING).contains(&self.requirements.size)
             && self.requirements.dedicated == DedicatedNeed::None
             && options.dedicated != Dedicated::Always
-            && matches!(options.strategy, Strategy::Balanced | Strategy::LeastTime)
-            && options.side == Side::Lower
+            && matches!(options.strategy, FitStrategy::Balanced | FitStrategy::LeastTime)
+            && options.side == StackSide::Lower
     }
 }
 

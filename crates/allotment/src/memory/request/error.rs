@@ -183,7 +183,7 @@ pub enum AllocationError {
         /// Name of the pool, if it has one.
         name: ShortName,
     },
-    /// The request has [`Side::Upper`](crate::Side::Upper), and the pool is not linear.
+    /// The request has [`StackSide::Upper`](crate::memory::StackSide::Upper), and the pool is not linear.
     UpperSide {
         /// Name of the request, if it has one.
         name: ShortName,
@@ -338,7 +338,7 @@ impl fmt::Display for AllocationError {
                 )
             }
             Self::UpperSide { .. } => {
-                write!(f, "Side::Upper is for linear pools only, create one with Algorithm::Linear")
+                write!(f, "StackSide::Upper is for linear pools only, create one with Algorithm::Linear")
             }
             Self::WrongPool { .. } => {
                 write!(f, "the pool belongs to another allocator, create one with this allocator")

@@ -300,7 +300,7 @@ mod tests {
 
     fn allocator() -> Allocator<SimulatedGpu> {
         let mut desc = AllocatorDesc::default();
-        (desc.shards, desc.block_sizes) = (1, BlockSizes::fixed(64 << 10));
+        (desc.threads, desc.block_sizes) = (1, BlockSizes::fixed(64 << 10));
         Allocator::new(SimulatedGpu::new(Profile::named("integrated").unwrap()), desc).unwrap()
     }
 

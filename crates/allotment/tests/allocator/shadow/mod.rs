@@ -9,11 +9,12 @@ use allotment::device::{
 };
 use allotment::memory::{
     AccessError, AllocationPreview, BlockSize, BudgetPolicy, CreatePoolError, Dedicated, DestroyPoolError,
-    EmptyBlockPolicy, Lifetime, MemoryLocation, Movability, NewBlocks, ShortName, Statistics,
+    EmptyBlockPolicy, ExpectedLifetime, MemoryLocation, Movability, NewBlocks, ShortName, Statistics,
 };
+use allotment::memory::{FitStrategy, StackSide};
 use allotment::{
     Algorithm, Alignment, Allocation, AllocationError, MemoryUsage, Pool, PoolDesc, Requirements,
-    ResourceKind, Side, Strategy,
+    ResourceKind,
 };
 
 mod checks;
@@ -45,12 +46,12 @@ pub(crate) struct Wish {
     alignment: u64,
     memory_usage: MemoryUsage,
     kind: ResourceKind,
-    lifetime: Lifetime,
+    lifetime: ExpectedLifetime,
     dedicated: Dedicated,
     new_blocks: NewBlocks,
     budget: BudgetPolicy,
-    strategy: Strategy,
-    side: Side,
+    strategy: FitStrategy,
+    side: StackSide,
     /// Ask the device what such a resource needs, rather than take any memory type.
     real: bool,
     /// Which call of the driver's fails meanwhile.
@@ -60,8 +61,8 @@ pub(crate) struct Wish {
 const KINDS: [ResourceKind; 4] =
     [ResourceKind::Buffer, ResourceKind::LinearImage, ResourceKind::OptimalImage, ResourceKind::Unknown];
 
-const STRATEGIES: [Strategy; 4] =
-    [Strategy::Balanced, Strategy::LeastTime, Strategy::LeastMemory, Strategy::LowestOffset];
+const STRATEGIES: [FitStrategy; 4] =
+    [FitStrategy::Balanced, FitStrategy::LeastTime, FitStrategy::LeastMemory, FitStrategy::LowestOffset];
 
 fn pick<T: Copy, const N: usize>(values: [T; N], byte: u8) -> T {
     values[usize::from(byte) % N]
@@ -112,12 +113,12 @@ impl Wish {
             alignment: 1 << if f < 160 { f % 9 } else { f % 17 },
             memory_usage: pick(MemoryUsage::ALL, g),
             kind: pick(KINDS, g / 5),
-            lifetime: if h % 3 == 0 { Lifetime::Short } else { Lifetime::Long },
+            lifetime: if h % 3 == 0 { ExpectedLifetime::Short } else { ExpectedLifetime::Long },
             dedicated: seldom(h / 3, seldom(i, Dedicated::Automatic, Dedicated::Always), Dedicated::Never),
             new_blocks: seldom(i / 16, NewBlocks::Allowed, NewBlocks::NeverAllocate),
             budget: if j % 4 == 0 { BudgetPolicy::WithinBudget } else { BudgetPolicy::AllowOverBudget },
             strategy: pick(STRATEGIES, j / 4),
-            side: seldom(j / 16, Side::Lower, Side::Upper),
+            side: seldom(j / 16, StackSide::Lower, StackSide::Upper),
             real: k % 4 != 0,
             fault: (k >= 236).then_some(1 + u64::from(k % 3)),
         }
@@ -476,7 +477,7 @@ impl Pair {
                 assert_eq!(desc.dedicated, Dedicated::Always);
                 assert!(matches!(self.pool(pool.unwrap()).desc.sizing, Some(BlockSize::Fixed(_))));
             }
-            AllocationError::UpperSide { name: ShortName::NONE } => assert_eq!(desc.side, Side::Upper),
+            AllocationError::UpperSide { name: ShortName::NONE } => assert_eq!(desc.side, StackSide::Upper),
             AllocationError::NoMemoryType { .. }
             | AllocationError::NotInPool { .. }
             | AllocationError::NoTypeWithProperties { .. }

@@ -69,7 +69,7 @@ impl World {
         let time = ManualTime::new();
         let mut desc = AllocatorDesc::default();
         (desc.block_sizes, desc.empty_blocks) = (BlockSizes::fixed(BLOCK), EmptyBlockPolicy::NONE);
-        (desc.shards, desc.time) = (1, TimeSource::Manual(time.clone()));
+        (desc.threads, desc.time) = (1, TimeSource::Manual(time.clone()));
         desc.on_leak = LeakHandler::Ignore;
         let allocator = Arc::new(Allocator::new(device, desc).unwrap());
         let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker)).unwrap();

@@ -1,7 +1,7 @@
 //! An allocator over the device: limits and budgets hold, and frames that repeat call no driver.
 
 use allotment::device::{BufferDesc, MemoryDevice as _, MemoryHeapIndex};
-use allotment::memory::{Dedicated, Lifetime};
+use allotment::memory::{Dedicated, ExpectedLifetime};
 use allotment::{Algorithm, AllocationError, MemoryUsage, PoolDesc};
 
 use super::allocator::{AllocateWanted as _, KIB, MIB, Rig};
@@ -72,8 +72,10 @@ fn a_frame_that_repeats_calls_no_driver<F: Fixture>(gpu: &Gpu<F>) {
         let frame: Vec<_> = (0..6)
             .map(|i| {
                 let memory_usage = [MemoryUsage::GpuOnly, MemoryUsage::Upload][i % 2];
-                rig.allocate_wanted(&rig.wanted(512 * KIB, memory_usage).with_lifetime(Lifetime::Short))
-                    .unwrap()
+                rig.allocate_wanted(
+                    &rig.wanted(512 * KIB, memory_usage).with_lifetime(ExpectedLifetime::Short),
+                )
+                .unwrap()
             })
             .collect();
         for allocation in frame {
@@ -203,7 +205,7 @@ fn churn_in_all_memory_keeps_every_byte<F: Fixture>(gpu: &Gpu<F>) {
             let size = 1 + random.below(most);
             let mut desc = rig.wanted(size, memory_usage);
             if random.below(3) == 0 {
-                desc = desc.with_lifetime(Lifetime::Short);
+                desc = desc.with_lifetime(ExpectedLifetime::Short);
             }
             let allocation = rig.allocate_wanted(&desc).unwrap();
             let bytes = pattern(round, size);

@@ -10,7 +10,7 @@ use allotment::lifetime::Recording;
 use allotment::memory::{
     AccessError, BlockSize, BlockSizes, Buffer, Defragmentation, DefragmentationDesc,
     DefragmentationStatistics, DefragmentationStrategy, Defragmenter, DefragmenterDesc, EmptyBlockPolicy,
-    Image, JoinShards, Movability, NextPass, PassLimits, StepOutcome, use_shard,
+    Image, JoinThreads, Movability, NextPass, PassLimits, StepOutcome, allocate_as_thread,
 };
 use allotment::upload::{ImageWrite, Uploader, UploaderDesc};
 
@@ -142,18 +142,18 @@ fn moved_buffers_hold_their_bytes_and_their_blocks_are_given_back<F: Fixture>(gp
 
 fn buffers_of_several_shards_hold_their_bytes_in_the_blocks_of_one<F: Fixture>(gpu: &Gpu<F>) {
     let stage = Stage::with(gpu, |desc| {
-        (desc.shards, desc.block_sizes) = (4, BlockSizes::fixed(MIB));
+        (desc.threads, desc.block_sizes) = (4, BlockSizes::fixed(MIB));
         desc.empty_blocks = EmptyBlockPolicy::NONE;
     });
     let desc = DefragmentationDesc::new(DefragmentationStrategy::Full);
-    let desc = DefragmenterDesc::new(desc.with_join_shards(JoinShards::Always)).with_queue(FIRST);
+    let desc = DefragmenterDesc::new(desc.with_join_threads(JoinThreads::Always)).with_queue(FIRST);
     let defragmenter = Defragmenter::new(&stage.memory, desc).unwrap();
     let mut buffers = Vec::new();
     for shard in 0..4 {
         // As four threads would.
-        let before = use_shard(shard);
+        let before = allocate_as_thread(shard);
         buffers.extend(scattered(&stage, &defragmenter, &wanted(), 8));
-        use_shard(before);
+        allocate_as_thread(before);
     }
     let before = blocks(&stage);
     assert!(before >= 4, "{before}");

@@ -25,7 +25,7 @@ use crate::memory::defragmentation::stopwatch::Stopwatch;
 use crate::memory::defragmentation::survey::{
     Arena, Scope, Survey, SurveyedArena, SurveyedBlock, SurveyedPool,
 };
-use crate::memory::defragmentation::{DefragmentationDesc, JoinShards, PassLimits};
+use crate::memory::defragmentation::{DefragmentationDesc, JoinThreads, PassLimits};
 use crate::memory::mover::MoverId;
 use crate::memory::mover::{MovedBy, Mover};
 use crate::memory::pool::moves::{MoveEnd, SurveyedAllocation};
@@ -71,7 +71,7 @@ pub(in crate::memory) struct RoomRun {
     /// The pools of each memory type that suits, the best first: the shards and the set.
     pools: Vec<(PoolShards, u8)>,
     mover: Mover,
-    join_shards: JoinShards,
+    join_threads: JoinThreads,
     /// The pools that the run was begun for.
     scope: Scope,
     /// Others that a run with passes may move allocations of, until it ends.
@@ -247,7 +247,7 @@ impl RoomRun {
             },
             pools: allocator.pools_for(request),
             mover,
-            join_shards: desc.join_shards,
+            join_threads: desc.join_threads,
             scope,
             other_scopes: Vec::new(),
             taking_part: TakingPart::OwnPools,
@@ -299,7 +299,7 @@ impl RoomRun {
     fn survey(&mut self, largest: u64) {
         self.taking_part = TakingPart::OwnPools;
         let pools = self.pools.iter().map(|&(shards, set)| SurveyedPool { shards, set: Some(set) });
-        self.stage = Stage::Surveying(Survey::new(pools.collect(), self.join_shards, largest, self.mover));
+        self.stage = Stage::Surveying(Survey::new(pools.collect(), self.join_threads, largest, self.mover));
     }
 
     /// Begins to survey all pools over the heaps in which a new block would serve the request. Returns false where there is
@@ -322,7 +322,7 @@ impl RoomRun {
         }
         let pools = self.pools_over(allocator, &missing, self.scope);
         self.taking_part = TakingPart::Heaps(missing, refused);
-        self.stage = Stage::Surveying(Survey::new(pools, self.join_shards, largest, self.mover));
+        self.stage = Stage::Surveying(Survey::new(pools, self.join_threads, largest, self.mover));
         true
     }
 

@@ -9,8 +9,8 @@ use super::*;
 use crate::device::simulated::{Profile, SimulatedGpu};
 use crate::device::{BufferDesc, MemoryTypeIndex, MemoryTypeMask};
 use crate::lifetime::{DeletionQueue, SubmissionTracker};
+use crate::memory::allocate_as_thread;
 use crate::memory::pool::residents::own_shard;
-use crate::memory::use_shard;
 use crate::memory::{
     AccessError, AllocationOptions, BlockSize, BlockSizes, Defragmentation, DefragmentationDesc,
     DefragmentationStrategy, Defragmenter, DefragmenterDesc, DestroyPoolError, EmptyBlockPolicy, LeakHandler,
@@ -26,9 +26,9 @@ const HOST: MemoryTypeIndex = MemoryTypeIndex(1);
 
 /// Lets this thread begin in a shard, as after contention.
 fn in_shard<T>(shard: u32, work: impl FnOnce() -> T) -> T {
-    let before = use_shard(shard);
+    let before = allocate_as_thread(shard);
     let result = work();
-    use_shard(before);
+    allocate_as_thread(before);
     result
 }
 
@@ -50,7 +50,7 @@ impl Deref for World {
 impl World {
     fn new(pool: Option<PoolDesc>) -> Self {
         let mut desc = AllocatorDesc::default();
-        (desc.shards, desc.block_sizes) = (SHARDS, BlockSizes::fixed(BLOCK));
+        (desc.threads, desc.block_sizes) = (SHARDS, BlockSizes::fixed(BLOCK));
         (desc.empty_blocks, desc.on_leak) = (EmptyBlockPolicy::default(), LeakHandler::Ignore);
         desc.time = TimeSource::Manual(ManualTime::new());
         let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
