@@ -1,7 +1,7 @@
 //! The sizes of memory blocks.
 
 use allotment::device::{DeviceProperties, MemoryProperties, MemoryTypeIndex};
-use allotment::memory::BlockSizes;
+use allotment::memory::blocks::BlockSizes;
 
 const MIB: u64 = 1 << 20;
 /// Sizes are multiples of this.

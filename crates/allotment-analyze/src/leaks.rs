@@ -4,7 +4,7 @@
 //! textures. A leak grows. So each group also says in how many frames its survivors were allocated and how many came
 //! a frame: a group whose survivors all date from one frame was loaded, one with a survivor in each frame leaks.
 
-use allotment::memory::LIBRARY_CATEGORY;
+use allotment::memory::names::LIBRARY_CATEGORY;
 use allotment_trace::recording::Moment;
 
 use crate::cursor::Cursor;

@@ -7,10 +7,12 @@ use std::collections::HashMap;
 use allotment::device::MemoryHandle as _;
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::events::Event;
-use allotment::memory::{
-    AllocatorDesc, BlockSizes, Defragmentation, DefragmentationDesc, DefragmentationStrategy,
-    EmptyBlockPolicy, JoinThreads, LeakHandler, Movability, NextPass, PassLimits, allocate_as_thread,
+use allotment::memory::blocks::{BlockSizes, EmptyBlockPolicy, allocate_as_thread};
+use allotment::memory::defragmentation::{
+    Defragmentation, DefragmentationDesc, DefragmentationStrategy, JoinThreads, NextPass, PassLimits,
 };
+use allotment::memory::reports::LeakHandler;
+use allotment::memory::{AllocatorDesc, Movability};
 use allotment::{
     Algorithm, Alignment, Allocation, AllocationOptions, Allocator, MemoryUsage, Requirements, ResourceKind,
 };

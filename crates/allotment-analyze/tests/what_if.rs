@@ -12,10 +12,14 @@ use allotment::device::{
     MemoryTypeMask, ResourceKind,
 };
 use allotment::lifetime::{DeletionQueue, SubmissionTracker};
+use allotment::memory::blocks::{
+    BlockSize, BlockSizes, EmptyBlockPolicy, ManualTime, TimeSource, allocate_as_thread,
+};
+use allotment::memory::defragmentation::{Defragmenter, DefragmenterDesc};
+use allotment::memory::reports::LeakHandler;
 use allotment::memory::{
-    AllocatorDesc, BlockSize, BlockSizes, BudgetPolicy, Dedicated, Defragmenter, DefragmenterDesc,
-    EmptyBlockPolicy, ExpectedLifetime, LeakHandler, ManualTime, Movability, NewBlocks, OwningAllocator, Pool,
-    PoolDesc, TimeSource, allocate_as_thread,
+    AllocatorDesc, BudgetPolicy, Dedicated, ExpectedLifetime, Movability, NewBlocks, OwningAllocator, Pool,
+    PoolDesc,
 };
 use allotment::memory::{FitStrategy, StackSide};
 use allotment::{Algorithm, Alignment, Allocation, AllocationOptions, Allocator, MemoryUsage, Requirements};

@@ -6,10 +6,9 @@ use core::time::Duration;
 use std::path::PathBuf;
 
 use allotment::device::simulated::Profile;
-use allotment::memory::{
-    BlockSizes, CallSites, DefragmentationDesc, DefragmentationStrategy, EmptyBlockPolicy, ManualTime,
-    PassLimits, TimeSource,
-};
+use allotment::memory::blocks::{BlockSizes, EmptyBlockPolicy, ManualTime, TimeSource};
+use allotment::memory::defragmentation::{DefragmentationDesc, DefragmentationStrategy, PassLimits};
+use allotment::memory::reports::CallSites;
 use allotment::{Algorithm, AllocatorDesc};
 use clap::{Parser, Subcommand, ValueEnum};
 

@@ -2,7 +2,7 @@
 //! several block growth policies, of which the library's default is one.
 
 use allotment::Algorithm;
-use allotment::memory::{BlockSizes, EmptyBlockPolicy};
+use allotment::memory::blocks::{BlockSizes, EmptyBlockPolicy};
 use serde::Serialize;
 
 use crate::args::{Bytes, CompareArgs, Setup};

@@ -20,9 +20,9 @@ use std::time::Instant;
 use allotment::device::{BufferDesc, QueueIndex};
 use allotment::gpu::{Frame, Gpu, GpuDesc};
 use allotment::lifetime::TimelinePoints;
-use allotment::memory::{
-    BlockSizes, Buffer, DefragmentationDesc, DefragmentationStrategy, EmptyBlockPolicy, PassLimits,
-};
+use allotment::memory::Buffer;
+use allotment::memory::blocks::{BlockSizes, EmptyBlockPolicy};
+use allotment::memory::defragmentation::{DefragmentationDesc, DefragmentationStrategy, PassLimits};
 use allotment::upload::{ReadbackTicket, Uploader, UploaderDesc};
 use allotment::{AllocationOptions, AllocatorDesc, MemoryUsage};
 

@@ -9,7 +9,8 @@ use allotment::device::{
     TimelineValue,
 };
 use allotment::lifetime::TimelinePoints;
-use allotment::memory::{Buffer, Move};
+use allotment::memory::Buffer;
+use allotment::memory::defragmentation::Move;
 
 /// Submits work without commands.
 pub(crate) fn submit_nothing<D: Device>(

@@ -12,11 +12,12 @@ use allotment::descriptor::{
 };
 use allotment::device::{BufferDesc, DescriptorHeapType, SamplerDesc};
 use allotment::lifetime::{DeletionQueue, Recycler, ReleaseQueue, SubmissionTracker};
-use allotment::memory::{
-    BlockSizes, Buffer, DefragmentationDesc, DefragmentationStrategy, Defragmenter, DefragmenterDesc,
-    EmptyBlockPolicy, Image, JoinThreads, LeakHandler, LeakMoment, MappedBuffer, OwnedAllocation,
-    OwningAllocator, PassLimits, RawBuffer, RawImage,
+use allotment::memory::blocks::{BlockSizes, EmptyBlockPolicy};
+use allotment::memory::defragmentation::{
+    DefragmentationDesc, DefragmentationStrategy, Defragmenter, DefragmenterDesc, JoinThreads, PassLimits,
 };
+use allotment::memory::reports::{LeakHandler, LeakMoment};
+use allotment::memory::{Buffer, Image, MappedBuffer, OwnedAllocation, OwningAllocator, RawBuffer, RawImage};
 use allotment::upload::{UploadPool, UploadPoolDesc};
 use allotment::{Algorithm, Allocation, AllocationOptions, Allocator, AllocatorDesc, Gpu, MemoryUsage, Pool};
 

@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::events::{EventBatch, SubscriptionDesc};
-use allotment::memory::CallSites;
+use allotment::memory::reports::CallSites;
 use allotment::{Allocation, AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, Requirements};
 use allotment_trace::live::{LiveReader, LiveServer};
 

@@ -14,7 +14,7 @@ use std::io::Cursor;
 use std::time::Instant;
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
-use allotment::memory::CallSites;
+use allotment::memory::reports::CallSites;
 use allotment::{
     Alignment, Allocation, AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, Requirements,
     ResourceKind,

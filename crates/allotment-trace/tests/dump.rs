@@ -12,7 +12,9 @@ mod schema;
 
 use allotment::device::simulated::Profile;
 use allotment::device::{BufferDesc, MemoryTypeIndex};
-use allotment::memory::{BlockSize, Dedicated, ExpectedLifetime, Statistics};
+use allotment::memory::blocks::BlockSize;
+use allotment::memory::reports::Statistics;
+use allotment::memory::{Dedicated, ExpectedLifetime};
 use allotment::{Algorithm, Allocation, MemoryUsage, Pool, PoolDesc, ResourceKind};
 use schema::{SCHEMA, number, pools};
 use serde_json::Value;

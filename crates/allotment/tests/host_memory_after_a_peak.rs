@@ -9,7 +9,7 @@ mod counting;
 
 use allotment::device::MemoryTypeIndex;
 use allotment::device::simulated::{Profile, SimulatedGpu};
-use allotment::memory::BlockSize;
+use allotment::memory::blocks::BlockSize;
 use allotment::{
     Allocation, AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, PoolDesc, Requirements,
 };

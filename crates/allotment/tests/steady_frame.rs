@@ -19,9 +19,9 @@ use allotment::device::{
     Submission, TimelinePoint, TimelineValue,
 };
 use allotment::lifetime::{DeletionQueue, ManualTimelines, SubmissionTracker};
-use allotment::memory::{
-    BlockSize, Dedicated, DriverCallStatistics, ExpectedLifetime, LeakHandler, MappedBuffer, OwningAllocator,
-};
+use allotment::memory::blocks::BlockSize;
+use allotment::memory::reports::{DriverCallStatistics, LeakHandler};
+use allotment::memory::{Dedicated, ExpectedLifetime, MappedBuffer, OwningAllocator};
 use allotment::upload::{
     ReadbackRing, RingDesc, UploadPool, UploadPoolDesc, UploadRing, Uploader, UploaderDesc,
 };

@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex, mpsc};
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{BufferDesc, DeviceError};
 use allotment::gpu::{Gpu, GpuDesc};
-use allotment::memory::{
-    BlockGrowth, BlockSizes, DefragmentationDesc, DefragmentationStrategy, ExpectedLifetime, LeakHandler,
-    NewBlocks, Watermark,
-};
+use allotment::memory::blocks::{BlockGrowth, BlockSizes, Watermark};
+use allotment::memory::defragmentation::{DefragmentationDesc, DefragmentationStrategy};
+use allotment::memory::reports::LeakHandler;
+use allotment::memory::{ExpectedLifetime, NewBlocks};
 use allotment::upload::UploaderDesc;
 use allotment::{AllocatorDesc, MemoryUsage, Requirements};
 use tracing::field::{Field, Visit};
@@ -186,7 +186,7 @@ fn leaks_are_warnings_with_the_place_of_their_allocation() {
     seen.watch(|seen| {
         let (_, gpu) = seen.gpu(|desc, mut allocator| {
             allocator.on_leak = LeakHandler::Call(Arc::new(|_| {}));
-            allocator.call_sites = allotment::memory::CallSites::Location;
+            allocator.call_sites = allotment::memory::reports::CallSites::Location;
             desc.with_allocator(allocator)
         });
         let (size, options) = mesh(1000);

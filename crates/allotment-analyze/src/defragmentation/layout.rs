@@ -3,7 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use allotment::device::{MemoryProperties, MemoryTypeIndex, ResourceKind};
-use allotment::memory::{BlockLayout, LayoutAllocation, LayoutArena, LayoutBlock, Movability};
+use allotment::memory::Movability;
+use allotment::memory::defragmentation::layout::{BlockLayout, LayoutAllocation, LayoutArena, LayoutBlock};
 use allotment::{Algorithm, Alignment};
 use allotment_trace::recording::{BlockKind, Event, Live, PoolId, Recording};
 

@@ -13,7 +13,8 @@
 //! Neither is a plan: whether the allocations fit the free ranges is ignored. So no plan leaves fewer bytes of blocks.
 
 use allotment::Algorithm;
-use allotment::memory::{BlockLayout, Movability};
+use allotment::memory::Movability;
+use allotment::memory::defragmentation::layout::BlockLayout;
 
 /// Number of sums that are tried for a pool and memory type. Blocks are of few sizes, so that even hundreds of them have
 /// few sums; dedicated memory can be of any size.
@@ -46,7 +47,7 @@ impl LeastBlocks {
     /// Finds both for the blocks of a layout.
     ///
     /// ```
-    /// use allotment::memory::BlockLayout;
+    /// use allotment::memory::defragmentation::layout::BlockLayout;
     /// use allotment_analyze::LeastBlocks;
     ///
     /// assert_eq!(LeastBlocks::of(&BlockLayout::default()).block_bytes, 0);

@@ -1,6 +1,7 @@
 //! The preview itself.
 
-use allotment::memory::{DefragmentationPlan, DefragmentationStrategy, ImpossibleLayout};
+use allotment::memory::defragmentation::layout::ImpossibleLayout;
+use allotment::memory::defragmentation::{DefragmentationPlan, DefragmentationStrategy};
 
 use super::layout::Described;
 use super::least::LeastBlocks;

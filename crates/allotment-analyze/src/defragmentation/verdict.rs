@@ -1,6 +1,6 @@
 //! What a defragmentation gains, as a sentence.
 
-use allotment::memory::{DefragmentationPlan, DefragmentationStrategy};
+use allotment::memory::defragmentation::{DefragmentationPlan, DefragmentationStrategy};
 
 use super::least::LeastBlocks;
 

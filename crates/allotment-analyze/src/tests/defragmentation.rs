@@ -1,6 +1,6 @@
 //! Plans for recordings that make no sense.
 
-use allotment::memory::DefragmentationStrategy;
+use allotment::memory::defragmentation::DefragmentationStrategy;
 use proptest::prelude::*;
 
 use super::generated::{Has, recordings};

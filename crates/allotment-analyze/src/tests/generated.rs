@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use allotment::device::{MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask, QueueIndex, ResourceKind};
-use allotment::memory::{BlockSize, ExpectedLifetime};
+use allotment::memory::ExpectedLifetime;
+use allotment::memory::blocks::BlockSize;
 use allotment::{Algorithm, Alignment, MemoryUsage};
 use allotment_trace::recording::{
     Allocated, AllocationKey, BlockId, BlockKind, DeletionQueueKind, DescriptorKind, Event, Header, Heap,

@@ -108,7 +108,8 @@ pub fn recorded_settings(recording: &Recording) -> AllocatorDesc {
 ///
 /// ```
 /// use allotment::device::simulated::{Profile, SimulatedGpu};
-/// use allotment::memory::{AllocatorDesc, BlockSizes};
+/// use allotment::memory::AllocatorDesc;
+/// use allotment::memory::blocks::BlockSizes;
 /// use allotment::{Allocator, MemoryUsage, Requirements};
 /// use allotment_analyze::{Peaks, Scope, Timeline, recorded_settings, what_if};
 /// use allotment_trace::Collector;

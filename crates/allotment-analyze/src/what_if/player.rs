@@ -6,10 +6,9 @@ use std::collections::{HashMap, HashSet};
 use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{MemoryDevice as _, MemoryProperties, MemoryTypeIndex, MemoryTypeMask};
 use allotment::events::{EventBatch, EventSubscription, RefusedRequest, RequestedOptions, SubscriptionDesc};
-use allotment::memory::{
-    AllocatorDesc, BudgetPolicy, CallSites, CreateAllocatorError, LeakHandler, ManualTime, Movability,
-    TimeSource, allocate_as_thread,
-};
+use allotment::memory::blocks::{ManualTime, TimeSource, allocate_as_thread};
+use allotment::memory::reports::{CallSites, LeakHandler};
+use allotment::memory::{AllocatorDesc, BudgetPolicy, CreateAllocatorError, Movability};
 use allotment::{
     Allocation, AllocationError, AllocationOptions, Allocator, MemoryUsage, Requirements, ResourceKind,
 };

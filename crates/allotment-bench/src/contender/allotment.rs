@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use allotment::device::vulkan::{Device, EnabledFeatures};
-use allotment::memory::BlockSizes;
+use allotment::memory::blocks::BlockSizes;
 use allotment::{Alignment, Allocation, Allocator, AllocatorDesc, MemoryUsage, Requirements, ResourceKind};
 
 use super::{Blocks, Contender, Kind, Refusal, Request, Role};

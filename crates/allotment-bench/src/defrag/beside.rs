@@ -17,7 +17,7 @@ use core::time::Duration;
 use std::time::Instant;
 
 use allotment::device::simulated::SimulatedGpu;
-use allotment::memory::{
+use allotment::memory::defragmentation::{
     Defragmentation, DefragmentationDesc, DefragmentationStrategy, NextPass, PassLimits,
 };
 use allotment::{Allocator, Pool};

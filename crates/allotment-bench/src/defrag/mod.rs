@@ -37,7 +37,7 @@ mod vma;
 use core::time::Duration;
 use std::sync::Arc;
 
-use allotment::memory::DefragmentationStrategy;
+use allotment::memory::defragmentation::DefragmentationStrategy;
 
 use crate::args::DefragArgs;
 use crate::failure::Failure;

@@ -2,9 +2,10 @@
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{MemoryHandle as _, MemoryTypeIndex};
-use allotment::memory::{
-    BlockSize, Defragmentation, DefragmentationDesc, DefragmentationStrategy, EmptyBlockPolicy, Movability,
-    NextPass, PassLimits,
+use allotment::memory::Movability;
+use allotment::memory::blocks::{BlockSize, EmptyBlockPolicy};
+use allotment::memory::defragmentation::{
+    Defragmentation, DefragmentationDesc, DefragmentationStrategy, NextPass, PassLimits,
 };
 use allotment::{
     Alignment, Allocation, AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, Pool, PoolDesc,

@@ -6,7 +6,7 @@
 use core::time::Duration;
 use std::time::Instant;
 
-use allotment::memory::{
+use allotment::memory::defragmentation::{
     Defragmentation, DefragmentationDesc, DefragmentationStrategy, NextPass, PassLimits,
 };
 use serde::Serialize;

@@ -4,9 +4,10 @@ use core::time::Duration;
 
 use allotment::device::MemoryTypeIndex;
 use allotment::device::simulated::{Profile, SimulatedGpu};
-use allotment::memory::{
-    BlockSize, DefragmentationDesc, EmptyBlockPolicy, Movability, NextPass, PassLimits,
-    RequestDefragmentation, RoomError,
+use allotment::memory::Movability;
+use allotment::memory::blocks::{BlockSize, EmptyBlockPolicy};
+use allotment::memory::defragmentation::{
+    DefragmentationDesc, NextPass, PassLimits, RequestDefragmentation, RoomError,
 };
 use allotment::{Allocation, Allocator, AllocatorDesc, MemoryUsage, PoolDesc, Requirements};
 use serde::Serialize;

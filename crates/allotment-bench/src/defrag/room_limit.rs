@@ -4,10 +4,9 @@ use core::time::Duration;
 
 use allotment::device::MemoryTypeIndex;
 use allotment::device::simulated::{Profile, SimulatedGpu};
-use allotment::memory::{
-    BlockSize, DefragmentationDesc, EmptyBlockPolicy, Movability, NextPass, PassLimits,
-    RequestDefragmentation,
-};
+use allotment::memory::Movability;
+use allotment::memory::blocks::{BlockSize, EmptyBlockPolicy};
+use allotment::memory::defragmentation::{DefragmentationDesc, NextPass, PassLimits, RequestDefragmentation};
 use allotment::{Allocator, AllocatorDesc, MemoryUsage, PoolDesc, Requirements};
 use serde::Serialize;
 

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use allotment::device::MemoryTypeIndex;
 use allotment::device::simulated::{Profile, SimulatedGpu};
-use allotment::memory::{BlockSize, EmptyBlockPolicy};
+use allotment::memory::blocks::{BlockSize, EmptyBlockPolicy};
 use allotment::{Allocator, AllocatorDesc, MemoryUsage, PoolDesc, Requirements};
 use allotment_suballoc::{Algorithm, Alignment, Request, VirtualBlock};
 use serde::Serialize;

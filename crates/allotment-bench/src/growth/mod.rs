@@ -16,7 +16,7 @@ use core::fmt::Display;
 use core::time::Duration;
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
-use allotment::memory::BlockSizes;
+use allotment::memory::blocks::BlockSizes;
 use allotment::{Allocation, AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, Requirements};
 use allotment_suballoc::FitStrategy;
 

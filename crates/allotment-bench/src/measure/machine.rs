@@ -1,7 +1,7 @@
 //! The device's properties, as the library sees them.
 
 use allotment::device::{BufferDesc, BufferDevice as _, ImageDesc, ImageDevice as _, MemoryDevice as _};
-use allotment::memory::{MemoryTypeCandidate, Suitability};
+use allotment::memory::preview::{MemoryTypeCandidate, Suitability};
 use allotment::{Allocator, AllocatorDesc, MemoryUsage, ResourceKind};
 use ash::vk;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use allotment::device::MemoryTypeIndex;
 use allotment::device::vulkan::{Device, EnabledFeatures};
-use allotment::memory::BlockSize;
+use allotment::memory::blocks::BlockSize;
 use allotment::{Allocation, Allocator, AllocatorDesc, MemoryUsage, PoolDesc, Requirements};
 use ash::vk::{MemoryPropertyFlags as Flags, MemoryRequirements};
 use vk_mem::{Alloc as _, AllocationCreateInfo, AllocatorCreateInfo, AllocatorPool, PoolCreateInfo};

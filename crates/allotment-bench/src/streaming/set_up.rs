@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use allotment::device::MemoryDevice as _;
 use allotment::device::vulkan::Device;
-use allotment::memory::{BlockGrowth, MaintenanceThread, Watermark};
+use allotment::memory::blocks::{BlockGrowth, MaintenanceThread, Watermark};
 use allotment::{Allocator, AllocatorDesc};
 use serde::Serialize;
 

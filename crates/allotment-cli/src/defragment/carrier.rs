@@ -19,7 +19,8 @@ use allotment::device::{
     BufferCopy, Device, DeviceError, MemoryHandle as _, MemoryProperties, MemoryTypeIndex, QueueIndex,
     Submission, TimelinePoint,
 };
-use allotment::memory::{MemoryLocation, Move, Pass};
+use allotment::memory::MemoryLocation;
+use allotment::memory::defragmentation::{Move, Pass};
 
 use super::overlay::Overlay;
 use super::playback::{Playback, Slot};

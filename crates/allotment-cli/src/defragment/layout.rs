@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use allotment::device::MemoryHandle;
-use allotment::memory::{BlockLayout, LayoutAllocation, LayoutArena, LayoutBlock, Movability};
+use allotment::memory::Movability;
+use allotment::memory::defragmentation::layout::{BlockLayout, LayoutAllocation, LayoutArena, LayoutBlock};
 use allotment::{Algorithm, Alignment};
 use allotment_trace::ResourceIndex;
 

@@ -25,7 +25,7 @@ pub(crate) mod summary;
 #[cfg(test)]
 mod tests;
 
-use allotment::memory::DefragmentationDesc;
+use allotment::memory::defragmentation::DefragmentationDesc;
 use allotment_trace::Trace;
 
 use crate::args::{DefragmentArgs, Setup};

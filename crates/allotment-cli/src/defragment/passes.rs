@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::time::Instant;
 
-use allotment::memory::{
+use allotment::memory::defragmentation::{
     Defragmentation, DefragmentationDesc, DefragmentationError, DefragmentationPlan,
     DefragmentationStatistics, DefragmentationStrategy, NextPass,
 };

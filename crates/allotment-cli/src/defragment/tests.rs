@@ -1,7 +1,8 @@
 //! Defragmentations on a simulated GPU that creates resources, as a real driver does.
 
 use allotment::Algorithm;
-use allotment::memory::{BlockSizes, DefragmentationStrategy, EmptyBlockPolicy};
+use allotment::memory::blocks::{BlockSizes, EmptyBlockPolicy};
+use allotment::memory::defragmentation::DefragmentationStrategy;
 
 use super::*;
 use crate::target::Maker;

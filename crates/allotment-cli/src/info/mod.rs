@@ -6,7 +6,7 @@ use allotment::device::{
     BufferDesc, BufferDevice as _, DedicatedNeed, Device, DeviceError, ImageDevice as _, MemoryProperties,
     QueueKind, Requirements,
 };
-use allotment::memory::{MemoryTypeCandidate, Suitability};
+use allotment::memory::preview::{MemoryTypeCandidate, Suitability};
 use allotment::{Allocator, AllocatorDesc, MemoryUsage, ResourceKind};
 use serde::Serialize;
 

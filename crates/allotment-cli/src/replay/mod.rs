@@ -22,9 +22,8 @@ mod tests;
 mod timing;
 
 use allotment::device::{Device, MemoryDevice as _, MemoryProperties, MemoryTypeIndex, QueueIndex};
-use allotment::memory::{
-    DriverCallStatistics, MemoryLocation, ResourceError, Statistics, Transfer, TransferError,
-};
+use allotment::memory::reports::{DriverCallStatistics, Statistics};
+use allotment::memory::{MemoryLocation, ResourceError, Transfer, TransferError};
 use allotment::{AllocationOptions, Allocator};
 use allotment_trace::recording::Recording;
 use allotment_trace::{Op, Resource, ResourceIndex, Trace};

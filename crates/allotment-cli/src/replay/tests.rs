@@ -2,7 +2,7 @@
 
 use allotment::Algorithm;
 use allotment::device::simulated::Profile;
-use allotment::memory::{BlockSizes, EmptyBlockPolicy};
+use allotment::memory::blocks::{BlockSizes, EmptyBlockPolicy};
 use allotment_trace::Trace;
 
 use super::{Images, Options, Outcome, Record, replay};

@@ -5,7 +5,7 @@
 use core::hash::Hash;
 use std::collections::HashMap;
 
-use allotment::memory::{DefragmentationPlan, PlannedBlock};
+use allotment::memory::defragmentation::{DefragmentationPlan, PlannedBlock};
 use serde::Serialize;
 
 use crate::args::DefragmentArgs;

@@ -4,7 +4,9 @@
 
 use allotment::device::BufferDesc;
 use allotment::device::simulated::{Profile, SimulatedGpu};
-use allotment::memory::{BlockSizes, Buffer, CallSites, ManualTime, MemoryUsage, TimeSource};
+use allotment::memory::blocks::{BlockSizes, ManualTime, TimeSource};
+use allotment::memory::reports::CallSites;
+use allotment::memory::{Buffer, MemoryUsage};
 use allotment::{Algorithm, AllocationOptions, AllocatorDesc, Gpu, GpuDesc};
 use allotment_egui::{AnalyzerView, Layout, PaneKind, Selection};
 use allotment_trace::Collector;

@@ -1,7 +1,9 @@
 //! The recording of a program whose allocations are scattered over its blocks, and which lets the library move them.
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
-use allotment::memory::{AllocatorDesc, BlockSizes, EmptyBlockPolicy, LeakHandler, Movability};
+use allotment::memory::blocks::{BlockSizes, EmptyBlockPolicy};
+use allotment::memory::reports::LeakHandler;
+use allotment::memory::{AllocatorDesc, Movability};
 use allotment::{AllocationOptions, Allocator, MemoryUsage, Requirements};
 use allotment_trace::Collector;
 use allotment_trace::recording::{Event, Recording};

@@ -7,9 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use allotment::device::BufferDesc;
 use allotment::gpu::{Frame, Gpu, GpuDesc, Maintenance};
-use allotment::memory::{
-    BlockSizes, DefragmentationDesc, DefragmentationStrategy, DefragmenterDesc, EmptyBlockPolicy,
-};
+use allotment::memory::blocks::{BlockSizes, EmptyBlockPolicy};
+use allotment::memory::defragmentation::{DefragmentationDesc, DefragmentationStrategy, DefragmenterDesc};
 use allotment::upload::RingDesc;
 use allotment::{AllocatorDesc, MemoryUsage};
 
@@ -239,7 +238,7 @@ impl<D: Stressed> Player<'_, D> {
     fn callback_of(
         &mut self,
         own: &Arc<OwnGpu<D>>,
-    ) -> impl Fn(&allotment::memory::Move<D>) + Send + Sync + 'static + use<D> {
+    ) -> impl Fn(&allotment::memory::defragmentation::Move<D>) + Send + Sync + 'static + use<D> {
         let (own, tracker) = (Arc::downgrade(own), own.gpu.tracker().clone());
         let what = self.input.below(8);
         let kept = Mutex::new(Vec::new());
@@ -274,7 +273,10 @@ impl<D: Stressed> Player<'_, D> {
                 6 => drop(gpu.wait_idle()),
                 _ => {
                     // Which does nothing in a callback.
-                    let _ = (gpu.defragmenter().step(allotment::memory::PassLimits::NONE), gpu.reclaim());
+                    let _ = (
+                        gpu.defragmenter().step(allotment::memory::defragmentation::PassLimits::NONE),
+                        gpu.reclaim(),
+                    );
                 }
             }
         }

@@ -4,8 +4,9 @@ use core::fmt;
 use std::sync::PoisonError;
 
 use allotment::device::{BufferDesc, ImageDesc, Tiling, TransferUsage};
+use allotment::memory::reports::LeakReport;
 use allotment::memory::{
-    AccessError, AllocationId, LeakReport, MappedBuffer, RawBuffer, Transfer, TransferError, WrongAllocator,
+    AccessError, AllocationId, MappedBuffer, RawBuffer, Transfer, TransferError, WrongAllocator,
 };
 use allotment::{Allocation, Allocator, Requirements};
 

@@ -472,7 +472,8 @@ impl<'w, D: Stressed> Player<'w, D> {
                 3 => options.memory_types = MemoryTypeMask(self.input.below(1 << 16) as u32),
                 4 => options.preferred = MemoryProperties::HOST_VISIBLE,
                 5 => {
-                    options.strategy = self.input.pick(&[FitStrategy::LeastMemory, FitStrategy::LowestOffset]);
+                    options.strategy =
+                        self.input.pick(&[FitStrategy::LeastMemory, FitStrategy::LowestOffset]);
                 }
                 6 => options.user_data = self.input.below(1 << 32),
                 _ => options.avoided = MemoryProperties::HOST_CACHED,

@@ -4,10 +4,11 @@ use core::time::Duration;
 use std::sync::PoisonError;
 
 use allotment::device::BufferDesc;
-use allotment::memory::{
-    Buffer, Defragmentation, DefragmentationDesc, DefragmentationError, DefragmentationStrategy, JoinThreads,
-    Movability, NextPass, Pass, PassLimits, StepOutcome,
+use allotment::memory::defragmentation::{
+    Defragmentation, DefragmentationDesc, DefragmentationError, DefragmentationStrategy, JoinThreads,
+    NextPass, Pass, PassLimits, StepOutcome,
 };
+use allotment::memory::{Buffer, Movability};
 
 use super::Player;
 use crate::shadow::Shadow;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use allotment::descriptor::ShaderVisibleHeap;
 use allotment::events::{EventBatch, EventSubscription, SubscriptionDesc};
 use allotment::lifetime::SubmissionTracker;
-use allotment::memory::Defragmenter;
+use allotment::memory::defragmentation::Defragmenter;
 use allotment::{Allocator, MemoryUsage, Requirements};
 
 use super::Player;
@@ -208,7 +208,7 @@ impl<D: Stressed> Player<'_, D> {
                     }
                     if let Some(set) = set.upgrade() {
                         // Which does nothing in a callback.
-                        let _ = set.step(allotment::memory::PassLimits::NONE);
+                        let _ = set.step(allotment::memory::defragmentation::PassLimits::NONE);
                     }
                 });
             }

@@ -1,7 +1,8 @@
 //! Custom pools.
 
 use allotment::device::MemoryTypeIndex;
-use allotment::memory::{BlockSize, DestroyPoolError};
+use allotment::memory::DestroyPoolError;
+use allotment::memory::blocks::BlockSize;
 use allotment::{Algorithm, PoolDesc, Requirements};
 
 use super::Player;

@@ -1,6 +1,7 @@
 //! Requests that get their room by moves, and moves that an owner accepts.
 
-use allotment::memory::{AcceptedMove, Movability, NewBlocks, NextPass, PassLimits, RequestDefragmentation};
+use allotment::memory::defragmentation::{AcceptedMove, NextPass, PassLimits, RequestDefragmentation};
+use allotment::memory::{Movability, NewBlocks};
 use allotment::{MemoryUsage, Requirements};
 
 use super::Player;

@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use std::io;
 
 use allotment::device::{MemoryProperties, MemoryTypeIndex, ResourceKind};
-use allotment::memory::DetailedStatistics;
 use allotment::memory::dump_schema::{self as schema, Flavor};
+use allotment::memory::reports::DetailedStatistics;
 use allotment_suballoc::json::Object;
 use allotment_suballoc::{SizeRange, Statistics};
 

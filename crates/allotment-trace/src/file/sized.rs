@@ -5,7 +5,7 @@
 
 use allotment::device::{MemoryProperties, MemoryTypeIndex, MemoryTypeMask};
 use allotment::events::{AllocationKey, Event, PoolId, RefusedRequest, RequestedOptions};
-use allotment::memory::{BlockSize, BlockSizes, EmptyBlockPolicy};
+use allotment::memory::blocks::{BlockSize, BlockSizes, EmptyBlockPolicy};
 use allotment::{Alignment, MemoryUsage};
 
 use super::bytes::{Input, Wrong, put_number};

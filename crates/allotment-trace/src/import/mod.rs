@@ -3,7 +3,7 @@
 //! | format | from | what it has |
 //! |---|---|---|
 //! | [GFXReconstruct JSON lines](Format::GfxReconstruct) | `gfxrecon-convert --format jsonl` of any captured Vulkan program | every memory object, resource, frame and submission |
-//! | [JSON dump](Format::MemoryDump) | `vmaBuildStatsString`, D3D12MA's `BuildStatsString`, [`Reports::dump_json`](allotment::memory::Reports::dump_json) | one moment: pools, blocks, allocations, budgets |
+//! | [JSON dump](Format::MemoryDump) | `vmaBuildStatsString`, D3D12MA's `BuildStatsString`, [`Reports::dump_json`](allotment::memory::reports::Reports::dump_json) | one moment: pools, blocks, allocations, budgets |
 //! | [PyTorch memory snapshot](Format::PyTorch) | `torch.cuda.memory._dump_snapshot` | the final state, and the events before it that its ring kept |
 //!
 //! Each may be gzip-compressed. Two more formats are recognised and answered with an error that says what to do: CSV

@@ -12,7 +12,7 @@ use std::time::Instant;
 use std::{env, thread};
 
 use allotment::events::{EventSubscription, Marker, SubscriptionDesc};
-use allotment::memory::Name;
+use allotment::memory::names::Name;
 
 use super::address::{LiveAddress, Token};
 use super::error::LiveError;

@@ -24,7 +24,7 @@ use std::thread::{Builder, JoinHandle};
 use std::{env, panic};
 
 use allotment::events::{Marker, SubscriptionDesc};
-use allotment::memory::Name;
+use allotment::memory::names::Name;
 
 use crate::output::OutputFile;
 use crate::recording::{RecordingWriter, Summary, WriterDesc};

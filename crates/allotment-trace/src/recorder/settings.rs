@@ -5,7 +5,8 @@ use core::str::FromStr;
 
 use allotment::Algorithm;
 use allotment::device::{MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask};
-use allotment::memory::{AllocatorDesc, BlockGrowth, BlockSizes, Watermark};
+use allotment::memory::AllocatorDesc;
+use allotment::memory::blocks::{BlockGrowth, BlockSizes, Watermark};
 
 /// Returns the settings of an allocator that decide where allocations are, as recordings name them.
 /// [`desc_of_settings`] is the way back.

@@ -11,7 +11,9 @@ use std::{env, thread};
 
 use allotment::device::BufferDesc;
 use allotment::device::simulated::{Profile, SimulatedGpu};
-use allotment::memory::{Allocation, BlockSizes, LeakHandler};
+use allotment::memory::Allocation;
+use allotment::memory::blocks::BlockSizes;
+use allotment::memory::reports::LeakHandler;
 use allotment::{AllocationOptions, Allocator, AllocatorDesc, Gpu, GpuDesc, MemoryUsage, Requirements};
 use allotment_trace::live::{
     LIVE_ENVIRONMENT_VARIABLE, LiveAddress, LiveDesc, LiveError, LiveReader, LiveRecording, LiveServer,

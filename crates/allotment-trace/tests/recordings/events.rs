@@ -4,9 +4,8 @@ use allotment::device::{
     DedicatedNeed, MemoryHeapIndex, MemoryProperties, MemoryTypeIndex, MemoryTypeMask, QueueIndex,
     ResourceKind,
 };
-use allotment::memory::{
-    BlockSize, BlockSizes, BudgetPolicy, Dedicated, EmptyBlockPolicy, ExpectedLifetime, NewBlocks,
-};
+use allotment::memory::blocks::{BlockSize, BlockSizes, EmptyBlockPolicy};
+use allotment::memory::{BudgetPolicy, Dedicated, ExpectedLifetime, NewBlocks};
 use allotment::memory::{FitStrategy, StackSide};
 use allotment::{Algorithm, Alignment, MemoryUsage};
 use allotment_trace::recording::{

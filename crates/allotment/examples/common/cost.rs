@@ -8,7 +8,8 @@ use std::time::Instant;
 
 use allotment::device::Device;
 use allotment::gpu::{Frame, FrameError, Gpu};
-use allotment::memory::{Allocator, DriverCallStatistics};
+use allotment::memory::Allocator;
+use allotment::memory::reports::DriverCallStatistics;
 
 use super::counting;
 

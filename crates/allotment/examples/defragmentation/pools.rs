@@ -1,10 +1,11 @@
 //! The pools of the town beside the default ones: blocks of other sizes, for the harbour and for signs.
 
 use allotment::device::{DescriptorDevice, Requirements};
-use allotment::memory::{
-    BlockSize, BlockSizes, DefragmentationDesc, DefragmentationStrategy, DefragmenterDesc,
-};
-use allotment::memory::{EmptyBlockPolicy, PassLimits, Pool, PoolDesc};
+use allotment::memory::blocks::EmptyBlockPolicy;
+use allotment::memory::blocks::{BlockSize, BlockSizes};
+use allotment::memory::defragmentation::PassLimits;
+use allotment::memory::defragmentation::{DefragmentationDesc, DefragmentationStrategy, DefragmenterDesc};
+use allotment::memory::{Pool, PoolDesc};
 use allotment::prelude::*;
 use allotment::upload::RingDesc;
 use core::time::Duration;

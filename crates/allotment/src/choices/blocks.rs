@@ -13,7 +13,7 @@ const MIB: u64 = 1 << 20;
 /// # use allotment::device::simulated::{Profile, SimulatedGpu};
 /// # use allotment::prelude::*;
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-/// use allotment::memory::BlockSizes;
+/// use allotment::memory::blocks::BlockSizes;
 ///
 /// let mut desc = AllocatorDesc::default();
 /// desc.block_sizes.smallest = 1 << 20; // a program with few resources
@@ -52,7 +52,7 @@ impl BlockSizes {
     /// Creates sizes for blocks that all have one size. Only resources larger than a block get dedicated memory.
     ///
     /// ```
-    /// use allotment::memory::BlockSizes;
+    /// use allotment::memory::blocks::BlockSizes;
     ///
     /// let sizes = BlockSizes::fixed(32 << 20); // a power of two
     /// assert_eq!((sizes.smallest, sizes.largest), (32 << 20, 32 << 20));
@@ -103,7 +103,7 @@ pub enum BlockSize {
 /// # use allotment::device::simulated::{Profile, SimulatedGpu};
 /// # use allotment::prelude::*;
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-/// use allotment::memory::EmptyBlockPolicy;
+/// use allotment::memory::blocks::EmptyBlockPolicy;
 ///
 /// let mut desc = AllocatorDesc::default();
 /// desc.empty_blocks = EmptyBlockPolicy::NONE; // a tool that shares the GPU with others

@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// # use allotment::device::simulated::{Profile, SimulatedGpu};
 /// # use allotment::prelude::*;
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-/// use allotment::memory::CallSites;
+/// use allotment::memory::reports::CallSites;
 ///
 /// let mut desc = AllocatorDesc::default();
 /// desc.call_sites = CallSites::Location; // in release builds, too
@@ -51,7 +51,7 @@ impl Default for CallSites {
 /// # use allotment::prelude::*;
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// # let mut desc = AllocatorDesc::default();
-/// # desc.call_sites = allotment::memory::CallSites::Location;
+/// # desc.call_sites = allotment::memory::reports::CallSites::Location;
 /// let allocator = Allocator::new(device, desc)?;
 /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
 /// let site = allocator.info(&mesh)?.call_site.ok_or("the allocator stores call sites")?;

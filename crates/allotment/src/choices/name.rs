@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// # use allotment::prelude::*;
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// # let gpu = Gpu::new(device, GpuDesc::default())?;
-/// use allotment::memory::LIBRARY_CATEGORY;
+/// use allotment::memory::names::LIBRARY_CATEGORY;
 ///
 /// let buffer = gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("mesh"))?;
 /// let listed = gpu.allocator().reports().allocations();
@@ -26,7 +26,7 @@ pub const LIBRARY_CATEGORY: &str = "allotment";
 ///
 /// ```
 /// use allotment::MemoryUsage;
-/// use allotment::memory::Name;
+/// use allotment::memory::names::Name;
 ///
 /// let fixed: Name = "shadow map".into(); // no host memory
 /// let numbered: Name = format!("shadow map {}", 3).into();

@@ -259,7 +259,7 @@ impl<D: DescriptorDevice> BindingSet<D> {
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
     /// use allotment::device::BufferUse;
-    /// use allotment::memory::PassLimits;
+    /// use allotment::memory::defragmentation::PassLimits;
     ///
     /// let options = MemoryUsage::GpuOnly.with_name("material").relocatable();
     /// let mut buffers = Vec::new();

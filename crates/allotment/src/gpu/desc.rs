@@ -213,7 +213,7 @@ impl GpuDesc {
     /// # use allotment::prelude::*;
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// use core::time::Duration;
-    /// use allotment::memory::{DefragmentationDesc, DefragmentationStrategy, PassLimits};
+    /// use allotment::memory::defragmentation::{DefragmentationDesc, DefragmentationStrategy, PassLimits};
     ///
     /// let limits = PassLimits::default().with_time(Duration::from_micros(200));
     /// let fast = DefragmentationDesc::new(DefragmentationStrategy::Fast).with_limits(limits);
@@ -235,7 +235,7 @@ impl GpuDesc {
     /// # use allotment::prelude::*;
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// use allotment::gpu::Maintenance;
-    /// use allotment::memory::{BlockGrowth, Watermark};
+    /// use allotment::memory::blocks::{BlockGrowth, Watermark};
     ///
     /// let mut allocator = AllocatorDesc::default();
     /// allocator.block_growth = BlockGrowth::Ahead(Watermark::default());

@@ -16,7 +16,7 @@ use crate::upload::{RingError, SourceError, UploadError};
 /// # use allotment::prelude::*;
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// use allotment::gpu::GpuError;
-/// use allotment::memory::BlockSizes;
+/// use allotment::memory::blocks::BlockSizes;
 ///
 /// let mut desc = GpuDesc::default();
 /// desc.allocator.block_sizes = BlockSizes::fixed(1000);

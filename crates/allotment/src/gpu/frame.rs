@@ -257,7 +257,7 @@ impl<D: Device> Frame<D> {
     /// # use allotment::prelude::*;
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
-    /// use allotment::memory::StepOutcome;
+    /// use allotment::memory::defragmentation::StepOutcome;
     ///
     /// let frame = gpu.begin_frame()?;
     /// let step = || gpu.defragmenter().step(Default::default()); // of another thread, say

@@ -349,7 +349,7 @@ impl<D: Device> Gpu<D> {
     /// # use allotment::prelude::*;
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
-    /// use allotment::memory::{PassLimits, StepOutcome};
+    /// use allotment::memory::defragmentation::{PassLimits, StepOutcome};
     ///
     /// // In a loading screen, without the limits of a frame.
     /// while gpu.defragmenter().step(PassLimits::NONE)?.outcome != StepOutcome::Idle {

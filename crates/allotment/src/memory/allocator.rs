@@ -117,7 +117,7 @@ impl AllocatorDesc {
     /// # use allotment::prelude::*;
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// use allotment::device::{MemoryDevice as _, MemoryProperties};
-    /// use allotment::memory::BlockSizes;
+    /// use allotment::memory::blocks::BlockSizes;
     ///
     /// let mut desc = AllocatorDesc::default();
     /// for (index, memory_type) in device.properties().indexed_types() {

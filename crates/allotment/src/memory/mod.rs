@@ -34,20 +34,44 @@
 
 mod allocator;
 mod block_set;
-mod defragmentation;
+pub mod defragmentation;
 mod driver;
 mod mover;
 mod pool;
 pub(crate) mod relocation;
-mod reports;
+pub mod reports;
 mod request;
 mod resource;
 mod token;
 
+/// Block sizes, growth and empty blocks, and the thread that takes care of them.
+pub mod blocks {
+    pub use super::pool::growth_ahead::{BlockGrowth, Watermark};
+    pub use super::pool::maintenance::MaintenanceReport;
+    pub use super::pool::maintenance_thread::MaintenanceThread;
+    pub use super::pool::residents::allocate_as_thread;
+    pub use super::pool::time::{ManualTime, TimeSource};
+    pub use crate::choices::blocks::{BlockSize, BlockSizes, EmptyBlockPolicy};
+}
 /// What an allocator of a [`d3d12::Device`](crate::device::d3d12::Device) does besides.
 #[cfg(all(feature = "d3d12", windows))]
 pub mod d3d12 {
     pub use super::resource::existing::d3d12::AllocatorExt;
+}
+/// Buffers and images as type parameters, which few programs name.
+pub mod kinds {
+    pub use super::resource::{BufferOrImage, Buffers, Images};
+}
+/// Names of allocations and pools.
+pub mod names {
+    pub use super::request::name_table::NameTable;
+    pub use super::request::short_name::ShortName;
+    pub use crate::choices::name::{LIBRARY_CATEGORY, Name};
+}
+/// What a request would do, and in which memory types.
+pub mod preview {
+    pub use super::request::candidates::{MemoryTypeCandidate, Suitability};
+    pub use super::request::preview::AllocationPreview;
 }
 /// What an allocator of a [`vulkan::Device`](crate::device::vulkan::Device) does besides.
 #[cfg(feature = "vulkan")]
@@ -55,51 +79,30 @@ pub mod vulkan {
     pub use super::resource::existing::vulkan::AllocatorExt;
 }
 
-pub use crate::choices::blocks::{BlockSize, BlockSizes, EmptyBlockPolicy};
-pub use crate::choices::call_site::{CallSite, CallSites};
-pub use crate::choices::name::{LIBRARY_CATEGORY, Name};
+// Beside the modules above, for programs: what most of them name.
 pub use crate::choices::{BudgetPolicy, Dedicated, ExpectedLifetime, MemoryUsage, Movability, NewBlocks};
 pub use allocator::{Allocation, AllocationId, Allocator, AllocatorDesc};
 pub use allotment_suballoc::{FitStrategy, StackSide};
-pub use defragmentation::{
-    AllocatorRef, BlockLayout, Defragmentation, DefragmentationDesc, DefragmentationError,
-    DefragmentationPlan, DefragmentationStatistics, DefragmentationStrategy, EmptiedBlocks, EndedPass,
-    ImpossibleLayout, JoinThreads, LayoutAllocation, LayoutArena, LayoutBlock, LayoutMove, Move, NextPass,
-    NotThisMove, Pass, PassLimits, PlannedBlock, RequestDefragmentation, RoomError,
-};
-pub use driver::heaps::{DriverCallStatistics, MemoryHeapReport};
-pub use pool::growth_ahead::{BlockGrowth, Watermark};
-pub use pool::maintenance::MaintenanceReport;
-pub use pool::maintenance_thread::MaintenanceThread;
-pub use pool::residents::allocate_as_thread;
-pub use pool::time::{ManualTime, TimeSource};
 pub use pool::{CreatePoolError, DestroyPoolError, MAX_POOL_TYPES, Pool, PoolDesc};
-pub(crate) use relocation::Front;
-pub use relocation::{
-    AcceptedMove, DefragmentationStep, Defragmenter, DefragmenterDesc, MakingRoom, MoveError, StepOutcome,
+pub use request::desc::AllocationOptions;
+pub use request::error::{AccessError, AllocationError, CreateAllocatorError, WrongAllocator};
+pub use resource::{
+    Buffer, Image, MappedBuffer, OwnedAllocation, OwningAllocator, RawBuffer, RawImage, RawResource,
+    Resource, ResourceError, Transfer, TransferError, Unique, UniqueAllocation, UniqueBuffer, UniqueImage,
+    WithMemoryOptions,
 };
-pub use reports::Reports;
-pub use reports::descriptors::LeakedDescriptors;
+pub use token::location::{AllocationInfo, MemoryLocation};
+
+// The crate itself names all of it here.
+pub(crate) use self::blocks::*;
+pub(crate) use self::defragmentation::*;
+pub(crate) use self::names::*;
+pub(crate) use self::preview::*;
+pub(crate) use self::reports::*;
+pub(crate) use relocation::Front;
 pub(crate) use reports::descriptors::{DescriptorSites, HasDescriptors};
 #[doc(hidden)]
 pub use reports::dump_schema;
-pub use reports::inspect::{BlockInfo, CategoryStatistics};
 pub(crate) use reports::leaks::report_left_by_gpu;
-pub use reports::leaks::{Leak, LeakHandler, LeakMoment, LeakReport};
-pub use reports::listing::ListedAllocation;
-pub use reports::stalls::StallStatistics;
-pub use reports::statistics::{DetailedStatistics, Statistics};
-pub use request::candidates::{MemoryTypeCandidate, Suitability};
-pub use request::desc::AllocationOptions;
-pub use request::error::{AccessError, AllocationError, CreateAllocatorError, WrongAllocator};
-pub use request::name_table::NameTable;
-pub use request::preview::AllocationPreview;
-pub use request::short_name::ShortName;
 pub(crate) use request::short_name::name_in_error;
-pub use resource::{
-    Buffer, BufferOrImage, Buffers, Image, Images, MappedBuffer, OwnedAllocation, OwningAllocator, RawBuffer,
-    RawImage, RawResource, Resource, ResourceError, Transfer, TransferError, Unique, UniqueAllocation,
-    UniqueBuffer, UniqueImage, WithMemoryOptions,
-};
 pub(crate) use token::access::check_range;
-pub use token::location::{AllocationInfo, MemoryLocation};

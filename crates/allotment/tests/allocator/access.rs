@@ -5,7 +5,8 @@ use core::time::Duration;
 use allotment::device::{
     BufferCopy, BufferDesc, MemoryTypeIndex, QueueDevice as _, QueueIndex, Submission, TimelinePoint,
 };
-use allotment::memory::{AccessError, Dedicated, MemoryLocation, Name, RawBuffer, ShortName};
+use allotment::memory::names::{Name, ShortName};
+use allotment::memory::{AccessError, Dedicated, MemoryLocation, RawBuffer};
 use allotment::{Algorithm, MemoryUsage, ResourceKind};
 
 use crate::rig::{AllocateWanted as _, DISCRETE, FINE, KIB, MIB, MOBILE, Rig, aligned, profile, wanted};

@@ -1,7 +1,7 @@
 //! Generated operations on every profile, with room and without, for each algorithm and empty-block policy.
 
 use allotment::Algorithm;
-use allotment::memory::EmptyBlockPolicy;
+use allotment::memory::blocks::EmptyBlockPolicy;
 use proptest::collection::vec;
 use proptest::prelude::*;
 

@@ -7,7 +7,8 @@ use allotment::device::{
     BufferCopy, BufferDesc, BufferDevice as _, ImageDesc, ImageDevice as _, MemoryDevice as _,
     MemoryTypeIndex, MemoryTypeMask, QueueDevice as _, QueueIndex, Requirements, Submission, TimelinePoint,
 };
-use allotment::memory::{AccessError, RawBuffer, ResourceError, ShortName};
+use allotment::memory::names::ShortName;
+use allotment::memory::{AccessError, RawBuffer, ResourceError};
 use allotment::{Alignment, MemoryUsage, ResourceKind};
 
 use crate::rig::{AllocateWanted as _, COARSE, DISCRETE, FINE, KIB, MIB, Rig, Wanted, aligned, wanted};

@@ -3,11 +3,13 @@
 use core::time::Duration;
 
 use allotment::device::{MemoryHeapIndex, MemoryTypeMask, Priority};
-use allotment::memory::{
-    BlockGrowth, BlockSizes, Dedicated, Defragmentation, DefragmentationDesc, DefragmentationStatistics,
-    DefragmentationStrategy, EmptyBlockPolicy, Movability, NextPass, NotThisMove, PassLimits, ShortName,
-    Watermark,
+use allotment::memory::blocks::{BlockGrowth, BlockSizes, EmptyBlockPolicy, Watermark};
+use allotment::memory::defragmentation::{
+    Defragmentation, DefragmentationDesc, DefragmentationStatistics, DefragmentationStrategy, NextPass,
+    NotThisMove, PassLimits,
 };
+use allotment::memory::names::ShortName;
+use allotment::memory::{Dedicated, Movability};
 use allotment::{AllocationError, AllocatorDesc, MemoryUsage};
 
 use crate::rig::{

@@ -6,9 +6,11 @@ use allotment::device::{
     MemoryTypeMask,
 };
 use allotment::memory::StackSide;
+use allotment::memory::blocks::{BlockSize, BlockSizes};
+use allotment::memory::names::ShortName;
 use allotment::memory::{
-    AccessError, BlockSize, BlockSizes, CreateAllocatorError, CreatePoolError, Dedicated, DestroyPoolError,
-    ResourceError, ShortName, WrongAllocator,
+    AccessError, CreateAllocatorError, CreatePoolError, Dedicated, DestroyPoolError, ResourceError,
+    WrongAllocator,
 };
 use allotment::{
     Algorithm, Alignment, AllocationError, Allocator, AllocatorDesc, MemoryUsage, PoolDesc, ResourceKind,

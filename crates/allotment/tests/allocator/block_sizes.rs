@@ -2,7 +2,8 @@
 
 use allotment::device::MemoryTypeIndex;
 use allotment::device::simulated::SimulatedGpu;
-use allotment::memory::{BlockSizes, CreateAllocatorError, PoolDesc};
+use allotment::memory::blocks::BlockSizes;
+use allotment::memory::{CreateAllocatorError, PoolDesc};
 use allotment::{Allocator, AllocatorDesc, MemoryUsage, Requirements};
 
 use crate::rig::{AllocateWanted as _, DEVICE_TYPE, DISCRETE, MIB, Rig, profile, wanted_in};

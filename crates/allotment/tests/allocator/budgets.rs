@@ -3,10 +3,10 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use allotment::device::{BufferDesc, MemoryHeapIndex, MemoryTypeIndex};
-use allotment::memory::{
-    AllocationPreview, BlockSize, BudgetPolicy, CreatePoolError, Dedicated, EmptyBlockPolicy, ResourceError,
-    ShortName,
-};
+use allotment::memory::blocks::{BlockSize, EmptyBlockPolicy};
+use allotment::memory::names::ShortName;
+use allotment::memory::preview::AllocationPreview;
+use allotment::memory::{BudgetPolicy, CreatePoolError, Dedicated, ResourceError};
 use allotment::{AllocationError, PoolDesc};
 
 use crate::rig::{

@@ -6,9 +6,9 @@ use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{BufferDesc, ImageDesc};
 use allotment::gpu::{Gpu, GpuDesc};
 use allotment::lifetime::{DeletionQueue, SubmissionTracker};
-use allotment::memory::{
-    CallSites, Defragmenter, DefragmenterDesc, LeakHandler, MappedBuffer, OwningAllocator,
-};
+use allotment::memory::defragmentation::{Defragmenter, DefragmenterDesc};
+use allotment::memory::reports::{CallSites, LeakHandler};
+use allotment::memory::{MappedBuffer, OwningAllocator};
 use allotment::{Allocator, AllocatorDesc, MemoryUsage, Requirements};
 
 use crate::rig::{DISCRETE, profile};
@@ -93,7 +93,7 @@ fn a_leak_is_reported_with_its_line_and_on_request_with_the_calls_before_it() {
         let leak = &allocator.reports().leaks()[0];
         let shown = format!("allocated at {}:{line}:", file!());
         assert_eq!(leak.to_string().contains(&shown), call_sites != CallSites::None, "{leak}");
-        let mut report = allotment::memory::LeakReport::default();
+        let mut report = allotment::memory::reports::LeakReport::default();
         report.leaks.push(leak.clone());
         let report = report.to_string();
         let caller = "a_leak_is_reported_with_its_line_and_on_request_with_the_calls_before_it";

@@ -1,7 +1,9 @@
 //! Which memory type each memory usage gets on each machine, in which order others follow, and why.
 
 use allotment::device::{DedicatedNeed, MemoryProperties, MemoryTypeIndex, MemoryTypeMask};
-use allotment::memory::{Dedicated, ShortName, Suitability};
+use allotment::memory::Dedicated;
+use allotment::memory::names::ShortName;
+use allotment::memory::preview::Suitability;
 use allotment::{AllocationError, MemoryUsage, ResourceKind};
 
 use crate::rig::{

@@ -5,10 +5,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use allotment::device::simulated::SimulatedGpu;
-use allotment::memory::{
-    AccessError, BlockGrowth, BlockSizes, EmptyBlockPolicy, ExpectedLifetime, MaintenanceThread, ManualTime,
-    TimeSource, Watermark,
+use allotment::memory::blocks::{
+    BlockGrowth, BlockSizes, EmptyBlockPolicy, MaintenanceThread, ManualTime, TimeSource, Watermark,
 };
+use allotment::memory::{AccessError, ExpectedLifetime};
 use allotment::{Allocation, Allocator, AllocatorDesc, MemoryUsage, Pool, PoolDesc, ResourceKind};
 
 use crate::rig::{

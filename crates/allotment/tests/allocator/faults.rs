@@ -7,9 +7,10 @@ use allotment::device::{
     BufferDesc, BufferDevice as _, DeviceError, ImageDesc, MemoryDevice, MemoryHeapIndex, MemoryProperties,
     MemoryTypeIndex,
 };
+use allotment::memory::blocks::{BlockSize, EmptyBlockPolicy};
+use allotment::memory::names::ShortName;
 use allotment::memory::{
-    AccessError, BlockSize, CreatePoolError, Dedicated, EmptyBlockPolicy, ExpectedLifetime, RawBuffer,
-    ResourceError, ShortName,
+    AccessError, CreatePoolError, Dedicated, ExpectedLifetime, RawBuffer, ResourceError,
 };
 use allotment::{
     Algorithm, Allocation, AllocationError, MemoryUsage, Pool, PoolDesc, Requirements, ResourceKind,

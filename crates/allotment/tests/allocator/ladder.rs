@@ -7,9 +7,8 @@ use allotment::device::{
     MemoryProperties as P, MemoryType, MemoryTypeIndex, QueueDevice as _, QueueIndex, Submission,
 };
 use allotment::gpu::{Gpu, GpuDesc};
-use allotment::memory::{
-    BlockSize, BudgetPolicy, CreatePoolError, Dedicated, EmptyBlockPolicy, ManualTime, NewBlocks, TimeSource,
-};
+use allotment::memory::blocks::{BlockSize, EmptyBlockPolicy, ManualTime, TimeSource};
+use allotment::memory::{BudgetPolicy, CreatePoolError, Dedicated, NewBlocks};
 use allotment::{Alignment, Allocation, AllocationError, MemoryUsage, PoolDesc, Requirements};
 
 use crate::rig::{
@@ -118,7 +117,7 @@ fn at_the_limit_of_objects_a_block_of_another_memory_type_serves() {
     assert_eq!(rig.type_of(&served), second);
     assert_eq!(
         rig.allocate_wanted(&wanted(8 * MIB, MemoryUsage::GpuOnly)).unwrap_err(),
-        AllocationError::TooManyAllocations { limit: 4, name: allotment::memory::ShortName::NONE }
+        AllocationError::TooManyAllocations { limit: 4, name: allotment::memory::names::ShortName::NONE }
     );
     got.extend([block, served]);
     rig.free_all(got);

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{DeviceError, MemoryTypeIndex};
-use allotment::memory::{BlockGrowth, LeakHandler, MaintenanceThread, Movability, Watermark};
+use allotment::memory::Movability;
+use allotment::memory::blocks::{BlockGrowth, MaintenanceThread, Watermark};
+use allotment::memory::reports::LeakHandler;
 use allotment::{Allocation, AllocationError, Allocator, AllocatorDesc, MemoryUsage, PoolDesc};
 
 use crate::rig::{
@@ -54,7 +56,7 @@ fn who_is_not_kept_up_waits_for_each_block() {
 
 #[test]
 fn neither_a_free_nor_the_end_of_a_frame_gives_back_what_upkeep_will() {
-    let rig = growing_ahead(|desc| desc.empty_blocks = allotment::memory::EmptyBlockPolicy::NONE);
+    let rig = growing_ahead(|desc| desc.empty_blocks = allotment::memory::blocks::EmptyBlockPolicy::NONE);
     let mut tiles = Vec::new();
     for number in 0..40 {
         tiles.extend(frame(&rig, number));

@@ -6,9 +6,11 @@ use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{
     BufferDesc, DeviceError, ImageDesc, MemoryDevice as _, MemoryProperties, MemoryTypeIndex, QueueIndex,
 };
+use allotment::memory::defragmentation::{
+    Defragmentation, DefragmentationDesc, DefragmentationStrategy, NextPass, PassLimits,
+};
 use allotment::memory::{
-    AccessError, Dedicated, Defragmentation, DefragmentationDesc, DefragmentationStrategy, MappedBuffer,
-    Movability, NextPass, PassLimits, RawBuffer, Transfer, TransferError,
+    AccessError, Dedicated, MappedBuffer, Movability, RawBuffer, Transfer, TransferError,
 };
 use allotment::{Allocation, AllocationError, MemoryUsage, PoolDesc};
 

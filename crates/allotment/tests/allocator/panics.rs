@@ -11,11 +11,12 @@ use std::time::Instant;
 use allotment::device::BufferDesc;
 use allotment::device::simulated::SimulatedGpu;
 use allotment::lifetime::{DeletionQueue, SubmissionTracker};
-use allotment::memory::{
-    BlockGrowth, BlockSizes, Buffer, DefragmentationDesc, DefragmentationStrategy, Defragmenter,
-    DefragmenterDesc, EmptyBlockPolicy, LeakHandler, MaintenanceThread, OwningAllocator, PassLimits,
-    StepOutcome, Watermark,
+use allotment::memory::blocks::{BlockGrowth, BlockSizes, EmptyBlockPolicy, MaintenanceThread, Watermark};
+use allotment::memory::defragmentation::{
+    DefragmentationDesc, DefragmentationStrategy, Defragmenter, DefragmenterDesc, PassLimits, StepOutcome,
 };
+use allotment::memory::reports::LeakHandler;
+use allotment::memory::{Buffer, OwningAllocator};
 use allotment::{Allocation, Allocator, AllocatorDesc, MemoryUsage};
 
 use crate::gated::GatedDevice;

@@ -2,7 +2,9 @@
 
 use allotment::device::{MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask};
 use allotment::memory::StackSide;
-use allotment::memory::{AccessError, BlockSize, BlockSizes, Dedicated, EmptyBlockPolicy, ShortName};
+use allotment::memory::blocks::{BlockSize, BlockSizes, EmptyBlockPolicy};
+use allotment::memory::names::ShortName;
+use allotment::memory::{AccessError, Dedicated};
 use allotment::{
     Algorithm, Alignment, Allocation, AllocationError, MemoryUsage, Pool, PoolDesc, ResourceKind,
 };
@@ -355,7 +357,7 @@ fn many_pools_come_and_go_and_their_places_are_used_again() {
         assert_eq!(rig.statistics().blocks, 100);
         rig.free_all(got);
         pools.into_iter().for_each(|pool| rig.destroy_pool(pool).unwrap());
-        assert_eq!(rig.statistics(), allotment::memory::Statistics::default());
+        assert_eq!(rig.statistics(), allotment::memory::reports::Statistics::default());
     }
 }
 

@@ -2,7 +2,9 @@
 
 use allotment::device::simulated::Profile;
 use allotment::device::{DedicatedNeed, MemoryDevice as _};
-use allotment::memory::{AllocationPreview, Dedicated, ExpectedLifetime, ShortName};
+use allotment::memory::names::ShortName;
+use allotment::memory::preview::AllocationPreview;
+use allotment::memory::{Dedicated, ExpectedLifetime};
 use allotment::{AllocationError, MemoryUsage, ResourceKind};
 
 use crate::rig::{

@@ -9,11 +9,13 @@ use std::thread::{ScopedJoinHandle, scope};
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{BufferDesc, MemoryProperties, MemoryTypeIndex, QueueIndex};
 use allotment::lifetime::{DeletionQueue, SubmissionTracker};
-use allotment::memory::{
-    AccessError, BlockGrowth, BlockSize, BlockSizes, Dedicated, Defragmentation, DefragmentationDesc,
-    DefragmentationStrategy, Defragmenter, DefragmenterDesc, EmptyBlockPolicy, Movability, NextPass,
-    OwningAllocator, PassLimits, ShortName, Transfer, TransferError, Watermark,
+use allotment::memory::blocks::{BlockGrowth, BlockSize, BlockSizes, EmptyBlockPolicy, Watermark};
+use allotment::memory::defragmentation::{
+    Defragmentation, DefragmentationDesc, DefragmentationStrategy, Defragmenter, DefragmenterDesc, NextPass,
+    PassLimits,
 };
+use allotment::memory::names::ShortName;
+use allotment::memory::{AccessError, Dedicated, Movability, OwningAllocator, Transfer, TransferError};
 use allotment::{Allocation, AllocationError, Allocator, AllocatorDesc, PoolDesc};
 
 use crate::gated::GatedDevice;

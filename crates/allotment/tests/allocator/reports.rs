@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex};
 
 use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{MemoryHeapIndex, MemoryTypeIndex};
-use allotment::memory::{CallSites, Dedicated, LeakHandler, LeakReport, Name, Statistics};
+use allotment::memory::Dedicated;
+use allotment::memory::names::Name;
+use allotment::memory::reports::{CallSites, LeakHandler, LeakReport, Statistics};
 use allotment::{Algorithm, Allocator, AllocatorDesc, MemoryUsage, PoolDesc, ResourceKind};
 
 use crate::rig::{

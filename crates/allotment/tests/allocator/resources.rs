@@ -5,7 +5,8 @@ use allotment::device::{
     BufferDesc, BufferDevice as _, DedicatedNeed, DeviceError, ImageDesc, MemoryTypeIndex, Priority,
     PrioritySupport, Requirements,
 };
-use allotment::memory::{AccessError, Dedicated, RawBuffer, ResourceError, ShortName};
+use allotment::memory::names::ShortName;
+use allotment::memory::{AccessError, Dedicated, RawBuffer, ResourceError};
 use allotment::{Allocation, AllocationError, MemoryUsage, PoolDesc};
 
 use crate::rig::{

@@ -10,9 +10,9 @@ use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{
     MemoryDevice as _, MemoryHandle, MemoryHeapIndex, MemoryProperties, MemoryTypeIndex, MemoryTypeMask,
 };
-use allotment::memory::{
-    AllocatorRef, BlockSize, BlockSizes, EmptyBlockPolicy, LeakHandler, ManualTime, TimeSource,
-};
+use allotment::memory::blocks::{BlockSize, BlockSizes, EmptyBlockPolicy, ManualTime, TimeSource};
+use allotment::memory::defragmentation::AllocatorRef;
+use allotment::memory::reports::LeakHandler;
 use allotment::{Alignment, Allocation, Allocator, AllocatorDesc, MemoryUsage, PoolDesc, Requirements};
 
 pub(crate) use requests::{AllocateWanted, Wanted};

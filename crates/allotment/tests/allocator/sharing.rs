@@ -2,7 +2,9 @@
 
 use allotment::device::MemoryDevice as _;
 use allotment::memory::FitStrategy;
-use allotment::memory::{BlockSizes, Dedicated, ExpectedLifetime, ShortName};
+use allotment::memory::blocks::BlockSizes;
+use allotment::memory::names::ShortName;
+use allotment::memory::{Dedicated, ExpectedLifetime};
 use allotment::{Allocation, MemoryUsage, ResourceKind};
 
 use crate::rig::{

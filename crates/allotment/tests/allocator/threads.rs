@@ -5,7 +5,8 @@ use std::thread::scope;
 
 use allotment::device::MemoryTypeIndex;
 use allotment::device::simulated::SimulatedGpu;
-use allotment::memory::{BlockSize, EmptyBlockPolicy, ExpectedLifetime};
+use allotment::memory::ExpectedLifetime;
+use allotment::memory::blocks::{BlockSize, EmptyBlockPolicy};
 use allotment::{Algorithm, Allocation, Allocator, MemoryUsage, PoolDesc, Requirements};
 
 use crate::rig::{

@@ -1,7 +1,7 @@
 //! What a pool decides from its own traffic: sizes of blocks, and which freed memory is worth keeping.
 
 use allotment::Allocation;
-use allotment::memory::BlockSizes;
+use allotment::memory::blocks::BlockSizes;
 
 use crate::rig::{AllocateWanted as _, DEVICE_TYPE, DISCRETE, HEAP, KIB, MIB, Rig, profile, wanted_in};
 

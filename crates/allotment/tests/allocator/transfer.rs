@@ -5,9 +5,8 @@ use std::sync::Arc;
 use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{BufferDesc, BufferDevice as _, ImageDesc, QueueIndex, TransferUsage};
 use allotment::lifetime::{DeletionQueue, SubmissionTracker};
-use allotment::memory::{
-    AccessError, Dedicated, OwningAllocator, ResourceError, ShortName, Transfer, TransferError,
-};
+use allotment::memory::names::ShortName;
+use allotment::memory::{AccessError, Dedicated, OwningAllocator, ResourceError, Transfer, TransferError};
 use allotment::upload::{UploadError, Uploader, UploaderDesc};
 use allotment::{Allocator, AllocatorDesc, MemoryUsage};
 

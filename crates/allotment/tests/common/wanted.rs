@@ -4,10 +4,9 @@
 
 use core::ops::{Deref, DerefMut};
 
-use allotment::memory::{
-    AllocationPreview, BudgetPolicy, Dedicated, ExpectedLifetime, MemoryTypeCandidate, Movability, Name,
-    NewBlocks,
-};
+use allotment::memory::names::Name;
+use allotment::memory::preview::{AllocationPreview, MemoryTypeCandidate};
+use allotment::memory::{BudgetPolicy, Dedicated, ExpectedLifetime, Movability, NewBlocks};
 use allotment::{
     Allocation, AllocationError, AllocationOptions, Allocator, Device, MemoryUsage, Pool, Requirements,
     ResourceKind,

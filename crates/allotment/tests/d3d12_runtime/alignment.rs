@@ -3,8 +3,9 @@
 
 use allotment::MemoryUsage;
 use allotment::device::ImageDevice as _;
+use allotment::memory::RawResource;
+use allotment::memory::blocks::BlockSizes;
 use allotment::memory::d3d12::AllocatorExt as _;
-use allotment::memory::{BlockSizes, RawResource};
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::*;
 

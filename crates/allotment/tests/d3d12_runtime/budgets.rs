@@ -4,8 +4,9 @@ use core::time::Duration;
 
 use allotment::device::d3d12::DeviceDesc;
 use allotment::device::{BufferDevice as _, MemoryDevice as _, MemoryHeapIndex, MemoryTypeIndex};
+use allotment::memory::blocks::{BlockSize, BlockSizes};
 use allotment::memory::d3d12::AllocatorExt as _;
-use allotment::memory::{BlockSize, BlockSizes, BudgetPolicy, CreatePoolError, Dedicated, ResourceError};
+use allotment::memory::{BudgetPolicy, CreatePoolError, Dedicated, ResourceError};
 use allotment::{Alignment, AllocationError, MemoryUsage, PoolDesc, Requirements};
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::DXGI_ERROR_NOT_CURRENTLY_AVAILABLE;

@@ -2,7 +2,8 @@
 
 use allotment::device::DeviceError;
 use allotment::memory::d3d12::AllocatorExt as _;
-use allotment::memory::{Dedicated, RawResource, ResourceError, Statistics};
+use allotment::memory::reports::Statistics;
+use allotment::memory::{Dedicated, RawResource, ResourceError};
 use allotment::{AllocationError, AllocationOptions, MemoryUsage};
 use windows::Win32::Foundation::{E_INVALIDARG, E_OUTOFMEMORY};
 use windows::Win32::Graphics::Direct3D12::*;

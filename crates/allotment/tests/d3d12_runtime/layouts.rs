@@ -4,8 +4,9 @@
 use allotment::MemoryUsage;
 use allotment::device::d3d12::ResourceInfo;
 use allotment::device::{DescriptionError, DeviceError};
+use allotment::memory::ResourceError;
 use allotment::memory::d3d12::AllocatorExt as _;
-use allotment::memory::{ResourceError, Statistics};
+use allotment::memory::reports::Statistics;
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::*;
 

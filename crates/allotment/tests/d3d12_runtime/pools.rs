@@ -2,8 +2,8 @@
 
 use allotment::device::Priority;
 use allotment::device::d3d12::MemoryOptions;
+use allotment::memory::blocks::{BlockSize, BlockSizes, EmptyBlockPolicy};
 use allotment::memory::d3d12::AllocatorExt as _;
-use allotment::memory::{BlockSize, BlockSizes, EmptyBlockPolicy};
 use allotment::{Alignment, AllocationOptions, MemoryUsage, PoolDesc, Requirements};
 use windows::Win32::Graphics::Direct3D12::*;
 

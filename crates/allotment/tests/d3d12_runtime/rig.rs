@@ -8,8 +8,10 @@ use std::sync::{Arc, OnceLock};
 
 use allotment::device::d3d12::{Device, DeviceDesc, ResourceInfo};
 use allotment::device::{DeviceError, MemoryDevice as _, MemoryProperties, MemoryTypeIndex, MemoryTypeMask};
+use allotment::memory::blocks::{BlockSizes, EmptyBlockPolicy};
 use allotment::memory::d3d12::AllocatorExt as _;
-use allotment::memory::{BlockSizes, Dedicated, EmptyBlockPolicy, LeakHandler, RawResource};
+use allotment::memory::reports::LeakHandler;
+use allotment::memory::{Dedicated, RawResource};
 use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
 use allotment_headless::d3d12::{Headless, HeadlessDesc};
 use windows::Win32::Graphics::Direct3D12::*;

@@ -77,7 +77,7 @@ fn classes_by_heap(rig: &Rig, steps: u32) -> BTreeMap<usize, BTreeSet<&'static s
 
 fn keep_blocks(desc: &mut allotment::AllocatorDesc) {
     // Heaps are identified by their addresses, which must not be reused.
-    desc.empty_blocks = allotment::memory::EmptyBlockPolicy::default();
+    desc.empty_blocks = allotment::memory::blocks::EmptyBlockPolicy::default();
     desc.empty_blocks.frames = u32::MAX;
     desc.empty_blocks.kept_bytes = u64::MAX;
 }

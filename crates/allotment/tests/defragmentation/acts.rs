@@ -1,7 +1,8 @@
 //! What an owner can do with the moves of a pass.
 
 use allotment::device::simulated::SimulatedGpu;
-use allotment::memory::{AllocationId, Movability, Pass};
+use allotment::memory::defragmentation::Pass;
+use allotment::memory::{AllocationId, Movability};
 
 use crate::model::{Model, copy};
 

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{BufferCopy, BufferDesc, QueueDevice as _, QueueIndex, Submission};
 use allotment::lifetime::{DeletionQueue, SubmissionTracker};
-use allotment::memory::{
-    AccessError, BlockSizes, Defragmentation, DefragmentationDesc, DefragmentationStrategy, EmptyBlockPolicy,
-    MappedBuffer, Movability, NextPass, OwningAllocator, PassLimits, ShortName, Transfer, TransferError,
+use allotment::memory::blocks::{BlockSizes, EmptyBlockPolicy};
+use allotment::memory::defragmentation::{
+    Defragmentation, DefragmentationDesc, DefragmentationStrategy, NextPass, PassLimits,
 };
+use allotment::memory::names::ShortName;
+use allotment::memory::{AccessError, MappedBuffer, Movability, OwningAllocator, Transfer, TransferError};
 use allotment::upload::{UploadError, Uploader, UploaderDesc};
 use allotment::{Allocation, Allocator, AllocatorDesc, MemoryUsage};
 

@@ -3,9 +3,9 @@
 use core::time::Duration;
 
 use allotment::device::simulated::SimulatedGpu;
-use allotment::memory::{
-    BlockSizes, Defragmentation, DefragmentationDesc, DefragmentationStrategy, EmptiedBlocks,
-    EmptyBlockPolicy, NextPass, PassLimits,
+use allotment::memory::blocks::{BlockSizes, EmptyBlockPolicy};
+use allotment::memory::defragmentation::{
+    Defragmentation, DefragmentationDesc, DefragmentationStrategy, EmptiedBlocks, NextPass, PassLimits,
 };
 use allotment::{Algorithm, AllocationError};
 

@@ -1,9 +1,9 @@
 //! A driver that refuses or is lost while blocks are emptied and given back.
 
 use allotment::device::DeviceError;
-use allotment::memory::{
-    BlockSizes, Defragmentation, DefragmentationDesc, DefragmentationStrategy, EmptyBlockPolicy, NextPass,
-    PassLimits,
+use allotment::memory::blocks::{BlockSizes, EmptyBlockPolicy};
+use allotment::memory::defragmentation::{
+    Defragmentation, DefragmentationDesc, DefragmentationStrategy, NextPass, PassLimits,
 };
 
 use crate::model::{HOST, Model, copy, movable};

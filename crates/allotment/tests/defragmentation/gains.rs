@@ -1,11 +1,13 @@
 //! How many blocks are given back, for how many bytes.
 
 use allotment::device::simulated::SimulatedGpu;
-use allotment::memory::{
-    AccessError, AllocationId, BlockGrowth, BlockSize, BlockSizes, Defragmentation, DefragmentationDesc,
-    DefragmentationStatistics, DefragmentationStrategy, EmptyBlockPolicy, ExpectedLifetime, Movability,
-    NextPass, PassLimits, ShortName, Watermark,
+use allotment::memory::blocks::{BlockGrowth, BlockSize, BlockSizes, EmptyBlockPolicy, Watermark};
+use allotment::memory::defragmentation::{
+    Defragmentation, DefragmentationDesc, DefragmentationStatistics, DefragmentationStrategy, NextPass,
+    PassLimits,
 };
+use allotment::memory::names::ShortName;
+use allotment::memory::{AccessError, AllocationId, ExpectedLifetime, Movability};
 use allotment::{Allocation, MemoryUsage, PoolDesc, ResourceKind};
 
 use crate::model::{HOST, Model, copy, movable, movable_aligned};

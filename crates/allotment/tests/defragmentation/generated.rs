@@ -7,11 +7,13 @@ use std::sync::Arc;
 
 use allotment::device::MemoryHeapIndex;
 use allotment::device::simulated::SimulatedGpu;
-use allotment::memory::{
-    AllocationId, AllocationPreview, BlockSize, BlockSizes, Defragmentation, DefragmentationDesc,
-    DefragmentationStatistics, DefragmentationStrategy, EmptiedBlocks, EmptyBlockPolicy, JoinThreads,
-    Movability, Move, NextPass, Pass, PassLimits, RequestDefragmentation, RoomError, allocate_as_thread,
+use allotment::memory::blocks::{BlockSize, BlockSizes, EmptyBlockPolicy, allocate_as_thread};
+use allotment::memory::defragmentation::{
+    Defragmentation, DefragmentationDesc, DefragmentationStatistics, DefragmentationStrategy, EmptiedBlocks,
+    JoinThreads, Move, NextPass, Pass, PassLimits, RequestDefragmentation, RoomError,
 };
+use allotment::memory::preview::AllocationPreview;
+use allotment::memory::{AllocationId, Movability};
 use allotment::{Algorithm, PoolDesc};
 
 use crate::amount::{first_seed, scaled};

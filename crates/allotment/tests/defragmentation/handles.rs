@@ -2,9 +2,9 @@
 
 use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{BufferDesc, BufferDevice as _, QueueIndex};
-use allotment::memory::{
-    AccessError, Defragmentation, Movability, NextPass, RawBuffer, ShortName, Transfer, TransferError,
-};
+use allotment::memory::defragmentation::{Defragmentation, NextPass};
+use allotment::memory::names::ShortName;
+use allotment::memory::{AccessError, Movability, RawBuffer, Transfer, TransferError};
 use allotment::{AllocationOptions, MemoryUsage};
 
 use crate::gains::{FULL, small_rig, unlimited};

@@ -2,9 +2,11 @@
 
 use core::time::Duration;
 
-use allotment::memory::{
-    BlockSizes, Defragmentation, DefragmentationDesc, DefragmentationStrategy, DestroyPoolError, JoinThreads,
-    ManualTime, NextPass, PassLimits, RoomError, TimeSource, allocate_as_thread,
+use allotment::memory::DestroyPoolError;
+use allotment::memory::blocks::{BlockSizes, ManualTime, TimeSource, allocate_as_thread};
+use allotment::memory::defragmentation::{
+    Defragmentation, DefragmentationDesc, DefragmentationStrategy, JoinThreads, NextPass, PassLimits,
+    RoomError,
 };
 use allotment::{Allocation, MemoryUsage, PoolDesc};
 

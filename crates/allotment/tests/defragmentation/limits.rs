@@ -1,6 +1,6 @@
 //! What the limits of a pass and of a run allow.
 
-use allotment::memory::{
+use allotment::memory::defragmentation::{
     Defragmentation, DefragmentationDesc, DefragmentationStrategy, NextPass, PassLimits,
 };
 

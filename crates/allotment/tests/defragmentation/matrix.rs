@@ -1,9 +1,10 @@
 //! Whatever becomes of a move, by every strategy, in every kind of pool.
 
 use allotment::device::simulated::SimulatedGpu;
-use allotment::memory::{
-    BlockSize, BlockSizes, Defragmentation, DefragmentationDesc, DefragmentationError,
-    DefragmentationStrategy, EmptiedBlocks, EmptyBlockPolicy, NextPass, PassLimits,
+use allotment::memory::blocks::{BlockSize, BlockSizes, EmptyBlockPolicy};
+use allotment::memory::defragmentation::{
+    Defragmentation, DefragmentationDesc, DefragmentationError, DefragmentationStrategy, EmptiedBlocks,
+    NextPass, PassLimits,
 };
 use allotment::{Algorithm, Pool, PoolDesc};
 

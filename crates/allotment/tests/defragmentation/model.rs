@@ -4,9 +4,9 @@ use std::collections::{BTreeSet, HashMap};
 
 use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{MemoryHandle, MemoryTypeIndex};
-use allotment::memory::{
-    AccessError, AllocationId, Defragmentation, Movability, Move, NextPass, Pass, Statistics,
-};
+use allotment::memory::defragmentation::{Defragmentation, Move, NextPass, Pass};
+use allotment::memory::reports::Statistics;
+use allotment::memory::{AccessError, AllocationId, Movability};
 use allotment::{Allocation, Pool};
 
 use crate::bytes::{assert_same, pattern};

@@ -5,8 +5,9 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use std::panic::catch_unwind;
 
 use allotment::device::simulated::SimulatedGpu;
-use allotment::memory::{
-    AllocationId, Defragmentation, DefragmentationStatistics, EndedPass, Move, NextPass, Pass, PassLimits,
+use allotment::memory::AllocationId;
+use allotment::memory::defragmentation::{
+    Defragmentation, DefragmentationStatistics, EndedPass, Move, NextPass, Pass, PassLimits,
 };
 
 use crate::gains::{FULL, one_a_block, small_rig, unlimited};

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use allotment::device::simulated::SimulatedGpu;
-use allotment::memory::{
-    AllocationOptions, BlockSize, BlockSizes, Defragmentation, DestroyPoolError, NextPass, NotThisMove,
-    PassLimits, RequestDefragmentation,
+use allotment::memory::Movability;
+use allotment::memory::blocks::{BlockSize, BlockSizes};
+use allotment::memory::defragmentation::{
+    Defragmentation, NextPass, NotThisMove, PassLimits, RequestDefragmentation,
 };
-use allotment::memory::{DefragmentationDesc, DefragmentationStrategy, Movability};
+use allotment::memory::defragmentation::{DefragmentationDesc, DefragmentationStrategy};
+use allotment::memory::{AllocationOptions, DestroyPoolError};
 use allotment::{Allocation, Allocator, AllocatorDesc, MemoryUsage, PoolDesc, Requirements};
 
 use crate::rig::{DISCRETE, KIB, profile};

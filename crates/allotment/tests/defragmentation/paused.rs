@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::collections::HashMap;
 
-use allotment::memory::{
+use allotment::memory::defragmentation::{
     Defragmentation, DefragmentationDesc, DefragmentationStatistics, DefragmentationStrategy, NextPass,
     PassLimits,
 };

@@ -1,9 +1,9 @@
 //! Pinned and mapped allocations keep their blocks.
 
 use allotment::AllocationError;
-use allotment::memory::{
-    AllocationPreview, Defragmentation, DefragmentationDesc, EmptyBlockPolicy, NextPass, PassLimits,
-};
+use allotment::memory::blocks::EmptyBlockPolicy;
+use allotment::memory::defragmentation::{Defragmentation, DefragmentationDesc, NextPass, PassLimits};
+use allotment::memory::preview::AllocationPreview;
 
 use crate::gains::{BLOCK, FULL, expect_nothing, one_a_block, run_with_copies, small_rig, unlimited};
 use crate::model::{HOST, Model, copy, movable};

@@ -1,10 +1,12 @@
 //! Requests that get their room by moves.
 
 use allotment::device::simulated::SimulatedGpu;
-use allotment::memory::{
-    AllocationId, DefragmentationDesc, DefragmentationStrategy, Movability, NewBlocks, NextPass, Pass,
-    PassLimits, RequestDefragmentation, RoomError, ShortName,
+use allotment::memory::defragmentation::{
+    DefragmentationDesc, DefragmentationStrategy, NextPass, Pass, PassLimits, RequestDefragmentation,
+    RoomError,
 };
+use allotment::memory::names::ShortName;
+use allotment::memory::{AllocationId, Movability, NewBlocks};
 use allotment::{
     Algorithm, AllocationError, AllocationOptions, Allocator, MemoryUsage, Pool, PoolDesc, Requirements,
 };

@@ -5,11 +5,12 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use allotment::device::{MemoryHeapIndex, MemoryTypeIndex};
-use allotment::memory::{
-    BlockSize, BlockSizes, Dedicated, Defragmentation, DefragmentationDesc, DefragmentationError,
-    DefragmentationStrategy, EmptyBlockPolicy, ExpectedLifetime, Movability, NextPass, PassLimits,
-    RequestDefragmentation, RoomError,
+use allotment::memory::blocks::{BlockSize, BlockSizes, EmptyBlockPolicy};
+use allotment::memory::defragmentation::{
+    Defragmentation, DefragmentationDesc, DefragmentationError, DefragmentationStrategy, NextPass,
+    PassLimits, RequestDefragmentation, RoomError,
 };
+use allotment::memory::{Dedicated, ExpectedLifetime, Movability};
 use allotment::{Algorithm, Alignment, Pool, PoolDesc, ResourceKind};
 
 use crate::gains::{FULL, unlimited};

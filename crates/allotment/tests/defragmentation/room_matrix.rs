@@ -2,9 +2,11 @@
 //! refuses or is lost, and given up after every pass.
 
 use allotment::device::{DeviceError, MemoryHeapIndex};
-use allotment::memory::{
-    BlockSize, BlockSizes, Defragmentation, DefragmentationDesc, DefragmentationStrategy, EmptyBlockPolicy,
-    NewBlocks, NextPass, PassLimits, RequestDefragmentation, RoomError,
+use allotment::memory::NewBlocks;
+use allotment::memory::blocks::{BlockSize, BlockSizes, EmptyBlockPolicy};
+use allotment::memory::defragmentation::{
+    Defragmentation, DefragmentationDesc, DefragmentationStrategy, NextPass, PassLimits,
+    RequestDefragmentation, RoomError,
 };
 use allotment::{Algorithm, AllocationError, AllocationOptions, Pool, PoolDesc};
 

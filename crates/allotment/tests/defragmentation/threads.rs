@@ -4,11 +4,12 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use core::time::Duration;
 use std::thread::scope;
 
-use allotment::memory::{
-    AccessError, BlockSizes, Defragmentation, DefragmentationDesc, DefragmentationStrategy, EmptiedBlocks,
-    EmptyBlockPolicy, JoinThreads, Movability, NextPass, PassLimits, RequestDefragmentation, RoomError,
-    allocate_as_thread,
+use allotment::memory::blocks::{BlockSizes, EmptyBlockPolicy, allocate_as_thread};
+use allotment::memory::defragmentation::{
+    Defragmentation, DefragmentationDesc, DefragmentationStrategy, EmptiedBlocks, JoinThreads, NextPass,
+    PassLimits, RequestDefragmentation, RoomError,
 };
+use allotment::memory::{AccessError, Movability};
 use allotment::{Algorithm, Allocation, AllocationError, Pool};
 
 use crate::amount::scaled;

@@ -1,9 +1,10 @@
 //! The worked example at the top of `memory/defragmentation/run.rs`, with its numbers.
 
 use allotment::device::simulated::SimulatedGpu;
-use allotment::memory::{
-    BlockSizes, Defragmentation, DefragmentationDesc, DefragmentationStrategy, EmptyBlockPolicy, Movability,
-    NextPass, PassLimits,
+use allotment::memory::Movability;
+use allotment::memory::blocks::{BlockSizes, EmptyBlockPolicy};
+use allotment::memory::defragmentation::{
+    Defragmentation, DefragmentationDesc, DefragmentationStrategy, NextPass, PassLimits,
 };
 use allotment::{Allocation, AllocationOptions, MemoryUsage, Requirements};
 

@@ -17,10 +17,11 @@ use allotment::device::{
     QueueIndex, Submission,
 };
 use allotment::lifetime::{DeletionQueue, SubmissionTracker};
-use allotment::memory::{
-    Buffer, DefragmentationDesc, DefragmentationStrategy, Defragmenter, DefragmenterDesc, LeakHandler,
-    MappedBuffer, Movability, OwningAllocator, PassLimits,
+use allotment::memory::defragmentation::{
+    DefragmentationDesc, DefragmentationStrategy, Defragmenter, DefragmenterDesc, PassLimits,
 };
+use allotment::memory::reports::LeakHandler;
+use allotment::memory::{Buffer, MappedBuffer, Movability, OwningAllocator};
 use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
 
 use crate::hooked_device::{Hook, HookedDevice, Point};

@@ -10,7 +10,7 @@ use allotment::device::{BufferDesc, BufferUse};
 use allotment::{AllocationOptions, MemoryUsage};
 
 use crate::rig::{Heap, Rig, Staging, value};
-use allotment::memory::ShortName;
+use allotment::memory::names::ShortName;
 
 const BINDINGS: [Binding; 4] = [
     Binding::mutable("material").array(2),

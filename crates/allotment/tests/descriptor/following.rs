@@ -7,10 +7,11 @@ use std::sync::{Arc, RwLock};
 use allotment::descriptor::{Binding, BindingLayout, BindingSet, DescriptorSlot};
 use allotment::device::simulated::{SimulatedGpu, SimulatedImageUse};
 use allotment::device::{BufferDesc, BufferUse, DeviceError, ImageDesc};
-use allotment::memory::{
-    Buffer, DefragmentationDesc, DefragmentationStrategy, Defragmenter, DefragmenterDesc, Image, MoveError,
-    PassLimits, StepOutcome,
+use allotment::memory::defragmentation::{
+    DefragmentationDesc, DefragmentationStrategy, Defragmenter, DefragmenterDesc, MoveError, PassLimits,
+    StepOutcome,
 };
+use allotment::memory::{Buffer, Image};
 use allotment::{AllocationOptions, MemoryUsage};
 
 use crate::rig::{Heap, Rig, Staging};

@@ -17,10 +17,11 @@ use allotment::device::{
     QueueDevice as _, QueueIndex, SamplerDesc, Submission,
 };
 use allotment::lifetime::{DeletionQueue, SubmissionTracker};
-use allotment::memory::{
-    Buffer, DefragmentationDesc, DefragmentationStrategy, Defragmenter, DefragmenterDesc, LeakHandler,
-    MappedBuffer, OwningAllocator, PassLimits,
+use allotment::memory::defragmentation::{
+    DefragmentationDesc, DefragmentationStrategy, Defragmenter, DefragmenterDesc, PassLimits,
 };
+use allotment::memory::reports::LeakHandler;
+use allotment::memory::{Buffer, MappedBuffer, OwningAllocator};
 use allotment::upload::{ReadbackRing, RingDesc, UploadRing, Uploader, UploaderDesc, WhenFull};
 use allotment::{Alignment, AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
 

@@ -6,7 +6,7 @@ use allotment::descriptor::DescriptorError;
 use allotment::lifetime::WaitFor;
 
 use crate::rig::{Reading, Rig, value};
-use allotment::memory::ShortName;
+use allotment::memory::names::ShortName;
 
 #[test]
 fn recordings_have_disjoint_chunks_and_what_they_wrote_is_read() {

@@ -12,10 +12,12 @@ use allotment::device::{BufferDesc, MemoryTypeIndex, QueueDevice as _, QueueInde
 use allotment::events::{
     AlreadySubscribed, Event, EventBatch, EventSubscription, Placement, SubscriptionDesc,
 };
-use allotment::memory::{
-    BlockSizes, Defragmentation, DefragmentationDesc, DefragmentationStrategy, JoinThreads, LeakHandler,
-    ManualTime, Movability, NextPass, PassLimits, TimeSource, allocate_as_thread,
+use allotment::memory::Movability;
+use allotment::memory::blocks::{BlockSizes, ManualTime, TimeSource, allocate_as_thread};
+use allotment::memory::defragmentation::{
+    Defragmentation, DefragmentationDesc, DefragmentationStrategy, JoinThreads, NextPass, PassLimits,
 };
+use allotment::memory::reports::LeakHandler;
 use allotment::{
     Algorithm, Allocation, AllocationOptions, Allocator, AllocatorDesc, Gpu, GpuDesc, MemoryUsage, Pool,
     PoolDesc, Requirements,

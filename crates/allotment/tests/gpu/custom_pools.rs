@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{BufferDesc, ImageDesc, MemoryProperties};
-use allotment::memory::{
-    AccessError, AllocationPreview, BlockSize, DefragmentationDesc, DefragmentationStrategy, Defragmenter,
-    DefragmenterDesc, DestroyPoolError, EmptyBlockPolicy, MappedBuffer, PassLimits, ResourceError, ShortName,
-    StepOutcome,
+use allotment::memory::blocks::{BlockSize, EmptyBlockPolicy};
+use allotment::memory::defragmentation::{
+    DefragmentationDesc, DefragmentationStrategy, Defragmenter, DefragmenterDesc, PassLimits, StepOutcome,
 };
+use allotment::memory::names::ShortName;
+use allotment::memory::preview::AllocationPreview;
+use allotment::memory::{AccessError, DestroyPoolError, MappedBuffer, ResourceError};
 use allotment::upload::{ReadbackRing, RingDesc, UploadPool, UploadPoolDesc};
 use allotment::{
     Algorithm, AllocationError, AllocationOptions, GpuDesc, MemoryUsage, Pool, PoolDesc, Requirements,
@@ -413,7 +415,8 @@ fn a_pool_is_not_destroyed_while_its_defragmentation_is_under_way() {
 #[test]
 fn frames_use_buffers_of_a_pool_while_the_pool_is_maintained() {
     let mut desc = allotment::AllocatorDesc::default();
-    desc.block_growth = allotment::memory::BlockGrowth::Ahead(allotment::memory::Watermark::default());
+    desc.block_growth =
+        allotment::memory::blocks::BlockGrowth::Ahead(allotment::memory::blocks::Watermark::default());
     let rig = Rig::with(GpuDesc::default().with_allocator(desc));
     let (pool, options) = pool_for(&rig, MemoryUsage::GpuOnly);
     let mut kept = Vec::new();

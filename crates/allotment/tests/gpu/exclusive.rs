@@ -54,7 +54,7 @@ fn a_copy_of_an_exclusive_buffer_on_a_queue_of_another_family_is_refused() {
     let queue = rig.other_queue();
     assert_ne!(rig.gpu.device().profile().queues[usize::from(queue.0)].kind, QueueKind::Graphics);
     let options = AllocationOptions::new(MemoryUsage::GpuOnly).with_name("exclusive");
-    let name = allotment::memory::ShortName::new("exclusive");
+    let name = allotment::memory::names::ShortName::new("exclusive");
     let buffer = exclusive(&rig, &options);
     let frame = rig.gpu.begin_frame().unwrap();
     let refused = frame.read_back(queue, &buffer, 0, SIZE).unwrap_err();

@@ -11,9 +11,8 @@ use allotment::device::{
     BufferDesc, DeviceError, QueueDevice as _, Submission, TimelinePoint, TimelineValue,
 };
 use allotment::gpu::{FrameError, GpuDesc, Maintenance, SubmitError};
-use allotment::memory::{
-    BlockGrowth, BlockSizes, DefragmentationDesc, DefragmentationStrategy, StepOutcome, Watermark,
-};
+use allotment::memory::blocks::{BlockGrowth, BlockSizes, Watermark};
+use allotment::memory::defragmentation::{DefragmentationDesc, DefragmentationStrategy, StepOutcome};
 
 use crate::rig::{QUEUE, Rig, options};
 

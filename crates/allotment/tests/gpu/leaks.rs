@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use allotment::descriptor::{Binding, BindingSet};
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{BufferDesc, BufferUse, DescriptorHeapType, Filter, ImageDesc, SamplerDesc};
-use allotment::memory::{CallSites, LeakHandler, LeakMoment, LeakReport, Name};
+use allotment::memory::names::Name;
+use allotment::memory::reports::{CallSites, LeakHandler, LeakMoment, LeakReport};
 use allotment::{AllocatorDesc, Gpu, GpuDesc, MemoryUsage};
 
 type Reports = Arc<Mutex<Vec<LeakReport>>>;

@@ -7,11 +7,12 @@ use std::sync::mpsc::channel;
 use allotment::descriptor::{Binding, BindingSet};
 use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{BufferCopy, BufferDesc, BufferUse, QueueDevice as _, Submission};
-use allotment::memory::{
-    AcceptedMove, AccessError, BlockSize, BlockSizes, DefragmentationDesc, DefragmentationStrategy,
-    Defragmenter, DefragmenterDesc, DestroyPoolError, EmptyBlockPolicy, ManualTime, MappedBuffer, Movability,
-    MoveError, PassLimits, TimeSource,
+use allotment::memory::blocks::{BlockSize, BlockSizes, EmptyBlockPolicy, ManualTime, TimeSource};
+use allotment::memory::defragmentation::{
+    AcceptedMove, DefragmentationDesc, DefragmentationStrategy, Defragmenter, DefragmenterDesc, MoveError,
+    PassLimits,
 };
+use allotment::memory::{AccessError, DestroyPoolError, MappedBuffer, Movability};
 use allotment::{AllocationOptions, AllocatorDesc, GpuDesc, MemoryUsage, PoolDesc, Requirements};
 
 use crate::rig::{QUEUE, Rig};

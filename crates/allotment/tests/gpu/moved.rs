@@ -9,11 +9,12 @@ use std::sync::{Arc, Mutex};
 use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{BufferDesc, ImageDesc, QueueDevice as _, Submission};
 use allotment::lifetime::DeletionQueue;
-use allotment::memory::{
-    AccessError, AllocationId, BlockSizes, Buffer, DefragmentationDesc, DefragmentationStatistics,
-    DefragmentationStrategy, Defragmenter, DefragmenterDesc, EmptyBlockPolicy, Movability, PassLimits,
-    StepOutcome,
+use allotment::memory::blocks::{BlockSizes, EmptyBlockPolicy};
+use allotment::memory::defragmentation::{
+    DefragmentationDesc, DefragmentationStatistics, DefragmentationStrategy, Defragmenter, DefragmenterDesc,
+    PassLimits, StepOutcome,
 };
+use allotment::memory::{AccessError, AllocationId, Buffer, Movability};
 use allotment::{AllocatorDesc, GpuDesc, MemoryUsage};
 
 use crate::rig::{QUEUE, Rig};

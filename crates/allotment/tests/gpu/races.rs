@@ -11,10 +11,11 @@ use std::time::Instant;
 use allotment::device::simulated::{Profile, SimulatedBuffer, SimulatedGpu};
 use allotment::device::{BufferCopy, BufferDesc, Device, QueueDevice, QueueIndex, Submission};
 use allotment::gpu::{Gpu, GpuDesc};
-use allotment::memory::{
-    AccessError, BlockSizes, Buffer, DefragmentationDesc, DefragmentationStrategy, EmptyBlockPolicy,
-    PassLimits, StepOutcome, Transfer,
+use allotment::memory::blocks::{BlockSizes, EmptyBlockPolicy};
+use allotment::memory::defragmentation::{
+    DefragmentationDesc, DefragmentationStrategy, PassLimits, StepOutcome,
 };
+use allotment::memory::{AccessError, Buffer, Transfer};
 use allotment::upload::{Uploader, UploaderDesc};
 use allotment::{AllocationOptions, AllocatorDesc, MemoryUsage};
 

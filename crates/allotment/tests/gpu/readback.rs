@@ -9,9 +9,9 @@ use allotment::device::{
 };
 use allotment::gpu::{FrameReadbackError, GpuDesc, SubmitError};
 use allotment::lifetime::{DeletionQueue, SubmissionTracker};
-use allotment::memory::{
-    AccessError, DefragmentationDesc, DefragmentationStrategy, OwningAllocator, ShortName,
-};
+use allotment::memory::defragmentation::{DefragmentationDesc, DefragmentationStrategy};
+use allotment::memory::names::ShortName;
+use allotment::memory::{AccessError, OwningAllocator};
 use allotment::upload::{RingDesc, RingError};
 
 use crate::rig::{QUEUE, Rig, options};

@@ -3,10 +3,8 @@
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{BufferDesc, ImageDesc, MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask};
 use allotment::gpu::{Gpu, GpuDesc};
-use allotment::memory::{
-    AllocationOptions, Buffer, Dedicated, DefragmentationDesc, Movability, RequestDefragmentation,
-    ResourceError, RoomError,
-};
+use allotment::memory::defragmentation::{DefragmentationDesc, RequestDefragmentation, RoomError};
+use allotment::memory::{AllocationOptions, Buffer, Dedicated, Movability, ResourceError};
 use allotment::{Alignment, MemoryUsage, PoolDesc, Requirements};
 
 const MIB: u64 = 1 << 20;

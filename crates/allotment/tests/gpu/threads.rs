@@ -6,7 +6,8 @@ use std::thread;
 use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{BufferDesc, QueueDevice as _};
 use allotment::gpu::{Frame, Gpu, GpuDesc};
-use allotment::memory::{BlockSizes, EmptyBlockPolicy, PassLimits, StepOutcome};
+use allotment::memory::blocks::{BlockSizes, EmptyBlockPolicy};
+use allotment::memory::defragmentation::{PassLimits, StepOutcome};
 use allotment::upload::{Uploader, UploaderDesc, WhenFull};
 use allotment::{Alignment, AllocatorDesc, MemoryUsage};
 

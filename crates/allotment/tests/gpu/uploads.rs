@@ -3,7 +3,8 @@
 use allotment::AllocatorDesc;
 use allotment::device::{BufferCopy, BufferDesc, QueueDevice as _, QueueIndex, Submission};
 use allotment::gpu::{Gpu, GpuDesc, GpuError};
-use allotment::memory::{BlockSizes, DefragmentationDesc, DefragmentationStrategy};
+use allotment::memory::blocks::BlockSizes;
+use allotment::memory::defragmentation::{DefragmentationDesc, DefragmentationStrategy};
 use allotment::upload::{UploadError, UploaderDesc};
 
 use crate::rig::{QUEUE, Rig, options};

@@ -18,10 +18,9 @@ use allotment::device::{
 };
 use allotment::gpu::{Gpu, GpuDesc};
 use allotment::memory::StackSide;
-use allotment::memory::{
-    BlockSize, BlockSizes, BudgetPolicy, Dedicated, Defragmenter, DefragmenterDesc, MappedBuffer, NewBlocks,
-    PoolDesc, Transfer,
-};
+use allotment::memory::blocks::{BlockSize, BlockSizes};
+use allotment::memory::defragmentation::{Defragmenter, DefragmenterDesc};
+use allotment::memory::{BudgetPolicy, Dedicated, MappedBuffer, NewBlocks, PoolDesc, Transfer};
 use allotment::upload::{ImageWrite, Uploader, UploaderDesc, WhenFull};
 use allotment::{Alignment, AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, Requirements};
 

@@ -14,7 +14,8 @@ mod plan;
 
 use core::time::Duration;
 
-use allotment::memory::{DefragmentationStrategy, ImpossibleLayout};
+use allotment::memory::defragmentation::DefragmentationStrategy;
+use allotment::memory::defragmentation::layout::ImpossibleLayout;
 use allotment_analyze::{DefragmentationPreview, PreviewOptions, Scope};
 use egui::{DragValue, RichText, Ui};
 

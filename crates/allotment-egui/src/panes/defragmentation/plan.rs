@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use allotment::memory::ImpossibleLayout;
+use allotment::memory::defragmentation::layout::ImpossibleLayout;
 use allotment_analyze::{
     AllocationIndex, BlockFate, BlockIndex, Cursor, DefragmentationPreview, PreviewOptions, Scope, Timeline,
 };

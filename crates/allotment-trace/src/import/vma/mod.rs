@@ -1,5 +1,5 @@
 //! JSON dumps of VMA (`vmaBuildStatsString` with the detailed map), of D3D12MA (`BuildStatsString`) and of this library
-//! ([`Reports::dump_json`](allotment::memory::Reports::dump_json)), which share a form: one moment becomes the events that
+//! ([`Reports::dump_json`](allotment::memory::reports::Reports::dump_json)), which share a form: one moment becomes the events that
 //! lead to it.
 //!
 //! | in the dump | becomes |

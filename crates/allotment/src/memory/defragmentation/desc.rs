@@ -16,7 +16,9 @@ use crate::memory::EmptiedBlocks;
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
 /// # use allotment::memory::Movability;
-/// use allotment::memory::{DefragmentationDesc, DefragmentationError, DefragmentationStrategy};
+/// use allotment::memory::defragmentation::{
+///     DefragmentationDesc, DefragmentationError, DefragmentationStrategy,
+/// };
 ///
 /// # let options = MemoryUsage::GpuOnly.with_name("tile").with_movability(Movability::Copied);
 /// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 7)?; // two blocks of 4 MiB
@@ -83,7 +85,7 @@ impl DefragmentationStrategy {
 ///
 /// ```
 /// use core::time::Duration;
-/// use allotment::memory::PassLimits;
+/// use allotment::memory::defragmentation::PassLimits;
 ///
 /// // A tenth of a frame to plan, and copies that a transfer queue completes meanwhile.
 /// let limits = PassLimits::default().with_time(Duration::from_millis(1)).with_bytes(16 << 20).with_moves(64);
@@ -172,8 +174,10 @@ impl PassLimits {
 /// # use allotment::device::simulated::{Profile, SimulatedGpu};
 /// # use allotment::prelude::*;
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-/// use allotment::memory::{
-///     DefragmentationDesc, DefragmentationStrategy, JoinThreads, Movability, NextPass, PassLimits, allocate_as_thread,
+/// use allotment::memory::Movability;
+/// use allotment::memory::blocks::allocate_as_thread;
+/// use allotment::memory::defragmentation::{
+///     DefragmentationDesc, DefragmentationStrategy, JoinThreads, NextPass, PassLimits,
 /// };
 ///
 /// let mut desc = AllocatorDesc::default();
@@ -214,7 +218,7 @@ pub enum JoinThreads {
 /// Description of a defragmentation.
 ///
 /// ```
-/// use allotment::memory::{DefragmentationDesc, DefragmentationStrategy, PassLimits};
+/// use allotment::memory::defragmentation::{DefragmentationDesc, DefragmentationStrategy, PassLimits};
 ///
 /// let desc = DefragmentationDesc::new(DefragmentationStrategy::WithinBytes(16 << 20))
 ///     .with_limits(PassLimits::default().with_moves(32));

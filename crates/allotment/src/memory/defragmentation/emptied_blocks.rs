@@ -3,7 +3,7 @@
 /// What becomes of a block that was emptied.
 ///
 /// ```
-/// use allotment::memory::{DefragmentationDesc, DefragmentationStrategy, EmptiedBlocks};
+/// use allotment::memory::defragmentation::{DefragmentationDesc, DefragmentationStrategy, EmptiedBlocks};
 ///
 /// // In every frame: what a step emptied may be needed again in the next second.
 /// let all_the_time = DefragmentationDesc::new(DefragmentationStrategy::Fast)

@@ -12,7 +12,10 @@ use crate::device::Device;
 /// # use allotment::prelude::*;
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-/// # use allotment::memory::{DefragmentationDesc, DefragmentationStatistics, Movability, NextPass, PassLimits};
+/// # use allotment::memory::Movability;
+/// # use allotment::memory::defragmentation::{
+/// #     DefragmentationDesc, DefragmentationStatistics, NextPass, PassLimits,
+/// # };
 /// let options = MemoryUsage::GpuOnly.with_name("tile").with_user_data(7).with_movability(Movability::Copied);
 /// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
 /// allocator.free(tiles.remove(0))?;

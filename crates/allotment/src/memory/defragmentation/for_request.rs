@@ -42,7 +42,9 @@ use crate::memory::request::desc::AllocationRequest;
 /// # let device = SimulatedGpu::new(Profile::named("integrated").unwrap());
 /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
 /// # let best = allocator.explain(&Requirements::new(1024), &MemoryUsage::GpuOnly.into())[0].memory_type;
-/// use allotment::memory::{BlockSize, DefragmentationDesc, Movability, NewBlocks, RequestDefragmentation};
+/// use allotment::memory::{Movability, NewBlocks};
+/// use allotment::memory::blocks::BlockSize;
+/// use allotment::memory::defragmentation::{DefragmentationDesc, RequestDefragmentation};
 ///
 /// let mut desc = PoolDesc::new([best]);
 /// desc.sizing = Some(BlockSize::Fixed(1 << 20));
@@ -150,7 +152,7 @@ impl<'a, D: Device> RequestDefragmentation<'a, D> {
     /// # use allotment::prelude::*;
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// use allotment::memory::{DefragmentationDesc, NextPass, RequestDefragmentation};
+    /// use allotment::memory::defragmentation::{DefragmentationDesc, NextPass, RequestDefragmentation};
     ///
     /// let (level, desc) = (Requirements::new(1 << 20), DefragmentationDesc::default());
     /// let options = MemoryUsage::GpuOnly.with_name("level");
@@ -209,8 +211,10 @@ impl<'a, D: Device> RequestDefragmentation<'a, D> {
     /// # let device = SimulatedGpu::new(Profile::named("integrated").unwrap());
     /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
     /// # let upload = allocator.explain(&Requirements::new(1024), &MemoryUsage::Upload.into())[0].memory_type;
-    /// use allotment::memory::{
-    ///     BlockSize, DefragmentationDesc, Movability, Pass, PassLimits, RequestDefragmentation,
+    /// use allotment::memory::Movability;
+    /// use allotment::memory::blocks::BlockSize;
+    /// use allotment::memory::defragmentation::{
+    ///     DefragmentationDesc, Pass, PassLimits, RequestDefragmentation,
     /// };
     ///
     /// // A pool of one block of 1 MiB, of which every other 64 KiB are free.

@@ -75,8 +75,10 @@ pub struct LayoutMove {
 /// Blocks with their allocations, which no allocator has: those of a recording, for example.
 ///
 /// ```
-/// use allotment::memory::{
-///     BlockLayout, DefragmentationStrategy, LayoutAllocation, LayoutArena, LayoutBlock, LayoutMove, Movability,
+/// use allotment::memory::Movability;
+/// use allotment::memory::defragmentation::DefragmentationStrategy;
+/// use allotment::memory::defragmentation::layout::{
+///     BlockLayout, LayoutAllocation, LayoutArena, LayoutBlock, LayoutMove,
 /// };
 /// use allotment::{Algorithm, Alignment};
 ///

@@ -57,12 +57,19 @@ pub use emptied_blocks::EmptiedBlocks;
 pub use ended_pass::EndedPass;
 pub use error::{DefragmentationError, NotThisMove};
 pub use for_request::RequestDefragmentation;
-pub use layout_plan::{
-    BlockLayout, ImpossibleLayout, LayoutAllocation, LayoutArena, LayoutBlock, LayoutMove,
-};
+/// Plans for blocks that no allocator has, such as those of a recording.
+pub mod layout {
+    pub use super::layout_plan::{
+        BlockLayout, ImpossibleLayout, LayoutAllocation, LayoutArena, LayoutBlock, LayoutMove,
+    };
+}
 pub use pass::{Move, NextPass, Pass};
 pub use plan::{DefragmentationPlan, PlannedBlock};
 pub use room::RoomError;
+
+pub use super::relocation::{
+    AcceptedMove, DefragmentationStep, Defragmenter, DefragmenterDesc, MakingRoom, MoveError, StepOutcome,
+};
 
 pub(super) use self::offers::Offers;
 pub(super) use self::offers::{Offer, OfferEnded};
@@ -89,7 +96,7 @@ type OnMoved<'a, D> = Box<CallMoved<'a, D>>;
 /// # use allotment::prelude::*;
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-/// use allotment::memory::{DefragmentationDesc, DefragmentationStatistics};
+/// use allotment::memory::defragmentation::{DefragmentationDesc, DefragmentationStatistics};
 ///
 /// let mut sums = DefragmentationStatistics::default(); // of all runs of a session
 /// let run = Defragmentation::new(&allocator, None, DefragmentationDesc::default())?;
@@ -112,7 +119,7 @@ pub struct DefragmentationStatistics {
     /// Allocations that their owners freed while they were being moved.
     pub freed: u32,
     /// Memory objects from which all allocations were moved. Each is freed or kept, as
-    /// [`EmptiedBlocks`](super::EmptiedBlocks) says, once the last old place in it is free.
+    /// [`EmptiedBlocks`] says, once the last old place in it is free.
     pub blocks_emptied: u32,
     /// Bytes of these memory objects.
     pub bytes_emptied: u64,
@@ -189,12 +196,12 @@ impl core::ops::Sub for DefragmentationStatistics {
 ///
 /// Repeat steps 2 to 5 until there is nothing more to gain. Only allocations that were requested as
 /// [movable](super::AllocationOptions::with_movability) are moved, within their pool and memory type. A pass that is
-/// dropped is cancelled; each allocation is always in one place or in the other. [`Defragmenter`](super::Defragmenter)
+/// dropped is cancelled; each allocation is always in one place or in the other. [`Defragmenter`]
 /// does all of this for buffers and images, with copies by a queue.
 ///
 /// # Beside `Defragmenter`s
 ///
-/// A defragmentation and any number of [`Defragmenter`](super::Defragmenter)s work at the same time, in any order, on one
+/// A defragmentation and any number of [`Defragmenter`]s work at the same time, in any order, on one
 /// thread or on several. Each moves its own allocations only, and needs nothing of the others: in the default pools,
 /// movable allocations, the resources of each of the first three `Defragmenter`s and their mapped buffers have blocks of
 /// their own, as pinned allocations have. This costs a partly filled block for each of them that is used.
@@ -216,7 +223,9 @@ impl core::ops::Sub for DefragmentationStatistics {
 ///
 /// ```
 /// use allotment::device::simulated::{SimulatedGpu, Profile};
-/// use allotment::memory::{BlockSizes, DefragmentationDesc, DefragmentationStrategy, Movability, NextPass};
+/// use allotment::memory::Movability;
+/// use allotment::memory::blocks::BlockSizes;
+/// use allotment::memory::defragmentation::{DefragmentationDesc, DefragmentationStrategy, NextPass};
 /// use allotment::{Allocator, AllocatorDesc, MemoryUsage, Requirements};
 ///
 /// let device = SimulatedGpu::new(Profile::named("integrated").unwrap());
@@ -356,7 +365,7 @@ impl<'a, D: Device> Defragmentation<'a, D> {
     /// Begins to defragment a custom pool, or with `None` all default pools, each memory type by itself. A custom pool
     /// cannot be destroyed until the defragmentation is dropped.
     ///
-    /// The passes do not move resources of a [`Defragmenter`](super::Defragmenter): only it can create them again, and it
+    /// The passes do not move resources of a [`Defragmenter`]: only it can create them again, and it
     /// moves them [by itself](Defragmentation#beside-defragmenters).
     ///
     /// ```
@@ -364,7 +373,10 @@ impl<'a, D: Device> Defragmentation<'a, D> {
     /// # use allotment::prelude::*;
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// use allotment::memory::{Defragmentation, DefragmentationDesc, Movability, NextPass, PassLimits};
+    /// use allotment::memory::Movability;
+    /// use allotment::memory::defragmentation::{
+    ///     Defragmentation, DefragmentationDesc, NextPass, PassLimits,
+    /// };
     ///
     /// // A cache, whose owner writes it again: its bytes need no copy.
     /// let options = MemoryUsage::GpuOnly.with_name("glyphs").with_movability(Movability::Recreated);
@@ -390,7 +402,9 @@ impl<'a, D: Device> Defragmentation<'a, D> {
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// use std::sync::Arc;
     ///
-    /// use allotment::memory::{Defragmentation, DefragmentationDesc, DefragmentationError, NextPass};
+    /// use allotment::memory::defragmentation::{
+    ///     Defragmentation, DefragmentationDesc, DefragmentationError, NextPass,
+    /// };
     ///
     /// struct Renderer<D: Device> {
     ///     allocator: Arc<Allocator<D>>,
@@ -462,7 +476,8 @@ impl<'a, D: Device> Defragmentation<'a, D> {
     /// # use allotment::prelude::*;
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// # use allotment::memory::{DefragmentationDesc, Movability};
+    /// # use allotment::memory::Movability;
+    /// # use allotment::memory::defragmentation::DefragmentationDesc;
     /// # let options = MemoryUsage::GpuOnly.with_name("tile").with_movability(Movability::Copied);
     /// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
     /// allocator.free(tiles.remove(0))?;
@@ -485,7 +500,7 @@ impl<'a, D: Device> Defragmentation<'a, D> {
     /// # use allotment::prelude::*;
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// # use allotment::memory::{DefragmentationDesc, NextPass};
+    /// # use allotment::memory::defragmentation::{DefragmentationDesc, NextPass};
     /// let mut run = Defragmentation::new(&allocator, None, DefragmentationDesc::default())?;
     /// for _frame in 0..100 {
     ///     match run.next_pass() {
@@ -525,7 +540,8 @@ impl<'a, D: Device> Defragmentation<'a, D> {
     /// # use allotment::prelude::*;
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// # use allotment::memory::{DefragmentationDesc, Movability, NextPass, PassLimits};
+    /// # use allotment::memory::Movability;
+    /// # use allotment::memory::defragmentation::{DefragmentationDesc, NextPass, PassLimits};
     /// let options = MemoryUsage::GpuOnly.with_name("tile").with_user_data(7).with_movability(Movability::Copied);
     /// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
     /// allocator.free(tiles.remove(0))?;
@@ -551,7 +567,8 @@ impl<'a, D: Device> Defragmentation<'a, D> {
     /// # use allotment::prelude::*;
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// # use allotment::memory::{DefragmentationDesc, Movability, NextPass, PassLimits};
+    /// # use allotment::memory::Movability;
+    /// # use allotment::memory::defragmentation::{DefragmentationDesc, NextPass, PassLimits};
     /// # let options = MemoryUsage::GpuOnly.with_name("tile").with_movability(Movability::Copied);
     /// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
     /// allocator.free(tiles.remove(0))?;

@@ -24,7 +24,8 @@ const AT_ONCE: usize = 32;
 /// # use allotment::prelude::*;
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-/// # use allotment::memory::{DefragmentationDesc, Movability, NextPass, PassLimits};
+/// # use allotment::memory::Movability;
+/// # use allotment::memory::defragmentation::{DefragmentationDesc, NextPass, PassLimits};
 /// let options = MemoryUsage::GpuOnly.with_name("house").with_user_data(4711).with_movability(Movability::Copied);
 /// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
 /// allocator.free(tiles.remove(0))?;
@@ -213,7 +214,7 @@ impl<D: Device> Move<D> {
 /// # use allotment::prelude::*;
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-/// # use allotment::memory::{DefragmentationDesc, NextPass, PassLimits};
+/// # use allotment::memory::defragmentation::{DefragmentationDesc, NextPass, PassLimits};
 /// let mut run = Defragmentation::new(&allocator, None, DefragmentationDesc::default().with_limits(PassLimits::NONE))?;
 /// assert!(matches!(run.next_pass(), NextPass::Done), "no block can be emptied");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -252,7 +253,8 @@ impl<D: Device> fmt::Debug for NextPass<'_, D> {
 /// # use allotment::prelude::*;
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-/// # use allotment::memory::{AccessError, DefragmentationDesc, Movability, NextPass, PassLimits};
+/// # use allotment::memory::{AccessError, Movability};
+/// # use allotment::memory::defragmentation::{DefragmentationDesc, NextPass, PassLimits};
 /// # let options = MemoryUsage::Upload.with_name("tile").with_movability(Movability::Copied);
 /// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
 /// allocator.free(tiles.remove(0))?;
@@ -336,7 +338,8 @@ impl<'d, D: Device> Pass<'d, D> {
     /// # use allotment::prelude::*;
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// # use allotment::memory::{DefragmentationDesc, Movability, NextPass, PassLimits};
+    /// # use allotment::memory::Movability;
+    /// # use allotment::memory::defragmentation::{DefragmentationDesc, NextPass, PassLimits};
     /// # let options = MemoryUsage::GpuOnly.with_name("tile").with_movability(Movability::Copied);
     /// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
     /// allocator.free(tiles.remove(0))?;
@@ -377,7 +380,8 @@ impl<'d, D: Device> Pass<'d, D> {
     /// # use allotment::prelude::*;
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// # use allotment::memory::{DefragmentationDesc, Movability, NextPass, PassLimits};
+    /// # use allotment::memory::Movability;
+    /// # use allotment::memory::defragmentation::{DefragmentationDesc, NextPass, PassLimits};
     /// # let options = MemoryUsage::GpuOnly.with_name("tile").with_movability(Movability::Copied);
     /// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
     /// allocator.free(tiles.remove(0))?;
@@ -419,7 +423,8 @@ impl<'d, D: Device> Pass<'d, D> {
     /// # use allotment::prelude::*;
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// # use allotment::memory::{DefragmentationDesc, Movability, NextPass, PassLimits};
+    /// # use allotment::memory::Movability;
+    /// # use allotment::memory::defragmentation::{DefragmentationDesc, NextPass, PassLimits};
     /// # let options = MemoryUsage::GpuOnly.with_name("tile").with_movability(Movability::Copied);
     /// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
     /// allocator.free(tiles.remove(0))?;
@@ -460,7 +465,8 @@ impl<'d, D: Device> Pass<'d, D> {
     /// # use allotment::prelude::*;
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
-    /// # use allotment::memory::{DefragmentationDesc, Movability, NextPass, PassLimits};
+    /// # use allotment::memory::Movability;
+    /// # use allotment::memory::defragmentation::{DefragmentationDesc, NextPass, PassLimits};
     /// # let allocator = gpu.allocator();
     /// # let options = MemoryUsage::GpuOnly.with_name("tile").with_movability(Movability::Copied);
     /// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB

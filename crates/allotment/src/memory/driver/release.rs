@@ -20,7 +20,7 @@ impl<D: Device> Allocator<D> {
     /// # use allotment::prelude::*;
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// use allotment::memory::EmptyBlockPolicy;
+    /// use allotment::memory::blocks::EmptyBlockPolicy;
     ///
     /// let level = allocator.allocate(&Requirements::new(200 << 20), &MemoryUsage::GpuOnly.into())?;
     /// allocator.free(level)?;

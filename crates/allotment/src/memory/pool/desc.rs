@@ -130,7 +130,7 @@ pub(in crate::memory) fn other_set(set: usize, memory_types: usize, separate_mov
 ///
 /// ```
 /// use allotment::device::MemoryTypeIndex;
-/// use allotment::memory::BlockSize;
+/// use allotment::memory::blocks::BlockSize;
 /// use allotment::{Algorithm, PoolDesc};
 ///
 /// let mut desc = PoolDesc::new([MemoryTypeIndex(1)]);

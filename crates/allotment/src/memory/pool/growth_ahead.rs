@@ -28,7 +28,7 @@ use crate::sync::locked;
 ///
 /// ```
 /// use allotment::AllocatorDesc;
-/// use allotment::memory::{BlockGrowth, Watermark};
+/// use allotment::memory::blocks::{BlockGrowth, Watermark};
 ///
 /// let mut desc = AllocatorDesc::default();
 /// assert_eq!(desc.block_growth, BlockGrowth::OnDemand);
@@ -58,7 +58,7 @@ impl BlockGrowth {
 /// Free room that maintenance keeps in a pool. The largest of the three figures applies.
 ///
 /// ```
-/// use allotment::memory::{BlockGrowth, Watermark};
+/// use allotment::memory::blocks::{BlockGrowth, Watermark};
 ///
 /// let mut room = Watermark::default();
 /// room.bytes = 64 << 20; // what a burst of streaming needs at once

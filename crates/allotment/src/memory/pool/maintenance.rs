@@ -88,7 +88,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// ```
     /// use allotment::device::simulated::{SimulatedGpu, Profile};
-    /// use allotment::memory::{BlockGrowth, Watermark};
+    /// use allotment::memory::blocks::{BlockGrowth, Watermark};
     /// use allotment::{Allocator, AllocatorDesc, MemoryUsage, Requirements};
     ///
     /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
@@ -151,7 +151,7 @@ impl<D: Device> Allocator<D> {
     /// # use allotment::prelude::*;
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// use core::time::Duration;
-    /// use allotment::memory::{BlockGrowth, Watermark};
+    /// use allotment::memory::blocks::{BlockGrowth, Watermark};
     ///
     /// let mut desc = AllocatorDesc::default();
     /// desc.block_growth = BlockGrowth::Ahead(Watermark::default());

@@ -18,7 +18,7 @@ use crate::memory::allocator::Allocator;
 /// use std::sync::Arc;
 ///
 /// use allotment::device::simulated::{SimulatedGpu, Profile};
-/// use allotment::memory::{MaintenanceThread, BlockGrowth, Watermark};
+/// use allotment::memory::blocks::{MaintenanceThread, BlockGrowth, Watermark};
 /// use allotment::{Allocator, AllocatorDesc};
 ///
 /// let mut desc = AllocatorDesc::default();
@@ -54,7 +54,7 @@ impl<D: Device> MaintenanceThread<D> {
     /// # use allotment::prelude::*;
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let allocator = std::sync::Arc::new(Allocator::new(device, AllocatorDesc::default())?);
-    /// use allotment::memory::MaintenanceThread;
+    /// use allotment::memory::blocks::MaintenanceThread;
     ///
     /// let maintenance = MaintenanceThread::spawn(allocator.clone())?;
     /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;

@@ -133,7 +133,7 @@ impl Drop for Residence {
 /// # use allotment::device::simulated::{Profile, SimulatedGpu};
 /// # use allotment::prelude::*;
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-/// use allotment::memory::allocate_as_thread;
+/// use allotment::memory::blocks::allocate_as_thread;
 ///
 /// let mut desc = AllocatorDesc::default();
 /// desc.threads = 2;

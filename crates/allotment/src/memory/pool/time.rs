@@ -24,7 +24,7 @@ use crate::sync::locked;
 ///
 /// ```
 /// use allotment::AllocatorDesc;
-/// use allotment::memory::{ManualTime, TimeSource};
+/// use allotment::memory::blocks::{ManualTime, TimeSource};
 ///
 /// let time = ManualTime::new();
 /// let mut desc = AllocatorDesc::default();
@@ -46,7 +46,7 @@ pub enum TimeSource {
 /// use core::time::Duration;
 ///
 /// use allotment::device::simulated::{SimulatedGpu, Profile};
-/// use allotment::memory::{ManualTime, TimeSource};
+/// use allotment::memory::blocks::{ManualTime, TimeSource};
 /// use allotment::{Allocator, AllocatorDesc, MemoryUsage, Requirements};
 ///
 /// let time = ManualTime::new();
@@ -81,7 +81,7 @@ impl ManualTime {
     ///
     /// ```
     /// use core::time::Duration;
-    /// use allotment::memory::ManualTime;
+    /// use allotment::memory::blocks::ManualTime;
     ///
     /// let time = ManualTime::new();
     /// time.clone().advance(Duration::from_millis(16));

@@ -36,7 +36,7 @@ use crate::sync::locked;
 /// # use allotment::prelude::*;
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
-/// use allotment::memory::AcceptedMove;
+/// use allotment::memory::defragmentation::AcceptedMove;
 ///
 /// let options = MemoryUsage::Upload.with_name("instances").relocatable();
 /// let mut instances = gpu.create_mapped_buffer(&BufferDesc::new(4096).into(), &options)?;

@@ -68,9 +68,11 @@ use crate::sync::locked;
 /// use allotment::device::BufferDesc;
 /// use allotment::device::simulated::{SimulatedGpu, Profile};
 /// use allotment::lifetime::{DeletionQueue, SubmissionTracker};
-/// use allotment::memory::{
-///     BlockSizes, DefragmentationDesc, DefragmentationStrategy, Defragmenter, DefragmenterDesc, OwningAllocator,
-///     PassLimits, StepOutcome,
+/// use allotment::memory::OwningAllocator;
+/// use allotment::memory::blocks::BlockSizes;
+/// use allotment::memory::defragmentation::{
+///     DefragmentationDesc, DefragmentationStrategy, Defragmenter, DefragmenterDesc, PassLimits,
+///     StepOutcome,
 /// };
 /// use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, Requirements};
 ///
@@ -139,7 +141,9 @@ impl<D: Device> Defragmenter<D> {
     /// # use allotment::prelude::*;
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
-    /// use allotment::memory::{DefragmentationDesc, DefragmentationStrategy, Defragmenter, DefragmenterDesc};
+    /// use allotment::memory::defragmentation::{
+    ///     DefragmentationDesc, DefragmentationStrategy, Defragmenter, DefragmenterDesc,
+    /// };
     ///
     /// // Beside that of the `Gpu`: for resources of a level, which nothing moves while it is played.
     /// let full = DefragmentationDesc::new(DefragmentationStrategy::Full);
@@ -270,7 +274,7 @@ impl<D: Device> Defragmenter<D> {
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
     /// use std::sync::mpsc::channel;
-    /// use allotment::memory::{PassLimits, StepOutcome};
+    /// use allotment::memory::defragmentation::{PassLimits, StepOutcome};
     ///
     /// // A list of what moved, for the thread that writes descriptors.
     /// let (sender, moved) = channel();
@@ -341,7 +345,7 @@ impl<D: Device> Defragmenter<D> {
     /// # use allotment::prelude::*;
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
-    /// use allotment::memory::{PassLimits, StepOutcome};
+    /// use allotment::memory::defragmentation::{PassLimits, StepOutcome};
     ///
     /// let options = MemoryUsage::GpuOnly.with_name("tile").relocatable();
     /// let mut tiles = Vec::new();
@@ -415,7 +419,7 @@ impl<D: Device> Defragmenter<D> {
     /// # use allotment::prelude::*;
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
-    /// use allotment::memory::DefragmentationDesc;
+    /// use allotment::memory::defragmentation::DefragmentationDesc;
     ///
     /// gpu.defragmenter().step(Default::default())?;
     /// gpu.defragmenter().stop(); // the program does no steps while it loads a level

@@ -9,7 +9,9 @@ use crate::memory::{DefragmentationDesc, DefragmentationStatistics};
 /// # use allotment::device::simulated::{Profile, SimulatedGpu};
 /// # use allotment::prelude::*;
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-/// use allotment::memory::{DefragmentationDesc, DefragmentationStrategy, DefragmenterDesc};
+/// use allotment::memory::defragmentation::{
+///     DefragmentationDesc, DefragmentationStrategy, DefragmenterDesc,
+/// };
 ///
 /// let fast = DefragmentationDesc::new(DefragmentationStrategy::Fast);
 /// let desc = DefragmenterDesc::new(fast).with_queue(QueueIndex(0));
@@ -55,7 +57,7 @@ impl DefragmenterDesc {
 /// # use allotment::prelude::*;
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
-/// use allotment::memory::{PassLimits, StepOutcome};
+/// use allotment::memory::defragmentation::{PassLimits, StepOutcome};
 ///
 /// match gpu.defragmenter().step(PassLimits::default())?.outcome {
 ///     StepOutcome::Moved => println!("write the descriptors of moved resources anew"),

@@ -13,7 +13,7 @@ use crate::memory::DefragmentationError;
 /// # use allotment::prelude::*;
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
-/// use allotment::memory::{Defragmenter, DefragmenterDesc, MoveError};
+/// use allotment::memory::defragmentation::{Defragmenter, DefragmenterDesc, MoveError};
 ///
 /// let queue = QueueIndex(9);
 /// let desc = DefragmenterDesc::default().with_queue(queue);

@@ -38,7 +38,7 @@ pub(crate) trait Front {
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
 /// # let best = gpu.allocator().explain(&Requirements::new(1), &MemoryUsage::GpuOnly.into())[0].memory_type;
-/// use allotment::memory::BlockSize;
+/// use allotment::memory::blocks::BlockSize;
 ///
 /// let mut desc = PoolDesc::new([best]);
 /// (desc.sizing, desc.max_blocks) = (Some(BlockSize::Fixed(1 << 20)), 1);

@@ -17,7 +17,7 @@ use crate::sync::locked;
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
 /// use allotment::device::DescriptorHeapType;
-/// use allotment::memory::LeakReport;
+/// use allotment::memory::reports::LeakReport;
 ///
 /// let targets = gpu.descriptors()?.cpu_heap(DescriptorHeapType::RenderTarget);
 /// let views = targets.allocate(3)?;

@@ -82,7 +82,7 @@ const SHOWN: usize = 20;
 /// ```
 /// # use allotment::device::simulated::{Profile, SimulatedGpu};
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-/// use allotment::memory::{LeakMoment, LeakReport};
+/// use allotment::memory::reports::{LeakMoment, LeakReport};
 ///
 /// assert_eq!(LeakReport::of_device(&device).moment, LeakMoment::Asked);
 /// ```
@@ -107,7 +107,7 @@ pub enum LeakMoment {
 /// # use allotment::prelude::*;
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// use std::sync::{Arc, Mutex};
-/// use allotment::memory::{LeakHandler, LeakReport};
+/// use allotment::memory::reports::{LeakHandler, LeakReport};
 ///
 /// let found = Arc::new(Mutex::new(None));
 /// let (mut desc, sink) = (AllocatorDesc::default(), Arc::clone(&found));
@@ -138,7 +138,7 @@ impl LeakReport {
     /// # use allotment::device::simulated::{Profile, SimulatedGpu};
     /// # use allotment::prelude::*;
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-    /// use allotment::memory::{LeakHandler, LeakReport};
+    /// use allotment::memory::reports::{LeakHandler, LeakReport};
     ///
     /// let mut desc = AllocatorDesc::default();
     /// desc.on_leak = LeakHandler::Ignore;
@@ -244,7 +244,7 @@ impl fmt::Display for LeakReport {
 /// # use allotment::prelude::*;
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// use std::sync::{Arc, Mutex, Weak};
-/// use allotment::memory::LeakHandler;
+/// use allotment::memory::reports::LeakHandler;
 ///
 /// let mut desc = AllocatorDesc::default();
 /// desc.on_leak = LeakHandler::Call(Arc::new(|report| eprintln!("to the log: {report}")));
@@ -278,7 +278,7 @@ impl<D: Device> Reports<'_, D> {
     ///
     /// ```
     /// use allotment::device::simulated::{SimulatedGpu, Profile};
-    /// use allotment::memory::LeakHandler;
+    /// use allotment::memory::reports::LeakHandler;
     /// use allotment::{Allocator, AllocatorDesc, MemoryUsage, Requirements};
     ///
     /// let device = SimulatedGpu::new(Profile::named("integrated").unwrap());

@@ -3,6 +3,7 @@
 pub(in crate::memory) mod call_site;
 pub(crate) mod descriptors;
 pub(in crate::memory) mod dump;
+#[doc(hidden)]
 pub mod dump_schema;
 pub(in crate::memory) mod inspect;
 pub(in crate::memory) mod leaks;
@@ -12,6 +13,15 @@ pub(in crate::memory) mod statistics;
 pub(in crate::memory) mod subscribe;
 
 use core::fmt;
+
+pub use self::descriptors::LeakedDescriptors;
+pub use self::inspect::{BlockInfo, CategoryStatistics};
+pub use self::leaks::{Leak, LeakHandler, LeakMoment, LeakReport};
+pub use self::listing::ListedAllocation;
+pub use self::stalls::StallStatistics;
+pub use self::statistics::{DetailedStatistics, Statistics};
+pub use super::driver::heaps::{DriverCallStatistics, MemoryHeapReport};
+pub use crate::choices::call_site::{CallSite, CallSites};
 
 use super::allocator::Allocator;
 use crate::device::Device;

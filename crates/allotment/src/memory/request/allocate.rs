@@ -96,7 +96,7 @@ impl<D: Device> Allocator<D> {
     /// ```
     /// use allotment::device::MemoryTypeIndex;
     /// use allotment::device::simulated::{Profile, SimulatedGpu};
-    /// use allotment::memory::BlockSize;
+    /// use allotment::memory::blocks::BlockSize;
     /// use allotment::{AllocationError, Allocator, AllocatorDesc, MemoryUsage, PoolDesc, Requirements};
     ///
     /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());

@@ -60,7 +60,7 @@ pub struct MemoryTypeCandidate {
 /// # use allotment::prelude::*;
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-/// use allotment::memory::Suitability;
+/// use allotment::memory::preview::Suitability;
 ///
 /// for candidate in allocator.explain(&Requirements::new(256), &MemoryUsage::Readback.into()) {
 ///     match candidate.suitability {

@@ -646,7 +646,8 @@ impl From<DeviceError> for AccessError {
 /// # use allotment::device::simulated::{Profile, SimulatedGpu};
 /// # use allotment::prelude::*;
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-/// use allotment::memory::{BlockSizes, CreateAllocatorError};
+/// use allotment::memory::CreateAllocatorError;
+/// use allotment::memory::blocks::BlockSizes;
 ///
 /// let mut desc = AllocatorDesc::default();
 /// desc.block_sizes = BlockSizes::fixed(1000);

@@ -19,7 +19,7 @@ const FEW: usize = 64;
 /// # use allotment::prelude::*;
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-/// use allotment::memory::NameTable;
+/// use allotment::memory::names::NameTable;
 ///
 /// let names = NameTable::new();
 /// let tiles = (0..100).map(|tile| {

@@ -14,7 +14,7 @@ use crate::memory::{AllocationError, AllocationOptions, ShortName};
 /// # use allotment::prelude::*;
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-/// use allotment::memory::AllocationPreview;
+/// use allotment::memory::preview::AllocationPreview;
 ///
 /// let (tile, options) = (Requirements::new(1 << 20), MemoryUsage::GpuOnly.into());
 /// match allocator.preview(&tile, &options)? {

@@ -8,7 +8,7 @@ use crate::choices::name::Name;
 /// host memory.
 ///
 /// ```
-/// use allotment::memory::ShortName;
+/// use allotment::memory::names::ShortName;
 ///
 /// let name = ShortName::new("a name of more than forty-seven bytes is cut at a character");
 /// assert_eq!(name.as_str(), "a name of more than forty-seven bytes is cut at");

@@ -63,7 +63,8 @@ pub trait Class<D: Device> {
 /// # use allotment::prelude::*;
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
-/// use allotment::memory::{BufferOrImage, Resource};
+/// use allotment::memory::Resource;
+/// use allotment::memory::kinds::BufferOrImage;
 ///
 /// fn bytes_of<D: Device, C: BufferOrImage<D>>(resource: &Resource<D, C>) -> u64 {
 ///     resource.info().occupied // of a buffer or an image

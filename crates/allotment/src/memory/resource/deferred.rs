@@ -205,7 +205,7 @@ impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
     /// # use allotment::prelude::*;
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
-    /// # use allotment::memory::PassLimits;
+    /// # use allotment::memory::defragmentation::PassLimits;
     /// let options = MemoryUsage::GpuOnly.with_name("tile").relocatable();
     /// let mut tiles = Vec::new();
     /// for _ in 0..5 {

@@ -16,7 +16,8 @@ impl<D: Device> Allocator<D> {
     /// # use allotment::prelude::*;
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// use allotment::memory::{DefragmentationDesc, Movability, NextPass, PassLimits};
+    /// use allotment::memory::Movability;
+    /// use allotment::memory::defragmentation::{DefragmentationDesc, NextPass, PassLimits};
     ///
     /// let info = BufferDesc::new(1 << 20);
     /// let options = AllocationOptions::new(MemoryUsage::GpuOnly).with_movability(Movability::Recreated);

@@ -7,9 +7,13 @@ use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{
     DeviceError, MemoryDevice as _, MemoryHandle, MemoryHeapIndex, MemoryProperties, MemoryTypeIndex,
 };
+use allotment::memory::blocks::{BlockSize, EmptyBlockPolicy};
+use allotment::memory::names::ShortName;
+use allotment::memory::preview::AllocationPreview;
+use allotment::memory::reports::Statistics;
 use allotment::memory::{
-    AccessError, AllocationPreview, BlockSize, BudgetPolicy, CreatePoolError, Dedicated, DestroyPoolError,
-    EmptyBlockPolicy, ExpectedLifetime, MemoryLocation, Movability, NewBlocks, ShortName, Statistics,
+    AccessError, BudgetPolicy, CreatePoolError, Dedicated, DestroyPoolError, ExpectedLifetime,
+    MemoryLocation, Movability, NewBlocks,
 };
 use allotment::memory::{FitStrategy, StackSide};
 use allotment::{

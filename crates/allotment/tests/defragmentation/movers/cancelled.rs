@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::amount::drawn;
-use allotment::memory::Defragmentation;
+use allotment::memory::defragmentation::Defragmentation;
 
 const FULL: DefragmentationStrategy = DefragmentationStrategy::Full;
 

@@ -1,6 +1,6 @@
 //! Generated operations with several movers, against a model of all bytes.
 
-use allotment::memory::Defragmentation;
+use allotment::memory::defragmentation::Defragmentation;
 use std::panic::catch_unwind;
 
 use super::*;

@@ -2,7 +2,7 @@
 //! stays.
 
 use super::*;
-use allotment::memory::Defragmentation;
+use allotment::memory::defragmentation::Defragmentation;
 
 const FULL: DefragmentationStrategy = DefragmentationStrategy::Full;
 

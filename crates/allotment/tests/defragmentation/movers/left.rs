@@ -1,7 +1,7 @@
 //! What movers leave alone: blocks that hold allocations of another one.
 
 use super::*;
-use allotment::memory::Defragmentation;
+use allotment::memory::defragmentation::Defragmentation;
 
 const FULL: DefragmentationStrategy = DefragmentationStrategy::Full;
 

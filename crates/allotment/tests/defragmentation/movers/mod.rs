@@ -14,11 +14,13 @@ use std::sync::Arc;
 use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{BufferDesc, MemoryHandle as _};
 use allotment::lifetime::{DeletionQueue, SubmissionTracker};
-use allotment::memory::{
-    BlockSizes, Buffer, Defragmentation, DefragmentationDesc, DefragmentationStatistics,
-    DefragmentationStrategy, Defragmenter, DefragmenterDesc, EmptyBlockPolicy, LeakHandler, ManualTime,
-    Movability, NewBlocks, NextPass, OwningAllocator, PassLimits, StepOutcome, TimeSource,
+use allotment::memory::blocks::{BlockSizes, EmptyBlockPolicy, ManualTime, TimeSource};
+use allotment::memory::defragmentation::{
+    Defragmentation, DefragmentationDesc, DefragmentationStatistics, DefragmentationStrategy, Defragmenter,
+    DefragmenterDesc, NextPass, PassLimits, StepOutcome,
 };
+use allotment::memory::reports::LeakHandler;
+use allotment::memory::{Buffer, Movability, NewBlocks, OwningAllocator};
 use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
 
 use crate::bytes::{assert_same, pattern};

@@ -4,7 +4,8 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
 use std::thread::scope;
 
-use allotment::memory::{AccessError, Defragmentation};
+use allotment::memory::AccessError;
+use allotment::memory::defragmentation::Defragmentation;
 
 use super::*;
 use crate::amount::scaled;

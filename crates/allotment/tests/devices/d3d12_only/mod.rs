@@ -12,7 +12,8 @@ use allotment::device::{
     TimelineValue,
 };
 use allotment::memory::d3d12::AllocatorExt as _;
-use allotment::memory::{AccessError, Dedicated, LeakHandler, ResourceError, Transfer};
+use allotment::memory::reports::LeakHandler;
+use allotment::memory::{AccessError, Dedicated, ResourceError, Transfer};
 use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, Requirements};
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::*;

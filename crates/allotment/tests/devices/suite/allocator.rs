@@ -7,7 +7,9 @@ mod requests;
 use core::ops::Deref;
 
 use allotment::device::{MemoryDevice as _, MemoryTypeIndex, QueueIndex};
-use allotment::memory::{BlockSize, LeakHandler, Transfer};
+use allotment::memory::Transfer;
+use allotment::memory::blocks::BlockSize;
+use allotment::memory::reports::LeakHandler;
 use allotment::{Algorithm, Allocation, Allocator, AllocatorDesc, MemoryUsage, PoolDesc};
 
 use crate::bytes::assert_same;

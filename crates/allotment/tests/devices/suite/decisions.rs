@@ -11,7 +11,9 @@ use allotment::device::{
     BufferDesc, DedicatedNeed, Device, ImageDesc, ImageDevice as _, MemoryDevice as _, MemoryHeapIndex,
     MemoryTypeIndex, Requirements,
 };
-use allotment::memory::{LeakHandler, ManualTime, RawBuffer, RawImage, TimeSource};
+use allotment::memory::blocks::{ManualTime, TimeSource};
+use allotment::memory::reports::LeakHandler;
+use allotment::memory::{RawBuffer, RawImage};
 use allotment::{Allocation, Allocator, AllocatorDesc, MemoryUsage};
 use allotment_trace::{Op, Resource, ResourceKind as Recorded, Trace};
 

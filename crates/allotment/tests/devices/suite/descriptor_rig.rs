@@ -8,7 +8,8 @@ use allotment::device::{
     DescriptorHeapVisibility, DeviceError, MemoryProperties, QueueIndex, ShaderVisibleHeapType,
     TimelinePoint,
 };
-use allotment::memory::{LeakHandler, MappedBuffer, RawBuffer, Transfer};
+use allotment::memory::reports::LeakHandler;
+use allotment::memory::{MappedBuffer, RawBuffer, Transfer};
 use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
 use allotment_readers::{DescriptorReader, Read};
 

@@ -10,10 +10,10 @@ use allotment::descriptor::{
 use allotment::device::{BufferUse, ImageDevice, SamplerDesc, TexelBlock};
 use allotment::gpu::{Gpu, GpuDesc};
 use allotment::lifetime::Recording;
-use allotment::memory::{
-    BlockSizes, Buffer, DefragmentationDesc, DefragmentationStrategy, EmptyBlockPolicy, Image, LeakHandler,
-    PassLimits, Transfer,
-};
+use allotment::memory::blocks::{BlockSizes, EmptyBlockPolicy};
+use allotment::memory::defragmentation::{DefragmentationDesc, DefragmentationStrategy, PassLimits};
+use allotment::memory::reports::LeakHandler;
+use allotment::memory::{Buffer, Image, Transfer};
 use allotment::upload::ImageWrite;
 use allotment::{AllocationOptions, MemoryUsage};
 use allotment_readers::{DescriptorReader as _, Sample};

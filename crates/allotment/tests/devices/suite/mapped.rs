@@ -1,7 +1,8 @@
 //! Persistently mapped buffers that move when their owners accept it.
 
 use allotment::device::{BufferDesc, Device, QueueIndex};
-use allotment::memory::{AcceptedMove, Defragmenter, MappedBuffer, PassLimits};
+use allotment::memory::MappedBuffer;
+use allotment::memory::defragmentation::{AcceptedMove, Defragmenter, PassLimits};
 use allotment::{AllocationOptions, MemoryUsage};
 
 use super::allocator::KIB;

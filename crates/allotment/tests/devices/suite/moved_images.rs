@@ -3,7 +3,9 @@
 use allotment::device::{
     CopyDirection, ImageCopy, ImageDesc, ImageDevice as _, QueueDevice as _, Submission, TexelBlock,
 };
-use allotment::memory::{BlockSize, Dedicated, Defragmenter, Image, Movability, PassLimits, StepOutcome};
+use allotment::memory::blocks::BlockSize;
+use allotment::memory::defragmentation::{Defragmenter, PassLimits, StepOutcome};
+use allotment::memory::{Dedicated, Image, Movability};
 use allotment::upload::{ImageWrite, Uploader, UploaderDesc};
 use allotment::{AllocationOptions, MemoryUsage, PoolDesc};
 

@@ -7,11 +7,12 @@ use allotment::MemoryUsage;
 use allotment::PoolDesc;
 use allotment::device::{BufferCopy, BufferDesc, CopyDirection, ImageCopy, QueueDevice as _, Submission};
 use allotment::lifetime::Recording;
-use allotment::memory::{
-    AccessError, BlockSize, BlockSizes, Buffer, Defragmentation, DefragmentationDesc,
-    DefragmentationStatistics, DefragmentationStrategy, Defragmenter, DefragmenterDesc, EmptyBlockPolicy,
-    Image, JoinThreads, Movability, NextPass, PassLimits, StepOutcome, allocate_as_thread,
+use allotment::memory::blocks::{BlockSize, BlockSizes, EmptyBlockPolicy, allocate_as_thread};
+use allotment::memory::defragmentation::{
+    Defragmentation, DefragmentationDesc, DefragmentationStatistics, DefragmentationStrategy, Defragmenter,
+    DefragmenterDesc, JoinThreads, NextPass, PassLimits, StepOutcome,
 };
+use allotment::memory::{AccessError, Buffer, Image, Movability};
 use allotment::upload::{ImageWrite, Uploader, UploaderDesc};
 
 use super::allocator::{KIB, MIB};

@@ -1,7 +1,9 @@
 //! Buffers and images that get their room by moving others, which hold what they held.
 
 use allotment::device::{BufferDesc, MemoryTypeIndex};
-use allotment::memory::{BlockSize, Buffer, Defragmenter, ResourceError, RoomError};
+use allotment::memory::blocks::BlockSize;
+use allotment::memory::defragmentation::{Defragmenter, RoomError};
+use allotment::memory::{Buffer, ResourceError};
 use allotment::upload::{Uploader, UploaderDesc};
 use allotment::{AllocationOptions, PoolDesc};
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use allotment::device::{BufferCopy, BufferDesc, QueueDevice as _, QueueIndex, Submission, TimelinePoint};
 use allotment::lifetime::{DeletionQueue, Recording, SubmissionTracker};
-use allotment::memory::{Buffer, LeakHandler, OwningAllocator, Transfer};
+use allotment::memory::reports::LeakHandler;
+use allotment::memory::{Buffer, OwningAllocator, Transfer};
 use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
 
 use super::allocator::KIB;

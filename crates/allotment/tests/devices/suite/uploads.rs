@@ -7,7 +7,8 @@ use allotment::device::{
     QueueIndex, Submission, TexelBlock, TimelinePoint, TimelineValue,
 };
 use allotment::lifetime::{DeletionQueue, ManualTimelines, SubmissionTracker};
-use allotment::memory::{AccessError, Buffer, OwningAllocator, ShortName};
+use allotment::memory::names::ShortName;
+use allotment::memory::{AccessError, Buffer, OwningAllocator};
 use allotment::upload::{
     ImageWrite, ReadbackRing, RingDesc, RingError, UploadError, UploadPool, UploadPoolDesc, UploadRing,
     Uploader, UploaderDesc, WaitFor, WhenFull,

@@ -10,7 +10,7 @@ use allotment::device::{
     Filter, ImageDesc, QueueIndex, SamplerDesc, ShaderVisibleHeapType,
 };
 use allotment::lifetime::SubmissionTracker;
-use allotment::memory::LeakHandler;
+use allotment::memory::reports::LeakHandler;
 use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
 use ash::vk;
 

@@ -16,8 +16,10 @@ use allotment::device::{
     ImageDevice as _, MemoryDesc, MemoryDevice as _, MemoryTypeMask, MissingFeature, Priority, QueueIndex,
     Tiling, TimelineValue,
 };
+use allotment::memory::names::ShortName;
+use allotment::memory::reports::LeakHandler;
 use allotment::memory::vulkan::AllocatorExt as _;
-use allotment::memory::{Dedicated, LeakHandler, ResourceError, ShortName};
+use allotment::memory::{Dedicated, ResourceError};
 use allotment::{
     Alignment, AllocationError, AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, Requirements,
     ResourceKind,

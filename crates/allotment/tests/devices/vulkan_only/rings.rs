@@ -7,7 +7,7 @@ use allotment::device::CommandDevice as _;
 use allotment::device::QueueIndex;
 use allotment::device::vulkan::Device;
 use allotment::lifetime::SubmissionTracker;
-use allotment::memory::LeakHandler;
+use allotment::memory::reports::LeakHandler;
 use allotment::upload::{RingDesc, RingError, UploadPool, UploadPoolDesc, UploadRing, WaitFor};
 use allotment::{Alignment, Allocator, AllocatorDesc, MemoryUsage};
 use ash::vk;

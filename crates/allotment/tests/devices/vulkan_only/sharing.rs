@@ -7,7 +7,8 @@ use allotment::device::{
     BufferCopy, BufferDesc, BufferDevice as _, DescriptionError, DeviceError, ImageDesc, ImageDevice as _,
     MemoryDesc, MemoryDevice as _, QueueIndex,
 };
-use allotment::memory::{ResourceError, ShortName, Transfer};
+use allotment::memory::names::ShortName;
+use allotment::memory::{ResourceError, Transfer};
 use allotment::{Alignment, AllocationError, MemoryUsage, PoolDesc, Requirements};
 use ash::vk;
 

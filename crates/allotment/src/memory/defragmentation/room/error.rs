@@ -18,7 +18,8 @@ use crate::memory::{AllocationError, ShortName};
 /// # let device = SimulatedGpu::new(Profile::named("integrated").unwrap());
 /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
 /// # let best = allocator.explain(&Requirements::new(1), &MemoryUsage::GpuOnly.into())[0].memory_type;
-/// use allotment::memory::{BlockSize, DefragmentationDesc, RoomError};
+/// use allotment::memory::blocks::BlockSize;
+/// use allotment::memory::defragmentation::{DefragmentationDesc, RoomError};
 ///
 /// let mut desc = PoolDesc::new([best]);
 /// (desc.sizing, desc.max_blocks) = (Some(BlockSize::Fixed(1 << 20)), 1);

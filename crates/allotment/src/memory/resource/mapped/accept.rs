@@ -48,7 +48,7 @@ impl<D: Device> MappedBuffer<D> {
     /// # use allotment::prelude::*;
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
-    /// use allotment::memory::{AcceptedMove, PassLimits};
+    /// use allotment::memory::defragmentation::{AcceptedMove, PassLimits};
     ///
     /// let options = MemoryUsage::Upload.with_name("tile").relocatable();
     /// let mut tiles = Vec::new();
@@ -60,7 +60,7 @@ impl<D: Device> MappedBuffer<D> {
     /// drop(tiles.remove(0));
     /// gpu.reclaim();
     ///
-    /// while gpu.defragmenter().step(PassLimits::NONE)?.outcome != allotment::memory::StepOutcome::Idle {}
+    /// while gpu.defragmenter().step(PassLimits::NONE)?.outcome != allotment::memory::defragmentation::StepOutcome::Idle {}
     /// let before = tiles[3].address();
     /// tiles[3].write(64, b"until it is accepted, the old address is valid")?;
     /// assert_eq!(tiles[3].accept_move()?, AcceptedMove::Moved);
@@ -110,7 +110,7 @@ impl<D: Device> MappedBuffer<D> {
     /// # use allotment::prelude::*;
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
-    /// use allotment::memory::AcceptedMove;
+    /// use allotment::memory::defragmentation::AcceptedMove;
     ///
     /// let options = MemoryUsage::Readback.with_name("counters").relocatable();
     /// let mut counters = gpu.create_mapped_buffer(&BufferDesc::new(4096), &options)?;
