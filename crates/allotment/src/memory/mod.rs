@@ -14,7 +14,7 @@
 //! # How a request is served
 //!
 //! The idea, its sources and what was tried: `docs/design/request.md`. The steps, with their numbers and an example:
-//! `request/allocate.rs`.
+//! `allocator/allocate.rs`.
 //!
 //! - The allocator ranks the suitable memory types (`request/candidates.rs`) and tries the pool of the best one.
 //! - Under the pool's lock it looks for a free range in a block. For a large request it looks for a cached dedicated
@@ -23,7 +23,7 @@
 //!   thread does so, other threads that need a block of the same pool wait for it rather than allocate a block each.
 //! - Before it does, it destroys what the GPU has finished with. If the driver or a budget refuses, it frees the empty
 //!   blocks that it kept and tries once more; then it tries smaller blocks, the next memory type, and last a dedicated
-//!   allocation (`driver/ladder.rs`). A refusal is remembered until something changes.
+//!   allocation (`allocator/ladder.rs`). A refusal is remembered until something changes.
 //!
 //! # Cost
 //!
@@ -38,10 +38,11 @@ pub mod defragmentation;
 mod driver;
 mod mover;
 mod pool;
-pub(crate) mod relocation;
 pub mod reports;
 mod request;
-mod resource;
+pub(crate) mod resource;
+mod statistics;
+mod time;
 mod token;
 
 /// Block sizes, growth and empty blocks, and the thread that takes care of them.
@@ -50,7 +51,7 @@ pub mod blocks {
     pub use super::pool::maintenance::MaintenanceReport;
     pub use super::pool::maintenance_thread::MaintenanceThread;
     pub use super::pool::residents::allocate_as_thread;
-    pub use super::pool::time::{ManualTime, TimeSource};
+    pub use super::time::{ManualTime, TimeSource};
     pub use crate::choices::blocks::{BlockSize, BlockSizes, EmptyBlockPolicy};
 }
 /// What an allocator of a [`d3d12::Device`](crate::device::d3d12::Device) does besides.
@@ -70,8 +71,8 @@ pub mod names {
 }
 /// What a request would do, and in which memory types.
 pub mod preview {
+    pub use super::allocator::preview::AllocationPreview;
     pub use super::request::candidates::{MemoryTypeCandidate, Suitability};
-    pub use super::request::preview::AllocationPreview;
 }
 /// What an allocator of a [`vulkan::Device`](crate::device::vulkan::Device) does besides.
 #[cfg(feature = "vulkan")]
@@ -81,16 +82,19 @@ pub mod vulkan {
 
 // Beside the modules above, for programs: what most of them name.
 pub use crate::choices::{BudgetPolicy, Dedicated, ExpectedLifetime, MemoryUsage, Movability, NewBlocks};
-pub use allocator::{Allocation, AllocationId, Allocator, AllocatorDesc};
+pub use allocator::{Allocator, AllocatorDesc};
 pub use allotment_suballoc::{FitStrategy, StackSide};
-pub use pool::{CreatePoolError, DestroyPoolError, MAX_POOL_TYPES, Pool, PoolDesc};
+pub use block_set::emptied_blocks::EmptiedBlocks;
+pub use pool::{CreatePoolError, DestroyPoolError, PoolDesc};
 pub use request::desc::AllocationOptions;
 pub use request::error::{AccessError, AllocationError, CreateAllocatorError, WrongAllocator};
+pub use request::pool::{MAX_POOL_TYPES, Pool};
 pub use resource::{
     Buffer, Image, MappedBuffer, OwnedAllocation, OwningAllocator, RawBuffer, RawImage, RawResource,
     Resource, ResourceError, Transfer, TransferError, Unique, UniqueAllocation, UniqueBuffer, UniqueImage,
     WithMemoryOptions,
 };
+pub use token::id::{Allocation, AllocationId};
 pub use token::location::{AllocationInfo, MemoryLocation};
 
 // The crate itself names all of it here.
@@ -99,10 +103,10 @@ pub(crate) use self::defragmentation::*;
 pub(crate) use self::names::*;
 pub(crate) use self::preview::*;
 pub(crate) use self::reports::*;
-pub(crate) use relocation::Front;
+pub(crate) use allocator::access::check_range;
 pub(crate) use reports::descriptors::{DescriptorSites, HasDescriptors};
 #[doc(hidden)]
 pub use reports::dump_schema;
 pub(crate) use reports::leaks::report_left_by_gpu;
 pub(crate) use request::short_name::name_in_error;
-pub(crate) use token::access::check_range;
+pub(crate) use resource::relocation::Front;

@@ -2,7 +2,7 @@
 
 use super::{BlockSet, Role};
 use crate::device::Device;
-use crate::memory::reports::statistics::Statistics;
+use crate::memory::statistics::Statistics;
 
 impl<D: Device> BlockSet<D> {
     /// Checks the invariants, for tests.

@@ -4,7 +4,7 @@ use allotment_suballoc::{Algorithm, Reach};
 
 use super::{BlockRange, BlockSet, Sizes};
 use crate::device::Device;
-use crate::memory::pool::quick_lists::LARGEST_WAITING;
+use crate::memory::request::desc::LARGEST_WAITING;
 
 impl<D: Device> BlockSet<D> {
     /// Counts a new allocation in a block. Returns true if the block was empty.

@@ -19,11 +19,13 @@
 //! | `history.rs` | which large sizes came back |
 //! | `relocate.rs` | closed blocks and the moves out of them |
 
+pub(in crate::memory) mod emptied_blocks;
 mod empty;
 mod history;
 mod invariants;
 mod live;
 mod order;
+pub(in crate::memory) mod quick_lists;
 mod relocate;
 mod search;
 
@@ -33,11 +35,11 @@ use std::sync::Arc;
 use allotment_suballoc::{Algorithm, Alignment, Handle, VirtualBlock};
 
 use super::EmptiedBlocks;
-use super::pool::quick_lists::QuickLists;
-use super::pool::shards::MOST_SHARDS;
-use super::reports::statistics::Statistics;
+use super::block_set::quick_lists::QuickLists;
+use super::statistics::Statistics;
 use super::token::memory_objects::{MemoryObject, MemoryObjects, RegisteredObject};
 use crate::device::{Device, MemoryHandle, MemoryHeapIndex, MemoryTypeIndex, OwnedMemory, Priority};
+use crate::memory::request::pool::MOST_SHARDS;
 use crate::slab::Slab;
 
 pub(super) use empty::{EmptyBlock, SpareCriteria};

@@ -22,11 +22,12 @@ use super::stopwatch::Stopwatch;
 use super::survey::Arena;
 use crate::device::Device;
 use crate::memory::Movability;
-use crate::memory::allocator::{Allocation, AllocationId, Allocator};
+use crate::memory::allocator::Allocator;
 use crate::memory::mover::Mover;
 use crate::memory::pool::emptying::{AfterClosing, BlockOfSet, CloseHow};
 use crate::memory::pool::moves::{Close, MayBegin, NewPlace, ReservedPlace, SurveyedAllocation};
 use crate::memory::pool::{PoolSlot, TwoShards};
+use crate::memory::token::id::{Allocation, AllocationId};
 
 /// Places that are reserved, or freed, per lock: 20 to 40 microseconds.
 pub(super) const AT_ONCE: usize = 16;

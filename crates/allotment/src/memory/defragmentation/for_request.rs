@@ -11,10 +11,11 @@ use super::survey::Scope;
 use super::{DefragmentationDesc, DefragmentationStatistics, Move, NextPass, Pass};
 use crate::device::{Device, Requirements};
 use crate::memory::AllocationOptions;
-use crate::memory::allocator::{Allocation, Allocator};
+use crate::memory::allocator::Allocator;
 use crate::memory::mover::Mover;
-use crate::memory::pool::shards::PoolShards;
 use crate::memory::request::desc::AllocationRequest;
+use crate::memory::request::pool::PoolShards;
+use crate::memory::token::id::Allocation;
 
 /// A defragmentation for one request: makes room for it by moving other allocations. Dropping it ends it: what was moved
 /// stays in its new place, and the room is free again.

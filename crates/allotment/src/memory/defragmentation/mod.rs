@@ -28,7 +28,6 @@
 
 mod allocator_ref;
 mod desc;
-mod emptied_blocks;
 mod ended_pass;
 mod error;
 mod evacuation;
@@ -53,7 +52,6 @@ use core::sync::atomic::Ordering;
 pub use allocator_ref::AllocatorRef;
 pub(super) use desc::Spent;
 pub use desc::{DefragmentationDesc, DefragmentationStrategy, JoinThreads, PassLimits};
-pub use emptied_blocks::EmptiedBlocks;
 pub use ended_pass::EndedPass;
 pub use error::{DefragmentationError, NotThisMove};
 pub use for_request::RequestDefragmentation;
@@ -67,7 +65,7 @@ pub use pass::{Move, NextPass, Pass};
 pub use plan::{DefragmentationPlan, PlannedBlock};
 pub use room::RoomError;
 
-pub use super::relocation::{
+pub use super::resource::relocation::{
     AcceptedMove, DefragmentationStep, Defragmenter, DefragmenterDesc, MakingRoom, MoveError, StepOutcome,
 };
 
@@ -79,9 +77,10 @@ pub(super) use self::room::Asked;
 use self::room::RoomRun;
 pub(super) use self::run::{Found, Run};
 pub(super) use self::survey::Scope;
-use super::allocator::{Allocation, AllocationId, Allocator};
+use super::allocator::Allocator;
 use super::mover::MoverId;
 use super::pool::{Pool, PoolSlot};
+use super::token::id::{Allocation, AllocationId};
 use crate::device::Device;
 use crate::memory::mover::Mover;
 use allotment_suballoc::Algorithm;

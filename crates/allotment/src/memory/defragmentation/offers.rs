@@ -23,13 +23,14 @@ use super::survey::Arena;
 use super::{DefragmentationStatistics, Released};
 use crate::device::Device;
 use crate::memory::Movability;
-use crate::memory::allocator::{Allocation, AllocationId, Allocator};
+use crate::memory::allocator::Allocator;
 use crate::memory::mover::Mover;
 use crate::memory::mover::MoverId;
 use crate::memory::pool::PoolSlot;
 use crate::memory::pool::emptying::AfterClosing;
 use crate::memory::pool::moves::{MayBegin, MoveEnd};
-use crate::memory::pool::shards::PoolShards;
+use crate::memory::request::pool::PoolShards;
+use crate::memory::token::id::{Allocation, AllocationId};
 use crate::sync::locked;
 
 /// Ticks (sixtieths of a second) for which an offer stands.

@@ -7,10 +7,11 @@ use super::{EndedPass, NotThisMove};
 use crate::device::{Device, Mapped, MemoryHandle, MemoryTypeIndex, ResourceKind};
 use crate::memory::MemoryLocation;
 use crate::memory::Movability;
-use crate::memory::allocator::{Allocation, AllocationId, Allocator};
+use crate::memory::allocator::Allocator;
 use crate::memory::pool::moves::{BegunMove, MoveEnd, after_retirement};
-use crate::memory::pool::time::Moment;
 use crate::memory::pool::{Freed, TwoShards};
+use crate::memory::time::Moment;
+use crate::memory::token::id::{Allocation, AllocationId};
 use crate::memory::token::record::RawPlace;
 
 /// Moves that are ended per lock: ten to twenty microseconds. What they read fits the first cache of a processor.
@@ -581,7 +582,7 @@ fn finish<D: Device>(
             // After the locks: freeing the place takes the pool's lock again.
             let (Some(place), Some(outcome)) = (one.reserved.take(), one.ended) else { continue };
             // Brittle: one call for each move, in their order, and the old place of a freed allocation directly after
-            // its new one. `next_of` in `relocation/step.rs` finds by this order what was created for a move.
+            // its new one. `next_of` in `resource/relocation/step.rs` finds by this order what was created for a move.
             match outcome {
                 MoveEnd::Moved => leave(Released::Source, place),
                 MoveEnd::Freed { .. } | MoveEnd::Stays => leave(Released::Destination, place),

@@ -63,10 +63,11 @@ use super::stopwatch::Stopwatch;
 use super::survey::{Scope, Survey};
 use super::{DefragmentationStatistics, PassLimits};
 use crate::device::Device;
-use crate::memory::allocator::{AllocationId, Allocator};
+use crate::memory::allocator::Allocator;
 use crate::memory::mover::{MovedBy, Mover};
 use crate::memory::pool::emptying::AfterClosing;
 use crate::memory::pool::moves::{MoveEnd, SurveyedAllocation};
+use crate::memory::token::id::AllocationId;
 
 /// Surveys of a run at most. Pools that change all the time would otherwise keep it going for ever.
 const MAX_ROUNDS: u32 = 4;

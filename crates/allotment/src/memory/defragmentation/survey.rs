@@ -13,12 +13,13 @@ use super::stopwatch::Stopwatch;
 use crate::chunks::Chunks;
 use crate::device::Device;
 use crate::memory::Movability;
-use crate::memory::allocator::{Allocator, Served};
+use crate::memory::allocator::Allocator;
 use crate::memory::mover::MoverId;
 use crate::memory::mover::{MovedBy, Mover};
 use crate::memory::pool::moves::SurveyedAllocation;
 use crate::memory::pool::room::SetSeen;
-use crate::memory::pool::shards::PoolShards;
+use crate::memory::pool::served::Served;
+use crate::memory::request::pool::PoolShards;
 
 /// Allocations that are surveyed per lock: 64 bytes each, some five microseconds.
 const AT_ONCE: u32 = 256;

@@ -4,7 +4,7 @@
 //! 8–18 % in blocks of 32 MiB where every resource above an eighth of a block gets dedicated memory, and 50–125 % in
 //! blocks of 256 MiB where only those above half of one do. So blocks grow with usage: the next one has about a 32nd of
 //! the bytes that the pool has, and a resource larger than a quarter of that gets dedicated memory where no block has
-//! room (`request/dedicated.rs`). A block whose first request is no small part of it is cut down to whole requests of
+//! room (`pool/dedicated.rs`). A block whose first request is no small part of it is cut down to whole requests of
 //! that size (`pool/plan.rs`).
 //!
 //! | a pool has | next block, at most | threshold for dedicated memory |

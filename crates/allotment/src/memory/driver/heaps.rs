@@ -36,7 +36,7 @@ use crate::device::{
 use crate::events::{Event, EventLog};
 use crate::log::event;
 use crate::memory::driver::refusals::{Changes, Refusals, Refused, Terms};
-use crate::memory::pool::time::{Time, TimeSource};
+use crate::memory::time::{Time, TimeSource};
 use crate::memory::{AllocationError, BudgetPolicy, ShortName};
 use crate::sync::locked;
 
@@ -334,7 +334,7 @@ impl Heaps {
     }
 
     /// Returns true if limit and budget would allow `size` bytes once `freed` bytes of the heap are freed.
-    pub(super) fn would_allow(
+    pub(in crate::memory) fn would_allow(
         &self,
         heap: MemoryHeapIndex,
         (size, freed): (u64, u64),
@@ -451,7 +451,7 @@ impl Heaps {
     }
 
     /// Allocates memory from the driver, by `make`. Called with no lock held.
-    pub(super) fn allocate<D: Device, T>(
+    pub(in crate::memory) fn allocate<D: Device, T>(
         &self,
         device: &D,
         (memory_type, size): (MemoryTypeIndex, u64),

@@ -2,7 +2,4 @@
 
 pub(in crate::memory) mod growth;
 pub(in crate::memory) mod heaps;
-pub(in crate::memory) mod ladder;
-pub(in crate::memory) mod new_block;
 pub(in crate::memory) mod refusals;
-pub(in crate::memory) mod release;

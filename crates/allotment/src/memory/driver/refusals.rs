@@ -17,6 +17,7 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::Mutex;
 
 use crate::device::{DeviceError, Mapping, MemoryTypeIndex};
+use crate::memory::request::desc::Remembered;
 use crate::memory::{AllocationError, BudgetPolicy};
 use crate::sync::locked;
 
@@ -41,15 +42,6 @@ pub(super) struct Changes {
     pub(super) frees: u64,
     /// The time.
     pub(super) tick: u64,
-}
-
-/// What a refusal that is remembered means for a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::memory) enum Remembered {
-    /// It is refused.
-    Holds,
-    /// Nothing else would serve the request, so the driver is asked once more.
-    AskAgain,
 }
 
 /// On what terms memory is wanted.

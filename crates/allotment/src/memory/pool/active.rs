@@ -17,8 +17,8 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Mutex;
 
 use super::PoolState;
-use super::time::Moment;
 use crate::device::Device;
+use crate::memory::time::Moment;
 use crate::sync::locked;
 
 /// The words of the list that are read at once, on the stack.

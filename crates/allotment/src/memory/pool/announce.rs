@@ -6,7 +6,8 @@ use super::{PoolSlot, PoolState};
 use crate::device::Device;
 use crate::events::{Announcement, Event};
 use crate::memory::ExpectedLifetime;
-use crate::memory::allocator::{Allocator, Served};
+use crate::memory::allocator::Allocator;
+use crate::memory::pool::served::Served;
 use crate::memory::token::record::Record;
 use crate::sync::locked;
 

@@ -8,12 +8,14 @@ use allotment_suballoc::{Algorithm, Alignment, MAX_SIZE};
 use crate::choices::blocks::BlockSize;
 use crate::device::{Device, Mapping, MemoryDesc, MemoryTypeIndex, OwnedMemory};
 use crate::memory::allocator::Allocator;
+use crate::memory::allocator::ladder::IdleBlocks;
+use crate::memory::allocator::new_block::NO_ATTEMPT;
 use crate::memory::block_set::{BlockSet, Role};
-use crate::memory::driver::ladder::IdleBlocks;
-use crate::memory::driver::new_block::NO_ATTEMPT;
-use crate::memory::pool::shards::{MOST_CUSTOM_SHARDS, PoolShards};
-use crate::memory::pool::{MAX_POOL_TYPES, Pool, PoolDesc, PoolSlot, PoolState, Rules};
-use crate::memory::reports::statistics::Statistics;
+use crate::memory::pool::shards::MOST_CUSTOM_SHARDS;
+use crate::memory::pool::{Pool, PoolDesc, PoolSlot, PoolState, Rules};
+use crate::memory::request::pool::MAX_POOL_TYPES;
+use crate::memory::request::pool::PoolShards;
+use crate::memory::statistics::Statistics;
 use crate::memory::{AllocationError, CreatePoolError, DestroyPoolError, ShortName};
 use crate::sync::locked;
 
@@ -105,7 +107,13 @@ impl<D: Device> Allocator<D> {
             state.shards = shards;
             self.install(index, state);
         }
-        Ok(Pool::new(self.id, shards, &desc))
+        Ok(Pool::new(
+            self.id,
+            shards,
+            &desc.memory_types,
+            desc.separate_movable,
+            ShortName::of(desc.name.as_ref()),
+        ))
     }
 
     /// Allocates one of the first blocks of a pool, where the ladder would put its requests: of the first of its memory types

@@ -14,10 +14,10 @@
 //! 20 MiB more than it needed, so it frees the 33 MiB, which are enough alone: at once if no request of about 33 MiB came
 //! since that size was freed first, as when a window was resized; else if they have been empty for three frames.
 
-use super::time::Moment;
 use super::{PoolSlot, PoolState};
 use crate::device::{Device, MemoryHeapIndex, OwnedMemory};
 use crate::memory::block_set::{EmptyBlock, Role};
+use crate::memory::time::Moment;
 use crate::sync::locked;
 
 /// Ticks after which an unused empty block may be freed as surplus, and before the pool grows further.

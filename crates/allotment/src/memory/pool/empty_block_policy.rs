@@ -4,7 +4,7 @@
 //! again in the next. A block that no request needs any more must not stay allocated for ever either.
 
 use crate::choices::blocks::EmptyBlockPolicy;
-use crate::memory::pool::time::Moment;
+use crate::memory::time::Moment;
 
 impl EmptyBlockPolicy {
     /// Returns the bytes that may lie idle in a pool whose peak usage is `needed` bytes.

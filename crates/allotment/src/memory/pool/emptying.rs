@@ -15,8 +15,8 @@ use super::moves::{Close, SurveyedAllocation};
 use super::shards::PoolShards;
 use super::{PoolSlot, Source};
 use crate::device::Device;
-use crate::memory::allocator::AllocationId;
 use crate::memory::block_set::PlacedRange;
+use crate::memory::token::id::AllocationId;
 use crate::memory::{BudgetPolicy, EmptiedBlocks};
 use crate::sync::locked;
 

@@ -23,10 +23,10 @@ use crate::events::{
     Allocated, AllocationKey, Announcement, BlockId, BlockKind, Event, EventBatch, EventLog, EventSource,
     Placement, PoolId, RefusedRequest, RequestedOptions, TextId,
 };
-use crate::memory::allocator::Served;
 use crate::memory::block_set::Role;
 use crate::memory::mover::MoverId;
 use crate::memory::pool::residents::own_shard;
+use crate::memory::pool::served::Served;
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::{BudgetPolicy, MemoryUsage, Movability, Name};
 

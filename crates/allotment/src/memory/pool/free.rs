@@ -5,7 +5,7 @@ use crate::device::{Device, OwnedMemory};
 use crate::events::Event;
 use crate::memory::Name;
 use crate::memory::block_set::{BlockRange, Role, Sizes};
-use crate::memory::pool::time::Moment;
+use crate::memory::time::Moment;
 use crate::sync::locked;
 
 /// An allocation that has ended, whose range is still allocated in its block.

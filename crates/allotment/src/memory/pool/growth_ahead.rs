@@ -17,8 +17,8 @@
 
 use crate::device::{Device, MemoryDesc, Requirements};
 use crate::memory::allocator::Allocator;
+use crate::memory::allocator::ladder::IdleBlocks;
 use crate::memory::block_set::Role;
-use crate::memory::driver::ladder::IdleBlocks;
 use crate::memory::pool::{PendingBlock, PoolSlot, PoolState};
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::{AllocationError, AllocationOptions, BudgetPolicy, ShortName};

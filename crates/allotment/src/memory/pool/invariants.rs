@@ -6,7 +6,7 @@ use allotment_suballoc::Handle;
 
 use super::{Detail, PoolSlot, PoolState};
 use crate::device::{Device, MemoryHandle};
-use crate::memory::reports::statistics::Statistics;
+use crate::memory::statistics::Statistics;
 use crate::memory::token::memory_objects::MemoryObject;
 use crate::memory::token::record::Record;
 use crate::sync::locked;

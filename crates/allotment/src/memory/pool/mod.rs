@@ -3,7 +3,7 @@
 //! A default pool serves one memory type, one lifetime, and linear or optimal resources; a custom pool serves what
 //! its user directs there. Both are the same type with other [`Rules`].
 //!
-//! The files are the steps of an allocation that a pool takes, with the numbers that `request/allocate.rs` gives them:
+//! The files are the steps of an allocation that a pool takes, with the numbers that `allocator/allocate.rs` gives them:
 //!
 //! | file | step | entry |
 //! |---|---|---|
@@ -24,7 +24,9 @@
 
 pub(in crate::memory) mod active;
 mod announce;
+mod clock;
 pub(in crate::memory) mod custom_pools;
+pub(in crate::memory) mod dedicated;
 mod desc;
 mod empty;
 pub(in crate::memory) mod empty_block_policy;
@@ -41,18 +43,17 @@ mod pending;
 pub(in crate::memory) mod pieces;
 mod place;
 mod plan;
-pub(in crate::memory) mod quick_lists;
 mod quick_path;
 mod records;
 pub(in crate::memory) mod requests;
 pub(in crate::memory) mod residents;
 pub(in crate::memory) mod room;
 mod round;
+pub(in crate::memory) mod served;
 pub(in crate::memory) mod shards;
 mod shrink;
 mod slots;
 pub(in crate::memory) mod statistics;
-pub(in crate::memory) mod time;
 mod two_shards;
 mod use_of_shard;
 
@@ -63,9 +64,8 @@ use allotment_suballoc::{Algorithm, Alignment};
 use super::block_set::BlockSet;
 use super::pool::empty_block_policy::Clock;
 use super::pool::growth_ahead::{Flow, Watermark};
-use super::pool::shards::PoolShards;
 use super::pool::use_of_shard::UseOfShard;
-use super::reports::statistics::Counters;
+use super::statistics::Counters;
 use super::token::memory_objects::MemoryObjects;
 use super::token::record::Record;
 use super::token::record_table::RecordTable;
@@ -74,13 +74,16 @@ use crate::choices::blocks::{BlockSize, EmptyBlockPolicy};
 use crate::chunks::Chunks;
 use crate::device::{Device, Priority, PrioritySupport};
 use crate::events::EventLog;
+use crate::memory::request::pool::PoolShards;
 use crate::slab::Slab;
 use crate::sync::{TurnMutex, locked};
 use crate::table::Ahead;
 
+pub(super) use crate::memory::request::pool::Pool;
+use crate::memory::request::pool::other_set;
 use active::{ActivePools, Rest};
-use desc::{MAX_POOL_SETS, other_set};
-pub use desc::{MAX_POOL_TYPES, Pool, PoolDesc};
+use desc::MAX_POOL_SETS;
+pub use desc::PoolDesc;
 pub(super) use empty::{FrameEnd, TakesUnwanted};
 pub use error::{CreatePoolError, DestroyPoolError};
 use events::PoolEvents;

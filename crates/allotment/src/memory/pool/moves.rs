@@ -15,15 +15,16 @@ use std::sync::{MutexGuard, PoisonError, RwLockWriteGuard};
 use allotment_suballoc::{Algorithm, Alignment, Handle, Request};
 
 use super::emptying::BlockOfSet;
-use super::time::Moment;
 use super::{Detail, DetailState, Freed, HeldRange, PoolSlot, PoolState, RoundedRequest, TwoShards};
 use crate::device::{Device, OwnedMemory, Priority, Requirements, ResourceKind};
 use crate::events::{Event, Placement};
 use crate::memory::EmptiedBlocks;
-use crate::memory::allocator::{Allocation, AllocationId, Allocator};
+use crate::memory::allocator::Allocator;
 use crate::memory::block_set::{BlockSet, PlacedRange, Role, Sizes, UsableBlocks};
 use crate::memory::mover::MoverId;
 use crate::memory::request::desc::AllocationRequest;
+use crate::memory::time::Moment;
+use crate::memory::token::id::{Allocation, AllocationId};
 use crate::memory::token::record::{RawPlace, Record};
 use crate::memory::{MemoryUsage, Movability, Name};
 use crate::sync::locked;

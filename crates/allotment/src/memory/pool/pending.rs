@@ -1,4 +1,4 @@
-//! Step 7 of a request (`request/allocate.rs`): a thread allocates memory from the driver, and others wait for it.
+//! Step 7 of a request (`allocator/allocate.rs`): a thread allocates memory from the driver, and others wait for it.
 
 use super::{PoolSlot, PoolState};
 use crate::device::Device;

@@ -1,4 +1,4 @@
-//! Step 4 of a request (`request/allocate.rs`): placement in the blocks that exist; and step 8, placement in a new one.
+//! Step 4 of a request (`allocator/allocate.rs`): placement in the blocks that exist; and step 8, placement in a new one.
 
 use allotment_suballoc::{AllocateError, FitStrategy, Request, StackSide};
 

@@ -1,4 +1,4 @@
-//! Step 6 of a request (`request/allocate.rs`): which sizes of a new block the driver is asked for.
+//! Step 6 of a request (`allocator/allocate.rs`): which sizes of a new block the driver is asked for.
 //!
 //! Worked example, with the default `BlockSizes` (4 to 256 MiB, a 32nd of what the pool has; dedicated above a quarter of
 //! that), on a heap of 8 GiB:
@@ -18,9 +18,10 @@ use super::{PoolState, RoundedRequest, Rules};
 use crate::choices::blocks::BlockSize;
 use crate::device::{Device, Mapping, MemoryTypeIndex, Priority};
 use crate::memory::block_set::{BlockSet, Role};
-use crate::memory::driver::refusals::{Remembered, Terms};
-use crate::memory::request::dedicated::is_last_resort;
+use crate::memory::driver::refusals::Terms;
+use crate::memory::pool::dedicated::is_last_resort;
 use crate::memory::request::desc::AllocationRequest;
+use crate::memory::request::desc::Remembered;
 use crate::memory::{AllocationError, BlockSizes, BudgetPolicy, Name, ShortName};
 
 /// How many sizes of a shared block are tried: the wanted one, then halves of it down to an eighth.

@@ -4,11 +4,11 @@ use core::num::NonZeroU32;
 
 use allotment_suballoc::Reach;
 
-use super::quick_lists::{DEPTH, MOST_WAITING};
 use super::{Detail, DetailState, Label, PoolSlot, PoolState};
 use crate::device::Device;
 use crate::events::{Event, Placement};
 use crate::memory::block_set::Sizes;
+use crate::memory::block_set::quick_lists::{DEPTH, MOST_WAITING};
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::token::record::Record;
 use crate::memory::{Movability, Name};

@@ -11,7 +11,7 @@
 //!     └─► NeedsBlock ──► the driver ──► insert ──► Placed
 //! ```
 //!
-//! The steps are those of `request/allocate.rs`.
+//! The steps are those of `allocator/allocate.rs`.
 
 use std::sync::{MutexGuard, PoisonError};
 
@@ -21,11 +21,12 @@ use super::{
 };
 use crate::choices::blocks::BlockSize;
 use crate::device::{Device, MemoryHeapIndex, MemoryTypeIndex, OwnedMemory, Priority};
-use crate::memory::allocator::{Allocation, Allocator};
+use crate::memory::allocator::Allocator;
 use crate::memory::block_set::{BlockSet, Role, UsableBlocks};
 use crate::memory::driver::refusals::Terms;
-use crate::memory::pool::time::Moment;
 use crate::memory::request::desc::AllocationRequest;
+use crate::memory::time::Moment;
+use crate::memory::token::id::Allocation;
 use crate::memory::{AllocationError, NewBlocks, ShortName};
 use crate::sync::locked;
 

@@ -7,9 +7,10 @@ use super::moves::SurveyedAllocation;
 use super::shards::PoolShards;
 use super::{PoolSlot, PoolState};
 use crate::device::{Device, MemoryHeapIndex};
-use crate::memory::allocator::{Allocation, Allocator};
+use crate::memory::allocator::Allocator;
 use crate::memory::block_set::Role;
 use crate::memory::request::desc::AllocationRequest;
+use crate::memory::token::id::Allocation;
 use crate::sync::locked;
 
 /// What a request needs in a block set.

@@ -1,4 +1,4 @@
-//! Step 3 of a request (`request/allocate.rs`): it is rounded up to what the pool and its memory need.
+//! Step 3 of a request (`allocator/allocate.rs`): it is rounded up to what the pool and its memory need.
 
 use allotment_suballoc::{Algorithm, Alignment, Request, StackSide};
 
@@ -6,7 +6,7 @@ use super::PoolState;
 use crate::choices::blocks::BlockSize;
 use crate::device::{DedicatedNeed, Device, Priority, ResourceKind};
 use crate::memory::block_set::{Role, Sizes, UsableBlocks};
-use crate::memory::request::dedicated::block_role;
+use crate::memory::pool::dedicated::block_role;
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::{AllocationError, ShortName};
 

@@ -48,25 +48,26 @@
 //! Sixteen threads on 16 cores have 12 times the throughput of one. The idea, its figures and what was tried:
 //! `docs/design/shards.md`.
 
+pub(in crate::memory) use crate::memory::request::pool::MOST_SHARDS;
+pub(in crate::memory) use crate::memory::request::pool::PoolShards;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::MutexGuard;
 
 use allotment_suballoc::FitStrategy;
 
 use crate::device::{Device, MemoryTypeIndex};
-use crate::memory::allocator::{Allocation, Allocator, Served};
-use crate::memory::driver::new_block::NO_ATTEMPT;
+use crate::memory::allocator::Allocator;
+use crate::memory::allocator::new_block::NO_ATTEMPT;
+use crate::memory::allocator::preview::AllocationPreview;
 use crate::memory::pool::requests::Asked;
 use crate::memory::pool::residents::{Contended, note_uncontended, own_shard_of};
+use crate::memory::pool::served::Served;
 use crate::memory::pool::{PlanSizes, Pool, PoolSlot, PoolState, QuickPlace, RecordInUse};
-use crate::memory::reports::statistics::{Counters, Statistics};
 use crate::memory::request::desc::AllocationRequest;
-use crate::memory::request::preview::AllocationPreview;
+use crate::memory::statistics::{Counters, Statistics};
+use crate::memory::token::id::Allocation;
 use crate::memory::{AllocationError, ShortName};
 use crate::sync::{contended_lately, locked, spin_locked, try_locked};
-
-/// The maximum number of shards of a pool. More threads than that share shards.
-pub(in crate::memory) const MOST_SHARDS: u32 = 64;
 
 /// The maximum number of shards of a custom pool, all of which are created with it.
 pub(in crate::memory) const MOST_CUSTOM_SHARDS: u32 = 16;
@@ -87,17 +88,6 @@ pub(in crate::memory) fn default_shards() -> u32 {
     processors.saturating_mul(SHARDS_PER_PROCESSOR).min(MOST_SHARDS as usize) as u32
 }
 
-/// The places of a pool's shards among the slots of the allocator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::memory) struct PoolShards {
-    /// The index of shard 0.
-    pub(in crate::memory) first: u32,
-    /// The distance between the indices of two shards.
-    pub(in crate::memory) stride: u32,
-    /// The number of shards, at least 1.
-    pub(in crate::memory) count: u32,
-}
-
 impl PoolShards {
     /// Returns the index of the shard that this thread uses.
     #[inline]
@@ -111,22 +101,6 @@ impl PoolShards {
         let own = own_shard_of(count);
         let used = used.min(count).max(own + 1);
         (0..used).map(move |i| first + (own + i) % used * stride)
-    }
-
-    /// Returns the index of a shard.
-    pub(in crate::memory) fn index(self, shard: u8) -> u32 {
-        self.first + u32::from(shard) * self.stride
-    }
-
-    /// Returns true if a slot holds one of the shards.
-    pub(in crate::memory) fn contain(self, index: u32) -> bool {
-        let Some(distance) = index.checked_sub(self.first) else { return false };
-        distance % self.stride == 0 && distance / self.stride < self.count
-    }
-
-    /// Iterates over the indices of all shards, in their order.
-    pub(in crate::memory) fn indices(self) -> impl Iterator<Item = u32> {
-        (0..self.count).map(move |shard| self.index(shard as u8))
     }
 
     /// Notes that the thread did not find its shard locked.

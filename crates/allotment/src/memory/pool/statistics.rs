@@ -8,7 +8,7 @@ use crate::choices::blocks::BlockSize;
 use crate::device::{Device, MemoryTypeIndex};
 use crate::memory::block_set::Block;
 use crate::memory::pool::pieces::SeenKind;
-use crate::memory::reports::statistics::{DetailedStatistics, Statistics};
+use crate::memory::statistics::{DetailedStatistics, Statistics};
 
 impl<D: Device> PoolState<D> {
     /// Returns the sums over all memory types.

@@ -5,11 +5,12 @@ use allotment_suballoc::Statistics as RangeStatistics;
 use super::Reports;
 use crate::device::{Device, MemoryHeapIndex, MemoryTypeIndex};
 use crate::memory::ExpectedLifetime;
-use crate::memory::allocator::{Allocator, Served};
+use crate::memory::allocator::Allocator;
 use crate::memory::block_set::{Block, Role};
 use crate::memory::driver::heaps::{DriverCallStatistics, MemoryHeapReport};
+use crate::memory::pool::served::Served;
 use crate::memory::pool::{Pool, PoolState};
-use crate::memory::reports::statistics::{DetailedStatistics, Statistics};
+use crate::memory::statistics::{DetailedStatistics, Statistics};
 use crate::memory::{AllocationError, Name};
 
 /// The names of default pools: by movers (none, passes, a `Defragmenter`), lifetime, and kind of resources.

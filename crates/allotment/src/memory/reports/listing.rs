@@ -3,8 +3,9 @@
 use super::Reports;
 use crate::device::{Device, MemoryHandle as _};
 use crate::events::AllocationKey;
-use crate::memory::allocator::{AllocationId, Allocator};
+use crate::memory::allocator::Allocator;
 use crate::memory::pool::{Detail, Pool, PoolSlot, PoolState};
+use crate::memory::token::id::AllocationId;
 use crate::memory::{AccessError, AllocationError, AllocationInfo, Name};
 
 /// A live allocation; see [`Reports::allocations`].

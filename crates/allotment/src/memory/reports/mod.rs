@@ -9,7 +9,6 @@ pub(in crate::memory) mod inspect;
 pub(in crate::memory) mod leaks;
 pub(in crate::memory) mod listing;
 pub(in crate::memory) mod stalls;
-pub(in crate::memory) mod statistics;
 pub(in crate::memory) mod subscribe;
 
 use core::fmt;
@@ -19,8 +18,8 @@ pub use self::inspect::{BlockInfo, CategoryStatistics};
 pub use self::leaks::{Leak, LeakHandler, LeakMoment, LeakReport};
 pub use self::listing::ListedAllocation;
 pub use self::stalls::StallStatistics;
-pub use self::statistics::{DetailedStatistics, Statistics};
 pub use super::driver::heaps::{DriverCallStatistics, MemoryHeapReport};
+pub use super::statistics::{DetailedStatistics, Statistics};
 pub use crate::choices::call_site::{CallSite, CallSites};
 
 use super::allocator::Allocator;

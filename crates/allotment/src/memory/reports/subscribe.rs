@@ -8,10 +8,11 @@ use crate::events::{
     AlreadySubscribed, Event, EventSubscription, RefusalReason, StallKind, SubscriptionDesc,
 };
 use crate::memory::AllocationError;
-use crate::memory::allocator::{Allocation, Allocator};
+use crate::memory::allocator::Allocator;
 use crate::memory::pool::events::refused_request;
-use crate::memory::pool::time::Moment;
 use crate::memory::request::desc::AllocationRequest;
+use crate::memory::time::Moment;
+use crate::memory::token::id::Allocation;
 
 /// Returns why a request was refused, the bytes that there were, and the largest free range.
 fn reason_of(error: &AllocationError) -> (RefusalReason, u64, u64) {

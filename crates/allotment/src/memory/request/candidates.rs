@@ -21,8 +21,8 @@ use core::fmt;
 use crate::device::{
     DeviceProperties, MemoryHeapIndex, MemoryProperties as P, MemoryTypeIndex, MemoryTypeMask, Requirements,
 };
-use crate::memory::pool::Pool;
 use crate::memory::request::desc::AllocationRequest;
+use crate::memory::request::pool::Pool;
 use crate::memory::{AllocationOptions, MemoryUsage};
 
 /// A memory type that was considered for a request, and how well it suits.

@@ -8,10 +8,12 @@ use super::short_name::ShortName;
 use crate::choices::name::Name;
 use crate::choices::{BudgetPolicy, Dedicated, ExpectedLifetime, MemoryUsage, Movability, NewBlocks};
 use crate::device::{DedicatedNeed, Mapping, MemoryProperties, MemoryTypeMask, Priority, Requirements};
-use crate::memory::driver::refusals::Remembered;
 use crate::memory::mover::MoverId;
-use crate::memory::pool::Pool;
-use crate::memory::pool::quick_lists::LARGEST_WAITING;
+use crate::memory::request::pool::Pool;
+
+/// Ranges up to this size wait. Above it, the search costs little beside the use of the memory, and joining free
+/// neighbours matters more.
+pub(in crate::memory) const LARGEST_WAITING: u64 = 1 << 20;
 
 /// What a caller wants of an allocation, beside the [`Requirements`] of the resource. Converts from a
 /// [`MemoryUsage`] where the defaults serve for everything else.
@@ -334,6 +336,15 @@ impl From<MemoryUsage> for AllocationOptions {
 const OF_HOST: MemoryProperties = MemoryProperties::HOST_VISIBLE
     .union(MemoryProperties::HOST_COHERENT)
     .union(MemoryProperties::HOST_CACHED);
+
+/// What a refusal that is remembered means for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::memory) enum Remembered {
+    /// It is refused.
+    Holds,
+    /// Nothing else would serve the request, so the driver is asked once more.
+    AskAgain,
+}
 
 /// A request as the allocator handles it: what the resource requires and what the caller wants.
 #[derive(Clone, Copy, Debug)]

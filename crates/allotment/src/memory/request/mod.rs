@@ -1,12 +1,8 @@
 //! A request for memory: its options, the memory types that suit it, and the path to an allocation and back.
 
-pub(in crate::memory) mod allocate;
-pub(in crate::memory) mod batch;
 pub(in crate::memory) mod candidates;
-pub(in crate::memory) mod dedicated;
 pub(in crate::memory) mod desc;
 pub(in crate::memory) mod error;
-pub(in crate::memory) mod free;
 pub(in crate::memory) mod name_table;
-pub(in crate::memory) mod preview;
+pub(in crate::memory) mod pool;
 pub(in crate::memory) mod short_name;

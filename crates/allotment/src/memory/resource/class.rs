@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use super::{Kind, RawResource};
 
 use crate::device::{Device, DeviceError, ImageShape, MemoryDesc, Requirements, TransferUsage};
-use crate::memory::relocation::{Cell, Member};
+use crate::memory::resource::relocation::{Cell, Member};
 
 /// Buffers or images: the functions of the device that differ between the two.
 pub trait Class<D: Device> {

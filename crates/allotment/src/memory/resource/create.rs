@@ -3,10 +3,11 @@
 use super::class::{Buffers, Class, Images};
 use super::{RawBuffer, RawImage, RawResource, ResourceError};
 use crate::device::Device;
-use crate::memory::allocator::{Allocation, Allocator};
+use crate::memory::allocator::Allocator;
 use crate::memory::mover::MoverId;
-use crate::memory::request::dedicated::DedicatedForResource;
+use crate::memory::pool::dedicated::DedicatedForResource;
 use crate::memory::request::desc::AllocationRequest;
+use crate::memory::token::id::Allocation;
 use crate::memory::{AllocationOptions, Movability, WrongAllocator};
 
 impl<D: Device> Allocator<D> {

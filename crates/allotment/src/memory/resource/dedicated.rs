@@ -5,12 +5,13 @@ use core::fmt;
 use super::class::{Buffers, Class, Images};
 use super::{RawBuffer, RawImage, ResourceError};
 use crate::device::{Device, DeviceError, MemoryDesc, OwnedMemory, Requirements};
-use crate::memory::allocator::{Allocation, Allocator};
+use crate::memory::allocator::Allocator;
+use crate::memory::allocator::ladder::IdleBlocks;
 use crate::memory::block_set::Role;
-use crate::memory::driver::ladder::IdleBlocks;
 use crate::memory::pool::requests::NeededBlock;
 use crate::memory::pool::{RoundedRequest, Source};
 use crate::memory::request::desc::AllocationRequest;
+use crate::memory::token::id::Allocation;
 use crate::memory::{
     AllocationError, AllocationOptions, CreatePoolError, Dedicated, NewBlocks, Pool, PoolDesc, ShortName,
 };

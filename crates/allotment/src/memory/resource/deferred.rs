@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::{BufferOrImage, Buffers, Images, RawResource, Unique};
 use crate::device::{Device, TimelinePoint};
 use crate::lifetime::{Owned, Recording, RecordingId, SubmissionTracker};
-use crate::memory::allocator::AllocationId;
-use crate::memory::relocation::{Cell, CellKey, Follower};
+use crate::memory::resource::relocation::{Cell, CellKey, Follower};
+use crate::memory::token::id::AllocationId;
 use crate::memory::{AccessError, AllocationInfo, MemoryLocation, ShortName};
 
 /// A buffer or an image with its memory. Dropping it, on any thread, retires it: it is destroyed, and its memory freed,

@@ -24,13 +24,14 @@ pub(in crate::memory) mod existing;
 mod mapped;
 mod moved;
 mod owning_allocator;
+pub(crate) mod relocation;
 mod transfer;
 mod unique;
 
 use std::sync::Arc;
 
 use super::AccessError;
-use super::allocator::Allocation;
+use super::token::id::Allocation;
 use crate::device::{
     BufferDevice, DeviceProperties, ImageDevice, ImageShape, QueueIndex, QueueInfo, QueueKind, TransferUsage,
 };
@@ -43,7 +44,6 @@ pub use deferred::{Buffer, Image, Resource};
 pub use error::ResourceError;
 pub use mapped::MappedBuffer;
 pub use owning_allocator::OwningAllocator;
-pub(super) use owning_allocator::types_of_resources;
 pub use transfer::{Transfer, TransferError};
 pub(super) use unique::Kind;
 pub use unique::{OwnedAllocation, Unique, UniqueAllocation, UniqueBuffer, UniqueImage};

@@ -10,9 +10,10 @@ use super::{
 };
 use crate::device::{Device, Requirements};
 use crate::lifetime::{DeletionQueue, Owned, WrongDevice};
-use crate::memory::allocator::{Allocation, Allocator};
+use crate::memory::allocator::Allocator;
 use crate::memory::reports::leaks::make_known;
 use crate::memory::request::desc::AllocationRequest;
+use crate::memory::token::id::Allocation;
 use crate::memory::{AllocationError, AllocationOptions, Movability, WrongAllocator};
 
 /// An allocator whose resources may be dropped at any time: they are destroyed, and their memory is freed, once the GPU
@@ -56,7 +57,7 @@ impl<D: Device> Clone for OwningAllocator<D> {
 }
 
 /// Returns the types that wait in a deletion queue for the memory and the resources of an allocator.
-pub(in crate::memory) fn types_of_resources<D: Device>() -> [TypeId; 3] {
+fn types_of_resources<D: Device>() -> [TypeId; 3] {
     [TypeId::of::<Unique<D, Buffers>>(), TypeId::of::<Unique<D, Images>>(), TypeId::of::<Unique<D, Memory>>()]
 }
 
@@ -69,7 +70,7 @@ impl<D: Device> OwningAllocator<D> {
     /// [`WrongDevice`] if the queue's tracker tracks another device than the allocator's.
     pub fn new(allocator: &Arc<Allocator<D>>, deletion_queue: &DeletionQueue) -> Result<Self, WrongDevice> {
         deletion_queue.tracker().check_device(allocator.device())?;
-        allocator.reclaimable.add(deletion_queue);
+        allocator.reclaimable.add(deletion_queue, types_of_resources::<D>());
         make_known(allocator);
         Ok(Self { allocator: Arc::clone(allocator), deletion_queue: deletion_queue.clone() })
     }

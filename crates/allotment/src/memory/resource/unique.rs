@@ -7,8 +7,9 @@ use std::sync::Arc;
 use super::{BufferOrImage, Buffers, Images, RawBuffer, RawImage, RawResource};
 use crate::device::Device;
 use crate::lifetime::Owned;
-use crate::memory::allocator::{Allocation, Allocator};
-use crate::memory::token::access::check_range;
+use crate::memory::allocator::Allocator;
+use crate::memory::allocator::access::check_range;
+use crate::memory::token::id::Allocation;
 use crate::memory::{AccessError, AllocationInfo, MemoryLocation, WrongAllocator};
 
 /// Buffers, images or plain memory: how an owner destroys its token.

@@ -17,7 +17,8 @@ use super::holders::{Holder, Holders, is_live, range_of};
 use super::layout::{At, Item, Layout, Place};
 use super::plan::RoomPlan;
 use crate::device::{Device, MemoryDesc};
-use crate::memory::allocator::{AllocationId, Allocator};
+use crate::memory::allocator::Allocator;
+use crate::memory::allocator::ladder::IdleBlocks;
 use crate::memory::defragmentation::PassLimits;
 use crate::memory::defragmentation::desc::Spent;
 use crate::memory::defragmentation::evacuation::{AT_ONCE, Evacuation, HandedOut, Reserved};
@@ -25,11 +26,11 @@ use crate::memory::defragmentation::pace::Pace;
 use crate::memory::defragmentation::pass::Move;
 use crate::memory::defragmentation::stopwatch::Stopwatch;
 use crate::memory::defragmentation::survey::{Arena, SurveyedArena, SurveyedBlock};
-use crate::memory::driver::ladder::IdleBlocks;
 use crate::memory::mover::Mover;
 use crate::memory::pool::TwoShards;
 use crate::memory::pool::emptying::CloseHow;
 use crate::memory::pool::moves::{Close, NewPlace, ReservedPlace};
+use crate::memory::token::id::AllocationId;
 use crate::memory::{EmptiedBlocks, Movability};
 
 /// How an execution goes on.

@@ -16,7 +16,7 @@ use super::replace::{Freeable, by_replacement};
 use super::whole_heap::{EmptyBytes, MissingInHeap};
 use crate::device::{Device, MemoryHeapIndex, Requirements};
 use crate::memory::AllocationOptions;
-use crate::memory::allocator::{Allocation, AllocationId, Allocator};
+use crate::memory::allocator::Allocator;
 use crate::memory::defragmentation::desc::Spent;
 use crate::memory::defragmentation::pace::{Pace, Paced};
 use crate::memory::defragmentation::pass::Move;
@@ -30,8 +30,9 @@ use crate::memory::mover::MoverId;
 use crate::memory::mover::{MovedBy, Mover};
 use crate::memory::pool::moves::{MoveEnd, SurveyedAllocation};
 use crate::memory::pool::room::Needed;
-use crate::memory::pool::shards::PoolShards;
 use crate::memory::request::desc::AllocationRequest;
+use crate::memory::request::pool::PoolShards;
+use crate::memory::token::id::{Allocation, AllocationId};
 
 /// Plans of a run at most. Pools that change all the time would otherwise keep it going for ever.
 const MAX_PLANS: u32 = 8;

@@ -7,9 +7,10 @@ pub(in crate::memory) mod vulkan;
 
 use super::ResourceError;
 use crate::device::{DedicatedNeed, Device, DeviceError, MemoryDesc, Requirements};
-use crate::memory::allocator::{Allocation, Allocator};
-use crate::memory::request::dedicated::DedicatedForResource;
+use crate::memory::allocator::Allocator;
+use crate::memory::pool::dedicated::DedicatedForResource;
 use crate::memory::request::desc::AllocationRequest;
+use crate::memory::token::id::Allocation;
 use crate::memory::{AllocationError, AllocationOptions, Movability};
 
 /// Implemented by allocators only, so that a trait of theirs can get more methods.

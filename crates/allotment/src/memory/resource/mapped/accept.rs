@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::{MappedBuffer, Owner};
 use crate::device::{Device, DeviceError, Mapped};
-use crate::memory::relocation::Acceptor;
+use crate::memory::resource::relocation::Acceptor;
 use crate::memory::{AcceptedMove, MoveError};
 
 impl<D: Device> MappedBuffer<D> {

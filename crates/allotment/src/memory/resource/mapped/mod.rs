@@ -19,9 +19,10 @@ use std::sync::Arc;
 
 use super::{RawBuffer, ResourceError};
 use crate::device::{Device, Mapped, MemoryProperties, MemoryTypeIndex, read_bytes, write_bytes};
-use crate::memory::allocator::{Allocation, AllocationId, Allocator};
-use crate::memory::relocation::Acceptor;
-use crate::memory::token::access::check_range;
+use crate::memory::allocator::Allocator;
+use crate::memory::allocator::access::check_range;
+use crate::memory::resource::relocation::Acceptor;
+use crate::memory::token::id::{Allocation, AllocationId};
 use crate::memory::{AccessError, AllocationOptions, Buffer, Movability};
 
 /// A buffer that the CPU writes and reads through a persistent mapping. `Send + Sync`.

@@ -5,15 +5,16 @@
 use crate::device::{
     Device, MemoryDesc, MemoryHandle as _, MemoryHeapIndex, MemoryTypeIndex, OwnedMemory, Priority,
 };
-use crate::memory::allocator::{Allocation, Allocator};
+use crate::memory::allocator::Allocator;
+use crate::memory::allocator::ladder::IdleBlocks;
 use crate::memory::block_set::Role;
 use crate::memory::driver::heaps::heap_of;
-use crate::memory::driver::ladder::IdleBlocks;
 use crate::memory::driver::refusals::Terms;
 use crate::memory::pool::requests::{Expected, NeededBlock, Placed};
-use crate::memory::pool::time::Moment;
 use crate::memory::pool::{BlockPlan, PendingBlock, PlanSizes, PoolSlot, RoundedRequest, Source};
 use crate::memory::request::desc::AllocationRequest;
+use crate::memory::time::Moment;
+use crate::memory::token::id::Allocation;
 use crate::memory::{AllocationError, ShortName};
 
 /// The refusal where the driver was not asked, since a plan has no smaller sizes. No request of 0 bytes comes so far.

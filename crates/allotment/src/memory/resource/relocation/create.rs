@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use super::Defragmenter;
-use super::accept::{Acceptor, queues_write};
-use super::cell::Cell;
 use crate::device::{Device, QueueKind, TransferUsage};
 use crate::lifetime::Owned;
+use crate::memory::resource::relocation::Defragmenter;
+use crate::memory::resource::relocation::accept::{Acceptor, queues_write};
+use crate::memory::resource::relocation::cell::Cell;
 use crate::memory::resource::{BufferOrImage, Buffers, Images, Resource, Unique};
 use crate::memory::{AllocationOptions, Buffer, Image, MappedBuffer, Movability, ResourceError};
 

@@ -1,7 +1,8 @@
 //! Many allocations of one description at once, all or none: for example the pages of a sparse resource.
 
 use crate::device::{Device, Requirements};
-use crate::memory::allocator::{Allocation, Allocator};
+use crate::memory::allocator::Allocator;
+use crate::memory::token::id::Allocation;
 use crate::memory::{AllocationError, AllocationOptions, ShortName, WrongAllocator};
 
 impl<D: Device> Allocator<D> {

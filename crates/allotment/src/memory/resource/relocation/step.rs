@@ -2,14 +2,14 @@
 
 use std::sync::Weak;
 
-use super::cell::Member;
-use super::defragmenter::Defragmenter;
-use super::desc::{DefragmentationStep, StepOutcome};
-use super::follow::{Follower, Moving};
-use super::new_resource::{NewObject, NewResource, PendingCopy, retire_left};
 use crate::device::{BufferCopy, Device, DeviceError, FullImageCopy, Submission, TimelinePoint};
 use crate::lifetime::{NotSubmitted, Recording, SubmissionTracker};
 use crate::memory::defragmentation::Released;
+use crate::memory::resource::relocation::cell::Member;
+use crate::memory::resource::relocation::defragmenter::Defragmenter;
+use crate::memory::resource::relocation::desc::{DefragmentationStep, StepOutcome};
+use crate::memory::resource::relocation::follow::{Follower, Moving};
+use crate::memory::resource::relocation::new_resource::{NewObject, NewResource, PendingCopy, retire_left};
 use crate::memory::{Allocation, Movability, Move, OwningAllocator, Pass};
 use crate::sync::locked;
 

@@ -9,8 +9,9 @@ use crate::device::{
     DedicatedNeed, Device, MemoryHandle, MemoryTypeIndex, Requirements, Visibility, make_visible, read_bytes,
     write_bytes,
 };
-use crate::memory::allocator::{Allocation, AllocationId, Allocator};
+use crate::memory::allocator::Allocator;
 use crate::memory::pool::{Label, PoolSlot};
+use crate::memory::token::id::{Allocation, AllocationId};
 use crate::memory::token::record::{RawPlace, Record};
 use crate::memory::{AccessError, AllocationInfo, MemoryLocation, Name, ShortName};
 

@@ -1,5 +1,5 @@
 //! The ladder: what is tried before a request for memory of the driver is refused, on every path. Its rungs have numbers
-//! of their own, apart from the steps of a request (`request/allocate.rs`).
+//! of their own, apart from the steps of a request (`allocator/allocate.rs`).
 //!
 //! ```text
 //!   a request                                  memory of the driver by itself: a pool's first blocks, a reservation,
@@ -21,9 +21,9 @@
 //!
 //! | rung | where |
 //! |---|---|
-//! | 1 to 5, 7, 10, 11 | [`Allocator::allocate_from_shard`] (`request/allocate.rs`), `pool/requests.rs`, `new_block.rs` |
+//! | 1 to 5, 7, 10, 11 | [`Allocator::allocate_from_shard`] (`allocator/allocate.rs`), `pool/requests.rs`, `new_block.rs` |
 //! | 2, 6, 8 | `pool/shards.rs` |
-//! | 9 to 11 | [`Allocator::by_ranking`], [`Allocator::by_pool_types`] (`request/allocate.rs`) |
+//! | 9 to 11 | [`Allocator::by_ranking`], [`Allocator::by_pool_types`] (`allocator/allocate.rs`) |
 //! | memory by itself | [`Allocator::memory_of_driver`] |
 //!
 //! Nothing waits for the GPU, and what the driver refused before is not asked for until something has changed
@@ -46,28 +46,28 @@ use crate::device::{Device, DeviceError, Mapping, MemoryDesc, MemoryTypeIndex, O
 use crate::lifetime::{DeletionQueue, WeakDeletionQueue};
 use crate::memory::allocator::Allocator;
 use crate::memory::driver::heaps::heap_of;
-use crate::memory::driver::refusals::{Remembered, Terms};
+use crate::memory::driver::refusals::Terms;
 use crate::memory::pool::PoolSlot;
-use crate::memory::resource::types_of_resources;
+use crate::memory::request::desc::Remembered;
 use crate::memory::{AllocationError, BudgetPolicy};
 use crate::sync::locked;
 
 /// The deletion queues in which resources of an allocator wait for the GPU.
 #[derive(Debug, Default)]
 pub(in crate::memory) struct Reclaimable {
-    queues: Mutex<Vec<WeakDeletionQueue>>,
+    queues: Mutex<Vec<(WeakDeletionQueue, [TypeId; 3])>>,
     /// There is a queue. Read without the lock, since an allocator that is used alone has none.
     any: AtomicBool,
 }
 
 impl Reclaimable {
-    /// Adds a deletion queue, which is not kept alive.
-    pub(in crate::memory) fn add(&self, queue: &DeletionQueue) {
+    /// Adds a deletion queue, which is not kept alive, and the types of the resources in it.
+    pub(in crate::memory) fn add(&self, queue: &DeletionQueue, types: [TypeId; 3]) {
         let queue = queue.downgrade();
         let mut queues = locked(&self.queues);
-        queues.retain(WeakDeletionQueue::is_open);
-        if !queues.iter().any(|known| known.ptr_eq(&queue)) {
-            queues.push(queue);
+        queues.retain(|(queue, _)| queue.is_open());
+        if !queues.iter().any(|(known, _)| known.ptr_eq(&queue)) {
+            queues.push((queue, types));
         }
         self.any.store(true, Relaxed);
     }
@@ -103,11 +103,10 @@ impl<D: Device> Allocator<D> {
         if self.reclaimable.is_empty() {
             return false;
         }
-        let types: [TypeId; 3] = types_of_resources::<D>();
         // One by one, without the lock: a destructor frees memory, which takes others.
         let queue = |at: usize| locked(&self.reclaimable.queues).get(at).cloned();
         let mut any = false;
-        for queue in (0..).map_while(queue) {
+        for (queue, types) in (0..).map_while(queue) {
             any |= queue.reclaim_types(&types).is_some_and(|reclaimed| reclaimed.count != 0);
         }
         any

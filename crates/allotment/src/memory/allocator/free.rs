@@ -2,9 +2,10 @@
 
 use crate::device::Device;
 use crate::memory::WrongAllocator;
-use crate::memory::allocator::{Allocation, Allocator};
-use crate::memory::pool::time::Moment;
+use crate::memory::allocator::Allocator;
 use crate::memory::pool::{AfterFree, EndedAllocation, Freed, PoolSlot};
+use crate::memory::time::Moment;
+use crate::memory::token::id::Allocation;
 
 impl<D: Device> Allocator<D> {
     /// Frees an allocation. The GPU must have finished all use of its memory.

@@ -14,16 +14,16 @@
 
 use std::sync::{Arc, Mutex, Weak};
 
-use super::cell::Cell;
-use super::defragmenter::OnMoved;
-use super::error::MoveError;
-use super::follow::{Follower, Moving};
-use super::new_resource::{NewObject, NewResource, retire_left};
 use crate::device::{Device, DeviceError, MemoryProperties, copy_bytes};
 use crate::lifetime::TimelinePoints;
 use crate::memory::defragmentation::{Offer, OfferEnded, Released};
 use crate::memory::mover::MoverId;
 use crate::memory::resource::Buffers;
+use crate::memory::resource::relocation::cell::Cell;
+use crate::memory::resource::relocation::defragmenter::OnMoved;
+use crate::memory::resource::relocation::error::MoveError;
+use crate::memory::resource::relocation::follow::{Follower, Moving};
+use crate::memory::resource::relocation::new_resource::{NewObject, NewResource, retire_left};
 use crate::memory::{
     AccessError, Allocation, Buffer, DefragmentationStatistics, Movability, OwningAllocator,
 };
@@ -276,7 +276,9 @@ impl<D: Device> OpenMove<'_, D> {
     }
 
     /// Ends the move. Returns what it left.
-    fn end(mut self) -> (Option<OfferEnded<D>>, Vec<super::new_resource::OldResource<D>>) {
+    fn end(
+        mut self,
+    ) -> (Option<OfferEnded<D>>, Vec<crate::memory::resource::relocation::new_resource::OldResource<D>>) {
         let mut left = Vec::new();
         let (Some(offer), Some(new)) = (self.offer.take(), self.created[0].take()) else {
             return (None, left);

@@ -26,8 +26,8 @@ mod room;
 mod step;
 
 pub use accept::AcceptedMove;
-pub(super) use accept::Acceptor;
-pub(super) use cell::{Cell, Member};
+pub(in crate::memory) use accept::Acceptor;
+pub(in crate::memory) use cell::{Cell, Member};
 pub use defragmenter::Defragmenter;
 pub use desc::{DefragmentationStep, DefragmenterDesc, StepOutcome};
 pub use error::MoveError;

@@ -23,10 +23,11 @@ use core::ptr::NonNull;
 use crate::device::{
     Device, DeviceError, Mapped, Mapping, MemoryHandle as _, MemoryProperties, MemoryTypeIndex, map_memory,
 };
-use crate::memory::allocator::{Allocation, AllocationId, Allocator};
+use crate::memory::allocator::Allocator;
 use crate::memory::block_set::UsableBlocks;
-use crate::memory::driver::refusals::Remembered;
 use crate::memory::request::desc::AllocationRequest;
+use crate::memory::request::desc::Remembered;
+use crate::memory::token::id::{Allocation, AllocationId};
 use crate::memory::token::record::RawPlace;
 use crate::memory::{AccessError, AllocationError, ShortName};
 use crate::sync::locked;

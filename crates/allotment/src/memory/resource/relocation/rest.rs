@@ -4,7 +4,7 @@
 //! filled. So after each of these the defragmenter rests, twice as long as the time before, until it gains something
 //! again: pools in which much comes and goes are surveyed in each step, all others now and then.
 
-use crate::memory::reports::statistics::Statistics;
+use crate::memory::statistics::Statistics;
 
 /// The longest rest, unless much was freed since.
 const MOST_STEPS: u32 = 16;

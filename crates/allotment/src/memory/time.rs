@@ -15,9 +15,6 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::device::{Device, OwnedMemory};
-use crate::memory::allocator::Allocator;
-use crate::sync::locked;
 
 /// The clock of an allocator. It counts while the program does not call
 /// [`end_frame`](crate::memory::Allocator::end_frame); see [`EmptyBlockPolicy`](crate::memory::EmptyBlockPolicy).
@@ -145,7 +142,7 @@ impl Time {
     }
 
     /// Returns true for one caller in each tick that counts.
-    fn is_due(&self, Moment { tick, in_frames }: Moment) -> bool {
+    pub(in crate::memory) fn is_due(&self, Moment { tick, in_frames }: Moment) -> bool {
         // Relaxed, here and below: these numbers are compared with each other only, and guard no data.
         let due = self.due.load(Relaxed);
         // The next visit is due in the next tick, however many ticks have passed since the last one.
@@ -161,40 +158,5 @@ impl Time {
         let before = self.frames_until.swap(until, Relaxed);
         // The first frame of all ends in the first tick, as far as anybody can tell.
         (until != before.max(FRAMES_ARE_OVER)).then_some(now)
-    }
-}
-
-impl<D: Device> Allocator<D> {
-    /// Advances the clocks of all pools to `now`, unless another call did so in this tick. Returns the blocks that were
-    /// empty for too long, to be freed with no lock held; none where maintenance frees them, which is requested
-    /// instead.
-    pub(in crate::memory) fn pass_time(&self, now: Moment) -> Vec<OwnedMemory<D>> {
-        let mut unwanted = Vec::new();
-        if !self.time.is_due(now) {
-            return unwanted;
-        }
-        // A program without frames ends none, where it would be done.
-        self.announce_if_asked();
-        self.withdraw_old_offers();
-        self.active.note_moment(now);
-        self.active.each(|index| {
-            let Some(slot) = self.pools.get(index) else { return };
-            let mut guard = locked(&slot.state);
-            let Some(state) = guard.as_mut() else { return };
-            if state.reserved() != 0 {
-                state.pass_time(now);
-            }
-            let mut may_have_more = state.has_empty_blocks();
-            if may_have_more && self.grows_ahead() {
-                self.to_do.ring();
-            } else if may_have_more {
-                // Collected, and freed by the caller after the locks: the driver may take milliseconds.
-                unwanted.extend(core::iter::from_fn(|| state.take_unwanted()));
-                may_have_more = false;
-                state.store_counters(slot);
-            }
-            state.rest_if_settled(may_have_more);
-        });
-        unwanted
     }
 }

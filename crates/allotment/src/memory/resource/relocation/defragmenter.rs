@@ -5,17 +5,17 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Instant;
 
-use super::accept::Reports;
-use super::cell::Members;
-use super::desc::{DefragmentationStep, DefragmenterDesc, StepOutcome};
-use super::error::MoveError;
-use super::follow::Follower;
-use super::new_resource::{NewResource, PendingCopy};
-use super::rest::Rest;
 use crate::device::{Device, QueueIndex, QueueKind};
 use crate::lifetime::TimelinePoints;
 use crate::memory::defragmentation::Run;
 use crate::memory::mover::Mover;
+use crate::memory::resource::relocation::accept::Reports;
+use crate::memory::resource::relocation::cell::Members;
+use crate::memory::resource::relocation::desc::{DefragmentationStep, DefragmenterDesc, StepOutcome};
+use crate::memory::resource::relocation::error::MoveError;
+use crate::memory::resource::relocation::follow::Follower;
+use crate::memory::resource::relocation::new_resource::{NewResource, PendingCopy};
+use crate::memory::resource::relocation::rest::Rest;
 use crate::memory::{
     Allocator, DefragmentationDesc, DefragmentationStatistics, Move, OwningAllocator, PassLimits, Pool,
 };

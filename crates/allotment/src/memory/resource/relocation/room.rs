@@ -4,12 +4,12 @@ use core::fmt;
 use core::time::Duration;
 use std::time::Instant;
 
-use super::defragmenter::{Defragmenter, State};
 use crate::device::Device;
-use crate::memory::allocator::Allocation;
 use crate::memory::defragmentation::{Asked, Found, Run, Spent};
 use crate::memory::request::desc::AllocationRequest;
+use crate::memory::resource::relocation::defragmenter::{Defragmenter, State};
 use crate::memory::resource::{BufferOrImage, Buffers, Images, Resource};
+use crate::memory::token::id::Allocation;
 use crate::memory::{
     AllocationOptions, Buffer, DefragmentationDesc, Image, Movability, Pass, PassLimits, ResourceError,
     RoomError,

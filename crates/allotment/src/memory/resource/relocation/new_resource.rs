@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Weak};
 
-use super::cell::Cell;
 use crate::device::{Device, DeviceError, TimelinePoint};
 use crate::log::event;
+use crate::memory::resource::relocation::cell::Cell;
 use crate::memory::resource::{BufferOrImage, Buffers, Class, Images};
 use crate::memory::{Allocator, MemoryLocation, Move, Name, OwningAllocator, RawBuffer, RawImage};
 use crate::sync::locked;

@@ -13,10 +13,10 @@
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 
-use super::cell::Cell;
-use super::new_resource::NewResource;
 use crate::device::Device;
 use crate::memory::resource::BufferOrImage;
+use crate::memory::resource::relocation::cell::Cell;
+use crate::memory::resource::relocation::new_resource::NewResource;
 use crate::sync::locked;
 
 /// Something that has the handles of relocatable resources in its descriptors.

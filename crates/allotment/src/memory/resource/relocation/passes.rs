@@ -10,12 +10,12 @@
 
 use std::time::Instant;
 
-use super::defragmenter::{Defragmenter, State};
-use super::desc::{DefragmentationStep, StepOutcome};
-use super::error::MoveError;
 use crate::device::Device;
 use crate::log::event;
 use crate::memory::defragmentation::{Found, Run, Scope, Spent};
+use crate::memory::resource::relocation::defragmenter::{Defragmenter, State};
+use crate::memory::resource::relocation::desc::{DefragmentationStep, StepOutcome};
+use crate::memory::resource::relocation::error::MoveError;
 use crate::memory::{Pass, PassLimits, Pool};
 use crate::sync::locked;
 

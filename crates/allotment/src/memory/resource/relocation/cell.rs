@@ -6,12 +6,13 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use super::follow::{CellKey, Follower, Followers, key_of};
 use crate::device::{Device, DeviceError, MemoryProperties, TimelinePoint};
 use crate::lifetime::Owned;
-use crate::memory::allocator::{Allocation, AllocationId, Allocator};
+use crate::memory::allocator::Allocator;
 use crate::memory::mover::MoverId;
+use crate::memory::resource::relocation::follow::{CellKey, Follower, Followers, key_of};
 use crate::memory::resource::{BufferOrImage, Buffers, Images, RawResource, Unique};
+use crate::memory::token::id::{Allocation, AllocationId};
 use crate::memory::{AccessError, Movability, Pool};
 use crate::sync::locked;
 

@@ -9,12 +9,12 @@
 //! | 2. Lock the thread's shard of the pool and ask it for a place: steps 3, 4 and 6 | `lock_shard`, `ask` | `pool/shards.rs`, `pool/requests.rs` |
 //! | 3. Round the request, and decide whether it wants a shared or a dedicated block | `round_request` | `pool/round.rs`, `dedicated.rs` |
 //! | 4. Search the existing blocks, then empty blocks of the other shards | `place_in_existing`, `place_in_lent_block` | `pool/place.rs`, `pool/shards.rs` |
-//! | 5. Destroy what the GPU has finished with, and search again | `reclaim_finished` | `driver/ladder.rs` |
+//! | 5. Destroy what the GPU has finished with, and search again | `reclaim_finished` | `allocator/ladder.rs` |
 //! | 6. Choose the sizes of a new block, the wanted one first | `plan_block` | `pool/plan.rs` |
-//! | 7. With the lock released: wait for a block that another thread is allocating; or allocate one | [`Allocator::allocate_from_shard`], `allocate_block_replacing_stale` | here, `driver/new_block.rs` |
+//! | 7. With the lock released: wait for a block that another thread is allocating; or allocate one | [`Allocator::allocate_from_shard`], `allocate_block_replacing_stale` | here, `allocator/new_block.rs` |
 //! | 8. Add the block, place the request in it, wake the waiting threads | `insert` | `pool/requests.rs` |
 //!
-//! What follows where the driver, a limit or the budget refuses is the ladder (`driver/ladder.rs`).
+//! What follows where the driver, a limit or the budget refuses is the ladder (`allocator/ladder.rs`).
 //!
 //! # A worked example
 //!
@@ -48,15 +48,17 @@ use allotment_suballoc::{Alignment, MAX_SIZE};
 
 use crate::device::{Device, Mapping, MemoryTypeIndex, Requirements, ResourceKind};
 use crate::log::event;
-use crate::memory::allocator::{Allocation, Allocator, POOLS_PER_GROUP, Served};
+use crate::memory::allocator::Allocator;
 use crate::memory::block_set::UsableBlocks;
-use crate::memory::driver::refusals::Remembered;
 use crate::memory::mover::{MOVER_GROUPS, MoverId};
 use crate::memory::pool::requests::{Answer, NeededBlock};
-use crate::memory::pool::shards::PoolShards;
+use crate::memory::pool::served::{POOLS_PER_GROUP, Served};
 use crate::memory::pool::{PlanSizes, Pool, PoolSlot, QuickPlace, RecordInUse};
 use crate::memory::request::candidates::{MemoryTypeCandidate, Ranking, judge};
 use crate::memory::request::desc::AllocationRequest;
+use crate::memory::request::desc::Remembered;
+use crate::memory::request::pool::PoolShards;
+use crate::memory::token::id::Allocation;
 use crate::memory::{AllocationError, AllocationOptions, BudgetPolicy, ShortName};
 
 /// In which rounds the memory types are tried: whether last resorts are allowed, and what is done about remembered refusals.

@@ -1,34 +1,45 @@
 //! The allocator: its parts, its description, and the handles of its allocations. Its operations are in the files
 //! beside this one.
 
+pub(in crate::memory) mod access;
+pub(in crate::memory) mod allocate;
+pub(in crate::memory) mod batch;
+pub(in crate::memory) mod free;
+pub(in crate::memory) mod ladder;
+pub(in crate::memory) mod mapping;
+pub(in crate::memory) mod new_block;
+pub(in crate::memory) mod preview;
+pub(in crate::memory) mod release;
+
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use allotment_suballoc::{Algorithm, Alignment};
 
-use super::block_set::BlockSet;
-use super::defragmentation::Offers;
-use super::driver::heaps::Heaps;
-use super::driver::ladder::Reclaimable;
-use super::mover::MOVER_GROUPS;
-use super::mover::Movers;
-use super::pool::active::ActivePools;
-use super::pool::growth_ahead::BlockGrowth;
-use super::pool::invariants::check_pool;
-use super::pool::maintenance::ToDo;
-use super::pool::residents::Residents;
-use super::pool::shards::{MOST_SHARDS, PoolShards, default_shards};
-use super::pool::time::{Time, TimeSource};
-use super::pool::{PoolSlot, PoolSlots, PoolState, Rules};
-use super::reports::descriptors::DescriptorHeaps;
-use super::reports::leaks::{LeakHandler, report_leaks};
-use super::reports::stalls::Stalls;
-use super::request::candidates::Ranking;
-use super::{BudgetPolicy, CreateAllocatorError, ExpectedLifetime, MemoryUsage};
 use crate::choices::blocks::{BlockSize, BlockSizes, EmptyBlockPolicy};
 use crate::choices::call_site::CallSites;
 use crate::device::{Device, DeviceProperties, MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask, Priority};
 use crate::events::EventLog;
+use crate::memory::allocator::ladder::Reclaimable;
+use crate::memory::block_set::BlockSet;
+use crate::memory::defragmentation::Offers;
+use crate::memory::driver::heaps::Heaps;
+use crate::memory::mover::Movers;
+use crate::memory::pool::active::ActivePools;
+use crate::memory::pool::growth_ahead::BlockGrowth;
+use crate::memory::pool::invariants::check_pool;
+use crate::memory::pool::maintenance::ToDo;
+use crate::memory::pool::residents::Residents;
+use crate::memory::pool::served::{POOLS_PER_GROUP, POOLS_PER_TYPE, Served};
+use crate::memory::pool::shards::default_shards;
+use crate::memory::pool::{PoolSlot, PoolSlots, PoolState, Rules};
+use crate::memory::reports::descriptors::DescriptorHeaps;
+use crate::memory::reports::leaks::{LeakHandler, report_leaks};
+use crate::memory::reports::stalls::Stalls;
+use crate::memory::request::candidates::Ranking;
+use crate::memory::request::pool::{MOST_SHARDS, PoolShards};
+use crate::memory::time::{Time, TimeSource};
+use crate::memory::{BudgetPolicy, CreateAllocatorError, MemoryUsage};
 
 /// The largest granularity that is met by rounding optimal images up to it, which costs half of it an image. Above it,
 /// linear and optimal resources use separate blocks instead.
@@ -155,76 +166,6 @@ impl AllocatorDesc {
     }
 }
 
-/// Owning handle of an allocation: 16 bytes, move-only.
-///
-/// Dropping it frees nothing: pass it to [`Allocator::free`]. A handle that was dropped instead is reported by name
-/// when the allocator is dropped. [`Allocator::location`] returns the location of the memory.
-///
-/// ```
-/// # use allotment::device::simulated::{Profile, SimulatedGpu};
-/// # use allotment::prelude::*;
-/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-/// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.with_name("mesh"))?;
-/// assert_eq!(size_of_val(&mesh), 16);
-/// let owner = mesh; // moved, never copied: memory cannot be freed twice
-/// allocator.free(owner)?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[doc(alias = "VmaAllocation")]
-#[derive(Debug, PartialEq, Eq)]
-#[must_use = "memory is freed by passing its handle to `Allocator::free`"]
-pub struct Allocation {
-    pub(super) allocator: u32,
-    pub(super) pool: u32,
-    pub(super) record: u32,
-    pub(super) generation: u32,
-}
-
-impl Allocation {
-    /// Returns an id of the allocation. An id can be copied and kept; the allocator detects a stale one.
-    ///
-    /// ```
-    /// # use allotment::device::simulated::{Profile, SimulatedGpu};
-    /// # use allotment::prelude::*;
-    /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-    /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.with_name("mesh"))?;
-    /// let id = mesh.id();
-    /// allocator.free(mesh)?;
-    /// assert!(allocator.info_of(id).is_err(), "stale, and never the id of another allocation");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[must_use]
-    pub fn id(&self) -> AllocationId {
-        let Self { allocator, pool, record, generation } = *self;
-        AllocationId { allocator, pool, record, generation }
-    }
-}
-
-/// Identifies an allocation without owning it; see [`Allocation::id`].
-///
-/// ```
-/// # use allotment::device::simulated::{Profile, SimulatedGpu};
-/// # use allotment::prelude::*;
-/// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-/// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-/// use std::collections::HashMap;
-///
-/// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.into())?;
-/// let owners = HashMap::from([(mesh.id(), "the bridge")]); // a table beside the tokens
-/// assert_eq!(owners[&mesh.id()], "the bridge");
-/// # allocator.free(mesh)?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct AllocationId {
-    pub(super) allocator: u32,
-    pub(super) pool: u32,
-    pub(super) record: u32,
-    pub(super) generation: u32,
-}
-
 /// Allocates and frees device memory. `Send + Sync`; every method takes `&self`.
 ///
 /// ```
@@ -244,87 +185,47 @@ pub struct AllocationId {
 #[doc(alias("VmaAllocator", "vmaDestroyAllocator"))]
 #[derive(Debug)]
 pub struct Allocator<D: Device> {
-    pub(super) device: D,
-    pub(super) id: u32,
-    pub(super) heaps: Heaps,
-    pub(super) pools: PoolSlots<D>,
+    pub(in crate::memory) device: D,
+    pub(in crate::memory) id: u32,
+    pub(in crate::memory) heaps: Heaps,
+    pub(in crate::memory) pools: PoolSlots<D>,
     /// Number of slots: the shards of the default pools, and of the most custom pools that existed at once.
-    pub(super) slot_count: AtomicU32,
+    pub(in crate::memory) slot_count: AtomicU32,
     /// The most shards of a pool. Those of default pools are created when they are needed.
-    pub(super) shards: u32,
+    pub(in crate::memory) shards: u32,
     /// Shards of default pools from here on were never needed.
-    pub(super) used_shards: AtomicU32,
+    pub(in crate::memory) used_shards: AtomicU32,
     /// The groups of movers of which a default pool was made, a bit each. Written before `used_shards`.
-    pub(super) used_groups: AtomicU32,
+    pub(in crate::memory) used_groups: AtomicU32,
     /// How many threads use each shard.
-    pub(super) residents: Residents,
+    pub(in crate::memory) residents: Residents,
     /// Slots of custom pools that were destroyed, to be reused by pools of as many shards. Not the list of a
     /// [`Slab`](crate::slab::Slab), since threads read slots without a lock.
-    pub(super) vacant_slots: Mutex<Vec<PoolShards>>,
-    pub(super) desc: AllocatorDesc,
+    pub(in crate::memory) vacant_slots: Mutex<Vec<PoolShards>>,
+    pub(in crate::memory) desc: AllocatorDesc,
     /// The ranked memory types of each memory usage, for requests without extra properties. Precomputed, since nearly
     /// all requests are such.
-    pub(super) rankings: [Ranking; MemoryUsage::ALL.len()],
+    pub(in crate::memory) rankings: [Ranking; MemoryUsage::ALL.len()],
     /// Optimal images are placed in separate blocks.
-    pub(super) separate_optimal: bool,
+    pub(in crate::memory) separate_optimal: bool,
     /// A defragmentation of the default pools, with passes, is running.
-    pub(super) defragmented: AtomicBool,
+    pub(in crate::memory) defragmented: AtomicBool,
     /// Who moves allocations.
-    pub(super) movers: Movers,
+    pub(in crate::memory) movers: Movers,
     /// Places that owners of mapped buffers may accept.
-    pub(super) offers: Offers,
+    pub(in crate::memory) offers: Offers,
     /// Held by the thread that maps memory which could not be mapped when it was allocated.
-    pub(super) mapping: Mutex<()>,
-    pub(super) stalls: Stalls,
-    pub(super) time: Time,
-    pub(super) to_do: ToDo<D>,
+    pub(in crate::memory) mapping: Mutex<()>,
+    pub(in crate::memory) stalls: Stalls,
+    pub(in crate::memory) time: Time,
+    pub(in crate::memory) to_do: ToDo<D>,
     /// Where its resources wait for the GPU.
-    pub(super) reclaimable: Reclaimable,
+    pub(in crate::memory) reclaimable: Reclaimable,
     /// The pools that the ends of frames visit.
-    pub(super) active: Arc<ActivePools>,
-    pub(super) events: EventLog,
+    pub(in crate::memory) active: Arc<ActivePools>,
+    pub(in crate::memory) events: EventLog,
     /// Whose descriptors leak reports show.
-    pub(super) descriptor_heaps: DescriptorHeaps,
-}
-
-/// Default pools of a memory type for each group of movers.
-pub(super) const POOLS_PER_GROUP: u32 = 4;
-
-/// Default pools per memory type: one for each [`Served`].
-const POOLS_PER_TYPE: u32 = POOLS_PER_GROUP * MOVER_GROUPS;
-
-/// Which allocations of a memory type a default pool serves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Served {
-    pub(super) lifetime: ExpectedLifetime,
-    /// Optimal images, where the device wants them apart from linear resources.
-    pub(super) optimal: bool,
-    /// The group of their mover: one that another mover moves, or none, keeps its block from being emptied, so each has
-    /// blocks of its own.
-    pub(super) movers: u8,
-}
-
-impl Served {
-    /// Returns the index of the pool of the first shard that serves these allocations of a memory type.
-    pub(super) fn pool(self, memory_type: MemoryTypeIndex) -> u32 {
-        let bit = |holds: bool, at: u32| u32::from(holds) << at;
-        let short = self.lifetime == ExpectedLifetime::Short;
-        u32::from(memory_type.0) * POOLS_PER_TYPE
-            + bit(self.optimal, 0)
-            + bit(short, 1)
-            + u32::from(self.movers) * POOLS_PER_GROUP
-    }
-
-    /// Returns what the default pool with an index within its shard serves, and of which memory type.
-    pub(super) fn by(place: u32) -> (MemoryTypeIndex, Self) {
-        let lifetime = if place & 2 == 0 { ExpectedLifetime::Long } else { ExpectedLifetime::Short };
-        let served = Self {
-            lifetime,
-            optimal: place & 1 != 0,
-            movers: (place % POOLS_PER_TYPE / POOLS_PER_GROUP) as u8,
-        };
-        (MemoryTypeIndex((place / POOLS_PER_TYPE) as u8), served)
-    }
+    pub(in crate::memory) descriptor_heaps: DescriptorHeaps,
 }
 
 /// Returns a number that no allocator of this process had before; `None` when there are none left.
@@ -409,7 +310,7 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Creates the default pool at an index.
-    pub(super) fn new_default_pool(&self, index: u32) -> Option<PoolState<D>> {
+    pub(in crate::memory) fn new_default_pool(&self, index: u32) -> Option<PoolState<D>> {
         let (shard, place) = (index / self.pools_per_shard(), index % self.pools_per_shard());
         let (memory_type, served) = Served::by(place);
         let properties = self.device.properties();
@@ -464,7 +365,7 @@ impl<D: Device> Allocator<D> {
         &self.events
     }
 
-    pub(super) fn id(&self) -> u32 {
+    pub(in crate::memory) fn id(&self) -> u32 {
         self.id
     }
 
@@ -484,12 +385,12 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Returns all pool slots that exist, default pools first.
-    pub(super) fn slots(&self) -> impl Iterator<Item = &PoolSlot<D>> {
+    pub(in crate::memory) fn slots(&self) -> impl Iterator<Item = &PoolSlot<D>> {
         self.indexed_slots().map(|(_, slot)| slot)
     }
 
     /// Returns all pool slots that exist, with their indices.
-    pub(super) fn indexed_slots(&self) -> impl Iterator<Item = (u32, &PoolSlot<D>)> {
+    pub(in crate::memory) fn indexed_slots(&self) -> impl Iterator<Item = (u32, &PoolSlot<D>)> {
         // Default pools of shards that no thread used have an index each, and no slot.
         let default = 0..self.used_shards.load(Ordering::Acquire) * self.pools_per_shard();
         let used = self.used_groups.load(Ordering::Relaxed);
@@ -503,7 +404,7 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Returns the slots of custom pools, with their indices.
-    pub(super) fn custom_slots(&self) -> impl Iterator<Item = (u32, &PoolSlot<D>)> {
+    pub(in crate::memory) fn custom_slots(&self) -> impl Iterator<Item = (u32, &PoolSlot<D>)> {
         // A slot is counted before it is created, so an index without a slot is skipped.
         let count = self.slot_count.load(Ordering::Acquire);
         let custom = self.default_pool_count()..count;
@@ -511,19 +412,22 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Returns the slots of the default pools of a memory type.
-    pub(super) fn default_slots(&self, memory_type: MemoryTypeIndex) -> impl Iterator<Item = &PoolSlot<D>> {
+    pub(in crate::memory) fn default_slots(
+        &self,
+        memory_type: MemoryTypeIndex,
+    ) -> impl Iterator<Item = &PoolSlot<D>> {
         let default = self.indexed_slots().take_while(|(index, _)| *index < self.default_pool_count());
         let is_of_type = move |index: u32| Served::by(index % self.pools_per_shard()).0 == memory_type;
         default.filter(move |&(index, _)| is_of_type(index)).map(|(_, slot)| slot)
     }
 
     /// Returns the number of default pools per shard.
-    pub(super) fn pools_per_shard(&self) -> u32 {
+    pub(in crate::memory) fn pools_per_shard(&self) -> u32 {
         self.device.properties().memory_types.len() as u32 * POOLS_PER_TYPE
     }
 
     /// Returns the number of default pools of all shards. Those of shard 0 come first, in the order of memory types.
-    pub(super) fn default_pool_count(&self) -> u32 {
+    pub(in crate::memory) fn default_pool_count(&self) -> u32 {
         self.pools_per_shard() * self.shards
     }
 

@@ -27,11 +27,8 @@
 //! the time. A program that goes on as before keeps the ranges that it reuses. (Bonwick and Adams trim magazines by the
 //! same measure in "Magazines and Vmem", 2001.)
 
+use crate::memory::request::desc::LARGEST_WAITING;
 use allotment_suballoc::{Alignment, SizeClasses};
-
-/// Ranges up to this size wait. Above it, the search costs little beside the use of the memory, and joining free
-/// neighbours matters more.
-pub(in crate::memory) const LARGEST_WAITING: u64 = 1 << 20;
 
 /// 16 for each power of two. Sizes below 16 bytes, whose sixteenth is less than a byte, have a class each.
 type Classes = SizeClasses<4>;
@@ -39,7 +36,7 @@ type Classes = SizeClasses<4>;
 const CLASSES: usize = Classes::class_of(LARGEST_WAITING) + 1;
 
 /// Ranges in a class: as many as a cache line holds.
-pub(super) const DEPTH: usize = 8;
+pub(in crate::memory) const DEPTH: usize = 8;
 
 /// Ranges that wait in a pool, or in a shard of it, in all of its block sets together.
 ///

@@ -1,0 +1,45 @@
+//! Which allocations each default pool serves.
+
+use crate::choices::ExpectedLifetime;
+use crate::device::MemoryTypeIndex;
+use crate::memory::mover::MOVER_GROUPS;
+
+/// Default pools of a memory type for each group of movers.
+pub(in crate::memory) const POOLS_PER_GROUP: u32 = 4;
+
+/// Default pools per memory type: one for each [`Served`].
+pub(in crate::memory) const POOLS_PER_TYPE: u32 = POOLS_PER_GROUP * MOVER_GROUPS;
+
+/// Which allocations of a memory type a default pool serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::memory) struct Served {
+    pub(in crate::memory) lifetime: ExpectedLifetime,
+    /// Optimal images, where the device wants them apart from linear resources.
+    pub(in crate::memory) optimal: bool,
+    /// The group of their mover: one that another mover moves, or none, keeps its block from being emptied, so each has
+    /// blocks of its own.
+    pub(in crate::memory) movers: u8,
+}
+
+impl Served {
+    /// Returns the index of the pool of the first shard that serves these allocations of a memory type.
+    pub(in crate::memory) fn pool(self, memory_type: MemoryTypeIndex) -> u32 {
+        let bit = |holds: bool, at: u32| u32::from(holds) << at;
+        let short = self.lifetime == ExpectedLifetime::Short;
+        u32::from(memory_type.0) * POOLS_PER_TYPE
+            + bit(self.optimal, 0)
+            + bit(short, 1)
+            + u32::from(self.movers) * POOLS_PER_GROUP
+    }
+
+    /// Returns what the default pool with an index within its shard serves, and of which memory type.
+    pub(in crate::memory) fn by(place: u32) -> (MemoryTypeIndex, Self) {
+        let lifetime = if place & 2 == 0 { ExpectedLifetime::Long } else { ExpectedLifetime::Short };
+        let served = Self {
+            lifetime,
+            optimal: place & 1 != 0,
+            movers: (place % POOLS_PER_TYPE / POOLS_PER_GROUP) as u8,
+        };
+        (MemoryTypeIndex((place / POOLS_PER_TYPE) as u8), served)
+    }
+}
