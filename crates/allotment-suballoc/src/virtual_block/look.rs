@@ -3,7 +3,7 @@
 use core::fmt::{self, Write};
 
 use super::VirtualBlock;
-use crate::algorithm::Ranges;
+use crate::algorithm::{Engine, Ranges};
 use crate::json::{self, Object};
 use crate::{
     Algorithm, DetailedStatistics, Handle, HandleError, Region, RegionKind, Regions, SizeRange, Statistics,
@@ -49,6 +49,32 @@ impl<T> VirtualBlock<T> {
     #[must_use]
     pub fn largest_free_at_most(&self) -> u64 {
         self.engine.largest_free_at_most()
+    }
+
+    /// Returns the free units, and the upper bound of [`largest_free_at_most`](Self::largest_free_at_most). For an allocator over
+    /// several blocks, which notes both after each change of a block. O(1).
+    ///
+    /// ```
+    /// use allotment_suballoc::{Algorithm, Request, VirtualBlock};
+    ///
+    /// let mut block = VirtualBlock::new(1000, Algorithm::Tlsf)?;
+    /// block.allocate(Request::new(900), ())?;
+    /// assert_eq!(block.room(), (100, 100));
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[must_use]
+    #[inline]
+    pub fn room(&self) -> (u64, u64) {
+        // Nearly all blocks are of this kind: the others are a call away.
+        match &self.engine {
+            Engine::Tlsf(ranges) => ranges.room(),
+            _ => self.room_of_other(),
+        }
+    }
+
+    #[inline(never)]
+    fn room_of_other(&self) -> (u64, u64) {
+        (self.engine.tally().free, self.engine.largest_free_at_most())
     }
 
     /// Returns the statistics that are always up to date. O(1).

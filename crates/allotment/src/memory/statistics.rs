@@ -191,6 +191,13 @@ impl Counters {
         self.rounding.store(statistics.rounding, Relaxed);
     }
 
+    /// Stores the counters that change when no block is added or freed.
+    #[inline]
+    pub(in crate::memory) fn store_ranges(&self, statistics: &Statistics) {
+        self.store_live(statistics);
+        self.padding.store(statistics.padding, Relaxed);
+    }
+
     /// Reads the counters one by one. While another thread allocates, two of them may show different moments.
     pub(in crate::memory) fn load(&self) -> Statistics {
         Statistics {

@@ -131,6 +131,25 @@ fn spare_memory_of_its_own_goes_to_the_next_of_about_the_same_size() {
 }
 
 #[test]
+fn a_small_request_that_wants_memory_of_its_own_takes_spare_memory_before_it_shares_a_block() {
+    // Above 64 KiB here, though the quick path serves requests of up to a megabyte.
+    let rig = Rig::with(profile(DISCRETE), |desc| {
+        desc.empty_blocks = empty_blocks(1000, 1024 * MIB);
+        desc.block_sizes.smallest = 64 * KIB;
+    });
+    let base = allocate_all(&rig, &[8 * MIB]);
+    let spare = allocate_all(&rig, &[200 * KIB]);
+    let sharing = allocate_all(&rig, &[10 * KIB]);
+    assert_eq!(rig.block_size_of(&sharing[0]), 256 * KIB, "the block has room for the next request");
+    rig.free_all(spare);
+    let next = allocate_all(&rig, &[200 * KIB]);
+    assert!(rig.is_dedicated(&next[0]));
+    for left in [base, sharing, next] {
+        rig.free_all(left);
+    }
+}
+
+#[test]
 fn the_spare_memory_that_fits_best_is_taken() {
     let rig = rig_that_keeps(empty_blocks(1000, 1024 * MIB));
     rig.free_all(allocate_all(&rig, &[66 * MIB, 64 * MIB, 65 * MIB]));

@@ -534,6 +534,12 @@ impl<W: Width> Tlsf<W> {
         if index == END { NONE } else { index }
     }
 
+    /// Returns the free units, and an upper bound of the largest free region.
+    #[inline(always)]
+    pub(crate) fn room(&self) -> (u64, u64) {
+        (self.size - self.used, self.stacks.largest_at_most().max(self.last_size()))
+    }
+
     #[inline]
     fn last_size(&self) -> u64 {
         // The offset of the node at the end is the size, so this is 0 where there is no last free region.

@@ -4,7 +4,7 @@
 //!
 //! | step | function | where |
 //! |---|---|---|
-//! | 0. In the thread's shard: reuse a range of about the size that was freed a moment ago, or steps 3 and 4 for the best memory type | [`Allocator::allocate_quickly`] | `pool/quick_path.rs` |
+//! | 0. In the thread's shard, for the best memory type: reuse a range of about the size that was freed a moment ago, or search its shared blocks | [`Allocator::allocate_quickly`] | `pool/quick_path.rs`, `pool/place.rs` |
 //! | 1. Rank the memory types that suit; the following steps are tried for each, the best first; in a custom pool, for each of its memory types | [`Allocator::ranking`], [`Allocator::by_ranking`], [`Allocator::by_pool_types`] | `candidates.rs` |
 //! | 2. Lock the thread's shard of the pool and ask it for a place: steps 3, 4 and 6 | `lock_shard`, `ask` | `pool/shards.rs`, `pool/requests.rs` |
 //! | 3. Round the request, and decide whether it wants a shared or a dedicated block | `round_request` | `pool/round.rs`, `dedicated.rs` |
@@ -38,7 +38,7 @@
 //!   an eighth of 18 MiB would be idle.
 //!
 //! Once the pool has seen its peak, step 0 and the free take some 90 ns together where a waiting range serves the request,
-//! and some 300 where a block is searched; no host memory is allocated
+//! and some 200 where a block is searched; no host memory is allocated
 //! (`docs/measurements/2026-11-28-general-path.md`).
 
 use core::cell::Cell;
@@ -207,12 +207,11 @@ impl<D: Device> Allocator<D> {
             }
         };
         // Where the driver could not map, the slow path chooses among the blocks; a freed range may be in any.
-        if !self.heaps.refused_none(memory_type)
-            && self.usable_blocks(memory_type, request) != UsableBlocks::ALL
-        {
+        let in_any_block = self.usable_blocks(memory_type, request) == UsableBlocks::ALL;
+        if !in_any_block && !self.heaps.refused_none(memory_type) {
             return None;
         }
-        self.place_in_own_shard(shards, set, request)
+        self.place_in_own_shard(shards, (set, in_any_block), request)
     }
 
     fn allocate_by_ranking(&self, request: &AllocationRequest<'_>) -> Result<Allocation, AllocationError> {

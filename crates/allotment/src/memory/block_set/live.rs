@@ -2,9 +2,25 @@
 
 use allotment_suballoc::{Algorithm, Reach};
 
-use super::{BlockRange, BlockSet, Sizes};
+use super::order::BlockOrder;
+use super::{Block, BlockRange, BlockSet, Sizes};
 use crate::device::Device;
 use crate::memory::request::desc::LARGEST_WAITING;
+
+impl<D: Device> Block<D> {
+    /// Frees a range. Returns by how much the padding is less.
+    #[inline]
+    fn release(&mut self, block_range: &BlockRange, order: &mut BlockOrder) -> u64 {
+        let padding = self.padding();
+        // The handle names an allocated range: each block_range is freed once.
+        let freed = self.ranges.free(block_range.handle);
+        debug_assert!(freed.is_ok(), "a range is freed once");
+        if self.is_listed() {
+            order.update(block_range.block, self.ranges.room());
+        }
+        padding - self.padding()
+    }
+}
 
 impl<D: Device> BlockSet<D> {
     /// Counts a new allocation in a block. Returns true if the block was empty.
@@ -23,9 +39,7 @@ impl<D: Device> BlockSet<D> {
 
     /// Counts the end of an allocation in a block. Returns true if the block is empty now.
     pub(super) fn vacate(&mut self, index: u32, sizes: Sizes, now: u64) -> bool {
-        self.statistics.allocations -= 1;
-        self.statistics.allocation_bytes -= sizes.requested;
-        self.statistics.rounding -= sizes.occupied - sizes.requested;
+        self.count_end(sizes);
         let Some(block) = self.blocks.get_mut(index) else { return false };
         block.live -= 1;
         self.history.note_freed(sizes.occupied);
@@ -47,13 +61,30 @@ impl<D: Device> BlockSet<D> {
     /// Frees a range in its block, which joins it with its free neighbours.
     pub(in crate::memory) fn release(&mut self, block_range: &BlockRange) {
         let Some(block) = self.blocks.get_mut(block_range.block) else { return };
-        let padding = block.ranges.statistics().padding;
-        // The handle names an allocated range: each block_range is freed once.
-        let freed = block.ranges.free(block_range.handle);
-        debug_assert!(freed.is_ok(), "a range is freed once");
-        let padding = padding - block.ranges.statistics().padding;
+        let padding = block.release(block_range, &mut self.order);
         *self.padding_counter() -= padding;
-        self.update_order(block_range.block);
+    }
+
+    /// Frees an allocation whose block has others, so that nothing else is to be done. Returns false, with nothing changed,
+    /// for the last one of a block.
+    pub(in crate::memory) fn free_one_of_several(&mut self, block_range: &BlockRange, sizes: Sizes) -> bool {
+        let Some(block) = self.blocks.get_mut(block_range.block).filter(|block| block.live > 1) else {
+            return false;
+        };
+        block.live -= 1;
+        let padding = block.release(block_range, &mut self.order);
+        *self.padding_counter() -= padding;
+        self.count_end(sizes);
+        self.history.note_freed(sizes.occupied);
+        true
+    }
+
+    /// Counts the end of an allocation, but for what its block counts.
+    #[inline]
+    fn count_end(&mut self, sizes: Sizes) {
+        self.statistics.allocations -= 1;
+        self.statistics.allocation_bytes -= sizes.requested;
+        self.statistics.rounding -= sizes.occupied - sizes.requested;
     }
 
     /// Reads a part of what [`release`](Self::release) is going to read. Returns some of it.
@@ -88,9 +119,7 @@ impl<D: Device> BlockSet<D> {
         }
         // As in `vacate`, whose branch for an empty block is not needed here. A waiting range counts as free.
         block.live -= 1;
-        self.statistics.allocations -= 1;
-        self.statistics.allocation_bytes -= sizes.requested;
-        self.statistics.rounding -= sizes.occupied - sizes.requested;
+        self.count_end(sizes);
         true
     }
 

@@ -82,6 +82,7 @@ pub(super) struct Block<D: Device> {
     object: RegisteredObject,
     pub(super) ranges: VirtualBlock<()>,
     pub(super) role: Role,
+    is_tlsf: bool,
     /// Live allocations. Those whose ranges wait in the quick lists do not count.
     live: u32,
     /// Since when the block is empty, and its neighbours among the empty ones. Invariant: `Some` exactly where `live` is 0.
@@ -118,6 +119,23 @@ impl<D: Device> Block<D> {
     /// Returns the number of live allocations.
     pub(super) fn live(&self) -> u32 {
         self.live
+    }
+
+    /// Returns true if the block is in the order in which blocks are searched: dedicated and closed ones are not.
+    #[inline]
+    fn is_listed(&self) -> bool {
+        self.role == Role::Shared && self.closed.is_none()
+    }
+
+    /// Returns the bytes that the block calls padding; with TLSF, of which nearly all blocks are, none.
+    #[inline]
+    fn padding(&self) -> u64 {
+        if self.is_tlsf { 0 } else { self.counted_padding() }
+    }
+
+    #[cold]
+    fn counted_padding(&self) -> u64 {
+        self.ranges.statistics().padding
     }
 
     /// Returns true while defragmentation empties the block.
@@ -205,6 +223,8 @@ pub(super) struct BlockSet<D: Device> {
     pub(super) heap: MemoryHeapIndex,
     /// The bytes of that heap, or the part that the allocator may have.
     pub(super) heap_size: u64,
+    /// Requests up to this size, which want no dedicated memory, always share blocks.
+    pub(super) always_shared: u64,
     /// What sizes and offsets are multiples of: the non-coherent atom where the memory needs flushes, else 1. Says
     /// nothing about whether it needs them, since an atom may be one byte.
     pub(super) flush_multiple: Alignment,
@@ -262,6 +282,7 @@ impl<D: Device> BlockSet<D> {
             memory_type,
             heap,
             heap_size,
+            always_shared: 0,
             flush_multiple,
             algorithm,
             objects: Arc::clone(objects),
@@ -324,6 +345,7 @@ impl<D: Device> BlockSet<D> {
             object: self.objects.register(object),
             ranges,
             role,
+            is_tlsf: algorithm == Algorithm::Tlsf,
             live: 0,
             empty: None,
             closed: None,

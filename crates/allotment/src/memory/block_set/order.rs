@@ -117,17 +117,19 @@ impl BlockOrder {
     }
 
     /// Notes what a block has now, and moves it by one position if it is out of order.
-    #[inline]
-    pub(super) fn update(&mut self, summary: BlockSummary) {
-        let Some(at) = self.place(summary.block) else { return };
-        let before = core::mem::replace(&mut self.list[at], summary);
+    #[inline(never)]
+    pub(super) fn update(&mut self, block: u32, (free, largest_free_at_most): (u64, u64)) {
+        let Some(at) = self.place(block) else { return };
+        let Some(summary) = self.list.get_mut(at) else { return };
+        let before = core::mem::replace(&mut summary.largest_free_at_most, largest_free_at_most);
+        summary.free = free;
         if !self.maxima.is_empty() {
-            self.change_maximum(at, &before);
+            self.change_maximum(at, before);
         }
         // One position is enough: the order only says where to look first, and each operation mends it a little.
-        if at > 0 && self.list[at - 1].free > summary.free {
+        if at > 0 && self.list[at - 1].free > free {
             self.swap(at - 1);
-        } else if self.list.get(at + 1).is_some_and(|next| next.free < summary.free) {
+        } else if self.list.get(at + 1).is_some_and(|next| next.free < free) {
             self.swap(at);
         }
     }
@@ -143,13 +145,13 @@ impl BlockOrder {
         }
     }
 
-    /// Corrects the maximum above a position whose summary was another one `before`.
-    fn change_maximum(&mut self, at: usize, before: &BlockSummary) {
+    /// Corrects the maximum above a position whose block could have had a free range of `before`.
+    fn change_maximum(&mut self, at: usize, before: u64) {
         let (group, now) = (at / GROUP, self.list[at].largest_free_at_most);
         let most = self.maxima[group];
         if now >= most {
             self.maxima[group] = now;
-        } else if before.largest_free_at_most == most {
+        } else if before == most {
             self.maxima[group] = self.maximum(group);
         }
     }
@@ -240,7 +242,8 @@ mod tests {
                 }
                 _ if !listed.is_empty() => {
                     let block = listed[random(listed.len() as u64) as usize];
-                    order.update(summary(block, random(100)));
+                    let room = random(100);
+                    order.update(block, (room, room));
                 }
                 _ => {}
             }

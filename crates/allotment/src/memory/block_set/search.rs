@@ -38,9 +38,10 @@ pub(super) struct BlockSummary {
 }
 
 impl BlockSummary {
+    #[inline]
     pub(super) fn of(block: u32, ranges: &VirtualBlock<()>) -> Self {
-        let free = ranges.statistics().free;
-        Self { block, free, largest_free_at_most: ranges.largest_free_at_most() }
+        let (free, largest_free_at_most) = ranges.room();
+        Self { block, free, largest_free_at_most }
     }
 }
 
@@ -66,6 +67,16 @@ impl<D: Device> BlockSet<D> {
             let at_start = Request { side: StackSide::Lower, ..*request };
             return self.place_in_block(index, &at_start, sizes);
         }
+        self.place_in_shared(request, usable, sizes)
+    }
+
+    /// Places a request in a shared block.
+    pub(in crate::memory) fn place_in_shared(
+        &mut self,
+        request: &Request,
+        usable: UsableBlocks,
+        sizes: Sizes,
+    ) -> Result<Option<PlacedRange>, AllocateError> {
         if request.size > FIRST_FIT && self.algorithm == Algorithm::Tlsf {
             return match self.closest_fit(request, usable) {
                 Some(index) => self.place_in_block(index, request, sizes),
@@ -127,7 +138,7 @@ impl<D: Device> BlockSet<D> {
         allocate: impl FnOnce(&mut VirtualBlock<()>) -> Result<Option<Allocation>, AllocateError>,
     ) -> Result<Option<PlacedRange>, AllocateError> {
         let Some(block) = self.blocks.get_mut(index) else { return Ok(None) };
-        let padding = block.ranges.statistics().padding;
+        let padding = block.padding();
         let range = match allocate(&mut block.ranges) {
             Ok(Some(range)) => range,
             // A linear block in use as a ring has no upper side; another block may have one.
@@ -135,11 +146,13 @@ impl<D: Device> BlockSet<D> {
             Err(error) => return Err(error),
         };
         // The difference, since the block knows best how much alignment cost.
-        let padding = block.ranges.statistics().padding - padding;
+        let padding = block.padding() - padding;
         let dedicated = block.role != Role::Shared;
+        if block.is_listed() {
+            self.order.update(index, block.ranges.room());
+        }
         *self.padding_counter() += padding;
         self.occupy(index, sizes);
-        self.update_order(index);
         let (home, handle, offset) = (self.home, range.handle, range.offset);
         let range = BlockRange { home, dedicated, block: index, handle };
         Ok(Some(PlacedRange { range, offset }))
@@ -174,15 +187,6 @@ impl<D: Device> BlockSet<D> {
             let fits = |block: &Block<D>| usable.contain(block) && block.ranges.would_fit(request);
             self.block(index).is_some_and(fits)
         })
-    }
-
-    /// Updates the summary of a shared block, and moves it by one position if it is out of order.
-    pub(super) fn update_order(&mut self, index: u32) {
-        let Some(block) = self.blocks.get(index) else { return };
-        // Dedicated and closed blocks are not in the order.
-        if block.role == Role::Shared && !block.is_closed() {
-            self.order.update(BlockSummary::of(index, &block.ranges));
-        }
     }
 
     /// Returns the free bytes of the shared blocks, and the bytes of the largest free range among them.

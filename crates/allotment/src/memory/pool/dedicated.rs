@@ -86,6 +86,18 @@ pub(in crate::memory) fn is_last_resort(request: &AllocationRequest<'_>) -> bool
     request.options.dedicated != Dedicated::Never
 }
 
+impl BlockSize {
+    /// Returns the size up to which a request shares blocks whatever the pool has, unless it asks for dedicated memory or its
+    /// resource needs that.
+    pub(in crate::memory) fn always_shared(&self, heap_size: u64) -> u64 {
+        match self {
+            Self::Fixed(_) => u64::MAX,
+            // The next block never has less. The second where memory objects are scarce, in a small heap.
+            Self::Growing(sizes) => sizes.smallest.min(sizes.largest_in(heap_size)),
+        }
+    }
+}
+
 impl BlockSizes {
     /// True when `size` bytes are too large for a block of `block_size`, so that the request gets dedicated memory.
     ///

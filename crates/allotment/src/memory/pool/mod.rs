@@ -8,6 +8,7 @@
 //! | file | step | entry |
 //! |---|---|---|
 //! | `quick_path.rs` | 0: reuse a range that was freed a moment ago | [`place_quickly`](PoolState::place_quickly) |
+//! | `place.rs` | 0: or search the shared blocks, for a request that surely shares one | [`place_in_shared`](PoolState::place_in_shared) |
 //! | `round.rs` | 3: round the request; choose a shared or a dedicated block | [`round_request`](PoolState::round_request) |
 //! | `place.rs` | 4: search the existing blocks | [`place_in_existing`](PoolState::place_in_existing) |
 //! | `plan.rs` | 6: choose the sizes of a new block | [`plan_block`](PoolState::plan_block) |
@@ -210,10 +211,11 @@ impl<D: Device> PoolState<D> {
     pub(super) fn new(
         rules: Rules<D>,
         (shards, shard): (PoolShards, u32),
-        sets: Vec<BlockSet<D>>,
+        mut sets: Vec<BlockSet<D>>,
         active: &Arc<ActivePools>,
         log: &EventLog,
     ) -> Self {
+        sets.iter_mut().for_each(|set| set.always_shared = rules.sizing.always_shared(set.heap_size));
         Self {
             rules,
             shards,

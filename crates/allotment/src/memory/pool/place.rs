@@ -2,10 +2,11 @@
 
 use allotment_suballoc::{AllocateError, FitStrategy, Request, StackSide};
 
-use super::{PoolSlot, PoolState, RoundedRequest};
+use super::records::Entered;
+use super::{PoolSlot, PoolState, RecordInUse, RoundedRequest};
 use crate::device::{Device, OwnedMemory, Priority, PrioritySupport};
 use crate::events::Placement;
-use crate::memory::block_set::{Role, SpareCriteria};
+use crate::memory::block_set::{Role, Sizes, SpareCriteria, UsableBlocks};
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::{AllocationError, ShortName};
 
@@ -80,6 +81,46 @@ impl<D: Device> PoolState<D> {
         let placement =
             if placed.range.dedicated { Placement::DedicatedBlock } else { Placement::ExistingBlock };
         Ok(Some(self.publish(slot, set, record, placed, (rounded, placement), request)))
+    }
+
+    /// Places an [ordinary](AllocationRequest::is_ordinary) request in a shared block that has room, of all that there are. `None`,
+    /// with nothing changed, where the request is too large to share a block in any case, or
+    /// [`place_in_existing`](Self::place_in_existing) has to look further.
+    pub(super) fn place_in_shared(
+        &mut self,
+        slot: &PoolSlot<D>,
+        set: usize,
+        request: &AllocationRequest<'_>,
+    ) -> Option<RecordInUse> {
+        // What this leaves out decides nothing for such requests: which role they have, which spare blocks may serve them.
+        let (size, alignment) = self.rounded_size(set, request);
+        if size > self.sets[set].always_shared {
+            return None;
+        }
+        self.wake();
+        let record = self.next_record(slot).ok()?;
+        let sizes = Sizes { requested: request.requirements.size, occupied: size };
+        let range = Request { size, alignment, strategy: request.options.strategy, side: Side::Lower };
+        let blocks = &mut self.sets[set];
+        blocks.history.note_request(size);
+        let placed = blocks.place_in_shared(&range, UsableBlocks::ALL, sizes).ok().flatten();
+        let Some(placed) = placed else {
+            // As there: the lists are empty afterwards, so this recurses once. Only where no spare block comes before them.
+            if blocks.empty_blocks != 0 || blocks.quick.len() == 0 {
+                return None;
+            }
+            self.flush_quick_lists_and_say_so();
+            return self.place_in_shared(slot, set, request);
+        };
+        let entered = Entered {
+            alignment,
+            sizes,
+            dedicated_to_resource: false,
+            movability: request.options.movability,
+            priority: self.rules.priority,
+            placement: Placement::ExistingBlock,
+        };
+        Some(self.enter(slot, set, record, placed, &entered, request))
     }
 
     /// Places a request in an empty block of the other set, which is moved to this one: cheaper than a block of the

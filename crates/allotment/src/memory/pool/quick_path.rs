@@ -4,7 +4,7 @@ use core::num::NonZeroU32;
 
 use allotment_suballoc::Reach;
 
-use super::{Detail, DetailState, Label, PoolSlot, PoolState};
+use super::{Detail, DetailState, PoolSlot, PoolState};
 use crate::device::Device;
 use crate::events::{Event, Placement};
 use crate::memory::block_set::Sizes;
@@ -103,23 +103,23 @@ impl<D: Device> PoolState<D> {
         let labelled = request.options.is_labelled();
         detail.occupied = occupied;
         detail.reuse(request.requirements.kind, alignment, request.options.movability, labelled);
-        // Labels are a cache line apart; most allocations have none.
-        if labelled {
-            self.labels[record as usize] = Label::of(request.options);
-        }
         let was_empty = blocks.occupy(detail.block, Sizes { requested, occupied });
         slot.counters[set].store_live(&blocks.statistics);
         if was_empty {
             // The bytes in use are counted in blocks, so they grow only with the first allocation of one.
             self.clock.used(self.used());
         }
+        // Labels are a cache line apart; most allocations have none.
+        if labelled {
+            self.set_label(record, request.options);
+        }
         self.emit_allocated(slot, record, request, Placement::ReusedRange);
         Some(RecordInUse::new(record, entry.generation()))
     }
 
-    /// Frees an allocation whose range may wait in the quick lists, where the free empties no block and no tick is due.
-    /// Returns whether it had a label, which is [taken](Self::take_label) next; `None`, with nothing changed, where the free
-    /// needs the full path.
+    /// Frees an allocation, where that empties no block and no tick is due: its range waits in the quick lists, or is joined with
+    /// its neighbours. Returns whether it had a label, which is [taken](Self::take_label) next; `None`, with nothing changed,
+    /// where the free needs the full path.
     pub(in crate::memory) fn free_quickly(
         &mut self,
         slot: &PoolSlot<D>,
@@ -129,28 +129,36 @@ impl<D: Device> PoolState<D> {
         // Here and not on the full path: whether the pool was at rest must not decide where the range goes, or a replay, whose
         // clock is read at other times, would place the next requests elsewhere.
         self.wake();
-        let detail = self.details.get_mut(record).filter(|detail| detail.may_wait())?;
+        let detail = self.details.get_mut(record)?;
         let set = usize::from(detail.set);
         let blocks = self.sets.get_mut(set)?;
         // A range that waits already is not freed twice. One that is being moved belongs to its move until that ends, and a
-        // record in its last use must not serve another allocation. Beyond a number of waiting ranges, the time to join all of them would be too long a
-        // time to hold the lock. `keep_in_quick_list` is last, since it changes the lists.
-        if detail.state() != DetailState::Settled
-            || entry.is_last_use()
-            || self.clock.is_about_to_tick()
-            || self.waiting == MOST_WAITING
-            || !blocks.keep_in_quick_list(record, (detail.block, entry.offset()), detail.sizes(entry.size()))
-        {
+        // record in its last use must not serve another allocation.
+        if detail.state() != DetailState::Settled || entry.is_last_use() || self.clock.is_about_to_tick() {
             return None;
         }
-        self.clock.count_free();
-        self.waiting += 1;
         // Read before the state is written beside it: the processor cannot pass a written byte on to a read of two, and would
         // wait until it is in the cache.
-        let labelled = detail.is_labelled();
-        detail.set_state(DetailState::Waiting);
+        let (labelled, sizes) = (detail.is_labelled(), detail.sizes(entry.size()));
+        // Beyond a number of waiting ranges, the time to join all of them would be too long a time to hold the lock.
+        // `keep_in_quick_list` is last, since it changes the lists.
+        if detail.may_wait()
+            && self.waiting != MOST_WAITING
+            && blocks.keep_in_quick_list(record, (detail.block, entry.offset()), sizes)
+        {
+            self.waiting += 1;
+            detail.set_state(DetailState::Waiting);
+            slot.counters[set].store_live(&blocks.statistics);
+        } else {
+            let range = detail.range();
+            if u32::from(range.home) != self.shard || !blocks.free_one_of_several(&range, sizes) {
+                return None;
+            }
+            slot.counters[set].store_ranges(&blocks.statistics);
+            self.details.remove(record);
+        }
+        self.clock.count_free();
         entry.retire();
-        slot.counters[set].store_live(&blocks.statistics);
         self.emit_freed(record);
         Some(labelled)
     }

@@ -3,8 +3,8 @@
 
 use allotment_suballoc::{Alignment, Handle, MAX_SIZE};
 
-use super::{PoolSlot, PoolState, RoundedRequest};
-use crate::device::{Device, MemoryHandle, PrioritySupport, ResourceKind};
+use super::{PoolSlot, PoolState, RecordInUse, RoundedRequest};
+use crate::device::{Device, MemoryHandle, Priority, PrioritySupport, ResourceKind};
 use crate::events::Placement;
 use crate::memory::block_set::{BlockRange, PlacedRange, Role, Sizes};
 use crate::memory::mover::MoverId;
@@ -201,6 +201,18 @@ impl Detail {
     }
 }
 
+/// What a pool enters of a request that has a range.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entered {
+    pub(super) sizes: Sizes,
+    pub(super) alignment: Alignment,
+    pub(super) movability: Movability,
+    pub(super) dedicated_to_resource: bool,
+    /// The residency priority of a dedicated block.
+    pub(super) priority: Priority,
+    pub(super) placement: Placement,
+}
+
 const _: () = assert!(size_of::<Label>() == 64, "a label fills one cache line");
 
 /// What is happening to an allocation, or to its range after it.
@@ -368,72 +380,111 @@ impl<D: Device> PoolState<D> {
         slot: &PoolSlot<D>,
         set: usize,
         record: u32,
-        PlacedRange { range, offset }: PlacedRange,
+        placed: PlacedRange,
         (rounded, placement): (&RoundedRequest, Placement),
         request: &AllocationRequest<'_>,
     ) -> u32 {
-        let RoundedRequest { sizes, dedicated_to_resource, role, .. } = *rounded;
+        let RoundedRequest { sizes, dedicated_to_resource, role, priority, .. } = *rounded;
         // Defragmentation could move such an allocation into a shared block, against the caller's `Dedicated::Always`.
         // (For that of a resource, the code that creates the resource decides.)
         let stays = role == Role::DedicatedToAllocation && !dedicated_to_resource;
-        let labelled = request.options.is_labelled();
         let movability = if stays { Movability::Pinned } else { request.options.movability };
-        let (kind, alignment) = (request.requirements.kind, rounded.request.alignment);
-        let bits = Bits::of_request(kind, alignment, movability, labelled);
+        let alignment = rounded.request.alignment;
+        let entered = Entered { sizes, alignment, movability, dedicated_to_resource, priority, placement };
+        self.wake();
+        let in_use = self.enter(slot, set, record, placed, &entered, request);
+        // All, since the block may be new here, or have another role.
+        slot.counters[set].store(&self.sets[set].statistics);
+        in_use.record()
+    }
+
+    /// Does the same for a request whose role is known, in a pool that is awake and has its blocks counted.
+    #[inline(always)]
+    pub(super) fn enter(
+        &mut self,
+        slot: &PoolSlot<D>,
+        set: usize,
+        record: u32,
+        PlacedRange { range, offset }: PlacedRange,
+        entered: &Entered,
+        request: &AllocationRequest<'_>,
+    ) -> RecordInUse {
+        let Entered { sizes, alignment, movability, dedicated_to_resource, priority, placement } = *entered;
+        let labelled = request.options.is_labelled();
+        let mut bits = Bits::of_request(request.requirements.kind, alignment, movability, labelled);
+        bits.set(Bits::DEDICATED, range.dedicated);
+        bits.set(Bits::MAY_WAIT, self.sets[set].may_wait(&range, sizes));
         let BlockRange { home, block, handle, .. } = range;
-        let mut detail = Detail { handle, occupied: sizes.occupied, block, set: set as u8, home, bits };
-        detail.hold(range, sizes.occupied, self.sets[set].may_wait(&range, sizes));
-        let entered = self.details.insert(detail);
-        debug_assert_eq!(entered, record, "nothing was entered since `next_record`");
-        while self.labels.len() < self.details.bound() as usize {
-            self.labels.push(Label::default());
+        let at = self.details.insert(Detail {
+            handle,
+            occupied: sizes.occupied,
+            block,
+            set: set as u8,
+            home,
+            bits,
+        });
+        debug_assert_eq!(at, record, "nothing was entered since `next_record`");
+        if self.labels.len() <= record as usize {
+            self.add_labels();
         }
         // The label of the record's last allocation was taken when that was freed.
         if labelled {
-            self.labels[record as usize] = Label::of(request.options);
+            self.set_label(record, request.options);
         }
-        self.write_place(slot, record, (offset, sizes.requested), dedicated_to_resource);
-        if self.rules.priorities == PrioritySupport::AnyTime {
-            // Cached memory may have the priority of its last use. The driver call is made by the caller, after the
-            // lock.
-            let shared = self.rules.priority;
-            let of = |role| if role == Role::Shared { shared } else { rounded.priority };
-            self.changed_priority = self.sets[set].note_priority(range.block, of);
-        }
-        self.wake();
-        self.flow.add(sizes.occupied);
-        self.clock.used(self.used());
-        slot.counters[set].store(&self.sets[set].statistics);
-        self.emit_allocated(slot, record, request, placement);
-        record
-    }
-
-    /// Writes where a new allocation is into its record.
-    fn write_place(
-        &self,
-        slot: &PoolSlot<D>,
-        record: u32,
-        (offset, size): (u64, u64),
-        dedicated_to_resource: bool,
-    ) {
-        let Some(detail) = self.detail(record) else { return };
-        let blocks = &self.sets[usize::from(detail.set)];
-        if let (Some(entry), Some(block)) = (slot.records.get(record), blocks.block(detail.block)) {
+        let blocks = &self.sets[set];
+        let (mut generation, mut is_first) = (0, false);
+        if let (Some(entry), Some(block)) = (slot.records.get(record), blocks.block(block)) {
             entry.write(&RawPlace {
                 object: block.object(),
                 memory: block.memory.handle().to_raw(),
                 offset,
-                size,
+                size: sizes.requested,
                 memory_size: block.memory.size(),
                 address: None,
                 memory_type: blocks.memory_type,
                 dedicated_to_resource,
-                movable: detail.movability() != Movability::Pinned,
+                movable: movability != Movability::Pinned,
                 moving: false,
                 arriving: false,
                 mover: MoverId::PASSES,
                 moved: false,
             });
+            generation = entry.generation();
+            is_first = block.live() == 1;
+        }
+        self.flow.add(sizes.occupied);
+        slot.counters[set].store_ranges(&blocks.statistics);
+        if is_first {
+            self.note_first(set, range.block, priority);
+        }
+        self.emit_allocated(slot, record, request, placement);
+        RecordInUse::new(record, generation)
+    }
+
+    /// Notes that a block has its first allocation, which has this priority if it has the block alone.
+    #[cold]
+    fn note_first(&mut self, set: usize, block: u32, priority: Priority) {
+        // The bytes in use are counted in blocks, so they grow only with the first allocation of one.
+        self.clock.used(self.used());
+        if self.rules.priorities == PrioritySupport::AnyTime {
+            // Cached memory may have the priority of its last use. The driver call is made by the caller, after the lock.
+            let shared = self.rules.priority;
+            let of = |role| if role == Role::Shared { shared } else { priority };
+            self.changed_priority = self.sets[set].note_priority(block, of);
+        }
+    }
+
+    // Apart, since a label is written by way of the stack, aligned as it is.
+    #[inline(never)]
+    pub(super) fn set_label(&mut self, record: u32, options: &AllocationOptions) {
+        self.labels[record as usize] = Label::of(options);
+    }
+
+    /// Adds labels up to the last record.
+    #[cold]
+    fn add_labels(&mut self) {
+        while self.labels.len() < self.details.bound() as usize {
+            self.labels.push(Label::default());
         }
     }
 

@@ -62,7 +62,7 @@ use crate::memory::allocator::preview::AllocationPreview;
 use crate::memory::pool::requests::Asked;
 use crate::memory::pool::residents::{Contended, note_uncontended, own_shard_of};
 use crate::memory::pool::served::Served;
-use crate::memory::pool::{PlanSizes, Pool, PoolSlot, PoolState, QuickPlace, RecordInUse};
+use crate::memory::pool::{PlanSizes, Pool, PoolSlot, PoolState, QuickPlace};
 use crate::memory::request::desc::AllocationRequest;
 use crate::memory::statistics::{Counters, Statistics};
 use crate::memory::token::id::Allocation;
@@ -429,11 +429,11 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Places an [ordinary](AllocationRequest::is_ordinary) request in the thread's own shard: in a range that was freed a
-    /// moment ago, or else in an existing block.
+    /// moment ago, or else in a shared block. `in_any_block` says that any of them may serve it.
     pub(in crate::memory) fn place_in_own_shard(
         &self,
         shards: PoolShards,
-        set: usize,
+        (set, in_any_block): (usize, bool),
         request: &AllocationRequest<'_>,
     ) -> Option<QuickPlace> {
         let pool = shards.own();
@@ -447,12 +447,14 @@ impl<D: Device> Allocator<D> {
             None => self.lock_contended_shard(shards).ok()?,
         };
         let state = guard.as_mut()?;
-        if let Some(in_use) = state.place_quickly(slot, set, request) {
-            return Some(QuickPlace::new(pool, in_use));
-        }
-        // The slow path begins with this search, too; here the lock need not be taken again. It also reports an error.
-        let placed = self.place_in_shard(pool, slot, guard, set, request).ok().flatten()?;
-        Some(QuickPlace::new(placed.pool, RecordInUse::new(placed.record, placed.generation)))
+        let in_use = match state.place_quickly(slot, set, request) {
+            Some(in_use) => in_use,
+            // The slow path begins with this search, too; here the lock need not be taken again.
+            None if in_any_block => state.place_in_shared(slot, set, request)?,
+            None => return None,
+        };
+        debug_assert!(state.changed_priority.is_none(), "a block that changes its role is not left empty");
+        Some(QuickPlace::new(pool, in_use))
     }
 
     /// Places a request in the existing blocks of a shard.

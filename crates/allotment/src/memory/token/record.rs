@@ -96,6 +96,7 @@ impl Record {
 
     /// Writes the location of a new allocation. Of its memory object, that is the index alone: the rest is in the
     /// [`MemoryObjects`]. The pool's lock ensures that there is one writer.
+    #[inline]
     pub(in crate::memory) fn write(&self, place: &RawPlace) {
         self.write_with(place, || self.offset.store(place.offset, Ordering::Relaxed));
     }

@@ -181,14 +181,24 @@ impl<W: Width> Stacks<W> {
     }
 
     /// Returns an upper bound of the largest size, at most 1/32 too large. O(1).
+    #[inline]
     pub(in crate::algorithm::tlsf) fn largest_at_most(&self) -> u64 {
-        self.highest().map_or(0, |class| self.smallest_of(class) + ((1 << self.width_of(class)) - 1))
+        // Of the class, also where that is divided: asked after every change of a block, so that shorter is better than closer.
+        self.highest_class().map_or(0, |class| Classes::smallest(class + 1) - 1)
+    }
+
+    /// Returns the last class that has entries and is no part.
+    #[inline]
+    fn highest_class(&self) -> Option<usize> {
+        let group = self.groups.checked_ilog2()? as usize;
+        // The group has a class, so the bit of one is set.
+        let bit = self.words[group % GROUPS].leading_zeros() ^ (GROUP as u32 - 1);
+        Some(group * GROUP + bit as usize)
     }
 
     /// Returns the last class or part that has entries.
     pub(super) fn highest(&self) -> Option<usize> {
-        let group = self.groups.checked_ilog2()? as usize;
-        let mut class = group * GROUP + self.words[group % GROUPS].ilog2() as usize;
+        let mut class = self.highest_class()?;
         while let Some(division) = self.classes[class].division() {
             class = self.part(division, self.divisions[division].bits.ilog2() as usize);
         }
