@@ -21,7 +21,7 @@
 //!
 //! # Cost
 //!
-//! Retiring costs an exchange, a store and a push, and one more exchange if another thread was the last to retire.
+//! Retiring costs an exchange, a store and a push, and a load for each thread that has retired into the queue.
 //! Reclaiming with nothing ready costs a lock, a look at each shard, and a driver call for each queue with work in
 //! flight, however many items wait; tied items that still wait are in `waiting.rs`. None of it allocates once the highest
 //! number of pending items was reached, and the highest number of points and recordings that tied ones waited for;
@@ -158,11 +158,11 @@ impl<T: Send + 'static> ReleaseQueue<T> {
     #[doc(hidden)]
     #[must_use]
     pub fn with_shards(tracker: &SubmissionTracker, shards: usize) -> Self {
-        Self::over(tracker.clone(), Shards::with_count(shards, Shard::new).all_used())
+        Self::over(tracker.clone(), Shards::with_count(shards, Shard::new))
     }
 
     fn over(tracker: SubmissionTracker, shards: Shards<Shard<T>>) -> Self {
-        Self { tracker, shards, turns: Turns::new(), sealed: Mutex::new(Sealed::new()) }
+        Self { tracker, turns: Turns::new(shards.len()), shards, sealed: Mutex::new(Sealed::new()) }
     }
 
     /// Returns the tracker that decides when items may be released.
@@ -498,7 +498,7 @@ impl<T: Send + 'static> Drop for ReleaseQueue<T> {
         }
         let queue = Self {
             tracker: self.tracker.uncounted(),
-            turns: mem::replace(&mut self.turns, Turns::new()),
+            turns: mem::replace(&mut self.turns, Turns::new(1)),
             shards: mem::replace(&mut self.shards, Shards::with_count(1, Shard::new)),
             sealed: Mutex::new(mem::replace(&mut *locked(&self.sealed), Sealed::new())),
         };

@@ -2,6 +2,7 @@
 
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::scope;
 
 use allotment::lifetime::{DeletionQueue, RecordingId, ReleaseQueue};
@@ -116,6 +117,92 @@ fn what_is_ready_together_is_in_order_whatever_went_before() {
         assert!(together.is_sorted(), "seed {seed}: {together:?}");
         assert_eq!(came + together.len(), 300, "each once");
     }
+}
+
+/// Two threads retire objects by turns, each after the other; a third one reclaims meanwhile.
+fn by_turns(name: &str, retire_all: impl FnOnce(&ReleaseQueue<u32>) + Send) {
+    let rig = Rig::new(1);
+    let released = ReleaseQueue::new(&rig.tracker);
+    let mut last = None;
+    let mut collect = || {
+        released.reclaim(|object| {
+            assert!(last.is_none_or(|last| last < object), "{name}: {object} after {last:?}");
+            last = Some(object);
+        });
+        released.check_invariants();
+    };
+    scope(|scope| {
+        let threads = scope.spawn(|| retire_all(&released));
+        while !threads.is_finished() {
+            collect();
+            // So that several objects of both threads come together.
+            std::thread::yield_now();
+        }
+        threads.join().unwrap();
+    });
+    collect();
+    assert!(last.is_some());
+}
+
+#[test]
+fn a_child_goes_before_its_parent_that_another_thread_retires_once_the_first_is_joined() {
+    let pairs = scaled(2_000) as u32;
+    by_turns("join", |released| {
+        for child in (0..pairs).map(|pair| pair * 2) {
+            // Once the other thread is first, once this one.
+            if child % 4 == 0 {
+                scope(|scope| scope.spawn(|| released.retire(child)).join().unwrap());
+                released.retire(child + 1);
+            } else {
+                released.retire(child);
+                scope(|scope| scope.spawn(|| released.retire(child + 1)).join().unwrap());
+            }
+        }
+    });
+}
+
+#[test]
+fn a_child_goes_before_its_parent_that_another_thread_retires_once_it_has_a_message() {
+    let objects = scaled(100_000) as u32;
+    by_turns("channel", |released| {
+        let ((to_here, here), (to_there, there)) = (channel(), channel());
+        // One thread retires more than the other, so that counting the objects of each is not enough.
+        let answer = |each: u32, from: Receiver<u32>, to: Sender<u32>| {
+            for first in from {
+                (first..first + each).for_each(|object| released.retire(object));
+                if first >= objects || to.send(first + each).is_err() {
+                    break;
+                }
+            }
+        };
+        to_here.send(0).unwrap();
+        scope(|scope| {
+            scope.spawn(|| answer(3, there, to_here));
+            answer(1, here, to_there);
+        });
+    });
+}
+
+#[test]
+fn a_child_goes_before_its_parent_that_another_thread_retires_once_it_has_the_lock() {
+    let objects = scaled(200_000) as u32;
+    by_turns("mutex", |released| {
+        let retired = Mutex::new(0);
+        let take_turns = |is_mine: fn(u32) -> bool| {
+            for object in (0..objects).filter(|object| is_mine(*object)) {
+                while *retired.lock().unwrap() != object {
+                    std::thread::yield_now();
+                }
+                // Not under the lock: only the thread whose turn it is retires.
+                released.retire(object);
+                *retired.lock().unwrap() += 1;
+            }
+        };
+        scope(|scope| {
+            scope.spawn(|| take_turns(|object| object % 3 == 0));
+            take_turns(|object| object % 3 != 0);
+        });
+    });
 }
 
 #[test]
