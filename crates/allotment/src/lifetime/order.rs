@@ -67,6 +67,11 @@ impl Turns {
         Self { used: AtomicUsize::new(0), last: (0..shards).map(|_| Turn(AtomicU64::new(0))).collect() }
     }
 
+    /// Returns whether several shards are in use.
+    pub(super) fn are_shared(&self) -> bool {
+        self.used.load(Relaxed) > 1
+    }
+
     fn highest(&self) -> u64 {
         // Without a branch that depends on one, so that the processor waits for all loads at once.
         self.last

@@ -15,7 +15,6 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::time::Instant;
 
-
 /// The clock of an allocator. It counts while the program does not call
 /// [`end_frame`](crate::memory::Allocator::end_frame); see [`EmptyBlockPolicy`](crate::memory::EmptyBlockPolicy).
 ///

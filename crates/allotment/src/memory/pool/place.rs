@@ -100,7 +100,7 @@ impl<D: Device> PoolState<D> {
         self.wake();
         let record = self.next_record(slot).ok()?;
         let sizes = Sizes { requested: request.requirements.size, occupied: size };
-        let range = Request { size, alignment, strategy: request.options.strategy, side: Side::Lower };
+        let range = Request { size, alignment, strategy: request.options.strategy, side: StackSide::Lower };
         let blocks = &mut self.sets[set];
         blocks.history.note_request(size);
         let placed = blocks.place_in_shared(&range, UsableBlocks::ALL, sizes).ok().flatten();
