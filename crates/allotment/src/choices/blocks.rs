@@ -72,7 +72,8 @@ impl BlockSizes {
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
 /// # let best = allocator.explain(&Requirements::new(1024), &MemoryUsage::GpuOnly.into())[0].memory_type;
-/// use allotment::{AllocationError, memory::BlockSize};
+/// use allotment::AllocationError;
+/// use allotment::memory::blocks::BlockSize;
 ///
 /// let mut desc = PoolDesc::new([best]);
 /// desc.sizing = Some(BlockSize::Fixed(1 << 20)); // bytes: every block, and so the largest request

@@ -17,7 +17,7 @@ use crate::memory::EmptiedBlocks;
 /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
 /// # use allotment::memory::Movability;
 /// use allotment::memory::defragmentation::{
-///     DefragmentationDesc, DefragmentationError, DefragmentationStrategy,
+///     Defragmentation, DefragmentationDesc, DefragmentationError, DefragmentationStrategy,
 /// };
 ///
 /// # let options = MemoryUsage::GpuOnly.with_name("tile").with_movability(Movability::Copied);
@@ -177,7 +177,7 @@ impl PassLimits {
 /// use allotment::memory::Movability;
 /// use allotment::memory::blocks::allocate_as_thread;
 /// use allotment::memory::defragmentation::{
-///     DefragmentationDesc, DefragmentationStrategy, JoinThreads, NextPass, PassLimits,
+///     Defragmentation, DefragmentationDesc, DefragmentationStrategy, JoinThreads, NextPass, PassLimits,
 /// };
 ///
 /// let mut desc = AllocatorDesc::default();

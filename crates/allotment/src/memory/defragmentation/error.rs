@@ -12,7 +12,7 @@ use crate::memory::token::id::Allocation;
 /// # use allotment::prelude::*;
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-/// use allotment::memory::defragmentation::{DefragmentationDesc, DefragmentationError};
+/// use allotment::memory::defragmentation::{Defragmentation, DefragmentationDesc, DefragmentationError};
 ///
 /// let run = Defragmentation::new(&allocator, None, DefragmentationDesc::default())?;
 /// let second = Defragmentation::new(&allocator, None, DefragmentationDesc::default()).err();
@@ -59,7 +59,7 @@ impl Error for DefragmentationError {}
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
 /// use allotment::memory::Movability;
-/// use allotment::memory::defragmentation::{DefragmentationDesc, NextPass, NotThisMove, PassLimits};
+/// use allotment::memory::defragmentation::{Defragmentation, DefragmentationDesc, NextPass, NotThisMove, PassLimits};
 ///
 /// let options = MemoryUsage::GpuOnly.with_name("tile").with_movability(Movability::Copied);
 /// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB

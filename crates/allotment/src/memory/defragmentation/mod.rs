@@ -95,7 +95,7 @@ type OnMoved<'a, D> = Box<CallMoved<'a, D>>;
 /// # use allotment::prelude::*;
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-/// use allotment::memory::defragmentation::{DefragmentationDesc, DefragmentationStatistics};
+/// use allotment::memory::defragmentation::{Defragmentation, DefragmentationDesc, DefragmentationStatistics};
 ///
 /// let mut sums = DefragmentationStatistics::default(); // of all runs of a session
 /// let run = Defragmentation::new(&allocator, None, DefragmentationDesc::default())?;
@@ -224,7 +224,7 @@ impl core::ops::Sub for DefragmentationStatistics {
 /// use allotment::device::simulated::{SimulatedGpu, Profile};
 /// use allotment::memory::Movability;
 /// use allotment::memory::blocks::BlockSizes;
-/// use allotment::memory::defragmentation::{DefragmentationDesc, DefragmentationStrategy, NextPass};
+/// use allotment::memory::defragmentation::{Defragmentation, DefragmentationDesc, DefragmentationStrategy, NextPass};
 /// use allotment::{Allocator, AllocatorDesc, MemoryUsage, Requirements};
 ///
 /// let device = SimulatedGpu::new(Profile::named("integrated").unwrap());
@@ -476,7 +476,7 @@ impl<'a, D: Device> Defragmentation<'a, D> {
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
     /// # use allotment::memory::Movability;
-    /// # use allotment::memory::defragmentation::DefragmentationDesc;
+    /// # use allotment::memory::defragmentation::{Defragmentation, DefragmentationDesc};
     /// # let options = MemoryUsage::GpuOnly.with_name("tile").with_movability(Movability::Copied);
     /// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
     /// allocator.free(tiles.remove(0))?;
@@ -499,7 +499,7 @@ impl<'a, D: Device> Defragmentation<'a, D> {
     /// # use allotment::prelude::*;
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// # use allotment::memory::defragmentation::{DefragmentationDesc, NextPass};
+    /// # use allotment::memory::defragmentation::{Defragmentation, DefragmentationDesc, NextPass};
     /// let mut run = Defragmentation::new(&allocator, None, DefragmentationDesc::default())?;
     /// for _frame in 0..100 {
     ///     match run.next_pass() {
@@ -540,7 +540,7 @@ impl<'a, D: Device> Defragmentation<'a, D> {
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
     /// # use allotment::memory::Movability;
-    /// # use allotment::memory::defragmentation::{DefragmentationDesc, NextPass, PassLimits};
+    /// # use allotment::memory::defragmentation::{Defragmentation, DefragmentationDesc, NextPass, PassLimits};
     /// let options = MemoryUsage::GpuOnly.with_name("tile").with_user_data(7).with_movability(Movability::Copied);
     /// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
     /// allocator.free(tiles.remove(0))?;
@@ -567,7 +567,7 @@ impl<'a, D: Device> Defragmentation<'a, D> {
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
     /// # use allotment::memory::Movability;
-    /// # use allotment::memory::defragmentation::{DefragmentationDesc, NextPass, PassLimits};
+    /// # use allotment::memory::defragmentation::{Defragmentation, DefragmentationDesc, NextPass, PassLimits};
     /// # let options = MemoryUsage::GpuOnly.with_name("tile").with_movability(Movability::Copied);
     /// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
     /// allocator.free(tiles.remove(0))?;

@@ -26,7 +26,7 @@ const AT_ONCE: usize = 32;
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
 /// # use allotment::memory::Movability;
-/// # use allotment::memory::defragmentation::{DefragmentationDesc, NextPass, PassLimits};
+/// # use allotment::memory::defragmentation::{Defragmentation, DefragmentationDesc, NextPass, PassLimits};
 /// let options = MemoryUsage::GpuOnly.with_name("house").with_user_data(4711).with_movability(Movability::Copied);
 /// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
 /// allocator.free(tiles.remove(0))?;
@@ -215,7 +215,7 @@ impl<D: Device> Move<D> {
 /// # use allotment::prelude::*;
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-/// # use allotment::memory::defragmentation::{DefragmentationDesc, NextPass, PassLimits};
+/// # use allotment::memory::defragmentation::{Defragmentation, DefragmentationDesc, NextPass, PassLimits};
 /// let mut run = Defragmentation::new(&allocator, None, DefragmentationDesc::default().with_limits(PassLimits::NONE))?;
 /// assert!(matches!(run.next_pass(), NextPass::Done), "no block can be emptied");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -255,7 +255,7 @@ impl<D: Device> fmt::Debug for NextPass<'_, D> {
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
 /// # use allotment::memory::{AccessError, Movability};
-/// # use allotment::memory::defragmentation::{DefragmentationDesc, NextPass, PassLimits};
+/// # use allotment::memory::defragmentation::{Defragmentation, DefragmentationDesc, NextPass, PassLimits};
 /// # let options = MemoryUsage::Upload.with_name("tile").with_movability(Movability::Copied);
 /// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
 /// allocator.free(tiles.remove(0))?;
@@ -340,7 +340,7 @@ impl<'d, D: Device> Pass<'d, D> {
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
     /// # use allotment::memory::Movability;
-    /// # use allotment::memory::defragmentation::{DefragmentationDesc, NextPass, PassLimits};
+    /// # use allotment::memory::defragmentation::{Defragmentation, DefragmentationDesc, NextPass, PassLimits};
     /// # let options = MemoryUsage::GpuOnly.with_name("tile").with_movability(Movability::Copied);
     /// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
     /// allocator.free(tiles.remove(0))?;
@@ -382,7 +382,7 @@ impl<'d, D: Device> Pass<'d, D> {
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
     /// # use allotment::memory::Movability;
-    /// # use allotment::memory::defragmentation::{DefragmentationDesc, NextPass, PassLimits};
+    /// # use allotment::memory::defragmentation::{Defragmentation, DefragmentationDesc, NextPass, PassLimits};
     /// # let options = MemoryUsage::GpuOnly.with_name("tile").with_movability(Movability::Copied);
     /// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
     /// allocator.free(tiles.remove(0))?;
@@ -425,7 +425,7 @@ impl<'d, D: Device> Pass<'d, D> {
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
     /// # use allotment::memory::Movability;
-    /// # use allotment::memory::defragmentation::{DefragmentationDesc, NextPass, PassLimits};
+    /// # use allotment::memory::defragmentation::{Defragmentation, DefragmentationDesc, NextPass, PassLimits};
     /// # let options = MemoryUsage::GpuOnly.with_name("tile").with_movability(Movability::Copied);
     /// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
     /// allocator.free(tiles.remove(0))?;
@@ -467,7 +467,7 @@ impl<'d, D: Device> Pass<'d, D> {
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
     /// # use allotment::memory::Movability;
-    /// # use allotment::memory::defragmentation::{DefragmentationDesc, NextPass, PassLimits};
+    /// # use allotment::memory::defragmentation::{Defragmentation, DefragmentationDesc, NextPass, PassLimits};
     /// # let allocator = gpu.allocator();
     /// # let options = MemoryUsage::GpuOnly.with_name("tile").with_movability(Movability::Copied);
     /// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB

@@ -39,7 +39,7 @@ use crate::memory::mover::Mover;
 /// # use allotment::prelude::*;
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
-/// use allotment::memory::defragmentation::{DefragmentationDesc, DefragmentationStrategy};
+/// use allotment::memory::defragmentation::{Defragmentation, DefragmentationDesc, DefragmentationStrategy};
 ///
 /// let full = DefragmentationDesc::new(DefragmentationStrategy::Full);
 /// let mut run = Defragmentation::new(&allocator, None, full)?;
@@ -78,7 +78,7 @@ pub struct DefragmentationPlan {
 /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
 /// # use allotment::memory::Movability;
-/// # use allotment::memory::defragmentation::DefragmentationDesc;
+/// # use allotment::memory::defragmentation::{Defragmentation, DefragmentationDesc};
 /// # let options = MemoryUsage::GpuOnly.with_name("tile").with_movability(Movability::Copied);
 /// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
 /// allocator.free(tiles.remove(0))?;

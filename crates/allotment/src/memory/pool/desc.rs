@@ -15,11 +15,11 @@ pub(in crate::memory) const MAX_POOL_SETS: usize = 2 * MAX_POOL_TYPES;
 ///
 /// # Threads
 ///
-/// As a default pool, a custom pool splits into copies, at most
+/// As a default pool, a custom pool splits into parts, at most
 /// [`AllocatorDesc::threads`](crate::AllocatorDesc::threads), when threads contend for it. A thread that allocates alone
-/// uses one copy. Statistics, dumps, resets and defragmentation concern all copies together, and
+/// uses one part. Statistics, dumps, resets and defragmentation concern all parts together, and
 /// [`min_blocks`](Self::min_blocks) holds for all together. The pool stays one, so that threads wait for each other,
-/// where copies would change what it promises:
+/// where parts would change what it promises:
 ///
 /// - with [`max_blocks`](Self::max_blocks), so that no thread is refused while there is room in a block of another;
 /// - with [`Algorithm::Linear`], so that allocations follow each other in the order of the calls.

@@ -148,11 +148,10 @@ impl Drop for Residence {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn allocate_as_thread(thread: u32) -> u32 {
-    let shard = thread;
     CONTENTION.set(0);
     // It becomes a resident of the new one when it contends there.
     with_residence(Residence::leave);
-    SHARD.replace(shard % MOST_SHARDS)
+    SHARD.replace(thread % MOST_SHARDS)
 }
 
 /// Returns the shard that this thread uses; in a pool with fewer shards, the remainder counts.

@@ -130,10 +130,10 @@ impl<D: Device, C: BufferOrImage<D>> Resource<D, C> {
     /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
     /// let mesh = gpu.create_buffer(&BufferDesc::new(4096), &MemoryUsage::GpuOnly.with_name("mesh"))?;
     /// let id = mesh.id(); // for a table of the program, or a memory window
-    /// assert_eq!(gpu.allocator().info_of(id)?.size, 4096);
+    /// assert_eq!(gpu.allocator().reports().info(id)?.size, 4096);
     /// drop(mesh);
     /// gpu.reclaim();
-    /// assert!(gpu.allocator().info_of(id).is_err());
+    /// assert!(gpu.allocator().reports().info(id).is_err());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]

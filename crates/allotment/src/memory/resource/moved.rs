@@ -17,7 +17,7 @@ impl<D: Device> Allocator<D> {
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
     /// use allotment::memory::Movability;
-    /// use allotment::memory::defragmentation::{DefragmentationDesc, NextPass, PassLimits};
+    /// use allotment::memory::defragmentation::{Defragmentation, DefragmentationDesc, NextPass, PassLimits};
     ///
     /// let info = BufferDesc::new(1 << 20);
     /// let options = AllocationOptions::new(MemoryUsage::GpuOnly).with_movability(Movability::Recreated);

@@ -37,7 +37,7 @@ impl Allocation {
     /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.with_name("mesh"))?;
     /// let id = mesh.id();
     /// allocator.free(mesh)?;
-    /// assert!(allocator.info_of(id).is_err(), "stale, and never the id of another allocation");
+    /// assert!(allocator.reports().info(id).is_err(), "stale, and never the id of another allocation");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]

@@ -19,7 +19,7 @@ use crate::memory::{AllocationError, ShortName};
 /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
 /// # let best = allocator.explain(&Requirements::new(1), &MemoryUsage::GpuOnly.into())[0].memory_type;
 /// use allotment::memory::blocks::BlockSize;
-/// use allotment::memory::defragmentation::{DefragmentationDesc, RoomError};
+/// use allotment::memory::defragmentation::{RequestDefragmentation, DefragmentationDesc, RoomError};
 ///
 /// let mut desc = PoolDesc::new([best]);
 /// (desc.sizing, desc.max_blocks) = (Some(BlockSize::Fixed(1 << 20)), 1);

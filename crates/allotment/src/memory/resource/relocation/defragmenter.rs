@@ -419,7 +419,7 @@ impl<D: Device> Defragmenter<D> {
     /// # use allotment::prelude::*;
     /// # let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// # let gpu = Gpu::new(device.clone(), GpuDesc::default())?;
-    /// use allotment::memory::defragmentation::DefragmentationDesc;
+    /// use allotment::memory::defragmentation::{Defragmentation, DefragmentationDesc};
     ///
     /// gpu.defragmenter().step(Default::default())?;
     /// gpu.defragmenter().stop(); // the program does no steps while it loads a level
