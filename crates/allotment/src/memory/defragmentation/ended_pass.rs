@@ -14,7 +14,7 @@ use crate::device::Device;
 /// # let allocator = Allocator::new(device, AllocatorDesc::default())?;
 /// # use allotment::memory::Movability;
 /// # use allotment::memory::defragmentation::{
-/// #     DefragmentationDesc, DefragmentationStatistics, NextPass, PassLimits,
+/// #     Defragmentation, DefragmentationDesc, DefragmentationStatistics, NextPass, PassLimits,
 /// # };
 /// let options = MemoryUsage::GpuOnly.with_name("tile").with_user_data(7).with_movability(Movability::Copied);
 /// let mut tiles = allocator.allocate_many(&Requirements::new(1 << 20), &options, 5)?; // two blocks of 4 MiB
