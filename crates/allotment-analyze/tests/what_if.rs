@@ -335,9 +335,9 @@ fn what_each_mover_moves_has_blocks_of_its_own_again() {
     let device = SimulatedGpu::new(Profile::named("nvidia-h200").unwrap());
     let tracker = SubmissionTracker::new(device.clone()).unwrap();
     let mut desc = AllocatorDesc::default();
-    (desc.shards, desc.block_sizes, desc.on_leak) = (1, BlockSizes::fixed(1 << 20), LeakHandler::Ignore);
+    (desc.threads, desc.block_sizes, desc.on_leak) = (1, BlockSizes::fixed(1 << 20), LeakHandler::Ignore);
     let allocator = Arc::new(Allocator::new(device, desc).unwrap());
-    let collector = Collector::new(&allocator).unwrap();
+    let collector = Collector::new(&*allocator).unwrap();
     let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker)).unwrap();
     // The fourth shares the blocks of the first.
     let sets: Vec<_> =

@@ -39,7 +39,7 @@ pub(super) enum Asked {
 
 /// What a shard says to a request.
 #[derive(Debug)]
-#[expect(
+#[allow(
     clippy::large_enum_variant,
     reason = "it is returned once for each driver call, and looked at at once"
 )]
@@ -85,7 +85,7 @@ pub(in crate::memory) struct NeededBlock<'a, D: Device> {
 
 /// What a shard says to a resource that comes with its own memory.
 #[derive(Debug)]
-#[expect(
+#[allow(
     clippy::large_enum_variant,
     reason = "it is returned once for each driver call, and looked at at once"
 )]
