@@ -84,7 +84,6 @@ pub mod vulkan {
 pub use crate::choices::{BudgetPolicy, Dedicated, ExpectedLifetime, MemoryUsage, Movability, NewBlocks};
 pub use allocator::{Allocator, AllocatorDesc};
 pub use allotment_suballoc::{FitStrategy, StackSide};
-pub use block_set::emptied_blocks::EmptiedBlocks;
 pub use pool::{CreatePoolError, DestroyPoolError, PoolDesc};
 pub use request::desc::AllocationOptions;
 pub use request::error::{AccessError, AllocationError, CreateAllocatorError, WrongAllocator};

@@ -65,6 +65,7 @@ pub use pass::{Move, NextPass, Pass};
 pub use plan::{DefragmentationPlan, PlannedBlock};
 pub use room::RoomError;
 
+pub use super::block_set::emptied_blocks::EmptiedBlocks;
 pub use super::resource::relocation::{
     AcceptedMove, DefragmentationStep, Defragmenter, DefragmenterDesc, MakingRoom, MoveError, StepOutcome,
 };
